@@ -1,12 +1,14 @@
 //! What a region file of a million machines costs this crate: `million [MACHINES [ROUNDS]]`.
 //!
-//! It prints how long the text takes to be read, and then, for a rule that changes and for a
-//! machine more and less at the beginning, in the middle and at the end of the list, how long
-//! [`Document::edit`] and [`Document::apply`] take (the median of some rounds), and the most
-//! memory that the process has had.
+//! It prints how long the text takes to be read, and the most memory that the process has had; and
+//! then, for a rule that changes and for a machine more and less at the beginning, in the middle and
+//! at the end of the list, how long [`Document::edit`] and [`Document::apply`] take, and the entries
+//! of the VPCs before and after: medians of some rounds.
 
-use region::Document;
+use region::{Api, Document, Entries, Numbers, Part};
 use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 const VPCS: usize = 250;
@@ -56,22 +58,52 @@ fn median(mut times_ms: Vec<f64>) -> f64 {
     times_ms[times_ms.len() / 2]
 }
 
+/// What a node has besides the document.
+struct Gateway {
+    api: Api,
+    numbers: Numbers,
+}
+
+impl Gateway {
+    fn new() -> Gateway {
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/gateway/gateway.ir");
+        let program = std::fs::read_to_string(program).expect("the program is there");
+        let pipeline = Arc::new(ir::text::parse(&program).expect("a pipeline"));
+        Gateway { api: Api::new(&pipeline).expect("a gateway"), numbers: Numbers::default() }
+    }
+
+    fn entries(&self, document: &Document, part: &Part) -> Entries {
+        let mut made = Entries::default();
+        region::visit(&document.region, &self.api, &self.numbers, part, &mut |entry, _| made.entries.push(entry));
+        made
+    }
+}
+
 /// Goes over to another text and back to the one before, some times: the medians of both.
-fn measure(document: &mut Document, name: &str, base: &str, other: &str, rounds: usize) {
-    let mut times: [[Vec<f64>; 2]; 2] = Default::default();
+fn measure(document: &mut Document, gateway: &mut Gateway, name: &str, texts: [&str; 2], rounds: usize) {
+    let mut times: [[Vec<f64>; 3]; 2] = Default::default();
     for _ in 0..rounds {
-        for (direction, text) in [other, base].into_iter().enumerate() {
-            let began = Instant::now();
+        for (times, text) in times.iter_mut().zip(texts) {
+            let mut began = Instant::now();
+            let mut lap = || std::mem::replace(&mut began, Instant::now()).elapsed().as_secs_f64() * 1e3;
             let edit = document.edit(text).expect("an edit");
-            let found = Instant::now();
+            times[0].push(lap());
+            let part = Part::Vpcs(edit.vpcs.clone());
+            let before = gateway.entries(document, &part);
+            let mut entries_ms = lap();
             std::hint::black_box(document.apply(edit));
-            times[direction][0].push((found - began).as_secs_f64() * 1e3);
-            times[direction][1].push(found.elapsed().as_secs_f64() * 1e3);
+            times[1].push(lap());
+            gateway.numbers.assign(&document.region);
+            let changes = region::diff(before, gateway.entries(document, &part));
+            assert!(!changes.updates.is_empty(), "an entry differs");
+            entries_ms += lap();
+            times[2].push(entries_ms);
         }
     }
     for (times, direction) in times.into_iter().zip(["", ", and back"]) {
-        let [edit, apply] = times.map(median);
-        println!("{:<40} edit {edit:>7.1} ms, apply {apply:>7.1} ms", format!("{name}{direction}"));
+        let [edit, apply, entries] = times.map(median);
+        let name = format!("{name}{direction}");
+        println!("{name:<42} edit {edit:>6.1} ms, apply {apply:>6.1} ms, entries {entries:>6.1} ms");
     }
 }
 
@@ -82,20 +114,22 @@ fn main() {
     std::fs::write(&path, text(vms)).expect("room for the file");
     let began = Instant::now();
     let base = region::read(&path).expect("a file");
-    println!("{:<40} {:>12.1} ms", "the file to text", began.elapsed().as_secs_f64() * 1e3);
+    println!("{:<42} {:>12.1} ms", "the file to text", began.elapsed().as_secs_f64() * 1e3);
     let _ = std::fs::remove_file(&path);
     let began = Instant::now();
     let mut document = Document::parse("r.yaml", base.clone()).expect("a region");
-    println!("{:<40} {:>12.1} ms", "text to region", began.elapsed().as_secs_f64() * 1e3);
-    println!("{:<40} {:>15}, the text twice", "most memory", memory());
+    println!("{:<42} {:>12.1} ms", "text to region", began.elapsed().as_secs_f64() * 1e3);
+    println!("{:<42} {:>15}, the text twice", "most memory", memory());
 
+    let mut gateway = Gateway::new();
+    gateway.numbers.assign(&document.region);
     let rule = base.replacen("ports: 1001", "ports: 2001", 1);
-    measure(&mut document, "a rule changed", &base, &rule, rounds);
+    measure(&mut document, &mut gateway, "a rule changed", [&rule, &base], rounds);
     let list = base.find("\nvms:\n").expect("the list") + "\nvms:\n".len();
     let middle = base[..(list + base.len()) / 2].rfind('\n').expect("a line") + 1;
     for (name, at) in [("at the beginning", list), ("in the middle", middle), ("at the end", base.len())] {
         let line = "- {name: more, vpc: v7, server: s3, mac: '02:aa:00:00:00:01', addresses: [10.200.0.1]}\n";
         let more = format!("{}{line}{}", &base[..at], &base[at..]);
-        measure(&mut document, &format!("a machine more {name}"), &base, &more, rounds);
+        measure(&mut document, &mut gateway, &format!("a machine more {name}"), [&more, &base], rounds);
     }
 }

@@ -13,7 +13,7 @@ const CHUNK_ITEMS: usize = if cfg!(debug_assertions) { 3 } else { 1024 };
 ///
 /// An edit changes a few items and moves all that follow by some lines. So items are in chunks, and
 /// the positions inside of an item do not count the lines by which its chunk has moved since it was
-/// made: [`ItemList::position`] and [`ItemList::iter_with_shift`] have them. Of a list that was
+/// made: [`ItemList::with_shift`] has them. Of a list that was
 /// just read, nothing has moved.
 #[derive(Clone)]
 pub struct ItemList<T> {
@@ -45,17 +45,13 @@ impl<T> ItemList<T> {
         Iter { chunks: self.chunks.iter(), items: [].iter(), left: self.len() }
     }
 
-    /// The items in order, each with the lines by which its positions are to be moved.
-    pub fn iter_with_shift(&self) -> impl Iterator<Item = (&T, i64)> {
-        self.chunks.iter().flat_map(|chunk| chunk.items.iter().map(|item| (item, chunk.lines)))
-    }
-
-    /// Where in the file a position inside of an item is.
+    /// An item, and the lines by which its positions are to be moved.
     ///
     /// # Panics
     /// There is no such item.
-    pub fn position(&self, index: usize, at: impl Fn(&T) -> Position) -> Position {
-        at(&self[index]).shifted(self.chunks[self.chunk_of(index)].lines)
+    pub fn with_shift(&self, index: usize) -> (&T, i64) {
+        let chunk = &self.chunks[self.chunk_of(index)];
+        (&chunk.items[index - chunk.first], chunk.lines)
     }
 
     /// The chunk that an item is in; the last one for the end of the list.
@@ -174,8 +170,7 @@ impl<T> Default for ItemList<T> {
 impl<T> Index<usize> for ItemList<T> {
     type Output = T;
     fn index(&self, index: usize) -> &T {
-        let chunk = &self.chunks[self.chunk_of(index)];
-        &chunk.items[index - chunk.first]
+        self.with_shift(index).0
     }
 }
 
@@ -187,7 +182,7 @@ impl<T: fmt::Debug + Clone + Shift> fmt::Debug for ItemList<T> {
             item.shift(lines);
             item
         };
-        f.debug_list().entries(self.iter_with_shift().map(in_file)).finish()
+        f.debug_list().entries((0..self.len()).map(|index| in_file(self.with_shift(index)))).finish()
     }
 }
 
@@ -233,10 +228,9 @@ mod tests {
                 naive[end..].iter_mut().for_each(|at| at.shift(by));
                 prop_assert_eq!(list.replace(range, new, by), expected);
                 prop_assert_eq!(list.len(), naive.len());
-                let all: Vec<Position> = (0..list.len()).map(|index| list.position(index, |at| *at)).collect();
-                prop_assert_eq!(&all, &naive);
-                let all: Vec<Position> = list.iter_with_shift().map(|(at, lines)| at.shifted(lines)).collect();
-                prop_assert_eq!(&all, &naive);
+                let in_file = |index| { let (at, lines) = list.with_shift(index); at.shifted(lines) };
+                prop_assert_eq!((0..list.len()).map(in_file).collect::<Vec<_>>(), naive.clone());
+                prop_assert_eq!(list.iter().len(), list.iter().count());
             }
         }
     }

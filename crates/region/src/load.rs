@@ -54,8 +54,10 @@ pub fn load(path: &Path) -> Result<Region, LoadError> {
 pub fn read(path: &Path) -> Result<String, LoadError> {
     let read = |source| LoadError::Read { path: path.to_owned(), source };
     // A pipe or a device has no size to look at, so that the reading itself is bounded.
-    let mut bytes = Vec::new();
-    File::open(path).map_err(read)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(read)?;
+    let file = File::open(path).map_err(read)?;
+    let size = file.metadata().map_or(0, |metadata| metadata.len().min(MAX_FILE_BYTES));
+    let mut bytes = Vec::with_capacity(size as usize + 1);
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(read)?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(LoadError::TooLarge { path: path.to_owned() });
     }

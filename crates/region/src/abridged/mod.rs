@@ -17,9 +17,6 @@
 //! given the others, too. In every other case, and if anything is wrong, the text is read as a
 //! whole.
 
-#[cfg(test)]
-mod tests;
-
 use crate::item_list::ItemList;
 use crate::model::{Name, RegionFile, Server, Vm, Vpc};
 use crate::plain::{Cursor, read_item};
@@ -191,3 +188,6 @@ impl Abridging<'_> {
         Some(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,6 +27,9 @@ fn pick<'a>(rng: &mut Rng, all: &[&'a str]) -> &'a str {
 }
 
 fn name(rng: &mut Rng) -> Value {
+    if rng.u8(..100) == 0 {
+        return Value::Scalar("n".repeat(rng.usize(60..70)));
+    }
     let plain = format!("{}{}", pick(rng, &["m", "web-", "a.b_", "N"]), rng.u8(..));
     Value::Scalar(match rng.u8(..150) {
         0 => pick(rng, &["300", "no", "1e3", "null", "~", "Null", "-x", ".5", "0x1F", "true", "é", "=", "<<", "a b"])
@@ -163,12 +166,14 @@ fn vpc(rng: &mut Rng) -> Item {
 }
 
 fn vm(rng: &mut Rng) -> Item {
+    // YAML has bounds for keys that are found late, of 1024 characters.
+    let most = if rng.u8(..60) == 0 { 200 } else { 2 };
     let keys = vec![
         ("name", name(rng)),
         ("vpc", name(rng)),
         ("server", name(rng)),
         ("mac", mac(rng)),
-        ("addresses", list(rng, 2, |rng| Item::Scalar(address(rng)))),
+        ("addresses", list(rng, most, |rng| Item::Scalar(address(rng)))),
     ];
     mapping(rng, keys)
 }

@@ -62,6 +62,13 @@ impl Region {
     pub fn vpc_indices(&self) -> HashMap<&str, usize> {
         (0..).zip(&self.file.vpcs).map(|(index, vpc)| (&*vpc.name.value, index)).collect()
     }
+
+    /// The indices of the machines of some VPCs.
+    pub(crate) fn machines_of(&self, is_wanted: impl Fn(usize) -> bool) -> impl Iterator<Item = usize> {
+        // There are a few thousand machines to a VPC, each of which has to be asked for.
+        let is_wanted: Vec<bool> = (0..self.file.vpcs.len()).map(is_wanted).collect();
+        (0..).zip(&self.vm_places).filter(move |(_, (vpc, _))| is_wanted[*vpc]).map(|(machine, _)| machine)
+    }
 }
 
 /// Names of one kind to indices.

@@ -89,7 +89,11 @@ impl Document {
         let (vpcs, items) = match hunk.section {
             Section::Servers => return None,
             Section::Vms => {
-                let old = indices(&hunk, file.vms.len(), |at| file.vms.position(at, |vm| vm.name.at).line)?;
+                let line = |at| {
+                    let (vm, lines) = file.vms.with_shift(at);
+                    vm.name.at.shifted(lines).line
+                };
+                let old = indices(&hunk, file.vms.len(), line)?;
                 part::vms(&self.region, &self.names, old, &hunk)?
             }
             Section::Vpcs => {

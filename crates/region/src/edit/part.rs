@@ -56,7 +56,7 @@ pub(super) fn vms(
     }
     // Nothing but their subnets counts for machines.
     let bare = |index: &usize| Vpc { subnets: file.vpcs[*index].subnets.clone(), ..Vpc::bare(&file.vpcs[*index]) };
-    let others = machines_of(region, &vpcs).filter(|at| !old.contains(at));
+    let others = region.machines_of(|vpc| vpcs.contains(&vpc)).filter(|at| !old.contains(at));
     let count = new.len();
     let all: Vec<Vm> = new.iter().cloned().chain(others.map(|at| file.vms[at].clone())).collect();
     let part = RegionFile { vpcs: vpcs.iter().map(bare).collect(), vms: all.into(), ..underlay(file) };
@@ -79,13 +79,6 @@ fn are_names_taken(region: &Region, names: &NameHashes, old: &Range<usize>, new:
     let new_names = new.iter().map(|vm| &*vm.name.value);
     let doubtful: HashSet<&str> = new_names.filter(|name| !own.contains(name) && names.may_contain(name)).collect();
     !doubtful.is_empty() && vms.iter().any(|vm| doubtful.contains(&*vm.name.value))
-}
-
-/// The machines of some VPCs.
-fn machines_of(region: &Region, vpcs: &BTreeSet<usize>) -> impl Iterator<Item = usize> {
-    let mut is_wanted = vec![false; region.file.vpcs.len()];
-    vpcs.iter().for_each(|vpc| is_wanted[*vpc] = true);
-    (0..).zip(&region.vm_places).filter(move |(_, (vpc, _))| is_wanted[*vpc]).map(|(at, _)| at)
 }
 
 /// The VPCs of `old` become those that are new: as many, with the same names.
@@ -115,8 +108,7 @@ pub(super) fn vpcs(region: &Region, old: Range<usize>, hunk: &Hunk) -> Option<(B
     };
     let names: HashSet<&str> = reached.iter().map(|at| &*file.vpcs[*at].name.value).collect();
     let peerings = file.peerings.iter().filter(|peering| names.contains(&*peering.between[0].value)).cloned();
-    let changed = old.clone().collect();
-    let machines = machines_of(region, &changed);
+    let machines = region.machines_of(|vpc| old.contains(&vpc));
     let part = RegionFile {
         vpcs: reached.iter().map(|at| vpc(*at)).collect(),
         peerings: peerings.collect(),

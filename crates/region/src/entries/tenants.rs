@@ -95,11 +95,16 @@ impl Maker<'_> {
         let region = self.region;
         let mut allowed: BTreeSet<(usize, IpNet)> = BTreeSet::new();
         let part = self.part;
-        let is_strict = |vpc: &usize| region.file.vpcs[*vpc].strict_sources && part.has_vpc(*vpc);
-        for (vpc, server) in region.vm_places.iter().filter(|(vpc, _)| is_strict(vpc)) {
-            allowed.insert((*vpc, region.file.servers[*server].address.value.into()));
+        let is_strict = |vpc: usize| region.file.vpcs[vpc].strict_sources && part.has_vpc(vpc);
+        let strict: Vec<usize> = (0..region.file.vpcs.len()).filter(|vpc| is_strict(*vpc)).collect();
+        if strict.is_empty() {
+            return;
         }
-        for vpc in (0..region.file.vpcs.len()).filter(is_strict) {
+        for machine in region.machines_of(is_strict) {
+            let (vpc, server) = region.vm_places[machine];
+            allowed.insert((vpc, region.file.servers[server].address.value.into()));
+        }
+        for vpc in strict {
             for route in region.tables[vpc].iter().flatten() {
                 let Target::Remote(remote, _) = route.target else { continue };
                 let remote = &region.file.remotes[remote];
@@ -118,10 +123,11 @@ impl Maker<'_> {
     pub(super) fn machines(&mut self) {
         let region = self.region;
         let part = self.part;
-        let machines = region.file.vms.iter_with_shift().zip(&region.vm_places);
-        for ((vm, lines), (vpc, server)) in machines.filter(|(_, (vpc, _))| part.has_vpc(*vpc)) {
-            let server = region.file.servers[*server].address.value;
-            let vni = region.file.vpcs[*vpc].vni.value;
+        for machine in region.machines_of(|vpc| part.has_vpc(vpc)) {
+            let (vm, lines) = region.file.vms.with_shift(machine);
+            let (vpc, server) = region.vm_places[machine];
+            let server = region.file.servers[server].address.value;
+            let vni = region.file.vpcs[vpc].vni.value;
             for address in &vm.addresses {
                 let keys = vec![exact(vni), exact(number(address.value))];
                 let args = vec![number(server), BigUint::from(vm.mac.as_u64())];
