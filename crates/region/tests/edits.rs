@@ -83,6 +83,8 @@ fn changed(text: &str, rng: &mut Rng) -> String {
                 let vm = format!(
                     "- {{name: n{n}, vpc: {vpc}, server: s, mac: '02:00:00:00:01:{n:02x}', addresses: [10.{net}.0.{n}]}}"
                 );
+                // A list's end is a place of its own.
+                let at = if rng.bool() { at } else { lines.len() };
                 lines.insert(at, vm);
             }
             _ => lines[at] = with_other_word(&lines[at], text, rng),

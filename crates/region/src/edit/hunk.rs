@@ -1,7 +1,7 @@
 //! Where two texts differ, and which items of which list that is.
 
 use super::text::{Text, line_start};
-use crate::sections::{Section, Sections, is_item, is_key, line_count};
+use crate::sections::{Section, Sections, is_item, is_key, line_count, next_item};
 use std::ops::Range;
 
 /// Items that differ between two texts: whole items, in both.
@@ -47,6 +47,38 @@ impl<'a> Hunk<'a> {
         let lines = line_count(after) as i64 - line_count(&before) as i64;
         Some(Hunk { section, bytes: start..old_end, old: before, new: after, line, lines, indent })
     }
+
+    /// Leaves out the items that are the same in front and behind, and says how many these are:
+    /// bytes that differ begin within an item if one is put in front of another that begins
+    /// alike.
+    pub fn trim(&mut self) -> [usize; 2] {
+        let (old_items, new_items) = (items(&self.old, self.indent), items(self.new, self.indent));
+        let same = |(old, new): &(&&str, &&str)| old == new;
+        let front = old_items.iter().zip(&new_items).take_while(same).count();
+        let (old_items, new_items) = (&old_items[front..], &new_items[front..]);
+        let back = old_items.iter().rev().zip(new_items.iter().rev()).take_while(same).count();
+        let len = |items: &[&str]| items.iter().map(|item| item.len()).sum::<usize>();
+        let [old_len, new_len] = [old_items, new_items].map(|items| len(&items[..items.len() - back]));
+        let front_len = self.old.len() - len(old_items);
+        self.line += line_count(&self.old[..front_len]) as u32;
+        self.bytes = self.bytes.start + front_len..self.bytes.start + front_len + old_len;
+        self.old = self.old[front_len..front_len + old_len].to_owned();
+        self.new = &self.new[front_len..front_len + new_len];
+        [front, back]
+    }
+}
+
+/// The items of a text that begins with one, or has none.
+fn items(text: &str, indent: usize) -> Vec<&str> {
+    let mut items = Vec::new();
+    let mut start = 0;
+    while start < text.len() {
+        let line_end = text[start..].find('\n').map_or(text.len(), |newline| start + newline + 1);
+        let end = next_item(text, line_end, text.len(), indent);
+        items.push(&text[start..end]);
+        start = end;
+    }
+    items
 }
 
 /// Where the item begins to which a line belongs; none if that is in front of all items of its

@@ -84,7 +84,7 @@ impl Document {
     /// is read otherwise. An edit is good: what [`Document::apply`] makes is what
     /// [`Document::parse`] makes of the text.
     pub fn edit(&self, text: &str) -> Option<Edit> {
-        let hunk = Hunk::find(&self.sections, &self.text, text)?;
+        let mut hunk = Hunk::find(&self.sections, &self.text, text)?;
         let file = &self.region.file;
         let (vpcs, items) = match hunk.section {
             Section::Servers => return None,
@@ -93,11 +93,11 @@ impl Document {
                     let (vm, lines) = file.vms.with_shift(at);
                     vm.name.at.shifted(lines).line
                 };
-                let old = indices(&hunk, file.vms.len(), line)?;
+                let old = trimmed_indices(&mut hunk, file.vms.len(), line)?;
                 part::vms(&self.region, &self.names, old, &hunk)?
             }
             Section::Vpcs => {
-                let old = indices(&hunk, file.vpcs.len(), |at| file.vpcs[at].name.at.line)?;
+                let old = trimmed_indices(&mut hunk, file.vpcs.len(), |at| file.vpcs[at].name.at.line)?;
                 part::vpcs(&self.region, old, &hunk)?
             }
         };
@@ -186,6 +186,14 @@ impl Document {
             file.vms.shift(lines);
         }
     }
+}
+
+/// Leaves what is the same out of a hunk; the indices of the items that it replaces then.
+fn trimmed_indices(hunk: &mut Hunk, len: usize, line: impl Fn(usize) -> u32) -> Option<Range<usize>> {
+    // What looks like an item is one only if the list has as many in these lines.
+    let all = indices(hunk, len, line)?;
+    let [front, back] = hunk.trim();
+    Some(all.start + front..all.end - back)
 }
 
 /// The items of a list that a hunk replaces, by the lines of their names; none if others are in
