@@ -1,13 +1,14 @@
 //! What a region file of a million machines costs this crate: `million [MACHINES [ROUNDS]]`.
 //!
-//! It prints how long the text takes to be read, and the most memory that the process has had; and
-//! then, for a rule that changes and for a machine more and less at the beginning, in the middle and
-//! at the end of the list, how long [`Document::edit`] and [`Document::apply`] take, and the entries
-//! of the VPCs before and after: medians of some rounds.
+//! It prints how long the text takes to be read, and the most memory that the process has had;
+//! and then, for a rule that changes and for a machine more and less at the beginning, in the
+//! middle and at the end of the list, how long [`Document::edit`], [`Document::edit_to_file`] and
+//! [`Document::apply`] take, and the entries of the VPCs before and after: medians of some
+//! rounds.
 
 use region::{Api, Document, Entries, Numbers, Part};
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -47,6 +48,10 @@ fn text(vms: usize) -> String {
     out
 }
 
+fn file() -> PathBuf {
+    std::env::temp_dir().join(format!("million-{}.yaml", std::process::id()))
+}
+
 /// The most memory that this process has had.
 fn memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -81,9 +86,14 @@ impl Gateway {
 
 /// Goes over to another text and back to the one before, some times: the medians of both.
 fn measure(document: &mut Document, gateway: &mut Gateway, name: &str, texts: [&str; 2], rounds: usize) {
-    let mut times: [[Vec<f64>; 3]; 2] = Default::default();
+    let mut times: [[Vec<f64>; 4]; 2] = Default::default();
+    let path = file();
     for _ in 0..rounds {
         for (times, text) in times.iter_mut().zip(texts) {
+            std::fs::write(&path, text).expect("room for the file");
+            let began = Instant::now();
+            document.edit_to_file(&path).expect("a file").expect("an edit");
+            times[3].push(began.elapsed().as_secs_f64() * 1e3);
             let mut began = Instant::now();
             let mut lap = || std::mem::replace(&mut began, Instant::now()).elapsed().as_secs_f64() * 1e3;
             let edit = document.edit(text).expect("an edit");
@@ -101,21 +111,22 @@ fn measure(document: &mut Document, gateway: &mut Gateway, name: &str, texts: [&
         }
     }
     for (times, direction) in times.into_iter().zip(["", ", and back"]) {
-        let [edit, apply, entries] = times.map(median);
+        let [edit, apply, entries, of_file] = times.map(median);
         let name = format!("{name}{direction}");
-        println!("{name:<42} edit {edit:>6.1} ms, apply {apply:>6.1} ms, entries {entries:>6.1} ms");
+        println!(
+            "{name:<42} edit {edit:>5.1} ms (of a file {of_file:>5.1}), apply {apply:>4.1}, entries {entries:>5.1}"
+        );
     }
 }
 
 fn main() {
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<usize>().expect("a number"));
     let (vms, rounds) = (arguments.next().unwrap_or(1_000_000), arguments.next().unwrap_or(5));
-    let path = std::env::temp_dir().join(format!("million-{}.yaml", std::process::id()));
+    let path = file();
     std::fs::write(&path, text(vms)).expect("room for the file");
     let began = Instant::now();
     let base = region::read(&path).expect("a file");
     println!("{:<42} {:>12.1} ms", "the file to text", began.elapsed().as_secs_f64() * 1e3);
-    let _ = std::fs::remove_file(&path);
     let began = Instant::now();
     let mut document = Document::parse("r.yaml", base.clone()).expect("a region");
     println!("{:<42} {:>12.1} ms", "text to region", began.elapsed().as_secs_f64() * 1e3);
@@ -132,4 +143,5 @@ fn main() {
         let more = format!("{}{line}{}", &base[..at], &base[at..]);
         measure(&mut document, &mut gateway, &format!("a machine more {name}"), [&more, &base], rounds);
     }
+    let _ = std::fs::remove_file(file());
 }

@@ -132,6 +132,7 @@ fn an_edit_leads_to_what_the_file_is_as_a_whole() {
     let program = std::fs::read_to_string(program).expect("the program is there");
     let pipeline = Arc::new(ir::text::parse(&program).expect("a pipeline"));
     let api = Api::new(&pipeline).expect("a gateway");
+    let file = std::env::temp_dir().join(format!("edits-{}.yaml", std::process::id()));
     let (mut edits, mut of_vpcs, mut whole, mut changed_entries) = (0, 0, 0, 0);
     for round in 0..40 {
         // As some editors write lines.
@@ -143,7 +144,11 @@ fn an_edit_leads_to_what_the_file_is_as_a_whole() {
         for _ in 0..100 {
             let new = changed(&text, &mut rng);
             let read = Document::parse("r.yaml", new.clone());
-            let Some(edit) = document.edit(&new) else {
+            // The same from a file as from a text.
+            std::fs::write(&file, &new).expect("room for a file");
+            let of_file = document.edit_to_file(&file).expect("a file");
+            assert_eq!(format!("{of_file:?}"), format!("{:?}", document.edit(&new)));
+            let Some(edit) = of_file else {
                 if let Ok(read) = read {
                     whole += 1;
                     (document, text) = (read, new);
@@ -171,6 +176,7 @@ fn an_edit_leads_to_what_the_file_is_as_a_whole() {
             text = new;
         }
     }
+    std::fs::remove_file(&file).expect("the file is there");
     println!("{edits} edits, {of_vpcs} of them of VPCs, {changed_entries} entries; {whole} read as a whole");
     assert!(edits > 300 && of_vpcs > 60 && changed_entries > 150, "too few to say anything");
 }

@@ -1,18 +1,19 @@
 //! Where two texts differ, and which items of which list that is.
 
-use super::text::{Text, line_start};
+use super::difference::Difference;
+use super::text::Text;
 use crate::sections::{Section, Sections, is_item, is_key, line_count, next_item};
 use std::ops::Range;
 
 /// Items that differ between two texts: whole items, in both.
-pub(super) struct Hunk<'a> {
+pub(super) struct Hunk {
     pub section: Section,
     /// Their bytes in the old text.
     pub bytes: Range<usize>,
     /// Their text in it.
     pub old: String,
     /// Their text in the new one.
-    pub new: &'a str,
+    pub new: String,
     /// The line in which they begin, from 1, in both.
     pub line: u32,
     /// How many more lines the new ones have.
@@ -21,10 +22,10 @@ pub(super) struct Hunk<'a> {
     pub indent: usize,
 }
 
-impl<'a> Hunk<'a> {
-    /// The items in which two texts differ; none if they differ elsewhere, too, or nowhere.
-    pub fn find(sections: &Sections, old: &Text, new: &'a str) -> Option<Hunk<'a>> {
-        let differing = old.differing(new.as_bytes())?;
+impl Hunk {
+    /// The items in which two texts differ; none if they differ elsewhere, too.
+    pub fn find(sections: &Sections, old: &Text, difference: &Difference) -> Option<Hunk> {
+        let Difference { old: differing, new } = difference;
         let begin = old.line_start(differing.start);
         let (key, Range { start: header, end }) = sections.at(begin, old.len())?;
         let section = Section::of(key).filter(|section| matches!(section, Section::Vpcs | Section::Vms))?;
@@ -32,19 +33,22 @@ impl<'a> Hunk<'a> {
         // In front of the first item is something else.
         let start = item_start(old, header, begin, indent)?;
         let old_end = item_end(old, differing.end, end, indent)?;
-        let new_end = (old_end + new.len()).checked_sub(old.len())?;
-        let (before, after) = (old.slice(start..old_end), new.get(start..new_end)?);
+        let before = old.slice(start..old_end);
+        let mut after = Vec::new();
+        old.append(start..differing.start, &mut after);
+        after.extend_from_slice(new);
+        old.append(differing.end..old_end, &mut after);
+        let after = String::from_utf8(after).ok()?;
         // The list ends where it did, in a line of its own.
-        let ends_line = new_end == line_start(new, new_end) || new_end == new.len();
-        ends_line.then_some(())?;
+        (after.is_empty() || after.ends_with('\n') || old_end == old.len()).then_some(())?;
         // Anchors and merges join items to others; a key or a marker begins something else.
         let is_apart = |text: &str| !text.contains(['&', '*', '\t']) && !text.contains("<<") && !text.contains('!');
         let has_key = |text: &str| text.split_inclusive('\n').any(is_key);
-        if !is_apart(&before) || !is_apart(after) || has_key(after) || !is_item(after, indent) && !after.is_empty() {
+        if !is_apart(&before) || !is_apart(&after) || has_key(&after) || !is_item(&after, indent) && !after.is_empty() {
             return None;
         }
         let line = u32::try_from(1 + old.lines_before(start)).ok()?;
-        let lines = line_count(after) as i64 - line_count(&before) as i64;
+        let lines = line_count(&after) as i64 - line_count(&before) as i64;
         Some(Hunk { section, bytes: start..old_end, old: before, new: after, line, lines, indent })
     }
 
@@ -52,7 +56,7 @@ impl<'a> Hunk<'a> {
     /// bytes that differ begin within an item if one is put in front of another that begins
     /// alike.
     pub fn trim(&mut self) -> [usize; 2] {
-        let (old_items, new_items) = (items(&self.old, self.indent), items(self.new, self.indent));
+        let (old_items, new_items) = (items(&self.old, self.indent), items(&self.new, self.indent));
         let same = |(old, new): &(&&str, &&str)| old == new;
         let front = old_items.iter().zip(&new_items).take_while(same).count();
         let (old_items, new_items) = (&old_items[front..], &new_items[front..]);
@@ -63,7 +67,7 @@ impl<'a> Hunk<'a> {
         self.line += line_count(&self.old[..front_len]) as u32;
         self.bytes = self.bytes.start + front_len..self.bytes.start + front_len + old_len;
         self.old = self.old[front_len..front_len + old_len].to_owned();
-        self.new = &self.new[front_len..front_len + new_len];
+        self.new = self.new[front_len..front_len + new_len].to_owned();
         [front, back]
     }
 }

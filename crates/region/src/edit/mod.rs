@@ -8,6 +8,7 @@
 //! of mistakes does not depend on the version before, and neither does what is accepted
 //! (`tests/edits.rs`).
 
+mod difference;
 mod hunk;
 mod name_hashes;
 mod part;
@@ -15,15 +16,23 @@ mod text;
 
 use crate::check::{FlatRoute, MAX_PEER_ROUTES, MAX_WAYS, Region};
 use crate::fields::NameText;
+use crate::load::{LoadError, MAX_FILE_BYTES};
 use crate::model::{Vm, Vpc};
 use crate::problem::Problems;
 use crate::sections::{Section, Sections, item_count, line_count};
 use crate::shift::Shift;
+use difference::{Comparison, Difference};
 use hunk::Hunk;
 use name_hashes::NameHashes;
 use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::ops::Range;
+use std::path::Path;
 use text::Text;
+
+/// How much of a text is compared at a time.
+const READ_BYTES: usize = 1 << 17;
 
 /// A region file that was read and checked: its text, and what it says.
 #[derive(Debug)]
@@ -84,7 +93,38 @@ impl Document {
     /// is read otherwise. An edit is good: what [`Document::apply`] makes is what
     /// [`Document::parse`] makes of the text.
     pub fn edit(&self, text: &str) -> Option<Edit> {
-        let mut hunk = Hunk::find(&self.sections, &self.text, text)?;
+        let mut comparison = Comparison::new(&self.text, text.len());
+        text.as_bytes().chunks(READ_BYTES).all(|bytes| comparison.feed(bytes)).then_some(())?;
+        self.edit_of(&comparison.finish()?)
+    }
+
+    /// As [`Document::edit`], for the text of a file, of which no more is kept than what differs.
+    ///
+    /// # Errors
+    /// If it can't be read.
+    pub fn edit_to_file(&self, path: &Path) -> Result<Option<Edit>, LoadError> {
+        let failed = |source| LoadError::Read { path: path.to_owned(), source };
+        let mut file = File::open(path).map_err(failed)?;
+        let len = file.metadata().map_err(failed)?.len();
+        if len > MAX_FILE_BYTES {
+            return Ok(None);
+        }
+        let mut comparison = Comparison::new(&self.text, len as usize);
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            match file.read(&mut buffer) {
+                Ok(0) => return Ok(comparison.finish().and_then(|difference| self.edit_of(&difference))),
+                Ok(count) if comparison.feed(&buffer[..count]) => {}
+                // It grows, or has no length that is known.
+                Ok(_) => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+
+    fn edit_of(&self, difference: &Difference) -> Option<Edit> {
+        let mut hunk = Hunk::find(&self.sections, &self.text, difference)?;
         let file = &self.region.file;
         let (vpcs, items) = match hunk.section {
             Section::Servers => return None,
@@ -102,7 +142,7 @@ impl Document {
             }
         };
         let Hunk { bytes, new, lines, .. } = hunk;
-        Some(Edit { vpcs, bytes, text: new.to_owned(), lines, items })
+        Some(Edit { vpcs, bytes, text: new, lines, items })
     }
 
     /// Has the edit in force, and gives the one that leads back.

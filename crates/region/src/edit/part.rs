@@ -46,7 +46,7 @@ pub(super) fn vms(
     old: Range<usize>,
     hunk: &Hunk,
 ) -> Option<(BTreeSet<usize>, Items)> {
-    let Hunk { new: text, line, indent, .. } = *hunk;
+    let Hunk { new: ref text, line, indent, .. } = *hunk;
     let new: Vec<Vm> = read(text, line, indent)?;
     let file = &region.file;
     let vpc_indices = region.vpc_indices();
@@ -83,7 +83,7 @@ fn are_names_taken(region: &Region, names: &NameHashes, old: &Range<usize>, new:
 
 /// The VPCs of `old` become those that are new: as many, with the same names.
 pub(super) fn vpcs(region: &Region, old: Range<usize>, hunk: &Hunk) -> Option<(BTreeSet<usize>, Items)> {
-    let Hunk { new: text, line, lines, indent, .. } = *hunk;
+    let Hunk { new: ref text, line, lines, indent, .. } = *hunk;
     let new: Vec<Vpc> = read(text, line, indent)?;
     let file = &region.file;
     let mut report = Report::new("");

@@ -51,6 +51,7 @@ impl Text {
         piece.start + line_start(&piece.text, at - piece.start)
     }
 
+    /// Some of it, at bounds of characters.
     pub fn slice(&self, range: Range<usize>) -> String {
         let mut slice = String::with_capacity(range.len());
         let from = self.pieces.get(self.piece_of(range.start)..).unwrap_or_default();
@@ -107,35 +108,46 @@ impl Text {
         }
     }
 
-    /// The bytes that another text does not have, without what both have in front and behind; none
-    /// if they are the same.
-    pub fn differing(&self, new: &[u8]) -> Option<Range<usize>> {
-        let len = self.len();
-        let mut front = 0;
-        for piece in &self.pieces {
-            let (old, new) = (piece.text.as_bytes(), &new[front..]);
-            let same = if new.starts_with(old) { old.len() } else { common(old.iter(), new.iter()) };
-            front += same;
-            if same < old.len() {
-                break;
+    /// The bytes from an offset on, piece by piece.
+    fn parts(&self, range: Range<usize>) -> impl DoubleEndedIterator<Item = &[u8]> {
+        let first = self.piece_of(range.start);
+        let behind = self.pieces.partition_point(|piece| piece.start < range.end).max(first);
+        self.pieces.get(first..behind).unwrap_or_default().iter().map(move |piece| {
+            let bytes = piece.text.as_bytes();
+            let start = range.start.saturating_sub(piece.start).min(bytes.len());
+            &bytes[start..bytes.len().min(range.end - piece.start)]
+        })
+    }
+
+    /// Adds some of its bytes to others.
+    pub fn append(&self, range: Range<usize>, to: &mut Vec<u8>) {
+        self.parts(range).for_each(|part| to.extend_from_slice(part));
+    }
+
+    /// How many of some bytes are those at an offset, up to the first that is not.
+    pub fn common(&self, at: usize, bytes: &[u8]) -> usize {
+        let mut count = 0;
+        for part in self.parts(at..(at + bytes.len()).min(self.len())) {
+            let other = &bytes[count..count + part.len()];
+            if part != other {
+                return count + common(part.iter(), other.iter());
             }
+            count += part.len();
         }
-        if front == len && front == new.len() {
-            return None;
-        }
-        let most = len.min(new.len()) - front;
-        let mut behind = 0;
-        for piece in self.pieces.iter().rev() {
-            let part = piece.text.len().min(most - behind);
-            let old = &piece.text.as_bytes()[piece.text.len() - part..];
-            let new = &new[..new.len() - behind];
-            let same = if new.ends_with(old) { part } else { common(old.iter().rev(), new.iter().rev()) };
-            behind += same;
-            if same < piece.text.len() {
-                break;
+        count
+    }
+
+    /// The same from the last one back; as many bytes are there.
+    pub fn common_behind(&self, at: usize, bytes: &[u8]) -> usize {
+        let mut end = bytes.len();
+        for part in self.parts(at..at + bytes.len()).rev() {
+            let other = &bytes[end - part.len()..end];
+            if part != other {
+                return bytes.len() - end + common(part.iter().rev(), other.iter().rev());
             }
+            end -= part.len();
         }
-        Some(front..len - behind)
+        bytes.len()
     }
 }
 
@@ -172,6 +184,7 @@ impl fmt::Debug for Text {
 
 #[cfg(test)]
 mod tests {
+    use super::super::difference::{Comparison, Difference};
     use super::Text;
     use crate::sections::line_count;
     use proptest::prelude::*;
@@ -184,7 +197,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_text_in_pieces_is_the_text(mut naive in lines(), new in lines(), start in 0usize..20, count in 0usize..8) {
+        fn a_text_in_pieces_is_the_text(mut naive in lines(), new in lines(), start in 0usize..20, count in 0usize..8, step in 1usize..700) {
             let mut text = Text::new(naive.concat());
             let start = start.min(naive.len());
             let range = start..(start + count).min(naive.len());
@@ -193,13 +206,18 @@ mod tests {
             let before = naive.concat();
             naive.splice(range, new.clone());
             let after = naive.concat();
-            match text.differing(after.as_bytes()) {
+            let mut comparison = Comparison::new(&text, after.len());
+            prop_assert!(after.as_bytes().chunks(step).all(|bytes| comparison.feed(bytes)));
+            match comparison.finish() {
                 None => prop_assert_eq!(&before, &after),
-                Some(differing) => {
-                    let (front, behind) = (differing.start, before.len() - differing.end);
-                    prop_assert_eq!(&before.as_bytes()[..front], &after.as_bytes()[..front]);
-                    prop_assert_eq!(&before.as_bytes()[differing.end..], &after.as_bytes()[after.len() - behind..]);
-                    prop_assert!(before.as_bytes().get(front) != after.as_bytes().get(front) || differing.is_empty());
+                Some(Difference { old, new }) => {
+                    let (before, after) = (before.as_bytes(), after.as_bytes());
+                    let same = |(a, b): &(&u8, &u8)| a == b;
+                    let front = before.iter().zip(after).take_while(same).count();
+                    let most = before.len().min(after.len()) - front;
+                    let behind = before.iter().rev().zip(after.iter().rev()).take_while(same).count().min(most);
+                    prop_assert_eq!(old, front..before.len() - behind);
+                    prop_assert_eq!(new, &after[front..after.len() - behind]);
                 }
             }
             text.replace(bytes, &new.concat());
