@@ -141,6 +141,10 @@ impl Abridging<'_> {
     ) -> Option<()> {
         let text = &self.text[..list.end];
         self.advance(next_item(text, list.start, list.end, indent));
+        // An alias of the list would mean fewer items.
+        if text[list.start..self.at].contains('&') {
+            return Some(());
+        }
         // The end of a run's first item.
         let mut behind_first = None;
         while self.at < list.end {

@@ -254,15 +254,21 @@ fn text(rng: &mut Rng) -> String {
     if rng.u8(..4) == 0 {
         rng.shuffle(&mut lists);
     }
+    let mut remotes = "";
     out.push_str(pick(rng, &["", "", "", "\u{feff}", "---\n", "# é\n"]));
     out.push_str("region: r\ngateway: {mac: '02:00:00:00:00:01', vteps: [192.0.2.1]}\n");
     for (key, item) in lists {
-        let _ = write!(out, "{key}:");
+        let is_anchored = rng.u8(..30) == 0;
+        let _ = write!(out, "{key}:{}", if is_anchored { " &all" } else { "" });
         end_line(rng, &mut out);
+        if is_anchored {
+            remotes = "remotes: [{<<: *all, kind: idc, mac: '02:00:00:00:50:01'}]\n";
+        }
         let items: Vec<Item> = (0..rng.usize(1..8)).map(|_| item(rng)).collect();
         let indent = [0, 0, 2][rng.usize(..3)];
         write_block(rng, &mut out, &items, indent);
     }
+    out.push_str(remotes);
     out.push_str("uplinks: [{name: u, port: 1, mac: '02:00:00:00:01:01', peer_mac: '02:00:00:00:01:02'}]\n");
     out
 }
