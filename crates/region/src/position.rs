@@ -78,8 +78,9 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Number<T> {
     }
 }
 
-/// The newtype that readers are asked for where a position is wanted. One that knows it ([`crate::plain`]) gives a list: the
-/// value, and a number of 64 bits, line and column. Of any other it is a value as [`Spanned`] asks for it.
+/// The newtype that readers are asked for where a position is wanted. One that knows it
+/// ([`crate::plain`]) gives a list: the value, and a number of 64 bits, line and column. Of any
+/// other it is a value as [`Spanned`] asks for it.
 pub(crate) const POSITIONED: &str = "region::Positioned";
 
 struct Positioned<T> {

@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 /// Machines that have what an earlier one of their VPC has: which one, by the index of the machine,
-/// and of its address. There are few or none, so that all are found by sorting, which takes less time
-/// and memory than a table of all.
+/// and of its address. There are few or none, so that all are found by sorting, which takes less
+/// time and memory than a table of all.
 struct Shared {
     macs: HashMap<u32, u32>,
     addresses: HashMap<(u32, u32), u32>,

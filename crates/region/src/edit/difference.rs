@@ -32,8 +32,8 @@ impl<'a> Comparison<'a> {
         Comparison { old, new_len, at: 0, difference: None }
     }
 
-    /// Takes the next bytes of the new text; false if there are more than it was said to have, or the
-    /// difference is too large.
+    /// Takes the next bytes of the new text; false if there are more than it was said to have, or
+    /// the difference is too large.
     pub fn feed(&mut self, mut bytes: &[u8]) -> bool {
         if bytes.len() > self.new_len - self.at {
             return false;
