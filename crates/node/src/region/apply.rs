@@ -121,16 +121,17 @@ impl Node {
 
     /// Reads a file: what it changes of the version in force, or all of it.
     fn read_region(&self, file: &Path) -> Result<Version, RegionError> {
-        let text = region::read(file)?;
         {
             let installed = self.region.installed.read();
             let is_known =
                 |installed: &&Installed| installed.file == file && !self.region.in_doubt.load(Ordering::Relaxed);
-            let same_file = installed.as_ref().filter(is_known);
-            if let Some(edit) = same_file.and_then(|installed| installed.document.edit(&text)) {
+            if let Some(installed) = installed.as_ref().filter(is_known)
+                && let Some(edit) = installed.document.edit_to_file(file)?
+            {
                 return Ok(Version::Edit(edit));
             }
         }
+        let text = region::read(file)?;
         let document = Document::parse(&file.display().to_string(), text).map_err(region::LoadError::from)?;
         Ok(Version::Whole(Box::new(document)))
     }
