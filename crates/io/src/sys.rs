@@ -8,7 +8,7 @@ use libc::{c_int, c_void, socklen_t};
 use packet::Packet;
 use std::io;
 use std::mem::{size_of, size_of_val, zeroed};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// The most packets per system call.
@@ -220,20 +220,7 @@ impl PacketSocket {
 
     /// How many packets the kernel dropped for lack of room since the last call.
     pub(crate) fn take_drops(&self) -> u64 {
-        // SAFETY: all-zero is a valid value of this plain structure.
-        let mut stats: libc::tpacket_stats = unsafe { zeroed() };
-        let mut length = size_of_val(&stats) as socklen_t;
-        // SAFETY: the pointers describe `stats` and `length`, which live across the call; `length` is the size of `stats`.
-        let result = unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut stats).cast(),
-                &raw mut length,
-            )
-        };
-        if result == 0 { u64::from(stats.tp_drops) } else { 0 }
+        packet_socket_drops(&self.fd)
     }
 
     /// Receives up to [`VECTOR`] packets, one into each of `slots`, each up to `space` bytes; what was received is put into
@@ -307,6 +294,35 @@ impl PacketSocket {
     }
 }
 
+/// How many packets the kernel dropped for lack of room at a packet socket since the last call.
+pub(crate) fn packet_socket_drops(socket: &OwnedFd) -> u64 {
+    // SAFETY: all-zero is a valid value of this plain structure.
+    let mut stats: libc::tpacket_stats = unsafe { zeroed() };
+    let mut length = size_of_val(&stats) as socklen_t;
+    // SAFETY: the pointers describe `stats` and `length`, which live across the call; `length` is the size of `stats`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            (&raw mut stats).cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 { u64::from(stats.tp_drops) } else { 0 }
+}
+
+/// The index of the interface to which a descriptor is bound, if it is a packet socket.
+#[cfg_attr(not(has_dpdk), allow(dead_code))]
+pub(crate) fn packet_socket_interface(descriptor: RawFd) -> Option<c_int> {
+    // SAFETY: all-zero is a valid value of this plain structure.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    let mut length = size_of_val(&address) as socklen_t;
+    // SAFETY: the pointers describe `address` and `length`, which live across the call; a number that is no socket is an error.
+    let result = unsafe { libc::getsockname(descriptor, (&raw mut address).cast(), &raw mut length) };
+    (result == 0 && c_int::from(address.sll_family) == libc::AF_PACKET).then_some(address.sll_ifindex)
+}
+
 /// A network interface that is watched, wherever the thread that asks later is.
 pub(crate) struct InterfaceWatch {
     name: String,
@@ -317,6 +333,12 @@ pub(crate) struct InterfaceWatch {
 }
 
 impl InterfaceWatch {
+    /// The interface's index.
+    #[cfg_attr(not(has_dpdk), allow(dead_code))]
+    pub(crate) fn index(&self) -> c_int {
+        self.index
+    }
+
     /// The interface of this name in the network namespace of the calling thread.
     pub(crate) fn open(name: &str) -> Result<InterfaceWatch, PortError> {
         let failed = |source: io::Error| match source.raw_os_error() {

@@ -449,3 +449,23 @@ fn what_is_not_there_is_said_with_the_mend() {
     assert!(text.contains("can have 1 to"), "{text}");
     drop(DpdkPort::open("net_null80", &options()).unwrap());
 }
+
+#[test]
+fn what_a_ring_has_no_room_for_is_counted() {
+    let Some(lab) = Lab::new(1500) else { return };
+    let mut node = lab.inside(|| DpdkPort::open("net_af_packet_full,iface=va,framecnt=512", &options())).unwrap();
+    let mut wire = lab.inside(|| RawPort::open("vb")).unwrap();
+    let (packet, sent) = (frame(100), 3000);
+    for _ in 0..sent / 50 {
+        assert_eq!(wire.send_all(&mut std::iter::repeat_n(&packet, 50)), 50, "{:?}", wire.counters());
+    }
+    // What is in the ring, and what was dropped: nothing was taken from it yet.
+    let received = receive(&mut node, 512).len() as u64;
+    let mut more = Batch::new();
+    let received = received + node.receive(PortId(3), &mut more).unwrap() as u64;
+    let drops = node.counters().drops.clone();
+    let lost = drops.get(PortReason::RxQueueFull).packets;
+    assert!(received >= 500 && lost > 1000, "{received} received, {lost} lost");
+    assert_eq!(received + lost, sent, "{drops:?}");
+    assert_eq!(node.counters().drops.get(PortReason::RxQueueFull).packets, lost, "counted once");
+}

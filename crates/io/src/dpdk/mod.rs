@@ -61,6 +61,8 @@ mod open;
 #[cfg(has_dpdk)]
 mod port;
 #[cfg(has_dpdk)]
+mod ring_drops;
+#[cfg(has_dpdk)]
 pub use port::DpdkPort;
 
 #[cfg(not(has_dpdk))]

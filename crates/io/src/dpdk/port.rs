@@ -3,6 +3,7 @@
 use super::eth::{BURST, Losses, Queue};
 use super::mbuf::{Arrived, CopyFailure, Leaving};
 use super::open::{self, Opened};
+use super::ring_drops::RingDrops;
 use super::{DpdkOptions, eal};
 use crate::dropped::DeviceDrops;
 use crate::offload::unsendable;
@@ -55,6 +56,8 @@ pub struct DpdkPort {
     leaving: Vec<Leaving>,
     /// What the device had counted when last asked.
     losses: Losses,
+    /// What the rings of a driver had no room for that does not count it.
+    ring_drops: Option<RingDrops>,
     counters: PortCounters,
 }
 
@@ -75,7 +78,8 @@ impl DpdkPort {
     /// # Errors
     /// As [`DpdkPort::open`].
     pub fn open_queues(device: &str, options: &DpdkOptions) -> Result<Vec<DpdkPort>, PortError> {
-        let Opened { info, queues, mtu, longest, segments, interface, revives } = open::open(device, options)?;
+        let Opened { info, queues, mtu, longest, segments, interface, revives, mut ring_drops } =
+            open::open(device, options)?;
         let name = device.split(',').next().unwrap_or(device);
         let several = queues.len() > 1;
         let port = |queue: Queue| DpdkPort {
@@ -94,6 +98,8 @@ impl DpdkPort {
             cut_off: false,
             leaving: Vec::with_capacity(BURST),
             losses: Losses::default(),
+            // What a device loses is counted at its first queue.
+            ring_drops: ring_drops.take(),
             counters: PortCounters::default(),
         };
         Ok(queues.into_iter().map(port).collect())
@@ -337,6 +343,7 @@ impl Port for DpdkPort {
             let more = |now: u64, before: u64| now.saturating_sub(before);
             let drops = &mut self.counters.drops;
             drops.add_packets(PortReason::RxQueueFull, more(losses.missed, self.losses.missed));
+            drops.add_packets(PortReason::RxQueueFull, self.ring_drops.as_ref().map_or(0, RingDrops::take));
             drops.add_packets(PortReason::RxError, more(losses.broken, self.losses.broken));
             drops.add_packets(PortReason::RxNoBuffer, more(losses.no_buffer, self.losses.no_buffer));
             // The device took them first, so they were counted as sent.
