@@ -121,7 +121,11 @@ pub fn check(text: &str, wings: Wings) -> Result<Config, Vec<Mistake>> {
     let program = checker.program(&file);
     match checker.mistakes.is_empty() {
         true => Ok(Config { file, listen, metrics, serve, engine, translations, program, wings }),
-        false => Err(checker.mistakes),
+        false => {
+            // As they come in the file.
+            checker.mistakes.sort_by_key(|mistake| mistake.place);
+            Err(checker.mistakes)
+        }
     }
 }
 

@@ -138,7 +138,7 @@ fn changes_under_load_lose_nothing_for_flows_that_they_do_not_touch() {
     let received = receiver.join().unwrap();
     assert!(sent > 500, "{sent} are too few to say anything");
     let missing: Vec<u32> = (0..sent).filter(|number| !received.contains(number)).collect();
-    assert_eq!(missing, [0; 0], "lost, of {sent}");
+    assert_eq!(missing, [0; 0], "lost, of {sent}: {}", turn.stats());
     assert!(received.into_iter().eq(0..sent), "all, once, in order");
     assert!(talk.join().unwrap() >= 2, "TCP went on");
     assert_eq!(turn.drops(), [("no_route".to_owned(), 2)]);
