@@ -68,7 +68,10 @@ pub(super) async fn control(
     let mut handing_over = signal(SignalKind::user_defined2())?;
     let mut successors = succession::Successors::new(path.as_deref(), processors);
     let ports = ports(&config);
-    let status = format!("{ports}; P4Runtime on {}", addresses.join(", "));
+    let status = match addresses.is_empty() {
+        true => format!("{ports}; no P4Runtime"),
+        false => format!("{ports}; P4Runtime on {}", addresses.join(", ")),
+    };
     let credentials = config.serve.credentials.clone();
     let reload = Reload {
         path,

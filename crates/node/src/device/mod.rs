@@ -102,8 +102,27 @@ pub(crate) struct Inner {
     stuck: Option<String>,
     /// Whether another process is taking over.
     pub hold: Hold,
-    /// The store that was closed for another process, which has not taken over after all: it has not been opened again yet.
+    /// The store that was closed, and has not been opened again yet: for another process, which has not taken over after all, or because it has failed.
     pub closed_store: Option<(PathBuf, u64)>,
+}
+
+impl Inner {
+    /// The store has failed, and may differ from the tables: it is opened again with the next write, and written anew when the pipeline is set.
+    fn store_failed(&mut self, error: &StoreError) -> Refusal {
+        tracing::error!(%error, "the store cannot be written; nothing is taken until the pipeline is set again");
+        self.stuck = Some(error.to_string());
+        if let Some(store) = self.store.take() {
+            self.closed_store = Some((store.path().to_owned(), store.updates()));
+        }
+        Refusal::from(error)
+    }
+
+    /// Does something to the store, if there is one.
+    fn with_store<T>(&mut self, work: impl FnOnce(&mut Store) -> Result<T, StoreError>) -> Result<Option<T>, Refusal> {
+        let Some(store) = &mut self.store else { return Ok(None) };
+        let outcome = work(store);
+        outcome.map(Some).map_err(|error| self.store_failed(&error))
+    }
 }
 
 /// What a take-over does to writes.
@@ -316,10 +335,23 @@ impl Node {
         self.released.notify_all();
     }
 
-    /// Waits until something may be changed.
+    /// Waits until something may be written: the store is open then, if there is one.
     ///
     /// # Errors
     /// `UNAVAILABLE`: another process does this now, or the store cannot be had.
+    fn to_write(&self) -> Result<MutexGuard<'_, Inner>, Refusal> {
+        let mut inner = self.to_change()?;
+        if let Some((path, updates)) = inner.closed_store.clone() {
+            inner.store = Some(Store::open(&path).map_err(|error| Refusal::from(&error))?.with_updates(updates));
+            inner.closed_store = None;
+        }
+        Ok(inner)
+    }
+
+    /// Waits until something may be changed.
+    ///
+    /// # Errors
+    /// `UNAVAILABLE`: another process does this now.
     fn to_change(&self) -> Result<MutexGuard<'_, Inner>, Refusal> {
         let mut inner = self.inner.lock();
         while inner.hold == Hold::Waits {
@@ -327,10 +359,6 @@ impl Node {
         }
         if inner.hold == Hold::Gone {
             return Err(Refusal::new(Code::Unavailable, "another process has taken over this node; connect again"));
-        }
-        if let Some((path, updates)) = inner.closed_store.clone() {
-            inner.store = Some(Store::open(&path).map_err(|error| Refusal::from(&error))?.with_updates(updates));
-            inner.closed_store = None;
         }
         Ok(inner)
     }
@@ -425,7 +453,7 @@ impl Node {
     }
 
     fn look(&self, inner: &mut Inner) {
-        let Inner { current: Some(current), store, late, .. } = &mut *inner else { return };
+        let Inner { current: Some(current), late, .. } = &mut *inner else { return };
         let late = if self.is_heard() { std::mem::take(late) } else { Vec::new() };
         for message in late.into_iter().chain(current.engine.take_digests()) {
             self.tell(Event::Digest { digest: message.digest, values: message.values });
@@ -441,11 +469,9 @@ impl Node {
             let idle_ns = idle_ns.max(idle.entry.idle_timeout_ns());
             self.tell(Event::Idle { table: idle.table, entry: idle.entry, idle_ns });
         }
-        if let Some(store) = store.as_mut().filter(|_| !gone.updates.is_empty())
-            && let Err(error) = store.append(std::iter::once(&gone))
-        {
-            tracing::error!(%error, "the store cannot be written; nothing is taken until the pipeline is set again");
-            inner.stuck = Some(error.to_string());
+        if !gone.updates.is_empty() {
+            // Said in the log, and to the next who writes.
+            let _ = inner.with_store(|store| store.append(std::iter::once(&gone)));
         }
     }
 

@@ -20,14 +20,14 @@ impl Node {
     /// As [`Device::commit`], for what keeps the node's tables.
     pub(crate) fn commit_own(&self, config: &Forwarding, keep: Keep) -> Result<(), Refusal> {
         let mut engine = self.load(&config.pipeline)?;
-        let mut inner = self.to_change()?;
+        let mut inner = self.to_write()?;
         if let (Keep::WhatFits, Some(current)) = (keep, &inner.current) {
             self.take_over(current, &mut *engine, &config.pipeline);
         }
-        if let Some(store) = &mut inner.store {
+        if inner.store.is_some() {
             let state = engine.with_state(State::clone);
             let batches = reconcile::writes(&state).map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
-            store.replace(&kept(config), batches).map_err(|error| Refusal::from(&error))?;
+            inner.with_store(|store| store.replace(&kept(config), batches))?;
         }
         self.tell_links(&mut *engine);
         let outcome = self.exchange(&*engine);
@@ -50,8 +50,8 @@ impl Node {
 
     /// As [`Device::write`], for what keeps the node's tables; entries are packed.
     pub(crate) fn write_own(&self, batches: Vec<WriteBatch>) -> Result<Vec<Result<(), WriteError>>, Refusal> {
-        let mut inner = self.to_change()?;
-        let Inner { current, store, stuck, .. } = &mut *inner;
+        let mut inner = self.to_write()?;
+        let Inner { current, stuck, .. } = &mut *inner;
         let current = current.as_mut().ok_or_else(nothing_runs)?;
         if let Some(why) = stuck {
             let message = format!(
@@ -60,15 +60,14 @@ impl Node {
             return Err(Refusal::new(Code::Unavailable, message));
         }
         let outcomes = current.engine.write_many(&batches);
-        if let Some(store) = store {
-            let applied = batches.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok()).map(|(batch, _)| batch);
-            if let Err(error) = store.append(applied) {
-                tracing::error!(%error, "the store cannot be written; nothing is taken until the pipeline is set again");
-                *stuck = Some(error.to_string());
-                return Err(Refusal::from(&error));
-            }
-        }
+        let applied = batches.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok()).map(|(batch, _)| batch);
+        inner.with_store(|store| store.append(applied))?;
         Ok(outcomes)
+    }
+
+    /// Whether nothing can be written until the pipeline is set again, as the store has failed.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.inner.lock().stuck.is_some()
     }
 
     /// The numbers of a region's VPCs and the like, as they were kept last.
@@ -84,13 +83,11 @@ impl Node {
     pub(crate) fn keep_numbers(&self, numbers: &region::Numbers) -> Result<(), Refusal> {
         // Plain data always has a form.
         let bytes = postcard::to_stdvec(numbers).unwrap_or_default();
-        let mut inner = self.to_change()?;
+        let mut inner = self.to_write()?;
         if inner.numbers == bytes {
             return Ok(());
         }
-        if let Some(store) = &mut inner.store {
-            store.keep_numbers(&bytes).map_err(|error| Refusal::from(&error))?;
-        }
+        inner.with_store(|store| store.keep_numbers(&bytes))?;
         inner.numbers = bytes;
         Ok(())
     }
@@ -109,10 +106,8 @@ impl Device for Node {
 
     fn save(&self, config: &Forwarding) -> Result<(), Refusal> {
         self.region.allow_others()?;
-        let mut inner = self.to_change()?;
-        if let Some(store) = &mut inner.store {
-            store.save(&kept(config)).map_err(|error| Refusal::from(&error))?;
-        }
+        let mut inner = self.to_write()?;
+        inner.with_store(|store| store.save(&kept(config)))?;
         inner.saved = Some(config.clone());
         Ok(())
     }
@@ -138,13 +133,12 @@ impl Device for Node {
     }
 
     fn keep_digests(&self, digests: &BTreeMap<u32, DigestConfig>) -> Result<(), Refusal> {
-        let mut inner = self.to_change()?;
-        let Some(store) = &mut inner.store else { return Ok(()) };
+        let mut inner = self.to_write()?;
         let one = |(number, config): (&u32, &DigestConfig)| {
             (*number, config.max_timeout_ns, config.max_list_size, config.ack_timeout_ns)
         };
         let digests: Vec<KeptDigest> = digests.iter().map(one).collect();
-        store.keep_digests(&digests).map_err(|error| Refusal::from(&error))
+        inner.with_store(|store| store.keep_digests(&digests)).map(|_| ())
     }
 
     fn digests(&self) -> BTreeMap<u32, DigestConfig> {

@@ -183,7 +183,9 @@ impl Node {
         let config = self.region_program()?;
         // What a region needs of a program is looked at before it runs.
         Api::new(&config.pipeline)?;
-        if self.running().is_none_or(|running| running.device_config != config.device_config) {
+        let runs_another = self.running().is_none_or(|running| running.device_config != config.device_config);
+        // After the store has failed, it is written anew with what is in the tables.
+        if runs_another || self.is_stuck() {
             self.commit_own(&config, Keep::WhatFits)?;
         }
         let state = self.state().ok_or(RegionError::None)?;

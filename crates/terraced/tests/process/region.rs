@@ -123,3 +123,58 @@ fn the_process_that_takes_over_goes_on_with_the_same_numbers() {
     assert_eq!(home.status().vpcs, 4);
     drop(first);
 }
+
+/// A file system of a few megabytes; it is unmounted with this.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    /// `None`: this user may not mount.
+    fn new() -> Option<Small> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"]).arg(folder.path());
+        mount.status().is_ok_and(|status| status.success()).then_some(Small(folder))
+    }
+
+    fn fill(&self) {
+        let mut filler = std::fs::File::create(self.0.path().join("filler")).expect("a file");
+        while std::io::Write::write(&mut filler, &[1; 4096]).is_ok_and(|written| written > 0) {}
+    }
+
+    fn make_room(&self) {
+        std::fs::remove_file(self.0.path().join("filler")).expect("it was filled");
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["-l"]).arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_store_that_was_full_is_no_reason_to_start_again() {
+    let Some(small) = Small::new() else {
+        println!("SKIPPED: needs the right to mount a file system");
+        return;
+    };
+    let home = Home::new(&format!("store = {:?}\n", small.0.path().join("store")));
+    let daemon = Daemon::with(&home.config, &[]);
+    let machine = |number: u32| {
+        let mac = format!("02:00:00:77:{:02x}:{:02x}", number >> 8, number & 255);
+        format!("  - {{name: z{number}, vpc: red, server: s2, mac: '{mac}', addresses: ['fd00:100::1:{number:x}']}}\n")
+    };
+    small.fill();
+    home.write(&(lab_region() + &(0..20_000).map(machine).collect::<String>()));
+    let refused = home.apply().expect_err("there is no room for so many");
+    assert!(refused.contains("store"), "{refused}");
+    assert!(home.apply().is_err(), "nor is there now");
+    small.make_room();
+    home.write(&(lab_region() + MORE));
+    home.apply().expect("there is room again");
+    let entries = home.status().entries;
+    drop(daemon);
+    let _daemon = Daemon::with(&home.config, &[]);
+    assert_eq!(home.apply().map(|applied| (applied.inserted, applied.deleted)), Ok((0, 0)), "the store has all of it");
+    assert_eq!(home.status().entries, entries);
+}
