@@ -2,6 +2,7 @@
 
 mod configs;
 mod requests;
+mod store_access;
 
 pub(crate) use configs::{forwarding, kept, packed, parse};
 
@@ -104,25 +105,6 @@ pub(crate) struct Inner {
     pub hold: Hold,
     /// The store that was closed, and has not been opened again yet: for another process, which has not taken over after all, or because it has failed.
     pub closed_store: Option<(PathBuf, u64)>,
-}
-
-impl Inner {
-    /// The store has failed, and may differ from the tables: it is opened again with the next write, and written anew when the pipeline is set.
-    fn store_failed(&mut self, error: &StoreError) -> Refusal {
-        tracing::error!(%error, "the store cannot be written; nothing is taken until the pipeline is set again");
-        self.stuck = Some(error.to_string());
-        if let Some(store) = self.store.take() {
-            self.closed_store = Some((store.path().to_owned(), store.updates()));
-        }
-        Refusal::from(error)
-    }
-
-    /// Does something to the store, if there is one.
-    fn with_store<T>(&mut self, work: impl FnOnce(&mut Store) -> Result<T, StoreError>) -> Result<Option<T>, Refusal> {
-        let Some(store) = &mut self.store else { return Ok(None) };
-        let outcome = work(store);
-        outcome.map(Some).map_err(|error| self.store_failed(&error))
-    }
 }
 
 /// What a take-over does to writes.
