@@ -135,7 +135,7 @@ fn rewrites_are_the_interpreter() {
     assert_eq!(found.faults, 0, "a rewrite does not do what was done to the packet that it was made from");
     if cases >= 100 {
         assert!(tally.packets >= cases * 200, "{tally}");
-        assert!(found.native >= found.packets / 20 && found.native_by_way >= found.native / 40, "{found:?}");
+        assert!(found.native >= found.packets / 20 && found.native_by_way >= found.native / 20, "{found:?}");
         assert!(found.by_workers >= found.packets / 400, "{found:?}");
         assert!(found.passed >= 300, "{found:?}");
         assert!(found.by_code >= found.together / 20, "{found:?}");
