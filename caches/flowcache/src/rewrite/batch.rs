@@ -208,7 +208,10 @@ pub(super) fn received(index: usize, verdict: Verdict) -> Emission {
     Emission { packet: PacketRef::Input(index as u16), origin: Origin::Received, verdict }
 }
 
-impl Engine for RewriteCache {
+impl<R: Runs + Send> Engine for RewriteCache<R>
+where
+    RewriteCache<R>: Serves,
+{
     fn name(&self) -> &str {
         "rewrites"
     }
@@ -227,6 +230,10 @@ impl Engine for RewriteCache {
 
     fn tick(&mut self, now: u64, _out: &mut Output) {
         self.pass_time(now);
+    }
+
+    fn rest(&mut self) {
+        self.runs.park();
     }
 }
 

@@ -15,7 +15,7 @@ use entries::{Change, Entry, State, WriteBatch, WriteError};
 use interp::{Config, Credit, IdleEntry, Interp};
 use ir::{Pipeline, TableId};
 use jit::{Jit, JitError, Unsupported};
-use packet::{Batch, Emission, Engine, Origin, Output, Packet, PacketRef, ReasonTable, Verdict};
+use packet::{Emission, Engine, Origin, Output, Packet, PacketRef, ReasonTable, Verdict};
 use std::borrow::Cow;
 use std::sync::Arc;
 use thiserror::Error;
@@ -69,6 +69,10 @@ impl Runs for Jit {
 
     fn with_state<R>(&self, f: impl FnOnce(&State) -> R) -> R {
         Jit::with_state(self, f)
+    }
+
+    fn park(&mut self) {
+        Jit::park(self);
     }
 
     fn reasons(&self) -> &ReasonTable {
@@ -315,31 +319,5 @@ fn left<'p>(emission: Option<&Emission>, packet: &'p Packet, number: usize) -> R
             Ok(Left { verdict: *verdict, bytes: packet.bytes() })
         }
         _ => Err(Unrewritable::Copies),
-    }
-}
-
-impl Engine for RewriteCache<Jit> {
-    fn name(&self) -> &str {
-        "rewrites"
-    }
-
-    fn reasons(&self) -> &ReasonTable {
-        Runs::reasons(&self.runs)
-    }
-
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
-        self.serve_all(batch, out);
-    }
-
-    fn told(&mut self) -> Vec<(u16, String)> {
-        std::mem::take(&mut self.of_marked)
-    }
-
-    fn tick(&mut self, now: u64, _out: &mut Output) {
-        self.pass_time(now);
-    }
-
-    fn rest(&mut self) {
-        self.runs.park();
     }
 }

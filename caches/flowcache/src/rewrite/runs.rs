@@ -42,6 +42,9 @@ pub trait Runs {
     /// Calls `f` with what was written to the tables.
     fn with_state<R>(&self, f: impl FnOnce(&State) -> R) -> R;
 
+    /// No packet comes for a while: what readers hold of the tables is let go.
+    fn park(&mut self) {}
+
     /// Why packets are dropped.
     fn reasons(&self) -> &ReasonTable;
 
