@@ -52,9 +52,6 @@ pub(super) async fn control(
     let responder = Arc::new(Responder(Arc::downgrade(&node)));
     let socket = config.file.control.socket.as_deref();
     let _control_socket = socket.map(|path| ControlSocket::open(path, responder, takes_over)).transpose()?;
-    let bound = |all: &[TcpListener]| -> Vec<String> {
-        all.iter().filter_map(|listener| Some(listener.local_addr().ok()?.to_string())).collect()
-    };
     let (addresses, metrics) = (bound(&listeners), bound(&scraped));
     let clock = Clock {
         node: Arc::downgrade(&node),
@@ -68,10 +65,7 @@ pub(super) async fn control(
     let mut handing_over = signal(SignalKind::user_defined2())?;
     let mut successors = succession::Successors::new(path.as_deref(), processors);
     let ports = ports(&config);
-    let status = match addresses.is_empty() {
-        true => format!("{ports}; no P4Runtime"),
-        false => format!("{ports}; P4Runtime on {}", addresses.join(", ")),
-    };
+    let status = status(&ports, &addresses);
     let credentials = config.serve.credentials.clone();
     let reload = Reload {
         path,
@@ -119,6 +113,19 @@ pub(super) async fn control(
             }
             Some(()) = handing_over.recv() => successors.start(),
         }
+    }
+}
+
+/// Where these listen.
+fn bound(all: &[TcpListener]) -> Vec<String> {
+    all.iter().filter_map(|listener| Some(listener.local_addr().ok()?.to_string())).collect()
+}
+
+/// What the service manager shows.
+fn status(ports: &str, addresses: &[String]) -> String {
+    match addresses {
+        [] => format!("{ports}; no P4Runtime"),
+        _ => format!("{ports}; P4Runtime on {}", addresses.join(", ")),
     }
 }
 
