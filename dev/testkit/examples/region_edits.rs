@@ -1,55 +1,22 @@
-//! What a region file of a million machines costs this crate: `million [MACHINES [ROUNDS]]`.
+//! What a region file of a million machines costs the crate `region`: `region_edits [MACHINES [ROUNDS]]`.
 //!
 //! It prints how long the text takes to be read, and the most memory that the process has had;
 //! and then, for a rule that changes and for a machine more and less at the beginning, in the
-//! middle and at the end of the list, how long [`Document::edit`], [`Document::edit_to_file`] and
-//! [`Document::apply`] take, and the entries of the VPCs before and after: medians of some
+//! middle and at the end of the list, how long `Document::edit`, `Document::edit_to_file` and
+//! `Document::apply` take, and the entries of the VPCs before and after: medians of some
 //! rounds.
 
 use region::{Api, Document, Entries, Numbers, Part};
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
+use testkit::regions::{self, Size};
 
-const VPCS: usize = 250;
-const SERVERS: usize = 1000;
-
-/// As testkit's `regions::text`: four rules for each VPC.
-fn text(vms: usize) -> String {
-    let mut out = String::from(
-        "region: made\ngateway: {mac: '02:00:5e:00:00:01', vteps: [192.0.2.1, '2001:db8::1']}\n\
-         uplinks: [{name: u, port: 1, mac: '02:00:00:00:01:01', peer_mac: '02:00:00:00:01:02'}]\nservers:\n",
-    );
-    for s in 0..SERVERS {
-        let _ = writeln!(out, "- {{name: s{s}, address: 198.18.{}.{}, uplinks: [u]}}", s >> 8, s & 255);
-    }
-    out.push_str("vpcs:\n");
-    for v in 0..VPCS {
-        let _ = writeln!(out, "- name: v{v}\n  vni: {}\n  subnets: [10.0.0.0/8]\n  acl:", 100 + v);
-        for r in 0..4 {
-            let (priority, action, port) = (10 + r, ["permit", "deny"][r % 2], 1000 + r);
-            let _ = writeln!(
-                out,
-                "  - {{priority: {priority}, action: {action}, protocol: tcp, from: 10.{r}.0.0/16, ports: {port}}}"
-            );
-        }
-    }
-    out.push_str("vms:\n");
-    for i in 0..vms {
-        let (v, n) = (i % VPCS, i / VPCS + 1);
-        let (a, b, c) = (n >> 16 & 255, n >> 8 & 255, n & 255);
-        let server = i % SERVERS;
-        let _ = writeln!(
-            out,
-            "- {{name: m{i}, vpc: v{v}, server: s{server}, mac: '02:01:{v:02x}:{a:02x}:{b:02x}:{c:02x}', addresses: [10.{a}.{b}.{c}]}}",
-        );
-    }
-    out
-}
+/// All of the region but its machines.
+const SIZE: Size = Size { vpcs: 250, vms: 0, acl_rules: 4, servers: 1000 };
 
 fn file() -> PathBuf {
-    std::env::temp_dir().join(format!("million-{}.yaml", std::process::id()))
+    std::env::temp_dir().join(format!("region-edits-{}.yaml", std::process::id()))
 }
 
 /// The most memory that this process has had.
@@ -123,7 +90,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<usize>().expect("a number"));
     let (vms, rounds) = (arguments.next().unwrap_or(1_000_000), arguments.next().unwrap_or(5));
     let path = file();
-    std::fs::write(&path, text(vms)).expect("room for the file");
+    std::fs::write(&path, regions::text(Size { vms, ..SIZE })).expect("room for the file");
     let began = Instant::now();
     let base = region::read(&path).expect("a file");
     println!("{:<42} {:>12.1} ms", "the file to text", began.elapsed().as_secs_f64() * 1e3);
