@@ -1,17 +1,18 @@
-//! Finds DPDK by pkg-config and builds the shim in `shim/dpdk.c` against it. Without DPDK, or with `TERRACE_WITHOUT_DPDK=1`, the crate is
-//! built without it: opening a DPDK port then says so.
+//! Finds DPDK by pkg-config and builds the shim `shim/dpdk.c` against it. Without DPDK, or with
+//! `TERRACE_WITHOUT_DPDK=1`, the crate is built without it, and opening a DPDK port returns an
+//! error.
 //!
-//! Compiles the kernel's programs in `bpf/` with clang. Without clang, or with `TERRACE_WITHOUT_XDP=1`, the crate is built without it, and says so where it is
-//! asked for.
+//! Compiles the eBPF programs in `bpf/` with clang. Without clang, or with `TERRACE_WITHOUT_XDP=1`,
+//! the crate is built without them, and loading them returns an error.
 
 use std::process::Command;
 
-/// The DPDK whose interface the shim is written for.
+/// DPDK versions that the shim supports.
 const VERSIONS: [&str; 2] = ["libdpdk >= 22.11", "libdpdk < 23.11"];
-/// The libraries that are called. Drivers are loaded by DPDK itself.
+/// Libraries with called functions. DPDK loads its drivers itself.
 const LIBRARIES: [&str; 6] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_kvargs", "rte_eal"];
 
-/// The kernel's programs: the flow cache, and what counts what the kernel loses behind it.
+/// eBPF objects: the flow cache, and the counter of packets that the kernel drops after it.
 const OBJECTS: [&str; 2] = ["terrace", "lost"];
 
 fn main() {
@@ -53,7 +54,7 @@ fn main() {
     println!("cargo:rustc-cfg=has_dpdk");
 }
 
-/// Compiles the kernel's programs, if clang is there.
+/// Compiles the eBPF programs if clang is installed.
 fn kernel_program() {
     if std::env::var_os("TERRACE_WITHOUT_XDP").is_some() {
         return;
@@ -66,9 +67,10 @@ fn kernel_program() {
     }
 }
 
-/// Compiles one of them.
+/// Compiles one eBPF object.
 fn compile(clang: &str, object: &str, folder: &std::path::Path) -> Result<(), String> {
-    // The program for this machine's order of bytes; types (-g) say to the loader what the maps are.
+    // Compile for this machine's byte order, with types (-g), which describe the maps to the
+    // loader.
     let big = std::env::var("CARGO_CFG_TARGET_ENDIAN").is_ok_and(|endian| endian == "big");
     let target = if big { "bpfeb" } else { "bpfel" };
     let output = Command::new(clang)
@@ -96,7 +98,7 @@ fn compile(clang: &str, object: &str, folder: &std::path::Path) -> Result<(), St
     }
 }
 
-/// What pkg-config prints; `None` if it fails or is not there.
+/// Returns the output of pkg-config; `None` if it fails or is missing.
 fn pkg_config(arguments: &[&str]) -> Option<String> {
     let output = Command::new("pkg-config").args(arguments).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())

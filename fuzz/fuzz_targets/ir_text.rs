@@ -1,4 +1,5 @@
-//! IR text is any text: what parses prints and parses back to the same, and the verifier judges it without a panic.
+//! Fuzzes IR text: any text that parses prints and parses back to the same, and the verifier checks
+//! it without a panic.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

@@ -1,26 +1,28 @@
-//! Packets are any bytes, in batches: on native code the gateway does with each what it does on the interpreter.
+//! Fuzzes native code with batches of packets: the gateway has the same results as on the
+//! interpreter.
 //!
-//! The input is cut into packets: two bytes of length before each, the lower 14 bits; the upper two say the port.
+//! The input is split into packets. Two bytes before each give its length in the lower 14 bits and
+//! its port in the upper two.
 #![no_main]
 
 use std::cell::RefCell;
 use testkit::differ::case::PacketIn;
-use testkit::differ::subject::{Build, Oracle, Subject};
+use testkit::differ::subject::{EngineInputs, Oracle, EngineUnderTest};
 use testkit::differ::{compare, subjects};
 use testkit::gateway;
 
 thread_local! {
-    static ENGINES: RefCell<(Oracle, Box<dyn Subject>)> = RefCell::new(start());
+    static ENGINES: RefCell<(Oracle, Box<dyn EngineUnderTest>)> = RefCell::new(start());
 }
 
-fn start() -> (Oracle, Box<dyn Subject>) {
+fn start() -> (Oracle, Box<dyn EngineUnderTest>) {
     let region = region::parse("lab.yaml", include_str!("../../examples/lab.yaml")).expect("the example is right");
     let pipeline = gateway::pipeline().expect("the gateway compiles");
-    let numbers = &mut region::Numbers::default();
+    let numbers = &mut region::IdAssignments::default();
     let entries = region::entries(&region, "lab.yaml", &pipeline, numbers).expect("entries are made");
-    let write = region::diff(region::Entries::default(), entries);
+    let write = region::diff(region::GatewayEntries::default(), entries);
     let setup = interp::Config::default();
-    let build = Build { text: None, pipeline: &pipeline, setup: &setup };
+    let build = EngineInputs { text: None, pipeline: &pipeline, setup: &setup };
     let mut oracle = Oracle::new(&build).expect("the interpreter takes the gateway");
     let mut jit = subjects::factory("jit").expect("it is there")(&build).expect("native code takes the gateway");
     oracle.write(&write).expect("entries are taken");
@@ -42,7 +44,7 @@ fn packets(mut data: &[u8]) -> Vec<PacketIn> {
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     ENGINES.with_borrow_mut(|(oracle, jit)| {
         let packets = packets(data);
-        let difference = compare::answers(&oracle.process(&packets), &jit.process(&packets));
+        let difference = compare::compare_results(&oracle.process(&packets), &jit.process(&packets));
         assert!(difference.is_none(), "{}", difference.unwrap_or_default());
     });
 });

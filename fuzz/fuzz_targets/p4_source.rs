@@ -1,11 +1,11 @@
-//! P4 source is any text: diagnostics or a verified pipeline, never a panic.
+//! Fuzzes P4 source: any text gives diagnostics or a verified pipeline, never a panic.
 #![no_main]
 
 use p4::preprocess::FileLoader;
 use std::io::{Error, ErrorKind};
 use std::path::Path;
 
-/// The fuzzed text as main.p4, and the include files of the repository.
+/// Loader of the fuzzed text as main.p4, and of the include files of the repository.
 struct Loader<'a>(&'a str);
 
 impl FileLoader for Loader<'_> {
@@ -22,7 +22,7 @@ impl FileLoader for Loader<'_> {
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);
-    let options = p4::compile::Options { include_dirs: vec!["include".into()], ..Default::default() };
+    let options = p4::compile::CompileOptions { include_dirs: vec!["include".into()], ..Default::default() };
     let compiled = p4::compile::compile(&Loader(&text), Path::new("main.p4"), &options);
     for diagnostic in &compiled.diagnostics {
         let _ = diagnostic.render(&compiled.source_map, false);

@@ -1,5 +1,6 @@
-//! What a P4Runtime client sends is any bytes: writes, reads, pipelines and messages of a stream, each in a frame (a byte for its kind, two of length),
-//! for a program with one of everything. What must hold is in `held.rs`, which a test of the crate `p4runtime` uses, too.
+//! Fuzzes P4Runtime requests: writes, reads, pipelines and messages of a stream, each in a frame (a
+//! byte for its type, two of length), for a program with one of every feature. The invariants are
+//! in `held.rs`, which a test of the crate `p4runtime` uses, too.
 #![no_main]
 
 #[path = "../../crates/p4runtime/tests/write_path/device.rs"]
@@ -19,13 +20,13 @@ thread_local! {
 
 fn start() -> held::Bench {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let options = p4::compile::Options { include_dirs: vec![root.join("programs/include")], ..Default::default() };
+    let options = p4::compile::CompileOptions { include_dirs: vec![root.join("programs/include")], ..Default::default() };
     let file = root.join("crates/terraced/tests/programs/everything.p4");
     let pipeline = p4::compile::compile(&p4::preprocess::DiskLoader, &file, &options).pipeline;
     let pipeline = Arc::new(pipeline.expect("it compiles"));
     let p4info = p4runtime::p4info::to_message(&ir::p4info::generate(&pipeline)).encode_to_vec().into();
     let device_config = ir::text::print(&pipeline).into_bytes().into();
-    held::Bench::new(p4runtime::Forwarding { pipeline, p4info, device_config, cookie: None })
+    held::Bench::new(p4runtime::PipelineConfig { pipeline, p4info, device_config, cookie: None })
 }
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

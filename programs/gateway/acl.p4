@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Does a list let the packet pass? The gateway asks twice: the list of the VPC that it comes from
-// (acl_out), about what VMs send and what leaves the VPC; then the one that the route names
-// (acl_in), about what is delivered to VMs and what passes through other VPCs. Lists are stateless,
-// so answers need a rule of their own. The rule with the highest priority decides. A list's default
-// is its rule of the lowest priority, with everything but the list left open; without any rule, all
-// passes.
+// Does an access list permit the packet? The gateway applies two lists. `acl_out` applies the list
+// of the VPC that sent the packet, to packets from VMs and out of the VPC. `acl_in` applies the
+// list that the route names, to packets for VMs and through other VPCs. Lists are stateless, so
+// replies need their own rule. The rule with the highest priority decides. A list's default is its
+// rule with the lowest priority and with wildcards in all fields except the list. Without any rule,
+// all packets pass.
 //
-// Rules match the flow as the parser found it: ICMP type and code stand in for the ports, and
-// protocols without ports have 0 in both. A later fragment has no ports; it shows 0, and the key
-// `later_fragment` lets a rule about ports leave it out or take it in.
+// Rules match the flow that the parser found. ICMP type and code take the place of the ports;
+// protocols without ports have 0 in both. A later fragment has no ports and shows 0. With the key
+// `later_fragment`, a rule on ports excludes or includes later fragments.
 
 #ifndef GATEWAY_ACL_P4
 #define GATEWAY_ACL_P4
@@ -23,7 +23,7 @@ control acl_step(in headers_t hdr, inout metadata_t meta, in list_t rules)(drop_
         drop(meta, reason);
     }
 
-    /// A rule of a VPC that the packet passes through.
+    /// Denies a packet by a rule of a VPC that it passes through.
     action deny_transit() {
         drop(meta, drop_reason_t.acl_denied_transit);
     }

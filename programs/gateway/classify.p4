@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whose packet is it: a tenant's, in VXLAN to one of our tunnel addresses from an end point that we
-// know, or one for the gateway itself (control and protocol traffic), which goes to the CPU? All
-// else isn't ours.
+// Is the packet from a tenant, in VXLAN to a tunnel address of the gateway from a known end point,
+// or for the gateway itself (control and protocol traffic, which goes to the CPU)? Other packets
+// are dropped.
 //
-// A frame that isn't to the MAC of the port that it came in on isn't for us, whatever its IP
-// destination says (RFC 1812, section 5.3.4): a switch that floods would else have us send tenants'
-// packets twice. Protocols that speak to groups of neighbours (ARP, LLDP, OSPF, ...) are excepted.
+// A frame must be addressed to the MAC of its input port, whatever its IP destination (RFC 1812,
+// section 5.3.4). Otherwise a switch that floods would make the gateway send tenants' packets
+// twice. Protocols with link-local groups (ARP, LLDP, OSPF, ...) are exempt.
 //
-// VXLAN does not authenticate its sender, so only the source address keeps any host that reaches
-// our address out of a tenant's network: it has to be a server's or a remote's.
+// VXLAN does not authenticate its sender. The source address must be that of a server or a remote,
+// because this is the only protection of a tenant's network against other hosts.
 
 #ifndef GATEWAY_CLASSIFY_P4
 #define GATEWAY_CLASSIFY_P4
@@ -23,8 +23,8 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
         drop(meta, drop_reason_t.underlay_other_mac);
     }
 
-    /// The port that the frame came in on has this MAC. Ports with greater numbers than 65535 are
-    /// the engine's own.
+    /// Matches if the frame is addressed to the MAC of its input port. Port numbers above 65535 are
+    /// reserved for the engine.
     table own_mac {
         key = {
             (bit<16>) (PortIdUint_t) istd.input_port: exact @name("port");
@@ -37,18 +37,18 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
 
     // ---- tunnels ------------------------------------------------------------------------------
 
-    /// A server's tunnel: its packets were sent by VMs.
+    /// Tunnel of a server: the packet was sent by a VM.
     action from_server() {
         meta.sender = sender_t.server;
     }
 
-    /// A remote's: its packets come from outside of the region's VPCs.
+    /// Tunnel of a remote: the packet comes from outside of the region's VPCs.
     action from_remote() {
         meta.sender = sender_t.remote;
     }
 
-    /// One entry for each server and remote, with the address of ours that it sends to. So most
-    /// packets need no look at our own addresses.
+    /// One entry for each server and remote, with the gateway address that it sends to. Most
+    /// packets therefore need no lookup of own addresses.
     table tunnel_v4 {
         key = {
             hdr.outer_ipv4.source:      exact @name("source");
@@ -73,7 +73,7 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
         drop(meta, drop_reason_t.unknown_source);
     }
 
-    /// Further sources, for what `tunnel_v4` doesn't have.
+    /// Further sources, for packets without an entry in `tunnel_v4`.
     table source_v4 {
         key = { hdr.outer_ipv4.source: lpm @name("source"); }
         actions = { from_server; from_remote; @defaultonly unknown_source; }
@@ -90,10 +90,10 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
 
     // ---- own addresses ------------------------------------------------------------------------
 
-    /// An address at which tunnels end. What isn't VXLAN goes to the CPU.
+    /// Address at which tunnels end. Packets other than VXLAN go to the CPU.
     action tunnel_address() { }
 
-    /// An address of the gateway at which no tunnel ends: all goes to the CPU.
+    /// Address of the gateway without tunnels: all packets go to the CPU.
     action router_address() {
         to_cpu(meta, punt_reason_t.gateway_address);
     }
@@ -118,7 +118,7 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
 
     apply {
         if (hdr.outer_ipv4.isValid()) {
-            // 224.0.0.0/24: OSPF, VRRP, IGMP and their like.
+            // 224.0.0.0/24: OSPF, VRRP, IGMP and similar protocols.
             if (hdr.outer_ipv4.destination[31:8] == 0xe00000) {
                 to_cpu(meta, punt_reason_t.link_local);
             }
@@ -152,9 +152,9 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
                 own_address_v6.apply();
             }
 
-            // Here the packet is to one of our tunnel addresses. UDP whose port the parser couldn't
-            // reach might be VXLAN, which may neither be fragmented nor have options; the CPU is
-            // spared.
+            // The packet is to a tunnel address. UDP whose port is out of the parser's reach can be
+            // VXLAN, which must not be fragmented and has no IPv4 options. It is dropped, so that
+            // such packets do not load the CPU.
             if (!hdr.vxlan.isValid()) {
                 if (hdr.outer_ipv4.isValid() && hdr.outer_ipv4.protocol == PROTOCOL_UDP
                     && !hdr.outer_udp.isValid()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The packet as it leaves: the valid headers in their order, then what the parser left unread.
+// Emits the valid headers in order. The bytes that the parser did not read follow them.
 
 #ifndef GATEWAY_DEPARSER_P4
 #define GATEWAY_DEPARSER_P4

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the outer headers of the packet to be sent say. Its family, its outer destination and its
-// MACs are there by now; nothing that we received in the outer headers is left except DSCP and
-// the lengths, as neither VXLAN nor the tenant's packet has changed in size.
+// Sets the outer headers. Earlier steps set the address family, the destination and the MACs. Of
+// the received outer headers only DSCP and the lengths are kept, because neither VXLAN nor the
+// tenant's packet has changed in size.
 //
-//   DSCP   as received: it is the operator's, set where the packet entered the underlay
+//   DSCP   as received, because the operator sets it where the packet enters the underlay
 //          (RFC 2983, section 3.1, the pipe model)
 //   ECN    that of the inner packet (RFC 6040, section 4.1, normal mode)
 //   TTL    64
 //   source port, flow label
-//          from the inner flow's hash, so that routers spread flows and keep each together
+//          from the hash of the inner flow, so that routers spread flows but keep each on one path
 //          (RFC 7348, section 5; RFC 6438)
 //   UDP checksum
 //          0 (RFC 7348, section 5; over IPv6: RFC 6935, RFC 6936)
@@ -20,15 +20,15 @@
 #include "metadata.p4"
 
 control encap_step(inout headers_t hdr, inout metadata_t meta) {
-    /// Packets and bytes sent on in VXLAN, by the VPC that they came from.
+    /// Packets and bytes forwarded in VXLAN, by source VPC.
     Counter<bit<64>, vpc_t>(1048576, PNA_CounterType_t.PACKETS_AND_BYTES) vpc_forwarded;
     InternetChecksum() checksum;
     ecn_t  ecn;
     ipv4_t own_v4 = 0;
     ipv6_t own_v6 = 0;
 
-    /// The gateway's own addresses: the outer source over IPv4 and over IPv6, 0 if it has none of
-    /// that family, and the inner source MAC.
+    /// Addresses of the gateway: the outer source over IPv4 and over IPv6 (0: none of this family),
+    /// and the inner source MAC.
     action set_identity(ipv4_t source_v4, ipv6_t source_v6, mac_t mac) {
         own_v4 = source_v4;
         own_v6 = source_v6;
@@ -80,7 +80,7 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
                            hdr.outer_ipv4.protocol, hdr.outer_ipv4.source,
                            hdr.outer_ipv4.destination });
             hdr.outer_ipv4.checksum = checksum.get();
-            // 14 bytes Ethernet and 20 IPv4 before UDP.
+            // Ethernet has 14 bytes and IPv4 20 bytes before UDP.
             if (meta.trailer) {
                 truncate(34 + (bit<32>) hdr.outer_udp.length);
             }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One number for the inner flow, from its 5-tuple (see the parser for ICMP). All packets of a flow
-// get the same one and so take the same path. Fragments of a datagram must stay together though
-// only the first has ports: none of them counts its ports.
+// Computes one hash of the inner flow from its 5-tuple (with ICMP type and code as ports). All
+// packets of a flow have the same hash and take the same path. Fragments of a datagram must take
+// one path, although only the first has ports, so the hash of a fragment excludes ports.
 
 #ifndef GATEWAY_FLOW_HASH_P4
 #define GATEWAY_FLOW_HASH_P4

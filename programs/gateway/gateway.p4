@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gateway: connects the virtual networks (VPCs) of a cloud's tenants with each other, with
-// their own data centres and with other regions. A VM's server sends its packet here in VXLAN; the
-// gateway finds out where the VM's peer is and sends the packet on in VXLAN.
+// The gateway connects the virtual networks (VPCs) of a cloud's tenants with each other, with the
+// tenants' data centres and with other regions. The server of a VM sends a packet here in VXLAN.
+// The gateway determines the peer's location and forwards the packet in VXLAN.
 //
-// This file is the list of what is decided about a packet, in order; each decision is a file.
-// README.md walks through it, TABLES.md describes the tables for whoever fills them.
+// This file lists the steps in order; each step is a file. README.md describes them, and TABLES.md
+// describes the tables for authors of a control plane.
 
 #include <core.p4>
 #include <pna.p4>
@@ -53,9 +53,9 @@ control gateway(inout headers_t hdr,
     inner_rewrite_step()                     inner_rewrite;
     encap_step()                             encap;
 
-    // A step that drops the packet or hands it to the CPU ends the walk (see verdicts.p4).
+    // A step that drops the packet or sends it to the CPU ends the processing (verdicts.p4).
     apply {
-        // Is it sound, and a tenant's packet?
+        // Is it a valid packet from a tenant?
         malformed.apply(hdr, meta, istd);
         if (hdr.vxlan.isValid()) {
             vxlan_checks.apply(hdr, meta);
@@ -63,38 +63,38 @@ control gateway(inout headers_t hdr,
         }
         classify.apply(hdr, meta, istd);
 
-        // Whose is it, where does it want to go, and may it?
+        // Which tenant sent it, where does it go, and is it permitted?
         tenancy.apply(hdr, meta);
         policy_routing.apply(hdr, meta);
-        flow_hash.apply(hdr, meta);   // here, because on a chip it then waits for no table
+        flow_hash.apply(hdr, meta);   // here, because it then depends on no table on a chip
         routing.apply(hdr, meta);
-        // What a remote sends to the VPC's own VMs doesn't leave the VPC.
+        // Packets from a remote to VMs of the VPC do not leave the VPC.
         if (meta.sender != sender_t.remote || meta.scope != scope_t.local) {
             acl_out.apply(hdr, meta, meta.vpc);
         }
         acl_in.apply(hdr, meta, meta.in_list);
 
-        // At which tunnel end point is that?
+        // Which tunnel end point serves the destination?
         if (meta.scope == scope_t.idc || meta.scope == scope_t.cross_region) {
             remote_end.apply(hdr, meta);
         } else if (meta.scope != scope_t.internet) {
             vm_nc.apply(hdr, meta);
         }
 
-        // Was the frame for us, and what becomes of it?
+        // Was the frame addressed to the gateway, and does it go to the Internet?
         inner_link.apply(hdr, meta);
         if (meta.scope == scope_t.internet) {
             to_cpu(meta, punt_reason_t.internet);
         }
         inner_rewrite.apply(hdr, meta);
 
-        // How does it get there?
+        // Which path does it take?
         underlay.apply(hdr, meta);
         encap.apply(hdr, meta);
     }
 }
 
-/// Runs before the main block, on devices that decrypt there. The gateway doesn't.
+/// Runs before the main block, for devices with inline decryption. The gateway has none.
 control gateway_pre(in headers_t hdr,
                     inout metadata_t meta,
                     in pna_pre_input_metadata_t istd,

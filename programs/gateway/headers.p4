@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is on the wire: the headers that the gateway reads or writes, in the order in which they
-// follow each other in a packet, and the numbers that appear in them. What follows the inner
-// packet's IP header is read (see parser.p4) but never changed, so it has no header here.
+// Headers that the gateway reads or writes, in the order of a packet, and their constants. The
+// parser reads the bytes after the inner IP header but the gateway never changes them, so they have
+// no header here.
 
 #ifndef GATEWAY_HEADERS_P4
 #define GATEWAY_HEADERS_P4
@@ -40,8 +40,8 @@ const bit<8> PROTOCOL_SHIM6          = 140;
 /// RFC 7348, section 5.
 const bit<16> UDP_PORT_VXLAN = 4789;
 
-/// RFC 7348, section 5: the I flag, which says that the VNI is valid. The other seven bits and
-/// both reserved fields are sent as 0 and ignored on receipt.
+/// RFC 7348, section 5: the I flag marks the VNI as valid. The other seven bits and both reserved
+/// fields are sent as 0 and ignored on receipt.
 const bit<8> VXLAN_FLAG_I = 0x08;
 
 /// RFC 3168, section 5.
@@ -58,7 +58,7 @@ header ethernet_h {
     bit<16> ether_type;
 }
 
-/// RFC 791. Options, if there are any, follow it.
+/// RFC 791. Options, if any, follow the header.
 header ipv4_h {
     bit<4>  version;
     bit<4>  ihl;
@@ -90,7 +90,7 @@ header ipv6_h {
     ipv6_t  destination;
 }
 
-/// RFC 768. `length` covers this header and all that follows it.
+/// RFC 768. `length` covers this header and the data after it, in bytes.
 header udp_h {
     bit<16> source;
     bit<16> destination;
@@ -106,7 +106,7 @@ header vxlan_h {
     bit<8>  reserved_2;
 }
 
-/// Of each pair of IP headers, at most one is valid.
+/// At most one of each pair of IP headers is valid.
 struct headers_t {
     ethernet_h outer_ethernet;
     ipv4_h     outer_ipv4;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// May the inner packet be forwarded at all? Its addresses must be ones that routers forward, and
-// its frame must come from one host.
+// May the inner packet be forwarded? Its addresses must be routable, and its frame must come from a
+// single host.
 //
-// The addresses are those of `crates/region/src/addresses.rs`, which gives the source of each
-// range: what is dropped here can't be given to a VM there, and a test holds the two lists to each
-// other.
+// The ranges are those of `crates/region/src/addresses.rs`, which names the source of
+// each. A region cannot assign an address that this step drops; a test compares both
+// lists.
 
 #ifndef GATEWAY_INNER_CHECKS_P4
 #define GATEWAY_INNER_CHECKS_P4
@@ -16,13 +16,13 @@ control inner_checks_step(in headers_t hdr, inout metadata_t meta) {
     bool usable;
 
     apply {
-        // IEEE 802.3, section 3.2.3: a group is never a source.
+        // IEEE 802.3, section 3.2.3: a group address is never a source.
         if (hdr.inner_ethernet.source[40:40] == 1) {
             drop(meta, drop_reason_t.inner_source_mac);
         }
         if (hdr.inner_ipv4.isValid()) {
-            // Not 0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16 or 224.0.0.0/3 (224/4 and 240/4), neither
-            // as source nor as destination.
+            // Neither source nor destination may be in 0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16 or
+            // 224.0.0.0/3 (224/4 and 240/4).
             usable = hdr.inner_ipv4.source[31:24] != 0
                   && hdr.inner_ipv4.source[31:24] != 127
                   && hdr.inner_ipv4.source[31:16] != 0xa9fe
@@ -32,7 +32,7 @@ control inner_checks_step(in headers_t hdr, inout metadata_t meta) {
                   && hdr.inner_ipv4.destination[31:16] != 0xa9fe
                   && hdr.inner_ipv4.destination[31:29] != 7;
         } else {
-            // Not ::/96, ::ffff:0:0/96, fe80::/10 or ff00::/8.
+            // Neither may be in ::/96, ::ffff:0:0/96, fe80::/10 or ff00::/8.
             usable = hdr.inner_ipv6.source[127:32] != 0
                   && hdr.inner_ipv6.source[127:32] != 0xffff
                   && hdr.inner_ipv6.source[127:118] != 0x3fa

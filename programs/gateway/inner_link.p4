@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Was the tenant's frame for us to forward, and has it a hop left?
+// Was the tenant's frame addressed to the gateway, and does its packet have a hop left?
 //
-// A VM sends to the VPC's router, which we are; what it sends within its subnet may be to the other
-// VM itself, as on one link. Frames to all, to groups and to others are not routed (RFC 1812,
-// section 5.3.4).
+// A VM sends to the router of its VPC, which is the gateway. Within a subnet, it can send to the
+// other VM directly, as on one link. Frames to other addresses, to broadcast and to groups are not
+// routed (RFC 1812, section 5.3.4).
 //
-// Between subnets the gateway is a router: it counts as one hop, and a packet that has none left is
-// dropped (RFC 1812, section 5.3.1; RFC 8200, section 3); that also ends loops between regions. A
-// subnet is one link: there the TTL stays as it is. No ICMP "time exceeded" is sent.
+// Between subnets the gateway is a router and counts as one hop. A packet without a remaining hop
+// is dropped (RFC 1812, section 5.3.1; RFC 8200, section 3), which also ends loops between regions.
+// Within a subnet, which is one link, the TTL is unchanged. No ICMP "time exceeded" is sent.
 
 #ifndef GATEWAY_INNER_LINK_P4
 #define GATEWAY_INNER_LINK_P4
@@ -18,7 +18,7 @@
 control inner_link_step(in headers_t hdr, inout metadata_t meta) {
     mac_t own = 0;
 
-    /// The MAC of the router inside each VPC.
+    /// Sets the MAC of the router in each VPC.
     action set_router(mac_t mac) {
         own = mac;
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What changes in the tenant's packet: the MAC that it goes to, one hop fewer if it was routed, the
-// congestion that the tunnel to us experienced (RFC 6040), the checksum. The inner DSCP is the
-// tenant's and stays.
+// Changes the tenant's packet: the destination MAC, the TTL of a routed packet, the ECN field after
+// congestion in the incoming tunnel (RFC 6040), and the checksum. The inner DSCP belongs to the
+// tenant and is unchanged.
 
 #ifndef GATEWAY_INNER_REWRITE_P4
 #define GATEWAY_INNER_REWRITE_P4
@@ -23,7 +23,7 @@ control inner_rewrite_step(inout headers_t hdr, inout metadata_t meta) {
             ecn = hdr.inner_ipv6.ecn;
         }
 
-        // RFC 6040, section 4.2, figure 4. Where neither line applies, the inner field stays.
+        // RFC 6040, section 4.2, figure 4. In other cases the inner field is unchanged.
         if (meta.outer_ecn == ecn_t.ce) {
             if (ecn == ecn_t.not_ect) {
                 drop(meta, drop_reason_t.ecn_ce_on_not_ect);
@@ -35,8 +35,8 @@ control inner_rewrite_step(inout headers_t hdr, inout metadata_t meta) {
 
         if (hdr.inner_ipv4.isValid()) {
             if (hdr.inner_ipv4.ihl != 5) {
-                // Options are in the sum, too, and not at hand: it is brought up to date (RFC
-                // 1624).
+                // The checksum covers options, which are not extracted, so it is updated
+                // incrementally (RFC 1624).
                 update.subtract({ hdr.inner_ipv4.checksum, hdr.inner_ipv4.version, hdr.inner_ipv4.ihl,
                                   hdr.inner_ipv4.dscp, hdr.inner_ipv4.ecn, hdr.inner_ipv4.ttl,
                                   hdr.inner_ipv4.protocol });
@@ -48,7 +48,7 @@ control inner_rewrite_step(inout headers_t hdr, inout metadata_t meta) {
             } else {
                 hdr.inner_ipv4.ecn = ecn;
                 hdr.inner_ipv4.ttl = hdr.inner_ipv4.ttl - meta.hops;
-                // The parser verified the old checksum, so that a new one hides no damage.
+                // The parser verified the old checksum, so a new one hides no corruption.
                 checksum.add({ hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.dscp,
                                hdr.inner_ipv4.ecn, hdr.inner_ipv4.total_length,
                                hdr.inner_ipv4.identification, hdr.inner_ipv4.reserved,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Could the packet be parsed? If not, the parser's error becomes a drop reason. What comes after
-// this step can rely on headers that are complete and consistent in themselves.
+// Was the packet parsed without error? An error of the parser becomes a drop reason. In later
+// steps, each header is complete and consistent in itself.
 
 #ifndef GATEWAY_MALFORMED_P4
 #define GATEWAY_MALFORMED_P4

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the steps tell each other about a packet. Each field names the step that writes it.
+// Data that the steps exchange about a packet. Each group names the steps that write it.
 
 #ifndef GATEWAY_METADATA_P4
 #define GATEWAY_METADATA_P4
@@ -8,28 +8,28 @@
 #include "headers.p4"
 #include "reasons.p4"
 
-/// A VPC, numbered densely from 0 by the control plane so that it can index counters. A VPC has
-/// one VNI, which is what packets carry.
+/// A VPC. The control plane numbers VPCs densely from 0, because the number is a counter index.
+/// Packets carry the VNI of the VPC.
 typedef bit<20> vpc_t;
 
-/// A list of ACL rules. A VPC's own has the VPC's number; those of ways through other VPCs have
-/// numbers that are no VPC's, because their first four bits are TRANSIT.
+/// An access list. The list of a VPC has the VPC's number. Lists of paths through other VPCs have
+/// numbers that no VPC has, because their upper four bits are TRANSIT.
 typedef bit<20> list_t;
 typedef bit<16> transit_t;
 
 const bit<4> TRANSIT = 0xf;
 
-/// The list that has no rules, and so permits all.
+/// The list without rules, which permits all packets.
 const transit_t NO_TRANSIT = 0xffff;
 
-/// A routing table. A VPC has one that it uses by default, and any number that its policy routes
-/// refer to.
+/// A routing table. A VPC has one default instance and any number of instances that its policy
+/// routes select.
 typedef bit<24> instance_t;
 
 typedef bit<16> remote_t;
 typedef bit<24> next_hop_t;
 
-/// How far away a route leads. The numbers are indices of the counter `route_scope`.
+/// Scope of a route. The numbers are indices of the counter `route_scope`.
 enum bit<8> scope_t {
     none         = 0,
     local        = 1,   // a VM of the same VPC
@@ -40,22 +40,22 @@ enum bit<8> scope_t {
     blackhole    = 6
 }
 
-/// At which end of a tunnel the packet was sent.
+/// Kind of tunnel end point that sent the packet.
 enum bit<2> sender_t {
     unknown = 0,
-    server  = 1,   // by a VM
+    server  = 1,   // a VM sent the packet
     remote  = 2    // outside of the region's VPCs
 }
 
-/// Which part of its datagram the inner packet is.
+/// Fragment state of the inner packet.
 enum bit<2> fragment_t {
     whole = 0,   // not a fragment
-    first = 1,   // has the layer 4 header, but more fragments follow
+    first = 1,   // has the layer 4 header; more fragments follow
     later = 2    // has no layer 4 header
 }
 
-/// Kinds of what lies between IP and layer 4, a bit for each: those that a packet has, or that a
-/// VPC refuses.
+/// Kinds of headers between IP and layer 4, one bit each: the set that a packet has, or that a VPC
+/// refuses.
 typedef bit<8> extensions_t;
 
 const extensions_t EXTENSION_IPV4_OPTIONS   = 0x01;
@@ -68,20 +68,20 @@ const extensions_t EXTENSION_HIP            = 0x40;
 const extensions_t EXTENSION_SHIM6          = 0x80;
 
 struct metadata_t {
-    // verdicts: why the packet was dropped or handed to the CPU. Engines find the reason that they
-    // show in traces and metrics by these names (see pna.p4).
+    // Verdicts: the reasons for a drop or a punt. Engines find the reason for traces and metrics by
+    // these field names (see pna.p4).
     drop_reason_t drop_reason;
     punt_reason_t punt_reason;
 
-    // parser: whether the frame has bytes behind the outer packet, and the inner flow.
+    // parser: whether the frame has bytes after the outer packet, and the inner flow.
     bool          trailer;
-    bit<8>        protocol;        // IPv4 protocol or IPv6 next header, behind all extension headers
-    bit<16>       l4_source;       // port; ICMP type; else, and for later fragments, 0
-    bit<16>       l4_destination;  // port; ICMP code; else, and for later fragments, 0
+    bit<8>        protocol;        // IPv4 protocol or IPv6 next header, after all extension headers
+    bit<16>       l4_source;       // port or ICMP type; otherwise, and for later fragments, 0
+    bit<16>       l4_destination;  // port or ICMP code; otherwise, and for later fragments, 0
     fragment_t    fragment;
-    extensions_t  extensions;      // what lies between IP and layer 4
+    extensions_t  extensions;      // headers between IP and layer 4
 
-    // vxlan_checks: what the old outer header leaves to the new one.
+    // vxlan_checks: fields of the received outer header for the new one.
     bit<6>        outer_dscp;
     ecn_t         outer_ecn;
 
@@ -89,17 +89,17 @@ struct metadata_t {
     sender_t      sender;
 
     // tenant, policy_routing, routing.
-    vpc_t         vpc;             // that the packet comes from
-    instance_t    instance;        // where its destination is looked up
+    vpc_t         vpc;             // source VPC
+    instance_t    instance;        // routing instance for the lookup of the destination
     extensions_t  refused;         // by either VPC
     scope_t       scope;
-    list_t        in_list;         // that decides besides the VPC's own
-    vni_t         to_vni;          // that it carries when it leaves
+    list_t        in_list;         // list that decides after the source VPC's list
+    vni_t         to_vni;          // VNI of the sent packet
     remote_t      remote;          // only for scopes idc and cross_region
-    bit<8>        hops;            // that the way takes: 0 within a subnet, else 1
+    bit<8>        hops;            // hops of the path: 0 within a subnet, otherwise 1
 
     // vm_nc, remote.
-    mac_t         far_mac;         // that the tenant's frame is sent to
+    mac_t         far_mac;         // destination MAC of the tenant's frame
 
     // flow_hash, underlay.
     bit<32>       flow_hash;

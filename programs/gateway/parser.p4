@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which headers are there, and are they what they claim to be? Ethernet, IP, UDP, VXLAN, then the
-// tenant's Ethernet and IP, and a look at the first bytes of layer 4, wherever they are. Packets
-// that aren't VXLAN are accepted where they turn out not to be, and it's up to `classify` what they
-// are.
+// Which headers does the packet have, and are they valid? The parser extracts Ethernet, IP, UDP and
+// VXLAN, then the tenant's Ethernet and IP, and reads the first bytes of layer 4, wherever they
+// are. It accepts a packet that is not VXLAN at the first header that shows this; `classify`
+// decides about such packets.
 
 #ifndef GATEWAY_PARSER_P4
 #define GATEWAY_PARSER_P4
@@ -70,8 +70,8 @@ parser gateway_parser(packet_in packet,
         }
     }
 
-    // Bytes behind the packet: padding, or a check sequence that a network card left. They don't
-    // leave.
+    // The frame has bytes after the packet: padding, or a frame check sequence that a network card
+    // left. They are not sent.
     state outer_ipv4_trailer {
         verify((bit<32>) hdr.outer_ipv4.total_length + 14 <= packet.length(), error.OuterTruncated);
         meta.trailer = true;
@@ -182,7 +182,7 @@ parser gateway_parser(packet_in packet,
         transition accept;
     }
 
-    // Protocols that most packets have are asked for first, each time.
+    // Common protocols are tested first.
     state inner_ipv4_layer_4 {
         transition select(hdr.inner_ipv4.protocol) {
             PROTOCOL_TCP:  inner_ipv4_has_layer_4;
@@ -207,7 +207,7 @@ parser gateway_parser(packet_in packet,
         transition accept;
     }
 
-    // Four bytes of layer 4 are inside the datagram, not in padding behind it.
+    // The datagram has four bytes of layer 4, without padding after the datagram.
     state inner_ipv4_has_layer_4 {
         verify(hdr.inner_ipv4.total_length >= 24, error.InnerLength);
         meta.protocol = hdr.inner_ipv4.protocol;
@@ -290,14 +290,14 @@ parser gateway_parser(packet_in packet,
         transition accept;
     }
 
-    // ---- what few packets have ----------------------------------------------------------------
-    // Options of IPv4, extension headers of IPv6 (RFC 8200, section 4; RFC 7045) and authentication
-    // headers of both lie between IP and layer 4. They stay where they are: the parser looks over
-    // them, as far as 64 bytes, and headers behind that are an error, as nothing could be said of
-    // their ports.
+    // ---- options and extension headers --------------------------------------------------------
+    // IPv4 options, IPv6 extension headers (RFC 8200, section 4; RFC 7045) and authentication
+    // headers of both are between IP and layer 4. They are not extracted: the parser looks ahead
+    // over them, up to 64 bytes. Headers beyond 64 bytes are an error, because the ports after them
+    // would be unknown.
     //
-    // `at` says how far, in words of 4 bytes, `left` how many bytes of the datagram are left there,
-    // and `kind` what is there.
+    // `at` is the position in words of 4 bytes, `left` the number of remaining bytes of the
+    // datagram there, and `kind` the protocol there.
 
     state inner_ipv4_options {
         kind = hdr.inner_ipv4.protocol;
@@ -464,14 +464,14 @@ parser gateway_parser(packet_in packet,
         transition accept;
     }
 
-    // RFC 8200, section 4.1: directly behind the IPv6 header, or nowhere.
+    // RFC 8200, section 4.1: only directly after the IPv6 header.
     state hop_by_hop {
         verify(at == 0, error.InnerIpv6Extension);
         seen = seen | EXTENSION_HOP_BY_HOP;
         transition eights;
     }
 
-    // RFC 5095: type 0, by which a sender has packets go to and fro, is not forwarded.
+    // RFC 5095: type 0, which makes packets oscillate, is not forwarded.
     state routing {
         verify(word[15:8] != 0, error.InnerSourceRoute);
         seen = seen | EXTENSION_ROUTING;
@@ -498,13 +498,13 @@ parser gateway_parser(packet_in packet,
         transition eights;
     }
 
-    // The length is in units of 8 bytes, the first of them not counted.
+    // The length is in units of 8 bytes and excludes the first unit.
     state eights {
         words = 2 * (bit<16>) word[23:16] + 2;
         transition next;
     }
 
-    // RFC 4302, section 2.2: in units of 4 bytes, the first two not counted.
+    // RFC 4302, section 2.2: in units of 4 bytes, without the first two.
     state authentication {
         seen = seen | EXTENSION_AUTHENTICATION;
         words = (bit<16>) word[23:16] + 2;
@@ -522,8 +522,8 @@ parser gateway_parser(packet_in packet,
         }
     }
 
-    // A fragment of a fragment is none that a sender makes. What a later one holds is the middle of
-    // something.
+    // No sender creates a fragment of a fragment. A later fragment starts in the middle of the
+    // data.
     state fragment {
         verify(part == fragment_t.whole, error.InnerIpv6Extension);
         verify(left >= 8, error.InnerLength);

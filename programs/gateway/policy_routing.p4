@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Does the VPC route this source by a table of its own? A policy route picks the routing instance
-// by the inner source; the longest prefix wins. Without one, the VPC's default instance stays.
+// Does the VPC have a routing table for this source? The policy route with the longest prefix of
+// the inner source selects the routing instance. Without one, the default instance applies.
 
 #ifndef GATEWAY_POLICY_ROUTING_P4
 #define GATEWAY_POLICY_ROUTING_P4

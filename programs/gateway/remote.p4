@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where is the remote tunnel end point (of a data centre or of another region's gateway), and
-// which inner MAC does it answer to? Routes name it by number: many routes share few end points, so
-// route entries stay small, and an end point moves in one write. Several devices of one site
-// share an address; the underlay spreads flows over them.
+// Which address and inner MAC does the remote tunnel end point have (of a data centre, or of the
+// gateway of another region)? Many routes share few end points. Routes therefore refer to an end
+// point by number: their entries stay small, and one write moves an end point. The devices of a
+// site share an address, over which the underlay spreads flows.
 
 #ifndef GATEWAY_REMOTE_P4
 #define GATEWAY_REMOTE_P4

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where does the inner destination lead, seen from the packet's routing instance? The longest
-// prefix wins, and its action is the route's scope.
+// Where is the inner destination, seen from the packet's routing instance? The longest prefix wins,
+// and its action is the scope of the route.
 //
-// A chain of peerings (A to B to C to D) is one route here: whoever installs entries follows the
-// chain, refuses loops and chains of more than four, and writes the last VPC into the route. So the
-// data plane needs one lookup and can't loop, at the price of one entry for each prefix and
-// instance that can reach it. The lists of the VPCs on the way are one list, too, which the route
+// A chain of peerings (A to B to C to D) is one route. The control plane follows the chain, refuses
+// loops and chains of more than four VPCs, and writes the last VPC into the route. The data plane
+// therefore needs one lookup and cannot loop, at the price of one entry for each prefix and
+// instance that can reach it. The lists of the VPCs on the path are also one list, which the route
 // names.
 //
-// The route says, too, whether the packet stays within a subnet, which is one link, or takes a hop.
+// The route also determines whether the packet stays within a subnet (one link) or takes a hop.
 
 #ifndef GATEWAY_ROUTING_P4
 #define GATEWAY_ROUTING_P4
@@ -17,17 +17,17 @@
 #include "metadata.p4"
 
 control routing_step(in headers_t hdr, inout metadata_t meta) {
-    /// Packets and bytes by the scope of the route that they took; the index is scope_t.
+    /// Packets and bytes by the scope of their route; the index is scope_t.
     Counter<bit<64>, bit<8>>(8, PNA_CounterType_t.PACKETS_AND_BYTES) route_scope;
 
     bit<32> subnet_mask;
     bit<2>  subnet_word;
-    bit<32> source;        // of both addresses, that word as far as the mask goes
+    bit<32> source;        // the word of both addresses under the mask
     bit<32> destination;
 
-    /// A VM of the same VPC: the VNI stays. `mask` is that of the subnet. Over IPv6 it is the part
-    /// of it in that 32-bit word in which the subnet's prefix ends, number `word` from the left:
-    /// all words in front of it belong to the prefix as a whole, and none behind it.
+    /// A VM of the same VPC: the VNI is unchanged. `mask` is the mask of the subnet. Over IPv6, it
+    /// is the mask of the 32-bit word in which the subnet's prefix ends; `word` is the number of
+    /// this word from the left. All words before it belong to the prefix, and no word after it.
     action local(bit<32> mask, bit<2> word) {
         meta.scope = scope_t.local;
         meta.in_list = meta.vpc;
@@ -36,9 +36,9 @@ control routing_step(in headers_t hdr, inout metadata_t meta) {
         subnet_word = word;
     }
 
-    /// A VM of the VPC at the end of the chain of peerings. `acl`: that VPC's, or, if there are
-    /// others on the way, what they and that one permit. `refused`: which options and extension
-    /// headers they refuse.
+    /// A VM of the VPC at the end of the chain of peerings. `acl` is the list of that VPC, or the
+    /// combined list if the path has other VPCs. `refused` is the set of options and extension
+    /// headers that these VPCs refuse.
     action peer(list_t acl, vni_t vni, extensions_t refused) {
         meta.scope = scope_t.peer;
         meta.in_list = acl;
@@ -46,8 +46,8 @@ control routing_step(in headers_t hdr, inout metadata_t meta) {
         meta.refused = meta.refused | refused;
     }
 
-    /// The tenant's own data centre, behind a remote tunnel end point that expects `vni`.
-    /// `transit`: the list of what the VPCs on the way permit, NO_TRANSIT if there are none.
+    /// The tenant's data centre, at a remote tunnel end point that expects `vni`. `transit` is the
+    /// list of the VPCs on the path; NO_TRANSIT if there are none.
     action idc(remote_t remote, vni_t vni, transit_t transit) {
         meta.scope = scope_t.idc;
         meta.in_list = TRANSIT ++ transit;
@@ -55,7 +55,7 @@ control routing_step(in headers_t hdr, inout metadata_t meta) {
         meta.to_vni = vni;
     }
 
-    /// A VPC in another region, behind the gateway there, which expects `vni`.
+    /// A VPC in another region, at the gateway of that region, which expects `vni`.
     action cross_region(remote_t remote, vni_t vni, transit_t transit) {
         meta.scope = scope_t.cross_region;
         meta.in_list = TRANSIT ++ transit;

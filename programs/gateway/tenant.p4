@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which VPC does the packet come from? Its VNI says so. A VPC may ask that its packets come from
-// servers that have machines of it, and from remotes that it has routes to, alone: then a server
-// that was taken over can't speak for tenants that it has nothing of.
+// Which VPC does the packet come from? The VNI determines it. A VPC can restrict its sources to
+// servers with machines of the VPC and to remotes of its routes, so that a compromised server
+// cannot send packets of tenants that it does not host.
 
 #ifndef GATEWAY_TENANT_P4
 #define GATEWAY_TENANT_P4
@@ -10,13 +10,13 @@
 #include "metadata.p4"
 
 control tenant_step(in headers_t hdr, inout metadata_t meta) {
-    /// Packets and bytes that came in, by VPC.
+    /// Packets and bytes received, by VPC.
     Counter<bit<64>, vpc_t>(1048576, PNA_CounterType_t.PACKETS_AND_BYTES) vpc_received;
 
     bool strict_sources;
 
-    /// The VPC, the routing instance that it uses by default, and which options and extension
-    /// headers it refuses.
+    /// Sets the VPC, its default routing instance, and the options and extension headers that it
+    /// refuses.
     action set_vpc(vpc_t vpc, instance_t instance, extensions_t refused) {
         meta.vpc = vpc;
         meta.instance = instance;
@@ -25,7 +25,7 @@ control tenant_step(in headers_t hdr, inout metadata_t meta) {
         vpc_received.count(vpc);
     }
 
-    /// The same for a VPC whose packets come from the sources of `vpc_source_v4` and `_v6` alone.
+    /// Like `set_vpc`, and restricts the sources to entries of `vpc_source_v4` and `vpc_source_v6`.
     action set_strict_vpc(vpc_t vpc, instance_t instance, extensions_t refused) {
         meta.vpc = vpc;
         meta.instance = instance;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How does the packet reach the outer destination: which of several equal paths, which port, which
-// neighbour? The underlay is routed as any IP router does it; its entries come from BGP or from
-// the region's servers, apart from all tenants' entries.
+// How does the packet reach the outer destination: over which equal-cost path, port and neighbour?
+// The underlay is routed as by any IP router. Its entries come from BGP or from the region's
+// servers, independently of entries of tenants.
 //
-// ECMP takes no table of its own: a group is a run of 2^n next hops, and the routes to it say where
-// it begins and how long it is. Then picking one takes a mask and no division, which every tier can
-// do, and no further lookup; weights are numbers of places in the run; a next hop that goes away
-// moves the flows of its own places and no others; and a group changes in the same write batch as
-// all else.
+// ECMP needs no table of its own. A group is a range of 2^n next hops, and a route has the start
+// and the size of the range. Selection is therefore a mask without division, which every tier
+// supports, and needs no further lookup. The weight of a next hop is its number of slots in the
+// range. The removal of a next hop moves only the flows of its slots. A group changes in the same
+// write batch as other entries.
 
 #ifndef GATEWAY_UNDERLAY_P4
 #define GATEWAY_UNDERLAY_P4
@@ -16,7 +16,7 @@
 #include "metadata.p4"
 
 control underlay_step(inout headers_t hdr, inout metadata_t meta) {
-    bit<32> sent_length;   // of the IP packet, in bytes
+    bit<32> sent_length;   // length of the IP packet in bytes
 
     // ---- route ------------------------------------------------------------------------------
 
@@ -24,11 +24,11 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta) {
         meta.next_hop = next_hop;
     }
 
-    /// One of the next hops from `first` on. `mask` is their number less one; the number is a power
-    /// of two.
+    /// Selects one of the next hops from `first` on. `mask` is the size of the group minus 1; the
+    /// size is a power of two.
     action via_group(next_hop_t first, bit<16> mask) {
-        // The lower half of the hash goes into the UDP source port, which the routers behind us
-        // hash in turn: so this takes the upper half.
+        // Uses the upper half of the hash, because the lower half becomes the UDP source port,
+        // which the next routers hash again.
         meta.next_hop = first + (next_hop_t) (meta.flow_hash[31:16] & mask);
     }
 
@@ -54,8 +54,8 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta) {
 
     bit<16> port_mtu = 0;
 
-    /// The port, the MACs of the port and of the neighbour behind it, and the largest IP packet
-    /// that the port takes, in bytes.
+    /// Sets the port, the MACs of the port and of its neighbour, and the maximum length of an IP
+    /// packet on the port in bytes.
     action forward(PortId_t port, mac_t port_mac, mac_t neighbour_mac, bit<16> mtu) {
         hdr.outer_ethernet.source = port_mac;
         hdr.outer_ethernet.destination = neighbour_mac;
@@ -75,8 +75,8 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta) {
     }
 
     apply {
-        // A packet that came over IPv4 grows by 20 bytes when it leaves over IPv6. VTEPs don't
-        // fragment (RFC 7348, section 4.3).
+        // A packet from IPv4 grows by 20 bytes when it leaves over IPv6. VTEPs do not fragment (RFC
+        // 7348, section 4.3).
         if (hdr.outer_ipv4.isValid()) {
             sent_length = (bit<32>) hdr.outer_udp.length + 20;
             underlay_route_v4.apply();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two ways in which a packet leaves the walk early: dropped, or handed to the CPU. Either
-// way its reason is noted and counted, and no further step sees it.
+// Actions that end the processing of a packet: drop, or send to the CPU. Both record and count the
+// reason; later steps are skipped.
 
 #ifndef GATEWAY_VERDICTS_P4
 #define GATEWAY_VERDICTS_P4
@@ -9,15 +9,15 @@
 #include "metadata.p4"
 #include "reasons.p4"
 
-/// Packets and bytes dropped; the index is the drop reason.
+/// Dropped packets and bytes; the index is the drop reason.
 Counter<bit<64>, bit<8>>(256, PNA_CounterType_t.PACKETS_AND_BYTES) drops;
 
-/// Packets and bytes handed to the CPU; the index is the punt reason.
+/// Packets and bytes sent to the CPU; the index is the punt reason.
 Counter<bit<64>, bit<8>>(256, PNA_CounterType_t.PACKETS_AND_BYTES) punts;
 
 const PortId_t CPU = (PortId_t) (PortIdUint_t) (InterfaceIdUint_t) PNA_PORT_CPU;
 
-/// Drops the packet, here and now.
+/// Drops the packet immediately.
 action drop(inout metadata_t meta, in drop_reason_t reason) {
     meta.drop_reason = reason;
     drops.count((bit<8>) reason);
@@ -25,8 +25,8 @@ action drop(inout metadata_t meta, in drop_reason_t reason) {
     exit;
 }
 
-/// Hands the packet, as it came in, to the CPU. Steps that change headers stand behind the last
-/// one that calls this.
+/// Sends the unchanged packet to the CPU. Therefore, all steps that change headers follow the last
+/// step that calls this action.
 action to_cpu(inout metadata_t meta, in punt_reason_t reason) {
     meta.punt_reason = reason;
     punts.count((bit<8>) reason);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which server (NC) hosts the VM, and what is the VM's MAC? From here on, the outer header is that
-// of the packet to be sent: it takes the family and the address of the server.
+// of the packet to be sent, with the address family and the address of the server.
 
 #ifndef GATEWAY_VM_NC_P4
 #define GATEWAY_VM_NC_P4

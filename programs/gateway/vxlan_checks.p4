@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Is it sound VXLAN with a packet inside that may be routed? The parser has already checked what
-// can be seen in one header alone (versions, IPv4 checksums, truncation); here are the checks that
-// need several headers.
+// Is the packet valid VXLAN with a routable packet inside? The parser has already checked
+// each header alone (versions, IPv4 checksums, truncation). These checks need several
+// headers.
 //
-// Deliberately absent: the outer TTL, as a packet that has reached its destination isn't dropped
-// for a low one (RFC 1122, section 3.2.1.7); the outer UDP checksum, which a receiver of VXLAN may
-// leave unchecked (RFC 7348, section 5; RFC 6935 for IPv6) and which the NIC checks.
+// Not checked: the outer TTL, because a packet at its destination is not dropped for a low TTL (RFC
+// 1122, section 3.2.1.7); and the outer UDP checksum, because a VXLAN receiver may ignore it (RFC
+// 7348, section 5; RFC 6935 for IPv6) and the NIC checks it.
 
 #ifndef GATEWAY_VXLAN_CHECKS_P4
 #define GATEWAY_VXLAN_CHECKS_P4
@@ -14,8 +14,8 @@
 #include "metadata.p4"
 
 control vxlan_checks_step(in headers_t hdr, inout metadata_t meta) {
-    bit<16> underlay_payload;   // bytes behind the outer IP header
-    bit<32> inner_frame;        // bytes that the inner headers ask for, from UDP on
+    bit<16> underlay_payload;   // bytes after the outer IP header
+    bit<32> inner_frame;        // bytes required by the inner headers, from UDP on
 
     apply {
         if (hdr.outer_ipv4.isValid()) {
@@ -34,7 +34,7 @@ control vxlan_checks_step(in headers_t hdr, inout metadata_t meta) {
             drop(meta, drop_reason_t.vxlan_flag_i_clear);
         }
 
-        // 8 bytes UDP, 8 VXLAN, 14 Ethernet, then IP. Padding behind the inner packet is fine.
+        // 8 bytes UDP, 8 VXLAN, 14 Ethernet, then IP. Padding after the inner packet is valid.
         if (hdr.inner_ipv4.isValid()) {
             inner_frame = 30 + (bit<32>) hdr.inner_ipv4.total_length;
         } else if (hdr.inner_ipv6.isValid()) {

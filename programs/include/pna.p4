@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PNA, the Portable NIC Architecture. It is the architecture of Terrace's own programs: NICs and
-// DPUs speak it, and it has tables that the data plane itself adds entries to, and entries that
+// PNA, the Portable NIC Architecture. Terrace's own programs use it, because NICs and DPUs
+// support it, and because it has tables to which the data plane adds entries, and entries that
 // expire.
 //
 // PNA has two interfaces, because the specification changed after programs were written:
 //
-//   <pna.p4>        four blocks, with a direction and a pass number, plus what version 0.7 of the
-//                   specification adds: the named hash algorithms, `AUTO_DELETE`, `is_net_port`,
+//   <pna.p4>        four blocks, with a direction and a pass number, plus additions of version 0.7
+//                   of the specification: the named hash algorithms, `AUTO_DELETE`, `is_net_port`,
 //                   `add_entry_if`, `update_expire_info` and `set_entry_expire_time_if`.
-//   <bmv2/pna.p4>   today's: three blocks, without PreControl. It defines PNA_THREE_BLOCKS and
-//                   includes this file; `#ifdef` marks each difference.
+//   <bmv2/pna.p4>   the current interface: three blocks, without PreControl. It defines
+//                   PNA_THREE_BLOCKS and includes this file; `#ifdef` marks each difference.
 //
-// A packet's way:
+// Path of a packet:
 //
 //   [PreControl ->] MainParser -> MainControl -> MainDeparser
 //
-// PreControl sees no headers (nothing parses for it) and exists for inline decryption, which
-// Terrace doesn't have: it runs, and its output is ignored. A packet that the parser rejects
-// still enters MainControl, with the headers that were extracted before and the error in
+// PreControl sees no headers, because no parser precedes it. It exists for inline decryption, which
+// Terrace does not have: it runs, and its output is ignored. A packet that the parser rejects
+// enters MainControl with the headers that were extracted before the error and with the error in
 // `istd.parser_error`.
 //
-// At the end of MainDeparser, the mirrored copies that were asked for are made. Then, what the last
-// call of these said happens to the packet:
+// At the end of MainDeparser, the requested mirror copies are made. Then the last call of one of
+// these functions determines the verdict:
 //
-//   send_to_port(p)    sent on p; a port that doesn't exist: dropped, reason unknown_port
+//   send_to_port(p)    sent on p; dropped with the reason unknown_port if p does not exist
 //   drop_packet()      dropped
-//   none of the two    dropped, reason no_destination
+//   neither            dropped with the reason no_destination
 //
-// except that recirculate() sends it through the main block once more, in place of all three.
-// A packet is recirculated at most 7 times, as the pass number has three bits; then dropped.
+// recirculate() replaces all three: the packet enters the main block again. A packet is dropped
+// after 7 recirculations, because the pass number has three bits.
 //
-// Terrace knows the reason for a verdict by name: a field `drop_reason` of the user metadata, of an
-// enum `drop_reason_t` with an underlying type, holds why the program dropped the packet; likewise
-// `punt_reason` (or `cpu_reason`) of `punt_reason_t` (`cpu_reason_t`) for packets sent to the CPU.
-// The enum's members are the names that show in traces and metrics; 0 says "none given". Both enums
-// share one set of numbers.
+// Engines find the reason for a verdict by name. A field `drop_reason` of the user metadata, of an
+// enum `drop_reason_t` with an underlying type, has the reason for a drop. `punt_reason` (or
+// `cpu_reason`) of `punt_reason_t` (`cpu_reason_t`) has the reason for a packet to the CPU. Traces
+// and metrics show the names of the members; 0 means "none given". Both enums share one set of
+// numbers.
 
 #ifndef __PNA_P4__
 #define __PNA_P4__
@@ -45,12 +45,12 @@
 // ---------------------------------------------------------------------------------------------
 // Types
 // ---------------------------------------------------------------------------------------------
-// Each quantity has up to four names. `XUint_t` is plain bits, for arithmetic. `X_t` is a type
-// of its own: it can't be mixed with others by accident, and the control plane's API knows it by
-// name. The `InHeader` forms of both are for fields of packet headers between the data plane and
-// a controller: whole bytes, and as wide as any target will ever need.
+// Each quantity has up to four type names. `XUint_t` is plain bits, for arithmetic. `X_t` is a
+// distinct type that cannot be mixed with others by accident; the control-plane API uses its name.
+// The `InHeader` variants are for fields of packet headers between data plane and controller: whole
+// bytes, as wide as any target needs.
 
-/// A network port or a vport; the node's configuration says which one is which.
+/// A network port or a vport, as configured in the node.
 typedef bit<32> PortIdUint_t;
 @p4runtime_translation("p4.org/pna/v1/PortId_t", 32)
 type PortIdUint_t PortId_t;
@@ -65,65 +65,65 @@ typedef bit<32> MulticastGroupUint_t;
 @p4runtime_translation("p4.org/pna/v1/MulticastGroup_t", 32)
 type MulticastGroupUint_t MulticastGroup_t;
 
-/// Where a mirrored copy goes and what it holds; 0 is the architecture's own.
+/// Mirror session: destination and contents of a copy. 0 is reserved for the architecture.
 typedef bit<16> MirrorSessionIdUint_t;
 @p4runtime_translation("p4.org/pna/v1/MirrorSessionId_t", 16)
 type MirrorSessionIdUint_t MirrorSessionId_t;
 
-/// One of the copies that a packet can ask for: 0 to 3 on Terrace.
+/// Slot of a requested copy: 0 to 3 on Terrace.
 typedef bit<8> MirrorSlotIdUint_t;
 @p4runtime_translation("p4.org/pna/v1/MirrorSlotId_t", 8)
 type MirrorSlotIdUint_t MirrorSlotId_t;
 
-/// The class of service in which the packet is queued.
+/// Class of service for the queue.
 typedef bit<8> ClassOfServiceUint_t;
 @p4runtime_translation("p4.org/pna/v1/ClassOfService_t", 8)
 type ClassOfServiceUint_t ClassOfService_t;
 
-/// A packet's length in bytes.
+/// Length of a packet in bytes.
 typedef bit<16> PacketLengthUint_t;
 @p4runtime_translation("p4.org/pna/v1/PacketLength_t", 16)
 type PacketLengthUint_t PacketLength_t;
 
-/// Which copy of a replicated packet.
+/// Number of a copy of a replicated packet.
 typedef bit<16> MulticastInstanceUint_t;
 @p4runtime_translation("p4.org/pna/v1/MulticastInstance_t", 16)
 type MulticastInstanceUint_t MulticastInstance_t;
 
-/// Nanoseconds since the engine started.
+/// Nanoseconds since the start of the engine.
 typedef bit<64> TimestampUint_t;
 @p4runtime_translation("p4.org/pna/v1/Timestamp_t", 64)
 type TimestampUint_t Timestamp_t;
 
-/// A number that the data plane gives to a flow.
+/// Number that the data plane assigns to a flow.
 typedef bit<32> FlowIdUint_t;
 @p4runtime_translation("p4.org/pna/v1/FlowId_t", 32)
 type FlowIdUint_t FlowId_t;
 
-/// Index of an idle time that the control plane configures.
+/// Index of a configured idle time.
 typedef bit<8> ExpireTimeProfileIdUint_t;
 @p4runtime_translation("p4.org/pna/v1/ExpireTimeProfileId_t", 8)
 type ExpireTimeProfileIdUint_t ExpireTimeProfileId_t;
 
 #ifndef PNA_THREE_BLOCKS
-/// How often the packet has been through the main block before.
+/// Number of previous passes of the packet through the main block.
 typedef bit<3> PassNumberUint_t;
 @p4runtime_translation("p4.org/pna/v1/PassNumber_t", 8)
 type PassNumberUint_t PassNumber_t;
 #endif
 
-/// A security association of an inline cipher.
+/// Security association of an inline cipher.
 typedef bit<32> SecurityAssocIdUint_t;
 @p4runtime_translation("p4.org/pna/v1/SecurityAssocId_t", 64)
 type SecurityAssocIdUint_t SecurityAssocId_t;
 
-/// What parsing ended with.
+/// Result of parsing.
 typedef error ParserError_t;
 
-/// The CPU of the node: with `send_to_port`, the packet goes to the slow path or the controller.
+/// The CPU of the node: `send_to_port` sends the packet to the slow path or the controller.
 const InterfaceId_t PNA_PORT_CPU = (InterfaceId_t) 32w0xfffffffd;
 
-/// The mirror session that the architecture keeps for copies to the CPU.
+/// Mirror session that the architecture reserves for copies to the CPU.
 const MirrorSessionId_t PNA_MIRROR_SESSION_TO_CPU = (MirrorSessionId_t) 16w0;
 
 typedef bit<32> PortIdInHeaderUint_t;
@@ -180,8 +180,8 @@ typedef bit<32> SecurityAssocIdInHeaderUint_t;
 @p4runtime_translation("p4.org/pna/v1/SecurityAssocIdInHeader_t", 64)
 type SecurityAssocIdInHeaderUint_t SecurityAssocIdInHeader_t;
 
-// From a header's form to the internal one, and back. A wider value loses its upper bits, a
-// narrower one gets 0 bits in front.
+// Conversion from the header type to the internal type and back. A wider value loses its upper
+// bits; a narrower value is zero-extended.
 
 PortId_t pna_PortId_header_to_int(in PortIdInHeader_t x) {
     return (PortId_t) (PortIdUint_t) (PortIdInHeaderUint_t) x;
@@ -256,11 +256,11 @@ PassNumberInHeader_t pna_PassNumber_int_to_header(in PassNumber_t x) {
 #endif
 
 match_kind {
-    /// From the entry's low to its high value, both included. Priorities decide.
+    /// From the entry's low to its high value, both inclusive. The priority decides.
     range,
-    /// Not compared: the field feeds the hash of the table's `ActionSelector`.
+    /// Not compared: the field is an input of the hash of the table's `ActionSelector`.
     selector,
-    /// All bits are equal, or the entry leaves the field out. Priorities decide.
+    /// All bits are equal, or the entry omits the field. The priority decides.
     optional
 }
 
@@ -268,25 +268,25 @@ match_kind {
 // Table properties of PNA
 // ---------------------------------------------------------------------------------------------
 //   add_on_miss = true            the default action may call add_entry
-//   pna_idle_timeout = ...        what happens to entries that nothing hits, see below
+//   pna_idle_timeout = ...        behaviour of idle entries, see below
 //   pna_direct_counter = c        a DirectCounter for each entry
 //   pna_direct_meter = m          a DirectMeter for each entry
 //   pna_implementation = p        an ActionProfile or ActionSelector holds the actions
 //   idle_timeout_with_auto_delete = true
-//                                 the older spelling of pna_idle_timeout = AUTO_DELETE
+//                                 older spelling of pna_idle_timeout = AUTO_DELETE
 //   default_idle_timeout_for_data_plane_added_entries = n
-//                                 the expire time profile of entries added with a profile that
-//                                 the control plane hasn't configured
-// The specification's pna_empty_group_action isn't supported: an entry that points at a group
-// without members does what a miss does.
+//                                 expire time profile of entries that were added with a profile
+//                                 that the control plane has not configured
+// The specification's pna_empty_group_action is not supported: an entry with a group without
+// members acts like a miss.
 
-/// What happens when an entry has been idle for its time.
+/// Behaviour of an entry whose idle time has passed.
 enum PNA_IdleTimeout_t {
     /// Entries have no idle time.
     NO_TIMEOUT,
-    /// The control plane is told, once for each time that the idle time passes; the entry stays.
+    /// The control plane is notified each time that the idle time passes; the entry is kept.
     NOTIFY_CONTROL,
-    /// The entry is deleted and nobody is told.
+    /// The entry is deleted without notification.
     AUTO_DELETE
 }
 
@@ -294,84 +294,84 @@ enum PNA_IdleTimeout_t {
 // Hashes and checksums
 // ---------------------------------------------------------------------------------------------
 
-/// Input of each is the concatenation of the data's fields in network bit order, padded with 0
-/// bits at the end to a whole number of bytes (ONES_COMPLEMENT16: to 16 bits).
+/// The input is the concatenation of the fields in network bit order, padded with 0 bits at the end
+/// to a whole number of bytes (ONES_COMPLEMENT16: to 16 bits).
 enum PNA_HashAlgorithm_t {
-    /// CRC32, so that all engines agree.
+    /// CRC32 on all engines.
     TARGET_DEFAULT,
-    /// The data themselves; if they are wider than 64 bits, the first 64.
+    /// The data, or their first 64 bits if they are wider.
     IDENTITY,
-    /// CRC-32 of IEEE 802.3: polynomial 0x04c11db7, reflected, start and final xor all ones.
+    /// CRC-32 of IEEE 802.3: polynomial 0x04c11db7, reflected, initial and final XOR all ones.
     CRC32,
-    /// A CRC-32 whose polynomial the control plane can change; it starts as CRC32.
+    /// CRC-32 with a polynomial that the control plane can change; initially CRC32.
     CRC32_CUSTOM,
-    /// CRC-16/ARC: polynomial 0x8005, reflected, start 0.
+    /// CRC-16/ARC: polynomial 0x8005, reflected, initial value 0.
     CRC16,
-    /// A CRC-16 whose polynomial the control plane can change; it starts as CRC16.
+    /// CRC-16 with a polynomial that the control plane can change; initially CRC16.
     CRC16_CUSTOM,
     /// The Internet checksum, RFC 1071.
     ONES_COMPLEMENT16
 }
 
-/// A hash function. `O` is a `bit<W>`: the hash's low W bits, or the hash with 0 bits in front.
+/// A hash function. `O` is a `bit<W>`: the low W bits of the hash, or the zero-extended hash.
 extern Hash<O> {
     Hash(PNA_HashAlgorithm_t algo);
 
-    /// The hash of `data`.
+    /// Returns the hash of `data`.
     O get_hash<D>(in D data);
 
-    /// `base` + (the hash mod `max`); if `max` is 0, `base`. The sum is cut to W bits.
+    /// Returns `base` + (hash mod `max`), truncated to W bits; `base` if `max` is 0.
     O get_hash<T, D>(in T base, in D data, in T max);
 }
 
-/// A checksum by any algorithm, added up over several calls. Its state is a packet's own and
-/// begins anew each time the enclosing parser or control begins.
+/// A checksum by any algorithm over several calls. Its state belongs to one packet and is reset at
+/// each start of the enclosing parser or control.
 extern Checksum<W> {
     Checksum(PNA_HashAlgorithm_t hash);
 
-    /// Begins anew.
+    /// Resets the checksum.
     void clear();
 
     /// Appends `data` to the input.
     void update<T>(in T data);
 
-    /// The checksum of all data since the last `clear`.
+    /// Returns the checksum of all data since the last `clear`.
     W get();
 }
 
 /// The checksum of IPv4, UDP, TCP and ICMP (RFC 1071), with incremental update (RFC 1624). Its
-/// state is a packet's own and begins anew each time the enclosing parser or control begins.
+/// state belongs to one packet and is reset at each start of the enclosing parser or control.
 extern InternetChecksum {
     InternetChecksum();
 
-    /// Begins anew, with the sum 0.
+    /// Resets the sum to 0.
     void clear();
 
-    /// Adds the 16-bit words of `data`, which is a multiple of 16 bits wide.
+    /// Adds the 16-bit words of `data`. The width of `data` is a multiple of 16 bits.
     void add<T>(in T data);
 
-    /// Takes the 16-bit words of `data`, which is a multiple of 16 bits wide, away.
+    /// Subtracts the 16-bit words of `data`. The width of `data` is a multiple of 16 bits.
     void subtract<T>(in T data);
 
-    /// The complement of the one's complement sum: what goes into a header. Over a header that
-    /// contains its correct checksum, it is 0.
+    /// Returns the complement of the one's complement sum, as headers store it. Over a header with
+    /// a correct checksum the result is 0.
     bit<16> get();
 
-    /// The sum itself, for a later `set_state`.
+    /// Returns the sum for a later `set_state`.
     bit<16> get_state();
 
-    /// Goes on from a sum that `get_state` of any InternetChecksum gave.
+    /// Continues from a sum that `get_state` of any InternetChecksum returned.
     void set_state(in bit<16> checksum_state);
 }
 
 // ---------------------------------------------------------------------------------------------
 // Counters, meters, registers, random numbers
 // ---------------------------------------------------------------------------------------------
-// An index outside the array is never an error: nothing is counted, metered or stored, and what
-// would have been read is 0 (of a meter: green). Bytes are those of the packet as it entered the
+// An index outside of the array is not an error: the operation has no effect, and a read
+// returns 0 (a meter: green). Byte counts use the length of the packet at its entry into the
 // main block.
 
-/// What a counter counts.
+/// Units of a counter.
 enum PNA_CounterType_t {
     PACKETS,
     BYTES,
@@ -379,73 +379,73 @@ enum PNA_CounterType_t {
 }
 
 /// An array of counters of type `W`, a `bit<N>`, with indices of type `S`. The data plane counts
-/// modulo 2^64 whatever N is. Read and reset by the control plane.
+/// modulo 2^64 for any N. The control plane reads and resets.
 @noWarn("unused")
 extern Counter<W, S> {
     Counter(bit<32> n_counters, PNA_CounterType_t type);
 
-    /// Adds one packet, and `increment` bytes: if it is left out, the packet's length.
+    /// Adds one packet and `increment` bytes (default: the length of the packet).
     void count(in S index, @optional in bit<32> increment);
 }
 
-/// A counter for each entry of the table that names this in `pna_direct_counter`. Unlike in
-/// v1model, a packet is counted where the action calls `count`, and only then.
+/// A counter for each entry of the table with this object as its property `pna_direct_counter`.
+/// Unlike in v1model, only a call of `count` in the action counts.
 @noWarn("unused")
 extern DirectCounter<W> {
     DirectCounter(PNA_CounterType_t type);
 
-    /// Adds one packet, and `increment` bytes: if it is left out, the packet's length. In the
-    /// default action after a miss: without effect.
+    /// Adds one packet and `increment` bytes (default: the length of the packet). Has no effect in
+    /// the default action after a miss.
     void count(@optional in bit<32> increment);
 }
 
-/// What a meter's rates and bursts are given in.
+/// Units of a meter's rates and bursts.
 enum PNA_MeterType_t {
     PACKETS,
     BYTES
 }
 
-/// The colours of RFC 2698.
+/// Colors of RFC 2698.
 enum PNA_MeterColor_t { RED, GREEN, YELLOW }
 
-/// An array of two-rate three-colour markers, RFC 2698. The control plane sets committed and
-/// peak rates and bursts; a meter that hasn't been configured says green.
+/// An array of two-rate three-color markers (RFC 2698). The control plane sets committed and peak
+/// rates and bursts. An unconfigured meter returns green.
 extern Meter<S> {
     Meter(bit<32> n_meters, PNA_MeterType_t type);
 
-    /// Colour-aware: the result is never better than `color`.
+    /// Color-aware: the result is never better than `color`.
     PNA_MeterColor_t execute(in S index, in PNA_MeterColor_t color);
 
-    /// Colour-blind: as if `color` were green.
+    /// Color-blind: equal to `color` = GREEN.
     PNA_MeterColor_t execute(in S index);
 }
 
-/// A meter for each entry of the table that names this in `pna_direct_meter`. It is executed
-/// where the action calls `execute`; after a miss it says green. `pkt_len`, in bytes, is the
-/// packet's length if it is left out; packet meters ignore it.
+/// A meter for each entry of the table with this object as its property `pna_direct_meter`. A call
+/// of `execute` in the action meters; after a miss the result is green. `pkt_len`, in bytes,
+/// defaults to the length of the packet; packet meters ignore it.
 extern DirectMeter {
     DirectMeter(PNA_MeterType_t type);
     PNA_MeterColor_t execute(in PNA_MeterColor_t color, @optional in bit<32> pkt_len);
     PNA_MeterColor_t execute(@optional in bit<32> pkt_len);
 }
 
-/// An array of values that the program and the control plane both read and write.
+/// An array of values that the program and the control plane read and write.
 extern Register<T, S> {
-    /// `size` values, all 0 (the specification leaves that open).
+    /// `size` values, all 0 (the specification leaves this open).
     Register(bit<32> size);
 
     /// `size` values, all `initial_value`.
     Register(bit<32> size, T initial_value);
 
-    /// The value at `index`.
+    /// Returns the value at `index`.
     T read(in S index);
 
     /// Stores `value` at `index`.
     void write(in S index, in T value);
 }
 
-/// Numbers in `min`..`max`, both included and each as likely; if min > max, always `min`.
-/// An engine's seed can be set, so that a run repeats.
+/// Uniformly distributed numbers from `min` to `max`, both inclusive; `min` if min > max. A
+/// configurable seed makes runs reproducible.
 extern Random<T> {
     Random(T min, T max);
     T read();
@@ -455,16 +455,16 @@ extern Random<T> {
 // Indirect actions, digests
 // ---------------------------------------------------------------------------------------------
 
-/// Holds actions apart from a table's entries, so that several entries share one. `size` limits
-/// the number of members.
+/// Stores actions outside of table entries, so that several entries share one. `size` limits the
+/// number of members.
 extern ActionProfile {
     ActionProfile(bit<32> size);
 }
 
-/// An action profile with groups of members. A table entry points at a member or a group; of
-/// a group, the member at (H mod number of members) acts, where H is the hash by `algo` of the
-/// key fields of kind `selector`, cut to `outputWidth` bits, and members stand in order of their
-/// numbers. `size` limits the members.
+/// An action profile with groups of members. A table entry refers to a member or a group. In a
+/// group, the member at (H mod number of members) is selected, where H is the hash by `algo` of the
+/// key fields of kind `selector`, truncated to `outputWidth` bits. Members are in the order of
+/// their ids. `size` limits the number of members.
 extern ActionSelector {
     ActionSelector(PNA_HashAlgorithm_t algo, bit<32> size, bit<32> outputWidth);
 }
@@ -473,7 +473,7 @@ extern ActionSelector {
 extern Digest<T> {
     Digest();
 
-    /// Hands `data`, as it is now, to the control plane.
+    /// Sends a copy of `data` to the control plane.
     void pack(in T data);
 }
 
@@ -483,24 +483,24 @@ extern Digest<T> {
 
 #ifdef PNA_THREE_BLOCKS
 
-/// From which side a packet comes. Not part of any metadata; kept for programs that name it.
+/// Side that a packet comes from. Part of no metadata; declared for programs that use the name.
 enum PNA_Source_t {
     FROM_HOST,
     FROM_NET
 }
 
 struct pna_main_parser_input_metadata_t {
-    /// Whether the packet has been through the main block before.
+    /// Whether the packet has passed the main block before.
     bool                     recirculated;
-    /// The port on which the packet came in; a recirculated packet keeps it.
+    /// Input port of the packet. A recirculated packet keeps it.
     PortId_t                 input_port;
 }
 
 struct pna_main_input_metadata_t {
     bool                     recirculated;
-    /// When the packet came in (a recirculated packet: when this pass began).
+    /// Time of arrival (of a recirculated packet: start of this pass).
     Timestamp_t              timestamp;
-    /// What the main parser ended with.
+    /// Result of the main parser.
     ParserError_t            parser_error;
     /// 0 on Terrace.
     ClassOfService_t         class_of_service;
@@ -509,13 +509,13 @@ struct pna_main_input_metadata_t {
 
 #else
 
-/// From which side a packet comes: from a network port or from a vport.
+/// Side that a packet comes from: a network port or a vport.
 enum PNA_Direction_t {
     NET_TO_HOST,
     HOST_TO_NET
 }
 
-/// How a packet came here. Not part of any metadata; kept for programs that name it.
+/// Origin of a packet. Part of no metadata; declared for programs that use the name.
 enum PNA_PacketPath_t {
     FROM_NET_PORT,
     FROM_NET_LOOPEDBACK,
@@ -526,18 +526,18 @@ enum PNA_PacketPath_t {
 }
 
 struct pna_pre_input_metadata_t {
-    /// The port on which the packet came in.
+    /// Input port of the packet.
     PortId_t                 input_port;
-    /// Always NoError, as nothing has been parsed.
+    /// Always NoError, because nothing has been parsed.
     ParserError_t            parser_error;
     PNA_Direction_t          direction;
-    /// 0, then one more for each recirculation.
+    /// Number of previous recirculations.
     PassNumber_t             pass;
-    /// Always false on Terrace: no packet turns round at a port.
+    /// Always false on Terrace: ports have no loopback.
     bool                     loopedback;
 }
 
-/// What an inline cipher would be told. Ignored on Terrace.
+/// Parameters of an inline cipher. Ignored on Terrace.
 struct pna_pre_output_metadata_t {
     bool                     decrypt;
     SecurityAssocId_t        said;
@@ -548,7 +548,7 @@ struct pna_main_parser_input_metadata_t {
     PNA_Direction_t          direction;
     PassNumber_t             pass;
     bool                     loopedback;
-    /// The port on which the packet came in; a recirculated packet keeps it.
+    /// Input port of the packet. A recirculated packet keeps it.
     PortId_t                 input_port;
 }
 
@@ -556,9 +556,9 @@ struct pna_main_input_metadata_t {
     PNA_Direction_t          direction;
     PassNumber_t             pass;
     bool                     loopedback;
-    /// When the packet came in (a recirculated packet: when this pass began).
+    /// Time of arrival (of a recirculated packet: start of this pass).
     Timestamp_t              timestamp;
-    /// What the main parser ended with.
+    /// Result of the main parser.
     ParserError_t            parser_error;
     /// 0 on Terrace.
     ClassOfService_t         class_of_service;
@@ -568,51 +568,51 @@ struct pna_main_input_metadata_t {
 #endif
 
 struct pna_main_output_metadata_t {
-    /// Written by the program; 0 at first. Carried along, as a port has a single queue.
+    /// Written by the program; initially 0. Carried without effect, because a port has one queue.
     ClassOfService_t         class_of_service;
 }
 
-/// Whether `p` is a vport, or a network port. For a port that doesn't exist, both are false.
+/// Returns whether `p` is a vport, or a network port. Both are false for a missing port.
 extern bool is_host_port(in PortId_t p);
 extern bool is_net_port(in PortId_t p);
 
 // ---------------------------------------------------------------------------------------------
-// Where a packet goes
+// Destination of a packet
 // ---------------------------------------------------------------------------------------------
 // Only in MainControl. Of drop_packet and send_to_port, the last call counts. Neither ends the
-// control: what follows in it is still done.
+// control: the following code is executed.
 
-/// The packet is dropped when the main block is done.
+/// Drops the packet at the end of the main block.
 extern void drop_packet();
 
-/// The packet is sent on `dest_port`, a network port, a vport or the CPU.
+/// Sends the packet on `dest_port`: a network port, a vport or the CPU.
 extern void send_to_port(PortId_t dest_port);
 
-/// Asks for one more copy, as mirror session `mirror_session_id` says, whatever happens to the
-/// packet itself. A second call for the same slot replaces the first. A slot above 3 or a
-/// session that the control plane hasn't made makes no copy.
+/// Requests a copy by the mirror session `mirror_session_id`, for any verdict of the packet itself.
+/// A second call for the same slot replaces the first. A slot above 3, or a session that the
+/// control plane has not created, makes no copy.
 extern void mirror_packet(MirrorSlotId_t mirror_slot_id,
                           MirrorSessionId_t mirror_session_id);
 
-/// Of the deparsed packet, no more than its first `length` bytes leave; to the CPU, too. Copies for mirror
-/// sessions and recirculated packets are whole. Terrace's own: what an Ethernet frame has behind the packet
-/// that it carries is payload to a parser, and nothing else in PNA takes it away.
+/// Truncates the deparsed packet to `length` bytes, also for the CPU. Mirror copies and
+/// recirculated packets are complete. Terrace adds this function to PNA, because bytes after the
+/// packet of an Ethernet frame are payload to a parser, and no other function of PNA removes them.
 extern void truncate(in bit<32> length);
 
-/// The deparsed packet goes through the main block again, with the pass number one higher. User
-/// metadata start anew.
+/// Sends the deparsed packet through the main block again, with the pass number incremented. User
+/// metadata is reinitialised.
 extern void recirculate();
 
 // ---------------------------------------------------------------------------------------------
-// Entries that the data plane adds and lets go
+// Entries that the data plane adds, and their expiry
 // ---------------------------------------------------------------------------------------------
 
-/// In the default action of a table with add_on_miss = true, all of whose keys are exact: adds
-/// an entry with the key that has just missed, the action named `action_name` (one of the table's
-/// own) and its parameters. `action_params` is a struct or tuple with one field a parameter, in
-/// order; a single parameter may be given as it is. Packets after this one find the entry.
-/// Returns true (of three blocks: ADD_ENTRY_SUCCESS) if the entry was added; false
-/// (ADD_ENTRY_NOT_DONE) if the table is full or the key is there by now.
+/// Adds an entry in the default action of a table with add_on_miss = true whose keys are all exact.
+/// The entry has the key that missed, the action `action_name` (one of the table's actions) and its
+/// parameters. `action_params` is a struct or tuple with one field for each parameter, in order; a
+/// single parameter can be given directly. Later packets hit the entry. Returns true (with three
+/// blocks: ADD_ENTRY_SUCCESS) if the entry was added; false (ADD_ENTRY_NOT_DONE) if the table is
+/// full or the key already exists.
 #ifdef PNA_THREE_BLOCKS
 typedef bit<1> AddEntryErrorStatus_t;
 const AddEntryErrorStatus_t ADD_ENTRY_SUCCESS = 0;
@@ -639,15 +639,15 @@ extern bool add_entry_if<T>(in bool do_add_entry,
                             in ExpireTimeProfileId_t expire_time_profile_id);
 #endif
 
-/// A number that no flow has at the moment; they are given out in rising order.
+/// Returns a number that no flow has, in rising order.
 extern FlowId_t allocate_flow_id();
 
-// The following are for actions of tables with an idle timeout. After a miss they have no effect.
-// An entry's timer runs from when it was added, or from the last of these calls: a mere hit
-// doesn't restart it in tables whose actions call one of them. In tables of which no action
-// does, each hit restarts it.
+// For actions of tables with an idle timeout; without effect after a miss. The timer of an entry
+// starts when the entry is added, and restarts with each of these calls. In a table whose
+// actions call one of them, a hit alone does not restart the timer. In other tables each hit
+// restarts it.
 
-/// Gives the entry another idle time and restarts its timer.
+/// Changes the idle time of the entry and restarts its timer.
 extern void set_entry_expire_time(
     in ExpireTimeProfileId_t expire_time_profile_id);
 
@@ -655,7 +655,7 @@ extern void set_entry_expire_time(
 extern void restart_expire_timer();
 
 /// If `update_aging_info`: set_entry_expire_time(expire_time_profile_id) if `update_expire_time`,
-/// else restart_expire_timer().
+/// otherwise restart_expire_timer().
 extern void update_expire_info(
     in bool update_aging_info,
     in bool update_expire_time,
@@ -667,16 +667,16 @@ extern void set_entry_expire_time_if(
     in ExpireTimeProfileId_t expire_time_profile_id);
 
 #ifdef PNA_THREE_BLOCKS
-/// `from_net_value` if `is_network_port`, else `from_host_value`: for keys that swap source and
-/// destination by the side that a packet comes from.
+/// Returns `from_net_value` if `is_network_port`, otherwise `from_host_value`: for keys that swap
+/// source and destination by the side that a packet comes from.
 @pure
 extern T SelectByDirection<T>(
     in bool is_network_port,
     in T from_net_value,
     in T from_host_value);
 #else
-/// `n2h_value` for NET_TO_HOST, else `h2n_value`: for keys that swap source and destination
-/// by direction.
+/// Returns `n2h_value` for NET_TO_HOST, otherwise `h2n_value`: for keys that swap source and
+/// destination by direction.
 @pure
 extern T SelectByDirection<T>(
     in PNA_Direction_t direction,

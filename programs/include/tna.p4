@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TNA, the architecture of Intel's Tofino, as far as Terrace emits programs for it: names, types and
-// constants of its open specification, so that what is emitted can be checked here before the chip's
-// own compiler takes it. Terrace does not run TNA programs.
+// TNA, the architecture of Intel's Tofino, as far as Terrace generates programs for it: names,
+// types and constants of its open specification. Terrace checks generated programs against this
+// file before the chip's compiler gets them. Terrace does not run TNA programs.
 //
-// A packet's way:
+// Path of a packet:
 //
 //   ingress parser -> ingress -> ingress deparser -> traffic manager -> egress parser -> egress ->
 //   egress deparser
 //
-// Metadata is not carried over from ingress to egress; what egress has to know travels in headers.
+// Metadata does not pass from ingress to egress. Headers carry the values that egress needs.
 
 #ifndef __TNA_P4__
 #define __TNA_P4__
@@ -51,7 +51,7 @@ enum SelectorMode_t { FAIR, RESILIENT }
 // Intrinsic metadata
 // ---------------------------------------------------------------------------------------------
 
-/// What stands before a packet in the ingress parser.
+/// Bytes before a packet in the ingress parser.
 header ingress_intrinsic_metadata_t {
     bit<1>   resubmit_flag;
     bit<1>   _pad1;
@@ -68,7 +68,7 @@ struct ingress_intrinsic_metadata_from_parser_t {
 }
 
 struct ingress_intrinsic_metadata_for_deparser_t {
-    /// Bit 0: no unicast copy; all: the packet is dropped.
+    /// Bit 0: no unicast copy; all bits: the packet is dropped.
     bit<3>         drop_ctl;
     DigestType_t   digest_type;
     ResubmitType_t resubmit_type;
@@ -95,7 +95,7 @@ struct ingress_intrinsic_metadata_for_tm_t {
     bit<16>            rid;
 }
 
-/// What stands before a packet in the egress parser.
+/// Bytes before a packet in the egress parser.
 header egress_intrinsic_metadata_t {
     bit<7>    _pad0;
     PortId_t  egress_port;
@@ -146,8 +146,8 @@ struct egress_intrinsic_metadata_for_output_port_t {
 // Externs
 // ---------------------------------------------------------------------------------------------
 
-/// The Internet checksum. In parsers `verify` is true if the sum is wrong; in deparsers `update` gives
-/// the sum over the data.
+/// The Internet checksum. In parsers, `verify` returns true if the sum is wrong. In deparsers,
+/// `update` returns the sum over the data.
 extern Checksum {
     Checksum();
     void add<T>(in T data);
@@ -197,7 +197,7 @@ extern Register<T, I> {
     T write(in I index, in T value);
 }
 
-/// What a stateful ALU does to an element of a register, in one step.
+/// Operation of a stateful ALU on an element of a register, in one step.
 extern RegisterAction<T, I, U> {
     RegisterAction(Register<T, I> reg);
     U execute(in I index);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is on the wire, and what the parser tells the rest: the headers of VXLAN over IPv4 with
-// IPv4 inside, in their order.
+// Headers of VXLAN over IPv4 with IPv4 inside, in the order of a packet, and the results of the
+// parser.
 
 #ifndef OVERLAY_HEADERS_P4
 #define OVERLAY_HEADERS_P4
@@ -17,15 +17,15 @@ const bit<8>  PROTOCOL_UDP   = 17;
 /// RFC 7348, section 5.
 const bit<16> UDP_PORT_VXLAN = 4789;
 
-/// RFC 7348, section 5: the I flag, which says that the VNI is valid.
+/// RFC 7348, section 5: the I flag marks the VNI as valid.
 const bit<8> VXLAN_FLAG_I = 0x08;
 
-/// Why a packet is dropped. Names and numbers are part of the control-plane API.
+/// Reasons for drops. Names and numbers are part of the control-plane API.
 enum bit<8> drop_reason_t {
     none                = 0,
-    malformed           = 1,   // a broken header, or lengths that contradict each other
-    not_vxlan_with_ipv4 = 2,   // anything else than IPv4 in VXLAN over IPv4
-    inner_ttl_expired   = 3,   // RFC 1812, section 5.3.1
+    malformed           = 1,   // a broken header, or contradictory lengths
+    not_vxlan_with_ipv4 = 2,   // not IPv4 in VXLAN over IPv4
+    inner_ttl_expired   = 3,   // no hop is left (RFC 1812, section 5.3.1)
     no_route            = 4,
     unknown_vm          = 5,
     not_configured      = 6    // the control plane has set no uplink
@@ -79,7 +79,7 @@ struct headers_t {
 
 struct metadata_t {
     drop_reason_t drop_reason;
-    bit<32>       ports;   // of TCP or UDP, source first; else, and for fragments, 0
+    bit<32>       ports;   // ports of TCP or UDP, source first; otherwise, and for fragments, 0
 }
 
 #endif

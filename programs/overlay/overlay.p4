@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where is the VM that this packet wants to go to? VXLAN in, the longest prefix in the tenant's
-// routing table, the VM's server, VXLAN out: the core of every cloud gateway and nothing besides.
-// It does what a router of VPP does with a VRF a VNI, so that engines can be compared with it;
-// what users install is `gateway/`. README.md says what is there and what is deliberately absent.
+// Where is the destination VM? The program decapsulates VXLAN, looks up the longest prefix in the
+// tenant's routing table and the VM's server, and encapsulates again: the core of a cloud gateway.
+// It behaves like a VPP router with a VRF for each VNI, so that engines can be compared with VPP.
+// Users install `gateway/`. README.md lists the functions and the deliberate omissions.
 
 #include <core.p4>
 #include <pna.p4>
@@ -25,12 +25,12 @@ control overlay(inout headers_t hdr,
         exit;
     }
 
-    /// A VM of the same tenant: the VNI stays.
+    /// A VM of the same tenant: the VNI is unchanged.
     action local() {
         to_vni = hdr.vxlan.vni;
     }
 
-    /// A VM of another tenant, whose VNI the packet carries from here on.
+    /// A VM of another tenant: the packet gets the VNI of this tenant.
     action peer(vni_t vni) {
         to_vni = vni;
     }
@@ -49,7 +49,7 @@ control overlay(inout headers_t hdr,
         size = 1048576;
     }
 
-    /// The server that hosts the VM, and the VM's MAC.
+    /// Sets the server that hosts the VM, and the VM's MAC.
     action on_server(ipv4_t server, mac_t vm_mac) {
         hdr.outer_ipv4.destination = server;
         hdr.inner_ethernet.destination = vm_mac;
@@ -69,7 +69,7 @@ control overlay(inout headers_t hdr,
         size = 16777216;
     }
 
-    /// Who we are, and through which port and to which router all servers are reached.
+    /// Sets the gateway's addresses, and the port and router for all servers.
     action set_uplink(PortId_t port, ipv4_t address, mac_t mac, mac_t router_mac) {
         hdr.outer_ethernet.source = mac;
         hdr.outer_ethernet.destination = router_mac;
@@ -88,9 +88,9 @@ control overlay(inout headers_t hdr,
         default_action = not_configured();
     }
 
-    /// The tenant's packet: one hop fewer, and its checksum brought up to date (RFC 1624, equation
-    /// 3): the word of TTL and protocol becomes 0x0100 less, so the checksum becomes 0x0100 more. A
-    /// carry goes to the end; 0xffff is written as 0, as a checksum made anew would be.
+    /// Decrements the TTL and updates the checksum (RFC 1624, equation 3). The word of TTL and
+    /// protocol decreases by 0x0100, so the checksum increases by 0x0100 with end-around carry.
+    /// 0xffff is written as 0, like the result of a complete computation.
     action one_hop_fewer() {
         bit<17> sum = (bit<17>) hdr.inner_ipv4.checksum + 0x0100;
         sum = sum + (sum >= 0xffff ? 17w1 : 17w0);
@@ -98,16 +98,16 @@ control overlay(inout headers_t hdr,
         hdr.inner_ipv4.ttl = hdr.inner_ipv4.ttl - 1;
     }
 
-    /// The flow for the outer source port: of the addresses and, if the packet has them, the ports.
-    /// Both directions of a flow may get the same one.
+    /// Computes the flow hash for the outer source port from the addresses and, if present, the
+    /// ports. Both directions of a flow can have the same hash.
     action hash_flow() {
         flow = hdr.inner_ipv4.source ^ hdr.inner_ipv4.destination ^ meta.ports
              ^ (bit<32>) hdr.inner_ipv4.protocol;
         flow = flow ^ (flow >> 16);
     }
 
-    /// Outer headers as if made anew. Addresses are there by now; the lengths stay, as neither VXLAN nor
-    /// the tenant's packet has changed in size.
+    /// Sets the outer headers. Earlier steps set the addresses. The lengths are kept, because
+    /// neither VXLAN nor the tenant's packet has changed in size.
     action encapsulate() {
         hdr.outer_ipv4.dscp_ecn = 0;
         hdr.outer_ipv4.identification = 0;
@@ -128,7 +128,7 @@ control overlay(inout headers_t hdr,
     }
 
     apply {
-        // A sound packet? The parser has looked at each header alone.
+        // Is the packet valid? The parser has checked each header alone.
         if (istd.parser_error != error.NoError) {
             drop(drop_reason_t.malformed);
         }
@@ -144,12 +144,12 @@ control overlay(inout headers_t hdr,
             drop(drop_reason_t.inner_ttl_expired);
         }
 
-        // Where to?
+        // Where does it go?
         route.apply();
         vm.apply();
         uplink.apply();
 
-        // What does it look like then?
+        // Rewrites the packet.
         one_hop_fewer();
         hash_flow();
         encapsulate();

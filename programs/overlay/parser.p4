@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Is it IPv4 in VXLAN over IPv4, and is each header what it claims to be? What turns out to be
-// something else is accepted without an inner IPv4 header, and the control drops it.
+// Is the packet IPv4 in VXLAN over IPv4, and is each header valid? Other packets are accepted
+// without an inner IPv4 header, and the control drops them.
 
 #ifndef OVERLAY_PARSER_P4
 #define OVERLAY_PARSER_P4
@@ -14,7 +14,7 @@ error {
     Ipv4Checksum
 }
 
-/// All of an IPv4 header. With a right checksum, the checksum over it is 0 (RFC 1071).
+/// All fields of an IPv4 header. Over a correct header, the checksum is 0 (RFC 1071).
 #define IPV4_WORDS(h) { h.version, h.ihl, h.dscp_ecn, h.total_length, h.identification, \
                         h.flags_offset, h.ttl, h.protocol, h.checksum, h.source, h.destination }
 
@@ -42,7 +42,7 @@ parser overlay_parser(packet_in packet,
         verify((bit<32>) hdr.outer_ipv4.total_length + 14 <= packet.length(), error.Truncated);
         outer_checksum.add(IPV4_WORDS(hdr.outer_ipv4));
         verify(outer_checksum.get() == 0, error.Ipv4Checksum);
-        // Neither a first nor a later fragment: RFC 7348, section 4.3.
+        // Neither a first nor a later fragment (RFC 7348, section 4.3).
         transition select(hdr.outer_ipv4.flags_offset & 0x3fff, hdr.outer_ipv4.protocol) {
             (0, PROTOCOL_UDP): outer_udp;
             default:           accept;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is on the wire, and what one table leaves for those behind it: shared by all five pipelines.
+// Headers of a packet, and data that tables exchange. All five pipelines share this file.
 
 #ifndef VSWITCH_HEADERS_P4
 #define VSWITCH_HEADERS_P4
@@ -11,10 +11,10 @@ typedef bit<128> ipv6_t;
 typedef bit<12> vlan_t;
 typedef bit<20> label_t;
 
-/// The number of a table, as the controller of the published pipeline numbers it.
+/// Number of a table, as the controller of the published pipeline numbers it.
 typedef bit<8> table_t;
 
-/// No table: the walk is over.
+/// No table: the processing ends.
 const table_t END = 255;
 
 const bit<16> ETHERTYPE_IPV4 = 0x0800;
@@ -25,23 +25,23 @@ const bit<16> ETHERTYPE_MPLS = 0x8847;
 const bit<8>  PROTOCOL_TCP   = 6;
 const bit<8>  PROTOCOL_UDP   = 17;
 
-/// RFC 826: the operation of an answer.
+/// RFC 826: operation of a reply.
 const bit<16> ARP_REPLY = 2;
 
-/// Why a packet is dropped. Names and numbers are part of the control-plane API.
+/// Reasons for drops. Names and numbers are part of the control-plane API.
 enum bit<8> drop_reason_t {
     none        = 0,
-    malformed   = 1,   // a header that is cut off
-    ttl_expired = 2,   // RFC 1812, section 5.3.1
-    policy      = 3,   // an entry says so
-    no_entry    = 4    // a table that lets pass only what it has an entry for has none
+    malformed   = 1,   // a truncated header
+    ttl_expired = 2,   // no hop is left (RFC 1812, section 5.3.1)
+    policy      = 3,   // denied by an entry
+    no_entry    = 4    // no entry in a table that requires one
 }
 
-/// Why a packet goes to the controller.
+/// Reasons for packets to the controller.
 enum bit<8> punt_reason_t {
     none     = 0,
-    protocol = 16,     // control traffic, by an entry
-    station  = 17      // one that no entry knows
+    protocol = 16,     // control traffic, as an entry requests
+    station  = 17      // a station without an entry
 }
 
 header ethernet_h {
@@ -107,7 +107,7 @@ header ipv6_h {
     ipv6_t  destination;
 }
 
-/// What TCP and UDP begin with.
+/// First bytes of TCP and UDP.
 header ports_h {
     bit<16> source;
     bit<16> destination;
@@ -128,10 +128,10 @@ struct metadata_t {
     drop_reason_t drop_reason;
     punt_reason_t punt_reason;
     vlan_t        vlan;       // 0 without a tag
-    bit<16>       eth_type;   // of what is in the frame, behind the VLAN tag
+    bit<16>       eth_type;   // EtherType after the VLAN tag
     bool          expired;    // no hop is left: TTL or hop limit is 0 or 1
-    table_t       next;       // the table that the packet goes to
-    PortId_t      out_port;   // where it leaves, as far as that is decided
+    table_t       next;       // next table of the packet
+    PortId_t      out_port;   // output port chosen so far
 }
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which headers are there? Ethernet, one VLAN tag, up to two MPLS labels, ARP, IPv4 or IPv6, and the ports of TCP and
-// UDP. As a virtual switch does, it looks no closer than it has to: IPv4's checksum is left to the receiver, and what is
-// not known is payload. Whether a router may send the packet on is noted here, so that no table has to look at TTLs.
+// Which headers does the packet have? The parser extracts Ethernet, one VLAN tag, up to two MPLS labels, ARP, IPv4 or IPv6,
+// and the ports of TCP and UDP. Like a virtual switch, it does not check the IPv4 checksum, which is left to the receiver.
+// Unknown protocols are payload. It records whether a router may forward the packet, so that tables need no TTL.
 
 #ifndef VSWITCH_PARSER_P4
 #define VSWITCH_PARSER_P4
@@ -43,7 +43,7 @@ parser vswitch_parser(packet_in packet,
         }
     }
 
-    /// Behind the last label stands IPv4: no other use of labels is known to these pipelines.
+    /// IPv4 follows the last label, because these pipelines know no other use of labels.
     state mpls_outer {
         packet.extract(hdr.mpls_outer);
         transition select(hdr.mpls_outer.bottom) {
@@ -65,7 +65,7 @@ parser vswitch_parser(packet_in packet,
         transition accept;
     }
 
-    /// Only a first fragment has ports, and with options they are elsewhere.
+    /// Only a first fragment has ports. With IPv4 options, the ports are elsewhere.
     state ipv4 {
         packet.extract(hdr.ipv4);
         meta.expired = hdr.ipv4.ttl <= 1;

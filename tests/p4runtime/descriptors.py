@@ -1,4 +1,4 @@
-"""Prints the interface that PyPI's packages have, a line for each message, field, enum value and call."""
+"""Prints the interface of PyPI's packages, a line for each message, field, enum value and call."""
 
 from google.protobuf.descriptor import FieldDescriptor as F
 from google.protobuf.descriptor_pb2 import ServiceDescriptorProto
@@ -43,7 +43,7 @@ def message(m):
 
 
 def service(s):
-    # The descriptor has no word on streams; its message does.
+    # Only the descriptor's message has the streaming flags.
     proto = ServiceDescriptorProto()
     s.CopyToProto(proto)
     for m in proto.method:

@@ -1,6 +1,7 @@
-"""Reads each pair NAME.txtpb, NAME.bin of a folder: both must hold the same P4Info, and p4runtime-shell must find its way in it.
+"""Reads each pair NAME.txtpb, NAME.bin of a folder. Both must hold the same P4Info, and p4runtime-shell must
+resolve its names and ids.
 
-Prints how many pairs and objects there were.
+Prints the number of pairs and objects.
 """
 
 import pathlib
@@ -16,7 +17,7 @@ for text in sorted(pathlib.Path(sys.argv[1]).glob("*.txtpb")):
     printed = text_format.Parse(text.read_text(), p4info_pb2.P4Info())
     if printed != ours:
         sys.exit(f"{text.name}: the message differs from the text; the message says\n{text_format.MessageToString(ours)}")
-    # Nothing in the message is unknown to the other implementation.
+    # The other implementation knows all fields of the message.
     if ours.SerializeToString(deterministic=True) != printed.SerializeToString(deterministic=True):
         sys.exit(f"{text.name}: the message holds fields that are unknown")
     context = Context()

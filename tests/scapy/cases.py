@@ -1,6 +1,6 @@
-"""What is sent to the gateway, in families; and for each packet, what is to come of it.
+"""Families of packets for the gateway, each with its expected outcome.
 
-A case is (name, port on which it comes in, bytes, fate). A fate is ("forward", port, bytes), ("cpu", reason) or ("drop", reason).
+A case is (name, input port, bytes, fate). A fate is ("forward", port, bytes), ("cpu", reason) or ("drop", reason).
 """
 
 from itertools import product
@@ -19,7 +19,7 @@ FAMILIES = (4, 6)
 
 
 def forward(name, sender, receiver, frame, trailer=b""):
-    """A packet that must arrive, without what is behind it."""
+    """Returns a case of a packet that must arrive, without the trailer."""
     fate = ("forward", receiver.host.port, bytes(expected(frame, receiver)))
     return name, sender.host.port, bytes(frame) + trailer, fate
 
@@ -33,7 +33,7 @@ def cpu(name, sender, frame, reason):
 
 
 def segments(family):
-    """Layer 4 of every kind that the gateway looks into, or not."""
+    """Returns layer 4 of every protocol, parsed by the gateway or not."""
     return {
         "udp": UDP(sport=1000, dport=53) / Raw(b"question"),
         "udp, empty": UDP(sport=65535, dport=1),
@@ -55,7 +55,7 @@ def tunnelled(sender, receiver, family, segment, **fields):
 
 
 def matrix():
-    """Everybody who may talk, in both families, with every kind of packet: all combinations of underlay and overlay."""
+    """All allowed pairs, in both families, with every protocol: all combinations of underlay and overlay."""
     for (a, b), family in product(pairs(), FAMILIES):
         if a.address(family) is None or b.address(family) is None:
             continue
@@ -65,12 +65,12 @@ def matrix():
 
 
 def sizes():
-    """Odd and even lengths, and the largest that a port takes."""
+    """Odd and even lengths, and the port's MTU."""
     for a, b in ((RED_A, RED_B), (RED_A, RED_C), (RED_C, RED_A)):
         for family, length in product(FAMILIES, (0, 1, 2, 3, 17, 64, 777, 1400)):
             frame = tunnelled(a, b, family, UDP(sport=5, dport=6) / Raw(b"\xab" * length))
             yield forward(f"{length} bytes, {a.name} to {b.name}, IPv{family}", a, b, frame)
-        # The IP packet that leaves: outer IP 20 or 40, UDP 8, VXLAN 8, Ethernet 14, inner IP 20, UDP 8.
+        # Sent IP packet: outer IP 20 or 40, UDP 8, VXLAN 8, Ethernet 14, inner IP 20, UDP 8.
         largest = MTU - (20 if b.host.family == 4 else 40) - 8 - 8 - 14 - 20 - 8
         fits = tunnelled(a, b, 4, UDP(sport=5, dport=6) / Raw(b"\xcd" * largest))
         yield forward(f"largest, {a.name} to {b.name}", a, b, fits)
@@ -79,7 +79,7 @@ def sizes():
 
 
 def padding():
-    """Bytes behind the inner packet are carried along, bytes behind the outer one are not."""
+    """Bytes after the inner packet are kept, bytes after the outer one are removed."""
     for a, b in ((RED_A, RED_B), (RED_C, RED_A)):
         frame = tunnelled(a, b, 4, UDP(sport=5, dport=6) / Raw(b"data"))
         for length in (1, 4, 9, 500):
@@ -89,7 +89,7 @@ def padding():
 
 
 def congestion_and_service():
-    """All combinations of RFC 6040, figure 4, with DSCP of both headers kept apart, in all four combinations of families."""
+    """All combinations of RFC 6040, figure 4, with different DSCP in both headers, in all four combinations of families."""
     for (a, b), family in product(((RED_A, RED_B), (RED_C, RED_A), (RED_A, RED_C)), FAMILIES):
         for outer_ecn, inner_ecn in product(range(4), range(4)):
             name = f"ECN {outer_ecn} around {inner_ecn}, {a.name} to {b.name}, IPv{family}"
@@ -106,7 +106,7 @@ def congestion_and_service():
 
 
 def hops():
-    """Between subnets the gateway is a router, a subnet is one link; the tunnel's own TTL does not matter."""
+    """Between subnets the gateway is a router, a subnet is one link; the tunnel's own TTL is ignored."""
     for family, ttl, to in product(FAMILIES, (0, 1, 2, 3, 64, 128, 255), (RED_B, RED_C, GREEN_A)):
         frame = tunnelled(RED_A, to, family, UDP(sport=1, dport=2), ttl=ttl)
         name = f"TTL {ttl} to {to.name}, IPv{family}"
@@ -132,7 +132,7 @@ def fragments():
             header = IPv6ExtHdrFragment(nh=17, m=more, offset=offset, id=99)
             frame = tunnelled(a, b, 6, header / Raw(b"\x00\x03\x00\x04" + b"d" * 44), nh=44)
             yield forward(f"fragment at {offset}, {a.name} to {b.name}, IPv6", a, b, frame)
-    # A denied datagram: its first fragment is stopped, later ones have no ports and are of no use to anybody.
+    # A denied datagram: its first fragment is dropped; later ones pass without ports, and are useless alone.
     first = tunnelled(RED_A, RED_B, 4, TCP(sport=9, dport=DENIED_PORT), flags="MF")
     yield drop("first fragment to the denied port", RED_A, first, "acl_denied_in")
     later = tunnelled(RED_A, RED_B, 4, Raw(b"\x00\x09\x09\x13" * 5), proto=6, frag=5)
@@ -140,7 +140,7 @@ def fragments():
 
 
 def flags_and_reserved():
-    """Only I counts on receipt (RFC 7348, section 5); what is sent has nothing else set."""
+    """Only the I flag matters on receipt (RFC 7348, section 5); sent packets have no other flag set."""
     good = bytes(tunnelled(RED_A, RED_B, 4, UDP(sport=1, dport=2)))
     at = 14 + 20 + 8
     wanted = expected(Ether(good), RED_B)
@@ -157,7 +157,7 @@ def flags_and_reserved():
 
 
 def tenants():
-    """What the region says: who is known, who may, and what is for the control plane."""
+    """Decisions by the region: known senders, allowed destinations, packets for the control plane."""
     udp = UDP(sport=1, dport=2)
     for vni in (0, 1, 99, 101, 999, 0x000064 << 8, 0xFFFFFF):
         yield drop(f"VNI {vni}", RED_A, tunnelled(RED_A, RED_B, 4, udp, outer={"vni": vni}), "unknown_vni")
@@ -175,7 +175,7 @@ def tenants():
 
 
 def rules():
-    """The one ACL rule of the region: TCP to one port of one machine."""
+    """The only ACL rule of the region: TCP to one port of one VM."""
     tcp = TCP(sport=9, dport=DENIED_PORT)
     for a in (RED_A, RED_C, GREEN_A, GREEN_B, DATA_CENTRE):
         yield drop(f"denied, from {a.name}", a, tunnelled(a, RED_B, 4, tcp), "acl_denied_in")
@@ -189,7 +189,7 @@ def rules():
 
 
 def not_tunnelled():
-    """What the underlay says to the gateway itself, and what it should not have sent."""
+    """Packets of the underlay to the gateway itself, and invalid ones."""
     mac = {"src": RED_A.host.mac, "dst": RED_A.host.gateway_mac}
     v4, v6 = VTEP[4], VTEP[6]
     punted = {
@@ -252,14 +252,14 @@ def wrong_underlay():
     for wrong in (0, 7, length - 1, length + 1, 0xFFFF):
         yield drop(f"UDP length {wrong}", RED_A, send(udp={"len": wrong}), "underlay_udp_length")
         yield drop(f"UDP length {wrong} over IPv6", RED_C, send6(udp={"len": wrong}), "underlay_udp_length")
-    # RFC 7348, section 5; RFC 6935: a receiver need not look at it.
+    # RFC 7348, section 5; RFC 6935: a receiver may ignore it.
     for checksum in (0, 1, 0xFFFF):
         yield forward(f"UDP checksum {checksum}", RED_A, RED_B, send(udp={"chksum": checksum}))
         yield forward(f"UDP checksum {checksum} over IPv6", RED_C, RED_B, send6(udp={"chksum": checksum}))
 
 
 def wrong_inside():
-    """Tenants' packets that contradict themselves, or are none."""
+    """Tenants' packets that contradict themselves, or are not IP packets."""
     udp = UDP(sport=1, dport=2, chksum=0) / Raw(b"!ata")
 
     def inside(packet, **ether):
@@ -308,7 +308,7 @@ def wrong_inside():
 
 
 def links():
-    """Whom frames are to and from, outside and inside."""
+    """MAC addresses of frames, outer and inner."""
     udp = UDP(sport=1, dport=2)
     groups = ("ff:ff:ff:ff:ff:ff", "01:00:5e:00:00:05", "33:33:00:00:00:01")
     for a, b, family in ((RED_A, RED_B, 4), (RED_A, RED_B, 6), (RED_C, RED_A, 4)):
@@ -324,7 +324,7 @@ def links():
             frame = tunnelled(a, b, family, udp)
             frame[VXLAN].payload.src = source
             yield drop(f"inner frame from {source}", a, frame, "inner_source_mac")
-    # To the other machine itself: in one subnet alone.
+    # To the other VM's own MAC: only within a subnet.
     for to, family in product((RED_B, RED_C, GREEN_A, DATA_CENTRE), FAMILIES):
         if to.address(family) is None:
             continue
@@ -339,7 +339,7 @@ def links():
 
 
 def sources():
-    """VXLAN is taken from servers and remotes alone."""
+    """VXLAN is accepted only from servers and remotes."""
     for source in ("192.0.2.10", "192.0.2.13", "10.0.0.11", "192.0.2.1", "198.51.100.11"):
         frame = tunnelled(RED_A, RED_B, 4, UDP(), outer={"ip": {"src": source}})
         yield drop(f"from {source}", RED_A, frame, "unknown_source")
@@ -348,7 +348,7 @@ def sources():
 
 
 def between():
-    """Options and extension headers: they pass, and ports are found behind them."""
+    """Options and extension headers: packets pass, and their ports are used."""
     def pad(length):
         return [PadN(optdata=b"\0" * length)]
 
@@ -376,14 +376,14 @@ def between():
             for segment in (UDP(sport=5, dport=6), echo(4)):
                 frame = tunnelled(a, b, 4, segment / Raw(b"data"), options=options)
                 yield forward(f"{len(options)} options, {a.name} to {b.name}", a, b, frame)
-    # The region's rule is about IPv4.
+    # The region's rule is for IPv4.
     hidden = TCP(sport=9, dport=DENIED_PORT)
     yield drop("options, denied port", RED_A, tunnelled(RED_A, RED_B, 4, hidden, options=[IPOption_NOP()] * 4), "acl_denied_in")
     yield drop("authentication, denied port", RED_A, tunnelled(RED_A, RED_B, 4, auth(6) / hidden, proto=51), "acl_denied_in")
 
 
 def cut_frames():
-    """A sound frame cut at every length: the outer headers promise more than there is."""
+    """A valid frame truncated at every length: the outer headers' lengths exceed the frame."""
     for sender, family in product((RED_A, RED_C), FAMILIES):
         whole = bytes(tunnelled(sender, RED_B, family, UDP(sport=1, dport=2) / Raw(b"data")))
         for length in range(1, len(whole)):
@@ -392,7 +392,7 @@ def cut_frames():
 
 
 def cut_inside():
-    """What is in the tunnel cut at every length, with outer headers that agree with it."""
+    """The tunnel's content truncated at every length, with matching outer headers."""
     for sender, family in product((RED_A, RED_C), FAMILIES):
         tenant = inner_ip(sender, RED_B, family) / UDP(sport=1, dport=2) / Raw(b"data")
         whole = bytes(VXLAN(flags=8, vni=100) / inner_frame(sender, tenant))
@@ -402,7 +402,7 @@ def cut_inside():
             frame = frame / Raw(whole[:length])
             reason = "underlay_truncated" if length < 8 else "inner_truncated"
             yield drop(f"{length} bytes in the tunnel, {sender.name}, IPv{family}", sender, frame, reason)
-    # Layer 4 cut, with lengths that agree: four bytes are enough to have ports.
+    # Layer 4 truncated, with matching lengths: four bytes are enough for the ports.
     for family, length in product(FAMILIES, range(9)):
         content = bytes(UDP(sport=1, dport=2, len=8, chksum=0))[:length]
         field = {"proto": 17} if family == 4 else {"nh": 17}

@@ -1,5 +1,6 @@
-"""Reads a pcapng file twice: with scapy, and block by block as draft-ietf-opsawg-pcapng has it, for what scapy leaves out (comments, directions).
-Both must find the same packets at the same times. Prints one JSON document: the packets in their order."""
+"""Reads a pcapng file twice: with scapy, and block by block by draft-ietf-opsawg-pcapng, because scapy omits
+comments and directions. Both must find the same packets at the same times. Prints one JSON document: the packets
+in order."""
 
 import json
 import struct
@@ -69,7 +70,7 @@ def main():
     assert len(own) == len(theirs), (len(own), len(theirs))
     for mine, other in zip(own, theirs):
         assert bytes.fromhex(mine["hex"]) == bytes(other), mine
-        # scapy's times are numbers of limited precision.
+        # scapy's times have limited precision.
         assert abs(mine["at_ns"] / 1e9 - float(other.time)) < 1e-5, (mine["at_ns"], other.time)
     print(json.dumps(own))
 

@@ -1,4 +1,4 @@
-"""Compares what left the gateway with what was expected, and says where they differ."""
+"""Compares the gateway's frames with the expected ones, and reports the differences."""
 
 from scapy.all import IP, TCP, UDP, Ether, ICMP, IPv6, Raw
 from scapy.layers.inet6 import IPv6ExtHdrFragment
@@ -6,7 +6,7 @@ from scapy.layers.vxlan import VXLAN
 
 
 class Verdict:
-    """Counts what was compared, and collects what differs."""
+    """Counts of comparisons, and list of differences."""
 
     def __init__(self):
         self.sent = 0
@@ -25,7 +25,7 @@ class Verdict:
             self.fail(where, f"{name} is {got!r}, expected {wanted!r}")
 
     def frame(self, where, got, wanted):
-        """All bytes; field by field, so that a difference has a name."""
+        """Compares all bytes, field by field, so that a difference has a name."""
         self.packets += 1
         wanted = bytes(wanted)
         left, right = Ether(got), Ether(wanted)
@@ -44,7 +44,7 @@ class Verdict:
         self.integrity(where, got)
 
     def integrity(self, where, got):
-        """Lengths and IPv4 checksums of the frame itself, computed again by scapy, whatever was expected."""
+        """Compares the frame's own lengths and IPv4 checksums with scapy's, independently of the expected frame."""
         frame = Ether(got)
         underlay, tunnel = frame.payload, frame.getlayer(VXLAN)
         if tunnel is None:
@@ -56,12 +56,12 @@ class Verdict:
             del again.chksum
             self.checksums += 1
             self.same(where, "IP.chksum computed again", header.chksum, IP(bytes(again)).chksum)
-        # Behind the packet there may be padding of the Ethernet frame.
+        # Padding of the Ethernet frame may follow the packet.
         behind_ip = underlay.len - 20 if isinstance(underlay, IP) else underlay.plen
         self.same(where, "UDP.len computed again", frame[UDP].len, behind_ip)
         self.same(where, "the frame holds the whole packet", behind_ip <= len(bytes(underlay.payload)), True)
         tenant = tunnel.payload.payload
-        # Layer 4 of a whole packet: its checksum covers addresses, which must not have changed.
+        # Layer 4 of an unfragmented packet: its checksum covers the addresses, which must be unchanged.
         for layer in (TCP, UDP, ICMP):
             segment = tenant.getlayer(layer) if isinstance(tenant, (IP, IPv6)) else None
             if segment is None or tenant.haslayer(IPv6ExtHdrFragment):
@@ -69,9 +69,9 @@ class Verdict:
             if isinstance(tenant, IP) and (tenant.frag or tenant.flags.MF):
                 continue
             if layer is UDP and segment.chksum == 0:
-                continue  # sent without one
+                continue  # sent without a checksum
             if tenant.haslayer(Raw) and tenant[Raw].load.startswith(b"!"):
-                continue  # sent with a wrong checksum on purpose
+                continue  # intentionally sent with a wrong checksum
             again = tenant.copy()
             del again[layer].chksum
             self.checksums += 1

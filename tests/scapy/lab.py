@@ -1,4 +1,4 @@
-"""The machines, servers and uplinks of examples/lab.yaml, written down a second time: an independent reading of it."""
+"""VMs, servers and uplinks of examples/lab.yaml, repeated here as an independent reading of it."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ DENIED_PORT = 2323
 
 @dataclass(frozen=True)
 class Host:
-    """A server or remote: its tunnel address, and the gateway's port that leads there."""
+    """Server or remote: its tunnel address, and the gateway's port that reaches it."""
 
     address: str
     port: int
@@ -37,7 +37,7 @@ WEST = Host("203.0.113.10", 5)
 
 @dataclass(frozen=True)
 class Station:
-    """Who sends and gets tenants' packets. `vni` is that with which packets must arrive, `sends` that with which it sends."""
+    """End point of tenants' packets. Packets to it must have VNI `vni`; its own packets have VNI `sends`."""
 
     name: str
     host: Host
@@ -71,7 +71,7 @@ GREEN = [GREEN_A, GREEN_B]
 
 
 def pairs():
-    """Every ordered pair that may talk."""
+    """Returns every ordered pair that may communicate."""
     reach = []
     for group in (RED, BLUE, GREEN):
         reach += [(a, b) for a in group for b in group if a is not b]

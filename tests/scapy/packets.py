@@ -1,4 +1,4 @@
-"""Tenants' packets in VXLAN, as servers send them, and what the gateway must make of them. Built with scapy alone."""
+"""Tenants' packets in VXLAN, as servers send them, and the frames that the gateway must send. Built with scapy alone."""
 
 import struct
 import zlib
@@ -14,7 +14,7 @@ VXLAN_PORT = 4789
 
 
 def inner_ip(sender, receiver, family, **fields):
-    """The IP header of a tenant's packet; `tos` is DSCP and ECN, `ttl` the TTL or hop limit."""
+    """Returns the IP header of a tenant's packet; `tos` is DSCP and ECN, `ttl` the TTL or hop limit."""
     source = fields.pop("src", sender.address(family))
     destination = fields.pop("dst", receiver if isinstance(receiver, str) else receiver.address(family))
     tos, ttl = fields.pop("tos", 0), fields.pop("ttl", 64)
@@ -32,7 +32,7 @@ def inner_frame(sender, packet, **ether):
 
 
 def outer(sender, payload, **change):
-    """Around a tenant's frame: what the sender's server adds. `change` changes single fields of these headers."""
+    """Returns a tenant's frame with the headers of the sender's server. `change` sets single fields of these headers."""
     host = sender.host
     tos = change.pop("tos", 0)
     vxlan = {"flags": 0x08, "vni": change.pop("vni", sender.sending_vni)} | change.pop("vxlan", {})
@@ -47,7 +47,7 @@ def outer(sender, payload, **change):
 
 
 def congestion(outer_ecn, inner_ecn):
-    """RFC 6040, figure 4: the inner field after decapsulation; None if the packet is to be dropped."""
+    """Returns the inner field after decapsulation by RFC 6040, figure 4; None if the packet is dropped."""
     not_ect, ect1, ect0, ce = 0, 1, 2, 3
     table = {
         not_ect: {not_ect: not_ect, ect0: not_ect, ect1: not_ect, ce: None},
@@ -59,7 +59,7 @@ def congestion(outer_ecn, inner_ecn):
 
 
 def layer_4(packet):
-    """Protocol behind all extension headers, the bytes from there on, and whether that is no fragment."""
+    """Returns the protocol after all extension headers, the bytes from there on, and whether it is unfragmented."""
     data = bytes(packet)
     if packet.version == 4:
         protocol, rest = data[9], data[4 * (data[0] & 15):]
@@ -78,7 +78,7 @@ def layer_4(packet):
 
 
 def flow_hash(packet):
-    """CRC-32 of addresses, protocol and ports of the tenant's packet, as programs/gateway/README.md says."""
+    """Returns the CRC-32 of addresses, protocol and ports of the tenant's packet, by programs/gateway/README.md."""
     ports = b"\0\0\0\0"
     protocol, rest, whole = layer_4(packet)
     if whole and protocol in (6, 17, 33, 132, 136):
@@ -90,13 +90,13 @@ def flow_hash(packet):
 
 
 def same_subnet(source, destination):
-    """The region's subnets are a /24 of IPv4 or a /64 of IPv6 each."""
+    """Returns whether two addresses share a subnet. The region's subnets are a /24 of IPv4 or a /64 of IPv6 each."""
     bits = 8 if ip_address(source).version == 4 else 64
     return int(ip_address(source)) >> bits == int(ip_address(destination)) >> bits
 
 
 def expected(sent, receiver):
-    """The frame that must leave for `sent`. Lengths and checksums are left to scapy where the gateway has to compute them."""
+    """Returns the frame that must leave for `sent`. Scapy computes the lengths and checksums that the gateway must compute."""
     tenant = sent[VXLAN].payload.payload.copy()
     came = sent[IP] if sent.type == 0x0800 else sent[IPv6]
     tos = came.tos if came.version == 4 else came.tc
@@ -104,7 +104,7 @@ def expected(sent, receiver):
     ecn = congestion(tos & 3, inner_tos & 3)
     assert ecn is not None, "this packet is to be dropped"
     hashed = flow_hash(tenant)
-    # From bytes, so that what was left open when it was sent has its value.
+    # From bytes, so that fields that scapy filled in have their values.
     tenant = type(tenant)(bytes(tenant))
     hop = 0 if sent[VXLAN].vni == receiver.vni and same_subnet(tenant.src, tenant.dst) else 1
     if tenant.version == 4:

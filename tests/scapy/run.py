@@ -1,7 +1,7 @@
-"""Packets built and judged by scapy, with the gateway in between: `run.py TERRACE`.
+"""Sends packets that scapy builds and judges through the gateway: `run.py TERRACE`.
 
-Each family of cases goes through `terrace run` with examples/lab.yaml, from capture to capture. What left must be, byte by byte, what
-scapy says; what was dropped must be counted under the reason expected. Fails, too, if it compared less than it should have.
+Each family of cases goes through `terrace run` with examples/lab.yaml, from capture to capture. Sent frames must be,
+byte by byte, those of scapy; drops must be counted under the expected reason. Also fails if it compared too little.
 """
 
 import json
@@ -18,12 +18,12 @@ from cases import FAMILIES_OF_CASES
 from judge import Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
-# What a whole run compares at least. Should a change of this test make it compare less, that has to be meant.
+# Minimum amounts compared by a whole run. Reduce them only on purpose.
 ENOUGH = {"sent": 1700, "packets": 780, "fields": 40000, "checksums": 1500, "reasons": 37}
 
 
 def through_the_gateway(terrace, cases, folder):
-    """Runs the packets; the summary as JSON, and the frames that left by port (or "cpu")."""
+    """Runs the packets. Returns the summary as JSON, and the sent frames by port (or "cpu")."""
     incoming, outgoing = folder / "in", folder / "out"
     incoming.mkdir()
     by_port = {}
@@ -42,7 +42,7 @@ def through_the_gateway(terrace, cases, folder):
 
 
 def write(path, frames):
-    """A capture of raw bytes: scapy must not repair what is wrong on purpose."""
+    """Writes a capture of raw bytes, because scapy must not repair intended errors."""
     with RawPcapWriter(str(path), linktype=1) as writer:
         writer.write_header(None)
         for frame, milliseconds in frames:
@@ -50,7 +50,7 @@ def write(path, frames):
 
 
 def judge_family(name, cases, summary, left, verdict):
-    """Compares everything that left, in order, and all counts."""
+    """Compares all sent frames, in order, and all counts."""
     wanted, counts = {}, {"drop": Counter(), "cpu": Counter()}
     for case, _, frame, fate in cases:
         if fate[0] == "forward":
@@ -58,7 +58,7 @@ def judge_family(name, cases, summary, left, verdict):
         else:
             counts[fate[0]][fate[1]] += 1
             if fate[0] == "cpu":
-                # As it came in: the control plane decides, not the gateway.
+                # Unchanged, because the control plane decides, not the gateway.
                 wanted.setdefault("cpu", []).append((case, frame))
     for port in sorted(set(wanted) | set(left)):
         expected, got = wanted.get(port, []), left.get(port, [])
@@ -72,7 +72,7 @@ def judge_family(name, cases, summary, left, verdict):
 
 
 def judge_the_judge(cases):
-    """Each byte of a frame changed: the judge must notice every one."""
+    """Changes each byte of a frame. The judge must detect every change."""
     noticed = 0
     for _, _, _, fate in cases[:: max(1, len(cases) // 8)]:
         frame = fate[2]

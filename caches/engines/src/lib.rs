@@ -1,13 +1,14 @@
-//! The cache wing's engines: flow caches in front of native code and of the reference engine.
+//! Engines of the cache wing: flow caches before native code and before the reference engine.
 //!
-//! | what | where | its workers |
+//! | cache | module | workers |
 //! |---|---|---|
-//! | rewrites of bytes in front of native code | `rewrites.rs` | share tables; each has rewrites of its own |
-//! | the same in front of the reference engine, where native code does not take a program | `rewrites.rs` | take turns |
-//! | the same in the kernel, in front of those | `xdp/` | take turns |
-//! | the model of a SmartNIC's cache in front of the reference engine | `model.rs` | take turns |
+//! | rewrites before native code | `rewrites.rs` | share tables; each has its own rewrites |
+//! | rewrites before the reference engine, without native code | `rewrites.rs` | take turns |
+//! | rewrites in the kernel, before either of them | `xdp/` | take turns |
+//! | model of a SmartNIC's cache before the reference engine | `model.rs` | take turns |
 //!
-//! `plan.rs` says how a cache is made, `explain.rs` what it would keep of a packet.
+//! `plan.rs` defines the configuration of a cache. `explain.rs` explains which parts of a packet's
+//! path a cache would store.
 
 mod explain;
 mod factory;
@@ -21,61 +22,74 @@ pub use explain::document;
 pub use plan::CachePlan;
 pub use xdp::XdpPlan;
 
-use flowcache::admission::Budget;
-use flowcache::pace::Spare;
-use flowcache::{CacheConfig, Kind};
+use flowcache::admission::SlowPathBudget;
+use flowcache::pacer::MinSlowPathShare;
+use flowcache::{SegmentCacheConfig, SegmentCacheKind};
 use interp::Config;
-use io::xdp::Mode;
-use node::config::{Attach, CacheKind, CacheSetting};
-use node::engine::Factory;
+use io::xdp::XdpMode;
+use node::config::{CacheKind, CacheSetting, XdpAttachMode};
+use node::engine::SharedEngineFactory;
 use node::explain::CacheInput;
-use node::explain::offloaded::{CannotOffload, Offloaded};
+use node::explain::offload::{OffloadError, OffloadReport};
 use node::wings::CacheWing;
 use std::sync::Arc;
 
-/// Entries of a cache in user space, unless something else is said.
+/// Default number of entries of a cache in user space.
 const ENTRIES: usize = 8_000;
 
-/// The wing, for the composition of a binary.
-pub struct Caches;
+/// Cache wing, for the composition of a binary.
+pub struct CacheEngines;
 
-impl CacheWing for Caches {
-    fn cache(&self, setting: &CacheSetting, kind: CacheKind) -> Factory {
+impl CacheWing for CacheEngines {
+    fn cache_factory(&self, setting: &CacheSetting, kind: CacheKind) -> SharedEngineFactory {
         let plan = plan(setting, kind);
         if kind != CacheKind::Xdp {
             return Arc::new(plan);
         }
-        let flows = u32::try_from(plan.cache.entries).unwrap_or(u32::MAX);
+        let flows = u32::try_from(plan.cache.max_segments).unwrap_or(u32::MAX);
         let mode = match setting.attach {
-            Attach::Native => Mode::Native,
-            Attach::Generic => Mode::Generic,
+            XdpAttachMode::Native => XdpMode::Native,
+            XdpAttachMode::Generic => XdpMode::Generic,
         };
-        Arc::new(XdpPlan::new(flows).with(plan).attached(mode))
+        Arc::new(XdpPlan::new(flows).with_cache(plan).with_mode(mode))
     }
 
-    fn explain(&self, input: &CacheInput<'_>, settings: &Config, now: u64) -> Result<Offloaded, CannotOffload> {
+    fn explain_offload(
+        &self,
+        input: &CacheInput<'_>,
+        settings: &Config,
+        now: u64,
+    ) -> Result<OffloadReport, OffloadError> {
         explain::explain(input, settings, now)
     }
 }
 
 fn plan(setting: &CacheSetting, kind: CacheKind) -> CachePlan {
-    let CacheSetting { tables, entries, idle_ms, slow_path_pps, slow_path_least_percent, tenant, .. } = setting;
+    let CacheSetting {
+        tables,
+        max_entries,
+        idle_timeout_ms,
+        slow_path_max_pps,
+        slow_path_min_cpu_percent,
+        tenant_field,
+        ..
+    } = setting;
     let usual = if kind == CacheKind::Xdp { XdpPlan::FLOWS as usize } else { ENTRIES };
     let tables = tables.unwrap_or(4);
-    let spare = slow_path_least_percent.map(|least_percent| Spare { least_percent });
-    // A pace without another bound has one that no core reaches.
-    let slow_path_pps = slow_path_pps.or(spare.map(|_| 1_000_000_000));
-    let cache = CacheConfig {
+    let spare = slow_path_min_cpu_percent.map(|percent| MinSlowPathShare { percent });
+    // Pacing needs a budget. Without a configured one, this rate exceeds any core.
+    let slow_path_max_pps = slow_path_max_pps.or(spare.map(|_| 1_000_000_000));
+    let cache = SegmentCacheConfig {
         kind: match kind {
-            CacheKind::None | CacheKind::Rewrites | CacheKind::Xdp | CacheKind::Exact => Kind::Exact,
-            CacheKind::Megaflow => Kind::Megaflow,
-            CacheKind::SubTraversal => Kind::SubTraversal { tables },
-            CacheKind::Adaptive => Kind::Adaptive { tables },
+            CacheKind::None | CacheKind::Rewrites | CacheKind::Xdp | CacheKind::Exact => SegmentCacheKind::Exact,
+            CacheKind::Megaflow => SegmentCacheKind::Megaflow,
+            CacheKind::SubTraversal => SegmentCacheKind::SubTraversal { tables },
+            CacheKind::Adaptive => SegmentCacheKind::Adaptive { tables },
         },
-        entries: entries.unwrap_or(usual),
-        idle_ns: idle_ms.map(|ms| ms.saturating_mul(1_000_000)),
-        slow_path: slow_path_pps.map(Budget::per_second),
-        ..CacheConfig::default()
+        max_segments: max_entries.unwrap_or(usual),
+        idle_ns: idle_timeout_ms.map(|ms| ms.saturating_mul(1_000_000)),
+        slow_path: slow_path_max_pps.map(SlowPathBudget::per_second),
+        ..SegmentCacheConfig::default()
     };
-    CachePlan { cache, spare, rewrites: !kind.is_model(), tenant: tenant.clone() }
+    CachePlan { cache, min_slow_path_share: spare, is_rewrite_cache: !kind.is_model(), tenant: tenant_field.clone() }
 }

@@ -1,37 +1,38 @@
-//! [`CachePlan`]: how a flow cache in user space is made.
+//! [`CachePlan`]: configuration of a flow cache in user space.
 
-use flowcache::pace::Spare;
-use flowcache::{CacheConfig, Kind};
+use flowcache::pacer::MinSlowPathShare;
+use flowcache::{SegmentCacheConfig, SegmentCacheKind};
 
-/// How a flow cache is made.
+/// Configuration of a flow cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CachePlan {
-    /// Kind, sizes, times, and what the slow path takes.
-    pub cache: CacheConfig,
-    /// With it the slow path leaves packets that hit their time, if it has a budget ([`CacheConfig::slow_path`]).
-    pub spare: Option<Spare>,
-    /// Rewrites of bytes are kept, made of what native code did, and not what the reference engine replays: then `cache` says how many there are, how long they stay, and what
-    /// the slow path takes.
-    pub rewrites: bool,
-    /// The variable that says whose packet it is (`hdr.vxlan.vni`): tenants share the slow path.
+    /// Kind, sizes, timeouts and slow-path budget.
+    pub cache: SegmentCacheConfig,
+    /// Minimum time of the slow path. Enables pacing, if there is a budget
+    /// ([`SegmentCacheConfig::slow_path`]).
+    pub min_slow_path_share: Option<MinSlowPathShare>,
+    /// Use a rewrite cache of native code, not a segment cache. Then only capacity, timeouts and
+    /// slow-path budget of `cache` are used.
+    pub is_rewrite_cache: bool,
+    /// Variable with the tenant id, such as `hdr.vxlan.vni`. Tenants share the slow path.
     pub tenant: Option<String>,
 }
 
 impl CachePlan {
-    /// The kind, as in configurations.
+    /// Returns the name of the kind in configuration files.
     pub(crate) fn kind(&self) -> &'static str {
         match self.cache.kind {
-            _ if self.rewrites => "rewrites",
-            Kind::Exact => "exact",
-            Kind::Megaflow => "megaflow",
-            Kind::SubTraversal { .. } => "sub-traversal",
-            Kind::Adaptive { .. } => "adaptive",
+            _ if self.is_rewrite_cache => "rewrites",
+            SegmentCacheKind::Exact => "exact",
+            SegmentCacheKind::Megaflow => "megaflow",
+            SegmentCacheKind::SubTraversal { .. } => "sub-traversal",
+            SegmentCacheKind::Adaptive { .. } => "adaptive",
         }
     }
 }
 
 pub(crate) fn no_tenant(name: &str) -> String {
     format!(
-        "the program has no variable `{name}` of at most 64 bits, by which tenants were to be told apart; name one of it, as hdr.vxlan.vni"
+        "the program has no variable `{name}` of at most 64 bits to identify tenants; name one of its variables, such as hdr.vxlan.vni"
     )
 }

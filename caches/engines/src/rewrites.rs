@@ -1,46 +1,54 @@
-//! Rewrites of what native code did, in front of it: the DPU tier's exact cache in user space, and what the kernel's flow cache ([`crate::xdp`]) is filled from.
+//! Rewrite caches before native code: the exact cache of the DPU tier in user space, and the source
+//! of the kernel's flow cache ([`crate::xdp`]).
 
 use crate::plan::{CachePlan, no_tenant};
-use crate::wrapped::Wrapped;
+use crate::wrapped::NodeCacheEngine;
 use entries::{WriteBatch, WriteError};
-use flowcache::rewrite::{Held, NativeError, PerWorker, RewriteCache, RewriteStats, Runs};
+use flowcache::rewrite::{BackingEngine, CacheTotals, NativeError, PerWorkerCaches, RewriteCache, RewriteStats};
 use interp::{Config, IdleEntry, Interp};
 use ir::Pipeline;
 use jit::Jit;
-use node::engine::{Controlled, Inside, NoRoom, Team, Workers, in_turns};
+use node::engine::{CapacityError, EngineControl, WorkerEngines, WorkerSet, WrappingEngine, shared_control};
 use packet::Engine;
 use std::sync::Arc;
 
-/// A cache in front of native code, or of the reference engine where native code does not take the program.
-pub(crate) enum Made {
+/// Rewrite cache of native code, or of the reference engine if native code does not support the
+/// program.
+pub(crate) enum LoadedCache {
     Native(Box<RewriteCache<Jit>>),
-    /// And why.
+    /// With the reason why native code is not used.
     Reference(Box<RewriteCache>, String),
 }
 
-/// A cache of a program, with room for so many rewrites. Of the plan, what it says of time, the slow path and tenants counts.
-pub(crate) fn make(plan: &CachePlan, room: usize, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Made, String> {
+/// Creates a cache with a capacity of `room` rewrites. Of the plan, only timeouts, slow path and
+/// tenants are used.
+pub(crate) fn load_cache(
+    plan: &CachePlan,
+    room: usize,
+    pipeline: &Arc<Pipeline>,
+    settings: &Config,
+) -> Result<LoadedCache, String> {
     match RewriteCache::native(pipeline.clone(), settings.clone(), room) {
-        Ok(mut cache) => prepare(&mut cache, plan).map(|()| Made::Native(Box::new(cache))),
+        Ok(mut cache) => configure_cache(&mut cache, plan).map(|()| LoadedCache::Native(Box::new(cache))),
         Err(NativeError::Unsupported(why)) => {
             let cache = RewriteCache::new(pipeline.clone(), settings.clone(), room);
             let mut cache = cache.map_err(|error| error.to_string())?;
-            prepare(&mut cache, plan).map(|()| Made::Reference(Box::new(cache), why.to_string()))
+            configure_cache(&mut cache, plan).map(|()| LoadedCache::Reference(Box::new(cache), why.to_string()))
         }
         Err(error @ NativeError::Load(_)) => Err(error.to_string()),
     }
 }
 
-fn prepare<R: Runs>(cache: &mut RewriteCache<R>, plan: &CachePlan) -> Result<(), String> {
-    cache.idle_after(plan.cache.idle_ns);
-    if let Some(tenant) = plan.tenant.as_ref().filter(|tenant| !cache.tell_tenants_by(tenant)) {
+fn configure_cache<R: BackingEngine>(cache: &mut RewriteCache<R>, plan: &CachePlan) -> Result<(), String> {
+    cache.set_idle_timeout_ns(plan.cache.idle_ns);
+    if let Some(tenant) = plan.tenant.as_ref().filter(|tenant| !cache.set_tenant_variable(tenant)) {
         return Err(no_tenant(tenant));
     }
     if let Some(budget) = plan.cache.slow_path {
         cache.admit_up_to(budget);
     }
-    if let Some(spare) = plan.spare {
-        cache.keep_pace(spare);
+    if let Some(spare) = plan.min_slow_path_share {
+        cache.enable_pacing(spare);
     }
     Ok(())
 }
@@ -49,123 +57,140 @@ pub(crate) fn load(
     plan: &CachePlan,
     pipeline: &Arc<Pipeline>,
     settings: &Config,
-) -> Result<Box<dyn Controlled>, String> {
-    Ok(match make(plan, plan.cache.entries, pipeline, settings)? {
-        Made::Native(cache) => Team::lead(pipeline, Wrapped(PerWorker::new(*cache)), None),
-        Made::Reference(cache, why) => in_turns(pipeline, Wrapped(*cache), Some(why)),
+) -> Result<Box<dyn EngineControl>, String> {
+    Ok(match load_cache(plan, plan.cache.max_segments, pipeline, settings)? {
+        LoadedCache::Native(cache) => {
+            WorkerEngines::new_control(pipeline, NodeCacheEngine(PerWorkerCaches::new(*cache)), None)
+        }
+        LoadedCache::Reference(cache, why) => shared_control(pipeline, NodeCacheEngine(*cache), Some(why)),
     })
 }
 
-impl Workers for Wrapped<PerWorker> {
-    type Of = Jit;
+impl WorkerSet for NodeCacheEngine<PerWorkerCaches> {
+    type Inner = Jit;
 
     const NAME: &'static str = "flowcache";
 
-    fn worker(&self) -> Box<dyn Engine> {
-        // The first cache was made of the same program.
-        Box::new(self.0.worker().unwrap_or_else(|error| unreachable!("{error}")))
+    fn new_worker(&self) -> Box<dyn Engine> {
+        // The first cache was created from the same program, so this one cannot fail.
+        Box::new(self.0.add_worker().unwrap_or_else(|error| unreachable!("{error}")))
     }
 
-    fn with<T>(&self, at: impl FnOnce(&mut Jit) -> T) -> T {
-        self.0.with(at)
+    fn with_inner<T>(&self, at: impl FnOnce(&mut Jit) -> T) -> T {
+        self.0.with_engine(at)
     }
 
-    fn merge(&self) {
-        self.0.settle();
+    fn merge_counts(&self) {
+        self.0.flush_counters();
     }
 
-    fn change(&self, batch: &WriteBatch) -> Result<(), WriteError> {
+    fn write_batch(&self, batch: &WriteBatch) -> Result<(), WriteError> {
         self.0.write(batch)
     }
 
-    fn load(&self, batches: &mut dyn Iterator<Item = WriteBatch>) -> Result<(), NoRoom> {
+    fn load(&self, batches: &mut dyn Iterator<Item = WriteBatch>) -> Result<(), CapacityError> {
         self.0.load(batches);
-        // It has room for all that is valid.
+        // The tables can hold all valid entries.
         Ok(())
     }
 
-    fn pass(&self, now: u64) -> Vec<IdleEntry> {
+    fn expire_entries(&self, now: u64) -> Vec<IdleEntry> {
         self.0.advance_time(now);
-        // Programs with idle times are not made native.
+        // Programs with idle timeouts are not compiled to native code.
         Vec::new()
     }
 
-    fn served(&self) -> Vec<(&'static str, u64)> {
-        served(&self.0.stats())
+    fn packets_by_tier(&self) -> Vec<(&'static str, u64)> {
+        served_packets(&self.0.stats())
     }
 
-    fn notes(&self) -> Vec<String> {
-        cache_notes(&self.0.held(), &self.0.stats())
+    fn status_notes(&self) -> Vec<String> {
+        cache_notes(&self.0.totals(), &self.0.stats())
     }
 }
 
-impl Inside for Wrapped<RewriteCache> {
-    type Of = Interp;
+impl WrappingEngine for NodeCacheEngine<RewriteCache> {
+    type Inner = Interp;
 
     const NAME: &'static str = "flowcache";
 
-    fn inside(&mut self) -> &mut Interp {
+    fn inner_mut(&mut self) -> &mut Interp {
         self.0.engine_mut()
     }
 
-    fn change(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
-        self.0.write_alone(batch)
+    fn write_batch(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
+        self.0.write_and_release(batch)
     }
 
-    fn pass(&mut self, now: u64) -> Vec<IdleEntry> {
+    fn expire_entries(&mut self, now: u64) -> Vec<IdleEntry> {
         let (idle, gone) = self.0.advance_time(now);
         gone.into_iter().for_each(|(place, _)| self.0.release(place));
         idle
     }
 
-    fn merge(&mut self) {
-        self.0.settle();
+    fn merge_counts(&mut self) {
+        self.0.flush_counters();
     }
 
-    fn served(&self) -> Vec<(&'static str, u64)> {
-        served(self.0.stats())
+    fn packets_by_tier(&self) -> Vec<(&'static str, u64)> {
+        served_packets(self.0.stats())
     }
 
-    fn notes(&self) -> Vec<String> {
-        cache_notes(&self.0.held(), self.0.stats())
+    fn status_notes(&self) -> Vec<String> {
+        cache_notes(&self.0.totals(), self.0.stats())
     }
 }
 
-/// Packets that were rewritten, and those that took the slow path.
-pub(crate) fn served(stats: &RewriteStats) -> Vec<(&'static str, u64)> {
-    vec![("dpu", stats.rewritten), ("cpu", stats.ran)]
+/// Returns the number of rewritten packets, and of packets on the slow path.
+pub(crate) fn served_packets(stats: &RewriteStats) -> Vec<(&'static str, u64)> {
+    vec![("dpu", stats.rewritten), ("cpu", stats.slow_path_packets)]
 }
 
-fn cache_notes(held: &Held, stats: &RewriteStats) -> Vec<String> {
-    let Held { caches, flows, room, shapes, bytes, .. } = held;
+fn cache_notes(held: &CacheTotals, stats: &RewriteStats) -> Vec<String> {
+    let CacheTotals { caches, flows, capacity: room, key_masks, bytes, .. } = held;
     let of = if *caches == 1 { String::new() } else { format!(", in {caches} caches, one for each worker") };
-    let first = format!("cache: rewrites, {flows} of {room}, under {shapes} shapes; {} KiB{of}", bytes >> 10);
-    let second = format!("cache: {} packets were rewritten, {} took the slow path", stats.rewritten, stats.ran);
-    [first, second].into_iter().chain(notes(held.ways, stats, "cache")).collect()
+    let first = format!("cache: rewrites, {flows} of {room}, under {key_masks} key masks; {} KiB{of}", bytes >> 10);
+    let second =
+        format!("cache: {} packets were rewritten, {} took the slow path", stats.rewritten, stats.slow_path_packets);
+    [first, second].into_iter().chain(rewrite_notes(held.paths, stats, "cache")).collect()
 }
 
-/// What became of rewrites, and of packets that left none; so many ways are known.
-pub(crate) fn notes(ways: usize, stats: &RewriteStats, name: &str) -> Vec<String> {
-    let RewriteStats { by_way, shadowed, refused_by_way, stale, evicted, scattered, expired, shed, .. } = stats;
-    let RewriteStats { passed, faults, refused, .. } = stats;
+/// Returns notes about rewrites, and about packets without one. `paths`: number of known paths.
+pub(crate) fn rewrite_notes(paths: usize, stats: &RewriteStats, name: &str) -> Vec<String> {
+    let RewriteStats {
+        from_template,
+        symbolic_runs,
+        refused_by_path,
+        stale,
+        evicted,
+        fragmentation_flushes,
+        expired,
+        refused_admission: shed,
+        ..
+    } = stats;
+    let RewriteStats { not_inserted: passed, faults, refused, .. } = stats;
     let mut notes = vec![
         format!(
-            "{name}: {ways} ways known: {by_way} rewrites were made by them, {refused_by_way} packets could leave none; {shadowed} packets with a shadow"
+            "{name}: {paths} known paths: {from_template} rewrites from their templates, {refused_by_path} packets without a possible rewrite; {symbolic_runs} packets executed symbolically"
         ),
-        format!("{name}: {stale} stale, {evicted} evicted, {expired} idle, {shed} packets shed"),
+        format!("{name}: {stale} stale, {evicted} evicted, {expired} expired, {shed} packets refused the slow path"),
     ];
     if *passed > 0 {
         notes.push(format!(
-            "{name}: {passed} packets left nothing, as there was hardly room and their flows were new, or nobody looked"
+            "{name}: {passed} packets were not considered for insertion, because the cache was nearly full"
         ));
     }
-    if *scattered > 0 {
-        notes.push(format!("{name}: all rewrites went {scattered} times, as their memory was scattered"));
+    if *fragmentation_flushes > 0 {
+        notes.push(format!(
+            "{name}: all rewrites were removed {fragmentation_flushes} times, because row memory was fragmented"
+        ));
     }
-    notes.extend(refused.iter().map(|(why, count)| format!("{name}: {count} packets left no flow: {}", why.why())));
+    notes.extend(
+        refused.iter().map(|(why, count)| format!("{name}: {count} packets without a rewrite: {}", why.description())),
+    );
     if *faults > 0 {
         notes.push(format!(
-            "{name}: {faults} rewrites were not what was done to their packets, and were not kept; please report it"
+            "{name}: {faults} rewrites did not reproduce the result of their packets and were rejected; please report it"
         ));
     }
     notes

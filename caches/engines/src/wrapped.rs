@@ -1,12 +1,12 @@
-//! [`Wrapped`]: a cache of the crate `flowcache`, as a node's engine.
+//! [`NodeCacheEngine`]: a cache of the crate `flowcache`, as a node's engine.
 
-use packet::{Batch, Engine, Output, ReasonTable};
+use packet::{Batch, BatchOutput, Engine, ReasonTable};
 
-/// The cache. A node's traits are implemented for it here, where both crates are known.
+/// Newtype for a cache, because a node's traits can be implemented for it only in this crate.
 #[derive(Clone)]
-pub(crate) struct Wrapped<E>(pub E);
+pub(crate) struct NodeCacheEngine<E>(pub E);
 
-impl<E: Engine> Engine for Wrapped<E> {
+impl<E: Engine> Engine for NodeCacheEngine<E> {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -15,19 +15,19 @@ impl<E: Engine> Engine for Wrapped<E> {
         self.0.reasons()
     }
 
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
         self.0.process(batch, out);
     }
 
-    fn tick(&mut self, now: u64, out: &mut Output) {
+    fn tick(&mut self, now: u64, out: &mut BatchOutput) {
         self.0.tick(now, out);
     }
 
-    fn rest(&mut self) {
-        self.0.rest();
+    fn on_idle(&mut self) {
+        self.0.on_idle();
     }
 
-    fn told(&mut self) -> Vec<(u16, String)> {
-        self.0.told()
+    fn take_trace_notes(&mut self) -> Vec<(u16, String)> {
+        self.0.take_trace_notes()
     }
 }

@@ -1,71 +1,79 @@
-//! [`Caches`]: the packet's way through the cache, and down to the slow path and back.
+//! [`SegmentTables`]: a packet's path through the segment tables, and to the slow path where no
+//! segment matches.
 
-use crate::adaptive::Adaptive;
-use crate::admission::Admission;
-use crate::config::{CacheConfig, Kind};
-use crate::effects::Live;
-use crate::fresh::{Fresh, Lists};
-use crate::record::{Known, Record};
-use crate::samples::Samples;
-use crate::segment::{End, Ground, Play, Segment};
-use crate::stats::Stats;
-use crate::store::{Kept, Put, Store};
-use crate::witness::Witness;
-use interp::walk::{Code, Detour, Op, Outcome, Pc, Program, Slot, Step, Walker};
+use crate::admission::SlowPathAdmission;
+use crate::config::{SegmentCacheConfig, SegmentCacheKind};
+use crate::effects::ValueLiveness;
+use crate::invalidation::{IndexLists, InvalidationIndex};
+use crate::path_sampler::PathSampler;
+use crate::record::{ExecutionRecord, RecorderFacts};
+use crate::segment::{ReplayOp, Segment, SegmentEnd, TraversalContext};
+use crate::segment_table::{InsertResult, SegmentTable, StoredSegment};
+use crate::split_policy::SplitPolicy;
+use crate::stats::SegmentCacheStats;
+use crate::wildcards::WildcardTracker;
+use interp::block_hook::{
+    BlockCode, BlockExit, BlockHook, BlockStepper, DecodedProgram, InstIndex, Op, StepResult, WordIndex,
+};
 use ir::{Entity, Pipeline, VarKind};
 use packet::EngineReason;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The caches of a program and what they are made with.
-pub struct Caches {
-    pub(crate) config: CacheConfig,
+/// Segment tables of a program, with the program facts that segments are built from.
+pub struct SegmentTables {
+    pub(crate) config: SegmentCacheConfig,
     pub(crate) pipeline: Arc<Pipeline>,
-    pub(crate) known: Known,
-    live: Live,
-    local: Vec<bool>,
-    /// By slot: number of the header field's variable.
-    pub(crate) fields: Vec<Option<u32>>,
+    pub(crate) facts: RecorderFacts,
+    liveness: ValueLiveness,
+    is_local: Vec<bool>,
+    /// By slot: index of the variable, for header fields.
+    pub(crate) field_of_slot: Vec<Option<u32>>,
     add_on_miss: Vec<bool>,
-    pub(crate) witnesses: Vec<Witness>,
-    pub(crate) stores: Vec<Store>,
-    pub(crate) fresh: Fresh,
-    pub(crate) stats: Stats,
-    pub(crate) adaptive: Adaptive,
-    /// What packets share, where the cut goes by that.
-    pub(crate) samples: Option<Samples>,
-    pub(crate) admission: Option<Admission>,
-    /// Nanoseconds on the slow path since somebody set it to 0.
-    pub(crate) slow_ns: u64,
-    /// The slot that says whose packet it is.
-    pub(crate) tenant: Option<Slot>,
-    pub(crate) record: Record,
-    lists: Lists,
+    pub(crate) wildcard_trackers: Vec<WildcardTracker>,
+    pub(crate) stores: Vec<SegmentTable>,
+    pub(crate) invalidation: InvalidationIndex,
+    pub(crate) stats: SegmentCacheStats,
+    pub(crate) split_policy: SplitPolicy,
+    /// Sampler of paths, if they are split by samples.
+    pub(crate) sampler: Option<PathSampler>,
+    pub(crate) admission: Option<SlowPathAdmission>,
+    /// Nanoseconds on the slow path since the caller reset it.
+    pub(crate) slow_path_ns: u64,
+    /// Slot of the tenant id.
+    pub(crate) tenant_slot: Option<WordIndex>,
+    pub(crate) record: ExecutionRecord,
+    lists: IndexLists,
     pub(crate) hasher: foldhash::fast::RandomState,
 }
 
-/// How a replay ended.
-enum Replayed {
-    /// The control has ended.
-    End(Outcome),
-    /// The segment did.
-    At(Pc),
-    /// A check failed: the packet is there now.
-    Left(Pc),
-    /// There is less fuel than the segment takes; nothing was done.
-    NoFuel,
+/// Result of a replay.
+enum ReplayResult {
+    /// The control ended.
+    End(BlockExit),
+    /// The segment ended at this table application.
+    At(InstIndex),
+    /// A check failed. The packet continues at this instruction.
+    Diverged(InstIndex),
+    /// The packet has less fuel than the segment uses. The replay did nothing.
+    OutOfFuel,
 }
 
-impl Caches {
-    /// Empty caches for a program whose main control is `code`.
-    pub fn new(pipeline: &Arc<Pipeline>, program: &Program, code: &Code, config: CacheConfig) -> Caches {
-        let known = Known::new(pipeline, program, code);
+impl SegmentTables {
+    /// Creates empty tables for a program with the main control `code`.
+    pub fn new(
+        pipeline: &Arc<Pipeline>,
+        program: &DecodedProgram,
+        code: &BlockCode,
+        config: SegmentCacheConfig,
+    ) -> SegmentTables {
+        let known = RecorderFacts::new(pipeline, program, code);
         let slots = known.slots;
-        let live = Live::new(&slots, program, code);
-        let mut local = vec![false; slots.all()];
-        let mut fields = vec![None; slots.all()];
+        let live = ValueLiveness::new(&slots, program, code);
+        let mut local = vec![false; slots.total_count()];
+        let mut fields = vec![None; slots.total_count()];
         for (reg, (var, declared)) in program.var_regs.iter().zip(pipeline.vars.iter()) {
-            for slot in reg.slot..reg.slot + reg.words {
+            for slot in reg.first_word..reg.first_word + reg.words {
                 match declared.kind {
                     VarKind::Local => local[slot as usize] = true,
                     VarKind::Field(..) => fields[slot as usize] = Some(var.index() as u32),
@@ -73,240 +81,256 @@ impl Caches {
                 }
             }
         }
-        let tables = config.kind.tables();
-        let witnesses: Vec<Witness> = pipeline.tables.values().map(|table| Witness::new(&table.keys)).collect();
-        Caches {
+        let tables = config.kind.table_count();
+        let wildcard_trackers: Vec<WildcardTracker> =
+            pipeline.tables.values().map(|table| WildcardTracker::new(&table.keys)).collect();
+        SegmentTables {
             add_on_miss: pipeline.tables.values().map(|table| table.add_on_miss).collect(),
-            stores: (0..tables).map(|_| Store::new(config.entries, config.masks)).collect(),
-            fresh: Fresh::new(pipeline, &witnesses),
-            witnesses,
-            stats: Stats::default(),
-            adaptive: Adaptive::new(tables * config.entries),
-            samples: config.kind.measures().then(|| Samples::new(tables, config.kind.passes())),
-            admission: config.slow_path.map(Admission::new),
-            slow_ns: 0,
-            tenant: None,
-            record: Record::default(),
-            lists: Lists::default(),
+            stores: (0..tables).map(|_| SegmentTable::new(config.max_segments, config.max_masks)).collect(),
+            invalidation: InvalidationIndex::new(pipeline, &wildcard_trackers),
+            wildcard_trackers,
+            stats: SegmentCacheStats::default(),
+            split_policy: SplitPolicy::new(tables * config.max_segments),
+            sampler: config.kind.uses_sampling().then(|| PathSampler::new(tables, config.kind.max_passes())),
+            admission: config.slow_path.map(SlowPathAdmission::new),
+            slow_path_ns: 0,
+            tenant_slot: None,
+            record: ExecutionRecord::default(),
+            lists: IndexLists::default(),
             hasher: foldhash::fast::RandomState::default(),
             config,
             pipeline: pipeline.clone(),
-            known,
-            live,
-            local,
-            fields,
+            facts: known,
+            liveness: live,
+            is_local: local,
+            field_of_slot: fields,
         }
     }
 
     pub(crate) fn is_chain(&self) -> bool {
-        matches!(self.config.kind, Kind::SubTraversal { .. } | Kind::Adaptive { .. })
+        matches!(self.config.kind, SegmentCacheKind::SubTraversal { .. } | SegmentCacheKind::Adaptive { .. })
     }
 
-    /// How many positions there are, counted through all passes.
+    /// Returns the number of positions, counted through all passes.
     pub(crate) fn positions(&self) -> usize {
-        self.stores.len() * self.config.kind.passes()
+        self.stores.len() * self.config.kind.max_passes()
     }
 
-    /// The first position from `from` on at which a table has a segment for the packet. Positions are counted through all passes ([`Kind::passes`]): the tables in order, and
-    /// then from the first one on again.
-    pub(crate) fn find(&mut self, walker: &Walker<'_>, tag: Pc, from: usize) -> Option<(usize, u32)> {
+    /// Returns the first position from `from` on with a matching segment in its table. Positions
+    /// are counted through all passes ([`SegmentCacheKind::max_passes`]): the tables in order,
+    /// repeated for each pass.
+    pub(crate) fn find_segment(
+        &mut self,
+        walker: &BlockStepper<'_>,
+        tag: InstIndex,
+        from: usize,
+    ) -> Option<(usize, u32)> {
         self.stats.lookups += 1;
-        let (slots, tables) = (&self.known.slots, self.stores.len());
-        // No table has to be asked twice.
+        let (slots, tables) = (&self.facts.slots, self.stores.len());
+        // Each table is searched at most once.
         let end = (from + tables).min(self.positions());
-        (from..end).find_map(|at| Some((at, self.stores[at % tables].find(slots, walker.state(), tag)?)))
+        (from..end).find_map(|at| Some((at, self.stores[at % tables].find_match(slots, walker.state(), tag)?)))
     }
 
-    fn replay(&mut self, walker: &mut Walker<'_>, at: usize, place: u32) -> Replayed {
+    fn replay_segment(&mut self, walker: &mut BlockStepper<'_>, at: usize, place: u32) -> ReplayResult {
         let now = walker.now();
-        self.stores[at].touch(place, now);
-        let Some(Kept { segment, .. }) = self.stores[at].get(place) else { return Replayed::NoFuel };
+        self.stores[at].mark_used(place, now);
+        let Some(StoredSegment { segment, .. }) = self.stores[at].get(place) else { return ReplayResult::OutOfFuel };
         if walker.fuel() <= segment.fuel {
-            return Replayed::NoFuel;
+            return ReplayResult::OutOfFuel;
         }
-        walker.take_fuel(segment.backs);
-        for play in &segment.plays {
+        walker.take_fuel(segment.backward_jumps);
+        for play in &segment.replay_ops {
             let (step, expected) = match *play {
-                Play::Step(pc) => (walker.step(pc), None),
-                Play::Check { pc, to } => (walker.step(pc), Some(to)),
-                Play::Apply { pc, asked, to } => {
+                ReplayOp::Execute(pc) => (walker.step(pc), None),
+                ReplayOp::Check { pc, to } => (walker.step(pc), Some(to)),
+                ReplayOp::Apply { pc, dependency: asked, to } => {
                     let code = walker.code();
                     let Op::Apply { index } = code.ops[pc as usize] else { continue };
-                    let found = segment.asked[asked as usize].found;
+                    let found = segment.dependencies[asked as usize].found_entry;
                     (walker.apply(&code.applies[index as usize], found, pc), Some(to))
                 }
             };
             match step {
-                Step::End(outcome) => return Replayed::End(outcome),
-                Step::Next(pc) if expected.is_some_and(|to| to != pc) => return Replayed::Left(pc),
-                Step::Next(_) => {}
+                StepResult::End(outcome) => return ReplayResult::End(outcome),
+                StepResult::Next(pc) if expected.is_some_and(|to| to != pc) => return ReplayResult::Diverged(pc),
+                StepResult::Next(_) => {}
             }
         }
         match segment.end {
-            End::At(pc) => Replayed::At(pc),
-            end => Replayed::End(end.outcome().unwrap_or(Outcome::Return)),
+            SegmentEnd::AtTable(pc) => ReplayResult::At(pc),
+            end => ReplayResult::End(end.outcome().unwrap_or(BlockExit::Return)),
         }
     }
 
-    /// The slow path, from `tag` on; what it did is kept at the positions from `from` on. `led`: how many segments the packet has had, and where the last one is.
-    fn slow(&mut self, walker: &mut Walker<'_>, tag: Pc, from: usize, led: Option<(usize, usize, u32)>) -> Outcome {
+    /// Runs the slow path from `tag` on and stores its segments at positions `from` and later.
+    /// `led`: the number of segments that the packet matched, and the table and index of the last
+    /// one.
+    fn run_slow_path(
+        &mut self,
+        walker: &mut BlockStepper<'_>,
+        tag: InstIndex,
+        from: usize,
+        led: Option<(usize, usize, u32)>,
+    ) -> BlockExit {
         self.stats.misses += 1;
         let mut record = std::mem::take(&mut self.record);
-        let outcome = record.run(&self.known, walker, tag);
+        let outcome = record.run_control(&self.facts, walker, tag);
         let start = Instant::now();
-        let least = self.keep(walker, &record, outcome, from);
+        let least = self.store_record(walker, &record, outcome, from);
         if let (Some(least), Some((had, table, place))) = (least, led)
             && least <= self.positions().saturating_sub(had)
         {
-            // Packets that come here would miss for ever, though there is room if the segments
-            // before are put elsewhere: without this one the next packet misses earlier.
-            self.evict(table, place);
+            // Packets that reach `tag` here would always miss, although the positions suffice if
+            // the segments before are stored elsewhere. Without the last segment the next packet
+            // misses earlier.
+            self.evict_segment(table, place);
         }
-        self.stats.partition_ns += start.elapsed().as_nanos() as u64;
+        self.stats.split_ns += start.elapsed().as_nanos() as u64;
         self.record = record;
         outcome
     }
 
-    /// What traversals are made with.
-    pub(crate) fn ground<'c>(&'c self, walker: &Walker<'c>) -> Ground<'c> {
-        Ground {
-            known: &self.known,
+    /// Returns the facts that traversals are built with.
+    pub(crate) fn traversal_context<'c>(&'c self, walker: &BlockStepper<'c>) -> TraversalContext<'c> {
+        TraversalContext {
+            facts: &self.facts,
             code: walker.code(),
-            witnesses: &self.witnesses,
+            wildcard_trackers: &self.wildcard_trackers,
             add_on_miss: &self.add_on_miss,
-            local: &self.local,
-            live: &self.live,
-            whole_fields: self.config.kind == Kind::Exact,
+            local: &self.is_local,
+            live: &self.liveness,
+            whole_fields: self.config.kind == SegmentCacheKind::Exact,
         }
     }
 
-    pub(crate) fn known(&self) -> &Known {
-        &self.known
+    pub(crate) fn recorder_facts(&self) -> &RecorderFacts {
+        &self.facts
     }
 
-    /// Keeps a segment, and says where.
-    pub(crate) fn put(&mut self, segment: Segment, at: usize, now: u64) -> Option<u32> {
-        let Caches { stores, fresh, witnesses, stats, lists, .. } = self;
-        let gone = |kept: &Kept| {
+    /// Inserts a segment into table `at`. Returns its index.
+    pub(crate) fn insert_segment(&mut self, segment: Segment, at: usize, now: u64) -> Option<u32> {
+        let SegmentTables { stores, invalidation, wildcard_trackers, stats, lists, .. } = self;
+        let gone = |kept: &StoredSegment| {
             stats.evicted += 1;
-            fresh.lists_of_segment(witnesses, &kept.segment, lists);
-            fresh.unlink(kept.nodes, lists);
+            invalidation.collect_segment_lists(wildcard_trackers, &kept.segment, lists);
+            invalidation.unlink_item(kept.nodes, lists);
         };
-        match stores[at].put(segment, now, gone) {
-            Put::New(place) => {
+        match stores[at].insert_segment(segment, now, gone) {
+            InsertResult::Inserted(place) => {
                 stats.inserted += 1;
                 if let Some(kept) = stores[at].get(place) {
-                    fresh.lists_of_segment(witnesses, &kept.segment, lists);
-                    stores[at].set_nodes(place, fresh.link((at as u32, place), lists));
+                    invalidation.collect_segment_lists(wildcard_trackers, &kept.segment, lists);
+                    stores[at].set_nodes(place, invalidation.link_item((at as u32, place), lists));
                 }
                 Some(place)
             }
-            Put::Shared(place) => {
+            InsertResult::Existing(place) => {
                 stats.shared += 1;
                 Some(place)
             }
-            Put::TooManyMasks => {
+            InsertResult::TooManyMasks => {
                 stats.rejected += 1;
                 None
             }
         }
     }
 
-    /// Takes out what is stale.
-    pub(crate) fn forget(&mut self, at: u32, place: u32) {
-        self.stats.stale += u64::from(self.take_out(at as usize, place).is_some());
+    /// Removes a stale segment.
+    pub(crate) fn invalidate_segment(&mut self, at: u32, place: u32) {
+        self.stats.stale += u64::from(self.remove_segment(at as usize, place).is_some());
     }
 
-    /// Takes out a segment that keeps better ones from being used.
-    fn evict(&mut self, at: usize, place: u32) {
-        self.stats.evicted += u64::from(self.take_out(at, place).is_some());
+    /// Removes a segment that prevents better ones from being used.
+    fn evict_segment(&mut self, at: usize, place: u32) {
+        self.stats.evicted += u64::from(self.remove_segment(at, place).is_some());
     }
 
-    fn take_out(&mut self, at: usize, place: u32) -> Option<Kept> {
+    fn remove_segment(&mut self, at: usize, place: u32) -> Option<StoredSegment> {
         let kept = self.stores[at].remove(place)?;
-        self.fresh.lists_of_segment(&self.witnesses, &kept.segment, &mut self.lists);
-        self.fresh.unlink(kept.nodes, &self.lists);
+        self.invalidation.collect_segment_lists(&self.wildcard_trackers, &kept.segment, &mut self.lists);
+        self.invalidation.unlink_item(kept.nodes, &self.lists);
         Some(kept)
     }
 
-    /// Everything goes.
+    /// Removes all segments.
     pub(crate) fn clear(&mut self) {
-        self.stores.iter_mut().for_each(Store::clear);
-        self.samples.iter_mut().for_each(Samples::clear);
-        self.fresh.clear();
+        self.stores.iter_mut().for_each(SegmentTable::clear);
+        self.sampler.iter_mut().for_each(PathSampler::clear);
+        self.invalidation.clear();
     }
 
-    /// Takes out what was not hit for the configured time.
-    pub(crate) fn expire(&mut self, now: u64) {
+    /// Removes segments without a hit for the configured time.
+    pub(crate) fn expire_idle(&mut self, now: u64) {
         let Some(before) = self.config.idle_ns.and_then(|idle| now.checked_sub(idle)) else { return };
-        let Caches { stores, fresh, witnesses, stats, lists, .. } = self;
+        let SegmentTables { stores, invalidation, wildcard_trackers, stats, lists, .. } = self;
         for store in stores {
-            let gone = |kept: &Kept| {
-                fresh.lists_of_segment(witnesses, &kept.segment, lists);
-                fresh.unlink(kept.nodes, lists);
+            let gone = |kept: &StoredSegment| {
+                invalidation.collect_segment_lists(wildcard_trackers, &kept.segment, lists);
+                invalidation.unlink_item(kept.nodes, lists);
             };
-            stats.expired += store.expire(before, gone) as u64;
+            stats.expired += store.expire_idle(before, gone) as u64;
         }
     }
 }
 
-impl Caches {
-    /// Whose packet it is, as it says when it comes: what is replayed may change it.
+impl SegmentTables {
+    /// Returns the packet's tenant id. Must be called before any replay, because a replay can
+    /// change it.
     fn tenant_of(&self, slots: &[u64]) -> u64 {
-        self.tenant.map_or(0, |slot| slots[slot as usize])
+        self.tenant_slot.map_or(0, |slot| slots[slot as usize])
     }
 
-    /// Whether a tenant's packet may take the slow path; else it is dropped.
-    fn admit(&mut self, tenant: u64, now: u64) -> Result<(), Outcome> {
+    /// Admits a tenant's packet to the slow path, or returns its drop.
+    fn admit_to_slow_path(&mut self, tenant: u64, now: u64) -> Result<(), BlockExit> {
         if self.admission.as_mut().is_some_and(|admission| !admission.admit(tenant, now)) {
-            self.stats.shed += 1;
-            return Err(Outcome::Abort(EngineReason::SlowPathShare));
+            self.stats.refused += 1;
+            return Err(BlockExit::Abort(EngineReason::SlowPathLimit));
         }
         Ok(())
     }
 }
 
-impl Detour for Caches {
-    /// Runs the control of a packet: segments as long as there are some that match, then the slow
-    /// path.
-    fn run(&mut self, walker: &mut Walker<'_>) -> Outcome {
+impl BlockHook for SegmentTables {
+    /// Runs the control for a packet: replays segments while one matches, then takes the slow path.
+    fn run(&mut self, walker: &mut BlockStepper<'_>) -> BlockExit {
         self.stats.packets += 1;
-        let tenant = self.tenant_of(walker.slots());
+        let tenant = self.tenant_of(walker.reg_words());
         let (mut tag, mut from, mut had, mut led) = (0, 0, 0, None);
-        self.samples.iter_mut().for_each(|samples| samples.begin());
+        self.sampler.iter_mut().for_each(|samples| samples.begin_packet());
         loop {
-            let Some((at, place)) = self.find(walker, tag, from) else {
-                if let Err(refused) = self.admit(tenant, walker.now()) {
+            let Some((at, place)) = self.find_segment(walker, tag, from) else {
+                if let Err(refused) = self.admit_to_slow_path(tenant, walker.now()) {
                     return refused;
                 }
                 self.stats.partial += u64::from(had > 0);
                 let start = Instant::now();
-                let outcome = self.slow(walker, tag, from, led);
-                self.slow_ns += start.elapsed().as_nanos() as u64;
+                let outcome = self.run_slow_path(walker, tag, from, led);
+                self.slow_path_ns += start.elapsed().as_nanos() as u64;
                 return outcome;
             };
             let table = at % self.stores.len();
             had += 1;
             led = Some((had, table, place));
-            self.stats.passed_again += u64::from(at >= self.stores.len() && from <= self.stores.len());
-            self.samples.iter_mut().for_each(|samples| samples.had(table, place));
-            match self.replay(walker, table, place) {
-                Replayed::End(outcome) => {
+            self.stats.second_passes += u64::from(at >= self.stores.len() && from <= self.stores.len());
+            self.sampler.iter_mut().for_each(|samples| samples.record_hit(table, place));
+            match self.replay_segment(walker, table, place) {
+                ReplayResult::End(outcome) => {
                     self.stats.hits += 1;
-                    self.samples.iter_mut().for_each(Samples::hit);
+                    self.sampler.iter_mut().for_each(PathSampler::finish_hit);
                     return outcome;
                 }
-                Replayed::At(next) => tag = next,
-                Replayed::Left(next) => {
-                    self.stats.left += 1;
-                    self.samples.iter_mut().for_each(Samples::left);
-                    // The segment is right for others.
+                ReplayResult::At(next) => tag = next,
+                ReplayResult::Diverged(next) => {
+                    self.stats.diverged += 1;
+                    self.sampler.iter_mut().for_each(PathSampler::mark_diverged);
+                    // The segment is correct for other packets, so it must not be evicted.
                     led = None;
                     tag = next;
                 }
-                Replayed::NoFuel => {
+                ReplayResult::OutOfFuel => {
                     self.stats.misses += 1;
-                    return plain(walker, tag);
+                    return run_uncached(walker, tag);
                 }
             }
             if self.is_chain() {
@@ -316,12 +340,12 @@ impl Detour for Caches {
     }
 }
 
-/// Runs the control from there without the cache.
-fn plain(walker: &mut Walker<'_>, mut pc: Pc) -> Outcome {
+/// Runs the control from `pc` on without the cache.
+fn run_uncached(walker: &mut BlockStepper<'_>, mut pc: InstIndex) -> BlockExit {
     loop {
         match walker.step(pc) {
-            Step::Next(next) => pc = next,
-            Step::End(outcome) => return outcome,
+            StepResult::Next(next) => pc = next,
+            StepResult::End(outcome) => return outcome,
         }
     }
 }

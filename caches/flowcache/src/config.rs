@@ -1,76 +1,83 @@
-//! How a cache is made.
+//! Configuration of a segment cache.
 
-use crate::admission::Budget;
+use crate::admission::SlowPathBudget;
 
-/// Which cache.
+/// Kind of segment cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Kind {
-    /// Whole traversals, by all fields that a packet's way looked at, as a DPU keeps flows.
+pub enum SegmentCacheKind {
+    /// Whole traversals, matched on all bits of each field that was read, as a DPU stores flows.
     Exact,
-    /// Whole traversals, by the bits that decided.
+    /// Whole traversals, matched on the bits that decided.
     Megaflow,
-    /// Pieces of traversals, cut by the fields that tables look at, in a chain of so many tables.
+    /// Segments in a chain of tables. Traversals are split by the fields that tables read.
     SubTraversal {
-        /// How many, from 1.
+        /// Number of tables, from 1.
         tables: usize,
     },
-    /// Pieces or whole traversals, whatever gains more for traversals of that kind, cut by what packets were seen to share.
+    /// Segments or whole traversals, chosen for each path by benefit. Traversals are split by
+    /// sampled sharing.
     Adaptive {
-        /// As above.
+        /// Number of tables, from 1.
         tables: usize,
     },
 }
 
-impl Kind {
-    /// Whether traversals are cut by what packets were seen to share ([`crate::sharing`]).
-    pub fn measures(self) -> bool {
-        matches!(self, Kind::Adaptive { .. })
+impl SegmentCacheKind {
+    /// Returns whether traversals are split by samples ([`crate::split_estimator`]).
+    pub fn uses_sampling(self) -> bool {
+        matches!(self, SegmentCacheKind::Adaptive { .. })
     }
 
-    /// How often a packet may go through the tables: where a traversal has more parts that differ by themselves than there are tables, the rest of its segments are in the
-    /// tables in front. Published sub-traversals have to do with once.
-    pub fn passes(self) -> usize {
-        if self.measures() { 2 } else { 1 }
+    /// Returns how often a packet may pass the tables. A second pass helps a traversal that has
+    /// more independent parts than there are tables. Published sub-traversal caches have one pass.
+    pub fn max_passes(self) -> usize {
+        if self.uses_sampling() { 2 } else { 1 }
     }
 
-    /// Tables that a packet goes through.
-    pub fn tables(self) -> usize {
+    /// Returns the number of tables that a packet passes.
+    pub fn table_count(self) -> usize {
         match self {
-            Kind::Exact | Kind::Megaflow => 1,
-            Kind::SubTraversal { tables } | Kind::Adaptive { tables } => tables.max(1),
+            SegmentCacheKind::Exact | SegmentCacheKind::Megaflow => 1,
+            SegmentCacheKind::SubTraversal { tables } | SegmentCacheKind::Adaptive { tables } => tables.max(1),
         }
     }
 }
 
-/// As in configurations.
-impl std::fmt::Display for Kind {
+/// Writes the kind's name in configuration files.
+impl std::fmt::Display for SegmentCacheKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Kind::Exact => "exact",
-            Kind::Megaflow => "megaflow",
-            Kind::SubTraversal { .. } => "sub-traversal",
-            Kind::Adaptive { .. } => "adaptive",
+            SegmentCacheKind::Exact => "exact",
+            SegmentCacheKind::Megaflow => "megaflow",
+            SegmentCacheKind::SubTraversal { .. } => "sub-traversal",
+            SegmentCacheKind::Adaptive { .. } => "adaptive",
         })
     }
 }
 
-/// How a cache is made.
+/// Configuration of a segment cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CacheConfig {
-    /// Which cache.
-    pub kind: Kind,
-    /// The most segments in each of its tables.
-    pub entries: usize,
-    /// The most masks in each of its tables, for each place in the program where a segment begins.
-    pub masks: usize,
-    /// A segment that was not hit for so many nanoseconds goes.
+pub struct SegmentCacheConfig {
+    /// Kind of cache.
+    pub kind: SegmentCacheKind,
+    /// Maximum number of segments in each table.
+    pub max_segments: usize,
+    /// Maximum number of masks in each table, for each tag.
+    pub max_masks: usize,
+    /// Time after which a segment without a hit expires, in nanoseconds.
     pub idle_ns: Option<u64>,
-    /// What the slow path takes in all; `None`: everything. Tenants share it.
-    pub slow_path: Option<Budget>,
+    /// Budget of the slow path, shared by tenants; `None`: unlimited.
+    pub slow_path: Option<SlowPathBudget>,
 }
 
-impl Default for CacheConfig {
-    fn default() -> CacheConfig {
-        CacheConfig { kind: Kind::Adaptive { tables: 4 }, entries: 8_000, masks: 4_096, idle_ns: None, slow_path: None }
+impl Default for SegmentCacheConfig {
+    fn default() -> SegmentCacheConfig {
+        SegmentCacheConfig {
+            kind: SegmentCacheKind::Adaptive { tables: 4 },
+            max_segments: 8_000,
+            max_masks: 4_096,
+            idle_ns: None,
+            slow_path: None,
+        }
     }
 }

@@ -1,73 +1,75 @@
-//! What an instruction of the interpreter's decoded program reads and writes, slot by slot; and which values are needed later.
+//! Slots that each decoded instruction of the interpreter reads and writes, and liveness of values.
 
-use interp::walk::{Call, CallArg, Code, Op, Pc, Program, Slot, WideOp};
+use interp::block_hook::{BlockCode, CallArg, DecodedCall, DecodedProgram, InstIndex, Op, WideOp, WordIndex};
 use ir::{ExternFn, HashAlgorithm};
 
-/// A range of slots: first, and how many.
-pub type Span = (Slot, u32);
+/// Range of slots: first slot and number.
+pub type SlotRange = (WordIndex, u32);
 
-/// What an instruction reads and writes. Validity of header `h` is the slot [`Slots::valid`] of it.
+/// Reads and writes of an instruction. The validity of header `h` is the slot
+/// [`SlotLayout::validity_slot`].
 #[derive(Clone, Debug, Default)]
 pub struct Effects {
-    /// Read, operand by operand.
-    pub uses: Vec<Span>,
-    /// Written.
-    pub defs: Vec<Span>,
-    /// Written for certain, and nothing else happens: without a reader the instruction is not needed.
-    pub pure: bool,
+    /// Slots read, operand by operand.
+    pub uses: Vec<SlotRange>,
+    /// Slots written.
+    pub defs: Vec<SlotRange>,
+    /// The instruction always writes its slots and has no side effect. It is dead if they are never
+    /// read.
+    pub is_pure: bool,
 }
 
-/// Where things lie.
+/// Layout of a program's slots.
 #[derive(Clone, Copy, Debug)]
-pub struct Slots {
-    /// The first slot of a variable.
-    pub first: Slot,
-    /// The first slot that is a value or a constant.
-    pub values: Slot,
-    /// Behind the last slot.
-    pub end: Slot,
-    /// How many headers there are.
-    pub headers: u32,
+pub struct SlotLayout {
+    /// First slot of a variable.
+    pub first_variable: WordIndex,
+    /// First slot of a value or constant.
+    pub first_value: WordIndex,
+    /// Number of slots of the program; validity slots follow.
+    pub end: WordIndex,
+    /// Number of headers.
+    pub header_count: u32,
 }
 
-impl Slots {
-    /// Those of a program.
-    pub fn new(program: &Program) -> Slots {
-        let (first, count) = program.vars;
-        Slots {
-            first,
-            values: first + count,
-            end: program.initial.len() as Slot,
-            headers: program.headers.len() as u32,
+impl SlotLayout {
+    /// Returns the layout of a program.
+    pub fn new(program: &DecodedProgram) -> SlotLayout {
+        let (first, count) = program.var_words;
+        SlotLayout {
+            first_variable: first,
+            first_value: first + count,
+            end: program.initial.len() as WordIndex,
+            header_count: program.headers.len() as u32,
         }
     }
 
-    /// The slot that stands for a header's validity.
-    pub fn valid(&self, header: u32) -> Slot {
+    /// Returns the slot that represents a header's validity.
+    pub fn validity_slot(&self, header: u32) -> WordIndex {
         self.end + header
     }
 
-    /// Slots and validities.
-    pub fn all(&self) -> usize {
-        (self.end + self.headers) as usize
+    /// Returns the number of slots, including validity slots.
+    pub fn total_count(&self) -> usize {
+        (self.end + self.header_count) as usize
     }
 }
 
-/// What a call does besides its results.
+/// Effect of a call besides its results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CallKind {
-    /// Its results are a function of its arguments.
+    /// The results are a function of the arguments.
     Function,
-    /// It has an effect; what it leaves in variables is the same each time.
+    /// The call has a side effect. It writes the same values to variables each time.
     Effect,
-    /// Its results depend on more than its arguments: it is made again for each packet.
+    /// The results depend on more than the arguments, so each packet repeats the call.
     Live,
-    /// It changes a table that packets look up: what comes with it is not cached.
+    /// The call changes a table that packets look up, so the packet is not cached.
     AddEntry,
 }
 
-/// What a call does.
-pub fn call_kind(call: &Call) -> CallKind {
+/// Returns the effect of a call.
+pub fn call_kind(call: &DecodedCall) -> CallKind {
     match call.func {
         ExternFn::AddEntry => CallKind::AddEntry,
         ExternFn::IsHostPort | ExternFn::IsNetPort => CallKind::Function,
@@ -79,40 +81,41 @@ pub fn call_kind(call: &Call) -> CallKind {
     }
 }
 
-fn call_effects(program: &Program, call: &Call) -> Effects {
-    let mut effects = Effects { pure: call_kind(call) == CallKind::Function, ..Effects::default() };
+fn call_effects(program: &DecodedProgram, call: &DecodedCall) -> Effects {
+    let mut effects = Effects { is_pure: call_kind(call) == CallKind::Function, ..Effects::default() };
     for arg in &call.args {
         match arg {
-            CallArg::Value(reg) => effects.uses.push((reg.slot, reg.words)),
-            CallArg::Values(regs) => effects.uses.extend(regs.iter().map(|reg| (reg.slot, reg.words))),
-            // Read by name at the end, when all variables are there.
+            CallArg::Value(reg) => effects.uses.push((reg.first_word, reg.words)),
+            CallArg::Values(regs) => effects.uses.extend(regs.iter().map(|reg| (reg.first_word, reg.words))),
+            // These are read by name at the end of the call, when all variables are stored.
             CallArg::Vars(vars) => effects.uses.extend(vars.iter().filter_map(|var| {
                 let reg = program.var_regs.get(var.0 as usize)?;
-                Some((reg.slot, reg.words))
+                Some((reg.first_word, reg.words))
             })),
             CallArg::Str(_) | CallArg::Table(_) | CallArg::Action(_) => {}
         }
     }
-    effects.defs.extend(call.results.iter().map(|reg| (reg.slot, reg.words)));
+    effects.defs.extend(call.results.iter().map(|reg| (reg.first_word, reg.words)));
     let known = &program.well_known;
     let written = match call.func {
         ExternFn::MarkToDrop => [known.egress_spec, known.mcast_grp],
         ExternFn::VerifyChecksum | ExternFn::VerifyChecksumWithPayload => [known.checksum_error, None],
         _ => [None, None],
     };
-    effects.defs.extend(written.iter().flatten().map(|reg| (reg.slot, reg.words)));
+    effects.defs.extend(written.iter().flatten().map(|reg| (reg.first_word, reg.words)));
     effects
 }
 
-/// What the instruction reads and writes. Of a table application: its keys, and nothing, as that depends on what it finds.
-pub fn effects(slots: &Slots, program: &Program, code: &Code, op: &Op) -> Effects {
-    let pure = |uses: &[Span], def: Span| Effects { uses: uses.to_vec(), defs: vec![def], pure: true };
-    let reader = |uses: &[Span]| Effects { uses: uses.to_vec(), ..Effects::default() };
+/// Returns the slots that an instruction reads and writes. A table application reports only its
+/// keys, because its writes depend on the entry.
+pub fn effects(slots: &SlotLayout, program: &DecodedProgram, code: &BlockCode, op: &Op) -> Effects {
+    let pure = |uses: &[SlotRange], def: SlotRange| Effects { uses: uses.to_vec(), defs: vec![def], is_pure: true };
+    let reader = |uses: &[SlotRange]| Effects { uses: uses.to_vec(), ..Effects::default() };
     match *op {
         Op::Mov1 { d, a } => pure(&[(a, 1)], (d, 1)),
         Op::MovN { d, a, n } => pure(&[(a, n)], (d, n)),
-        Op::Field1 { h, d, a } => pure(&[(slots.valid(h), 1), (a, 1)], (d, 1)),
-        Op::FieldN { h, d, a, n } => pure(&[(slots.valid(h), 1), (a, n)], (d, n)),
+        Op::Field1 { h, d, a } => pure(&[(slots.validity_slot(h), 1), (a, 1)], (d, 1)),
+        Op::FieldN { h, d, a, n } => pure(&[(slots.validity_slot(h), 1), (a, n)], (d, n)),
         Op::Add1 { d, a, b, .. }
         | Op::Sub1 { d, a, b, .. }
         | Op::Mul1 { d, a, b, .. }
@@ -136,66 +139,71 @@ pub fn effects(slots: &Slots, program: &Program, code: &Code, op: &Op) -> Effect
         Op::Select1 { d, c, a, b } => pure(&[(c, 1), (a, 1), (b, 1)], (d, 1)),
         Op::SelectN { d, c, a, b, n } => pure(&[(c, 1), (a, n), (b, n)], (d, n)),
         Op::Wide { index } => match code.wide[index as usize] {
-            WideOp::Binary { d, a, b, .. } => pure(&[(a.slot, a.words), (b.slot, b.words)], (d.slot, d.words)),
+            WideOp::Binary { d, a, b, .. } => {
+                pure(&[(a.first_word, a.words), (b.first_word, b.words)], (d.first_word, d.words))
+            }
             WideOp::Unary { d, a, .. } | WideOp::Cast { d, a } | WideOp::Slice { d, a, .. } => {
-                pure(&[(a.slot, a.words)], (d.slot, d.words))
+                pure(&[(a.first_word, a.words)], (d.first_word, d.words))
             }
             WideOp::Concat { d, high, low } => {
-                pure(&[(high.slot, high.words), (low.slot, low.words)], (d.slot, d.words))
+                pure(&[(high.first_word, high.words), (low.first_word, low.words)], (d.first_word, d.words))
             }
         },
-        Op::IsValid { d, h } => pure(&[(slots.valid(h), 1)], (d, 1)),
-        Op::SetValid { h } => Effects { defs: validated(slots, program, h), ..Effects::default() },
-        Op::SetInvalid { h } => {
-            Effects { defs: vec![(slots.valid(h), 1), program.headers[h as usize].slots], ..Effects::default() }
-        }
+        Op::IsValid { d, h } => pure(&[(slots.validity_slot(h), 1)], (d, 1)),
+        Op::SetValid { h } => Effects { defs: validity_writes(slots, program, h), ..Effects::default() },
+        Op::SetInvalid { h } => Effects {
+            defs: vec![(slots.validity_slot(h), 1), program.headers[h as usize].word_range],
+            ..Effects::default()
+        },
         Op::Copy { dst, src } => {
-            // From an invalid header nothing but the destination changes: then the other members of the union are what they were.
-            let others = validated(slots, program, dst);
-            let mut uses = vec![(slots.valid(src), 1), program.headers[src as usize].slots];
+            // A copy from an invalid header changes only the destination. The other members of the
+            // union keep their values, which are therefore operands.
+            let others = validity_writes(slots, program, dst);
+            let mut uses = vec![(slots.validity_slot(src), 1), program.headers[src as usize].word_range];
             uses.extend(&others[1..]);
-            let mut defs = vec![program.headers[dst as usize].slots];
+            let mut defs = vec![program.headers[dst as usize].word_range];
             defs.extend(others);
-            Effects { uses, defs, pure: false }
+            Effects { uses, defs, is_pure: false }
         }
         Op::Call { index } => call_effects(program, &code.calls[index as usize]),
         Op::Branch { c, .. } => reader(&[(c, 1)]),
         Op::Switch { index } => {
             let value = code.switches[index as usize].value;
-            reader(&[(value.slot, value.words)])
+            reader(&[(value.first_word, value.words)])
         }
         Op::Apply { index } => {
             let keys = &code.applies[index as usize].keys;
-            reader(&keys.iter().map(|key| (key.slot, key.words)).collect::<Vec<_>>())
+            reader(&keys.iter().map(|key| (key.first_word, key.words)).collect::<Vec<_>>())
         }
         _ => Effects::default(),
     }
 }
 
-/// What becomes of a header that becomes valid, and of the other members of its union.
-fn validated(slots: &Slots, program: &Program, header: u32) -> Vec<Span> {
-    let mut defs = vec![(slots.valid(header), 1)];
-    for sibling in &program.headers[header as usize].siblings {
-        defs.push((slots.valid(*sibling), 1));
-        defs.push(program.headers[*sibling as usize].slots);
+/// Returns the slots that change when a header becomes valid: its validity, and the other members
+/// of its union.
+fn validity_writes(slots: &SlotLayout, program: &DecodedProgram, header: u32) -> Vec<SlotRange> {
+    let mut defs = vec![(slots.validity_slot(header), 1)];
+    for sibling in &program.headers[header as usize].union_members {
+        defs.push((slots.validity_slot(*sibling), 1));
+        defs.push(program.headers[*sibling as usize].word_range);
     }
     defs
 }
 
-/// For each table application of a control, the values that are read there or behind it.
+/// Liveness of value slots before each instruction of a control.
 #[derive(Clone, Debug)]
-pub struct Live {
+pub struct ValueLiveness {
     words: usize,
-    first: Slot,
-    /// By instruction: a bit for each value slot.
+    first: WordIndex,
+    /// By instruction: one bit for each value slot.
     at: Vec<u64>,
 }
 
-impl Live {
-    /// Finds them.
-    pub fn new(slots: &Slots, program: &Program, code: &Code) -> Live {
-        let words = ((slots.end - slots.values) as usize).div_ceil(64);
-        let mut live = Live { words, first: slots.values, at: vec![0; words * (code.ops.len() + 1)] };
+impl ValueLiveness {
+    /// Computes the liveness of a control.
+    pub fn new(slots: &SlotLayout, program: &DecodedProgram, code: &BlockCode) -> ValueLiveness {
+        let words = ((slots.end - slots.first_value) as usize).div_ceil(64);
+        let mut live = ValueLiveness { words, first: slots.first_value, at: vec![0; words * (code.ops.len() + 1)] };
         let all: Vec<Effects> = code.ops.iter().map(|op| effects(slots, program, code, op)).collect();
         let mut changed = true;
         let mut now = vec![0u64; words];
@@ -207,15 +215,19 @@ impl Live {
                     let from = &live.at[to as usize * words..(to as usize + 1) * words];
                     now.iter_mut().zip(from).for_each(|(word, more)| *word |= more);
                 });
-                if all[pc].pure {
-                    // A write to a field has an effect only if its header is valid, but fields are no values.
-                    for slot in spread(&all[pc].defs).filter(|slot| (slots.values..slots.end).contains(slot)) {
-                        let bit = (slot - slots.values) as usize;
+                if all[pc].is_pure {
+                    // A write to a field of an invalid header has no effect, but fields are not
+                    // value slots.
+                    for slot in
+                        slots_in_ranges(&all[pc].defs).filter(|slot| (slots.first_value..slots.end).contains(slot))
+                    {
+                        let bit = (slot - slots.first_value) as usize;
                         now[bit / 64] &= !(1 << (bit % 64));
                     }
                 }
-                for slot in spread(&all[pc].uses).filter(|slot| (slots.values..slots.end).contains(slot)) {
-                    let bit = (slot - slots.values) as usize;
+                for slot in slots_in_ranges(&all[pc].uses).filter(|slot| (slots.first_value..slots.end).contains(slot))
+                {
+                    let bit = (slot - slots.first_value) as usize;
                     now[bit / 64] |= 1 << (bit % 64);
                 }
                 let place = &mut live.at[pc * words..(pc + 1) * words];
@@ -228,19 +240,19 @@ impl Live {
         live
     }
 
-    /// Whether the value in that slot may be read at or behind the instruction.
-    pub fn is(&self, pc: Pc, slot: Slot) -> bool {
+    /// Returns whether the value slot can be read at the instruction or later.
+    pub fn is_live(&self, pc: InstIndex, slot: WordIndex) -> bool {
         let bit = (slot - self.first) as usize;
         self.at[pc as usize * self.words + bit / 64] >> (bit % 64) & 1 == 1
     }
 }
 
-/// The slots of these spans.
-pub fn spread(spans: &[Span]) -> impl Iterator<Item = Slot> + '_ {
+/// Returns the slots of the ranges.
+pub fn slots_in_ranges(spans: &[SlotRange]) -> impl Iterator<Item = WordIndex> + '_ {
     spans.iter().flat_map(|(first, count)| *first..*first + *count)
 }
 
-fn successors(code: &Code, pc: usize, mut each: impl FnMut(Pc)) {
+fn successors(code: &BlockCode, pc: usize, mut each: impl FnMut(InstIndex)) {
     match code.ops[pc] {
         Op::Goto { pc } | Op::Back { pc } => each(pc),
         Op::Branch { then, els, .. } => {
@@ -255,6 +267,6 @@ fn successors(code: &Code, pc: usize, mut each: impl FnMut(Pc)) {
         }
         Op::Apply { index } => code.applies[index as usize].arms.iter().for_each(|arm| each(arm.pc)),
         Op::Return | Op::Exit | Op::Reject => {}
-        _ => each(pc as Pc + 1),
+        _ => each(pc as InstIndex + 1),
     }
 }

@@ -1,263 +1,281 @@
-//! [`FlowCache`]: an engine that decides once, and replays.
+//! [`SegmentCache`]: an engine that interprets the first packet of each traversal and replays
+//! cached segments for the rest.
 
-use crate::admission::Admission;
-use crate::cache::Caches;
-use crate::config::{CacheConfig, Kind};
-use crate::explain::{Explanation, Teller};
-use crate::fresh::{Place, may_match};
-use crate::pace::Spare;
-use crate::samples::Samples;
-use crate::segment::Asked;
-use crate::space;
-use crate::stats::Stats;
-use entries::{Change, Entry, WriteBatch, WriteError};
-use interp::walk::{Code, Program};
+use crate::admission::SlowPathAdmission;
+use crate::cache::SegmentTables;
+use crate::config::{SegmentCacheConfig, SegmentCacheKind};
+use crate::explain::{CacheExplainer, TraversalExplanation};
+use crate::invalidation::{CacheItemRef, may_match};
+use crate::pacer::MinSlowPathShare;
+use crate::path_sampler::PathSampler;
+use crate::rule_space;
+use crate::segment::LookupDependency;
+use crate::stats::SegmentCacheStats;
+use entries::{StateChange, StoredEntry, WriteBatch, WriteError};
+use interp::block_hook::{BlockCode, DecodedProgram};
 use interp::{Config, Interp, LoadError, Outputs};
 use ir::{ControlKind, Entity, Pipeline, TableId};
-use packet::{Batch, Engine, Output, ReasonTable};
+use packet::{Batch, BatchOutput, Engine, ReasonTable};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A pipeline whose main control is cached. See the crate.
-pub struct FlowCache {
+/// Pipeline with a segment cache for its main control. The crate documentation describes the cache.
+pub struct SegmentCache {
     interp: Interp,
-    caches: Caches,
-    /// What became of packets with a mark, of the last batch.
-    told: Vec<(u16, String)>,
+    caches: SegmentTables,
+    /// Explanations of the traced packets of the last batch, by trace id.
+    packet_explanations: Vec<(u16, String)>,
 }
 
-/// What a table of a cache holds.
+/// Occupancy of a table of a segment cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct TableUse {
-    /// Segments.
+pub struct SegmentTableUse {
+    /// Number of segments.
     pub entries: usize,
-    /// Different masks.
+    /// Number of different masks.
     pub masks: usize,
-    /// Bytes, about.
-    pub memory: usize,
+    /// Approximate memory use in bytes.
+    pub memory_bytes: usize,
 }
 
-impl FlowCache {
-    /// Loads a pipeline that the verifier has accepted.
+impl SegmentCache {
+    /// Loads a verified pipeline.
     ///
     /// # Errors
     /// Those of [`Interp::new`]; and a program without a main control.
-    pub fn new(pipeline: Arc<Pipeline>, config: Config, cache: CacheConfig) -> Result<FlowCache, LoadError> {
+    pub fn new(pipeline: Arc<Pipeline>, config: Config, cache: SegmentCacheConfig) -> Result<SegmentCache, LoadError> {
         let interp = Interp::new(pipeline.clone(), config)?;
         let program = interp.program().clone();
-        let empty = Code::empty();
-        let mut caches = Caches::new(&pipeline, &program, main_code(&program).unwrap_or(&empty), cache);
+        let empty = BlockCode::empty();
+        let mut caches = SegmentTables::new(&pipeline, &program, main_control_code(&program).unwrap_or(&empty), cache);
         for table in pipeline.tables.keys() {
-            interp.state().entries(table).for_each(|entry| caches.witnesses[table.index()].insert(entry));
+            interp.state().entries(table).for_each(|entry| caches.wildcard_trackers[table.index()].insert_entry(entry));
         }
-        Ok(FlowCache { interp, caches, told: Vec::new() })
+        Ok(SegmentCache { interp, caches, packet_explanations: Vec::new() })
     }
 
-    /// The engine that the slow path is, with all state.
+    /// Returns the slow path's engine, which holds all state.
     pub fn interp(&self) -> &Interp {
         &self.interp
     }
 
-    /// The same, to set counters and the like. Tables are changed by [`FlowCache::write`] only.
+    /// Returns the slow path's engine to set counters and other state. Tables must be changed by
+    /// [`SegmentCache::write`] only.
     pub fn interp_mut(&mut self) -> &mut Interp {
         &mut self.interp
     }
 
-    /// How it was made.
-    pub fn config(&self) -> &CacheConfig {
+    /// Returns the configuration.
+    pub fn config(&self) -> &SegmentCacheConfig {
         &self.caches.config
     }
 
-    /// What was counted.
-    pub fn stats(&self) -> &Stats {
+    /// Returns the statistics.
+    pub fn stats(&self) -> &SegmentCacheStats {
         &self.caches.stats
     }
 
-    /// Whose packet it is says that variable (`hdr.vxlan.vni`), as the main control finds it: tenants share the slow path. Without one, all packets are one
-    /// tenant's. False if the program does not have it, or it is wider than 64 bits.
-    pub fn tell_tenants_by(&mut self, variable: &str) -> bool {
+    /// Selects the variable with the tenant id, such as `hdr.vxlan.vni`, as it is at the start of
+    /// the main control. Tenants share the slow path. Without a variable, all packets belong to one
+    /// tenant. Returns false if the program has no such variable, or it is wider than 64 bits.
+    pub fn set_tenant_variable(&mut self, variable: &str) -> bool {
         let program = self.interp.program();
         let found = program.var_names.iter().position(|name| name == variable);
-        let reg = found.map(|at| program.var_regs[at]).filter(|reg| reg.words == 1 && !reg.varbit);
-        self.caches.tenant = reg.map(|reg| reg.slot);
+        let reg = found.map(|at| program.var_regs[at]).filter(|reg| reg.words == 1 && !reg.is_varbit);
+        self.caches.tenant_slot = reg.map(|reg| reg.first_word);
         reg.is_some()
     }
 
-    /// Who was refused the slow path, and how often.
-    pub fn admission(&self) -> Option<&Admission> {
+    /// Returns the admission state, with the refused packets of each tenant.
+    pub fn admission(&self) -> Option<&SlowPathAdmission> {
         self.caches.admission.as_ref()
     }
 
-    /// From now on the slow path takes no more than other packets leave it time for ([`crate::pace`]), and no more than its budget. False if it has none
-    /// ([`CacheConfig::slow_path`]). Where flows are not given in batches ([`Engine::process`]), nothing is measured.
-    pub fn keep_pace(&mut self, spare: Spare) -> bool {
-        self.caches.admission.as_mut().map(|admission| admission.keep_pace(spare)).is_some()
+    /// Limits the slow path to the time that other packets leave ([`crate::pacer`]), within its
+    /// budget. Returns false without a budget ([`SegmentCacheConfig::slow_path`]). Only packets of
+    /// batches ([`Engine::process`]) are measured.
+    pub fn enable_pacing(&mut self, spare: MinSlowPathShare) -> bool {
+        self.caches.admission.as_mut().map(|admission| admission.enable_pacing(spare)).is_some()
     }
 
-    /// What each table holds.
-    pub fn tables(&self) -> impl Iterator<Item = TableUse> + '_ {
-        self.caches.stores.iter().map(|store| TableUse {
+    /// Returns the occupancy of each table.
+    pub fn table_usage(&self) -> impl Iterator<Item = SegmentTableUse> + '_ {
+        self.caches.stores.iter().map(|store| SegmentTableUse {
             entries: store.len(),
-            masks: store.masks(),
-            memory: store.memory(),
+            masks: store.mask_count(),
+            memory_bytes: store.memory(),
         })
     }
 
-    /// Bytes that all segments take, about, and what finds those that a change makes stale.
+    /// Returns the approximate memory use of segments and invalidation index in bytes.
     pub fn memory(&self) -> usize {
-        let samples = self.caches.samples.as_ref().map_or(0, Samples::memory);
-        self.tables().map(|table| table.memory).sum::<usize>() + self.caches.fresh.memory() + samples
+        let samples = self.caches.sampler.as_ref().map_or(0, PathSampler::memory);
+        self.table_usage().map(|table| table.memory_bytes).sum::<usize>() + self.caches.invalidation.memory() + samples
     }
 
-    /// Whether what finds the segments that a change makes stale is in order: for tests.
+    /// Checks the invalidation index, for tests.
     ///
     /// # Errors
-    /// What is wrong: a bug.
-    pub fn check(&self) -> Result<(), String> {
+    /// A description of the inconsistency, which is a bug.
+    pub fn check_index(&self) -> Result<(), String> {
         let caches = &self.caches;
         let segments = caches.stores.iter().enumerate().flat_map(|(at, store)| {
             store.iter().map(move |(place, kept)| (&kept.segment, kept.nodes, (at as u32, place)))
         });
-        caches.fresh.check(&caches.witnesses, segments)
+        caches.invalidation.check_lists(&caches.wildcard_trackers, segments)
     }
 
-    /// From now on the adaptive cache decides by few samples, of which each packet is one: for tests.
-    pub fn measure_eagerly(&mut self) {
-        self.caches.samples.iter_mut().for_each(Samples::be_eager);
+    /// Lets the adaptive cache sample every packet and decide by few samples, for tests.
+    pub fn sample_eagerly(&mut self) {
+        self.caches.sampler.iter_mut().for_each(PathSampler::sample_eagerly);
     }
 
-    /// How many different whole traversals the segments make, if each may follow each that begins where it ends: an upper bound.
-    pub fn chains(&self) -> f64 {
-        space::chains(&self.caches.stores)
+    /// Returns an upper bound of the number of whole traversals that the segments form, if each can
+    /// follow each that ends at its tag.
+    pub fn count_chains(&self) -> f64 {
+        rule_space::count_chains(&self.caches.stores)
     }
 
-    /// The published estimate of the rule space that is covered. See [`crate::space`].
+    /// Returns Gigaflow's published estimate of the covered rule space ([`crate::rule_space`]).
     pub fn rule_space(&self) -> f64 {
-        space::published(&self.caches.stores)
+        rule_space::gigaflow_rule_space(&self.caches.stores)
     }
 
-    /// What becomes of a packet that arrives on a port at `now` nanoseconds.
+    /// Processes a packet that arrives on a port at `now` (ns).
     pub fn process(&mut self, bytes: &[u8], port: u32, now: u64) -> Outputs {
         let mut out = Outputs::new();
         self.process_into(bytes, port, now, &mut out);
         out
     }
 
-    /// As [`FlowCache::process`], into `out`, whose earlier contents are lost and whose buffers are reused.
+    /// Processes a packet as [`SegmentCache::process`] does, into `out`. The previous contents of
+    /// `out` are lost, and its buffers are reused.
     pub fn process_into(&mut self, bytes: &[u8], port: u32, now: u64, out: &mut Outputs) {
         self.interp.process_by(&mut self.caches, bytes, port, now, out);
     }
 
-    /// Applies a batch as a whole. If one update is refused, nothing has changed. Segments that contradict the tables are gone before the next packet.
+    /// Applies a batch atomically: if one update is refused, no state changes. Removes all stale
+    /// segments before the next packet.
     ///
     /// # Errors
     /// Those of [`Interp::write`].
     pub fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
         let mut noted = Vec::new();
-        self.interp.write_noting(batch, |change, number| noted.push((change.clone(), number)))?;
+        self.interp.write_observed(batch, |change, number| noted.push((change.clone(), number)))?;
         let mut stale = BTreeSet::new();
         for (change, number) in &noted {
-            self.note(change, *number, &mut stale);
+            self.collect_stale(change, *number, &mut stale);
         }
         for (at, place) in stale {
-            self.caches.forget(at, place);
+            self.caches.invalidate_segment(at, place);
         }
         Ok(())
     }
 
-    fn note(&mut self, change: &Change, number: Option<u32>, stale: &mut BTreeSet<Place>) {
+    fn collect_stale(&mut self, change: &StateChange, number: Option<u32>, stale: &mut BTreeSet<CacheItemRef>) {
         match change {
-            Change::Inserted(table, entry, _) => {
-                self.inserted(*table, entry, stale);
-                self.caches.witnesses[table.index()].insert(entry);
+            StateChange::Inserted(table, entry, _) => {
+                self.collect_dependents_of_new_entry(*table, entry, stale);
+                self.caches.wildcard_trackers[table.index()].insert_entry(entry);
             }
-            Change::Modified(table, entry, ..) => self.gone(*table, entry, number, stale),
-            Change::Deleted(table, entry) => {
-                self.gone(*table, entry, number, stale);
-                self.caches.witnesses[table.index()].remove(entry);
+            StateChange::Modified(table, entry, ..) => self.collect_dependents_of_entry(*table, entry, number, stale),
+            StateChange::Deleted(table, entry) => {
+                self.collect_dependents_of_entry(*table, entry, number, stale);
+                self.caches.wildcard_trackers[table.index()].remove_entry(entry);
             }
-            Change::DefaultAction(table) => stale.extend(self.caches.fresh.missed(table.0)),
-            // Groups and meters are asked by each packet, also one that hits.
+            StateChange::DefaultAction(table) => stale.extend(self.caches.invalidation.items_that_missed(table.0)),
+            // Groups and meters are evaluated for each packet, also for packets that hit.
             _ => {}
         }
     }
 
-    /// Who found the entry of that number, or if it isn't known, any entry by a key that this one has.
-    fn gone(&self, table: TableId, entry: &Entry, number: Option<u32>, stale: &mut BTreeSet<Place>) {
-        let witness = &self.caches.witnesses[table.index()];
-        self.who_asked((table, entry, number), stale, |asked| match number {
-            Some(number) => asked.found == Some(number),
-            None => asked.found.is_some() && may_match(witness, asked, entry),
-        });
-    }
-
-    /// Who would find the new entry.
-    fn inserted(&self, table: TableId, entry: &Entry, stale: &mut BTreeSet<Place>) {
-        let witness = &self.caches.witnesses[table.index()];
-        self.who_asked((table, entry, None), stale, |asked| {
-            let found = asked.found.and_then(|number| self.interp.entry_of(table, number));
-            found.is_none_or(|found| witness.is_stronger(entry, found)) && may_match(witness, asked, entry)
-        });
-    }
-
-    /// Segments that asked the table under the exact keys of an entry, or found the one of that number, if it concerns what they asked.
-    fn who_asked(
+    /// Collects the segments that found entry `number`, or if the number is unknown, any entry by a
+    /// key that `entry` matches.
+    fn collect_dependents_of_entry(
         &self,
-        (table, entry, number): (TableId, &Entry, Option<u32>),
-        stale: &mut BTreeSet<Place>,
-        concerns: impl Fn(&Asked) -> bool,
+        table: TableId,
+        entry: &StoredEntry,
+        number: Option<u32>,
+        stale: &mut BTreeSet<CacheItemRef>,
+    ) {
+        let tracker = &self.caches.wildcard_trackers[table.index()];
+        self.collect_dependents((table, entry, number), stale, |asked| match number {
+            Some(number) => asked.found_entry == Some(number),
+            None => asked.found_entry.is_some() && may_match(tracker, asked, entry),
+        });
+    }
+
+    /// Collects the segments that would find the new entry.
+    fn collect_dependents_of_new_entry(&self, table: TableId, entry: &StoredEntry, stale: &mut BTreeSet<CacheItemRef>) {
+        let tracker = &self.caches.wildcard_trackers[table.index()];
+        self.collect_dependents((table, entry, None), stale, |asked| {
+            let found = asked.found_entry.and_then(|number| self.interp.entry_in_slot(table, number));
+            found.is_none_or(|found| tracker.has_precedence(entry, found)) && may_match(tracker, asked, entry)
+        });
+    }
+
+    /// Collects the segments with a lookup in the table under the entry's exact keys, or that found
+    /// entry `number`, for which `concerns` is true.
+    fn collect_dependents(
+        &self,
+        (table, entry, number): (TableId, &StoredEntry, Option<u32>),
+        stale: &mut BTreeSet<CacheItemRef>,
+        concerns: impl Fn(&LookupDependency) -> bool,
     ) {
         let caches = &self.caches;
-        let places = caches.fresh.under(&caches.witnesses[table.index()], table.0, entry, number);
+        let places =
+            caches.invalidation.items_under_entry(&caches.wildcard_trackers[table.index()], table.0, entry, number);
         stale.extend(places.filter(|(at, place)| {
             let Some(kept) = caches.stores[*at as usize].get(*place) else { return false };
-            kept.segment.asked.iter().any(|asked| asked.table == table.0 && concerns(asked))
+            kept.segment.dependencies.iter().any(|asked| asked.table == table.0 && concerns(asked))
         }));
     }
 
-    /// Time passes: entries of tables, and segments, that were idle for too long are gone.
+    /// Advances time to `now` (ns). Removes idle table entries and idle segments.
     pub fn advance_time(&mut self, now: u64) -> Vec<interp::IdleEntry> {
         let idle = self.interp.advance_time(now);
         let mut stale = BTreeSet::new();
         for gone in idle.iter().filter(|gone| gone.deleted) {
-            self.gone(gone.table, &gone.entry, None, &mut stale);
-            self.caches.witnesses[gone.table.index()].remove(&gone.entry);
+            self.collect_dependents_of_entry(gone.table, &gone.entry, None, &mut stale);
+            self.caches.wildcard_trackers[gone.table.index()].remove_entry(&gone.entry);
         }
         for (at, place) in stale {
-            self.caches.forget(at, place);
+            self.caches.invalidate_segment(at, place);
         }
-        self.caches.expire(now);
+        self.caches.expire_idle(now);
         idle
     }
 
-    /// What becomes of a packet, and what of its way can be kept. It does happen: counters count.
-    pub fn explain(&mut self, bytes: &[u8], port: u32, now: u64) -> (Outputs, Explanation) {
-        // Bits that decided are told of an exact cache, too.
-        let kind = if self.caches.is_chain() { self.caches.config.kind } else { Kind::Megaflow };
-        let config = CacheConfig { kind, ..self.caches.config };
-        let empty = Code::empty();
+    /// Processes a packet and explains which parts of its path can be cached. The packet has all
+    /// its side effects, such as counts.
+    pub fn explain(&mut self, bytes: &[u8], port: u32, now: u64) -> (Outputs, TraversalExplanation) {
+        // An exact cache matches all bits, so its packets are explained as for a megaflow cache.
+        let kind = if self.caches.is_chain() { self.caches.config.kind } else { SegmentCacheKind::Megaflow };
+        let config = SegmentCacheConfig { kind, ..self.caches.config };
+        let empty = BlockCode::empty();
         let program = self.interp.program().clone();
         let pipeline = self.interp.pipeline().clone();
-        let mut caches = Caches::new(&pipeline, &program, main_code(&program).unwrap_or(&empty), config);
-        let swap = |one: &mut Caches, other: &mut Caches| {
-            std::mem::swap(&mut one.witnesses, &mut other.witnesses);
-            std::mem::swap(&mut one.samples, &mut other.samples);
+        let mut caches = SegmentTables::new(&pipeline, &program, main_control_code(&program).unwrap_or(&empty), config);
+        let swap = |one: &mut SegmentTables, other: &mut SegmentTables| {
+            std::mem::swap(&mut one.wildcard_trackers, &mut other.wildcard_trackers);
+            std::mem::swap(&mut one.sampler, &mut other.sampler);
         };
         swap(&mut caches, &mut self.caches);
-        // What was measured is known by this cache's hashes.
+        // The path sampler's hashes depend on this hasher.
         caches.hasher = self.caches.hasher.clone();
-        let mut teller = Teller { caches, told: Explanation::default() };
+        let mut teller = CacheExplainer { caches, explanation: TraversalExplanation::default() };
         let mut out = Outputs::new();
         self.interp.process_by(&mut teller, bytes, port, now, &mut out);
         swap(&mut teller.caches, &mut self.caches);
-        (out, teller.told)
+        (out, teller.explanation)
     }
 
-    /// A batch in which packets have marks: those are had by themselves, so that it is seen what was done for them.
+    /// Processes a batch with traced packets. Each traced packet is processed alone, so that the
+    /// statistics show its treatment.
     #[cold]
-    fn process_marked(&mut self, batch: &mut Batch, out: &mut Output) {
-        let marks: Vec<u16> = batch.packets().iter().map(|packet| packet.mark).collect();
+    fn process_traced(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
+        let marks: Vec<u16> = batch.packets().iter().map(|packet| packet.trace_id).collect();
         let mut first = 0;
         while first < marks.len() {
             let plain = marks[first..].iter().take_while(|mark| **mark == 0).count();
@@ -268,24 +286,24 @@ impl FlowCache {
             }
             let before = self.caches.stats.clone();
             self.interp.process_range(Some(&mut self.caches), batch, first..first + 1, out);
-            self.told.push((marks[first], self.caches.stats.since_of_one(&before)));
+            self.packet_explanations.push((marks[first], self.caches.stats.describe_packet_since(&before)));
             first += 1;
         }
     }
 
-    /// Forgets all segments.
+    /// Removes all segments.
     pub fn clear(&mut self) {
         self.caches.clear();
     }
 }
 
-/// The control that is cached.
-fn main_code(program: &Program) -> Option<&Code> {
+/// Returns the code of the cached control.
+fn main_control_code(program: &DecodedProgram) -> Option<&BlockCode> {
     let main = [ControlKind::Ingress, ControlKind::MainControl].into_iter().find_map(|kind| program.code(kind))?;
     program.codes.get(main)
 }
 
-impl Engine for FlowCache {
+impl Engine for SegmentCache {
     fn name(&self) -> &str {
         "flowcache"
     }
@@ -294,33 +312,34 @@ impl Engine for FlowCache {
         self.interp.reasons()
     }
 
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
-        self.told.clear();
-        if batch.packets().iter().any(|packet| packet.mark != 0) {
-            return self.process_marked(batch, out);
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
+        self.packet_explanations.clear();
+        if batch.packets().iter().any(|packet| packet.trace_id != 0) {
+            return self.process_traced(batch, out);
         }
-        let paced = self.caches.admission.as_mut().is_some_and(|admission| admission.pace().is_some());
+        let paced = self.caches.admission.as_mut().is_some_and(|admission| admission.pacer_mut().is_some());
         if !paced {
             return self.interp.process_batch(Some(&mut self.caches), batch, out);
         }
         let start = Instant::now();
         let (packets, misses) = (batch.len() as u64, self.caches.stats.misses);
-        self.caches.slow_ns = 0;
+        self.caches.slow_path_ns = 0;
         self.interp.process_batch(Some(&mut self.caches), batch, out);
         let busy = start.elapsed().as_nanos() as u64;
         let slow = self.caches.stats.misses - misses;
-        // A packet on the slow path also has its part of what is done for all: parser, deparser, and the rest.
-        let shared = busy.saturating_sub(self.caches.slow_ns) * slow / packets.max(1);
-        if let Some(pace) = self.caches.admission.as_mut().and_then(Admission::pace) {
-            pace.note(busy, self.caches.slow_ns + shared, slow);
+        // A packet on the slow path also accounts for its part of the common work, such as parser
+        // and deparser.
+        let shared = busy.saturating_sub(self.caches.slow_path_ns) * slow / packets.max(1);
+        if let Some(pace) = self.caches.admission.as_mut().and_then(SlowPathAdmission::pacer_mut) {
+            pace.record_time(busy, self.caches.slow_path_ns + shared, slow);
         }
     }
 
-    fn told(&mut self) -> Vec<(u16, String)> {
-        std::mem::take(&mut self.told)
+    fn take_trace_notes(&mut self) -> Vec<(u16, String)> {
+        std::mem::take(&mut self.packet_explanations)
     }
 
-    fn tick(&mut self, now: u64, _out: &mut Output) {
+    fn tick(&mut self, now: u64, _out: &mut BatchOutput) {
         let idle = self.advance_time(now);
         self.interp.notify(idle);
     }

@@ -1,133 +1,148 @@
-//! [`Explanation`]: a packet's traversal in words: what was looked up, which bits decided, and what of it a cache keeps, or why not.
+//! [`TraversalExplanation`]: a packet's traversal as text: lookups, decisive bits, segments, and
+//! reasons why a part is not cached.
 
-use crate::cache::Caches;
+use crate::cache::SegmentTables;
 use crate::effects::{CallKind, call_kind};
-use crate::record::{Kind, Record};
-use crate::segment::{Asked, Refused, Traversal, Uncacheable};
-use interp::walk::{Detour, Op, Outcome, Walker};
+use crate::record::{ExecutedKind, ExecutionRecord};
+use crate::segment::{LookupDependency, RecordedTraversal, SegmentError, Uncacheable};
+use interp::block_hook::{BlockExit, BlockHook, BlockStepper, Op};
 use ir::{Entity, Pipeline, TableId};
 use std::fmt;
 
-/// A key of a table that was asked.
+/// Key field of a table that was applied.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Key {
-    /// Its name in the control plane.
+pub struct ExplainedKey {
+    /// Control-plane name.
     pub name: String,
-    /// What the packet had, in hex.
+    /// Value of the packet, in hex.
     pub value: String,
-    /// The bits that decided, in hex; all 0: none did.
+    /// Bits that decided the result, in hex; 0: none.
     pub mask: String,
-    /// How many bits that are, of how many.
+    /// Number of decisive bits, and the width of the field in bits.
     pub bits: (u32, u32),
 }
 
-/// A table on the packet's way, with what was done from there to the next one.
+/// Table on the packet's path, with the code up to the next table.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Stretch {
-    /// The table; `None` for what comes before the first.
+pub struct ExplainedUnit {
+    /// Name of the table; `None` for the code before the first table.
     pub table: Option<String>,
-    /// Its keys.
-    pub keys: Vec<Key>,
-    /// The entry, as text; `None` for a miss.
+    /// Key fields.
+    pub keys: Vec<ExplainedKey>,
+    /// Matching entry, as text; `None` for a miss.
     pub entry: Option<String>,
-    /// Calls that each packet makes again.
-    pub live: Vec<String>,
-    /// Why it is not kept.
-    pub refused: Option<Uncacheable>,
+    /// Calls that each packet makes itself.
+    pub live_calls: Vec<String>,
+    /// Reason why the unit is not cached.
+    pub uncacheable: Option<Uncacheable>,
 }
 
-/// See the module.
+/// Explanation of a packet's traversal.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Explanation {
-    /// In order.
-    pub stretches: Vec<Stretch>,
-    /// The pieces that this cache cuts it into, or one that keeps whole traversals would if it cut them: first and last stretch, from 0. Empty if nothing is kept.
-    pub pieces: Vec<(usize, usize)>,
-    /// Bits of the packet's state that decide over the whole way, if all of it can be kept as one.
-    pub whole: Option<u32>,
+pub struct TraversalExplanation {
+    /// Units in order.
+    pub units: Vec<ExplainedUnit>,
+    /// First and last unit of each segment of the split, from 0. Empty if nothing is cached. A
+    /// cache of whole traversals reports the split that it would use.
+    pub segments: Vec<(usize, usize)>,
+    /// Number of bits that a segment of the whole path matches on, if it can be one segment.
+    pub whole_match_bits: Option<u32>,
 }
 
-impl Explanation {
-    /// Why not all of it is kept.
-    pub fn refused(&self) -> Option<Uncacheable> {
-        self.stretches.iter().find_map(|stretch| stretch.refused)
+impl TraversalExplanation {
+    /// Returns why a part of the traversal is not cached.
+    pub fn uncacheable_reason(&self) -> Option<Uncacheable> {
+        self.units.iter().find_map(|explained| explained.uncacheable)
     }
 }
 
-impl fmt::Display for Explanation {
+impl fmt::Display for TraversalExplanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.refused(), self.whole) {
+        match (self.uncacheable_reason(), self.whole_match_bits) {
             (None, Some(bits)) => {
-                writeln!(f, "offloaded: the whole way is kept, for packets that agree in {bits} bits")?
+                writeln!(f, "offloaded: the whole path is cached, for packets that agree in {bits} bits")?
             }
-            (None, None) => writeln!(f, "offloaded in pieces: a key depends on what differs from packet to packet")?,
-            (Some(reason), _) => writeln!(f, "not offloaded: {}", reason.why())?,
+            (None, None) => {
+                writeln!(f, "offloaded in segments: a key depends on a value that differs between packets")?
+            }
+            (Some(reason), _) => writeln!(f, "not offloaded: {}", reason.description())?,
         }
-        for (number, stretch) in self.stretches.iter().enumerate() {
-            let table = stretch.table.as_deref().unwrap_or("before the first table");
-            let mark = if stretch.refused.is_some() { "slow path" } else { "kept" };
-            let piece = self.pieces.iter().position(|(first, last)| (*first..=*last).contains(&number));
+        for (number, explained) in self.units.iter().enumerate() {
+            let table = explained.table.as_deref().unwrap_or("before the first table");
+            let mark = if explained.uncacheable.is_some() { "slow path" } else { "kept" };
+            let piece = self.segments.iter().position(|(first, last)| (*first..=*last).contains(&number));
             let piece = piece.map_or(String::new(), |piece| format!(", piece {}", piece + 1));
             writeln!(f, "  {table}: {mark}{piece}")?;
-            for key in &stretch.keys {
-                let Key { name, value, mask, bits: (bits, width) } = key;
+            for key in &explained.keys {
+                let ExplainedKey { name, value, mask, bits: (bits, width) } = key;
                 writeln!(f, "    {name} = {value}, mask {mask}: {bits} of {width} bits decided")?;
             }
-            match (&stretch.table, &stretch.entry) {
+            match (&explained.table, &explained.entry) {
                 (Some(_), Some(entry)) => writeln!(f, "    hit {entry}")?,
                 (Some(_), None) => writeln!(f, "    miss")?,
                 (None, _) => {}
             }
-            for call in &stretch.live {
-                writeln!(f, "    {call}: each packet asks again")?;
+            for call in &explained.live_calls {
+                writeln!(f, "    {call}: executed for each packet")?;
             }
-            if let Some(reason) = stretch.refused {
-                writeln!(f, "    {}", reason.why())?;
+            if let Some(reason) = explained.uncacheable {
+                writeln!(f, "    {}", reason.description())?;
             }
         }
         Ok(())
     }
 }
 
-/// Runs one packet and explains it.
-pub(crate) struct Teller {
-    pub caches: Caches,
-    pub told: Explanation,
+/// Runs one packet and explains its traversal.
+pub(crate) struct CacheExplainer {
+    pub caches: SegmentTables,
+    pub explanation: TraversalExplanation,
 }
 
-impl Detour for Teller {
-    fn run(&mut self, walker: &mut Walker<'_>) -> Outcome {
-        let mut record = Record::default();
-        let outcome = record.run(self.caches.known(), walker, 0);
-        self.told = self.explain(walker, &record, outcome);
+impl BlockHook for CacheExplainer {
+    fn run(&mut self, walker: &mut BlockStepper<'_>) -> BlockExit {
+        let mut record = ExecutionRecord::default();
+        let outcome = record.run_control(self.caches.recorder_facts(), walker, 0);
+        self.explanation = self.explain_record(walker, &record, outcome);
         outcome
     }
 }
 
-impl Teller {
-    fn explain(&self, walker: &Walker<'_>, record: &Record, outcome: Outcome) -> Explanation {
+impl CacheExplainer {
+    fn explain_record(
+        &self,
+        walker: &BlockStepper<'_>,
+        record: &ExecutionRecord,
+        outcome: BlockExit,
+    ) -> TraversalExplanation {
         let caches = &self.caches;
-        let traversal = Traversal::new(caches.ground(walker), record, outcome);
-        let units = traversal.units();
-        let stretches: Vec<Stretch> =
-            (0..units).map(|unit| stretch(caches, &traversal, walker, record, unit)).collect();
-        let kept = stretches.iter().take_while(|stretch| stretch.refused.is_none()).count();
-        let whole = match traversal.segment(walker, 0, units - 1) {
+        let traversal = RecordedTraversal::new(caches.traversal_context(walker), record, outcome);
+        let units = traversal.unit_count();
+        let explained_units: Vec<ExplainedUnit> =
+            (0..units).map(|unit| explain_unit(caches, &traversal, walker, record, unit)).collect();
+        let kept = explained_units.iter().take_while(|explained| explained.uncacheable.is_none()).count();
+        let whole = match traversal.build_segment(walker, 0, units - 1) {
             Ok(segment) => Some(segment.mask.iter().map(|(_, mask)| mask.count_ones()).sum()),
             Err(_) => None,
         };
         let mut pieces = Vec::new();
         if kept > 0 {
-            pieces = caches.pieces(&traversal, walker);
+            pieces = caches.segment_ranges(&traversal, walker);
         }
-        Explanation { stretches, pieces, whole }
+        TraversalExplanation { units: explained_units, segments: pieces, whole_match_bits: whole }
     }
 }
 
-fn stretch(caches: &Caches, traversal: &Traversal<'_>, walker: &Walker<'_>, record: &Record, unit: usize) -> Stretch {
+fn explain_unit(
+    caches: &SegmentTables,
+    traversal: &RecordedTraversal<'_>,
+    walker: &BlockStepper<'_>,
+    record: &ExecutionRecord,
+    unit: usize,
+) -> ExplainedUnit {
     let pipeline = &caches.pipeline;
-    let steps = traversal.steps(unit);
-    let asked = traversal.asked_in(unit, walker);
+    let steps = traversal.unit_steps(unit);
+    let asked = traversal.dependency_of_unit(unit, walker);
     let live = steps.clone().filter_map(|step| {
         let Op::Call { index } = walker.code().ops[record.steps[step].pc as usize] else { return None };
         let call = &walker.code().calls[index as usize];
@@ -137,42 +152,42 @@ fn stretch(caches: &Caches, traversal: &Traversal<'_>, walker: &Walker<'_>, reco
         })
     });
     let groups = steps.clone().filter_map(|step| match record.steps[step].kind {
-        Kind::Apply { live: true, .. } => {
-            Some("the member of the group, or the colour of the entry's meter".to_owned())
+        ExecutedKind::Apply { live: true, .. } => {
+            Some("the member of the group, or the color of the entry's meter".to_owned())
         }
         _ => None,
     });
-    let refused = match traversal.segment(walker, unit, unit) {
-        Err(Refused::No(reason)) => Some(reason),
+    let refused = match traversal.build_segment(walker, unit, unit) {
+        Err(SegmentError::NotCacheable(reason)) => Some(reason),
         _ => None,
     };
-    Stretch {
+    ExplainedUnit {
         table: asked.map(|asked| pipeline.tables[TableId(asked.table)].preamble.name.clone()),
-        keys: asked.map(|asked| keys(pipeline, caches, asked)).unwrap_or_default(),
-        entry: asked.and_then(|asked| entry(pipeline, walker, asked)),
-        live: live.chain(groups).collect(),
-        refused,
+        keys: asked.map(|asked| explain_keys(pipeline, caches, asked)).unwrap_or_default(),
+        entry: asked.and_then(|asked| format_found_entry(pipeline, walker, asked)),
+        live_calls: live.chain(groups).collect(),
+        uncacheable: refused,
     }
 }
 
-fn keys(pipeline: &Pipeline, caches: &Caches, asked: &Asked) -> Vec<Key> {
+fn explain_keys(pipeline: &Pipeline, caches: &SegmentTables, asked: &LookupDependency) -> Vec<ExplainedKey> {
     let declared = &pipeline.tables[TableId(asked.table)].keys;
     let hex = |words: &[u64]| format!("{:#x}", entries::big_from_words(words));
-    let one = |(field, at): (&entries::KeyField, usize)| {
+    let one = |(field, at): (&entries::PackedKeyField, usize)| {
         let (value, mask) = (&asked.key[at..at + field.words], &asked.mask[at..at + field.words]);
         let bits = mask.iter().map(|word| word.count_ones()).sum();
-        Key {
+        ExplainedKey {
             name: declared[field.position].name.clone(),
             value: hex(value),
             mask: hex(mask),
             bits: (bits, field.width),
         }
     };
-    caches.witnesses[asked.table as usize].fields().map(one).collect()
+    caches.wildcard_trackers[asked.table as usize].fields_with_offsets().map(one).collect()
 }
 
-fn entry(pipeline: &Pipeline, walker: &Walker<'_>, asked: &Asked) -> Option<String> {
+fn format_found_entry(pipeline: &Pipeline, walker: &BlockStepper<'_>, asked: &LookupDependency) -> Option<String> {
     let table = TableId::from_index(asked.table as usize);
-    let entry = walker.entry(asked.table as usize, asked.found?)?;
+    let entry = walker.entry(asked.table as usize, asked.found_entry?)?;
     Some(entries::format_entry(pipeline, &entry.to_table_entry(pipeline, table)))
 }

@@ -1,76 +1,79 @@
-//! The DPU tier: what packets did, kept and done again.
+//! Flow caches of the DPU tier.
 //!
-//! This crate answers one question: *what did the program decide for packets like this one, and is
-//! it still so?* It has two answers, which share the index by which a change of a table finds what
-//! it makes stale, and the budget of the slow path:
+//! This crate answers one question: *which decisions does the program make for packets like this
+//! one, and are they still valid?* It has two caches. They share the invalidation index and the
+//! budget of the slow path:
 //!
-//! - **Rewrites** ([`rewrite`]) are the product: a flow as a rewrite of bytes, carried out by
-//!   native code in front of the engine, or by the kernel. `rewrite/mod.rs` says what is where.
-//! - **Segments** ([`FlowCache`]) are the model of a SmartNIC's cache (megaflow, sub-traversals,
-//!   adaptive; exact): which packets hit, how many entries that takes, and that what is kept is
-//!   never stale. They are not made to be fast. `docs/cache-eval.md` measures them.
+//! - **Rewrites** ([`rewrite`]) are the product. Each cached flow is a rewrite of packet bytes that
+//!   native code or the kernel applies before the engine. `rewrite/mod.rs` lists its modules.
+//! - **Segments** ([`SegmentCache`]) model the cache of a SmartNIC (exact, megaflow, sub-traversal,
+//!   adaptive). The model measures hits, entries and masks, and never serves a stale segment. It is
+//!   not built for speed. `docs/journal/2026-11-cache-evaluation.md` has the measurements.
 //!
 //! # Segments
 //!
-//! - **Traversal**: what one packet did: each table, the bits of its key that decided, the entry, the action. Which bits those are is asked of the
-//!   tables ([`witness`]), and traced back from each decision to the packet ([`justify`]): as few as possible.
-//! - **Segment**: a stretch of a traversal from one table application to another. It has a *tag*,
-//!   where it begins; the bits of the packet's state that must be the same; what is done; and the
-//!   tag of what follows. So any segment that matches may be replayed, and the packet's state is
-//!   right at each tag: if nothing is kept for what follows, the slow path goes on there.
-//! - **Live**: what differs from packet to packet though all else is the same (a meter's colour, a register, a random number, the member of a group)
-//!   is done again by each packet. If a decision on it goes another way, the packet leaves the cache there. A table whose key depends on it begins a segment.
-//! - What can't be kept is named ([`segment::Uncacheable`]).
+//! - **Traversal**: the tables that one packet went through, with the key bits that decided, the
+//!   entry and the action of each. [`wildcards`] finds these bits for a table lookup.
+//!   [`dependencies`] traces them back from each decision to the packet. Both keep the bits few.
+//! - **Segment**: the part of a traversal from one table application to another. It has a *tag*
+//!   (the program point where it starts), the match mask and its values, the instructions to replay
+//!   and the tag that follows. The packet's state is complete at each tag. Therefore any matching
+//!   segment can be replayed, and the slow path continues from any tag.
+//! - **Live**: results that differ between packets of equal state: a meter's color, a register, a
+//!   random number, the member of a group. Each packet computes them itself. A packet leaves the
+//!   cache where a decision on such a result differs from the recorded one. A table with a key
+//!   that depends on one starts a segment.
+//! - [`segment::Uncacheable`] names the reasons why a packet cannot be cached.
 //!
-//! [`FlowCache`] is an engine as the interpreter is, and must give the same packets, drops and
-//! state. A packet without a segment is interpreted, and noted instruction by instruction; the
-//! traversal is cut, and the pieces are stored. A packet that matches has a segment replayed, with
-//! the interpreter's own instructions ([`interp::walk`]).
+//! [`SegmentCache`] is an engine like the interpreter and must produce the same packets, drops and
+//! state. A packet without a segment is interpreted and recorded instruction by instruction. Its
+//! traversal is split, and the segments are stored. A matching packet has a segment replayed with
+//! the interpreter's own instructions ([`interp::block_hook`]).
 //!
-//! | what | where |
+//! | purpose | module |
 //! |---|---|
-//! | the engine; what a write makes stale | `engine.rs`, `config.rs` |
-//! | a packet's path: segments as long as some match, then the slow path | `cache.rs` |
-//! | what the program did with a packet | `record.rs` |
-//! | what each instruction reads and writes | `effects.rs` |
-//! | which bits decided: traced back through instructions | `justify.rs` |
-//! | which bits of a key decided what a table found | `witness.rs` |
-//! | a traversal, and stretches of it as segments | `segment.rs` |
-//! | where a traversal is cut, and which table a piece goes to | `cut.rs` |
-//! | the best cut by fields; by what was measured | `partition.rs`; `samples.rs`, `sharing.rs` |
-//! | whether to cut at all | `adaptive.rs` |
-//! | a table of segments | `store.rs` |
-//! | how many rules they cover; what is counted | `space.rs`; `stats.rs` |
-//! | a packet's path in words | `explain.rs` |
-//! | for both: what finds what a change makes stale | `fresh.rs`, `heads.rs` |
-//! | for both: how many packets may take the slow path, and whose | `admission.rs`, `pace.rs` |
+//! | engine; invalidation by writes | `engine.rs`, `config.rs` |
+//! | path of a packet: matching segments, then the slow path | `cache.rs` |
+//! | execution record of one packet | `record.rs` |
+//! | reads and writes of each instruction | `effects.rs` |
+//! | dependency slices: state bits behind a decision | `dependencies.rs` |
+//! | key bits behind the result of a lookup | `wildcards.rs` |
+//! | traversals and segments | `segment.rs` |
+//! | splitting traversals and choosing tables | `split.rs` |
+//! | best split: by fields; by samples | `partition.rs`; `path_sampler.rs`, `split_estimator.rs` |
+//! | whether to split at all | `split_policy.rs` |
+//! | table of segments | `segment_table.rs` |
+//! | number of covered rules; statistics | `rule_space.rs`; `stats.rs` |
+//! | explanation of a packet's path | `explain.rs` |
+//! | both caches: invalidation index | `invalidation.rs`, `list_heads.rs` |
+//! | both caches: admission to the slow path, by tenant | `admission.rs`, `pacer.rs` |
 
-pub mod adaptive;
 pub mod admission;
 mod cache;
 mod config;
-mod cut;
+pub mod dependencies;
 pub mod effects;
 mod engine;
 pub mod explain;
-pub mod fresh;
-pub mod heads;
-pub mod justify;
-pub mod pace;
+pub mod invalidation;
+pub mod list_heads;
+pub mod pacer;
 pub mod partition;
+pub mod path_sampler;
 pub mod record;
 pub mod rewrite;
-pub mod samples;
+pub mod rule_space;
 pub mod segment;
-pub mod sharing;
-pub mod space;
+pub mod segment_table;
+mod split;
+pub mod split_estimator;
+pub mod split_policy;
 mod stats;
-pub mod store;
-pub mod witness;
+pub mod wildcards;
 
-pub use config::{CacheConfig, Kind};
-pub use engine::{FlowCache, TableUse};
-pub use explain::Explanation;
-pub use rewrite::Unrewritable;
+pub use config::{SegmentCacheConfig, SegmentCacheKind};
+pub use engine::{SegmentCache, SegmentTableUse};
+pub use explain::TraversalExplanation;
+pub use rewrite::NotRewritable;
 pub use segment::Uncacheable;
-pub use stats::Stats;
+pub use stats::SegmentCacheStats;

@@ -1,31 +1,34 @@
-//! Where a traversal is cut: the partition that keeps tables together that look at the same fields.
+//! Partitions a traversal into segments so that tables on the same header fields stay together.
 //!
-//! After Gigaflow: tables of which each has a field in common with those before it share a segment, since whoever differs in one then differs in the others,
-//! too; tables on disjoint fields are better cached apart, because their entries multiply when they are put together. A segment of n such tables scores
-//! 10 (n - 1), any other one 0; the partition with the highest sum wins, and of several the finest. Each table is covered exactly once. What is known better, by
-//! measuring ([`crate::sharing`]), is used in the same way.
+//! The algorithm is Gigaflow's. Tables that each share a field with an earlier one form one
+//! segment, because packets that differ in one of them differ in the others too. Tables on disjoint
+//! fields are cached separately, because their entries would multiply. A segment of n related
+//! tables scores 10 (n - 1), any other segment 0. The partition with the highest sum wins, among
+//! equals the finest one. Each table is covered exactly once. Measured scores
+//! ([`crate::split_estimator`]) are used in the same algorithm.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-/// The header fields that a table looked at, by any number.
-pub type Fields = BTreeSet<u32>;
+/// Header fields that a table reads, as numbers.
+pub type FieldSet = BTreeSet<u32>;
 
-/// What it is worth to have the units from a first to a last one in one segment.
-pub type Worth<'w> = &'w dyn Fn(usize, usize) -> i64;
+/// Score of a segment from a first to a last unit.
+pub type ScoreFn<'w> = &'w dyn Fn(usize, usize) -> i64;
 
-/// First and last unit of each segment, in order: at most `segments` of them, which cover all of so many units and are together worth the most; of several such
-/// partitions the finest. `must_begin`: whether one has to begin at a unit. `None` if that can't be.
+/// Returns the best partition of `units` into at most `segments` segments, as first and last unit
+/// of each, in order. Among partitions with the highest total score, returns the finest.
+/// `must_begin`: whether a segment has to start at a unit. Returns `None` if no partition exists.
 pub fn partition(
     units: usize,
     segments: usize,
     must_begin: &dyn Fn(usize) -> bool,
-    worth: Worth<'_>,
+    worth: ScoreFn<'_>,
 ) -> Option<Vec<(usize, usize)>> {
     if units == 0 || segments == 0 {
         return None;
     }
-    // The first unit that the segment with that last one may begin with.
+    // Earliest start of a segment that ends at each unit.
     let mut from = 0;
     let from: Vec<usize> = (0..units)
         .map(|last| {
@@ -33,7 +36,8 @@ pub fn partition(
             from
         })
         .collect();
-    // best[n][end]: the best sum of n segments that cover the units before `end`; and where the last of them begins.
+    // best[n][end]: highest sum of n segments that cover the units before `end`, and the start of
+    // the last one.
     let mut best: Vec<Vec<Option<(i64, usize)>>> = vec![vec![None; units + 1]; segments + 1];
     best[0][0] = Some((0, 0));
     for count in 1..=segments {
@@ -60,8 +64,9 @@ pub fn partition(
     Some(parts)
 }
 
-/// A cut into as few pieces as do: the first that is not bad, of those into at most as many as `pieces` says, one number after the other; if all are, the last one.
-pub fn as_few<C>(
+/// Tries increasing limits of segments and returns the first split that is not bad. If all are bad,
+/// returns the last one.
+pub fn first_acceptable_split<C>(
     pieces: RangeInclusive<usize>,
     mut cut: impl FnMut(usize) -> Option<C>,
     is_bad: impl Fn(&C) -> bool,
@@ -76,12 +81,12 @@ pub fn as_few<C>(
     best
 }
 
-/// What segments are worth by the fields alone: by first and last unit.
-pub fn by_fields(fields: &[Fields]) -> Vec<Vec<i64>> {
+/// Returns the scores of segments by fields alone, by first and last unit.
+pub fn scores_by_fields(fields: &[FieldSet]) -> Vec<Vec<i64>> {
     let units = fields.len();
     let mut scores = vec![vec![0; units]; units];
     for (first, scores) in scores.iter_mut().enumerate() {
-        let mut union = Fields::new();
+        let mut union = FieldSet::new();
         let mut overlap = true;
         for last in first..units {
             let own = &fields[last];
@@ -95,11 +100,11 @@ pub fn by_fields(fields: &[Fields]) -> Vec<Vec<i64>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fields, by_fields, partition};
+    use super::{FieldSet, partition, scores_by_fields};
 
     fn cut(fields: &[&[u32]], segments: usize) -> Vec<(usize, usize)> {
-        let fields: Vec<Fields> = fields.iter().map(|fields| fields.iter().copied().collect()).collect();
-        let worth = by_fields(&fields);
+        let fields: Vec<FieldSet> = fields.iter().map(|fields| fields.iter().copied().collect()).collect();
+        let worth = scores_by_fields(&fields);
         partition(fields.len(), segments, &|_| false, &|first, last| worth[first][last]).expect("there is one")
     }
 
@@ -125,7 +130,7 @@ mod tests {
 
     #[test]
     fn where_a_segment_must_begin() {
-        let worth = by_fields(&vec![Fields::from([1]); 3]);
+        let worth = scores_by_fields(&vec![FieldSet::from([1]); 3]);
         let worth = |first: usize, last: usize| worth[first][last];
         assert_eq!(partition(3, 4, &|unit| unit == 1, &worth), Some(vec![(0, 0), (1, 2)]));
         assert_eq!(partition(3, 1, &|unit| unit == 1, &worth), None);
@@ -133,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_costs_least_where_all_costs() {
-        // Each unit costs what it is, and several what their product is.
+        // Each unit costs its value, and a segment the product of its units.
         let costs = [4i64, 3, 20, 2];
         let worth = |first: usize, last: usize| -costs[first..=last].iter().product::<i64>();
         assert_eq!(partition(4, 4, &|_| false, &worth), Some(vec![(0, 0), (1, 1), (2, 2), (3, 3)]));

@@ -1,134 +1,137 @@
-//! [`Record`]: what the main control did with one packet, instruction by instruction, and where each operand came from.
+//! [`ExecutionRecord`]: the instructions that the main control executed for one packet, with the
+//! definition of each operand.
 
-use crate::effects::{CallKind, Effects, Slots, Span, call_kind, effects, spread};
-use interp::walk::{Code, Op, Outcome, Pc, Program, Slot, Step, Walker};
+use crate::effects::{CallKind, Effects, SlotLayout, SlotRange, call_kind, effects, slots_in_ranges};
+use interp::block_hook::{BlockCode, BlockExit, BlockStepper, DecodedProgram, InstIndex, Op, StepResult, WordIndex};
 
-/// No definition: the slot is as it was when the record began.
-pub const NONE: u32 = u32::MAX;
+/// No definition: the slot has its value from before the record.
+pub const NO_DEFINITION: u32 = u32::MAX;
 
-/// The most instructions that are recorded: a packet that does more is not cached.
+/// Maximum number of recorded instructions. A packet that executes more is not cached.
 pub const MAX_STEPS: usize = 16_384;
 
-/// A slot that an instruction read.
+/// Slot that an instruction read.
 #[derive(Clone, Copy, Debug)]
-pub struct Operand {
-    /// Which slot.
-    pub slot: Slot,
-    /// Index of its definition, or [`NONE`].
+pub struct RecordedOperand {
+    /// The slot.
+    pub slot: WordIndex,
+    /// Index of the definition, or [`NO_DEFINITION`].
     pub def: u32,
-    /// What was there.
+    /// Value that was read.
     pub value: u64,
 }
 
-/// A slot that an instruction wrote.
+/// Slot that an instruction wrote.
 #[derive(Clone, Copy, Debug)]
-pub struct Def {
+pub struct RecordedDef {
     /// Index of the step.
     pub step: u32,
-    /// Which word of what the step wrote.
+    /// Index of the word among the words that the step wrote.
     pub word: u32,
-    /// Which slot.
-    pub slot: Slot,
-    /// What was there then.
+    /// The slot.
+    pub slot: WordIndex,
+    /// Value that was written.
     pub value: u64,
 }
 
-/// What a step was.
+/// Kind of an executed instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// It only computed.
+pub enum ExecutedKind {
+    /// Computation without side effects.
     Pure,
-    /// It changed the packet, or something else, in the same way for all packets that come here.
+    /// Change of the packet or other state, the same for all packets that execute it.
     Effect,
-    /// Its results may differ each time.
+    /// The results can differ for each packet.
     Live,
-    /// An entry may have been added.
+    /// The instruction can add a table entry.
     AddEntry,
-    /// A decision, and where it went on.
-    Decision(Pc),
-    /// A table application: what was found, and where it went on. `live`: what it gave is not the entry's alone (a group's member, a colour).
+    /// Decision, with the recorded successor.
+    Decision(InstIndex),
+    /// Table application. `live`: its results depend on more than the entry (a group's member, a
+    /// color).
     Apply {
-        /// The number of the entry.
+        /// Number of the entry; `None` for a miss.
         found: Option<u32>,
-        /// Where it went on.
-        to: Pc,
-        /// See above.
+        /// Recorded successor.
+        to: InstIndex,
+        /// Whether the results are live.
         live: bool,
     },
 }
 
-/// An instruction that was carried out.
+/// Executed instruction.
 #[derive(Clone, Copy, Debug)]
-pub struct Done {
-    /// Which.
-    pub pc: Pc,
-    /// What it was.
-    pub kind: Kind,
-    /// Its operands: first, and behind the last.
+pub struct ExecutedInst {
+    /// Program counter.
+    pub pc: InstIndex,
+    /// Kind.
+    pub kind: ExecutedKind,
+    /// Range of its operands in [`ExecutionRecord::operands`]: start and end.
     pub operands: (u32, u32),
-    /// Its results.
+    /// Range of its results in [`ExecutionRecord::defs`]: start and end.
     pub defs: (u32, u32),
 }
 
-/// What the main control did with one packet.
+/// Record of the main control for one packet.
 #[derive(Clone, Debug, Default)]
-pub struct Record {
-    /// Where it began.
-    pub start: Pc,
-    /// The instructions, but for jumps.
-    pub steps: Vec<Done>,
-    /// See [`Done::operands`].
-    pub operands: Vec<Operand>,
-    /// See [`Done::defs`].
-    pub defs: Vec<Def>,
-    /// Backward jumps before each step that is a table application, and before the end.
+pub struct ExecutionRecord {
+    /// Program counter of the first instruction.
+    pub start: InstIndex,
+    /// Executed instructions except jumps.
+    pub steps: Vec<ExecutedInst>,
+    /// Operands of all steps ([`ExecutedInst::operands`]).
+    pub operands: Vec<RecordedOperand>,
+    /// Definitions of all steps ([`ExecutedInst::defs`]).
+    pub defs: Vec<RecordedDef>,
+    /// Backward jumps before each table application and before the end: step and number.
     pub backs: Vec<(u32, u32)>,
-    /// There were more than [`MAX_STEPS`].
+    /// The packet executed more than [`MAX_STEPS`] instructions.
     pub too_long: bool,
-    last: Vec<u32>,
+    last_definition: Vec<u32>,
 }
 
-/// What a recorder knows of a program.
+/// Static facts of a program for the recorder.
 #[derive(Clone, Debug)]
-pub struct Known {
-    /// Where things lie.
-    pub slots: Slots,
-    /// By slot: the bits that it can have.
+pub struct RecorderFacts {
+    /// Layout of the slots.
+    pub slots: SlotLayout,
+    /// By slot: mask of the bits that it can have.
     pub widths: Vec<u64>,
-    /// By slot: it is a constant, as it is no variable and the control does not write it.
+    /// By slot: it is a constant, because it is no variable and the control does not write it.
     pub constants: Vec<bool>,
-    /// By instruction of the main control.
+    /// Reads and writes of each instruction of the main control.
     pub effects: Vec<Effects>,
-    /// By table: what a hit gives is not the entry's alone.
+    /// By table: results of a hit depend on more than the entry.
     pub live_tables: Vec<bool>,
-    /// By table: the variable that a hit writes.
-    pub hit_writes: Vec<Option<Span>>,
+    /// By table: slots of the variable that a hit writes.
+    pub hit_writes: Vec<Option<SlotRange>>,
 }
 
-impl Known {
-    /// Of this program, whose main control is `code`.
-    pub fn new(pipeline: &ir::Pipeline, program: &Program, code: &Code) -> Known {
-        let slots = Slots::new(program);
+impl RecorderFacts {
+    /// Computes the facts of a program with the main control `code`.
+    pub fn new(pipeline: &ir::Pipeline, program: &DecodedProgram, code: &BlockCode) -> RecorderFacts {
+        let slots = SlotLayout::new(program);
         let hit_writes = |table: &ir::Table| {
             let reg = program.var_regs.get(table.meter_result?.0 as usize)?;
-            Some((reg.slot, reg.words))
+            Some((reg.first_word, reg.words))
         };
         let mut widths = vec![u64::MAX; slots.end as usize];
-        for reg in program.var_regs.iter().filter(|reg| !reg.varbit && reg.width > 0) {
-            let last = &mut widths[(reg.slot + reg.words - 1) as usize];
+        for reg in program.var_regs.iter().filter(|reg| !reg.is_varbit && reg.width > 0) {
+            let last = &mut widths[(reg.first_word + reg.words - 1) as usize];
             *last = u64::MAX >> (63 - (reg.width - 1) % 64);
         }
         let effects: Vec<Effects> = code.ops.iter().map(|op| effects(&slots, program, code, op)).collect();
         let mut constants: Vec<bool> =
-            (0..slots.all() as Slot).map(|at| (slots.values..slots.end).contains(&at)).collect();
-        let written = effects.iter().flat_map(|effects| spread(&effects.defs));
+            (0..slots.total_count() as WordIndex).map(|at| (slots.first_value..slots.end).contains(&at)).collect();
+        let written = effects.iter().flat_map(|effects| slots_in_ranges(&effects.defs));
         written.for_each(|slot| constants[slot as usize] = false);
         for site in &code.applies {
             for (arm, words) in site.arms.iter().zip(&program.arm_words[site.table]) {
-                spread(&[(arm.hit, 1), (arm.params, *words)]).for_each(|slot| constants[slot as usize] = false);
+                slots_in_ranges(&[(arm.hit, 1), (arm.params, *words)])
+                    .for_each(|slot| constants[slot as usize] = false);
             }
         }
-        Known {
+        RecorderFacts {
             slots,
             widths,
             constants,
@@ -139,49 +142,49 @@ impl Known {
     }
 }
 
-/// The slot, or validity, of a packet.
-pub fn read(slots: &Slots, walker: &Walker<'_>, slot: Slot) -> u64 {
+/// Returns a slot's value, or a header's validity.
+pub fn read_slot(slots: &SlotLayout, walker: &BlockStepper<'_>, slot: WordIndex) -> u64 {
     match slot.checked_sub(slots.end) {
-        None => walker.slots()[slot as usize],
-        Some(header) => u64::from(walker.valid()[header as usize]),
+        None => walker.reg_words()[slot as usize],
+        Some(header) => u64::from(walker.header_validity()[header as usize]),
     }
 }
 
-/// What an instruction is that takes no decision.
-fn kind_of(known: &Known, code: &Code, pc: Pc, op: &Op) -> Kind {
+/// Returns the kind of an instruction that is no decision.
+fn classify_instruction(known: &RecorderFacts, code: &BlockCode, pc: InstIndex, op: &Op) -> ExecutedKind {
     match op {
         Op::Call { index } => match call_kind(&code.calls[*index as usize]) {
-            CallKind::Function => Kind::Pure,
-            CallKind::Effect => Kind::Effect,
-            CallKind::Live => Kind::Live,
-            CallKind::AddEntry => Kind::AddEntry,
+            CallKind::Function => ExecutedKind::Pure,
+            CallKind::Effect => ExecutedKind::Effect,
+            CallKind::Live => ExecutedKind::Live,
+            CallKind::AddEntry => ExecutedKind::AddEntry,
         },
-        _ if known.effects[pc as usize].pure => Kind::Pure,
-        _ => Kind::Effect,
+        _ if known.effects[pc as usize].is_pure => ExecutedKind::Pure,
+        _ => ExecutedKind::Effect,
     }
 }
 
-impl Record {
-    fn clear(&mut self, known: &Known, start: Pc) {
+impl ExecutionRecord {
+    fn clear(&mut self, known: &RecorderFacts, start: InstIndex) {
         self.start = start;
         self.steps.clear();
         self.operands.clear();
         self.defs.clear();
         self.backs.clear();
         self.too_long = false;
-        self.last.clear();
-        self.last.resize(known.slots.all(), NONE);
+        self.last_definition.clear();
+        self.last_definition.resize(known.slots.total_count(), NO_DEFINITION);
     }
 
-    /// Runs the control from `start` to its end and records what it does; the earlier record is lost.
-    pub fn run(&mut self, known: &Known, walker: &mut Walker<'_>, start: Pc) -> Outcome {
+    /// Runs the control from `start` to its end and replaces the record.
+    pub fn run_control(&mut self, known: &RecorderFacts, walker: &mut BlockStepper<'_>, start: InstIndex) -> BlockExit {
         self.clear(known, start);
         let mut pc = start;
         let mut backs = 0;
         loop {
-            match self.step(known, walker, pc, &mut backs) {
-                Step::Next(next) => pc = next,
-                Step::End(outcome) => {
+            match self.execute_instruction(known, walker, pc, &mut backs) {
+                StepResult::Next(next) => pc = next,
+                StepResult::End(outcome) => {
                     self.backs.push((self.steps.len() as u32, backs));
                     return outcome;
                 }
@@ -189,17 +192,23 @@ impl Record {
         }
     }
 
-    /// Notes what an instruction reads.
-    fn read(&mut self, known: &Known, walker: &Walker<'_>, pc: Pc) -> (u32, u32) {
+    /// Records the operands of an instruction.
+    fn record_operands(&mut self, known: &RecorderFacts, walker: &BlockStepper<'_>, pc: InstIndex) -> (u32, u32) {
         let first = self.operands.len() as u32;
-        for slot in spread(&known.effects[pc as usize].uses) {
-            let value = read(&known.slots, walker, slot);
-            self.operands.push(Operand { slot, def: self.last[slot as usize], value });
+        for slot in slots_in_ranges(&known.effects[pc as usize].uses) {
+            let value = read_slot(&known.slots, walker, slot);
+            self.operands.push(RecordedOperand { slot, def: self.last_definition[slot as usize], value });
         }
         (first, self.operands.len() as u32)
     }
 
-    fn step(&mut self, known: &Known, walker: &mut Walker<'_>, pc: Pc, backs: &mut u32) -> Step {
+    fn execute_instruction(
+        &mut self,
+        known: &RecorderFacts,
+        walker: &mut BlockStepper<'_>,
+        pc: InstIndex,
+        backs: &mut u32,
+    ) -> StepResult {
         let code = walker.code();
         let op = &code.ops[pc as usize];
         match op {
@@ -214,67 +223,77 @@ impl Record {
             self.too_long = true;
             return walker.step(pc);
         }
-        let operands = self.read(known, walker, pc);
+        let operands = self.record_operands(known, walker, pc);
         if let Op::Apply { index } = op {
             self.backs.push((self.steps.len() as u32, std::mem::take(backs)));
-            return self.apply(known, walker, (pc, *index), operands);
+            return self.execute_table_application(known, walker, (pc, *index), operands);
         }
         let next = walker.step(pc);
         let kind = match (op, next) {
-            (Op::Branch { .. } | Op::Switch { .. }, Step::Next(to)) => Kind::Decision(to),
-            _ => kind_of(known, code, pc, op),
+            (Op::Branch { .. } | Op::Switch { .. }, StepResult::Next(to)) => ExecutedKind::Decision(to),
+            _ => classify_instruction(known, code, pc, op),
         };
-        self.done(known, walker, (pc, kind), operands, &known.effects[pc as usize].defs);
+        self.record_instruction(known, walker, (pc, kind), operands, &known.effects[pc as usize].defs);
         next
     }
 
-    fn apply(&mut self, known: &Known, walker: &mut Walker<'_>, (pc, index): (Pc, u32), operands: (u32, u32)) -> Step {
+    fn execute_table_application(
+        &mut self,
+        known: &RecorderFacts,
+        walker: &mut BlockStepper<'_>,
+        (pc, index): (InstIndex, u32),
+        operands: (u32, u32),
+    ) -> StepResult {
         let site = &walker.code().applies[index as usize];
         let found = walker.lookup(site);
         let next = walker.apply(site, found, pc);
-        let Step::Next(to) = next else { return next };
-        // An arm's parameters lie one after the other, as many words as the action's own.
+        let StepResult::Next(to) = next else { return next };
+        // The parameters of an arm are contiguous, with the number of words of the action.
         let place = site.arms.iter().position(|arm| arm.pc == to).unwrap_or(0);
         let arm = &site.arms[place];
         let words = walker.program().arm_words[site.table][place];
         let mut defs = vec![(arm.hit, 1), (arm.params, words)];
         defs.extend(known.hit_writes[site.table]);
         let live = known.live_tables[site.table] || known.hit_writes[site.table].is_some();
-        self.done(known, walker, (pc, Kind::Apply { found, to, live }), operands, &defs);
+        self.record_instruction(known, walker, (pc, ExecutedKind::Apply { found, to, live }), operands, &defs);
         next
     }
 
-    fn done(
+    fn record_instruction(
         &mut self,
-        known: &Known,
-        walker: &Walker<'_>,
-        (pc, kind): (Pc, Kind),
+        known: &RecorderFacts,
+        walker: &BlockStepper<'_>,
+        (pc, kind): (InstIndex, ExecutedKind),
         operands: (u32, u32),
-        defs: &[Span],
+        defs: &[SlotRange],
     ) {
         let (step, first) = (self.steps.len() as u32, self.defs.len() as u32);
-        for (word, slot) in spread(defs).enumerate() {
-            let value = read(&known.slots, walker, slot);
-            self.last[slot as usize] = self.defs.len() as u32;
-            self.defs.push(Def { step, word: word as u32, slot, value });
+        for (word, slot) in slots_in_ranges(defs).enumerate() {
+            let value = read_slot(&known.slots, walker, slot);
+            self.last_definition[slot as usize] = self.defs.len() as u32;
+            self.defs.push(RecordedDef { step, word: word as u32, slot, value });
         }
-        self.steps.push(Done { pc, kind, operands, defs: (first, self.defs.len() as u32) });
+        self.steps.push(ExecutedInst { pc, kind, operands, defs: (first, self.defs.len() as u32) });
     }
 
-    /// What a step read.
-    pub fn operands(&self, step: usize) -> &[Operand] {
+    /// Returns the operands of a step.
+    pub fn operands_of(&self, step: usize) -> &[RecordedOperand] {
         let (first, end) = self.steps[step].operands;
         &self.operands[first as usize..end as usize]
     }
 
-    /// What a step wrote.
-    pub fn defs(&self, step: usize) -> &[Def] {
+    /// Returns the definitions of a step.
+    pub fn definitions_of(&self, step: usize) -> &[RecordedDef] {
         let (first, end) = self.steps[step].defs;
         &self.defs[first as usize..end as usize]
     }
 
-    /// The table applications: their steps.
-    pub fn applications(&self) -> impl Iterator<Item = usize> + '_ {
-        self.steps.iter().enumerate().filter(|(_, done)| matches!(done.kind, Kind::Apply { .. })).map(|(at, _)| at)
+    /// Returns the steps that are table applications.
+    pub fn table_applications(&self) -> impl Iterator<Item = usize> + '_ {
+        self.steps
+            .iter()
+            .enumerate()
+            .filter(|(_, done)| matches!(done.kind, ExecutedKind::Apply { .. }))
+            .map(|(at, _)| at)
     }
 }

@@ -1,81 +1,84 @@
-//! What a cache counts.
+//! Statistics of a segment cache.
 
 use crate::segment::Uncacheable;
 use std::collections::BTreeMap;
 
-/// Counts since the cache was made.
+/// Counts since the cache was created.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Stats {
-    /// Packets that came to the main control.
+pub struct SegmentCacheStats {
+    /// Packets that reached the main control.
     pub packets: u64,
-    /// Those for which all was in the cache.
+    /// Packets that the cache handled completely.
     pub hits: u64,
-    /// Those for which the slow path decided something.
+    /// Packets that took the slow path.
     pub misses: u64,
-    /// Of the misses, those for which the cache had the first part.
+    /// Misses for which the cache had the first segments.
     pub partial: u64,
-    /// Packets that left the cache in the middle of a segment, as a meter's colour was another one.
-    pub left: u64,
-    /// Packets that found segments in a second pass through the tables ([`crate::Kind::passes`]).
-    pub passed_again: u64,
-    /// Segments that were looked for.
+    /// Packets that left the cache inside a segment, because a live result (such as a meter's
+    /// color) differed.
+    pub diverged: u64,
+    /// Packets that matched segments in a second pass through the tables
+    /// ([`crate::SegmentCacheKind::max_passes`]).
+    pub second_passes: u64,
+    /// Lookups of segments.
     pub lookups: u64,
-    /// Segments that were made anew.
+    /// Segments inserted.
     pub inserted: u64,
-    /// Segments that were wanted and were there already.
+    /// Segments that were to be inserted and existed already.
     pub shared: u64,
-    /// Segments that had to go for others.
+    /// Segments evicted for space.
     pub evicted: u64,
-    /// Segments that were idle for their time.
+    /// Segments expired.
     pub expired: u64,
-    /// Segments that a change of a table made stale.
+    /// Segments invalidated by table changes.
     pub stale: u64,
-    /// Segments that were not kept as there were too many masks, or too few tables.
+    /// Segments that were not stored, because of too many masks or too few tables.
     pub rejected: u64,
-    /// Traversals that were cut into segments, and those that were kept whole, by the adaptive cache's choice.
-    pub cut: u64,
-    /// See above.
-    pub whole: u64,
-    /// Traversals that were cut by what was measured ([`crate::sharing`]).
-    pub measured: u64,
-    /// Nanoseconds spent on making, cutting and keeping traversals.
-    pub partition_ns: u64,
-    /// Packets that were not let into the slow path, as their tenant had used up its share.
-    pub shed: u64,
-    /// Stretches that can't be kept, by reason.
+    /// Traversals that the adaptive cache split into segments.
+    pub split_traversals: u64,
+    /// Traversals that the adaptive cache stored whole.
+    pub whole_traversals: u64,
+    /// Traversals that were split by samples ([`crate::split_estimator`]).
+    pub split_by_samples: u64,
+    /// Nanoseconds spent on building, splitting and storing traversals.
+    pub split_ns: u64,
+    /// Packets that were refused the slow path, because their tenant had used up its share.
+    pub refused: u64,
+    /// Parts of traversals that cannot be cached, by reason.
     pub uncacheable: BTreeMap<Uncacheable, u64>,
 }
 
-impl Stats {
-    /// What was done for the one packet that came since `before`, in words.
-    pub(crate) fn since_of_one(&self, before: &Stats) -> String {
-        let more = |count: fn(&Stats) -> u64| count(self) - count(before);
+impl SegmentCacheStats {
+    /// Describes the treatment of the one packet that was processed since `before`.
+    pub(crate) fn describe_packet_since(&self, before: &SegmentCacheStats) -> String {
+        let more = |count: fn(&SegmentCacheStats) -> u64| count(self) - count(before);
         let kept = match (more(|stats| stats.inserted), more(|stats| stats.shared)) {
             (0, 0) => String::new(),
-            (0, shared) => format!("; {shared} pieces of its way were kept already"),
-            (inserted, _) => format!("; {inserted} pieces of its way are kept for the next ones"),
+            (0, shared) => format!("; {shared} segments of its path were cached already"),
+            (inserted, _) => format!("; {inserted} segments of its path were cached"),
         };
         let refused = |(reason, count): (&Uncacheable, &u64)| {
-            (before.uncacheable.get(reason) != Some(count)).then(|| format!("; not offloaded: {}", reason.why()))
+            (before.uncacheable.get(reason) != Some(count))
+                .then(|| format!("; not offloaded: {}", reason.description()))
         };
         let refused: String = self.uncacheable.iter().filter_map(refused).collect();
         let rejected =
-            if more(|stats| stats.rejected) > 0 { "; not kept: too many masks, or too few tables" } else { "" };
+            if more(|stats| stats.rejected) > 0 { "; not cached: too many masks, or too few tables" } else { "" };
         let what = match () {
-            _ if more(|stats| stats.packets) == 0 => "the flow cache was not asked: the parser decided",
-            _ if more(|stats| stats.shed) > 0 => {
+            _ if more(|stats| stats.packets) == 0 => "the flow cache was not used: the parser decided",
+            _ if more(|stats| stats.refused) > 0 => {
                 "not in the flow cache, and its tenant has used up its share of the slow path"
             }
-            _ if more(|stats| stats.hits) > 0 => "offloaded: the flow cache had all of its way",
+            _ if more(|stats| stats.hits) > 0 => "offloaded: the flow cache handled its whole path",
             _ if more(|stats| stats.partial) > 0 => {
-                "the flow cache had the first part of its way, the slow path decided the rest"
+                "the flow cache handled the first part of its path, the slow path the rest"
             }
             _ => "not in the flow cache: the slow path decided",
         };
         format!("{what}{kept}{refused}{rejected}")
     }
 
-    /// Share of packets that hit, from 0 to 1.
+    /// Returns the share of packets that hit, from 0 to 1.
     pub fn hit_rate(&self) -> f64 {
         if self.packets == 0 { 0.0 } else { self.hits as f64 / self.packets as f64 }
     }

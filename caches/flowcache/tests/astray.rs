@@ -1,7 +1,9 @@
-//! A packet that leaves a segment in the middle, as a meter has another colour for it, and finds nothing to go on with: the segment stays, for others have it to the end.
+//! A packet that leaves a segment in the middle, because a meter gives it another color, and finds
+//! no segment to continue with. The segment stays cached, because other packets match it to its
+//! end.
 
-use entries::{MeterConfig, Update, WriteBatch};
-use flowcache::{CacheConfig, FlowCache, Kind};
+use entries::{MeterConfig, StateUpdate, WriteBatch};
+use flowcache::{SegmentCache, SegmentCacheConfig, SegmentCacheKind};
 use interp::{Config, Interp};
 use ir::Pipeline;
 use std::sync::Arc;
@@ -45,18 +47,18 @@ control deparse(packet_out packet, in headers_t hdr, in metadata_t meta, in pna_
 PNA_NIC(parse(), pre(), forward(), deparse()) main;
 "#;
 
-/// One packet a second; more of them are red.
+/// One packet a second; further packets are red.
 const RATE: MeterConfig = MeterConfig { cir: 1, cburst: 1, pir: 1, pburst: 1 };
 const SECOND: u64 = 1_000_000_000;
 
-fn both(kind: Kind) -> (FlowCache, Interp) {
+fn both(kind: SegmentCacheKind) -> (SegmentCache, Interp) {
     let pipeline = testkit::differ::compile::compile(PROGRAM, true).unwrap_or_else(|error| panic!("{error}"));
     let pipeline: Arc<Pipeline> = Arc::new(pipeline);
     let meter = pipeline.externs.keys().next().expect("the meter");
-    let config = CacheConfig { kind, ..CacheConfig::default() };
-    let mut cache = FlowCache::new(pipeline.clone(), Config::default(), config).expect("the program is accepted");
+    let config = SegmentCacheConfig { kind, ..SegmentCacheConfig::default() };
+    let mut cache = SegmentCache::new(pipeline.clone(), Config::default(), config).expect("the program is accepted");
     let mut interp = Interp::new(pipeline, Config::default()).expect("the program is accepted");
-    let batch: WriteBatch = [Update::Meter(meter, 0, Some(RATE))].into_iter().collect();
+    let batch: WriteBatch = [StateUpdate::Meter(meter, 0, Some(RATE))].into_iter().collect();
     cache.write(&batch).expect("the meter is there");
     interp.write(&batch).expect("the meter is there");
     (cache, interp)
@@ -64,7 +66,11 @@ fn both(kind: Kind) -> (FlowCache, Interp) {
 
 #[test]
 fn who_leaves_a_segment_does_not_take_it_from_others() {
-    for kind in [Kind::SubTraversal { tables: 1 }, Kind::SubTraversal { tables: 2 }, Kind::Adaptive { tables: 1 }] {
+    for kind in [
+        SegmentCacheKind::SubTraversal { tables: 1 },
+        SegmentCacheKind::SubTraversal { tables: 2 },
+        SegmentCacheKind::Adaptive { tables: 1 },
+    ] {
         let (mut cache, mut interp) = both(kind);
         let mut send = |flow: u8, now: u64| {
             let misses = cache.stats().misses;
@@ -72,7 +78,7 @@ fn who_leaves_a_segment_does_not_take_it_from_others() {
             assert_eq!(out, interp.process(&[flow, 40], 0, now), "{kind:?}, {now}");
             (cache.stats().misses - misses, out.packets()[0].bytes[1])
         };
-        // With two tables the third flow has the last one.
+        // With two tables the last table serves the third flow.
         let (mut now, mut red) = (0, 0);
         for round in 0..10 {
             for flow in [7, 8, 9] {
@@ -87,6 +93,6 @@ fn who_leaves_a_segment_does_not_take_it_from_others() {
             }
         }
         let stats = cache.stats();
-        assert!(red == 30 && stats.left == 30 && stats.evicted == 0, "{kind:?}: {red} red, {stats:?}");
+        assert!(red == 30 && stats.diverged == 30 && stats.evicted == 0, "{kind:?}: {red} red, {stats:?}");
     }
 }

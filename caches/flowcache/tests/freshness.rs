@@ -1,8 +1,9 @@
-//! What a change of a table makes stale, what is cached of a lookup, and who gets the slow path when there is too much to do.
+//! Tests invalidation after table changes, match masks of cached lookups, and slow-path admission
+//! under overload.
 
-use entries::{Update, UpdateKind, WriteBatch};
-use flowcache::admission::Budget;
-use flowcache::{CacheConfig, FlowCache, Kind};
+use entries::{StateUpdate, UpdateKind, WriteBatch};
+use flowcache::admission::SlowPathBudget;
+use flowcache::{SegmentCache, SegmentCacheConfig, SegmentCacheKind};
 use packet::{DropReason, EngineReason, Verdict};
 use std::sync::Arc;
 
@@ -80,20 +81,21 @@ control deparse(packet_out packet, in headers_t hdr, in metadata_t meta, in pna_
 PNA_NIC(parse(), pre(), forward(), deparse()) main;
 "#;
 
-fn cache(config: CacheConfig) -> FlowCache {
+fn cache(config: SegmentCacheConfig) -> SegmentCache {
     let pipeline = testkit::differ::compile::compile(PROGRAM, true).unwrap_or_else(|error| panic!("{error}"));
-    FlowCache::new(Arc::new(pipeline), interp::Config::default(), config).expect("the program is accepted")
+    SegmentCache::new(Arc::new(pipeline), interp::Config::default(), config).expect("the program is accepted")
 }
 
-fn write(cache: &mut FlowCache, kind: UpdateKind, lines: &[String]) {
+fn write(cache: &mut SegmentCache, kind: UpdateKind, lines: &[String]) {
     let pipeline = cache.interp().pipeline().clone();
     let parse = |line: &String| entries::parse_entry(&pipeline, line).unwrap_or_else(|error| panic!("{line}: {error}"));
-    let batch: WriteBatch = lines.iter().map(|line| Update::Entry(kind, parse(line))).collect();
+    let batch: WriteBatch = lines.iter().map(|line| StateUpdate::Entry(kind, parse(line))).collect();
     cache.write(&batch).unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Each tenant's VNI leads to an instance of that number, with a route for 10.0.0.0/16 to the port of that number.
-fn tenants(cache: &mut FlowCache, count: u32) {
+/// Maps each tenant's VNI to the instance of the same number, with a route for 10.0.0.0/16 to the
+/// port of that number.
+fn tenants(cache: &mut SegmentCache, count: u32) {
     let lines = (1..=count).flat_map(|tenant| {
         let instance = format!("tenant: vni={tenant} -> instance(number={tenant})");
         [instance, format!("route: instance={tenant}, destination=10.0.0.0/16 -> leave(port={tenant})")]
@@ -107,7 +109,7 @@ fn packet(vni: u32, destination: u32, source: u32) -> Vec<u8> {
     bytes
 }
 
-fn verdict(cache: &mut FlowCache, vni: u32, destination: u32, source: u32, now: u64) -> Verdict {
+fn verdict(cache: &mut SegmentCache, vni: u32, destination: u32, source: u32, now: u64) -> Verdict {
     cache.process(&packet(vni, destination, source), 0, now).packets()[0].verdict
 }
 
@@ -118,16 +120,21 @@ fn port(verdict: Verdict) -> u32 {
     }
 }
 
-const ALL: [Kind; 4] = [Kind::Exact, Kind::Megaflow, Kind::SubTraversal { tables: 4 }, Kind::Adaptive { tables: 4 }];
+const ALL: [SegmentCacheKind; 4] = [
+    SegmentCacheKind::Exact,
+    SegmentCacheKind::Megaflow,
+    SegmentCacheKind::SubTraversal { tables: 4 },
+    SegmentCacheKind::Adaptive { tables: 4 },
+];
 
-/// A new, a changed and a deleted route of one tenant concern the packets of that tenant that it matches, in every cache: the next packet of these is
-/// decided anew, all others hit.
+/// An inserted, modified or deleted route of one tenant affects only that tenant's matching
+/// packets, in every cache kind. Their next packet takes the slow path; all others hit.
 #[test]
 fn a_route_makes_one_tenants_segments_stale() {
     for kind in ALL {
-        let mut cache = cache(CacheConfig { kind, entries: 100_000, ..CacheConfig::default() });
+        let mut cache = cache(SegmentCacheConfig { kind, max_segments: 100_000, ..SegmentCacheConfig::default() });
         tenants(&mut cache, 50);
-        let send = |cache: &mut FlowCache| {
+        let send = |cache: &mut SegmentCache| {
             let before = cache.stats().misses;
             for tenant in 1..=50 {
                 for host in [0x0a00_0101, 0x0a00_0102, 0x0a00_0901] {
@@ -170,11 +177,11 @@ fn a_route_makes_one_tenants_segments_stale() {
     }
 }
 
-/// Another default action concerns those for which nothing was found, and no others.
+/// A changed default action affects misses only.
 #[test]
 fn a_default_action_makes_misses_stale() {
     for kind in ALL {
-        let mut cache = cache(CacheConfig { kind, ..CacheConfig::default() });
+        let mut cache = cache(SegmentCacheConfig { kind, ..SegmentCacheConfig::default() });
         tenants(&mut cache, 2);
         let nowhere = 0x0b00_0001;
         assert!(matches!(verdict(&mut cache, 1, nowhere, 1, 1), Verdict::Drop(_)), "{kind:?}");
@@ -184,7 +191,7 @@ fn a_default_action_makes_misses_stale() {
             "route: instance=1, destination=10.0.0.0/8 -> leave(port=77)",
         );
         let like = like.unwrap_or_else(|error| panic!("{error}"));
-        let batch: WriteBatch = [Update::DefaultAction(like.table, Some(like.action))].into_iter().collect();
+        let batch: WriteBatch = [StateUpdate::DefaultAction(like.table, Some(like.action))].into_iter().collect();
         cache.write(&batch).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(port(verdict(&mut cache, 1, nowhere, 1, 2)), 77, "{kind:?}");
         let misses = cache.stats().misses;
@@ -193,16 +200,18 @@ fn a_default_action_makes_misses_stale() {
     }
 }
 
-/// A megaflow is as wide as the tables allow: of a route its prefix, and where a longer one is near, as many bits as keep it away.
+/// A megaflow is as wide as the tables allow. It matches on a route's prefix, and where a longer
+/// prefix is close, on enough further bits to exclude it.
 #[test]
 fn a_megaflow_asks_for_few_bits() {
-    let mut cache = cache(CacheConfig { kind: Kind::Megaflow, ..CacheConfig::default() });
+    let mut cache = cache(SegmentCacheConfig { kind: SegmentCacheKind::Megaflow, ..SegmentCacheConfig::default() });
     tenants(&mut cache, 1);
     for host in 0..1_000 {
         verdict(&mut cache, 1, 0x0a00_0000 + host * 60, host, 1);
     }
     assert_eq!((cache.stats().misses, cache.stats().hits), (1, 999));
-    // 10.0.0.0 has 17 bits in common with 10.0.64.0/18 but one, so that half of the /16, and a quarter, are told apart from it.
+    // 10.0.0.0 shares all but one of the first 17 bits with 10.0.64.0/18, so half of the /16, and a
+    // quarter, must be distinguished from it.
     write(&mut cache, UpdateKind::Insert, &["route: instance=1, destination=10.0.64.0/18 -> leave(port=2)".to_owned()]);
     for host in 0..1_000 {
         let destination = 0x0a00_0000 + host * 60;
@@ -212,20 +221,27 @@ fn a_megaflow_asks_for_few_bits() {
     assert_eq!(cache.stats().inserted, 1 + 3, "{:?}", cache.stats());
 }
 
-/// One tenant floods with new flows at ten times what the slow path takes: established flows of others lose nothing, and neither do their few new ones.
+/// One tenant floods with new flows at ten times the slow path's rate. Established flows of other
+/// tenants lose nothing, and neither do their few new flows.
 #[test]
 fn a_flood_is_its_tenants_loss() {
-    let budget = Budget { packets_per_second: 100_000, window_ns: 1_000_000 };
-    let config = CacheConfig { kind: Kind::Exact, entries: 1 << 20, slow_path: Some(budget), ..CacheConfig::default() };
+    let budget = SlowPathBudget { packets_per_second: 100_000, window_ns: 1_000_000 };
+    let config = SegmentCacheConfig {
+        kind: SegmentCacheKind::Exact,
+        max_segments: 1 << 20,
+        slow_path: Some(budget),
+        ..SegmentCacheConfig::default()
+    };
     let mut cache = cache(config);
-    assert!(cache.tell_tenants_by("hdr.overlay.vni") && !cache.tell_tenants_by("hdr.overlay.nothing"));
-    assert!(cache.tell_tenants_by("hdr.overlay.vni"));
+    assert!(cache.set_tenant_variable("hdr.overlay.vni") && !cache.set_tenant_variable("hdr.overlay.nothing"));
+    assert!(cache.set_tenant_variable("hdr.overlay.vni"));
     tenants(&mut cache, 10);
     (1..=10).for_each(|tenant| assert_eq!(port(verdict(&mut cache, tenant, 0x0a00_0001, 1, 0)), tenant));
-    let shed = |verdict| verdict == Verdict::Drop(DropReason::Engine(EngineReason::SlowPathShare));
+    let shed = |verdict| verdict == Verdict::Drop(DropReason::Engine(EngineReason::SlowPathLimit));
     let (mut of_flood, mut flood) = (0, 0);
     for step in 0..20_000u32 {
-        // A new flow of the first tenant each microsecond, of the second one each hundredth; all others go on with what they have.
+        // The first tenant opens a flow each microsecond, the second one each hundredth. All others
+        // continue with their flows.
         let now = 1_000_000 + u64::from(step) * 1_000;
         flood += 1;
         of_flood += u32::from(shed(verdict(&mut cache, 1, 0x0a00_0100 + step % 60_000, 1_000 + step, now)));
@@ -237,6 +253,6 @@ fn a_flood_is_its_tenants_loss() {
     }
     let admission = cache.admission().expect("there is one");
     assert_eq!(u64::from(of_flood), admission.refused_of(1));
-    assert_eq!(cache.stats().shed, u64::from(of_flood));
+    assert_eq!(cache.stats().refused, u64::from(of_flood));
     assert!(of_flood > flood * 8 / 10 && of_flood < flood * 95 / 100, "{of_flood} of {flood}");
 }

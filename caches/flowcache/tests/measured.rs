@@ -1,13 +1,14 @@
-//! The adaptive cache on a program with more parts than it has tables: it cuts by what it has measured, has packets go through its tables twice where that needs fewer entries,
-//! and does what the interpreter does, whatever changes meanwhile.
+//! Tests the adaptive cache on a program with more segments than cache tables. It splits by
+//! measurements, sends packets through its tables twice where that needs fewer entries, and equals
+//! the interpreter under any changes.
 
-use entries::{Update, UpdateKind, WriteBatch};
+use entries::{StateUpdate, UpdateKind, WriteBatch};
 use fastrand::Rng;
-use flowcache::{CacheConfig, FlowCache, Kind};
+use flowcache::{SegmentCache, SegmentCacheConfig, SegmentCacheKind};
 use interp::Interp;
 use std::sync::Arc;
 
-/// Five tables, each on a byte of its own; what they find adds up.
+/// Program with five tables, each keyed by its own byte. The arguments of all hits are summed.
 fn program() -> String {
     let tables: String = (0..5)
         .map(|at| {
@@ -53,32 +54,32 @@ PNA_NIC(parse(), pre(), forward(), deparse()) main;
     )
 }
 
-/// How many values packets have in each field.
+/// Number of values that packets have in each field.
 const VALUES: [u8; 5] = [200, 150, 4, 100, 60];
 
-/// The entry of a table for a value.
+/// Formats the entry of a table for a value.
 fn line(table: usize, value: u8, more: u16) -> String {
     format!("t{table}: f{table}={value} &&& 0xff -> add{table}(more={more}) priority=10")
 }
 
-fn batch(cache: &FlowCache, updates: &[(UpdateKind, String)]) -> WriteBatch {
+fn batch(cache: &SegmentCache, updates: &[(UpdateKind, String)]) -> WriteBatch {
     let pipeline = cache.interp().pipeline();
     let parse = |line: &String| entries::parse_entry(pipeline, line).unwrap_or_else(|error| panic!("{line}: {error}"));
-    updates.iter().map(|(kind, line)| Update::Entry(*kind, parse(line))).collect()
+    updates.iter().map(|(kind, line)| StateUpdate::Entry(*kind, parse(line))).collect()
 }
 
 struct Both {
-    cache: FlowCache,
+    cache: SegmentCache,
     interp: Interp,
     now: u64,
 }
 
 impl Both {
-    fn new(program: &str, kind: Kind, entries: usize) -> Both {
+    fn new(program: &str, kind: SegmentCacheKind, entries: usize) -> Both {
         let pipeline = testkit::differ::compile::compile(program, true).unwrap_or_else(|error| panic!("{error}"));
         let (pipeline, setup) = (Arc::new(pipeline), interp::Config::default());
-        let config = CacheConfig { kind, entries, ..CacheConfig::default() };
-        let cache = FlowCache::new(pipeline.clone(), setup.clone(), config).expect("the program is accepted");
+        let config = SegmentCacheConfig { kind, max_segments: entries, ..SegmentCacheConfig::default() };
+        let cache = SegmentCache::new(pipeline.clone(), setup.clone(), config).expect("the program is accepted");
         let interp = Interp::new(pipeline, setup).expect("the program is accepted");
         let mut both = Both { cache, interp, now: 0 };
         let all = VALUES.iter().enumerate().flat_map(|(table, values)| (0..*values).map(move |value| (table, value)));
@@ -107,17 +108,18 @@ impl Both {
     }
 }
 
-/// Seeds are printed with what differs: `cargo test -p flowcache --test measured`.
+/// Failures print their seed: `cargo test -p flowcache --test measured`.
 #[test]
 fn cuts_by_measure_are_the_interpreter() {
     let program = program();
     for (tables, entries) in [(1, 500), (2, 500), (3, 4_000), (4, 4_000), (4, 60), (5, 2_000), (6, 2_000)] {
         let mut rng = Rng::with_seed(tables as u64);
-        let mut both = Both::new(&program, Kind::Adaptive { tables }, entries);
+        let mut both = Both::new(&program, SegmentCacheKind::Adaptive { tables }, entries);
         for step in 0..6_000 {
             let bytes = both.send(&mut rng);
             if step % 10 == 9 {
-                // What was just there is there, however it was cut. In full tables a piece may have been in the way of another one once or twice.
+                // A packet hits right after it was cached, however it was split. In full tables a
+                // segment may have replaced another one once or twice.
                 let tries = if entries == 60 { 4 } else { 1 };
                 let hits = |both: &mut Both| {
                     let misses = both.cache.stats().misses;
@@ -130,19 +132,21 @@ fn cuts_by_measure_are_the_interpreter() {
                 let table = rng.usize(..5);
                 let changed = line(table, rng.u8(..VALUES[table]), rng.u16(..));
                 both.write(&[(UpdateKind::Modify, changed)]);
-                assert_eq!(both.cache.check(), Ok(()), "{tables} tables");
+                assert_eq!(both.cache.check_index(), Ok(()), "{tables} tables");
             }
         }
-        // Full tables are full again after the last change.
+        // Fills the tables again after the last change.
         (0..100).for_each(|_| drop(both.send(&mut rng)));
         let stats = both.cache.stats();
         println!("{tables} tables of {entries}: {stats:?}");
-        assert!(stats.measured > stats.misses / 8, "{stats:?}");
-        let twice = stats.passed_again;
+        assert!(stats.split_by_samples > stats.misses / 8, "{stats:?}");
+        let twice = stats.second_passes;
         match (tables, entries) {
-            // What there is too much of for one table is in others, though that takes a second pass, before anything has to go.
-            (4, 60) => assert!(both.cache.tables().all(|table| table.entries == 60) && twice > 0, "{stats:?}"),
-            // With more parts than tables, packets go through them twice; with a table for each part, none does.
+            // Segments that exceed one table are placed in others, although that takes a second
+            // pass, before any are evicted.
+            (4, 60) => assert!(both.cache.table_usage().all(|table| table.entries == 60) && twice > 0, "{stats:?}"),
+            // With more segments than tables, packets pass twice; with a table for each segment,
+            // none does.
             (3..=4, _) => assert!(twice > stats.packets / 2, "{stats:?}"),
             (1..=2, _) => assert!(twice > stats.packets / 20, "{stats:?}"),
             _ => assert_eq!(twice, 0, "{stats:?}"),
@@ -150,19 +154,20 @@ fn cuts_by_measure_are_the_interpreter() {
     }
 }
 
-/// What it is for: fewer packets miss than with a cut by the fields alone, which knows no numbers, and so no better than to cut in front.
+/// Purpose of measuring: fewer packets miss than with a split by fields alone, which has no counts
+/// and therefore splits as early as possible.
 #[test]
 fn fewer_packets_miss() {
     let program = program();
-    let misses = |kind: Kind| {
+    let misses = |kind: SegmentCacheKind| {
         let (mut both, mut rng) = (Both::new(&program, kind, 4_000), Rng::with_seed(9));
         for _ in 0..8_000 {
             both.send(&mut rng);
         }
         both.cache.stats().misses
     };
-    let by_fields = misses(Kind::SubTraversal { tables: 4 });
-    let measured = misses(Kind::Adaptive { tables: 4 });
+    let by_fields = misses(SegmentCacheKind::SubTraversal { tables: 4 });
+    let measured = misses(SegmentCacheKind::Adaptive { tables: 4 });
     println!("{by_fields} misses by fields, {measured} by measure");
     assert!(measured * 3 < by_fields, "{by_fields} by fields, {measured} by measure");
 }

@@ -1,24 +1,24 @@
-//! What a control plane writes, and what an engine is told of it.
+//! Writes of a control plane, and the changes that result from them for an engine.
 
 use crate::entry::{ActionSpec, MeterConfig, TableEntry, UpdateKind};
 use crate::error::{UpdateError, WriteError};
-use crate::kept::Entry;
 use crate::layout::KeyLayout;
 use crate::packed::PackedEntry;
+use crate::stored_entry::StoredEntry;
 use ir::{ActionCall, ExternId, KeyMatch, TableId, ValueSetId};
 use num_bigint::BigUint;
 use packet::Counter;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Identity of an entry: what it matches, and how strongly.
+/// Identity of an entry: its keys and its priority.
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub struct EntryId {
     /// The table.
     pub table: TableId,
-    /// As [`TableEntry::keys`].
+    /// See [`TableEntry::keys`].
     pub keys: Vec<KeyMatch>,
-    /// As [`TableEntry::priority`].
+    /// See [`TableEntry::priority`].
     pub priority: i32,
 }
 
@@ -29,23 +29,25 @@ pub struct ActionProfileMember {
     pub profile: ExternId,
     /// Chosen by the control plane.
     pub id: u32,
-    /// What it does.
+    /// Action of the member.
     pub action: ActionCall,
 }
 
-/// A member's part in a group.
+/// A member in a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct GroupMember {
     /// The member.
     pub member: u32,
-    /// Its share, from 1: it stands this many times in the list that the hash picks from.
+    /// Weight, from 1: the number of times that the member is in the list that the hash selects
+    /// from.
     pub weight: u32,
-    /// The port that it depends on: while that is down, other members are chosen instead. None: it is always there.
+    /// The port that the member depends on: while it is down, other members are selected. `None`:
+    /// the member is always selectable.
     pub watch: Option<u32>,
 }
 
 impl GroupMember {
-    /// A member that depends on no port.
+    /// Creates a member that depends on no port.
     pub fn new(member: u32, weight: u32) -> GroupMember {
         GroupMember { member, weight, watch: None }
     }
@@ -58,14 +60,14 @@ pub struct ActionProfileGroup {
     pub profile: ExternId,
     /// Chosen by the control plane.
     pub id: u32,
-    /// Its members; may be empty.
+    /// Members; may be empty.
     pub members: Vec<GroupMember>,
 }
 
 /// A copy that a multicast group or clone session makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub struct Replica {
-    /// Where it goes.
+    /// Egress port.
     pub port: u32,
     /// `egress_rid` of the copy.
     pub instance: u16,
@@ -76,7 +78,7 @@ pub struct Replica {
 pub struct MulticastGroup {
     /// From 1.
     pub id: u32,
-    /// Its copies, in the order in which they are made.
+    /// Copies, in the order in which they are made.
     pub replicas: Vec<Replica>,
 }
 
@@ -85,57 +87,57 @@ pub struct MulticastGroup {
 pub struct CloneSession {
     /// From 1.
     pub id: u32,
-    /// Copies made for it.
+    /// Copies.
     pub replicas: Vec<Replica>,
-    /// A multicast group that the copy goes to as well.
+    /// Additional multicast group for the packet.
     pub multicast_group: Option<u32>,
-    /// Cuts copies to this many bytes; 0: not.
+    /// Maximum length of the copies in bytes; 0: not truncated.
     pub packet_length: u32,
     /// Class of service of the copies.
     pub class_of_service: u32,
 }
 
-/// A port of a device.
+/// Name and status of a device port.
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
-pub struct Port {
-    /// Its name: that of its interface or device.
+pub struct DevicePort {
+    /// Name of the interface or device.
     pub name: String,
-    /// Whether something can go through it.
+    /// Whether the port can send and receive.
     pub is_up: bool,
 }
 
-/// A string and what it stands for.
+/// Assignment of a string to a value, or its removal (P4Runtime `sdn_string`).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Naming {
-    /// What shares one mapping: the URI of a translation, or the name of a type.
+pub struct SdnStringUpdate {
+    /// Name of the mapping: the URI of a translation, or the name of a type.
     pub space: Arc<str>,
     /// The string.
     pub string: Arc<str>,
-    /// The value; none: the string is given up.
+    /// The value; `None` removes the string.
     pub value: Option<BigUint>,
 }
 
 impl EntryId {
-    /// Of an entry that its table has.
-    pub fn of(layout: &KeyLayout, table: TableId, entry: &Entry) -> EntryId {
+    /// Returns the identity of a stored entry.
+    pub fn from_stored(layout: &KeyLayout, table: TableId, entry: &StoredEntry) -> EntryId {
         EntryId { table, keys: layout.unpack(entry.key()), priority: entry.priority() }
     }
 }
 
 /// One write.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Update {
+pub enum StateUpdate {
     /// A table entry.
     Entry(UpdateKind, TableEntry),
-    /// The same as words: for writers of many entries.
+    /// A packed table entry, for writers of many entries.
     Packed(UpdateKind, PackedEntry),
-    /// The default action of a table; `None` brings back the program's.
+    /// The default action of a table; `None` restores the program's.
     DefaultAction(TableId, Option<ActionSpec>),
     /// A member of a profile or selector.
     Member(UpdateKind, ActionProfileMember),
     /// A group of a selector.
     Group(UpdateKind, ActionProfileGroup),
-    /// The members of a value set, all of them; each has one match for each key.
+    /// All members of a value set; each has one match for each key.
     ValueSet(ValueSetId, Vec<Vec<KeyMatch>>),
     /// The configuration of the meter at an index; `None` unconfigures it.
     Meter(ExternId, u64, Option<MeterConfig>),
@@ -151,34 +153,37 @@ pub enum Update {
     Multicast(UpdateKind, MulticastGroup),
     /// A clone or mirror session.
     Clone(UpdateKind, CloneSession),
-    /// PNA: the idle time of an expire time profile in nanoseconds; 0: entries with it never expire.
+    /// PNA: the idle timeout of an expire time profile in nanoseconds; 0: entries with it never
+    /// expire.
     ExpireTime(u8, u64),
-    /// The ports of the device, and whether each is up. No control plane writes it: the device does, whenever a link changes. A port
-    /// that is not among them is down. None: nothing is known of ports, and all count as up.
-    Ports(Option<BTreeMap<u32, Port>>),
-    /// A string stands for a value from now on, or for none any more ([`crate::Names`]).
-    Name(Naming),
+    /// Status of the ports of the device. Written by the device whenever a link changes, not by a
+    /// control plane. A port that is not listed is down. `None`: no status is known, and all ports
+    /// count as up.
+    Ports(Option<BTreeMap<u32, DevicePort>>),
+    /// Assigns a string to a value, or removes it ([`crate::SdnStrings`]).
+    SdnString(SdnStringUpdate),
 }
 
-/// Writes that take effect together or not at all. They are looked at in order: an entry may be inserted after
-/// another with its key was deleted.
+/// Writes that take effect together or not at all. They are checked in order: an entry may be
+/// inserted after another with its key was deleted.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct WriteBatch {
     /// The writes.
-    pub updates: Vec<Update>,
+    pub updates: Vec<StateUpdate>,
 }
 
 impl WriteBatch {
-    /// No writes.
+    /// Creates an empty batch.
     pub fn new() -> WriteBatch {
         WriteBatch::default()
     }
-    /// Applies the writes in batches by `apply`, which applies a batch or, if it refuses a write, nothing. A write that is refused is left out and given
-    /// back with the reason, and those behind it are tried without it.
-    pub fn apply_what_fits(
+    /// Applies the writes in batches with `apply`, which applies a batch as a whole or rejects it.
+    /// Rejected writes are skipped and returned with the reason; the writes after them are tried
+    /// without them.
+    pub fn apply_accepted(
         self,
         mut apply: impl FnMut(&WriteBatch) -> Result<(), WriteError>,
-    ) -> Vec<(Update, UpdateError)> {
+    ) -> Vec<(StateUpdate, UpdateError)> {
         let mut refused = Vec::new();
         let mut rest = self;
         while !rest.updates.is_empty() {
@@ -186,7 +191,8 @@ impl WriteBatch {
             let behind = rest.updates.split_off((error.index + 1).min(rest.updates.len()));
             let Some(bad) = rest.updates.pop() else { break };
             refused.push((bad, error.error));
-            // What came before it was good a moment ago. If packets have changed that, each is tried by itself.
+            // The writes before the rejected one were valid a moment ago. If packets have changed
+            // that, each is tried individually.
             if !rest.updates.is_empty() && apply(&rest).is_err() {
                 for update in rest.updates {
                     let one = WriteBatch { updates: vec![update] };
@@ -200,79 +206,80 @@ impl WriteBatch {
         refused
     }
     /// Adds any write.
-    pub fn push(&mut self, update: Update) -> &mut WriteBatch {
+    pub fn push(&mut self, update: StateUpdate) -> &mut WriteBatch {
         self.updates.push(update);
         self
     }
     /// Adds the insertion of an entry.
     pub fn insert(&mut self, entry: TableEntry) -> &mut WriteBatch {
-        self.push(Update::Entry(UpdateKind::Insert, entry))
+        self.push(StateUpdate::Entry(UpdateKind::Insert, entry))
     }
-    /// Adds a change of an entry whose numbers are words already.
-    pub fn packed(&mut self, kind: UpdateKind, entry: PackedEntry) -> &mut WriteBatch {
-        self.push(Update::Packed(kind, entry))
+    /// Adds an update of a packed entry.
+    pub fn push_packed(&mut self, kind: UpdateKind, entry: PackedEntry) -> &mut WriteBatch {
+        self.push(StateUpdate::Packed(kind, entry))
     }
-    /// Adds what is done with an entry that some table has ([`PackedEntry::of`]).
-    pub fn kept(&mut self, kind: UpdateKind, table: TableId, entry: &Entry) -> &mut WriteBatch {
-        self.packed(kind, PackedEntry::of(kind, table, entry))
+    /// Adds an update of a stored entry ([`PackedEntry::from_stored`]).
+    pub fn push_stored(&mut self, kind: UpdateKind, table: TableId, entry: &StoredEntry) -> &mut WriteBatch {
+        self.push_packed(kind, PackedEntry::from_stored(kind, table, entry))
     }
     /// Adds the modification of an entry.
     pub fn modify(&mut self, entry: TableEntry) -> &mut WriteBatch {
-        self.push(Update::Entry(UpdateKind::Modify, entry))
+        self.push(StateUpdate::Entry(UpdateKind::Modify, entry))
     }
     /// Adds the deletion of an entry.
     pub fn delete(&mut self, entry: TableEntry) -> &mut WriteBatch {
-        self.push(Update::Entry(UpdateKind::Delete, entry))
+        self.push(StateUpdate::Entry(UpdateKind::Delete, entry))
     }
 }
 
-impl FromIterator<Update> for WriteBatch {
-    fn from_iter<I: IntoIterator<Item = Update>>(updates: I) -> WriteBatch {
+impl FromIterator<StateUpdate> for WriteBatch {
+    fn from_iter<I: IntoIterator<Item = StateUpdate>>(updates: I) -> WriteBatch {
         WriteBatch { updates: updates.into_iter().collect() }
     }
 }
 
-/// What an engine has to do after a batch was applied to a [`crate::State`]; it can't fail. Objects that are named only by id
-/// are read from the new state: there they are as the batch left them, or gone.
+/// A change that an engine has to follow after a batch was applied to a [`crate::ControlState`];
+/// following cannot fail. Objects that are named only by id are read from the new state, where they
+/// are as the batch left them, or removed.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Change {
-    /// An entry is new.
-    Inserted(TableId, Entry, Counter),
+pub enum StateChange {
+    /// An entry was inserted.
+    Inserted(TableId, StoredEntry, Counter),
     /// An entry was replaced (same key and priority). The counter is set if given.
-    Modified(TableId, Entry, Entry, Option<Counter>),
-    /// An entry is gone.
-    Deleted(TableId, Entry),
-    /// A table's default action.
+    Modified(TableId, StoredEntry, StoredEntry, Option<Counter>),
+    /// An entry was deleted.
+    Deleted(TableId, StoredEntry),
+    /// A table's default action changed.
     DefaultAction(TableId),
-    /// A member.
+    /// A member changed.
     Member(ExternId, u32),
-    /// A group: its members, or which of them can be chosen now.
+    /// A group changed: its members, or which of them can be selected.
     Group(ExternId, u32),
-    /// A value set.
+    /// A value set changed.
     ValueSet(ValueSetId),
-    /// A meter's configuration.
+    /// A meter's configuration changed.
     Meter(ExternId, u64),
-    /// A counter's value.
+    /// A counter's value was written.
     Counter(ExternId, u64, Counter),
-    /// An entry's direct counter.
-    DirectCounter(TableId, Entry, Counter),
-    /// A register's value, or that of all.
+    /// An entry's direct counter was written.
+    DirectCounter(TableId, StoredEntry, Counter),
+    /// A register's value was written; without index: all.
     Register(ExternId, Option<u64>, Vec<BigUint>),
-    /// A multicast group.
+    /// A multicast group changed.
     Multicast(u32),
-    /// A clone or mirror session.
+    /// A clone or mirror session changed.
     Clone(u32),
-    /// An expire time profile.
+    /// An expire time profile changed.
     ExpireTime(u8),
 }
 
-impl Change {
-    /// The entry that is new, that took another's place, or that is gone.
-    pub fn entry(&self) -> Option<(TableId, &Entry)> {
+impl StateChange {
+    /// Returns the inserted, replacing or deleted entry.
+    pub fn entry(&self) -> Option<(TableId, &StoredEntry)> {
         match self {
-            Change::Inserted(table, entry, _)
-            | Change::Modified(table, _, entry, _)
-            | Change::Deleted(table, entry) => Some((*table, entry)),
+            StateChange::Inserted(table, entry, _)
+            | StateChange::Modified(table, _, entry, _)
+            | StateChange::Deleted(table, entry) => Some((*table, entry)),
             _ => None,
         }
     }

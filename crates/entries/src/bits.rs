@@ -1,19 +1,20 @@
-//! Values as 64-bit words, least significant first: the form in which entries are kept.
+//! Values as 64-bit words, least significant first: the stored form of keys and arguments.
 
 use num_bigint::BigUint;
 
-/// How many words hold a value of `width` bits; at least one.
+/// Returns the number of words of a value of `width` bits; at least one.
 pub fn words_for(width: u32) -> usize {
     (width.div_ceil(64) as usize).max(1)
 }
 
-/// Appends `value` as `count` words. Words beyond `count` are cut off: the caller has checked the width.
+/// Appends `value` as `count` words. Words beyond `count` are truncated, because the caller has
+/// checked the width.
 pub fn push_words(value: &BigUint, count: usize, out: &mut impl Extend<u64>) {
     let digits = value.iter_u64_digits();
     out.extend(digits.chain(std::iter::repeat(0)).take(count));
 }
 
-/// The value of words written by [`push_words`].
+/// Returns the value of words written by [`push_words`].
 pub fn big_from_words(words: &[u64]) -> BigUint {
     match words {
         [] => BigUint::ZERO,
@@ -26,8 +27,8 @@ pub fn big_from_words(words: &[u64]) -> BigUint {
     }
 }
 
-/// Whether words hold no more than `width` bits.
-pub fn fits(words: &[u64], width: u32) -> bool {
+/// Reports whether the words have no bits beyond `width`.
+pub fn fits_width(words: &[u64], width: u32) -> bool {
     let (whole, rest) = ((width / 64) as usize, width % 64);
     let beyond = |(index, word): (usize, &u64)| match index {
         _ if index < whole => 0,
@@ -40,19 +41,19 @@ pub fn fits(words: &[u64], width: u32) -> bool {
     }
 }
 
-/// Fills words with a number given as bytes, the most significant first (network order), as P4Runtime writes numbers. Zeros in front
-/// don't matter. `false` if it has more than `width` bits, for which there must be [`words_for`] words; what they hold then means
-/// nothing.
+/// Fills words with a number given as bytes in network order, as P4Runtime writes numbers, with any
+/// number of leading zeros. `words` must have [`words_for`] words. Returns `false` if the number
+/// has more than `width` bits; the words are then meaningless.
 pub fn words_from_bytes(bytes: &[u8], width: u32, words: &mut [u64]) -> bool {
     let mut rest = 0;
     let mut chunks = bytes.rchunks(8).map(|chunk| chunk.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
     words.iter_mut().for_each(|word| *word = chunks.next().unwrap_or(0));
     chunks.for_each(|word| rest |= word);
-    rest == 0 && fits(words, width)
+    rest == 0 && fits_width(words, width)
 }
 
-/// Appends the number in words as bytes, the most significant first, and no more than it needs; 0 is one byte. (P4Runtime
-/// specification 1.4, section 8.4: the canonical form of unsigned numbers.)
+/// Appends the number in words as bytes in network order, without leading zeros; 0 is one byte.
+/// (P4Runtime specification 1.4, section 8.4: the canonical form of unsigned numbers.)
 pub fn push_bytes(words: &[u64], out: &mut Vec<u8>) {
     let start = out.len();
     let mut bytes = words.iter().rev().flat_map(|word| word.to_be_bytes()).skip_while(|byte| *byte == 0);
@@ -68,7 +69,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Bytes become the number that they are, if it fits, and the shortest bytes again.
+        /// Checks that bytes convert to their number, if it fits, and back to the shortest bytes.
         #[test]
         fn bytes(given in proptest::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 0..40), width in 0..300u32) {
             let value = BigUint::from_bytes_be(&given);
@@ -84,7 +85,7 @@ mod tests {
 
         #[test]
         fn widths(given in proptest::collection::vec(prop_oneof![Just(0), any::<u64>(), 0..4u64], 0..4), width in 0..300u32) {
-            prop_assert_eq!(fits(&given, width), big_from_words(&given).bits() <= u64::from(width));
+            prop_assert_eq!(fits_width(&given, width), big_from_words(&given).bits() <= u64::from(width));
         }
     }
 }

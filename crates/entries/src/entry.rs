@@ -1,4 +1,5 @@
-//! Entries as the control plane writes them ([`TableEntry`]), and what actions and keys are as words.
+//! Entries as the control plane writes them ([`TableEntry`]), and the packed form of actions and
+//! keys.
 
 use crate::layout::unpack_args;
 use ir::{ActionCall, ActionId, KeyMatch, Pipeline, TableId};
@@ -6,31 +7,31 @@ use packet::Counter;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// What is done with an object that has an identity.
+/// Kind of an update of an object with an identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum UpdateKind {
-    /// It must not be there yet.
+    /// Creates the object; it must not exist.
     Insert,
-    /// It must be there.
+    /// Changes the object; it must exist.
     Modify,
-    /// It must be there; only its identity is looked at.
+    /// Removes the object; it must exist, and only its identity is used.
     Delete,
 }
 
 /// Configuration of an RFC 2698 meter, in the meter's unit (packets or bytes).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct MeterConfig {
-    /// Committed rate, units per second.
+    /// Committed information rate, units per second.
     pub cir: u64,
-    /// Committed burst, units.
+    /// Committed burst size, units.
     pub cburst: u64,
-    /// Peak rate, units per second; at least the committed rate.
+    /// Peak information rate, units per second; at least the committed rate.
     pub pir: u64,
-    /// Peak burst, units.
+    /// Peak burst size, units.
     pub pburst: u64,
 }
 
-/// What an entry does with a packet that matches.
+/// Action of an entry.
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub enum ActionSpec {
     /// Runs the action with these arguments.
@@ -46,19 +47,21 @@ pub enum ActionSpec {
 pub struct TableEntry {
     /// The table.
     pub table: TableId,
-    /// One for each key of the table but selector keys, in order.
+    /// One match for each key of the table except selector keys, in order.
     pub keys: Vec<KeyMatch>,
-    /// Greater wins; from 1. 0 for tables without priorities ([`ir::Table::has_priority`]).
+    /// Priority, from 1; the greatest wins. 0 for tables without priorities
+    /// ([`ir::Table::has_priority`]).
     pub priority: i32,
-    /// What to do.
+    /// Action, member or group.
     pub action: ActionSpec,
-    /// Sets the entry's direct counter. `None`: an inserted entry starts at 0, a modified one goes on counting.
+    /// Sets the entry's direct counter. `None`: an inserted entry starts at 0, a modified one keeps
+    /// its count.
     pub counter: Option<Counter>,
     /// Configures the entry's direct meter. `None`: unconfigured, i.e. always green.
     pub meter: Option<MeterConfig>,
-    /// Idle time in nanoseconds; 0 is none.
+    /// Idle timeout in nanoseconds; 0 is none.
     pub idle_timeout_ns: u64,
-    /// Where the entry comes from (a line of the region file): shown in traces, without other meaning.
+    /// Provenance of the entry (a line of the region file); shown in traces, without other meaning.
     pub provenance: Option<Arc<str>>,
     /// The controller's own data (P4Runtime `metadata`).
     pub metadata: Vec<u8>,
@@ -67,7 +70,7 @@ pub struct TableEntry {
 }
 
 impl TableEntry {
-    /// An entry without priority, counter, meter, idle time or provenance.
+    /// Creates an entry without priority, counter, meter, idle timeout or provenance.
     pub fn new(table: TableId, keys: Vec<KeyMatch>, action: ActionSpec) -> TableEntry {
         TableEntry {
             table,
@@ -83,25 +86,26 @@ impl TableEntry {
         }
     }
 
-    /// The same with a priority.
+    /// Sets the priority.
     pub fn with_priority(mut self, priority: i32) -> TableEntry {
         self.priority = priority;
         self
     }
 
-    /// The same with a provenance.
+    /// Sets the provenance.
     pub fn with_provenance(mut self, provenance: impl Into<Arc<str>>) -> TableEntry {
         self.provenance = Some(provenance.into());
         self
     }
 }
 
-/// The keys of an entry as words, laid out by the table's [`KeyLayout`].
+/// The keys of an entry as words, laid out by the table's [`crate::KeyLayout`].
 pub type PackedKey = SmallVec<[u64; 3]>;
 
-/// [`ActionSpec`] with the arguments as words, in the order of the action's parameters, laid out by [`action_layout`].
+/// [`ActionSpec`] with packed arguments: words in the order of the action's parameters, laid out by
+/// [`crate::action_layout`].
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
-pub enum Action {
+pub enum StoredAction {
     /// Runs the action with these arguments.
     Call(ActionId, Box<[u64]>),
     /// A member of the table's profile.
@@ -110,25 +114,26 @@ pub enum Action {
     Group(u32),
 }
 
-impl Action {
-    /// In the control plane's form. `pipeline` must be the one that it was validated against.
+impl StoredAction {
+    /// Converts to the control plane's form. `pipeline` must be the one that the action was
+    /// validated against.
     pub fn to_spec(&self, pipeline: &Pipeline) -> ActionSpec {
         self.packed().to_spec(pipeline)
     }
 
-    /// The same, borrowed.
-    pub fn packed(&self) -> PackedAction<'_> {
+    /// Returns a borrowed view of the action.
+    pub fn packed(&self) -> StoredActionRef<'_> {
         match self {
-            Action::Call(action, words) => PackedAction::Call(*action, words),
-            Action::Member(id) => PackedAction::Member(*id),
-            Action::Group(id) => PackedAction::Group(*id),
+            StoredAction::Call(action, words) => StoredActionRef::Call(*action, words),
+            StoredAction::Member(id) => StoredActionRef::Member(*id),
+            StoredAction::Group(id) => StoredActionRef::Group(*id),
         }
     }
 }
 
-/// [`Action`] with its arguments elsewhere.
+/// [`StoredAction`] with borrowed arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum PackedAction<'a> {
+pub enum StoredActionRef<'a> {
     /// Runs the action with these arguments.
     Call(ActionId, &'a [u64]),
     /// A member of the table's profile.
@@ -137,24 +142,25 @@ pub enum PackedAction<'a> {
     Group(u32),
 }
 
-impl PackedAction<'_> {
-    /// In the control plane's form. `pipeline` must be the one that it was validated against.
+impl StoredActionRef<'_> {
+    /// Converts to the control plane's form. `pipeline` must be the one that the action was
+    /// validated against.
     pub fn to_spec(&self, pipeline: &Pipeline) -> ActionSpec {
         match self {
-            PackedAction::Call(action, words) => {
+            StoredActionRef::Call(action, words) => {
                 ActionSpec::Call(ActionCall { action: *action, args: unpack_args(pipeline, *action, words) })
             }
-            PackedAction::Member(id) => ActionSpec::Member(*id),
-            PackedAction::Group(id) => ActionSpec::Group(*id),
+            StoredActionRef::Member(id) => ActionSpec::Member(*id),
+            StoredActionRef::Group(id) => ActionSpec::Group(*id),
         }
     }
 
-    /// The same with its own arguments.
-    pub fn to_action(&self) -> Action {
+    /// Copies the action with its arguments.
+    pub fn to_action(&self) -> StoredAction {
         match self {
-            PackedAction::Call(action, words) => Action::Call(*action, (*words).into()),
-            PackedAction::Member(id) => Action::Member(*id),
-            PackedAction::Group(id) => Action::Group(*id),
+            StoredActionRef::Call(action, words) => StoredAction::Call(*action, (*words).into()),
+            StoredActionRef::Member(id) => StoredAction::Member(*id),
+            StoredActionRef::Group(id) => StoredAction::Group(*id),
         }
     }
 }

@@ -1,55 +1,59 @@
-//! Table entries and everything else that a control plane writes: what it looks like, whether it is valid for a
-//! pipeline, and what is there now.
+//! Table entries and the other objects that a control plane writes: their representation, their
+//! validation against a pipeline, and their current contents.
 //!
-//! This crate answers one question: *what has the control plane said?* [`State`] is the authoritative contents,
-//! changed only by [`WriteBatch`]es: each is applied as a whole or not at all. Cloning a state is cheap and gives a
-//! snapshot that later writes don't touch. Values of counters, meters and registers belong to the engines; they
-//! pass through here to be validated and arrive at an engine as [`Change`]s.
+//! This crate answers one question: *which objects exist after the writes of the control plane?*
+//! [`ControlState`] is the authoritative contents, changed only by [`WriteBatch`]es. Each batch is
+//! applied as a whole or not at all. Cloning a state is cheap and gives a snapshot that later
+//! writes do not change. Values of counters, meters and registers belong to the engines: writes to
+//! them are validated here and arrive at an engine as [`StateChange`]s.
 //!
-//! At the edge, values are [`num_bigint::BigUint`]s in [`ir::KeyMatch`]es ([`TableEntry`]), or for writers of many entries
-//! machine words ([`PackedEntry`]); inside, an entry is a few words in one piece of memory ([`Entry`]), so that a million of them
-//! with short keys fit in a hundred megabytes.
+//! At the API, values are [`num_bigint::BigUint`]s in [`ir::KeyMatch`]es ([`TableEntry`]), or
+//! machine words for writers of many entries ([`PackedEntry`]). Inside, an entry is one small
+//! allocation ([`StoredEntry`]), so that a million entries with short keys fit in a hundred
+//! megabytes.
 //!
-//! Deliberately absent: P4Runtime's protobuf (crate `p4runtime`) and names of the region (crate `region`). Lookups
-//! here ([`State::lookup`]) are plain and correct, for the control plane and as a model for tests; the interpreter
-//! doesn't use them, so that one can check the other.
+//! P4Runtime's protobuf (crate `p4runtime`) and names of the region (crate `region`) are
+//! deliberately absent. Lookups here ([`ControlState::lookup`]) are naive and correct, for the
+//! control plane and as a model for tests. The interpreter does not use them, so that one can check
+//! the other.
 
 mod apply;
 mod batch;
 mod bits;
 mod entry;
+mod entry_index;
 mod error;
-mod index;
-mod kept;
 mod layout;
-mod lookup;
 pub mod match_key;
-mod names;
+mod naive_lookup;
 mod packed;
 mod packer;
 mod prefetch;
 mod profile;
-mod shown;
+mod sdn_strings;
 mod state;
+mod stored_entry;
 mod text;
 mod validate;
+mod value_format;
 
 pub use batch::{
-    ActionProfileGroup, ActionProfileMember, Change, CloneSession, EntryId, GroupMember, MulticastGroup, Naming, Port,
-    Replica, Update, WriteBatch,
+    ActionProfileGroup, ActionProfileMember, CloneSession, DevicePort, EntryId, GroupMember, MulticastGroup, Replica,
+    SdnStringUpdate, StateChange, StateUpdate, WriteBatch,
 };
-pub use bits::{big_from_words, fits, push_bytes, push_words, words_for, words_from_bytes};
-pub use entry::{Action, ActionSpec, MeterConfig, PackedAction, PackedKey, TableEntry, UpdateKind};
+pub use bits::{big_from_words, fits_width, push_bytes, push_words, words_for, words_from_bytes};
+pub use entry::{ActionSpec, MeterConfig, PackedKey, StoredAction, StoredActionRef, TableEntry, UpdateKind};
 pub use error::{EntryError, UpdateError, WriteError};
-pub use kept::Entry;
-pub use layout::{ArgField, KeyField, KeyLayout, Strength, action_layout, pack_args, unpack_args};
-pub use names::{Names, Space};
+pub use layout::{KeyLayout, MatchPrecedence, PackedArgField, PackedKeyField, action_layout, pack_args, unpack_args};
 pub use packed::PackedEntry;
-pub use packer::{EntryPacker, Number};
+pub use packer::{EntryPacker, PackValue};
 pub use packet::Counter;
 pub use prefetch::{CACHE_LINE, prefetch};
-/// The name by which the interpreter knows [`Counter`].
-pub use profile::{Group, Member, Profile};
-pub use shown::Meaning;
-pub use state::{SharedObjects, State, StateError};
-pub use text::{EntryTextError, find_name, find_table, format_entry, format_identity, names, parse_entry, parse_write};
+pub use profile::{Profile, ProfileGroup, ProfileMember};
+pub use sdn_strings::{SdnStringMap, SdnStrings};
+pub use state::{ControlState, SharedObjects, StateError};
+pub use stored_entry::StoredEntry;
+pub use text::{
+    EntryTextError, find_name, find_table, format_entry, format_identity, matches_name, parse_entry, parse_write,
+};
+pub use value_format::ValueFormat;

@@ -1,56 +1,59 @@
-//! [`PackedEntry`]: an entry to be written whose numbers are machine words already.
+//! Packed entries: entries to be written with their numbers as machine words.
 
-use crate::entry::{MeterConfig, PackedAction, TableEntry, UpdateKind};
-use crate::kept::{Entry, Parts, Rare};
+use crate::entry::{MeterConfig, StoredActionRef, TableEntry, UpdateKind};
 use crate::layout::KeyLayout;
+use crate::stored_entry::{EntryExtras, EntryFields, StoredEntry};
 use ir::{ActionId, Pipeline, TableId};
 use packet::Counter;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// [`TableEntry`] with its keys and arguments as words, laid out by [`KeyLayout`] and [`crate::action_layout`]: what a writer of millions
-/// of entries gives, as nothing is allocated for a number.
+/// [`TableEntry`] with its keys and arguments as words, laid out by [`KeyLayout`] and
+/// [`crate::action_layout`]. For writers of millions of entries, because no number needs an
+/// allocation.
 ///
-/// [`crate::EntryPacker`] makes one of numbers, [`PackedEntry::pack`] of a [`TableEntry`]. Or the words are put together elsewhere:
-/// whether they are an entry of the table is looked at when the entry is applied, as with every other entry.
+/// [`crate::EntryPacker`] builds one from numbers, [`PackedEntry::pack`] from a [`TableEntry`].
+/// Callers can also build the words themselves, because every entry is validated when it is
+/// applied.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PackedEntry {
     /// The table.
     pub table: TableId,
-    /// As [`TableEntry::priority`].
+    /// See [`TableEntry::priority`].
     pub priority: i32,
-    /// As [`TableEntry::idle_timeout_ns`].
+    /// See [`TableEntry::idle_timeout_ns`].
     pub idle_timeout_ns: u64,
-    /// As [`TableEntry::counter`].
+    /// See [`TableEntry::counter`].
     pub counter: Option<Counter>,
-    /// As [`TableEntry::is_const`].
+    /// See [`TableEntry::is_const`].
     pub is_const: bool,
-    rare: Option<Box<Rare>>,
-    target: Target,
-    /// Words of the key, which come first.
+    extras: Option<Box<EntryExtras>>,
+    target: ActionTarget,
+    /// Number of key words, which come first.
     key_len: u32,
     words: SmallVec<[u64; 6]>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Target {
+enum ActionTarget {
     Call(ActionId),
     Member(u32),
     Group(u32),
 }
 
-/// No table has it.
+/// An id that no action has.
 const NO_ACTION: ActionId = ActionId(u32::MAX);
 
 impl PackedEntry {
-    /// An entry without priority, counter, meter, idle time or provenance.
-    pub fn new(table: TableId, key: &[u64], action: PackedAction<'_>) -> PackedEntry {
+    /// Creates an entry without priority, counter, meter, idle timeout or provenance.
+    pub fn new(table: TableId, key: &[u64], action: StoredActionRef<'_>) -> PackedEntry {
         let mut entry = PackedEntry::identity(table, key);
         entry.set_action(action, 0);
         entry
     }
 
-    /// Table and key, which is enough to delete an entry. To insert it is refused: it has no action.
+    /// Creates an entry with table and key only, enough to delete it. Inserting it fails, because
+    /// it has no action.
     pub fn identity(table: TableId, key: &[u64]) -> PackedEntry {
         PackedEntry {
             table,
@@ -58,83 +61,86 @@ impl PackedEntry {
             idle_timeout_ns: 0,
             counter: None,
             is_const: false,
-            rare: None,
-            target: Target::Call(NO_ACTION),
+            extras: None,
+            target: ActionTarget::Call(NO_ACTION),
             key_len: key.len() as u32,
             words: SmallVec::from_slice(key),
         }
     }
 
-    /// With a key of zeros.
-    pub(crate) fn blank(table: TableId, key_len: usize) -> PackedEntry {
+    /// Creates an entry with a key of zeros.
+    pub(crate) fn with_zero_key(table: TableId, key_len: usize) -> PackedEntry {
         let mut entry = PackedEntry::identity(table, &[]);
         entry.words.resize(key_len, 0);
         entry.key_len = key_len as u32;
         entry
     }
 
-    /// What is written so that a table gets an entry, has it changed, or loses it: of a deletion only the identity.
-    pub fn of(kind: UpdateKind, table: TableId, entry: &Entry) -> PackedEntry {
+    /// Creates the entry to write for inserting, modifying or deleting a stored entry; a deletion
+    /// has only the identity.
+    pub fn from_stored(kind: UpdateKind, table: TableId, entry: &StoredEntry) -> PackedEntry {
         match kind {
             UpdateKind::Delete => PackedEntry::identity(table, entry.key()).with_priority(entry.priority()),
             _ => PackedEntry::new(table, entry.key(), entry.action()).with_attributes_of(entry),
         }
     }
 
-    /// The same with a priority.
+    /// Sets the priority.
     #[must_use]
     pub fn with_priority(mut self, priority: i32) -> PackedEntry {
         self.priority = priority;
         self
     }
 
-    /// The same with what few entries have: [`TableEntry::meter`], [`TableEntry::provenance`], [`TableEntry::metadata`].
+    /// Sets the rare attributes: [`TableEntry::meter`], [`TableEntry::provenance`],
+    /// [`TableEntry::metadata`].
     #[must_use]
-    pub fn with_rare(
+    pub fn with_extras(
         mut self,
         meter: Option<MeterConfig>,
         provenance: Option<&Arc<str>>,
         metadata: &[u8],
     ) -> PackedEntry {
-        self.set_rare(meter, provenance, metadata);
+        self.set_extras(meter, provenance, metadata);
         self
     }
 
-    /// The same with all that a kept entry has besides key and action: priority, idle time, meter, provenance, metadata.
+    /// Copies all attributes of a stored entry except key and action: priority, idle timeout,
+    /// meter, provenance, metadata.
     #[must_use]
-    pub fn with_attributes_of(mut self, entry: &Entry) -> PackedEntry {
+    pub fn with_attributes_of(mut self, entry: &StoredEntry) -> PackedEntry {
         (self.priority, self.idle_timeout_ns) = (entry.priority(), entry.idle_timeout_ns());
-        self.set_rare(entry.meter().copied(), entry.provenance(), entry.metadata());
+        self.set_extras(entry.meter().copied(), entry.provenance(), entry.metadata());
         self
     }
 
-    /// The words of the keys.
+    /// Returns the words of the keys.
     pub fn key(&self) -> &[u64] {
         &self.words[..self.key_len as usize]
     }
 
-    /// What to do.
-    pub fn action(&self) -> PackedAction<'_> {
+    /// Returns the action, member or group.
+    pub fn action(&self) -> StoredActionRef<'_> {
         match self.target {
-            Target::Call(action) => PackedAction::Call(action, &self.words[self.key_len as usize..]),
-            Target::Member(id) => PackedAction::Member(id),
-            Target::Group(id) => PackedAction::Group(id),
+            ActionTarget::Call(action) => StoredActionRef::Call(action, &self.words[self.key_len as usize..]),
+            ActionTarget::Member(id) => StoredActionRef::Member(id),
+            ActionTarget::Group(id) => StoredActionRef::Group(id),
         }
     }
 
-    /// As [`TableEntry::meter`].
+    /// Returns the meter configuration, see [`TableEntry::meter`].
     pub fn meter(&self) -> Option<&MeterConfig> {
-        self.rare.as_ref()?.meter.as_deref()
+        self.extras.as_ref()?.meter.as_deref()
     }
 
-    /// As [`TableEntry::provenance`].
+    /// Returns the provenance, see [`TableEntry::provenance`].
     pub fn provenance(&self) -> Option<&Arc<str>> {
-        self.rare.as_ref()?.provenance.as_ref()
+        self.extras.as_ref()?.provenance.as_ref()
     }
 
-    /// As [`TableEntry::metadata`].
+    /// Returns the metadata, see [`TableEntry::metadata`].
     pub fn metadata(&self) -> &[u8] {
-        self.rare.as_ref().map_or(&[], |rare| &rare.metadata)
+        self.extras.as_ref().map_or(&[], |extras| &extras.metadata)
     }
 
     pub(crate) fn key_mut(&mut self) -> &mut [u64] {
@@ -145,41 +151,42 @@ impl PackedEntry {
         &mut self.words[self.key_len as usize..]
     }
 
-    /// The action, with so many words of 0 behind the arguments that it brings.
-    pub(crate) fn set_action(&mut self, action: PackedAction<'_>, zeros: usize) {
+    /// Sets the action, and appends `zeros` words of 0 to its arguments.
+    pub(crate) fn set_action(&mut self, action: StoredActionRef<'_>, zeros: usize) {
         self.words.truncate(self.key_len as usize);
         self.target = match action {
-            PackedAction::Call(action, args) => {
+            StoredActionRef::Call(action, args) => {
                 self.words.extend_from_slice(args);
-                Target::Call(action)
+                ActionTarget::Call(action)
             }
-            PackedAction::Member(id) => Target::Member(id),
-            PackedAction::Group(id) => Target::Group(id),
+            StoredActionRef::Member(id) => ActionTarget::Member(id),
+            StoredActionRef::Group(id) => ActionTarget::Group(id),
         };
         self.words.resize(self.words.len() + zeros, 0);
     }
 
-    pub(crate) fn set_rare(&mut self, meter: Option<MeterConfig>, provenance: Option<&Arc<str>>, metadata: &[u8]) {
-        self.rare = Rare::boxed(meter, provenance, metadata);
+    pub(crate) fn set_extras(&mut self, meter: Option<MeterConfig>, provenance: Option<&Arc<str>>, metadata: &[u8]) {
+        self.extras = EntryExtras::boxed_if_any(meter, provenance, metadata);
     }
 
-    /// As it is kept.
-    pub(crate) fn kept(&self, sequence: u64) -> Entry {
-        Entry::new(Parts {
+    /// Converts to a stored entry.
+    pub(crate) fn to_stored(&self, sequence: u64) -> StoredEntry {
+        StoredEntry::new(EntryFields {
             key: self.key(),
             action: self.action(),
             priority: self.priority,
             is_const: self.is_const,
             sequence,
             idle_timeout_ns: self.idle_timeout_ns,
-            rare: self.rare.clone(),
+            extras: self.extras.clone(),
         })
     }
 
-    /// In the control plane's form, if key and arguments have the words that table and action give them; else `None`.
+    /// Converts to the control plane's form; `None` if the number of key or argument words is wrong
+    /// for the table and action.
     pub fn to_table_entry(&self, pipeline: &Pipeline) -> Option<TableEntry> {
         let layout = KeyLayout::new(&pipeline.tables.get(self.table)?.keys);
-        if let PackedAction::Call(action, args) = self.action() {
+        if let StoredActionRef::Call(action, args) = self.action() {
             let params = &pipeline.actions.get(action)?.params;
             let words = params.iter().map(|param| crate::words_for(param.ty.width())).sum::<usize>();
             (args.len() == words).then_some(())?;

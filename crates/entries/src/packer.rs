@@ -1,51 +1,51 @@
-//! [`EntryPacker`]: numbers of any width, by position, to the words of a [`PackedEntry`].
+//! Builder of packed entries from numbers of any width, by position.
 
 use crate::bits::{push_words, words_for, words_from_bytes};
-use crate::entry::{Action, ActionSpec, PackedAction, PackedKey, TableEntry, UpdateKind};
+use crate::entry::{ActionSpec, PackedKey, StoredAction, StoredActionRef, TableEntry, UpdateKind};
 use crate::error::EntryError;
-use crate::layout::{KeyField, KeyLayout};
+use crate::layout::{KeyLayout, PackedKeyField};
 use crate::packed::PackedEntry;
 use crate::validate;
-use ir::{ActionCall, ActionId, Key, KeyMatch, MatchKind, Pipeline, Table, TableId};
+use ir::{ActionCall, ActionId, KeyMatch, MatchKey, MatchKind, Pipeline, Table, TableId};
 use num_bigint::BigUint;
 use smallvec::SmallVec;
 
-/// A number that can be packed: a [`BigUint`], a `u64`, or bytes, the most significant first (network order), of which zeros in front
-/// don't matter. Of a signed type it is the two's complement in the type's width.
-pub trait Number: Copy {
-    /// Fills the words of a value of `width` bits. `false` if the number has more.
-    fn fill(self, width: u32, words: &mut [u64]) -> bool;
-    /// The number, for messages.
-    fn big(self) -> BigUint;
+/// A number that can be packed: a [`BigUint`], a `u64`, or bytes in network order, with any number
+/// of leading zeros. A number of a signed type is the two's complement in the type's width.
+pub trait PackValue: Copy {
+    /// Fills the words of a value of `width` bits. Returns `false` if the number has more bits.
+    fn fill_words(self, width: u32, words: &mut [u64]) -> bool;
+    /// Converts the number, for messages.
+    fn to_biguint(self) -> BigUint;
 }
 
-impl Number for &[u8] {
-    fn fill(self, width: u32, words: &mut [u64]) -> bool {
+impl PackValue for &[u8] {
+    fn fill_words(self, width: u32, words: &mut [u64]) -> bool {
         words_from_bytes(self, width, words)
     }
-    fn big(self) -> BigUint {
+    fn to_biguint(self) -> BigUint {
         BigUint::from_bytes_be(self)
     }
 }
 
-impl Number for &BigUint {
-    fn fill(self, width: u32, words: &mut [u64]) -> bool {
+impl PackValue for &BigUint {
+    fn fill_words(self, width: u32, words: &mut [u64]) -> bool {
         let mut digits = self.iter_u64_digits();
         words.iter_mut().for_each(|word| *word = digits.next().unwrap_or(0));
         self.bits() <= u64::from(width)
     }
-    fn big(self) -> BigUint {
+    fn to_biguint(self) -> BigUint {
         self.clone()
     }
 }
 
-impl Number for u64 {
-    fn fill(self, width: u32, words: &mut [u64]) -> bool {
+impl PackValue for u64 {
+    fn fill_words(self, width: u32, words: &mut [u64]) -> bool {
         words.fill(0);
         words[0] = self;
         width >= 64 || self >> width == 0
     }
-    fn big(self) -> BigUint {
+    fn to_biguint(self) -> BigUint {
         BigUint::from(self)
     }
 }
@@ -54,23 +54,24 @@ impl KeyLayout {
     /// Packs keys.
     ///
     /// # Errors
-    /// They are not of this layout.
+    /// The keys do not match this layout.
     pub fn pack(&self, keys: &[KeyMatch]) -> Result<PackedKey, EntryError> {
         KeyPacker { owner: "", declared: &[], layout: self }.pack(keys)
     }
 }
 
-/// Where the keys of a table or value set go.
+/// Packer of the keys of a table or value set.
 #[derive(Clone, Copy)]
 pub(crate) struct KeyPacker<'a> {
     /// The table's or value set's name.
     pub owner: &'a str,
-    pub declared: &'a [Key],
+    pub declared: &'a [MatchKey],
     pub layout: &'a KeyLayout,
 }
 
 impl<'a> KeyPacker<'a> {
-    /// Keys that can't be packed: not one for each field, of another kind, or with numbers that are too wide. Nothing else is checked.
+    /// Packs keys. Fails for keys that cannot be packed: not one for each field, of another match
+    /// kind, or with numbers that are too wide. Nothing else is checked.
     pub fn pack(&self, given: &[KeyMatch]) -> Result<PackedKey, EntryError> {
         let mut key = PackedKey::from_elem(0, self.layout.len);
         self.pack_into(given, &mut key)?;
@@ -79,75 +80,77 @@ impl<'a> KeyPacker<'a> {
 
     fn pack_into(&self, given: &[KeyMatch], key: &mut [u64]) -> Result<(), EntryError> {
         if given.len() != self.layout.fields.len() {
-            return Err(self.count(given.len()));
+            return Err(self.key_count_error(given.len()));
         }
         for (at, given) in given.iter().enumerate() {
             match given {
-                KeyMatch::Exact(value) => self.exact(at, value, key),
-                KeyMatch::Ternary { value, mask } => self.pair(at, MatchKind::Ternary, value, mask, key),
-                KeyMatch::Lpm { value, prefix_len } => self.lpm(at, value, *prefix_len, key),
-                KeyMatch::Range { lo, hi } => self.pair(at, MatchKind::Range, lo, hi, key),
-                KeyMatch::Optional(value) => self.optional(at, value.as_ref(), key),
+                KeyMatch::Exact(value) => self.pack_exact(at, value, key),
+                KeyMatch::Ternary { value, mask } => self.pack_value_pair(at, MatchKind::Ternary, value, mask, key),
+                KeyMatch::Lpm { value, prefix_len } => self.pack_lpm(at, value, *prefix_len, key),
+                KeyMatch::Range { lo, hi } => self.pack_value_pair(at, MatchKind::Range, lo, hi, key),
+                KeyMatch::Optional(value) => self.pack_optional(at, value.as_ref(), key),
             }?;
         }
         Ok(())
     }
 
-    fn count(&self, got: usize) -> EntryError {
-        let names: Vec<&str> = self.layout.fields.iter().map(|f| self.name(f)).collect();
+    fn key_count_error(&self, got: usize) -> EntryError {
+        let names: Vec<&str> = self.layout.fields.iter().map(|f| self.key_name(f)).collect();
         EntryError::KeyCount { table: self.owner.to_owned(), expected: names.len(), got, names: names.join(", ") }
     }
 
-    fn name(&self, field: &KeyField) -> &'a str {
+    fn key_name(&self, field: &PackedKeyField) -> &'a str {
         &self.declared[field.position].name
     }
 
-    fn field(&self, at: usize, kind: MatchKind) -> Result<&'a KeyField, EntryError> {
-        let field = self.layout.fields.get(at).ok_or_else(|| self.count(at + 1))?;
+    fn expect_field(&self, at: usize, kind: MatchKind) -> Result<&'a PackedKeyField, EntryError> {
+        let field = self.layout.fields.get(at).ok_or_else(|| self.key_count_error(at + 1))?;
         if field.kind == kind {
             return Ok(field);
         }
-        let (expected, example, got) = (field.kind.word(), field.kind.example(), kind.word());
-        let (table, key) = (self.owner.to_owned(), self.name(field).to_owned());
+        let (expected, example, got) = (field.kind.keyword(), field.kind.example(), kind.keyword());
+        let (table, key) = (self.owner.to_owned(), self.key_name(field).to_owned());
         Err(EntryError::WrongMatchKind { table, key, expected, got, example })
     }
 
-    fn put(&self, field: &KeyField, value: impl Number, words: &mut [u64]) -> Result<(), EntryError> {
-        match value.fill(field.width, words) {
+    fn pack_value(&self, field: &PackedKeyField, value: impl PackValue, words: &mut [u64]) -> Result<(), EntryError> {
+        match value.fill_words(field.width, words) {
             true => Ok(()),
-            false => Err(validate::too_wide(self.owner, self.name(field), value.big(), field.width)),
+            false => {
+                Err(validate::value_too_wide_error(self.owner, self.key_name(field), value.to_biguint(), field.width))
+            }
         }
     }
 
-    fn exact(&self, at: usize, value: impl Number, key: &mut [u64]) -> Result<(), EntryError> {
-        let field = self.field(at, MatchKind::Exact)?;
-        self.put(field, value, field.value_mut(key))
+    fn pack_exact(&self, at: usize, value: impl PackValue, key: &mut [u64]) -> Result<(), EntryError> {
+        let field = self.expect_field(at, MatchKind::Exact)?;
+        self.pack_value(field, value, field.value_mut(key))
     }
 
-    fn pair(
+    fn pack_value_pair(
         &self,
         at: usize,
         kind: MatchKind,
-        first: impl Number,
-        second: impl Number,
+        first: impl PackValue,
+        second: impl PackValue,
         key: &mut [u64],
     ) -> Result<(), EntryError> {
-        let field = self.field(at, kind)?;
-        self.put(field, first, field.value_mut(key))?;
-        self.put(field, second, field.second_mut(key))
+        let field = self.expect_field(at, kind)?;
+        self.pack_value(field, first, field.value_mut(key))?;
+        self.pack_value(field, second, field.second_mut(key))
     }
 
-    fn lpm(&self, at: usize, value: impl Number, prefix_len: u32, key: &mut [u64]) -> Result<(), EntryError> {
-        let field = self.field(at, MatchKind::Lpm)?;
+    fn pack_lpm(&self, at: usize, value: impl PackValue, prefix_len: u32, key: &mut [u64]) -> Result<(), EntryError> {
+        let field = self.expect_field(at, MatchKind::Lpm)?;
         field.second_mut(key)[0] = u64::from(prefix_len);
-        self.put(field, value, field.value_mut(key))
+        self.pack_value(field, value, field.value_mut(key))
     }
 
-    fn optional(&self, at: usize, value: Option<impl Number>, key: &mut [u64]) -> Result<(), EntryError> {
-        let field = self.field(at, MatchKind::Optional)?;
+    fn pack_optional(&self, at: usize, value: Option<impl PackValue>, key: &mut [u64]) -> Result<(), EntryError> {
+        let field = self.expect_field(at, MatchKind::Optional)?;
         field.second_mut(key)[0] = u64::from(value.is_some());
         match value {
-            Some(value) => self.put(field, value, field.value_mut(key)),
+            Some(value) => self.pack_value(field, value, field.value_mut(key)),
             None => {
                 field.value_mut(key).fill(0);
                 Ok(())
@@ -156,157 +159,161 @@ impl<'a> KeyPacker<'a> {
     }
 }
 
-/// Makes a [`PackedEntry`] of keys and arguments in any order, named by their positions.
+/// Builds a [`PackedEntry`] from keys and arguments in any order, identified by their positions.
 ///
-/// Keys that may match anything do so unless they are given: a ternary mask of 0, a prefix length of 0, the whole range, no value of
-/// an optional key. That is how P4Runtime leaves keys out. What has no packed form is refused at once, as
-/// [`crate::State::apply`] would refuse it: another kind of match, a number too wide, an action that is not the table's. The rest is looked
-/// at when the entry is applied. A key or argument that is given twice has the last value.
+/// Keys that can match any value do so unless they are set: a ternary mask of 0, a prefix length of
+/// 0, the whole range, no value of an optional key. This is P4Runtime's convention for omitted
+/// keys. Input that cannot be packed fails at once with the error of
+/// [`crate::ControlState::apply`]: another match kind, a number that is too wide, an action that is
+/// not the table's. Everything else is checked when the entry is applied. The last value wins if a
+/// key or argument is set twice.
 #[derive(Clone)]
 pub struct EntryPacker<'a> {
     pipeline: &'a Pipeline,
     table: &'a Table,
     keys: KeyPacker<'a>,
     entry: PackedEntry,
-    /// Which keys, then which arguments, were given.
-    given: SmallVec<[bool; 16]>,
+    /// Whether each key, then each argument, has been set.
+    is_set: SmallVec<[bool; 16]>,
 }
 
 impl<'a> EntryPacker<'a> {
-    /// For an entry of a table; `layout` must be that of its keys ([`KeyLayout::new`], [`crate::State::layout`]).
+    /// Creates a packer of entries of a table. `layout` must be that of its keys
+    /// ([`KeyLayout::new`], [`crate::ControlState::layout`]).
     ///
     /// # Errors
-    /// There is no such table.
+    /// The table does not exist.
     pub fn new(pipeline: &'a Pipeline, layout: &'a KeyLayout, table: TableId) -> Result<EntryPacker<'a>, EntryError> {
-        let declared = validate::table(pipeline, table)?;
+        let declared = validate::find_table(pipeline, table)?;
         let keys = KeyPacker { owner: &declared.preamble.name, declared: &declared.keys, layout };
-        let mut entry = PackedEntry::blank(table, layout.len);
+        let mut entry = PackedEntry::with_zero_key(table, layout.len);
         layout
             .fields
             .iter()
             .filter(|field| field.kind == MatchKind::Range)
-            .for_each(|f| whole_range(f, entry.key_mut()));
-        let given = SmallVec::from_elem(false, layout.fields.len());
-        Ok(EntryPacker { pipeline, table: declared, keys, entry, given })
+            .for_each(|f| fill_whole_range(f, entry.key_mut()));
+        let is_set = SmallVec::from_elem(false, layout.fields.len());
+        Ok(EntryPacker { pipeline, table: declared, keys, entry, is_set })
     }
 
-    fn key(
+    fn set_key(
         &mut self,
         at: usize,
         put: impl FnOnce(&KeyPacker<'a>, &mut [u64]) -> Result<(), EntryError>,
     ) -> Result<&mut Self, EntryError> {
         put(&self.keys, self.entry.key_mut())?;
-        self.given[at] = true;
+        self.is_set[at] = true;
         Ok(self)
     }
 
-    /// The value of an exact key. `at` counts the table's keys but selector keys, from 0, here and below.
+    /// Sets the value of an exact key. `at` is the position among the table's keys without selector
+    /// keys, from 0.
     ///
     /// # Errors
-    /// No such key, a key of another kind, a value that is too wide; so below.
-    pub fn exact(&mut self, at: usize, value: impl Number) -> Result<&mut Self, EntryError> {
-        self.key(at, |keys, key| keys.exact(at, value, key))
+    /// No such key, a key of another match kind, or a value that is too wide.
+    pub fn exact(&mut self, at: usize, value: impl PackValue) -> Result<&mut Self, EntryError> {
+        self.set_key(at, |keys, key| keys.pack_exact(at, value, key))
     }
 
-    /// Value and mask of a ternary key.
+    /// Sets value and mask of a ternary key.
     ///
     /// # Errors
-    /// As [`EntryPacker::exact`].
-    pub fn ternary(&mut self, at: usize, value: impl Number, mask: impl Number) -> Result<&mut Self, EntryError> {
-        self.key(at, |keys, key| keys.pair(at, MatchKind::Ternary, value, mask, key))
+    /// Fails as [`EntryPacker::exact`] does.
+    pub fn ternary(&mut self, at: usize, value: impl PackValue, mask: impl PackValue) -> Result<&mut Self, EntryError> {
+        self.set_key(at, |keys, key| keys.pack_value_pair(at, MatchKind::Ternary, value, mask, key))
     }
 
-    /// A prefix: bits behind its length must be 0.
+    /// Sets a prefix. Bits after its length must be 0.
     ///
     /// # Errors
-    /// As [`EntryPacker::exact`].
-    pub fn lpm(&mut self, at: usize, value: impl Number, prefix_len: u32) -> Result<&mut Self, EntryError> {
-        self.key(at, |keys, key| keys.lpm(at, value, prefix_len, key))
+    /// Fails as [`EntryPacker::exact`] does.
+    pub fn lpm(&mut self, at: usize, value: impl PackValue, prefix_len: u32) -> Result<&mut Self, EntryError> {
+        self.set_key(at, |keys, key| keys.pack_lpm(at, value, prefix_len, key))
     }
 
-    /// A range, both bounds included.
+    /// Sets a range, both bounds included.
     ///
     /// # Errors
-    /// As [`EntryPacker::exact`].
-    pub fn range(&mut self, at: usize, lo: impl Number, hi: impl Number) -> Result<&mut Self, EntryError> {
-        self.key(at, |keys, key| keys.pair(at, MatchKind::Range, lo, hi, key))
+    /// Fails as [`EntryPacker::exact`] does.
+    pub fn range(&mut self, at: usize, lo: impl PackValue, hi: impl PackValue) -> Result<&mut Self, EntryError> {
+        self.set_key(at, |keys, key| keys.pack_value_pair(at, MatchKind::Range, lo, hi, key))
     }
 
-    /// The value of an optional key.
+    /// Sets the value of an optional key.
     ///
     /// # Errors
-    /// As [`EntryPacker::exact`].
-    pub fn optional(&mut self, at: usize, value: impl Number) -> Result<&mut Self, EntryError> {
-        self.key(at, |keys, key| keys.optional(at, Some(value), key))
+    /// Fails as [`EntryPacker::exact`] does.
+    pub fn optional(&mut self, at: usize, value: impl PackValue) -> Result<&mut Self, EntryError> {
+        self.set_key(at, |keys, key| keys.pack_optional(at, Some(value), key))
     }
 
-    /// The action; its arguments follow.
+    /// Sets the action; set its arguments afterwards.
     ///
     /// # Errors
-    /// It is not the table's, or for its default only.
+    /// The action is not the table's, or is allowed only as the default.
     pub fn call(&mut self, action: ActionId) -> Result<&mut Self, EntryError> {
-        let declared = validate::listed(self.pipeline, self.table, action, false)?;
+        let declared = validate::listed_action(self.pipeline, self.table, action, false)?;
         let words = declared.params.iter().map(|param| words_for(param.ty.width())).sum();
-        self.entry.set_action(PackedAction::Call(action, &[]), words);
-        self.given.truncate(self.keys.layout.fields.len());
-        self.given.resize(self.keys.layout.fields.len() + declared.params.len(), false);
+        self.entry.set_action(StoredActionRef::Call(action, &[]), words);
+        self.is_set.truncate(self.keys.layout.fields.len());
+        self.is_set.resize(self.keys.layout.fields.len() + declared.params.len(), false);
         Ok(self)
     }
 
-    /// An argument of the action, by the position of its parameter, from 0.
+    /// Sets an argument of the action. `at` is the position of its parameter, from 0.
     ///
     /// # Errors
     /// No such parameter, or the value is too wide.
-    pub fn arg(&mut self, at: usize, value: impl Number) -> Result<&mut Self, EntryError> {
-        let PackedAction::Call(id, _) = self.entry.action() else { return Ok(self) };
+    pub fn arg(&mut self, at: usize, value: impl PackValue) -> Result<&mut Self, EntryError> {
+        let StoredActionRef::Call(id, _) = self.entry.action() else { return Ok(self) };
         let Some(action) = self.pipeline.actions.get(id) else { return Ok(self) };
         let Some(param) = action.params.get(at) else {
-            return Err(validate::arity(self.table, action, at + 1));
+            return Err(validate::arity_error(self.table, action, at + 1));
         };
         let first = action.params[..at].iter().map(|param| words_for(param.ty.width())).sum::<usize>();
         let width = param.ty.width();
-        if !value.fill(width, &mut self.entry.args_mut()[first..first + words_for(width)]) {
-            return Err(validate::arg_too_wide(self.table, action, param, value.big()));
+        if !value.fill_words(width, &mut self.entry.args_mut()[first..first + words_for(width)]) {
+            return Err(validate::arg_too_wide_error(self.table, action, param, value.to_biguint()));
         }
-        self.given[self.keys.layout.fields.len() + at] = true;
+        self.is_set[self.keys.layout.fields.len() + at] = true;
         Ok(self)
     }
 
-    /// A member of the table's action profile or selector instead of an action.
+    /// Sets a member of the table's action profile or selector instead of an action.
     pub fn member(&mut self, id: u32) -> &mut Self {
-        self.entry.set_action(PackedAction::Member(id), 0);
+        self.entry.set_action(StoredActionRef::Member(id), 0);
         self
     }
 
-    /// A group of the table's action selector instead of an action.
+    /// Sets a group of the table's action selector instead of an action.
     pub fn group(&mut self, id: u32) -> &mut Self {
-        self.entry.set_action(PackedAction::Group(id), 0);
+        self.entry.set_action(StoredActionRef::Group(id), 0);
         self
     }
 
-    /// The entry.
+    /// Returns the entry.
     ///
     /// # Errors
-    /// An exact key or an argument was not given.
+    /// An exact key or an argument was not set.
     pub fn finish(self) -> Result<PackedEntry, EntryError> {
         let fields = &self.keys.layout.fields;
-        let (keys, args) = self.given.split_at(fields.len());
+        let (keys, args) = self.is_set.split_at(fields.len());
         if let Some((field, _)) = fields.iter().zip(keys).find(|(f, given)| f.kind == MatchKind::Exact && !**given) {
-            let (table, key) = (self.keys.owner.to_owned(), self.keys.name(field).to_owned());
+            let (table, key) = (self.keys.owner.to_owned(), self.keys.key_name(field).to_owned());
             return Err(EntryError::KeyMissing { table, key });
         }
-        if let PackedAction::Call(id, _) = self.entry.action()
+        if let StoredActionRef::Call(id, _) = self.entry.action()
             && let Some(action) = self.pipeline.actions.get(id)
             && args.contains(&false)
         {
-            return Err(validate::arity(self.table, action, args.iter().filter(|given| **given).count()));
+            return Err(validate::arity_error(self.table, action, args.iter().filter(|given| **given).count()));
         }
         Ok(self.entry)
     }
 }
 
-/// From the least to the greatest value of the field's type.
-fn whole_range(field: &KeyField, key: &mut [u64]) {
+/// Sets a range from the smallest to the greatest value of the field's type.
+fn fill_whole_range(field: &PackedKeyField, key: &mut [u64]) {
     let sign = field.width.saturating_sub(1);
     for bit in 0..field.width {
         let (word, mask) = ((bit / 64) as usize, 1u64 << (bit % 64));
@@ -319,92 +326,100 @@ fn whole_range(field: &KeyField, key: &mut [u64]) {
 }
 
 impl PackedEntry {
-    /// A packed entry for `kind` of update; a deletion needs table, keys and priority alone, so the rest is left out. `layout` must be that of
-    /// the table's keys.
+    /// Packs an entry for `kind` of update. A deletion needs only table, keys and priority, so
+    /// everything else is omitted. `layout` must be that of the table's keys.
     ///
     /// # Errors
-    /// What has no packed form: no such table, another number or kind of keys, an action that is not the table's, another number
-    /// of arguments, numbers that are too wide. It is what [`crate::State::apply`] says of such an entry.
+    /// The entry cannot be packed: no such table, another number or match kind of keys, an action
+    /// that is not the table's, another number of arguments, or numbers that are too wide. The
+    /// errors are those of [`crate::ControlState::apply`].
     pub fn pack(
         pipeline: &Pipeline,
         layout: &KeyLayout,
         kind: UpdateKind,
         entry: &TableEntry,
     ) -> Result<PackedEntry, EntryError> {
-        pack(pipeline, layout, kind, entry)
+        pack_entry(pipeline, layout, kind, entry)
     }
 }
 
-/// Packs an entry; for a deletion, only what it matches. As far as it goes, in the order in which [`crate::State::apply`] would find fault.
-pub(crate) fn pack(
+/// Packs an entry; for a deletion, only its identity. The checks are in the order of
+/// [`crate::ControlState::apply`].
+pub(crate) fn pack_entry(
     pipeline: &Pipeline,
     layout: &KeyLayout,
     kind: UpdateKind,
     given: &TableEntry,
 ) -> Result<PackedEntry, EntryError> {
-    let table = validate::table(pipeline, given.table)?;
+    let table = validate::find_table(pipeline, given.table)?;
     let keys = KeyPacker { owner: &table.preamble.name, declared: &table.keys, layout };
-    let mut entry = PackedEntry::blank(given.table, layout.len);
+    let mut entry = PackedEntry::with_zero_key(given.table, layout.len);
     entry.priority = given.priority;
     keys.pack_into(&given.keys, entry.key_mut())?;
     if kind == UpdateKind::Delete {
         return Ok(entry);
     }
     match &given.action {
-        ActionSpec::Member(id) => entry.set_action(PackedAction::Member(*id), 0),
-        ActionSpec::Group(id) => entry.set_action(PackedAction::Group(*id), 0),
+        ActionSpec::Member(id) => entry.set_action(StoredActionRef::Member(*id), 0),
+        ActionSpec::Group(id) => entry.set_action(StoredActionRef::Group(*id), 0),
         ActionSpec::Call(given) => {
             if let Some(id) = table.implementation.filter(|id| pipeline.externs.get(*id).is_some()) {
-                return Err(validate::needs_member(pipeline, table, id));
+                return Err(validate::needs_member_error(pipeline, table, id));
             }
-            let args = pack_args(pipeline, table, given, false)?;
-            entry.set_action(PackedAction::Call(given.action, &args), 0);
+            let args = pack_valid_args(pipeline, table, given, false)?;
+            entry.set_action(StoredActionRef::Call(given.action, &args), 0);
         }
     }
     entry.idle_timeout_ns = given.idle_timeout_ns;
     entry.counter = given.counter;
     entry.is_const = given.is_const;
-    entry.set_rare(given.meter, given.provenance.as_ref(), &given.metadata);
+    entry.set_extras(given.meter, given.provenance.as_ref(), &given.metadata);
     Ok(entry)
 }
 
-/// The words of an action's arguments, if it is one for the table.
-pub(crate) fn pack_args(
+/// Packs the arguments of an action that the table lists.
+pub(crate) fn pack_valid_args(
     pipeline: &Pipeline,
     table: &Table,
     call: &ActionCall,
     default: bool,
 ) -> Result<PackedKey, EntryError> {
-    let action = validate::listed(pipeline, table, call.action, default)?;
+    let action = validate::listed_action(pipeline, table, call.action, default)?;
     if action.params.len() != call.args.len() {
-        return Err(validate::arity(table, action, call.args.len()));
+        return Err(validate::arity_error(table, action, call.args.len()));
     }
     let mut words = PackedKey::new();
     for (param, value) in action.params.iter().zip(&call.args) {
         let width = param.ty.width();
         if value.bits() > u64::from(width) {
-            return Err(validate::arg_too_wide(table, action, param, value.clone()));
+            return Err(validate::arg_too_wide_error(table, action, param, value.clone()));
         }
         push_words(value, words_for(width), &mut words);
     }
     Ok(words)
 }
 
-/// Packs keys and checks them against their declaration. `owner` is the table's or value set's name.
-pub fn packed_keys(
+/// Packs keys and validates them against their declaration. `owner` is the table's or value set's
+/// name.
+pub fn pack_valid_keys(
     owner: &str,
-    declared: &[Key],
+    declared: &[MatchKey],
     layout: &KeyLayout,
     given: &[KeyMatch],
 ) -> Result<PackedKey, EntryError> {
     let packed = KeyPacker { owner, declared, layout }.pack(given)?;
-    validate::keys(owner, declared, layout, &packed)?;
+    validate::check_keys(owner, declared, layout, &packed)?;
     Ok(packed)
 }
 
-/// Packs an action with its arguments and checks it for a table.
-pub fn call(pipeline: &Pipeline, table: &Table, call: &ActionCall, default: bool) -> Result<Action, EntryError> {
-    let words = pack_args(pipeline, table, call, default)?;
-    validate::args(pipeline, table, call.action, &words, default)?;
-    Ok(Action::Call(call.action, words.as_slice().into()))
+/// Packs an action with its arguments and validates it for a table.
+pub fn pack_call(
+    pipeline: &Pipeline,
+    table: &Table,
+    call: &ActionCall,
+    default: bool,
+) -> Result<StoredAction, EntryError> {
+    let words = pack_valid_args(pipeline, table, call, default)?;
+    validate::check_args(pipeline, table, call.action, &words, default)?;
+    Ok(StoredAction::Call(call.action, words.as_slice().into()))
 }

@@ -1,70 +1,72 @@
 //! Contents of an action profile or selector.
 
-use crate::batch::{ActionProfileGroup, ActionProfileMember, GroupMember, Port};
-use crate::entry::{Action, UpdateKind};
+use crate::batch::{ActionProfileGroup, ActionProfileMember, DevicePort, GroupMember};
+use crate::entry::{StoredAction, UpdateKind};
 use crate::error::UpdateError;
 use ir::{ExternKind, Pipeline};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The most places (weights added up) in a group.
+/// Maximum sum of the weights in a group.
 pub const MAX_GROUP_WEIGHT: u32 = 4096;
 
-/// A member.
+/// A member of an action profile.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Member {
-    /// Its action; always [`Action::Call`].
-    pub action: Action,
+pub struct ProfileMember {
+    /// Action of the member; always [`StoredAction::Call`].
+    pub action: StoredAction,
 }
 
-/// A group.
+/// A group of an action selector.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Group {
-    /// Its members by number.
+pub struct ProfileGroup {
+    /// Members, sorted by number.
     pub members: Vec<GroupMember>,
-    /// Those of them whose watch port is down.
-    pub(crate) down: BTreeSet<u32>,
+    /// Members with a watch port that is down.
+    pub(crate) down_members: BTreeSet<u32>,
 }
 
-/// The ports of a device, and whether each is up; none: nothing is known of them.
-pub(crate) type Ports = Option<Arc<BTreeMap<u32, Port>>>;
+/// Status of the ports of a device; `None`: unknown.
+pub(crate) type PortStatuses = Option<Arc<BTreeMap<u32, DevicePort>>>;
 
-/// Whether the port that a member watches, if it watches one, is up.
-fn is_up(ports: &Ports, member: &GroupMember) -> bool {
+/// Reports whether the member's watch port is up; true for a member without one.
+fn is_up(ports: &PortStatuses, member: &GroupMember) -> bool {
     match (ports, member.watch) {
         (Some(ports), Some(port)) => ports.get(&port).is_some_and(|port| port.is_up),
         _ => true,
     }
 }
 
-impl Group {
-    fn new(members: Vec<GroupMember>, ports: &Ports) -> Group {
-        let mut group = Group { members, down: BTreeSet::new() };
-        group.down = group.down_by(ports);
+impl ProfileGroup {
+    fn new(members: Vec<GroupMember>, ports: &PortStatuses) -> ProfileGroup {
+        let mut group = ProfileGroup { members, down_members: BTreeSet::new() };
+        group.down_members = group.members_down_with(ports);
         group
     }
 
-    fn down_by(&self, ports: &Ports) -> BTreeSet<u32> {
+    fn members_down_with(&self, ports: &PortStatuses) -> BTreeSet<u32> {
         self.members.iter().filter(|member| !is_up(ports, member)).map(|member| member.member).collect()
     }
 
-    /// Whether some member depends on a port.
-    pub fn watches(&self) -> bool {
+    /// Reports whether a member depends on a port.
+    pub fn has_watched_port(&self) -> bool {
         self.members.iter().any(|member| member.watch.is_some())
     }
 
-    /// The list that the selector's hash picks from: members in order of their numbers, each as often as its weight says.
+    /// Returns the list that the selector's hash selects from: members in order of their numbers,
+    /// each repeated by its weight.
     ///
-    /// A member whose watch port is down leaves its places to the others, in proportion to their weights; the others keep theirs, so that
-    /// flows on members that are up stay where they are (as in RFC 2992, the list is not renumbered). For exact proportions the list is
-    /// repeated as often as that takes, up to [`MAX_GROUP_WEIGHT`] places. Without a member that is up it is empty.
-    pub fn places(&self) -> impl Iterator<Item = u32> {
+    /// A member with a watch port that is down is replaced by the others, in proportion to their
+    /// weights. The others keep their positions, so that flows on members that are up do not move
+    /// (as in RFC 2992, the list is not renumbered). The list is repeated as often as exact
+    /// proportions need, up to [`MAX_GROUP_WEIGHT`] positions. It is empty if no member is up.
+    pub fn weighted_members(&self) -> impl Iterator<Item = u32> {
         let all = || self.members.iter().flat_map(|m| std::iter::repeat_n(m.member, m.weight as usize));
         let full: Vec<u32> = all().collect();
-        if self.down.is_empty() {
+        if self.down_members.is_empty() {
             return full.into_iter();
         }
-        let up: Vec<u32> = all().filter(|member| !self.down.contains(member)).collect();
+        let up: Vec<u32> = all().filter(|member| !self.down_members.contains(member)).collect();
         if up.is_empty() {
             return Vec::new().into_iter();
         }
@@ -74,11 +76,11 @@ impl Group {
         let mut given = 0;
         let mut places = Vec::with_capacity(full.len() * rounds);
         for member in std::iter::repeat_n(&full, rounds).flatten() {
-            if !self.down.contains(member) {
+            if !self.down_members.contains(member) {
                 places.push(*member);
                 continue;
             }
-            // Evenly over the list of those that are up, however few places there are to give.
+            // Distributes evenly over the members that are up, even if few positions are vacant.
             places.push(up[given * up.len() / (vacant * rounds)]);
             given += 1;
         }
@@ -90,23 +92,23 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Members and groups.
+/// Members and groups of an action profile or selector.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Profile {
-    /// By number.
-    pub members: BTreeMap<u32, Member>,
-    /// By number.
-    pub groups: BTreeMap<u32, Group>,
+    /// Members by number.
+    pub members: BTreeMap<u32, ProfileMember>,
+    /// Groups by number.
+    pub groups: BTreeMap<u32, ProfileGroup>,
 }
 
 impl Profile {
-    /// Changes a member; `action` is valid for the profile's tables.
+    /// Updates a member; `action` is valid for the profile's tables.
     pub(crate) fn update_member(
         &mut self,
         pipeline: &Pipeline,
         kind: UpdateKind,
         update: &ActionProfileMember,
-        action: Option<Action>,
+        action: Option<StoredAction>,
     ) -> Result<(), UpdateError> {
         let object = &pipeline.externs[update.profile];
         let name = || object.preamble.name.clone();
@@ -132,22 +134,22 @@ impl Profile {
                 if size != 0 && self.members.len() as u64 >= size {
                     return Err(UpdateError::ProfileFull { name: name(), size });
                 }
-                self.members.insert(id, Member { action });
+                self.members.insert(id, ProfileMember { action });
             }
             (UpdateKind::Modify, true, Some(action)) => {
-                self.members.insert(id, Member { action });
+                self.members.insert(id, ProfileMember { action });
             }
         }
         Ok(())
     }
 
-    /// Changes a group.
+    /// Updates a group.
     pub(crate) fn update_group(
         &mut self,
         pipeline: &Pipeline,
         kind: UpdateKind,
         update: &ActionProfileGroup,
-        ports: &Ports,
+        ports: &PortStatuses,
     ) -> Result<(), UpdateError> {
         let name = || pipeline.externs[update.profile].preamble.name.clone();
         let (what, id) = ("group", update.id);
@@ -160,23 +162,24 @@ impl Profile {
                 self.groups.remove(&id);
             }
             (UpdateKind::Insert, false) | (UpdateKind::Modify, true) => {
-                let group = Group::new(self.checked_members(update, &name)?, ports);
+                let group = ProfileGroup::new(self.checked_members(update, &name)?, ports);
                 self.groups.insert(id, group);
             }
         }
         Ok(())
     }
 
-    /// The groups whose members that can be chosen are others with these ports.
-    pub(crate) fn moved_by(&self, ports: &Ports) -> Vec<u32> {
-        let moved = |group: &Group| group.watches() && group.down_by(ports) != group.down;
+    /// Returns the groups in which the set of selectable members changes with these ports.
+    pub(crate) fn groups_changed_by(&self, ports: &PortStatuses) -> Vec<u32> {
+        let moved =
+            |group: &ProfileGroup| group.has_watched_port() && group.members_down_with(ports) != group.down_members;
         self.groups.iter().filter(|(_, group)| moved(group)).map(|(id, _)| *id).collect()
     }
 
-    /// Brings a group in line with the ports.
-    pub(crate) fn follow_ports(&mut self, id: u32, ports: &Ports) {
+    /// Updates the unavailable members of a group from the ports.
+    pub(crate) fn update_down_members(&mut self, id: u32, ports: &PortStatuses) {
         if let Some(group) = self.groups.get_mut(&id) {
-            group.down = group.down_by(ports);
+            group.down_members = group.members_down_with(ports);
         }
     }
 
@@ -210,14 +213,15 @@ impl Profile {
 mod tests {
     use super::*;
 
-    /// Members 1, 2, ... with these weights, each of which watches the port of its own number.
-    fn group(weights: &[u32], down: &[u32]) -> Group {
+    /// Creates a group of members 1, 2, ... with these weights, each of which watches the port of
+    /// its own number.
+    fn group(weights: &[u32], down: &[u32]) -> ProfileGroup {
         let member = |(member, weight): (u32, &u32)| GroupMember { member, weight: *weight, watch: Some(member) };
         let ports = (1..)
             .zip(weights)
-            .map(|(port, _)| (port, Port { name: String::new(), is_up: !down.contains(&port) }))
+            .map(|(port, _)| (port, DevicePort { name: String::new(), is_up: !down.contains(&port) }))
             .collect();
-        Group::new((1..).zip(weights).map(member).collect(), &Some(Arc::new(ports)))
+        ProfileGroup::new((1..).zip(weights).map(member).collect(), &Some(Arc::new(ports)))
     }
 
     fn counts(places: &[u32]) -> BTreeMap<u32, usize> {
@@ -229,20 +233,21 @@ mod tests {
 
     #[test]
     fn a_member_that_is_down_leaves_its_places_to_the_others_by_their_weights() {
-        assert_eq!(group(&[1, 2], &[]).places().collect::<Vec<_>>(), [1, 2, 2]);
-        assert_eq!(group(&[1, 1], &[1]).places().collect::<Vec<_>>(), [2, 2]);
-        assert_eq!(counts(&group(&[3, 1, 1], &[1]).places().collect::<Vec<_>>()), [(2, 5), (3, 5)].into());
-        assert_eq!(counts(&group(&[1, 1, 1], &[2]).places().collect::<Vec<_>>()), [(1, 3), (3, 3)].into());
-        assert_eq!(counts(&group(&[1, 2, 3], &[3]).places().collect::<Vec<_>>()), [(1, 2), (2, 4)].into());
-        assert_eq!(group(&[5, 1], &[1, 2]).places().count(), 0);
+        assert_eq!(group(&[1, 2], &[]).weighted_members().collect::<Vec<_>>(), [1, 2, 2]);
+        assert_eq!(group(&[1, 1], &[1]).weighted_members().collect::<Vec<_>>(), [2, 2]);
+        assert_eq!(counts(&group(&[3, 1, 1], &[1]).weighted_members().collect::<Vec<_>>()), [(2, 5), (3, 5)].into());
+        assert_eq!(counts(&group(&[1, 1, 1], &[2]).weighted_members().collect::<Vec<_>>()), [(1, 3), (3, 3)].into());
+        assert_eq!(counts(&group(&[1, 2, 3], &[3]).weighted_members().collect::<Vec<_>>()), [(1, 2), (2, 4)].into());
+        assert_eq!(group(&[5, 1], &[1, 2]).weighted_members().count(), 0);
     }
 
-    /// Flows on other members stay there, whatever goes down and however many places the list has then.
+    /// Checks that flows on other members do not move, for different sets of down members and list
+    /// lengths.
     #[test]
     fn flows_on_members_that_are_up_stay() {
-        let whole: Vec<u32> = group(&[2, 3, 1, 4], &[]).places().collect();
+        let whole: Vec<u32> = group(&[2, 3, 1, 4], &[]).weighted_members().collect();
         for down in [&[1][..], &[2], &[3, 4], &[1, 2, 4]] {
-            let places: Vec<u32> = group(&[2, 3, 1, 4], down).places().collect();
+            let places: Vec<u32> = group(&[2, 3, 1, 4], down).weighted_members().collect();
             assert!(places.iter().all(|member| !down.contains(member)), "{down:?}: {places:?}");
             for hash in 0..10_000usize {
                 let before = whole[hash % whole.len()];
@@ -256,7 +261,7 @@ mod tests {
     fn the_list_has_a_bound_and_shares_stay_near_the_weights() {
         let mut weights = vec![40; 100];
         weights[7] = 7;
-        let places: Vec<u32> = group(&weights, &[3]).places().collect();
+        let places: Vec<u32> = group(&weights, &[3]).weighted_members().collect();
         assert!(places.len() <= MAX_GROUP_WEIGHT as usize, "{}", places.len());
         let counts = counts(&places);
         assert_eq!(counts.len(), 99);
@@ -266,7 +271,7 @@ mod tests {
     #[test]
     fn a_port_that_the_device_does_not_have_is_down_and_without_ports_all_are_up() {
         let members = vec![GroupMember { member: 1, weight: 1, watch: Some(9) }, GroupMember::new(2, 1)];
-        assert_eq!(Group::new(members.clone(), &None).places().collect::<Vec<_>>(), [1, 2]);
-        assert_eq!(Group::new(members, &Some(Arc::default())).places().collect::<Vec<_>>(), [2, 2]);
+        assert_eq!(ProfileGroup::new(members.clone(), &None).weighted_members().collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(ProfileGroup::new(members, &Some(Arc::default())).weighted_members().collect::<Vec<_>>(), [2, 2]);
     }
 }

@@ -1,15 +1,15 @@
-//! [`State`]: what the control plane has said, as of one version.
+//! The control state: everything that the control plane has written, as of one version.
 
-use crate::batch::{CloneSession, MulticastGroup, Port};
-use crate::entry::{Action, MeterConfig, PackedKey, TableEntry, UpdateKind};
+use crate::batch::{CloneSession, DevicePort, MulticastGroup};
+use crate::entry::{MeterConfig, PackedKey, StoredAction, TableEntry, UpdateKind};
+use crate::entry_index::EntryIndex;
 use crate::error::EntryError;
-use crate::index::Index;
-use crate::kept::{Entry, Parts, Rare};
 use crate::layout::KeyLayout;
-use crate::names::Names;
 use crate::packed::PackedEntry;
 use crate::packer::EntryPacker;
-use crate::profile::{Ports, Profile};
+use crate::profile::{PortStatuses, Profile};
+use crate::sdn_strings::SdnStrings;
+use crate::stored_entry::{EntryExtras, EntryFields, StoredEntry};
 use crate::{packer, text, validate};
 use ir::{Entity, ExternId, ExternKind, MatchKind, Pipeline, TableId, ValueSetId};
 use std::collections::BTreeMap;
@@ -18,7 +18,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use thiserror::Error;
 
-/// A pipeline whose own entries or default actions are not valid: always a bug of what made the pipeline.
+/// Error: a pipeline with invalid entries or default actions of its own. It is always a bug of the
+/// code that made the pipeline.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("the pipeline is inconsistent: {0}")]
 pub struct StateError(pub Box<EntryError>);
@@ -32,70 +33,73 @@ impl From<EntryError> for StateError {
 /// Entries of one table.
 #[derive(Clone, Debug)]
 pub(crate) struct TableState {
-    pub entries: Index,
-    pub default: Action,
-    /// The most entries that there ever were.
-    pub most: usize,
-    /// The most since somebody began to count anew. Of the table, not of one version of it: snapshots share it.
-    pub most_since: Arc<AtomicUsize>,
-    /// How many entries have each prefix length of the (first) lpm key.
+    pub entries: EntryIndex,
+    pub default: StoredAction,
+    /// Maximum number of entries since the program was loaded.
+    pub peak_entries: usize,
+    /// Maximum number of entries since the last reset. Snapshots share it, because it belongs to
+    /// the table, not to a version.
+    pub peak_entries_since_reset: Arc<AtomicUsize>,
+    /// Number of entries with each prefix length of the (first) lpm key.
     pub prefix_lens: BTreeMap<u32, usize>,
-    /// All entries, strongest first; made on demand.
-    pub ranked: OnceLock<Arc<Vec<Entry>>>,
+    /// All entries in match precedence order; computed on demand.
+    pub by_precedence: OnceLock<Arc<Vec<StoredEntry>>>,
 }
 
-/// Why there is no room for an entry.
-pub(crate) enum NoRoom {
-    /// There is one with the same key and priority.
+/// Reason for rejecting an insertion.
+pub(crate) enum InsertError {
+    /// An entry with the same key and priority exists.
     Duplicate,
-    /// There are as many as there may be.
+    /// The table is full; its size.
     Full(u64),
 }
 
 impl TableState {
-    fn new(default: Action) -> TableState {
+    fn new(default: StoredAction) -> TableState {
         TableState {
-            entries: Index::new(),
+            entries: EntryIndex::new(),
             default,
-            most: 0,
-            most_since: Arc::default(),
+            peak_entries: 0,
+            peak_entries_since_reset: Arc::default(),
             prefix_lens: BTreeMap::new(),
-            ranked: OnceLock::new(),
+            by_precedence: OnceLock::new(),
         }
     }
 
-    pub fn find(&self, key: &[u64], priority: i32) -> Option<&Entry> {
-        self.entries.find(self.entries.place(key, priority), key, priority)
+    pub fn get_entry(&self, key: &[u64], priority: i32) -> Option<&StoredEntry> {
+        self.entries.get_entry(self.entries.hash_key(key, priority), key, priority)
     }
 
-    /// Asks for the memory of the place where an entry with this key and priority is, or might be, and of the entry.
-    pub fn expect(&self, key: &[u64], priority: i32) {
-        self.entries.expect(self.entries.place(key, priority));
+    /// Prefetches the index slot of this key and priority, and the entry in it.
+    pub fn prefetch(&self, key: &[u64], priority: i32) {
+        self.entries.prefetch_entry(self.entries.hash_key(key, priority));
     }
 
-    /// Adds the entry that `make` makes, if there is none with this key and priority yet, and fewer than `size` in all.
+    /// Inserts the entry that `make` creates, if none has this key and priority and the table has
+    /// fewer than `size` entries.
     pub fn insert(
         &mut self,
         layout: &KeyLayout,
         key: &[u64],
         priority: i32,
         size: Option<u64>,
-        make: impl FnOnce() -> Entry,
-    ) -> Result<(), NoRoom> {
+        make: impl FnOnce() -> StoredEntry,
+    ) -> Result<(), InsertError> {
         let full = size.filter(|size| self.entries.len() as u64 >= *size);
-        let place = self.entries.place(key, priority);
+        let key_hash = self.entries.hash_key(key, priority);
         if let Some(size) = full {
-            let there = self.entries.find(place, key, priority).is_some();
-            return Err(if there { NoRoom::Duplicate } else { NoRoom::Full(size) });
+            let there = self.entries.get_entry(key_hash, key, priority).is_some();
+            return Err(if there { InsertError::Duplicate } else { InsertError::Full(size) });
         }
-        if !self.entries.insert(place, key, priority, make) {
-            return Err(NoRoom::Duplicate);
+        if !self.entries.insert(key_hash, key, priority, make) {
+            return Err(InsertError::Duplicate);
         }
-        self.ranked.take();
-        self.most = self.most.max(self.entries.len());
-        // One writes at a time, and does not wait for what it has written before, as `fetch_max` would.
-        if self.most_since.load(Ordering::Relaxed) < self.entries.len() {
-            self.most_since.store(self.entries.len(), Ordering::Relaxed);
+        self.by_precedence.take();
+        self.peak_entries = self.peak_entries.max(self.entries.len());
+        // There is only one writer, and a plain load and store do not wait for its earlier writes
+        // as `fetch_max` would.
+        if self.peak_entries_since_reset.load(Ordering::Relaxed) < self.entries.len() {
+            self.peak_entries_since_reset.store(self.entries.len(), Ordering::Relaxed);
         }
         if let Some(len) = prefix_len(layout, key) {
             *self.prefix_lens.entry(len).or_default() += 1;
@@ -103,30 +107,30 @@ impl TableState {
         Ok(())
     }
 
-    /// Puts an entry in the place of the one with its key and priority, which is given back.
-    pub fn replace(&mut self, entry: Entry) -> Option<Entry> {
-        let place = self.entries.place(entry.key(), entry.priority());
-        let place = self.entries.find_mut(place, entry.key(), entry.priority())?;
-        self.ranked.take();
-        Some(std::mem::replace(place, entry))
+    /// Replaces the entry with the same key and priority, and returns the old one.
+    pub fn replace(&mut self, entry: StoredEntry) -> Option<StoredEntry> {
+        let key_hash = self.entries.hash_key(entry.key(), entry.priority());
+        let slot = self.entries.get_entry_mut(key_hash, entry.key(), entry.priority())?;
+        self.by_precedence.take();
+        Some(std::mem::replace(slot, entry))
     }
 
-    /// Makes room for so many more entries.
+    /// Reserves memory for `more` additional entries.
     pub fn reserve(&mut self, more: usize) {
         self.entries.reserve(more);
     }
 
-    /// Takes out the entry with this key and priority, if `may` allows it.
+    /// Removes the entry with this key and priority, if `check` allows it.
     pub fn remove_if<E>(
         &mut self,
         layout: &KeyLayout,
         key: &[u64],
         priority: i32,
-        may: impl FnOnce(&Entry) -> Result<(), E>,
-    ) -> Result<Option<Entry>, E> {
-        let place = self.entries.place(key, priority);
-        let Some(entry) = self.entries.remove_if(place, key, priority, may)? else { return Ok(None) };
-        self.ranked.take();
+        check: impl FnOnce(&StoredEntry) -> Result<(), E>,
+    ) -> Result<Option<StoredEntry>, E> {
+        let key_hash = self.entries.hash_key(key, priority);
+        let Some(entry) = self.entries.remove_if(key_hash, key, priority, check)? else { return Ok(None) };
+        self.by_precedence.take();
         if let Some(len) = prefix_len(layout, key)
             && let Some(count) = self.prefix_lens.get_mut(&len)
         {
@@ -138,8 +142,8 @@ impl TableState {
         Ok(Some(entry))
     }
 
-    /// Takes out the entry with this key and priority.
-    pub fn remove(&mut self, layout: &KeyLayout, key: &[u64], priority: i32) -> Option<Entry> {
+    /// Removes the entry with this key and priority.
+    pub fn remove(&mut self, layout: &KeyLayout, key: &[u64], priority: i32) -> Option<StoredEntry> {
         self.remove_if(layout, key, priority, |_| Ok::<(), Infallible>(())).unwrap_or(None)
     }
 }
@@ -149,7 +153,7 @@ fn prefix_len(layout: &KeyLayout, key: &[u64]) -> Option<u32> {
     Some(field.second(key)[0] as u32)
 }
 
-/// Objects of a [`State`] as it holds them: copies share them until they change.
+/// Objects of a [`ControlState`], shared by its copies until they change.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedObjects<'a> {
     /// Members of each value set, by its number.
@@ -164,33 +168,37 @@ pub struct SharedObjects<'a> {
     pub expire_times: &'a Arc<BTreeMap<u8, u64>>,
 }
 
-/// Everything that the control plane has written, as of one version. Cloning it makes a snapshot: cheap, and later
-/// writes to the original don't touch it. (A write after a snapshot copies a piece of that table's index, at most a thousandth of a large
-/// table's.)
+/// Everything that the control plane has written, as of one version. A clone is a cheap snapshot
+/// that later writes to the original do not change. (The first write after a snapshot copies a
+/// shard of that table's index, a thousandth of a large table's.)
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct ControlState {
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) layouts: Arc<Vec<KeyLayout>>,
     pub(crate) set_layouts: Arc<Vec<KeyLayout>>,
     pub(crate) version: u64,
     pub(crate) sequence: u64,
-    /// Counted without weak references, so that to see whether there is another owner takes no locked instruction.
+    /// Uses an `Arc` without weak references, because its uniqueness check needs no locked
+    /// instruction.
     pub(crate) tables: Vec<triomphe::Arc<TableState>>,
     pub(crate) profiles: BTreeMap<ExternId, Arc<Profile>>,
-    /// How many entries name each member (`false`) or group (`true`).
+    /// Number of entries that use each member (`false`) or group (`true`).
     pub(crate) users: Arc<BTreeMap<(ExternId, bool, u32), u64>>,
     pub(crate) value_sets: Vec<Arc<Vec<PackedKey>>>,
     pub(crate) meters: Arc<BTreeMap<(ExternId, u64), MeterConfig>>,
     pub(crate) multicast: Arc<BTreeMap<u32, MulticastGroup>>,
     pub(crate) clones: Arc<BTreeMap<u32, CloneSession>>,
     pub(crate) expire_times: Arc<BTreeMap<u8, u64>>,
-    pub(crate) ports: Ports,
-    pub(crate) names: Names,
+    pub(crate) ports: PortStatuses,
+    pub(crate) sdn_strings: SdnStrings,
 }
 
-impl State {
-    /// The state of a pipeline that nobody has written to: the program's own entries and default actions.
-    pub fn new(pipeline: Arc<Pipeline>) -> Result<State, StateError> {
+impl ControlState {
+    /// Creates the initial state of a pipeline: the program's own entries and default actions.
+    ///
+    /// # Errors
+    /// The pipeline's own entries or default actions are invalid.
+    pub fn new(pipeline: Arc<Pipeline>) -> Result<ControlState, StateError> {
         let layouts: Vec<KeyLayout> = pipeline.tables.values().map(|t| KeyLayout::new(&t.keys)).collect();
         let set_layouts: Vec<KeyLayout> = pipeline.value_sets.values().map(|s| KeyLayout::new(&s.keys)).collect();
         let mut tables = Vec::new();
@@ -202,7 +210,7 @@ impl State {
             |kind: &ExternKind| matches!(kind, ExternKind::ActionProfile { .. } | ExternKind::ActionSelector { .. });
         let profiles = pipeline.externs.iter().filter(|(_, e)| is_profile(&e.kind));
         let profiles = profiles.map(|(id, _)| (id, Arc::default())).collect();
-        Ok(State {
+        Ok(ControlState {
             layouts: Arc::new(layouts),
             value_sets: vec![Arc::default(); set_layouts.len()],
             set_layouts: Arc::new(set_layouts),
@@ -216,141 +224,148 @@ impl State {
             clones: Arc::default(),
             expire_times: Arc::default(),
             ports: None,
-            names: Names::default(),
+            sdn_strings: SdnStrings::default(),
             pipeline,
         })
     }
 
-    /// The same as the state of another pipeline, which must have the same tables, actions and objects under the same numbers.
-    pub fn of(&self, pipeline: &Arc<Pipeline>) -> State {
-        State { pipeline: pipeline.clone(), ..self.clone() }
+    /// Returns this state for another pipeline, which must have the same tables, actions and
+    /// objects under the same numbers.
+    pub fn with_pipeline(&self, pipeline: &Arc<Pipeline>) -> ControlState {
+        ControlState { pipeline: pipeline.clone(), ..self.clone() }
     }
 
-    /// What lookups share with it.
+    /// Returns the objects that lookups share with the state.
     pub fn shared_objects(&self) -> SharedObjects<'_> {
-        let State { value_sets, meters, multicast, clones, expire_times, .. } = self;
+        let ControlState { value_sets, meters, multicast, clones, expire_times, .. } = self;
         SharedObjects { value_sets, meters, multicast, clones, expire_times }
     }
 
-    /// The pipeline that the state belongs to.
+    /// Returns the pipeline that the state belongs to.
     pub fn pipeline(&self) -> &Arc<Pipeline> {
         &self.pipeline
     }
 
-    /// 0 at first, one more for each batch applied, unless it only tells of links on which nothing depends.
+    /// Returns the version: 0 initially, incremented by each applied batch, except for link changes
+    /// that affect nothing.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// How the keys of a table's entries lie in words. `table` must be the pipeline's.
+    /// Returns the layout of the packed keys of a table's entries. `table` must be the pipeline's.
     pub fn layout(&self, table: TableId) -> &KeyLayout {
         &self.layouts[table.0 as usize]
     }
 
-    /// As [`State::layout`], for the members of a value set.
+    /// Returns the layout of the packed keys of a value set's members. `set` must be the
+    /// pipeline's.
     pub fn value_set_layout(&self, set: ValueSetId) -> &KeyLayout {
         &self.set_layouts[set.0 as usize]
     }
 
-    /// Makes a packed entry for one of the pipeline's tables.
+    /// Creates a packer of entries for one of the pipeline's tables.
     ///
     /// # Errors
-    /// There is no such table.
-    pub fn packer(&self, table: TableId) -> Result<EntryPacker<'_>, EntryError> {
-        validate::table(&self.pipeline, table)?;
+    /// The table does not exist.
+    pub fn entry_packer(&self, table: TableId) -> Result<EntryPacker<'_>, EntryError> {
+        validate::find_table(&self.pipeline, table)?;
         EntryPacker::new(&self.pipeline, self.layout(table), table)
     }
 
-    /// As [`PackedEntry::pack`].
+    /// Packs an entry with [`PackedEntry::pack`].
     ///
     /// # Errors
-    /// As there.
-    pub fn pack(&self, kind: UpdateKind, entry: &TableEntry) -> Result<PackedEntry, EntryError> {
-        validate::table(&self.pipeline, entry.table)?;
+    /// The table does not exist, or the errors of [`PackedEntry::pack`].
+    pub fn pack_entry(&self, kind: UpdateKind, entry: &TableEntry) -> Result<PackedEntry, EntryError> {
+        validate::find_table(&self.pipeline, entry.table)?;
         PackedEntry::pack(&self.pipeline, self.layout(entry.table), kind, entry)
     }
 
-    /// The entries of a table in no particular order.
-    pub fn entries(&self, table: TableId) -> impl Iterator<Item = &Entry> {
+    /// Iterates over the entries of a table in no particular order.
+    pub fn entries(&self, table: TableId) -> impl Iterator<Item = &StoredEntry> {
         self.tables.get(table.0 as usize).into_iter().flat_map(|t| t.entries.iter())
     }
 
-    /// How many entries a table has.
+    /// Returns the number of entries of a table.
     pub fn entry_count(&self, table: TableId) -> usize {
         self.tables.get(table.0 as usize).map_or(0, |t| t.entries.len())
     }
 
-    /// Where the keys of a table's entries lie, and its entries, to be changed: a snapshot that shares them keeps its own.
-    pub(crate) fn place(&mut self, table: TableId) -> (&KeyLayout, &mut TableState) {
+    /// Returns the key layout and the mutable state of a table. A snapshot that shares the state
+    /// keeps its own copy.
+    pub(crate) fn table_mut(&mut self, table: TableId) -> (&KeyLayout, &mut TableState) {
         let index = table.index();
         (&self.layouts[index], triomphe::Arc::make_mut(&mut self.tables[index]))
     }
 
-    /// The most entries that a table has had since the program was loaded.
-    pub fn entry_high_water(&self, table: TableId) -> usize {
-        self.tables.get(table.index()).map_or(0, |table| table.most)
+    /// Returns the maximum number of entries that a table has had since the program was loaded.
+    pub fn peak_entries(&self, table: TableId) -> usize {
+        self.tables.get(table.index()).map_or(0, |table| table.peak_entries)
     }
 
-    /// The most entries that a table has had since [`State::begin_high_water`], or since the program was loaded.
-    pub fn entry_high_water_since(&self, table: TableId) -> usize {
-        self.tables.get(table.index()).map_or(0, |table| table.most_since.load(Ordering::Relaxed))
+    /// Returns the maximum number of entries that a table has had since
+    /// [`ControlState::reset_peak_entries`], or since the program was loaded.
+    pub fn peak_entries_since_reset(&self, table: TableId) -> usize {
+        self.tables.get(table.index()).map_or(0, |table| table.peak_entries_since_reset.load(Ordering::Relaxed))
     }
 
-    /// Begins to look anew for [`State::entry_high_water_since`], from the entries that there are; all snapshots of this state see that.
-    /// [`State::entry_high_water`] stays.
-    pub fn begin_high_water(&self) {
+    /// Resets [`ControlState::peak_entries_since_reset`] to the current number of entries, also for
+    /// all snapshots of this state. [`ControlState::peak_entries`] is unchanged.
+    pub fn reset_peak_entries(&self) {
         for table in &self.tables {
-            table.most_since.store(table.entries.len(), Ordering::Relaxed);
+            table.peak_entries_since_reset.store(table.entries.len(), Ordering::Relaxed);
         }
     }
 
-    /// Bytes of memory that the entries of a table take, about: the lookups of an engine come on top, and what few entries have (metadata, meters).
-    pub fn table_memory(&self, table: TableId) -> usize {
+    /// Estimates the memory of a table's entries in bytes, without the lookups of an engine and
+    /// without rare attributes (metadata, meters).
+    pub fn table_memory_bytes(&self, table: TableId) -> usize {
         let Some(table) = self.tables.get(table.index()) else { return 0 };
-        // Entries of one table differ by little.
-        let (mut some, mut bytes) = (0, 0);
+        // A sample is enough, because entries of one table differ little in size.
+        let (mut sampled, mut bytes) = (0, 0);
         for entry in table.entries.iter().take(64) {
-            (some, bytes) = (some + 1, bytes + entry.memory_bytes());
+            (sampled, bytes) = (sampled + 1, bytes + entry.memory_bytes());
         }
-        table.entries.memory_bytes() + bytes * table.entries.len() / some.max(1)
+        table.entries.memory_bytes() + bytes * table.entries.len() / sampled.max(1)
     }
 
-    /// The default action of a table. `table` must be the pipeline's.
-    pub fn default_action(&self, table: TableId) -> &Action {
+    /// Returns the default action of a table. `table` must be the pipeline's.
+    pub fn default_action(&self, table: TableId) -> &StoredAction {
         &self.tables[table.0 as usize].default
     }
 
-    /// The entry with that packed key and priority.
-    pub fn find(&self, table: TableId, key: &[u64], priority: i32) -> Option<&Entry> {
-        self.tables.get(table.0 as usize)?.find(key, priority)
+    /// Returns the entry with this packed key and priority.
+    pub fn get_entry(&self, table: TableId, key: &[u64], priority: i32) -> Option<&StoredEntry> {
+        self.tables.get(table.0 as usize)?.get_entry(key, priority)
     }
 
-    /// The prefix lengths that the entries of a table with an lpm key have (with several: of the first one), longest first.
+    /// Returns the prefix lengths of the entries of a table with an lpm key (with several lpm keys:
+    /// of the first), longest first.
     pub fn prefix_lens(&self, table: TableId) -> impl Iterator<Item = u32> + '_ {
         self.tables.get(table.0 as usize).into_iter().flat_map(|t| t.prefix_lens.keys().rev().copied())
     }
 
-    /// Members and groups of a profile or selector.
+    /// Returns the members and groups of a profile or selector.
     pub fn profile(&self, profile: ExternId) -> Option<&Profile> {
         self.profiles.get(&profile).map(Arc::as_ref)
     }
 
-    /// The members of a value set, packed by [`State::value_set_layout`].
+    /// Returns the members of a value set, packed by [`ControlState::value_set_layout`].
     pub fn value_set(&self, set: ValueSetId) -> &[PackedKey] {
         self.value_sets.get(set.0 as usize).map_or(&[], |s| s.as_slice())
     }
 
-    /// The configuration of an indexed meter.
+    /// Returns the configuration of an indexed meter.
     pub fn meter(&self, meter: ExternId, index: u64) -> Option<&MeterConfig> {
         self.meters.get(&(meter, index))
     }
 
-    /// All indexed meters that are configured: object, index, configuration.
+    /// Iterates over all configured indexed meters: object, index, configuration.
     pub fn meters(&self) -> impl Iterator<Item = (ExternId, u64, &MeterConfig)> {
         self.meters.iter().map(|((meter, index), config)| (*meter, *index, config))
     }
 
-    /// All multicast groups by number.
+    /// Returns all multicast groups by id.
     pub fn multicast_groups(&self) -> &BTreeMap<u32, MulticastGroup> {
         &self.multicast
     }
@@ -360,23 +375,23 @@ impl State {
         &self.clones
     }
 
-    /// PNA: idle time in nanoseconds of each configured expire time profile.
+    /// PNA: returns the idle timeout in nanoseconds of each configured expire time profile.
     pub fn expire_times(&self) -> &BTreeMap<u8, u64> {
         &self.expire_times
     }
 
-    /// The ports of the device, and whether each is up ([`crate::Update::Ports`]); `None`: nothing is known of them.
-    pub fn ports(&self) -> Option<&BTreeMap<u32, Port>> {
+    /// Returns the status of the device's ports ([`crate::StateUpdate::Ports`]); `None`: unknown.
+    pub fn ports(&self) -> Option<&BTreeMap<u32, DevicePort>> {
         self.ports.as_deref()
     }
 
-    /// The strings that stand for values.
-    pub fn names(&self) -> &Names {
-        &self.names
+    /// Returns the strings assigned to values.
+    pub fn sdn_strings(&self) -> &SdnStrings {
+        &self.sdn_strings
     }
 
-    /// An entry in words, for messages.
-    pub(crate) fn describe(&self, table: TableId, key: &[u64], priority: i32) -> String {
+    /// Formats an entry for messages.
+    pub(crate) fn describe_entry(&self, table: TableId, key: &[u64], priority: i32) -> String {
         let keys = &self.pipeline.tables[table].keys;
         text::format_keys(keys, &self.layout(table).unpack(key), priority)
     }
@@ -389,23 +404,23 @@ fn initial_table(
     sequence: &mut u64,
 ) -> Result<TableState, EntryError> {
     let table = &pipeline.tables[id];
-    let mut state = TableState::new(packer::call(pipeline, table, &table.default_action, true)?);
+    let mut state = TableState::new(packer::pack_call(pipeline, table, &table.default_action, true)?);
     for declared in &table.entries {
         let name = &table.preamble.name;
-        let key = packer::packed_keys(name, &table.keys, layout, &declared.keys)?;
-        let call = packer::call(pipeline, table, &declared.action, false)?;
+        let key = packer::pack_valid_keys(name, &table.keys, layout, &declared.keys)?;
+        let call = packer::pack_call(pipeline, table, &declared.action, false)?;
         let file = pipeline.files.get(usize::from(declared.loc.file));
         let provenance = file.map(|file| Arc::from(format!("{file}:{}", declared.loc.line)));
-        let made = Entry::new(Parts {
+        let made = StoredEntry::new(EntryFields {
             key: &key,
             priority: declared.priority,
             is_const: declared.is_const || table.const_entries,
             action: call.packed(),
             sequence: *sequence + 1,
             idle_timeout_ns: 0,
-            rare: Rare::boxed(None, provenance.as_ref(), &[]),
+            extras: EntryExtras::boxed_if_any(None, provenance.as_ref(), &[]),
         });
-        // A second entry with the same key is never reached: the first one wins.
+        // The first of several entries with the same key wins, so the others are dropped.
         if state.insert(layout, &key, declared.priority, None, || made).is_ok() {
             *sequence += 1;
         }

@@ -1,43 +1,47 @@
-//! Entries as text, one a line:
+//! Entries as text, one per line:
 //!
 //! ```text
-//! ingress.routes: vni=100, dst=10.1.0.0/16 -> to_nc(addr=192.0.2.1, port=3) priority=10 timeout=30s
+//! ingress.routes: vni=100, dst=10.1.0.0/16 -> to_nc(addr=192.0.2.1, port=3) priority=10 timeout=9s
 //! ```
 //!
-//! Values: decimal, `0x...`, `0b...`, dotted IPv4, IPv6 with colons, MAC with six colon-separated bytes, `true`, `false`.
-//! Matches: `value` (exact, or all bits of any kind), `value &&& mask`, `value/length`, `low..high`, `*` (anything). Keys and
-//! parameters may be named, in any order, or given by position; ternary, range, lpm and optional keys may be left out
-//! when keys are named. After the arrow: an action, `member 3` or `group 7`. Then `priority=N`, `timeout=N` (s, ms, us, ns).
+//! Values: decimal, `0x...`, `0b...`, dotted IPv4, IPv6 with colons, MAC with six colon-separated
+//! bytes, `true`, `false`. Matches: `value` (exact, or all bits of any match kind), `value &&&
+//! mask`, `value/length`, `low..high`, `*` (anything). Keys and parameters can be named, in any
+//! order, or given by position. Ternary, range, lpm and optional keys can be omitted when keys are
+//! named. After the arrow: an action, `member 3` or `group 7`. Then `priority=N`, `timeout=N` (s,
+//! ms, us, ns).
 //!
-//! `default` instead of the keys is the table's default action, what a miss does; it has an action and no options:
+//! `default` instead of the keys is the table's default action, used on a miss; it has an action
+//! and no options:
 //!
 //! ```text
 //! ingress.routes: default -> to_nc(addr=192.0.2.1, port=3)
 //! ```
 
-use crate::batch::Update;
+use crate::batch::StateUpdate;
 use crate::entry::{ActionSpec, TableEntry, UpdateKind};
 use crate::layout::KeyLayout;
 use crate::packed::PackedEntry;
-use ir::{ActionCall, Entity, Key, KeyMatch, MatchKind, Param, Pipeline, TableId, Type};
+use ir::{ActionCall, Entity, KeyMatch, MatchKey, MatchKind, Param, Pipeline, TableId, Type};
 use num_bigint::BigUint;
 use num_traits::{Num, One};
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use thiserror::Error;
 
-/// Why a text is no entry. Whether the entry is valid for its table is another question: [`crate::State::check`].
+/// Syntax or name error in an entry's text. [`crate::ControlState::check`] validates the entry for
+/// its table.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[allow(missing_docs)]
 pub enum EntryTextError {
-    /// The line has another form.
+    /// Syntax error.
     #[error("`{text}`: {expected}, as in `table: key=10.0.0.0/8 -> action(port=1) priority=5`")]
-    Form { text: String, expected: &'static str },
+    Syntax { text: String, expected: &'static str },
     /// No such table.
     #[error("there is no table `{name}`; the tables are {known}")]
     UnknownTable { name: String, known: String },
-    /// The end of several tables' names.
-    #[error("`{name}` is the end of several names: say which of {known}")]
+    /// A suffix of several tables' names.
+    #[error("`{name}` is ambiguous; write one of {known}")]
     SeveralTables { name: String, known: String },
     /// No such action.
     #[error("table {table} has no action `{name}`; its actions are {known}")]
@@ -45,37 +49,37 @@ pub enum EntryTextError {
     /// No such key or parameter.
     #[error("{owner} has no {what} `{name}`; it has {known}")]
     UnknownName { owner: String, what: &'static str, name: String, known: String },
-    /// Missing.
+    /// A key or parameter is missing.
     #[error("{owner}: {what} `{name}` is missing")]
     Missing { owner: String, what: &'static str, name: String },
-    /// No value.
+    /// The text is not a value.
     #[error("`{text}` is no value; write a number, 0x..., an IPv4, IPv6 or MAC address, true or false")]
     Value { text: String },
-    /// A match that the key's kind doesn't have.
+    /// A match that the key's match kind does not support.
     #[error("key {key} is {kind}: `{text}` is no match for it")]
     Match { key: String, kind: &'static str, text: String },
 }
 
-fn form(text: &str, expected: &'static str) -> EntryTextError {
-    EntryTextError::Form { text: text.to_owned(), expected }
+fn syntax_error(text: &str, expected: &'static str) -> EntryTextError {
+    EntryTextError::Syntax { text: text.to_owned(), expected }
 }
 
-/// Whether `name` is a full control-plane name or the end of it after a dot.
-pub fn names(full: &str, name: &str) -> bool {
+/// Reports whether `name` is the full control-plane name or a suffix of it after a dot.
+pub fn matches_name(full: &str, name: &str) -> bool {
     full == name || full.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'))
 }
 
-/// Position of the one name that is meant: a full name wins over an end; two ends are none.
+/// Returns the position of the only matching name. A full name takes precedence over a suffix.
 ///
 /// # Errors
-/// The names that end so: none, or several.
+/// The names with this suffix: none, or several.
 pub fn find_name<'a>(all: impl IntoIterator<Item = &'a str>, name: &str) -> Result<usize, Vec<&'a str>> {
     let mut ends = Vec::new();
     for (at, full) in all.into_iter().enumerate() {
         if full == name {
             return Ok(at);
         }
-        if names(full, name) {
+        if matches_name(full, name) {
             ends.push((at, full));
         }
     }
@@ -85,17 +89,17 @@ pub fn find_name<'a>(all: impl IntoIterator<Item = &'a str>, name: &str) -> Resu
     }
 }
 
-/// The one thing of that name. `Err` has the names of all.
-fn find<T: Copy>(items: impl Iterator<Item = (T, String)>, name: &str) -> Result<T, String> {
+/// Returns the only item of that name. The error lists all names.
+fn find_by_name<T: Copy>(items: impl Iterator<Item = (T, String)>, name: &str) -> Result<T, String> {
     let items: Vec<(T, String)> = items.collect();
     let all = || items.iter().map(|(_, full)| full.as_str());
     find_name(all(), name).map(|at| items[at].0).map_err(|_| all().collect::<Vec<_>>().join(", "))
 }
 
-/// The table of that name: a full one, or the end of one after a dot if only one ends so.
+/// Returns the table of that name: a full name, or a suffix after a dot that only one table has.
 ///
 /// # Errors
-/// [`EntryTextError::UnknownTable`] or [`EntryTextError::SeveralTables`], with the names that there are.
+/// [`EntryTextError::UnknownTable`] or [`EntryTextError::SeveralTables`], with the candidate names.
 pub fn find_table(pipeline: &Pipeline, name: &str) -> Result<TableId, EntryTextError> {
     let all = || pipeline.tables.values().map(|table| table.preamble.name.as_str());
     let unknown = |ends: Vec<&str>| {
@@ -108,57 +112,61 @@ pub fn find_table(pipeline: &Pipeline, name: &str) -> Result<TableId, EntryTextE
     find_name(all(), name).map(TableId::from_index).map_err(unknown)
 }
 
-/// Reads an entry. Names may be given without the beginning (`routes` for `ingress.routes`) where that is unambiguous.
+/// Parses an entry. Names can be given by a suffix (`routes` for `ingress.routes`) where that is
+/// unambiguous.
 pub fn parse_entry(pipeline: &Pipeline, text: &str) -> Result<TableEntry, EntryTextError> {
     let text = text.trim();
-    let (table_name, rest) = split_table(text).ok_or_else(|| form(text, "expected `table:` first"))?;
-    let (keys, rest) = rest.split_once("->").ok_or_else(|| form(text, "expected `->` before the action"))?;
+    let (table_name, rest) = split_table(text).ok_or_else(|| syntax_error(text, "expected `table:` first"))?;
+    let (keys, rest) = rest.split_once("->").ok_or_else(|| syntax_error(text, "expected `->` before the action"))?;
     let id = find_table(pipeline, table_name.trim())?;
     let table = &pipeline.tables[id];
     let keys = parse_keys(&table.preamble.name, &table.keys, keys)?;
-    let (action, options) = split_action(rest.trim()).ok_or_else(|| form(rest, "expected an action"))?;
+    let (action, options) = split_action(rest.trim()).ok_or_else(|| syntax_error(rest, "expected an action"))?;
     let action = parse_action(pipeline, table, action)?;
     let mut entry = TableEntry::new(id, keys, action);
     for option in options.split_whitespace() {
         match option.split_once('=') {
             Some(("priority", number)) => {
-                entry.priority = number.parse().map_err(|_| form(option, "expected a number as priority"))?;
+                entry.priority = number.parse().map_err(|_| syntax_error(option, "expected a number as priority"))?;
             }
             Some(("timeout", time)) => {
-                entry.idle_timeout_ns = parse_time(time).ok_or_else(|| form(option, "expected a time like 30s"))?;
+                entry.idle_timeout_ns =
+                    parse_time(time).ok_or_else(|| syntax_error(option, "expected a time like 30s"))?;
             }
-            _ => return Err(form(option, "expected `priority=N` or `timeout=N`")),
+            _ => return Err(syntax_error(option, "expected `priority=N` or `timeout=N`")),
         }
     }
     Ok(entry)
 }
 
-/// Reads a line: an entry to be inserted, or a default action to be set. Names as in [`parse_entry`].
+/// Parses a line: an entry to be inserted, or a default action to be set. Names are resolved as in
+/// [`parse_entry`].
 ///
 /// # Errors
 /// The line is neither.
-pub fn parse_write(pipeline: &Pipeline, text: &str) -> Result<Update, EntryTextError> {
+pub fn parse_write(pipeline: &Pipeline, text: &str) -> Result<StateUpdate, EntryTextError> {
     let parts = split_table(text.trim()).and_then(|(table, rest)| Some((table, rest.split_once("->")?)));
     let Some((table, (_, action))) = parts.filter(|(_, (keys, _))| keys.trim() == "default") else {
-        return parse_entry(pipeline, text).map(|entry| Update::Entry(UpdateKind::Insert, entry));
+        return parse_entry(pipeline, text).map(|entry| StateUpdate::Entry(UpdateKind::Insert, entry));
     };
     let id = find_table(pipeline, table.trim())?;
-    let (action, options) = split_action(action.trim()).ok_or_else(|| form(text, "expected an action"))?;
+    let (action, options) = split_action(action.trim()).ok_or_else(|| syntax_error(text, "expected an action"))?;
     if !options.trim().is_empty() {
-        return Err(form(options.trim(), "a default action has no priority and no timeout"));
+        return Err(syntax_error(options.trim(), "a default action has no priority and no timeout"));
     }
     match parse_action(pipeline, &pipeline.tables[id], action)? {
-        spec @ ActionSpec::Call(_) => Ok(Update::DefaultAction(id, Some(spec))),
-        _ => Err(form(action, "a default action is an action, not a member or group")),
+        spec @ ActionSpec::Call(_) => Ok(StateUpdate::DefaultAction(id, Some(spec))),
+        _ => Err(syntax_error(action, "a default action is an action, not a member or group")),
     }
 }
 
-/// `table: keys` at the first colon that is followed by a space, so that names may contain colons.
+/// Splits `table: keys` at the first colon that is followed by a space, so that names can contain
+/// colons.
 fn split_table(text: &str) -> Option<(&str, &str)> {
     text.split_once(": ").or_else(|| text.split_once(':').filter(|(_, rest)| rest.starts_with("->")))
 }
 
-/// The action up to its closing parenthesis, and what follows.
+/// Splits after the action, at its closing parenthesis.
 fn split_action(text: &str) -> Option<(&str, &str)> {
     if text.starts_with("member ") || text.starts_with("group ") {
         let end = text.match_indices(' ').nth(1).map_or(text.len(), |(at, _)| at);
@@ -186,10 +194,10 @@ fn parse_time(text: &str) -> Option<u64> {
     text[..digits].parse::<u64>().ok()?.checked_mul(unit)
 }
 
-fn parse_keys(owner: &str, keys: &[Key], text: &str) -> Result<Vec<KeyMatch>, EntryTextError> {
-    let declared: Vec<&Key> = keys.iter().filter(|k| k.kind != MatchKind::Selector).collect();
+fn parse_keys(owner: &str, keys: &[MatchKey], text: &str) -> Result<Vec<KeyMatch>, EntryTextError> {
+    let declared: Vec<&MatchKey> = keys.iter().filter(|k| k.kind != MatchKind::Selector).collect();
     let given = parse_list(owner, "key", &declared.iter().map(|k| k.name.as_str()).collect::<Vec<_>>(), text)?;
-    let one = |(key, text): (&&Key, Option<&str>)| match text {
+    let one = |(key, text): (&&MatchKey, Option<&str>)| match text {
         Some(text) => parse_match(key, text),
         None => key.kind.key_match(key.ty, None).ok_or_else(|| EntryTextError::Missing {
             owner: format!("table {owner}"),
@@ -200,7 +208,7 @@ fn parse_keys(owner: &str, keys: &[Key], text: &str) -> Result<Vec<KeyMatch>, En
     declared.iter().zip(given).map(one).collect()
 }
 
-/// A comma-separated list of `name=text` or `text`: for each of `known` what was given.
+/// Parses a comma-separated list of `name=text` or `text`. Returns the text for each of `known`.
 fn parse_list<'a>(
     owner: &str,
     what: &'static str,
@@ -215,7 +223,7 @@ fn parse_list<'a>(
             None => (None, item),
         };
         let index = match name {
-            Some(name) => find(known.iter().enumerate().map(|(i, n)| (i, (*n).to_owned())), name).ok(),
+            Some(name) => find_by_name(known.iter().enumerate().map(|(i, n)| (i, (*n).to_owned())), name).ok(),
             None => Some(position).filter(|p| *p < known.len()),
         };
         let Some(index) = index else {
@@ -227,12 +235,12 @@ fn parse_list<'a>(
     Ok(given)
 }
 
-fn ones(width: u32) -> BigUint {
+fn all_ones(width: u32) -> BigUint {
     (BigUint::one() << width) - BigUint::one()
 }
 
-fn parse_match(key: &Key, text: &str) -> Result<KeyMatch, EntryTextError> {
-    let kind = key.kind.word();
+fn parse_match(key: &MatchKey, text: &str) -> Result<KeyMatch, EntryTextError> {
+    let kind = key.kind.keyword();
     let no = || EntryTextError::Match { key: key.name.clone(), kind, text: text.to_owned() };
     if text == "*" {
         return key.kind.key_match(key.ty, None).ok_or_else(no);
@@ -249,7 +257,7 @@ fn parse_match(key: &Key, text: &str) -> Result<KeyMatch, EntryTextError> {
             MatchKind::Lpm => Ok(KeyMatch::Lpm { value, prefix_len }),
             MatchKind::Ternary if prefix_len <= width => {
                 let host = width - prefix_len;
-                Ok(KeyMatch::Ternary { value, mask: (ones(width) >> host) << host })
+                Ok(KeyMatch::Ternary { value, mask: (all_ones(width) >> host) << host })
             }
             _ => Err(no()),
         };
@@ -283,7 +291,7 @@ fn parse_value(text: &str) -> Result<BigUint, EntryTextError> {
     number.ok_or_else(no)
 }
 
-/// A MAC address (six groups of two digits) or an IPv6 address.
+/// Parses a MAC address (six groups of two digits) or an IPv6 address.
 fn parse_colons(text: &str) -> Option<BigUint> {
     let groups: Vec<&str> = text.split(':').collect();
     if groups.len() == 6 && groups.iter().all(|g| g.len() == 2) {
@@ -293,7 +301,7 @@ fn parse_colons(text: &str) -> Option<BigUint> {
 }
 
 fn parse_action(pipeline: &Pipeline, table: &ir::Table, text: &str) -> Result<ActionSpec, EntryTextError> {
-    let number = |n: &str| n.trim().parse().map_err(|_| form(text, "expected a number"));
+    let number = |n: &str| n.trim().parse().map_err(|_| syntax_error(text, "expected a number"));
     if let Some(id) = text.strip_prefix("member ") {
         return Ok(ActionSpec::Member(number(id)?));
     }
@@ -303,7 +311,7 @@ fn parse_action(pipeline: &Pipeline, table: &ir::Table, text: &str) -> Result<Ac
     let (name, args) = text.split_once('(').unwrap_or((text, ""));
     let name = name.trim();
     let actions = table.actions.iter().filter_map(|a| Some((a.action, pipeline.actions.get(a.action)?)));
-    let id = find(actions.map(|(id, a)| (id, a.preamble.name.clone())), name).map_err(|known| {
+    let id = find_by_name(actions.map(|(id, a)| (id, a.preamble.name.clone())), name).map_err(|known| {
         EntryTextError::UnknownAction { table: table.preamble.name.clone(), name: name.to_owned(), known }
     })?;
     let action = &pipeline.actions[id];
@@ -321,7 +329,7 @@ fn parse_action(pipeline: &Pipeline, table: &ir::Table, text: &str) -> Result<Ac
     Ok(ActionSpec::Call(ActionCall { action: id, args: args? }))
 }
 
-/// Writes an entry as [`parse_entry`] reads it. The entry must be valid for the pipeline.
+/// Formats an entry in the syntax of [`parse_entry`]. The entry must be valid for the pipeline.
 pub fn format_entry(pipeline: &Pipeline, entry: &TableEntry) -> String {
     let Some(table) = pipeline.tables.get(entry.table) else { return format!("table number {}", entry.table.0) };
     let mut out = format!("{}: {} -> ", table.preamble.name, format_key_list(&table.keys, &entry.keys));
@@ -331,7 +339,7 @@ pub fn format_entry(pipeline: &Pipeline, entry: &TableEntry) -> String {
         ActionSpec::Call(call) => {
             let Some(action) = pipeline.actions.get(call.action) else { return out };
             let args = action.params.iter().zip(&call.args);
-            let args: Vec<String> = args.map(|(p, v)| format!("{}={}", p.name, value(p.ty, v))).collect();
+            let args: Vec<String> = args.map(|(p, v)| format!("{}={}", p.name, format_value(p.ty, v))).collect();
             out.push_str(&format!("{}({})", action.preamble.name, args.join(", ")));
         }
     }
@@ -344,13 +352,13 @@ pub fn format_entry(pipeline: &Pipeline, entry: &TableEntry) -> String {
     out
 }
 
-fn format_key_list(declared: &[Key], keys: &[KeyMatch]) -> String {
+fn format_key_list(declared: &[MatchKey], keys: &[KeyMatch]) -> String {
     let declared = declared.iter().filter(|k| k.kind != MatchKind::Selector);
-    let one = |(key, given): (&Key, &KeyMatch)| format!("{}={}", key.name, format_match(key.ty, given));
+    let one = |(key, given): (&MatchKey, &KeyMatch)| format!("{}={}", key.name, format_match(key.ty, given));
     declared.zip(keys).map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Table, keys and priority of an entry: what is enough to delete it.
+/// Formats table, keys and priority of an entry, which suffice to delete it.
 pub fn format_identity(pipeline: &Pipeline, entry: &PackedEntry) -> String {
     let Some(table) = pipeline.tables.get(entry.table) else { return format!("table number {}", entry.table.0) };
     let keys = KeyLayout::new(&table.keys).unpack(entry.key());
@@ -358,8 +366,8 @@ pub fn format_identity(pipeline: &Pipeline, entry: &PackedEntry) -> String {
     format!("{}: {}{priority}", table.preamble.name, format_key_list(&table.keys, &keys))
 }
 
-/// The identity of an entry, for messages.
-pub(crate) fn format_keys(declared: &[Key], keys: &[KeyMatch], priority: i32) -> String {
+/// Formats the identity of an entry, for messages.
+pub(crate) fn format_keys(declared: &[MatchKey], keys: &[KeyMatch], priority: i32) -> String {
     match priority {
         0 => format!("({})", format_key_list(declared, keys)),
         _ => format!("({}) with priority {priority}", format_key_list(declared, keys)),
@@ -368,17 +376,18 @@ pub(crate) fn format_keys(declared: &[Key], keys: &[KeyMatch], priority: i32) ->
 
 fn format_match(ty: Type, given: &KeyMatch) -> String {
     match given {
-        KeyMatch::Exact(v) => value(ty, v),
-        KeyMatch::Ternary { value: v, mask } => format!("{} &&& {}", value(ty, v), value(ty, mask)),
-        KeyMatch::Lpm { value: v, prefix_len } => format!("{}/{prefix_len}", value(ty, v)),
-        KeyMatch::Range { lo, hi } => format!("{}..{}", value(ty, lo), value(ty, hi)),
-        KeyMatch::Optional(Some(v)) => value(ty, v),
+        KeyMatch::Exact(v) => format_value(ty, v),
+        KeyMatch::Ternary { value: v, mask } => format!("{} &&& {}", format_value(ty, v), format_value(ty, mask)),
+        KeyMatch::Lpm { value: v, prefix_len } => format!("{}/{prefix_len}", format_value(ty, v)),
+        KeyMatch::Range { lo, hi } => format!("{}..{}", format_value(ty, lo), format_value(ty, hi)),
+        KeyMatch::Optional(Some(v)) => format_value(ty, v),
         KeyMatch::Optional(None) => "*".to_owned(),
     }
 }
 
-/// Addresses are not recognised as such: a width of 32 or 48 bits says nothing about a meaning.
-fn value(ty: Type, value: &BigUint) -> String {
+/// Formats a value. Addresses are printed as numbers, because a width of 32 or 48 bits alone does
+/// not identify an address.
+fn format_value(ty: Type, value: &BigUint) -> String {
     match ty {
         Type::Bool => (*value != BigUint::ZERO).to_string(),
         _ if ty.width() <= 16 => value.to_string(),

@@ -1,54 +1,59 @@
-//! Whether an entry is one for its table: everything is looked at here, in the packed form, whoever packed it.
+//! Validation of entries for their tables. All checks are on the packed form, independent of how it
+//! was built.
 
-use crate::bits::{big_from_words, fits, words_for};
-use crate::entry::{MeterConfig, PackedAction, UpdateKind};
+use crate::bits::{big_from_words, fits_width, words_for};
+use crate::entry::{MeterConfig, StoredActionRef, UpdateKind};
 use crate::error::{EntryError, MeterError};
-use crate::layout::{KeyField, KeyLayout};
-use crate::match_key::Pattern;
+use crate::layout::{KeyLayout, PackedKeyField};
+use crate::match_key::KeyFieldPattern;
 use crate::packed::PackedEntry;
-use ir::{ActionId, ExternId, ExternKind, Key, MatchKind, Param, Pipeline, Table, TableId};
+use ir::{ActionId, ExternId, ExternKind, MatchKey, MatchKind, Param, Pipeline, Table, TableId};
 use num_bigint::BigUint;
 use num_traits::One;
 use std::cmp::Ordering;
 
-/// The table of that number.
-pub fn table(pipeline: &Pipeline, table: TableId) -> Result<&Table, EntryError> {
+/// Returns the table of that number.
+pub fn find_table(pipeline: &Pipeline, table: TableId) -> Result<&Table, EntryError> {
     let count = pipeline.tables.len();
     pipeline.tables.get(table).ok_or(EntryError::UnknownTable { index: table.0, count })
 }
 
 /// Checks packed keys against their declaration.
-pub fn keys(owner: &str, declared: &[Key], layout: &KeyLayout, key: &[u64]) -> Result<(), EntryError> {
+pub fn check_keys(owner: &str, declared: &[MatchKey], layout: &KeyLayout, key: &[u64]) -> Result<(), EntryError> {
     if key.len() != layout.len {
         return Err(EntryError::KeyWords { table: owner.to_owned(), expected: layout.len, got: key.len() });
     }
-    match layout.fields.iter().find(|field| !valid(field, key)) {
+    match layout.fields.iter().find(|field| !is_valid_field(field, key)) {
         None => Ok(()),
-        Some(field) => Err(fault(owner, &declared[field.position].name, field, key)),
+        Some(field) => Err(field_error(owner, &declared[field.position].name, field, key)),
     }
 }
 
-/// Whether a field of a key can be what its words say.
-fn valid(field: &KeyField, key: &[u64]) -> bool {
+/// Reports whether the words of a field are a valid match.
+fn is_valid_field(field: &PackedKeyField, key: &[u64]) -> bool {
     let (value, width) = (field.value(key), field.width);
     let form = match field.pattern(key) {
-        Pattern::Any => value.iter().all(|word| *word == 0),
-        Pattern::Value(_) => field.kind != MatchKind::Optional || field.second(key)[0] == 1,
-        Pattern::Masked { mask, .. } => fits(mask, width) && value.iter().zip(mask).all(|(v, m)| v & !m == 0),
-        Pattern::Prefix { len, .. } => len <= u64::from(width) && no_host_bits(field, value, len as u32),
-        Pattern::Range { low, high } => fits(high, width) && field.compare(low, high) != Ordering::Greater,
+        KeyFieldPattern::Any => value.iter().all(|word| *word == 0),
+        KeyFieldPattern::Value(_) => field.kind != MatchKind::Optional || field.second(key)[0] == 1,
+        KeyFieldPattern::Masked { mask, .. } => {
+            fits_width(mask, width) && value.iter().zip(mask).all(|(v, m)| v & !m == 0)
+        }
+        KeyFieldPattern::Prefix { len, .. } => len <= u64::from(width) && no_host_bits(field, value, len as u32),
+        KeyFieldPattern::Range { low, high } => {
+            fits_width(high, width) && field.compare(low, high) != Ordering::Greater
+        }
     };
-    form && fits(value, width)
+    form && fits_width(value, width)
 }
 
-fn no_host_bits(field: &KeyField, value: &[u64], prefix_len: u32) -> bool {
+fn no_host_bits(field: &PackedKeyField, value: &[u64], prefix_len: u32) -> bool {
     let host = field.width - prefix_len;
     let (whole, rest) = ((host / 64) as usize, host % 64);
     value.iter().take(whole).all(|word| *word == 0) && value.get(whole).is_none_or(|word| word & ((1 << rest) - 1) == 0)
 }
 
-/// What is wrong with a field that is not valid.
-fn fault(owner: &str, name: &str, field: &KeyField, words: &[u64]) -> EntryError {
+/// Returns the error of an invalid field.
+fn field_error(owner: &str, name: &str, field: &PackedKeyField, words: &[u64]) -> EntryError {
     let (table, width) = (owner.to_owned(), field.width);
     let (value, second) = (big_from_words(field.value(words)), big_from_words(field.second(words)));
     let wide = |value: &BigUint| value.bits() > u64::from(width);
@@ -58,37 +63,40 @@ fn fault(owner: &str, name: &str, field: &KeyField, words: &[u64]) -> EntryError
         return EntryError::Presence { table, key, presence, value };
     }
     if wide(&value) {
-        return too_wide(owner, name, value, width);
+        return value_too_wide_error(owner, name, value, width);
     }
     match field.pattern(words) {
-        Pattern::Masked { .. } | Pattern::Range { .. } if wide(&second) => too_wide(owner, name, second, width),
-        Pattern::Range { .. } => EntryError::EmptyRange { table, key, lo: value, hi: second },
-        Pattern::Prefix { len, .. } => match u32::try_from(len).unwrap_or(u32::MAX) {
+        KeyFieldPattern::Masked { .. } | KeyFieldPattern::Range { .. } if wide(&second) => {
+            value_too_wide_error(owner, name, second, width)
+        }
+        KeyFieldPattern::Range { .. } => EntryError::EmptyRange { table, key, lo: value, hi: second },
+        KeyFieldPattern::Prefix { len, .. } => match u32::try_from(len).unwrap_or(u32::MAX) {
             prefix_len if prefix_len > width => EntryError::PrefixTooLong { table, key, prefix_len, width },
             prefix_len => {
-                let mend = (&value >> (width - prefix_len)) << (width - prefix_len);
-                EntryError::HostBits { table, key, value, prefix_len, mend }
+                let corrected = (&value >> (width - prefix_len)) << (width - prefix_len);
+                EntryError::HostBits { table, key, value, prefix_len, corrected }
             }
         },
-        Pattern::Any | Pattern::Value(_) | Pattern::Masked { .. } => {
-            let mend = &value & &second;
-            EntryError::BitsOutsideMask { table, key, value, mask: second, mend }
+        KeyFieldPattern::Any | KeyFieldPattern::Value(_) | KeyFieldPattern::Masked { .. } => {
+            let corrected = &value & &second;
+            EntryError::BitsOutsideMask { table, key, value, mask: second, corrected }
         }
     }
 }
 
-pub fn too_wide(owner: &str, name: &str, value: BigUint, width: u32) -> EntryError {
-    let largest = ones(width);
+pub fn value_too_wide_error(owner: &str, name: &str, value: BigUint, width: u32) -> EntryError {
+    let largest = largest_value(width);
     EntryError::ValueTooWide { table: owner.to_owned(), key: name.to_owned(), value, width, largest }
 }
 
-/// The greatest value of a width.
-fn ones(width: u32) -> BigUint {
+/// Returns the greatest value of a width.
+fn largest_value(width: u32) -> BigUint {
     (BigUint::one() << width) - BigUint::one()
 }
 
-/// The action, if the table has it, for an entry (`default` false) or as the default action.
-pub fn listed<'a>(
+/// Returns the action, if the table lists it, for an entry (`default` false) or as the default
+/// action.
+pub fn listed_action<'a>(
     pipeline: &'a Pipeline,
     table: &Table,
     id: ActionId,
@@ -115,8 +123,8 @@ pub fn listed<'a>(
     Ok(action)
 }
 
-/// `got` arguments are not as many as the action has parameters.
-pub fn arity(table: &Table, action: &ir::Action, got: usize) -> EntryError {
+/// Creates the error for `got` arguments of an action.
+pub fn arity_error(table: &Table, action: &ir::Action, got: usize) -> EntryError {
     let names: Vec<&str> = action.params.iter().map(|p| p.name.as_str()).collect();
     EntryError::Arity {
         table: table.preamble.name.clone(),
@@ -127,7 +135,7 @@ pub fn arity(table: &Table, action: &ir::Action, got: usize) -> EntryError {
     }
 }
 
-pub fn arg_too_wide(table: &Table, action: &ir::Action, param: &Param, value: BigUint) -> EntryError {
+pub fn arg_too_wide_error(table: &Table, action: &ir::Action, param: &Param, value: BigUint) -> EntryError {
     let width = param.ty.width();
     EntryError::ArgTooWide {
         table: table.preamble.name.clone(),
@@ -135,61 +143,75 @@ pub fn arg_too_wide(table: &Table, action: &ir::Action, param: &Param, value: Bi
         param: param.name.clone(),
         value,
         width,
-        largest: ones(width),
+        largest: largest_value(width),
     }
 }
 
-pub fn needs_member(pipeline: &Pipeline, table: &Table, profile: ExternId) -> EntryError {
+pub fn needs_member_error(pipeline: &Pipeline, table: &Table, profile: ExternId) -> EntryError {
     let profile = pipeline.externs.get(profile).map_or_else(String::new, |object| object.preamble.name.clone());
     EntryError::NeedsMember { table: table.preamble.name.clone(), profile }
 }
 
-/// Checks an action and its packed arguments for a table, as an entry's (`default` false) or the default action.
-pub fn args(pipeline: &Pipeline, table: &Table, id: ActionId, words: &[u64], default: bool) -> Result<(), EntryError> {
-    let action = listed(pipeline, table, id, default)?;
+/// Checks an action and its packed arguments for a table, as an entry's (`default` false) or the
+/// default action.
+pub fn check_args(
+    pipeline: &Pipeline,
+    table: &Table,
+    id: ActionId,
+    words: &[u64],
+    default: bool,
+) -> Result<(), EntryError> {
+    let action = listed_action(pipeline, table, id, default)?;
     let mut rest = words;
     for param in &action.params {
         let width = param.ty.width();
         let Some((value, behind)) = rest.split_at_checked(words_for(width)) else {
-            return Err(arg_words(table, action, words.len()));
+            return Err(arg_words_error(table, action, words.len()));
         };
-        if !fits(value, width) {
-            return Err(arg_too_wide(table, action, param, big_from_words(value)));
+        if !fits_width(value, width) {
+            return Err(arg_too_wide_error(table, action, param, big_from_words(value)));
         }
         rest = behind;
     }
     match rest {
         [] => Ok(()),
-        _ => Err(arg_words(table, action, words.len())),
+        _ => Err(arg_words_error(table, action, words.len())),
     }
 }
 
-fn arg_words(table: &Table, action: &ir::Action, got: usize) -> EntryError {
+fn arg_words_error(table: &Table, action: &ir::Action, got: usize) -> EntryError {
     let expected = action.params.iter().map(|param| words_for(param.ty.width())).sum();
     let (table, action) = (table.preamble.name.clone(), action.preamble.name.clone());
     EntryError::ArgWords { table, action, expected, got }
 }
 
-/// Checks what an entry or default action does; whether members and groups exist is the state's to check.
-pub fn action(pipeline: &Pipeline, table: &Table, action: PackedAction<'_>, default: bool) -> Result<(), EntryError> {
+/// Checks the action of an entry or the default action. The state checks that members and groups
+/// exist.
+pub fn check_action(
+    pipeline: &Pipeline,
+    table: &Table,
+    action: StoredActionRef<'_>,
+    default: bool,
+) -> Result<(), EntryError> {
     let name = || table.preamble.name.clone();
     let profile = table.implementation.and_then(|id| Some((id, pipeline.externs.get(id)?)));
     match (action, profile) {
-        (PackedAction::Call(id, words), None) => args(pipeline, table, id, words, default),
-        // The default of a table with a profile is the program's own action, which is in no profile.
-        (PackedAction::Call(id, words), Some(_)) if default => args(pipeline, table, id, words, default),
-        (PackedAction::Call(..), Some((id, _))) => Err(needs_member(pipeline, table, id)),
-        (PackedAction::Member(_) | PackedAction::Group(_), None) => Err(EntryError::NoProfile { table: name() }),
-        (PackedAction::Member(_), Some(_)) => Ok(()),
-        (PackedAction::Group(_), Some((_, profile))) => match profile.kind {
+        (StoredActionRef::Call(id, words), None) => check_args(pipeline, table, id, words, default),
+        // The default action of a table with a profile is the program's own action, which is not a
+        // member of the profile.
+        (StoredActionRef::Call(id, words), Some(_)) if default => check_args(pipeline, table, id, words, default),
+        (StoredActionRef::Call(..), Some((id, _))) => Err(needs_member_error(pipeline, table, id)),
+        (StoredActionRef::Member(_) | StoredActionRef::Group(_), None) => Err(EntryError::NoProfile { table: name() }),
+        (StoredActionRef::Member(_), Some(_)) => Ok(()),
+        (StoredActionRef::Group(_), Some((_, profile))) => match profile.kind {
             ExternKind::ActionSelector { .. } => Ok(()),
             _ => Err(EntryError::NoGroups { table: name(), profile: profile.preamble.name.clone() }),
         },
     }
 }
 
-/// Checks everything about an entry that does not depend on what else is there, but key and action.
-pub fn attributes(table: &Table, entry: &PackedEntry, kind: UpdateKind) -> Result<(), EntryError> {
+/// Checks the attributes of an entry that do not depend on other entries, except key and action.
+pub fn check_attributes(table: &Table, entry: &PackedEntry, kind: UpdateKind) -> Result<(), EntryError> {
     let name = || table.preamble.name.clone();
     let got = entry.priority;
     if table.has_priority() && got < 1 {
@@ -211,13 +233,13 @@ pub fn attributes(table: &Table, entry: &PackedEntry, kind: UpdateKind) -> Resul
         if table.direct_meter.is_none() {
             return Err(EntryError::NoDirectMeter { table: name() });
         }
-        meter(config).map_err(|source| EntryError::Meter { table: name(), source })?;
+        check_meter(config).map_err(|source| EntryError::Meter { table: name(), source })?;
     }
     Ok(())
 }
 
 /// Checks a meter's configuration (RFC 2698, section 2).
-pub fn meter(config: &MeterConfig) -> Result<(), MeterError> {
+pub fn check_meter(config: &MeterConfig) -> Result<(), MeterError> {
     if config.pir < config.cir {
         return Err(MeterError::PeakBelowCommitted { cir: config.cir, pir: config.pir });
     }

@@ -1,21 +1,23 @@
-//! Hash and checksum algorithms over byte strings, as bmv2 computes them.
+//! Hash and checksum algorithms over byte strings, compatible with bmv2.
 //!
-//! CRC parameters are those of the catalogue of parametrised CRC algorithms: crc32 is CRC-32/ISO-HDLC, crc16 is CRC-16/ARC.
+//! CRC parameters are those of the catalogue of parametrised CRC algorithms: crc32 is
+//! CRC-32/ISO-HDLC, crc16 is CRC-16/ARC.
 
 use crate::crc::{crc16, crc32};
 use ir::HashAlgorithm;
 
-/// The one's complement sum of 16-bit words in network order, an odd last byte padded with a zero behind it; `start`
-/// is a sum to go on from.
+/// Adds 16-bit words in network order to the one's complement sum `start`. An odd last byte is
+/// padded with a zero byte.
 pub fn ones_sum(start: u16, bytes: &[u8]) -> u16 {
-    // 2^16 is 1 modulo 2^16 - 1, so the words may be added two at a time, and be folded in the end: only a sum of zeros gives 0.
+    // Words can be added in pairs and folded at the end, because 2^16 is 1 modulo 2^16 - 1. Only a
+    // sum of zeros gives 0.
     let (pairs, rest) = bytes.as_chunks::<4>();
     let sum: u64 = pairs.iter().map(|pair| u64::from(u32::from_be_bytes(*pair))).sum();
     let word = |pair: &[u8]| u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u64::from(*low));
     fold(u64::from(start) + sum + rest.chunks(2).map(word).sum::<u64>())
 }
 
-/// Adds the words of 16 bits of a number until there is one.
+/// Folds a sum to 16 bits with end-around carry.
 pub(crate) fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -23,28 +25,28 @@ pub(crate) fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// One's complement `a - b` (RFC 1624: `a + ~b`).
+/// Returns the one's complement `a - b` (RFC 1624: `a + ~b`).
 pub fn ones_subtract(a: u16, b: u16) -> u16 {
     fold(u64::from(a) + u64::from(!b))
 }
 
-/// The Internet checksum (RFC 1071): the complement of the sum.
+/// Returns the Internet checksum (RFC 1071): the complement of the sum.
 pub fn csum16(bytes: &[u8]) -> u16 {
     !ones_sum(0, bytes)
 }
 
-/// The exclusive or of the 16-bit words, the last one padded with a zero byte.
+/// Returns the exclusive or of the 16-bit words, the last one padded with a zero byte.
 pub fn xor16(bytes: &[u8]) -> u16 {
     let word = |pair: &[u8]| u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]);
     bytes.chunks(2).fold(0, |sum, pair| sum ^ word(pair))
 }
 
-/// bmv2's `identity`: the first eight bytes (or fewer, if there are fewer) as one number.
+/// Returns bmv2's `identity`: the first eight bytes, or fewer, as one number.
 pub fn identity(bytes: &[u8]) -> u64 {
     bytes.iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-/// The algorithm `random`: a 64-bit mix of the data with fixed keys, the same in each run.
+/// Implements the algorithm `random`: a 64-bit mix of the data with fixed keys, equal in each run.
 fn mixed(bytes: &[u8]) -> u64 {
     let mut state = 0x9e37_79b9_7f4a_7c15 ^ bytes.len() as u64;
     for chunk in bytes.chunks(8) {
@@ -53,14 +55,14 @@ fn mixed(bytes: &[u8]) -> u64 {
     scramble(state)
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+/// Finaliser of SplitMix64 (Steele, Lea, Flood 2014).
 pub fn scramble(mut value: u64) -> u64 {
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ (value >> 31)
 }
 
-/// The hash of the bytes.
+/// Returns the hash of the bytes.
 pub fn hash(algorithm: HashAlgorithm, bytes: &[u8]) -> u64 {
     match algorithm {
         HashAlgorithm::Crc32 | HashAlgorithm::Crc32Custom | HashAlgorithm::TargetDefault => u64::from(crc32(bytes)),
@@ -72,7 +74,7 @@ pub fn hash(algorithm: HashAlgorithm, bytes: &[u8]) -> u64 {
     }
 }
 
-/// The algorithm of a v1model `HashAlgorithm` member's name.
+/// Returns the algorithm with the name of a v1model `HashAlgorithm` member.
 pub fn by_name(name: &str) -> Option<HashAlgorithm> {
     Some(match name.rsplit('.').next()? {
         "crc32" => HashAlgorithm::Crc32,
@@ -100,7 +102,8 @@ mod tests {
         assert_eq!(ones_sum(0, &bytes[..7]), ones_sum(0, &[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0x00]));
     }
 
-    /// Sixteen bits at a time, as RFC 1071 says it, for every length up to 100 bytes and sums that are nearly full.
+    /// Compares with a sum of single words, as RFC 1071 defines it, for each length up to 100 bytes
+    /// and sums near overflow.
     #[test]
     fn sums_word_by_word() {
         let mut random = 7u64;
@@ -122,7 +125,8 @@ mod tests {
         }
     }
 
-    /// RFC 1624, section 4: header checksum 0xdd2f, a field changes from 0x5555 to 0x3285, the new checksum is 0x0000.
+    /// RFC 1624, section 4: header checksum 0xdd2f, a field changes from 0x5555 to 0x3285, the new
+    /// checksum is 0x0000.
     #[test]
     fn rfc1624_example() {
         let sum = ones_subtract(!0xdd2f, 0x5555);

@@ -1,59 +1,65 @@
-//! What the engine is told besides the program.
+//! Configuration of the engine besides the program.
 
-use entries::Entry;
+use entries::StoredEntry;
 use ir::TableId;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// Says where an entry comes from that does not say it itself: of explanations alone, packets do not
-/// ask. What keeps the tables knows it, and would have to write entries again when a line moves.
+/// Finds the source of an entry that does not record it itself. Used by explanations only.
+///
+/// The owner of the tables knows the source. It is not stored in the entry, because an entry would
+/// then have to be written again when its line moves.
 #[derive(Clone, Default)]
-pub struct Sources(Option<Arc<FindSource>>);
+pub struct EntrySources(Option<Arc<FindSource>>);
 
-type FindSource = dyn Fn(TableId, &Entry) -> Option<String> + Send + Sync;
+type FindSource = dyn Fn(TableId, &StoredEntry) -> Option<String> + Send + Sync;
 
-impl Sources {
-    /// Those that `find` knows.
-    pub fn new(find: impl Fn(TableId, &Entry) -> Option<String> + Send + Sync + 'static) -> Sources {
-        Sources(Some(Arc::new(find)))
+impl EntrySources {
+    /// Returns the sources that `find` knows.
+    pub fn new(find: impl Fn(TableId, &StoredEntry) -> Option<String> + Send + Sync + 'static) -> EntrySources {
+        EntrySources(Some(Arc::new(find)))
     }
 
-    /// Where an entry comes from.
-    pub(crate) fn find(&self, table: TableId, entry: &Entry) -> Option<String> {
+    /// Returns the source of an entry.
+    pub(crate) fn find(&self, table: TableId, entry: &StoredEntry) -> Option<String> {
         self.0.as_ref()?(table, entry)
     }
 }
 
-impl fmt::Debug for Sources {
+impl fmt::Debug for EntrySources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sources").field("known", &self.0.is_some()).finish()
     }
 }
 
-/// Settings of an engine.
+/// Configuration of an engine.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where random numbers start; runs with one seed repeat. Print it ([`crate::Interp::seed`]).
+    /// Seed of the random numbers. Runs with equal seeds are identical; print it
+    /// ([`crate::Interp::seed`]).
     pub seed: u64,
-    /// The ports that exist; `None`: all. A packet sent to another one is dropped as `unknown_port`.
+    /// Existing ports; `None`: all. A packet sent to another port is dropped as `unknown_port`.
     pub ports: Option<BTreeSet<u32>>,
-    /// Those of them that lead to other parts of the same device: packets can be sent there, but a program that asks is told that there is no such port.
-    pub inner_ports: BTreeSet<u32>,
-    /// PNA: the ports that lead to hosts (vports). A packet from one of them has direction HOST_TO_NET, all others NET_TO_HOST.
+    /// Those of `ports` that connect to other tiers of the same device. Packets can be sent there,
+    /// but `is_host_port` and `is_net_port` return false.
+    pub tier_ports: BTreeSet<u32>,
+    /// PNA: ports of hosts (vports). A packet from one of them has direction HOST_TO_NET, all
+    /// others NET_TO_HOST.
     pub host_ports: BTreeSet<u32>,
-    /// v1model: the port that stands for the CPU. PNA has one of its own, 0xfffffffd.
+    /// v1model: number of the CPU port. PNA has a fixed one, 0xfffffffd.
     pub cpu_port: Option<u32>,
-    /// The time in nanoseconds that the program's timestamps count from.
-    pub start: u64,
-    /// Table applications and backward jumps that one packet may make, over all its passes and copies.
+    /// Origin of the program's timestamps, in nanoseconds.
+    pub start_ns: u64,
+    /// Maximum number of table applications and backward jumps of one packet, over all its passes
+    /// and copies.
     pub max_steps: u64,
-    /// Parser states that a packet may enter in one pass.
+    /// Maximum number of parser states that a packet enters in one pass.
     pub max_parser_states: u64,
-    /// Copies that one packet may be made into.
+    /// Maximum number of copies of one packet.
     pub max_copies: u32,
-    /// Where entries come from, for explanations.
-    pub sources: Sources,
+    /// Sources of entries, for explanations.
+    pub sources: EntrySources,
 }
 
 impl Default for Config {
@@ -61,14 +67,14 @@ impl Default for Config {
         Config {
             seed: 1,
             ports: None,
-            inner_ports: BTreeSet::new(),
+            tier_ports: BTreeSet::new(),
             host_ports: BTreeSet::new(),
             cpu_port: None,
-            start: 0,
+            start_ns: 0,
             max_steps: 1 << 20,
             max_parser_states: 1 << 16,
             max_copies: 1024,
-            sources: Sources::default(),
+            sources: EntrySources::default(),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! CRCs of short byte strings: the 5-tuples and addresses that programs hash for each packet.
 //!
-//! Eight bytes a step with eight tables (Kounavis and Berry, "Novel Table Lookup-Based Algorithms for High-Performance CRC
-//! Generation", 2008). From 32 bytes on, carry-less multiplication is faster, where the processor has it.
+//! Processes eight bytes a step with eight tables (Kounavis and Berry, "Novel Table Lookup-Based
+//! Algorithms for High-Performance CRC Generation", 2008). From 32 bytes on, crc32 uses carry-less
+//! multiplication where the processor supports it, because it is faster there.
 
-/// What each of eight bytes, by its distance from the end, adds to the remainder. Polynomials are reflected.
+/// Contributions of each of eight bytes to the remainder, by the byte's distance from the end.
+/// Polynomials are reflected.
 type Tables = [[u32; 256]; 8];
 
 static CRC32: Tables = tables(0xedb8_8320);
@@ -77,7 +79,7 @@ fn remainder(tables: &Tables, start: u32, bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    /// By the definition: one bit after the other.
+    /// Computes a CRC by its definition, bit by bit.
     fn by_bits(polynomial: u32, start: u32, bytes: &[u8]) -> u32 {
         bytes.iter().fold(start, |crc, byte| {
             (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { (crc >> 1) ^ polynomial } else { crc >> 1 })
@@ -92,7 +94,8 @@ mod tests {
         assert_eq!(crc32(b""), 0);
     }
 
-    /// Every length from 0 to 200 bytes, with several contents and alignments, and each of the ways to compute.
+    /// Compares all implementations on each length from 0 to 200 bytes, with several contents and
+    /// alignments.
     #[test]
     fn equal_to_the_definition() {
         let mut random = 1u64;

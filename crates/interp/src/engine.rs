@@ -1,9 +1,9 @@
-//! The engine behind the trait that all engines share.
+//! Implementation of the trait that all engines share.
 
+use crate::block_hook::BlockHook;
 use crate::interp::Interp;
 use crate::output::Outputs;
-use crate::walk::Detour;
-use packet::{Batch, Emission, Engine, EngineReason, Output, Packet, PacketRef, ReasonTable, Verdict};
+use packet::{Batch, BatchOutput, Engine, EngineReason, Packet, PacketRef, PacketVerdict, ReasonTable, Verdict};
 use std::ops::Range;
 
 impl Engine for Interp {
@@ -15,67 +15,73 @@ impl Engine for Interp {
         Interp::reasons(self)
     }
 
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
         self.process_batch(None, batch, out);
     }
 
-    fn tick(&mut self, now: u64, _out: &mut Output) {
+    fn tick(&mut self, now: u64, _out: &mut BatchOutput) {
         let idle = self.advance_time(now);
         self.notify(idle);
     }
 }
 
 impl Interp {
-    /// Runs packets one after the other, their main control by a detour if there is one. The first
-    /// packet that leaves takes the place of the one that came.
-    pub fn process_batch(&mut self, detour: Option<&mut (dyn Detour + 'static)>, batch: &mut Batch, out: &mut Output) {
+    /// Runs packets one after the other, their main control by `hook` if given. The first output
+    /// of a packet overwrites the received packet.
+    pub fn process_batch(
+        &mut self,
+        hook: Option<&mut (dyn BlockHook + 'static)>,
+        batch: &mut Batch,
+        out: &mut BatchOutput,
+    ) {
         let all = 0..batch.len();
-        self.process_range(detour, batch, all, out);
+        self.process_range(hook, batch, all, out);
     }
 
-    /// As [`Interp::process_batch`], those of these numbers.
+    /// Runs the packets with these indices in the batch, like [`Interp::process_batch`].
     pub fn process_range(
         &mut self,
-        mut detour: Option<&mut (dyn Detour + 'static)>,
+        mut hook: Option<&mut (dyn BlockHook + 'static)>,
         batch: &mut Batch,
         numbers: Range<usize>,
-        out: &mut Output,
+        out: &mut BatchOutput,
     ) {
         let mut results = std::mem::take(&mut self.scratch);
         for (index, packet) in batch.packets_mut().iter_mut().enumerate().take(numbers.end).skip(numbers.start) {
-            self.counted_length = packet.came_with;
-            let (bytes, port, now) = (packet.bytes(), packet.ingress_port.0, packet.received_at);
-            match detour.as_deref_mut() {
-                Some(detour) => self.process_by(detour, bytes, port, now, &mut results),
+            self.counted_len_bytes = packet.metered_len_bytes;
+            let (bytes, port, now) = (packet.bytes(), packet.ingress_port.0, packet.rx_time_ns);
+            match hook.as_deref_mut() {
+                Some(hook) => self.process_by(hook, bytes, port, now, &mut results),
                 None => self.process_into(bytes, port, now, &mut results),
             }
             emit(&results, index as u16, packet, out);
         }
-        self.counted_length = None;
+        self.counted_len_bytes = None;
         self.scratch = results;
     }
 }
 
-/// Answers with the verdicts on the packet of that number in its batch. The first one that leaves takes the packet's place.
-pub fn emit(results: &Outputs, index: u16, packet: &mut Packet, out: &mut Output) {
+/// Writes the verdicts on the packet at `index` of its batch to `out`. The first output overwrites
+/// the received packet, further ones are generated packets.
+pub fn emit(results: &Outputs, index: u16, packet: &mut Packet, out: &mut BatchOutput) {
     let input = PacketRef::Input(index);
     let mut replaced = false;
     for result in results.packets() {
         let (verdict, origin) = (result.verdict, result.origin);
         if matches!(verdict, Verdict::Drop(_)) {
-            out.emit(Emission { packet: input, origin, verdict });
+            out.emit(PacketVerdict { packet: input, origin, verdict });
             continue;
         }
         let place = if replaced {
-            match out.add() {
+            match out.add_generated() {
                 Some((reference, slot)) => {
                     slot.ingress_port = packet.ingress_port;
-                    slot.received_at = packet.received_at;
+                    slot.rx_time_ns = packet.rx_time_ns;
                     slot.set_bytes(&result.bytes).map(|()| reference)
                 }
                 None => {
                     let verdict = Verdict::Drop(EngineReason::ReplicationLimit.into());
-                    out.emit(Emission { packet: input, origin, verdict });
+                    out.emit(PacketVerdict { packet: input, origin, verdict });
                     continue;
                 }
             }
@@ -84,6 +90,6 @@ pub fn emit(results: &Outputs, index: u16, packet: &mut Packet, out: &mut Output
             packet.set_bytes(&result.bytes).map(|()| input)
         };
         let verdict = if place.is_ok() { verdict } else { Verdict::Drop(EngineReason::PacketTooLong.into()) };
-        out.emit(Emission { packet: place.unwrap_or(input), origin, verdict });
+        out.emit(PacketVerdict { packet: place.unwrap_or(input), origin, verdict });
     }
 }

@@ -1,16 +1,16 @@
 //! Recording of extern calls.
 
-use crate::call::data;
+use crate::exec_context::ExecContext;
+use crate::extern_calls::data_operands;
 use crate::frame::Frame;
-use crate::machine::Machine;
 use crate::overseer::Overseer;
-use crate::program::{Call, CallArg, Reg};
-use crate::trace::Event;
-use ir::{ExternFn, Loc};
+use crate::program::{CallArg, DecodedCall, Reg};
+use crate::trace::TraceEvent;
+use ir::{ExternFn, SourceLoc};
 
-impl<O: Overseer> Machine<'_, O> {
-    /// The arguments, before the call changes anything.
-    pub(crate) fn show_args(&self, frame: &Frame, call: &Call) -> Vec<String> {
+impl<O: Overseer> ExecContext<'_, O> {
+    /// Formats the arguments. Must precede the call, because the call can change them.
+    pub(crate) fn show_args(&self, frame: &Frame, call: &DecodedCall) -> Vec<String> {
         let list = |regs: &[Reg]| regs.iter().map(|reg| self.show_reg(frame, *reg)).collect::<Vec<_>>().join(", ");
         let one = |arg: &CallArg| match arg {
             CallArg::Value(reg) => self.show_reg(frame, *reg),
@@ -29,21 +29,27 @@ impl<O: Overseer> Machine<'_, O> {
     }
 
     /// Records the call with its results.
-    pub(crate) fn note_call(&mut self, frame: &Frame, call: &Call, arguments: Vec<String>, loc: Loc) {
+    pub(crate) fn record_extern_call(
+        &mut self,
+        frame: &Frame,
+        call: &DecodedCall,
+        arguments: Vec<String>,
+        loc: SourceLoc,
+    ) {
         if call.func == ExternFn::LogMsg {
             let Some(CallArg::Str(format)) = call.args.first() else { return };
             let mut message = String::new();
-            let mut values = data(call, 1).iter();
+            let mut values = data_operands(call, 1).iter();
             for (index, piece) in format.split("{}").enumerate() {
                 if index > 0 {
                     message.push_str(&values.next().map_or("{}".to_owned(), |reg| self.show_reg(frame, *reg)));
                 }
                 message.push_str(piece);
             }
-            return self.note(Event::Log { message }, loc);
+            return self.record_event(TraceEvent::Log { message }, loc);
         }
         let results = call.results.iter().map(|reg| self.show_reg(frame, *reg)).collect();
         let call = self.call_name(call.object, call.func);
-        self.note(Event::Extern { call, arguments, results }, loc);
+        self.record_event(TraceEvent::Extern { call, arguments, results }, loc);
     }
 }

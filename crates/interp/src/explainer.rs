@@ -1,86 +1,91 @@
-//! [`Explainer`]: what becomes of a packet, and why, on tables that another engine runs on.
+//! [`Explainer`]: explains packets on the tables of another engine.
 
+use crate::block_hook::BlockHook;
 use crate::config::Config;
-use crate::decode::{Form, LoadError, decode};
+use crate::decode::{CodeGranularity, LoadError, decode};
 use crate::interp::{Interp, restart_by_call};
-use crate::memory::Memory;
 use crate::output::Outputs;
+use crate::persistent_state::PersistentState;
 use crate::registers::Registers;
-use crate::trace::Trace;
-use crate::walk::Detour;
-use entries::State;
+use crate::trace::PacketTrace;
+use entries::ControlState;
 use ir::Pipeline;
 use packet::ReasonTable;
 use std::sync::Arc;
 
-/// Explains packets on a snapshot of what the control plane has written.
+/// Explains packets on a snapshot of the control state.
 ///
-/// It holds no entries: a packet's lookups ask the snapshot, so a question costs the same on ten entries as on a million. (Not so in tables with
-/// ternary, range, optional or several lpm keys: there each entry is looked at.) Nothing that an explained packet does outlives it, and
-/// nothing of it reaches those whose state it is.
+/// The explainer holds no entries. It looks keys up in the snapshot, so that the cost does not
+/// depend on the number of entries. Tables with ternary, range, optional or several lpm keys are
+/// the exception, because they are scanned. An explained packet leaves no state behind and does not
+/// affect the owner of the snapshot.
 ///
-/// What is not in the snapshot is as at first: meters are full, random numbers begin at the seed, flow ids at 1.
+/// State outside the snapshot has initial values: meters are full, random numbers start at the
+/// seed, flow ids at 1.
 pub struct Explainer {
     interp: Interp,
     seed: u64,
 }
 
 impl Explainer {
-    /// For a pipeline that the verifier has accepted.
+    /// Creates an explainer for a pipeline that the verifier has accepted.
     ///
     /// # Errors
     /// Those of [`Interp::new`].
     pub fn new(pipeline: Arc<Pipeline>, config: Config) -> Result<Explainer, LoadError> {
-        let program = decode(&pipeline, Form::Short)?;
+        let program = decode(&pipeline, CodeGranularity::Short)?;
         let seed = config.seed;
-        let mut memory = Memory::over(&pipeline, State::new(pipeline.clone())?, seed);
+        let mut memory = PersistentState::over_snapshot(&pipeline, ControlState::new(pipeline.clone())?, seed);
         restart_by_call(&program, &mut memory);
-        Ok(Explainer { interp: Interp::with(pipeline, program, memory, config), seed })
+        Ok(Explainer { interp: Interp::from_parts(pipeline, program, memory, config), seed })
     }
 
-    /// The pipeline.
+    /// Returns the pipeline.
     pub fn pipeline(&self) -> &Arc<Pipeline> {
         self.interp.pipeline()
     }
 
-    /// Names of the reasons that the program declares.
+    /// Returns the names of the reasons that the program declares.
     pub fn reasons(&self) -> &ReasonTable {
         self.interp.reasons()
     }
 
-    /// What becomes of a packet that arrives on a port at `now` nanoseconds, and why. `None` if `state` is not one of this very pipeline.
+    /// Returns verdicts and trace of a packet that arrives on a port at `now`, in nanoseconds.
+    /// `None` if `state` belongs to another pipeline.
     pub fn explain(
         &mut self,
-        state: &State,
+        state: &ControlState,
         registers: &Registers,
         bytes: &[u8],
         port: u32,
         now: u64,
-    ) -> Option<(Outputs, Trace)> {
-        self.look_at(state, registers.clone(), now).then(|| self.interp.trace(bytes, port, now))
+    ) -> Option<(Outputs, PacketTrace)> {
+        self.reset_to_snapshot(state, registers.clone(), now).then(|| self.interp.trace(bytes, port, now))
     }
 
-    /// The next packet finds this. False if `state` is not one of this very pipeline.
-    fn look_at(&mut self, state: &State, registers: Registers, now: u64) -> bool {
+    /// Sets the state for the next packet. Returns false if `state` belongs to another pipeline.
+    fn reset_to_snapshot(&mut self, state: &ControlState, registers: Registers, now: u64) -> bool {
         let own = Arc::ptr_eq(state.pipeline(), self.interp.pipeline());
         if own {
-            self.interp.memory.look_at(state, registers, self.seed, now);
+            self.interp.memory.reset_to_snapshot(state, registers, self.seed, now);
         }
         own
     }
 
-    /// As [`Explainer::explain`], with registers as at first, by somebody who goes along. Numbers of entries are none of those of another engine. False if `state` is not one
-    /// of this very pipeline.
+    /// Processes a packet on a snapshot under a hook, with initial values of registers. Returns
+    /// false if `state` belongs to another pipeline.
+    ///
+    /// Slots of entries are not those of another engine.
     pub fn process_by(
         &mut self,
-        state: &State,
-        detour: &mut (dyn Detour + 'static),
+        state: &ControlState,
+        hook: &mut (dyn BlockHook + 'static),
         (bytes, port, now): (&[u8], u32, u64),
         out: &mut Outputs,
     ) -> bool {
-        let own = self.look_at(state, Registers::initial(), now);
+        let own = self.reset_to_snapshot(state, Registers::initial(), now);
         if own {
-            self.interp.process_by(detour, bytes, port, now, out);
+            self.interp.process_by(hook, bytes, port, now, out);
         }
         own
     }

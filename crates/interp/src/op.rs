@@ -1,81 +1,82 @@
-//! The instructions of a decoded program.
+//! Instructions of a decoded program.
 
 use ir::{BinaryOp, UnaryOp};
 use packet::EngineReason;
 
-/// Index of a slot.
-pub type Slot = u32;
+/// Index of a 64-bit word of the frame.
+pub type WordIndex = u32;
 /// Index of an instruction.
-pub type Pc = u32;
+pub type InstIndex = u32;
 
-/// A value in slots.
+/// Register: the words of one value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reg {
-    /// First slot.
-    pub slot: Slot,
-    /// How many.
+    /// First word.
+    pub first_word: WordIndex,
+    /// Number of words.
     pub words: u32,
-    /// Width in bits; of a varbit the greatest.
+    /// Width in bits; of a varbit the maximum.
     pub width: u32,
-    /// Two's complement.
-    pub signed: bool,
-    /// A varbit: its length stands first.
-    pub varbit: bool,
+    /// Whether the value is in two's complement.
+    pub is_signed: bool,
+    /// Whether the value is a varbit: its first word is its length in bits.
+    pub is_varbit: bool,
 }
 
-/// An instruction. A trailing `1` is the form for values of one slot. `d` is the destination, `a` and `b` are operands.
+/// Instruction. A trailing `1` is the variant for values of one word. `d` is the destination, `a`
+/// and `b` are operands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum Op {
-    Mov1 { d: Slot, a: Slot },
-    MovN { d: Slot, a: Slot, n: u32 },
-    // Stores to a field of a header that may be invalid.
-    Field1 { h: u32, d: Slot, a: Slot },
-    FieldN { h: u32, d: Slot, a: Slot, n: u32 },
-    Add1 { d: Slot, a: Slot, b: Slot, mask: u64 },
-    Sub1 { d: Slot, a: Slot, b: Slot, mask: u64 },
-    Mul1 { d: Slot, a: Slot, b: Slot, mask: u64 },
-    And1 { d: Slot, a: Slot, b: Slot },
-    Or1 { d: Slot, a: Slot, b: Slot },
-    Xor1 { d: Slot, a: Slot, b: Slot },
-    Not1 { d: Slot, a: Slot, mask: u64 },
-    Neg1 { d: Slot, a: Slot, mask: u64 },
-    Shl1 { d: Slot, a: Slot, b: Slot, mask: u64 },
-    Shr1 { d: Slot, a: Slot, b: Slot },
-    Eq1 { d: Slot, a: Slot, b: Slot },
-    Ne1 { d: Slot, a: Slot, b: Slot },
-    Lt1 { d: Slot, a: Slot, b: Slot },
-    Le1 { d: Slot, a: Slot, b: Slot },
-    // Signed comparisons: `shift` brings the sign to bit 63.
-    LtS1 { d: Slot, a: Slot, b: Slot, shift: u32 },
-    LeS1 { d: Slot, a: Slot, b: Slot, shift: u32 },
-    Mask1 { d: Slot, a: Slot, mask: u64 },
-    // Widens by sign: `shift` brings the sign to bit 63.
-    Sext1 { d: Slot, a: Slot, shift: u32, mask: u64 },
-    Slice1 { d: Slot, a: Slot, lo: u32, mask: u64 },
-    Concat1 { d: Slot, a: Slot, b: Slot, shift: u32 },
-    Select1 { d: Slot, c: Slot, a: Slot, b: Slot },
-    SelectN { d: Slot, c: Slot, a: Slot, b: Slot, n: u32 },
-    // What is wide or rare: index into `Code::wide`.
+    Mov1 { d: WordIndex, a: WordIndex },
+    MovN { d: WordIndex, a: WordIndex, n: u32 },
+    // Stores to a field of a header that can be invalid.
+    Field1 { h: u32, d: WordIndex, a: WordIndex },
+    FieldN { h: u32, d: WordIndex, a: WordIndex, n: u32 },
+    Add1 { d: WordIndex, a: WordIndex, b: WordIndex, mask: u64 },
+    Sub1 { d: WordIndex, a: WordIndex, b: WordIndex, mask: u64 },
+    Mul1 { d: WordIndex, a: WordIndex, b: WordIndex, mask: u64 },
+    And1 { d: WordIndex, a: WordIndex, b: WordIndex },
+    Or1 { d: WordIndex, a: WordIndex, b: WordIndex },
+    Xor1 { d: WordIndex, a: WordIndex, b: WordIndex },
+    Not1 { d: WordIndex, a: WordIndex, mask: u64 },
+    Neg1 { d: WordIndex, a: WordIndex, mask: u64 },
+    Shl1 { d: WordIndex, a: WordIndex, b: WordIndex, mask: u64 },
+    Shr1 { d: WordIndex, a: WordIndex, b: WordIndex },
+    Eq1 { d: WordIndex, a: WordIndex, b: WordIndex },
+    Ne1 { d: WordIndex, a: WordIndex, b: WordIndex },
+    Lt1 { d: WordIndex, a: WordIndex, b: WordIndex },
+    Le1 { d: WordIndex, a: WordIndex, b: WordIndex },
+    // Signed comparisons. `shift` moves the sign to bit 63.
+    LtS1 { d: WordIndex, a: WordIndex, b: WordIndex, shift: u32 },
+    LeS1 { d: WordIndex, a: WordIndex, b: WordIndex, shift: u32 },
+    Mask1 { d: WordIndex, a: WordIndex, mask: u64 },
+    // Sign extension. `shift` moves the sign to bit 63.
+    Sext1 { d: WordIndex, a: WordIndex, shift: u32, mask: u64 },
+    Slice1 { d: WordIndex, a: WordIndex, lo: u32, mask: u64 },
+    Concat1 { d: WordIndex, a: WordIndex, b: WordIndex, shift: u32 },
+    Select1 { d: WordIndex, c: WordIndex, a: WordIndex, b: WordIndex },
+    SelectN { d: WordIndex, c: WordIndex, a: WordIndex, b: WordIndex, n: u32 },
+    // Wide or rare operation: index into `BlockCode::wide`.
     Wide { index: u32 },
-    IsValid { d: Slot, h: u32 },
+    IsValid { d: WordIndex, h: u32 },
     SetValid { h: u32 },
     SetInvalid { h: u32 },
     Copy { dst: u32, src: u32 },
     State { index: u32 },
     Extract { h: u32 },
-    ExtractVarbit { h: u32, a: Slot },
-    Advance { a: Slot },
+    ExtractVarbit { h: u32, a: WordIndex },
+    Advance { a: WordIndex },
     Lookahead { index: u32 },
-    Verify { c: Slot, e: Slot },
-    PacketLength { d: Slot },
+    Verify { c: WordIndex, e: WordIndex },
+    PacketLength { d: WordIndex },
     InValueSet { index: u32 },
     Emit { h: u32 },
     Call { index: u32 },
-    Goto { pc: Pc },
-    // As `Goto`, to somewhere before: uses up fuel.
-    Back { pc: Pc },
-    Branch { c: Slot, then: Pc, els: Pc },
+    Goto { pc: InstIndex },
+    // Backward `Goto`; consumes fuel.
+    Back { pc: InstIndex },
+    Branch { c: WordIndex, then: InstIndex, els: InstIndex },
     Switch { index: u32 },
     Apply { index: u32 },
     Return,
@@ -83,7 +84,7 @@ pub enum Op {
     Reject,
 }
 
-/// An operation that is not worth an instruction of its own.
+/// Operation on wide values, or one that is too rare for an instruction of its own.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub enum WideOp {
@@ -94,15 +95,15 @@ pub enum WideOp {
     Concat { d: Reg, high: Reg, low: Reg },
 }
 
-/// How a block of the architecture ended.
+/// Exit of a programmable block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    /// At its end.
+pub enum BlockExit {
+    /// End of the block.
     Return,
-    /// By `exit`.
+    /// `exit` statement.
     Exit,
-    /// A parser in state reject.
+    /// Parser state reject.
     Reject,
-    /// The engine gave up; the packet is dropped.
+    /// A limit or an error of the engine; the packet is dropped.
     Abort(EngineReason),
 }

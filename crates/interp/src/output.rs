@@ -1,21 +1,21 @@
-//! What became of a packet and its copies.
+//! Verdicts on a packet and its copies.
 
-use packet::{Origin, Verdict};
+use packet::{PacketOrigin, Verdict};
 
-/// One verdict, with the bytes that leave.
+/// Verdict with the bytes that are sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OutPacket {
-    /// The packet; empty if it is dropped.
+    /// Bytes of the packet; empty if it is dropped.
     pub bytes: Vec<u8>,
-    /// What becomes of it.
+    /// The verdict.
     pub verdict: Verdict,
-    /// How it came to be.
-    pub origin: Origin,
+    /// Origin: received, or a copy and of which kind.
+    pub origin: PacketOrigin,
 }
 
-/// The verdicts on one packet and its copies, in the order in which they were reached; at least one.
+/// Verdicts on one packet and its copies, in the order of the decisions; at least one.
 ///
-/// Kept and given to [`crate::Interp::process_into`] again, its buffers are reused.
+/// Reuse it for further calls of [`crate::Interp::process_into`], because its buffers are reused.
 #[derive(Clone, Debug, Default)]
 pub struct Outputs {
     packets: Vec<OutPacket>,
@@ -23,17 +23,17 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// No verdicts.
+    /// Creates an empty list.
     pub fn new() -> Outputs {
         Outputs::default()
     }
 
-    /// The verdicts.
+    /// Returns the verdicts.
     pub fn packets(&self) -> &[OutPacket] {
         &self.packets[..self.live]
     }
 
-    /// What leaves on ports: port and bytes.
+    /// Returns port and bytes of the packets that are sent on ports.
     pub fn sent(&self) -> impl Iterator<Item = (u32, &[u8])> {
         self.packets().iter().filter_map(|packet| match packet.verdict {
             Verdict::Forward { port } => Some((port.0, packet.bytes.as_slice())),
@@ -41,7 +41,7 @@ impl Outputs {
         })
     }
 
-    /// Why packets were dropped.
+    /// Returns the reasons of the drops.
     pub fn drops(&self) -> impl Iterator<Item = packet::DropReason> {
         self.packets().iter().filter_map(|packet| match packet.verdict {
             Verdict::Drop(reason) => Some(reason),
@@ -49,13 +49,13 @@ impl Outputs {
         })
     }
 
-    /// Forgets all, keeps the buffers.
+    /// Removes all verdicts and keeps the buffers.
     pub fn clear(&mut self) {
         self.live = 0;
     }
 
-    /// Adds a verdict and returns the buffer for its bytes, empty.
-    pub(crate) fn push(&mut self, verdict: Verdict, origin: Origin) -> &mut Vec<u8> {
+    /// Adds a verdict and returns the empty buffer for its bytes.
+    pub(crate) fn push(&mut self, verdict: Verdict, origin: PacketOrigin) -> &mut Vec<u8> {
         if self.live == self.packets.len() {
             self.packets.push(OutPacket { bytes: Vec::new(), verdict, origin });
         }

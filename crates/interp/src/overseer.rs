@@ -1,49 +1,50 @@
-//! [`Overseer`]: sees each instruction before it is carried out, and decides whether it is.
+//! [`Overseer`]: observes each instruction before it is executed, and decides whether it is.
 //!
 //! This module answers one question: *how does an engine with rules of its own (a chip with stages
-//! and passes) run a program without a second meaning of any instruction?*
+//! and passes) run a program without a second implementation of any instruction?*
 //!
-//! The engine asks at each instruction, at each lookup, and where a packet goes from a block of the
-//! architecture to another. `()` lets all happen, and costs nothing; [`Trace`] does, too, and takes
-//! notes. What an overseer has to know of a packet is in [`Frame::attached`].
+//! The engine calls the overseer at each instruction, at each lookup, and where a packet moves from
+//! one programmable block to another. `()` permits everything at no cost; [`PacketTrace`] also
+//! permits everything and records events. State of an overseer that belongs to a packet is in
+//! [`Frame::attached`].
 
-use crate::op::{Op, Outcome, Pc};
+use crate::op::{BlockExit, InstIndex, Op};
 use crate::program::ApplySite;
-use crate::trace::{Event, Trace};
-use entries::Entry;
+use crate::trace::{PacketTrace, TraceEvent};
+use entries::StoredEntry;
 use packet::EngineReason;
 
+pub use crate::bit_io::{BitBuffer, read_words};
 pub use crate::frame::{Destination, Frame};
-pub use crate::program::Origin;
-pub use crate::wire::{BitBuffer, read_words};
+pub use crate::program::InstOrigin;
 
-/// What happens at an instruction.
+/// Decision of an overseer at an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Decision {
-    /// It is carried out.
+pub enum InstDecision {
+    /// Execute the instruction.
     Run,
-    /// The one behind it is next.
+    /// Continue with the following instruction.
     Skip,
-    /// The one there is next.
-    Goto(Pc),
-    /// The block ends.
-    End(Outcome),
+    /// Continue with this instruction.
+    Goto(InstIndex),
+    /// End the block.
+    End(BlockExit),
 }
 
-/// What a lookup finds.
+/// Source of a lookup's result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Found {
-    /// What the interpreter's lookup finds.
+pub enum LookupSource {
+    /// The interpreter's lookup.
     Lookup,
-    /// The entry with that sequence number ([`Entry::sequence`]), or none.
+    /// The entry with this sequence number ([`StoredEntry::sequence`]), or a miss.
     Entry(Option<u64>),
-    /// Nothing yet: [`Overseer::after_apply`] says where the program goes on.
+    /// Deferred: [`Overseer::after_apply`] returns the next instruction.
     Later,
 }
 
-/// Where the architecture takes a packet.
+/// Transition of a packet in the architecture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Boundary {
+pub enum ArchTransition {
     /// Into the parser, with all variables 0.
     Parser,
     /// v1model: from ingress, or as a copy, to egress.
@@ -52,62 +53,68 @@ pub enum Boundary {
     Deparser,
 }
 
-/// See the module. `at` is a code of the program, and an instruction in it.
+/// Observer and controller of a run. `at` is the index of a block and of an instruction in it.
 pub trait Overseer {
-    /// Whether [`Overseer::note`] is called.
+    /// Whether [`Overseer::record_event`] is called.
     const TRACES: bool = false;
 
-    /// Records an event, with its place in the program.
-    fn note(&mut self, _event: Event, _at: Option<String>) {}
+    /// Records an event with its source location.
+    fn record_event(&mut self, _event: TraceEvent, _at: Option<String>) {}
 
-    /// Called before a block runs for the first time (`round` 0) and after each time: whether it
-    /// runs now.
-    fn begin(&mut self, _code: usize, round: u16, _frame: &mut Frame) -> bool {
+    /// Called before the first run of a block (`round` 0) and after each run. Returns whether the
+    /// block runs now.
+    fn should_run_block(&mut self, _code: usize, round: u16, _frame: &mut Frame) -> bool {
         round == 0
     }
 
-    /// What happens at an instruction. It is carried out right after [`Decision::Run`].
-    fn before(&mut self, _at: (usize, Pc), _op: &Op, _frame: &mut Frame) -> Decision {
-        Decision::Run
+    /// Decides about an instruction, which is executed right after [`InstDecision::Run`].
+    fn decide(&mut self, _at: (usize, InstIndex), _op: &Op, _frame: &mut Frame) -> InstDecision {
+        InstDecision::Run
     }
 
-    /// What a table finds. `Err`: the packet is dropped.
-    fn find(&mut self, _site: &ApplySite, _frame: &mut Frame) -> Result<Found, EngineReason> {
-        Ok(Found::Lookup)
+    /// Returns the source of a lookup's result. `Err`: the packet is dropped.
+    fn lookup_source(&mut self, _site: &ApplySite, _frame: &mut Frame) -> Result<LookupSource, EngineReason> {
+        Ok(LookupSource::Lookup)
     }
 
-    /// A table was applied, and led to an action unless it does later: its position in the table's
-    /// list, and where it starts. Where the program goes on, or how the block ends.
-    fn after_apply(&mut self, _at: (usize, Pc), arm: Option<(u32, Pc)>, _frame: &mut Frame) -> Result<Pc, Outcome> {
-        arm.map(|(_, start)| start).ok_or(Outcome::Abort(EngineReason::EngineFault))
+    /// Called after a table application. `arm` is the action's position in the table's list and its
+    /// first instruction, `None` if the lookup is deferred. Returns the next instruction, or the
+    /// exit of the block.
+    fn after_apply(
+        &mut self,
+        _at: (usize, InstIndex),
+        arm: Option<(u32, InstIndex)>,
+        _frame: &mut Frame,
+    ) -> Result<InstIndex, BlockExit> {
+        arm.map(|(_, start)| start).ok_or(BlockExit::Abort(EngineReason::EngineBug))
     }
 
-    /// Whether a table has room for an entry that a packet adds.
-    fn has_room(&self, _table: usize) -> bool {
+    /// Returns whether a table can hold an entry that a packet adds.
+    fn can_add_entry(&self, _table: usize) -> bool {
         true
     }
 
-    /// A packet has added an entry.
-    fn added(&mut self, _table: usize, _entry: &Entry) {}
+    /// Called after a packet has added an entry.
+    fn on_entry_added(&mut self, _table: usize, _entry: &StoredEntry) {}
 
-    /// The architecture takes a packet there.
-    fn cross(&mut self, _frame: &mut Frame, _to: Boundary) {}
+    /// Called when a packet makes a transition in the architecture.
+    fn on_transition(&mut self, _frame: &mut Frame, _to: ArchTransition) {}
 
-    /// The architecture needs the packet as it came in. `Err`: it is gone, and the packet is
-    /// dropped.
-    fn original(&mut self, _frame: &Frame) -> Result<(), EngineReason> {
+    /// Called when the architecture needs the packet as received. `Err`: its bytes are lost, and
+    /// the packet is dropped.
+    fn require_original(&mut self, _frame: &Frame) -> Result<(), EngineReason> {
         Ok(())
     }
 }
 
-/// Lets all happen.
+/// Permits everything.
 impl Overseer for () {}
 
-/// Lets all happen, and records it.
-impl Overseer for &mut Trace {
+/// Permits everything and records it.
+impl Overseer for &mut PacketTrace {
     const TRACES: bool = true;
 
-    fn note(&mut self, event: Event, at: Option<String>) {
+    fn record_event(&mut self, event: TraceEvent, at: Option<String>) {
         self.push(event, at);
     }
 }

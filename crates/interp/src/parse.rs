@@ -1,30 +1,30 @@
 //! Headers and packets: validity, extraction, lookahead, emission, value sets.
 
+use crate::bit_io;
+use crate::exec_context::{ExecContext, InstResult};
 use crate::frame::Frame;
 use crate::lookup::entry_matches;
-use crate::machine::{Machine, Next};
 use crate::overseer::Overseer;
 use crate::program::*;
-use crate::trace::Event;
-use crate::wire;
-use entries::KeyField;
-use ir::Loc;
+use crate::trace::TraceEvent;
+use entries::PackedKeyField;
+use ir::SourceLoc;
 use packet::EngineReason;
 
-impl<O: Overseer> Machine<'_, O> {
-    /// An instruction on headers or the packet.
-    pub(crate) fn packet_op(&mut self, frame: &mut Frame, code: &Code, op: &Op, loc: Loc) -> Next {
+impl<O: Overseer> ExecContext<'_, O> {
+    /// Executes an instruction on headers or the packet.
+    pub(crate) fn packet_op(&mut self, frame: &mut Frame, code: &BlockCode, op: &Op, loc: SourceLoc) -> InstResult {
         let program = self.program;
         match op {
             Op::SetValid { h } => {
                 if O::TRACES && !frame.valid[*h as usize] {
-                    self.note_valid(*h, true, loc);
+                    self.record_validity(*h, true, loc);
                 }
                 frame.validate(program, *h);
             }
             Op::SetInvalid { h } => {
                 if O::TRACES && frame.valid[*h as usize] {
-                    self.note_valid(*h, false, loc);
+                    self.record_validity(*h, false, loc);
                 }
                 frame.invalidate(program, *h);
             }
@@ -32,21 +32,21 @@ impl<O: Overseer> Machine<'_, O> {
             Op::State { index } => {
                 if O::TRACES {
                     let name = code.states.get(*index as usize).cloned().unwrap_or_default();
-                    self.note(Event::State { name }, loc);
+                    self.record_event(TraceEvent::State { name }, loc);
                 }
                 if self.parser_fuel == 0 {
                     frame.parser_error = program.errors.parser_timeout;
-                    return Next::Stop(Outcome::Abort(EngineReason::ParserTimeout));
+                    return InstResult::Stop(BlockExit::Abort(EngineReason::ParserTimeout));
                 }
                 self.parser_fuel -= 1;
             }
             Op::Extract { h } => return self.extract(frame, *h, loc),
             Op::ExtractVarbit { h, a } => {
-                let bits = frame.slots[*a as usize];
+                let bits = frame.reg_words[*a as usize];
                 return self.extract_varbit(frame, *h, bits, loc);
             }
             Op::Advance { a } => {
-                let bits = frame.slots[*a as usize];
+                let bits = frame.reg_words[*a as usize];
                 if !bits.is_multiple_of(8) {
                     return self.parser_error(frame, program.errors.parser_invalid_argument, loc);
                 }
@@ -60,79 +60,81 @@ impl<O: Overseer> Machine<'_, O> {
                 if reg.width as usize > frame.bits_left() {
                     return self.parser_error(frame, program.errors.packet_too_short, loc);
                 }
-                let range = reg.slot as usize..(reg.slot + reg.words) as usize;
-                wire::read_words(&frame.data, frame.cursor, reg.width, &mut frame.slots[range]);
+                let range = reg.first_word as usize..(reg.first_word + reg.words) as usize;
+                bit_io::read_words(&frame.data, frame.cursor, reg.width, &mut frame.reg_words[range]);
             }
             Op::Verify { c, e } => {
-                if frame.slots[*c as usize] == 0 {
-                    let error = frame.slots[*e as usize] as u32;
+                if frame.reg_words[*c as usize] == 0 {
+                    let error = frame.reg_words[*e as usize] as u32;
                     return self.parser_error(frame, error, loc);
                 }
             }
-            Op::PacketLength { d } => frame.slots[*d as usize] = frame.len as u64,
+            Op::PacketLength { d } => frame.reg_words[*d as usize] = frame.len as u64,
             Op::InValueSet { index } => {
                 let (d, set, keys) = &code.value_sets[*index as usize];
                 let (layout, members) = self.memory.value_set(*set);
-                let words = |field: &KeyField| frame.words(keys[field.position]);
+                let words = |field: &PackedKeyField| frame.words(keys[field.position]);
                 let found = members.iter().any(|member| entry_matches(layout, member, words));
-                frame.slots[*d as usize] = u64::from(found);
+                frame.reg_words[*d as usize] = u64::from(found);
                 if O::TRACES {
                     let name = self.pipeline.value_sets.values().nth(*set).map(|s| s.preamble.name.clone());
                     let call = format!("value set {}", name.unwrap_or_default());
                     let arguments = keys.iter().map(|key| self.show_reg(frame, *key)).collect();
-                    self.note(Event::Extern { call, arguments, results: vec![found.to_string()] }, loc);
+                    self.record_event(TraceEvent::Extern { call, arguments, results: vec![found.to_string()] }, loc);
                 }
             }
             Op::Emit { h } => self.emit(frame, *h, loc),
-            _ => return Next::Stop(Outcome::Abort(EngineReason::EngineFault)),
+            _ => return InstResult::Stop(BlockExit::Abort(EngineReason::EngineBug)),
         }
-        Next::Go
+        InstResult::Go
     }
 
-    fn parser_error(&mut self, frame: &mut Frame, error: u32, loc: Loc) -> Next {
+    fn parser_error(&mut self, frame: &mut Frame, error: u32, loc: SourceLoc) -> InstResult {
         frame.parser_error = error;
         if O::TRACES {
             let error = self.pipeline.errors.get(error as usize).cloned().unwrap_or_else(|| error.to_string());
-            self.note(Event::ParserError { error }, loc);
+            self.record_event(TraceEvent::ParserError { error }, loc);
         }
-        Next::Stop(Outcome::Reject)
+        InstResult::Stop(BlockExit::Reject)
     }
 
-    fn copy_header(&mut self, frame: &mut Frame, dst: u32, src: u32, loc: Loc) {
+    fn copy_header(&mut self, frame: &mut Frame, dst: u32, src: u32, loc: SourceLoc) {
         let program = self.program;
         if O::TRACES {
             let name = |h: u32| program.headers[h as usize].name.clone();
-            self.note(Event::CopyHeader { to: name(dst), from: name(src) }, loc);
+            self.record_event(TraceEvent::CopyHeader { to: name(dst), from: name(src) }, loc);
         }
         if !frame.valid[src as usize] {
             return frame.invalidate(program, dst);
         }
-        let ((to, count), (from, _)) = (program.headers[dst as usize].slots, program.headers[src as usize].slots);
-        frame.slots.copy_within(from as usize..(from + count) as usize, to as usize);
-        // Only now: if both are members of one union, this makes `src` invalid and its fields 0.
+        let ((to, count), (from, _)) =
+            (program.headers[dst as usize].word_range, program.headers[src as usize].word_range);
+        frame.reg_words.copy_within(from as usize..(from + count) as usize, to as usize);
+        // Must follow the copy, because it invalidates `src` and clears its fields if both headers
+        // are members of one union.
         frame.validate(program, dst);
     }
 
-    fn extract(&mut self, frame: &mut Frame, h: u32, loc: Loc) -> Next {
+    fn extract(&mut self, frame: &mut Frame, h: u32, loc: SourceLoc) -> InstResult {
         let program = self.program;
         let header = &program.headers[h as usize];
         if header.varbit.is_some() {
             return self.extract_varbit(frame, h, 0, loc);
         }
-        if header.bits as usize > frame.bits_left() {
+        if header.fixed_bits as usize > frame.bits_left() {
             return self.parser_error(frame, program.errors.packet_too_short, loc);
         }
         for field in &header.fields {
-            let range = field.reg.slot as usize..(field.reg.slot + field.reg.words) as usize;
+            let range = field.reg.first_word as usize..(field.reg.first_word + field.reg.words) as usize;
             let at = frame.cursor + field.position as usize;
-            wire::read_words(&frame.data, at, field.reg.width, &mut frame.slots[range]);
+            bit_io::read_words(&frame.data, at, field.reg.width, &mut frame.reg_words[range]);
         }
-        frame.cursor += header.bits as usize;
+        frame.cursor += header.fixed_bits as usize;
         self.extracted(frame, h, loc);
-        Next::Go
+        InstResult::Go
     }
 
-    fn extract_varbit(&mut self, frame: &mut Frame, h: u32, bits: u64, loc: Loc) -> Next {
+    fn extract_varbit(&mut self, frame: &mut Frame, h: u32, bits: u64, loc: SourceLoc) -> InstResult {
         let program = self.program;
         let header = &program.headers[h as usize];
         let errors = &program.errors;
@@ -140,7 +142,7 @@ impl<O: Overseer> Machine<'_, O> {
         if bits > u64::from(most) {
             return self.parser_error(frame, errors.header_too_short, loc);
         }
-        let total = header.bits as usize + bits as usize;
+        let total = header.fixed_bits as usize + bits as usize;
         if !total.is_multiple_of(8) {
             return self.parser_error(frame, errors.parser_invalid_argument, loc);
         }
@@ -148,60 +150,62 @@ impl<O: Overseer> Machine<'_, O> {
             return self.parser_error(frame, errors.packet_too_short, loc);
         }
         for field in &header.fields {
-            let mut range = field.reg.slot as usize..(field.reg.slot + field.reg.words) as usize;
-            let width = if field.reg.varbit { bits as u32 } else { field.reg.width };
-            if field.reg.varbit {
-                frame.slots[range.start] = bits;
+            let mut range = field.reg.first_word as usize..(field.reg.first_word + field.reg.words) as usize;
+            let width = if field.reg.is_varbit { bits as u32 } else { field.reg.width };
+            if field.reg.is_varbit {
+                frame.reg_words[range.start] = bits;
                 range.start += 1;
             }
-            wire::read_words(&frame.data, frame.cursor, width, &mut frame.slots[range]);
+            bit_io::read_words(&frame.data, frame.cursor, width, &mut frame.reg_words[range]);
             frame.cursor += width as usize;
         }
         self.extracted(frame, h, loc);
-        Next::Go
+        InstResult::Go
     }
 
-    fn extracted(&mut self, frame: &mut Frame, h: u32, loc: Loc) {
+    fn extracted(&mut self, frame: &mut Frame, h: u32, loc: SourceLoc) {
         let header = &self.program.headers[h as usize];
         frame.valid[h as usize] = true;
-        for sibling in &header.siblings {
+        for sibling in &header.union_members {
             frame.invalidate(self.program, *sibling);
         }
         if O::TRACES {
-            let fields = header.fields.iter().map(|field| self.named_var(frame, field.var.0 as usize, &header.name));
-            let event = Event::Extract { header: header.name.clone(), fields: fields.collect() };
-            self.note(event, loc);
+            let fields =
+                header.fields.iter().map(|field| self.named_variable(frame, field.var.0 as usize, &header.name));
+            let event = TraceEvent::Extract { header: header.name.clone(), fields: fields.collect() };
+            self.record_event(event, loc);
         }
     }
 
-    fn emit(&mut self, frame: &mut Frame, h: u32, loc: Loc) {
+    fn emit(&mut self, frame: &mut Frame, h: u32, loc: SourceLoc) {
         if !frame.valid[h as usize] {
             return;
         }
         let header = &self.program.headers[h as usize];
         if O::TRACES {
-            self.note(Event::Emit { header: header.name.clone() }, loc);
+            self.record_event(TraceEvent::Emit { header: header.name.clone() }, loc);
         }
-        let varbit = header.varbit.map_or(0, |index| frame.slots[header.fields[index].reg.slot as usize] as usize);
-        let bits = header.bits as usize + varbit;
+        let varbit =
+            header.varbit.map_or(0, |index| frame.reg_words[header.fields[index].reg.first_word as usize] as usize);
+        let bits = header.fixed_bits as usize + varbit;
         if frame.out.bit_len() + bits > packet::MAX_LEN * 8 {
-            frame.too_long = true;
+            frame.is_too_long = true;
             return;
         }
         let (bytes, start) = frame.out.grow(bits);
         let mut at = start;
         for field in &header.fields {
-            let mut range = field.reg.slot as usize..(field.reg.slot + field.reg.words) as usize;
-            let width = if field.reg.varbit { varbit as u32 } else { field.reg.width };
-            range.start += usize::from(field.reg.varbit);
-            wire::write_words(bytes, at, width, &frame.slots[range]);
+            let mut range = field.reg.first_word as usize..(field.reg.first_word + field.reg.words) as usize;
+            let width = if field.reg.is_varbit { varbit as u32 } else { field.reg.width };
+            range.start += usize::from(field.reg.is_varbit);
+            bit_io::write_words(bytes, at, width, &frame.reg_words[range]);
             at += width as usize;
         }
     }
 }
 
 impl Frame {
-    /// Bits of the packet that are not parsed.
+    /// Returns the number of bits that were not parsed.
     pub fn bits_left(&self) -> usize {
         (self.len * 8).saturating_sub(self.cursor)
     }

@@ -1,65 +1,67 @@
-//! The pipeline as the engine runs it: decoded once at load, so that a packet costs no look-up of widths or types.
+//! The pipeline as the engine runs it. It is decoded once at load, so that packets need no lookup
+//! of widths or types.
 //!
-//! All scalars lie in one array of 64-bit slots: `variables | constants and values`. A value of up to 64 bits is one slot, wider
-//! ones are several, least significant first; a `varbit` is its length in bits and then its bits, as a number. Fields of
-//! an invalid header are kept 0, so that a load is nothing but a read.
+//! All scalars lie in one array of 64-bit words: `variables | constants and values`. A value of up
+//! to 64 bits is one word; wider values are several, least significant first. A `varbit` is its
+//! length in bits, then its bits as a number. Fields of an invalid header are kept 0, so that a
+//! load is a plain read.
 
 use crate::well_known::WellKnown;
-use ir::{Block, ControlKind, ExternFn, ExternId, HashAlgorithm, Loc, VarId};
+use ir::{Block, ControlKind, ExternFn, ExternId, HashAlgorithm, SourceLoc, VarId};
 
-pub use crate::op::{Op, Outcome, Pc, Reg, Slot, WideOp};
+pub use crate::op::{BlockExit, InstIndex, Op, Reg, WideOp, WordIndex};
 
-/// A switch.
+/// Switch on a value.
 #[derive(Clone, Debug)]
-pub struct Switch {
-    /// What is compared.
+pub struct DecodedSwitch {
+    /// Value that is compared.
     pub value: Reg,
-    /// Constants of one slot with their targets, sorted.
-    pub narrow: Vec<(u64, Pc)>,
-    /// Wider constants.
-    pub wide: Vec<(Box<[u64]>, Pc)>,
-    /// Otherwise.
-    pub default: Pc,
+    /// Constants of one word with their targets, sorted.
+    pub narrow: Vec<(u64, InstIndex)>,
+    /// Constants of several words with their targets.
+    pub wide: Vec<(Box<[u64]>, InstIndex)>,
+    /// Target if no constant matches.
+    pub default: InstIndex,
 }
 
-/// An arm of a table application.
+/// Decoded action arm of a table application.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Arm {
-    /// Where it starts.
-    pub pc: Pc,
-    /// Slot of `hit`.
-    pub hit: Slot,
-    /// First slot of the parameters, which lie one after the other.
-    pub params: Slot,
+pub struct ApplyArm {
+    /// First instruction of the arm.
+    pub pc: InstIndex,
+    /// Word of `hit`.
+    pub hit: WordIndex,
+    /// First word of the action parameters, which are contiguous.
+    pub params: WordIndex,
 }
 
-/// A table application.
+/// Decoded table application.
 #[derive(Clone, Debug)]
 pub struct ApplySite {
-    /// The table.
+    /// Index of the table.
     pub table: usize,
-    /// Its keys, selector keys included.
+    /// Key elements, selector keys included.
     pub keys: Vec<Reg>,
-    /// One for each action of the table, in the table's order.
-    pub arms: Vec<Arm>,
+    /// One arm for each action of the table, in the table's order.
+    pub arms: Vec<ApplyArm>,
 }
 
-/// A call of an extern.
+/// Decoded extern call.
 #[derive(Clone, Debug)]
-pub struct Call {
-    /// The object.
+pub struct DecodedCall {
+    /// The extern object, if the function is a method.
     pub object: Option<ExternId>,
-    /// The function.
+    /// The function or method.
     pub func: ExternFn,
-    /// Its arguments.
+    /// Arguments.
     pub args: Vec<CallArg>,
-    /// Where results go.
+    /// Destinations of the results.
     pub results: Vec<Reg>,
-    /// The algorithm, where one is named.
+    /// Hash algorithm, if the object or an argument names one.
     pub algorithm: Option<HashAlgorithm>,
 }
 
-/// An argument of an extern call.
+/// Argument of an extern call.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub enum CallArg {
@@ -71,43 +73,43 @@ pub enum CallArg {
     Action(ir::ActionId),
 }
 
-/// The code of one block of the architecture.
+/// Decoded code of one programmable block.
 #[derive(Clone, Debug)]
-pub struct Code {
-    /// Its name in the program.
+pub struct BlockCode {
+    /// Name of the block in the program.
     pub name: String,
-    /// Its role.
+    /// Role of the block in the architecture.
     pub kind: ControlKind,
-    /// The instructions; execution starts at the first.
+    /// Instructions; execution starts at the first.
     pub ops: Vec<Op>,
-    /// Where each instruction comes from.
-    pub locs: Vec<Loc>,
-    /// What of the IR each instruction is.
-    pub origins: Vec<Origin>,
-    /// Where each block of the IR starts, if it can be reached.
-    pub blocks: Vec<Option<Pc>>,
-    /// Where each value of the IR is, if it is anywhere.
+    /// Source location of each instruction.
+    pub locs: Vec<SourceLoc>,
+    /// IR element that each instruction was decoded from.
+    pub origins: Vec<InstOrigin>,
+    /// First instruction of each IR block; `None` if the block is unreachable.
+    pub blocks: Vec<Option<InstIndex>>,
+    /// Register of each IR value; `None` if it has none.
     pub values: Vec<Option<Reg>>,
-    /// For `Op::Wide`.
+    /// Operands of `Op::Wide`.
     pub wide: Vec<WideOp>,
-    /// For `Op::Switch`.
-    pub switches: Vec<Switch>,
-    /// For `Op::Apply`.
+    /// Operands of `Op::Switch`.
+    pub switches: Vec<DecodedSwitch>,
+    /// Operands of `Op::Apply`.
     pub applies: Vec<ApplySite>,
-    /// For `Op::Call`.
-    pub calls: Vec<Call>,
-    /// For `Op::Lookahead`.
+    /// Operands of `Op::Call`.
+    pub calls: Vec<DecodedCall>,
+    /// Operands of `Op::Lookahead`.
     pub lookaheads: Vec<Reg>,
-    /// For `Op::InValueSet`: destination, set, keys.
-    pub value_sets: Vec<(Slot, usize, Vec<Reg>)>,
-    /// Names of the states.
+    /// Operands of `Op::InValueSet`: destination, value set, keys.
+    pub value_sets: Vec<(WordIndex, usize, Vec<Reg>)>,
+    /// Names of the parser states.
     pub states: Vec<String>,
 }
 
-impl Code {
-    /// The code of a block that a program does not have.
-    pub fn empty() -> Code {
-        Code {
+impl BlockCode {
+    /// Returns the code of a block that the program does not have.
+    pub fn empty() -> BlockCode {
+        BlockCode {
             name: String::new(),
             kind: ControlKind::MainControl,
             ops: Vec::new(),
@@ -126,109 +128,110 @@ impl Code {
     }
 }
 
-/// What of the IR an instruction is.
+/// IR element that an instruction was decoded from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Origin {
-    /// A parser state begins.
+pub enum InstOrigin {
+    /// Entry of a parser state.
     State,
-    /// The instruction at that position of a block.
+    /// Instruction at this index of a block.
     Inst(Block, usize),
-    /// The end of a block.
+    /// Terminator of a block.
     Term(Block),
-    /// On an edge to that block: the parameter there that gets its value; none for what is moved on the way, and the jump.
+    /// Edge to this block: the index of the block parameter that is written, or `None` for
+    /// temporary moves and the jump.
     Edge(Block, Option<usize>),
 }
 
-/// A field of a header.
+/// Decoded header field.
 #[derive(Clone, Copy, Debug)]
-pub struct Field {
-    /// Its variable.
+pub struct HeaderFieldReg {
+    /// Variable of the field.
     pub var: VarId,
-    /// Where it is.
+    /// Register of the field.
     pub reg: Reg,
-    /// Its first bit in the header, if all fields before have fixed widths.
+    /// First bit in the header, if all fields before have fixed widths.
     pub position: u32,
 }
 
-/// A header instance.
+/// Decoded header instance.
 #[derive(Clone, Debug)]
-pub struct Header {
+pub struct DecodedHeader {
     /// Dotted name.
     pub name: String,
     /// Fields in wire order.
-    pub fields: Vec<Field>,
-    /// Slots of all fields: first, and how many.
-    pub slots: (Slot, u32),
-    /// Bits of all fields but the varbit.
-    pub bits: u32,
-    /// Which field is the varbit.
+    pub fields: Vec<HeaderFieldReg>,
+    /// Words of all fields: first and count.
+    pub word_range: (WordIndex, u32),
+    /// Bits of all fields except the varbit.
+    pub fixed_bits: u32,
+    /// Index of the varbit field.
     pub varbit: Option<usize>,
-    /// Other members of its union.
-    pub siblings: Vec<u32>,
-    /// A temporary of one block, not part of the packet.
-    pub local: bool,
+    /// Other members of the header's union.
+    pub union_members: Vec<u32>,
+    /// Whether the header is a temporary of one block and not part of the packet.
+    pub is_local: bool,
 }
 
-/// How many roles there are.
+/// Number of block roles.
 pub const ROLES: usize = ControlKind::MainDeparser as usize + 1;
 
-/// A decoded pipeline.
+/// Decoded pipeline.
 #[derive(Clone, Debug)]
-pub struct Program {
-    /// Contents of the slots before a packet comes: of constants what they are, else zeros.
+pub struct DecodedProgram {
+    /// Contents of the words when a packet enters: constants have their values, all others are 0.
     pub initial: Vec<u64>,
-    /// Slots of variables: first, and how many.
-    pub vars: (Slot, u32),
-    /// Slots of variables that are no header fields: first, and how many.
-    pub plain: (Slot, u32),
-    /// Each variable's slots.
+    /// Words of variables: first and count.
+    pub var_words: (WordIndex, u32),
+    /// Words of variables that are not header fields: first and count.
+    pub non_header_words: (WordIndex, u32),
+    /// Register of each variable.
     pub var_regs: Vec<Reg>,
-    /// Each variable's name.
+    /// Name of each variable.
     pub var_names: Vec<String>,
-    /// For each slot of a variable, which one.
-    pub slot_vars: Vec<u32>,
-    /// Variables that are metadata (no header fields, no locals): what a clone resets.
+    /// For each word of a variable, the index of the variable.
+    pub word_vars: Vec<u32>,
+    /// Variables that a clone resets: metadata, i.e. neither header fields nor locals.
     pub metadata: Vec<Reg>,
-    /// Headers.
-    pub headers: Vec<Header>,
-    /// The blocks of the architecture.
-    pub codes: Vec<Code>,
-    /// For each role, which of them has it.
+    /// Header instances.
+    pub headers: Vec<DecodedHeader>,
+    /// Code of the programmable blocks.
+    pub codes: Vec<BlockCode>,
+    /// For each role, the index of its block in `codes`.
     pub roles: [Option<usize>; ROLES],
-    /// See [`WellKnown`].
+    /// Variables that the architecture or the engine itself uses, see [`WellKnown`].
     pub well_known: WellKnown,
-    /// The program's numbers of green, yellow and red.
-    pub colours: [u64; 3],
-    /// For each table: PNA's `default_idle_timeout_for_data_plane_added_entries`.
+    /// Values of the colors green, yellow and red in the program.
+    pub color_encodings: [u64; 3],
+    /// For each table, PNA's `default_idle_timeout_for_data_plane_added_entries`.
     pub default_expire_profile: Vec<Option<u8>>,
-    /// Indices of error names in core.p4.
-    pub errors: Errors,
-    /// How many extern objects there are.
+    /// Indices of the error names of core.p4.
+    pub errors: ErrorIndices,
+    /// Number of extern objects.
     pub externs: usize,
-    /// How many tables there are.
+    /// Number of tables.
     pub tables: usize,
     /// For each table and action in its list, the words of the action's parameters.
     pub arm_words: Vec<Vec<u32>>,
 }
 
-/// Numbers of the errors that the engine itself raises.
+/// Indices of the errors that the engine itself raises.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
-pub struct Errors {
+pub struct ErrorIndices {
     pub packet_too_short: u32,
     pub header_too_short: u32,
     pub parser_timeout: u32,
     pub parser_invalid_argument: u32,
 }
 
-impl Program {
-    /// The code of that role.
+impl DecodedProgram {
+    /// Returns the index of the block with this role.
     pub fn code(&self, kind: ControlKind) -> Option<usize> {
         self.roles[kind as usize]
     }
-    /// The variable at a slot.
-    pub fn var_at(&self, slot: Slot) -> Option<usize> {
-        let index = slot.checked_sub(self.vars.0)?;
-        self.slot_vars.get(index as usize).map(|var| *var as usize)
+    /// Returns the index of the variable that a word belongs to.
+    pub fn var_at(&self, slot: WordIndex) -> Option<usize> {
+        let index = slot.checked_sub(self.var_words.0)?;
+        self.word_vars.get(index as usize).map(|var| *var as usize)
     }
 }

@@ -1,14 +1,17 @@
 //! Names of the reasons that a program declares.
 //!
-//! The convention: metadata whose last component is `drop_reason` (and `cpu_reason` or `punt_reason`) hold a number, 0
-//! for none; enumerations with an underlying type and of the name `drop_reason_t` (`cpu_reason_t`, `punt_reason_t`) name it.
+//! Convention: a metadata variable with the last component `drop_reason` (`cpu_reason`,
+//! `punt_reason`) holds a number, where 0 means none. A serializable enumeration `drop_reason_t`
+//! (`cpu_reason_t`, `punt_reason_t`) names the numbers.
 
 use ir::{NamedType, Pipeline, VarId, VarKind};
 use packet::{ReasonId, ReasonTable};
 use std::collections::BTreeMap;
 
-/// The reasons of a program. Members that can't be a reason's name (see [`ReasonTable::new`]) are left out: they show as
-/// numbers. Of two names for one number, the first stands.
+/// Returns the reasons of a program.
+///
+/// Members that cannot be names of reasons (see [`ReasonTable::new`]) are omitted, so that they are
+/// shown as numbers. Of two names for one number, the first one is used.
 pub fn table(pipeline: &Pipeline) -> ReasonTable {
     let mut declared: BTreeMap<u32, String> = BTreeMap::new();
     for wanted in ["drop_reason_t", "cpu_reason_t", "punt_reason_t"] {
@@ -29,13 +32,15 @@ pub fn table(pipeline: &Pipeline) -> ReasonTable {
     ReasonTable::new(declared.into_iter().map(|(number, name)| (ReasonId(number), name))).unwrap_or_default()
 }
 
-/// The variable in which the program says why it drops a packet; 0 is "it does not say". Metadata that are kept from block to
-/// block count, the first of them, if it has at most 32 bits.
+/// Returns the variable in which the program stores its drop reason; 0 means none.
+///
+/// It is the first matching metadata variable that is kept between blocks and has at most 32 bits.
 pub fn drop_variable(pipeline: &Pipeline) -> Option<VarId> {
     variable(pipeline, &["drop_reason"])
 }
 
-/// As [`drop_variable`], for why it hands a packet to the CPU.
+/// Returns the variable in which the program stores its reason for punting a packet to the CPU,
+/// chosen like [`drop_variable`].
 pub fn cpu_variable(pipeline: &Pipeline) -> Option<VarId> {
     variable(pipeline, &["cpu_reason", "punt_reason"])
 }

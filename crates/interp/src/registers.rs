@@ -1,4 +1,4 @@
-//! [`Registers`]: where an explainer reads registers.
+//! [`Registers`]: source of register values for an explainer.
 
 use ir::ExternId;
 use num_bigint::BigUint;
@@ -7,24 +7,23 @@ use std::sync::Arc;
 
 type Read = dyn Fn(ExternId, u64) -> Option<Vec<BigUint>> + Send + Sync;
 
-/// Where an explainer reads registers: object and index give the leaves of the element, as
-/// [`crate::Interp::register`] does; `None` is what the program has there at first.
+/// Source of register values for an explainer: maps object and index to the leaves of the element,
+/// as [`crate::Interp::register`] does. `None` means the initial value of the program.
 #[derive(Clone)]
 pub struct Registers(Arc<Read>);
 
 impl Registers {
-    /// Reads by that function. It is called while a packet is explained, once for each element that
-    /// the program looks at.
+    /// Creates a source that calls `read` once for each element that an explained packet reads.
     pub fn new(read: impl Fn(ExternId, u64) -> Option<Vec<BigUint>> + Send + Sync + 'static) -> Registers {
         Registers(Arc::new(read))
     }
 
-    /// All registers are as the program has them at first.
+    /// Creates a source in which all registers have their initial values.
     pub fn initial() -> Registers {
         Registers::new(|_, _| None)
     }
 
-    /// The leaves of an element.
+    /// Returns the leaves of an element.
     pub fn get(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
         (self.0)(register, index)
     }

@@ -1,35 +1,36 @@
-//! What happened to a packet, step by step.
+//! Trace of a packet: its events in order.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A named value, as [`entries::Meaning`] writes it: addresses as addresses, else decimal up to 16 bits, hexadecimal beyond; `true` and `false`; names of
-/// errors and of enumeration members.
+/// Named value in the notation of [`entries::ValueFormat`]: addresses as addresses, other numbers
+/// decimal up to 16 bits and hexadecimal beyond, `true` and `false`, names of errors and of
+/// enumeration members.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NamedValue {
     /// Name of the key, field, parameter or variable.
     pub name: String,
-    /// Its value.
+    /// Formatted value.
     pub value: String,
 }
 
-/// One thing that happened.
+/// Event in the processing of a packet.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)] // the fields are what `Display` says of them
-pub enum Event {
-    /// A packet, or a copy of one, begins a pass through the pipeline.
+pub enum TraceEvent {
+    /// A packet, or a copy of one, started a pass through the pipeline.
     Packet { origin: String, port: Option<u32>, bytes: usize },
-    /// A block of the architecture begins.
+    /// A programmable block was entered.
     Enter { block: String, role: String },
-    /// A parser state is entered.
+    /// A parser state was entered.
     State { name: String },
     /// A header was extracted.
     Extract { header: String, fields: Vec<NamedValue> },
     /// The parser stopped with an error.
     ParserError { error: String },
     /// A table was looked up; `hit` is `None` on a miss, when the default action runs.
-    Table { table: String, keys: Vec<NamedValue>, hit: Option<Hit>, action: String, arguments: Vec<NamedValue> },
+    Table { table: String, keys: Vec<NamedValue>, hit: Option<EntryHit>, action: String, arguments: Vec<NamedValue> },
     /// A variable changed.
     Set { variable: String, from: String, to: String },
     /// A header became valid or invalid.
@@ -42,72 +43,72 @@ pub enum Event {
     Log { message: String },
     /// A header was emitted.
     Emit { header: String },
-    /// The architecture copies, sends or drops.
+    /// The architecture copied, sent or dropped a packet.
     Architecture { what: String },
-    /// What became of a packet.
+    /// A packet got its verdict.
     Verdict { verdict: String, reason: Option<String>, bytes: usize },
 }
 
 /// The entry that was hit.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Hit {
-    /// Its keys, as the control plane wrote them.
+pub struct EntryHit {
+    /// Match fields of the entry, in the control plane's notation.
     pub entry: String,
-    /// Its priority, in tables that have priorities.
+    /// Priority, in tables that have priorities.
     pub priority: Option<i32>,
-    /// Where it comes from (a line of a region file, of the program).
+    /// Source of the entry (a line of a region file or of the program).
     pub provenance: Option<String>,
-    /// The member or group of an action profile that it refers to.
+    /// Member or group of an action profile that the entry refers to.
     pub through: Option<String>,
 }
 
-/// An event with its place in the program.
+/// Event with its source location.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Step {
-    /// What happened.
+pub struct TraceStep {
+    /// The event.
     #[serde(flatten)]
-    pub event: Event,
-    /// `file:line` of the program, if it comes from there.
+    pub event: TraceEvent,
+    /// `file:line` of the program, if the event has a source location.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
 }
 
-/// All steps of one packet and its copies, in order.
+/// Events of one packet and its copies, in order.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Trace {
-    /// The steps.
-    pub steps: Vec<Step>,
+pub struct PacketTrace {
+    /// The events with their locations.
+    pub steps: Vec<TraceStep>,
 }
 
-/// The most steps that are kept: a packet that loops must not fill the memory.
+/// Maximum number of steps in a trace, because a packet that loops must not fill the memory.
 pub const MAX_STEPS: usize = 100_000;
 
-impl Trace {
-    /// Adds a step; beyond [`MAX_STEPS`] it is left out.
-    pub fn push(&mut self, event: Event, at: Option<String>) {
+impl PacketTrace {
+    /// Adds a step, unless the trace has [`MAX_STEPS`].
+    pub fn push(&mut self, event: TraceEvent, at: Option<String>) {
         if self.steps.len() < MAX_STEPS {
-            self.steps.push(Step { event, at });
+            self.steps.push(TraceStep { event, at });
         }
     }
 
-    /// As JSON: an object with the list `steps`.
+    /// Converts the trace to JSON: an object with the list `steps`.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// The events alone.
-    pub fn events(&self) -> impl Iterator<Item = &Event> {
+    /// Returns the events without their locations.
+    pub fn events(&self) -> impl Iterator<Item = &TraceEvent> {
         self.steps.iter().map(|step| &step.event)
     }
 }
 
-/// One readable line a step.
-impl fmt::Display for Trace {
+/// Formats one line for each step.
+impl fmt::Display for PacketTrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for step in &self.steps {
             let indent = match step.event {
-                Event::Packet { .. } | Event::Verdict { .. } => "",
-                Event::Enter { .. } | Event::Architecture { .. } => "  ",
+                TraceEvent::Packet { .. } | TraceEvent::Verdict { .. } => "",
+                TraceEvent::Enter { .. } | TraceEvent::Architecture { .. } => "  ",
                 _ => "    ",
             };
             write!(f, "{indent}{}", step.event)?;
@@ -124,16 +125,16 @@ fn list(values: &[NamedValue]) -> String {
     values.iter().map(|v| format!("{}={}", v.name, v.value)).collect::<Vec<_>>().join(", ")
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for TraceEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Event::Packet { origin, port: Some(port), bytes } => write!(f, "{origin}, port {port}, {bytes} bytes"),
-            Event::Packet { origin, port: None, bytes } => write!(f, "{origin}, {bytes} bytes"),
-            Event::Enter { block, role } => write!(f, "{role} {block}"),
-            Event::State { name } => write!(f, "state {name}"),
-            Event::Extract { header, fields } => write!(f, "extract {header}: {}", list(fields)),
-            Event::ParserError { error } => write!(f, "parser error {error}"),
-            Event::Table { table, keys, hit, action, arguments } => {
+            TraceEvent::Packet { origin, port: Some(port), bytes } => write!(f, "{origin}, port {port}, {bytes} bytes"),
+            TraceEvent::Packet { origin, port: None, bytes } => write!(f, "{origin}, {bytes} bytes"),
+            TraceEvent::Enter { block, role } => write!(f, "{role} {block}"),
+            TraceEvent::State { name } => write!(f, "state {name}"),
+            TraceEvent::Extract { header, fields } => write!(f, "extract {header}: {}", list(fields)),
+            TraceEvent::ParserError { error } => write!(f, "parser error {error}"),
+            TraceEvent::Table { table, keys, hit, action, arguments } => {
                 write!(f, "table {table}({}): ", list(keys))?;
                 match hit {
                     None => write!(f, "miss")?,
@@ -152,19 +153,19 @@ impl fmt::Display for Event {
                 }
                 write!(f, " -> {action}({})", list(arguments))
             }
-            Event::Set { variable, from, to } => write!(f, "{variable}: {from} -> {to}"),
-            Event::Validity { header, valid: true } => write!(f, "{header} becomes valid"),
-            Event::Validity { header, valid: false } => write!(f, "{header} becomes invalid"),
-            Event::CopyHeader { to, from } => write!(f, "{to} = {from}"),
-            Event::Extern { call, arguments, results } => {
+            TraceEvent::Set { variable, from, to } => write!(f, "{variable}: {from} -> {to}"),
+            TraceEvent::Validity { header, valid: true } => write!(f, "{header} becomes valid"),
+            TraceEvent::Validity { header, valid: false } => write!(f, "{header} becomes invalid"),
+            TraceEvent::CopyHeader { to, from } => write!(f, "{to} = {from}"),
+            TraceEvent::Extern { call, arguments, results } => {
                 write!(f, "{call}({})", arguments.join(", "))?;
                 if results.is_empty() { Ok(()) } else { write!(f, " = {}", results.join(", ")) }
             }
-            Event::Log { message } => write!(f, "log: {message}"),
-            Event::Emit { header } => write!(f, "emit {header}"),
-            Event::Architecture { what } => write!(f, "{what}"),
-            Event::Verdict { verdict, reason: Some(reason), .. } => write!(f, "=> {verdict}: {reason}"),
-            Event::Verdict { verdict, reason: None, bytes } => write!(f, "=> {verdict}, {bytes} bytes"),
+            TraceEvent::Log { message } => write!(f, "log: {message}"),
+            TraceEvent::Emit { header } => write!(f, "emit {header}"),
+            TraceEvent::Architecture { what } => write!(f, "{what}"),
+            TraceEvent::Verdict { verdict, reason: Some(reason), .. } => write!(f, "=> {verdict}: {reason}"),
+            TraceEvent::Verdict { verdict, reason: None, bytes } => write!(f, "=> {verdict}, {bytes} bytes"),
         }
     }
 }

@@ -1,10 +1,11 @@
-//! Variables that an architecture and the engine look at for each packet.
+//! Variables that an architecture and the engine access for each packet.
 
 use crate::op::Reg;
 use crate::reasons::{cpu_variable, drop_variable};
 use ir::{Pipeline, VarId};
 
-/// Variables with a meaning to the architecture, where the program has them.
+/// Registers of the variables with a meaning to the architecture; `None` if the program does not
+/// have them.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)] // the names are those of the specification
 pub struct WellKnown {
@@ -20,15 +21,15 @@ pub struct WellKnown {
     pub egress_rid: Option<Reg>,
     pub checksum_error: Option<Reg>,
     pub parser_error: Option<Reg>,
-    /// PNA: what each block is told: pre control, parser, main control.
+    /// PNA: inputs of the pre control, the main parser and the main control.
     pub pna: [PnaInput; 3],
-    /// The program's own reason for a drop: a variable named `drop_reason`, or `....drop_reason`.
+    /// The program's own drop reason: a variable named `drop_reason`, or `....drop_reason`.
     pub drop_reason: Option<Reg>,
-    /// The program's own reason for handing a packet to the CPU: `cpu_reason` or `punt_reason`.
+    /// The program's own reason for punting a packet to the CPU: `cpu_reason` or `punt_reason`.
     pub cpu_reason: Option<Reg>,
 }
 
-/// What a PNA block is told about a packet.
+/// Input metadata of a PNA block.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)] // the names are those of the specification
 pub struct PnaInput {
@@ -40,7 +41,7 @@ pub struct PnaInput {
 }
 
 impl WellKnown {
-    /// Those of a program; `place` says where the engine keeps a variable.
+    /// Finds the well-known variables of a program; `place` returns the register of a variable.
     pub fn new(pipeline: &Pipeline, place: impl Fn(VarId) -> Reg) -> Self {
         let var = |name: &str| intrinsic(pipeline, name).map(&place);
         let std = |name: &str| var(&format!("standard_metadata.{name}"));
@@ -73,7 +74,7 @@ impl WellKnown {
     }
 }
 
-/// A variable that an architecture reads or writes, if the program has it:
+/// Returns a variable that an architecture reads or writes, if the program has it:
 /// `standard_metadata.egress_spec`, `pre_istd.input_port`, `parser_istd.pass`, `istd.timestamp`.
 pub fn intrinsic(pipeline: &Pipeline, name: &str) -> Option<VarId> {
     pipeline.intrinsics.get(name).copied().filter(|var| pipeline.vars.get(*var).is_some())

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 //
-// What the kernel loses after the program of terrace.bpf.c has said where a packet goes. A program that returns XDP_REDIRECT or XDP_TX is done with the packet; that
-// its device does not take it is told to the kernel's tracepoints and to nothing else. These programs count there, by port and reason, and only what is ours: others on
-// this machine have programs, too.
+// Counts packets that the kernel drops after the program of terrace.bpf.c returned XDP_REDIRECT or XDP_TX. Only tracepoints report
+// such drops. These programs count them by port and reason, and ignore packets of other XDP programs on the machine.
 //
-// It is an object of its own, as it has another licence (programs that read the kernel's structures have to be under the GPL, too), and as a kernel that refuses it still
-// takes the other one.
+// It is a separate object, because it has another licence (programs that read kernel structures must be under the GPL), and because
+// a kernel that refuses it can still load the other one.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -21,7 +20,7 @@ static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 #define uint(name, val) int(*name)[val]
 #define type(name, val) typeof(val) *name
 #define inline inline __attribute__((always_inline))
-/* The kernel's structures, as far as they are read; the loader puts in where the fields are. */
+/* The accessed fields of kernel structures; the loader inserts their offsets. */
 #define KERNEL __attribute__((preserve_access_index))
 
 struct ns_common {
@@ -52,18 +51,18 @@ struct bpf_prog {
 #define PORTS 256
 #define QUEUES 64
 
-/* Why. `src/xdp/lost.rs` has the same. NOT_OURS: it did not come by a port, so it is a frame that asks whether the device takes any, or another program's. */
+/* Reasons, as in `src/xdp/lost.rs`. NOT_OURS: the frame did not arrive on a port; it is a probe or belongs to another program. */
 enum { DOWN, TOO_LONG, FULL, REFUSED, NO_BUFFER, OTHER, RX_TOO_LONG, RX_OTHER, NOT_OURS, REASONS = 16 };
 
 enum { ENXIO = 6, ENOMEM = 12, EINVAL = 22, ENOSPC = 28, EMSGSIZE = 90, EOPNOTSUPP = 95, ENETDOWN = 100, ENOBUFS = 105 };
 
-/* An interface: its index, and the number of its network namespace. */
+/* An interface: its index, and the inode of its network namespace. */
 struct interface {
 	u32 index;
 	u32 namespace;
 };
 
-/* The numbers of the other object's maps and program. */
+/* Ids of the other object's maps and program. */
 struct mine {
 	u32 devices;
 	u32 sockets;
@@ -78,7 +77,7 @@ struct {
 	type(value, struct mine);
 } mine SEC(".maps");
 
-/* Our ports. */
+/* Port by interface. */
 struct {
 	uint(type, MAP_HASH);
 	uint(max_entries, PORTS);
@@ -99,7 +98,7 @@ static inline void lose(u32 port, u32 why, u64 packets)
 {
 	u32 at = (port & (PORTS - 1)) * REASONS + why;
 	u64 *count = bpf_map_lookup_elem(&lost, &at);
-	/* Rare, and on any processor. */
+	/* Atomic, because the array is not per processor. Drops are rare. */
 	if (count)
 		__sync_fetch_and_add(count, packets);
 }
@@ -110,7 +109,7 @@ static inline u32 *port_of(struct net_device *device)
 	return bpf_map_lookup_elem(&watched, &interface);
 }
 
-/* Why a device did not send: its driver's error, or 0 if its queue was full. */
+/* Returns the reason for a driver's error; 0 means that its queue was full. */
 static inline u32 why_unsent(s32 error)
 {
 	switch (error) {
@@ -132,7 +131,7 @@ static inline u32 why_unsent(s32 error)
 	}
 }
 
-/* A device was given a bulk of redirected frames: xdp_devmap_xmit(from, to, sent, drops, error). */
+/* A bulk of redirected frames was passed to a device: xdp_devmap_xmit(from, to, sent, drops, error). */
 SEC("tp_btf/xdp_devmap_xmit") int devmap_xmit(u64 *args)
 {
 	s32 drops = args[3];
@@ -145,7 +144,7 @@ SEC("tp_btf/xdp_devmap_xmit") int devmap_xmit(u64 *args)
 	return 0;
 }
 
-/* A frame could not be put into a map's queue: xdp_redirect_err(device, program, target, error, map_type, map_id, index). */
+/* A frame could not be queued for a map entry: xdp_redirect_err(device, program, target, error, map_type, map_id, index). */
 SEC("tp_btf/xdp_redirect_err") int redirect_err(u64 *args)
 {
 	u32 zero = 0, map = args[5], index = args[6];
@@ -159,13 +158,13 @@ SEC("tp_btf/xdp_redirect_err") int redirect_err(u64 *args)
 	} else if (map == ids->sockets && error == -ENOSPC) {
 		lose(index / QUEUES, RX_TOO_LONG, 1);
 	} else if (map == ids->sockets && error != -ENOMEM && error != -ENOBUFS) {
-		/* Those two are counted by the socket. */
+		/* The socket counts the excluded two errors. */
 		lose(index / QUEUES, RX_OTHER, 1);
 	}
 	return 0;
 }
 
-/* Frames that went back by XDP_TX, in bulks (veth): xdp_bulk_tx(device, sent, drops, error). */
+/* A bulk of frames returned by XDP_TX (veth): xdp_bulk_tx(device, sent, drops, error). */
 SEC("tp_btf/xdp_bulk_tx") int bulk_tx(u64 *args)
 {
 	s32 drops = args[2];
@@ -178,7 +177,7 @@ SEC("tp_btf/xdp_bulk_tx") int bulk_tx(u64 *args)
 	return 0;
 }
 
-/* A driver could not send a frame by XDP_TX, or the stack one that a program behind a driver redirected: xdp_exception(device, program, action). */
+/* A driver could not send a frame by XDP_TX, or the stack a frame of a program after the driver: xdp_exception(device, program, action). */
 SEC("tp_btf/xdp_exception") int exception(u64 *args)
 {
 	u32 zero = 0;

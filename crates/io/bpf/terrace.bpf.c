@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The flow cache in the kernel: one program for all P4 programs. A packet's first bytes under a few masks ("shapes") are keys of a map; what is found there says
-// what becomes of the packet: a new beginning, lengths and checksums in it, a port. What is not found goes to the socket of the queue.
+// The flow cache in the kernel: one eBPF program for all P4 programs. It masks a packet's first bytes with a few key masks
+// ("shapes") and looks the keys up in a map. The entry contains the flow's action: new first bytes, their lengths and checksums,
+// and the output port. A packet without a flow goes to the AF_XDP socket of its queue.
 //
-// The structures are those of `src/xdp/form.rs`, byte for byte; what they mean, and what is done with them, is flowcache's `rewrite` (form.rs, apply.rs), which is
-// tested against the interpreter. Nothing of the system's headers is included: the few numbers below are the kernel's interface to programs, and stay.
+// The structures have the layout of `src/xdp/maps.rs`. They implement flowcache's `rewrite` (form.rs, apply.rs), which is tested
+// against the interpreter. No system headers are included, because the few constants below are the kernel's stable interface.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -25,7 +26,7 @@ static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static u32 (*bpf_get_smp_processor_id)(void) = (void *)8;
 static long (*bpf_xdp_adjust_head)(struct xdp_md *ctx, int delta) = (void *)44;
 static long (*bpf_redirect_map)(void *map, u64 key, u64 flags) = (void *)51;
-/* As of the last tick of the clock: some milliseconds late, for a tenth of the time. */
+/* The time of the last clock tick: some milliseconds late, at a tenth of the cost. */
 static u64 (*bpf_ktime_get_coarse_ns)(void) = (void *)160;
 static long (*bpf_xdp_load_bytes)(struct xdp_md *ctx, u32 offset, void *buf, u32 len) = (void *)189;
 static long (*bpf_xdp_store_bytes)(struct xdp_md *ctx, u32 offset, void *buf, u32 len) = (void *)190;
@@ -33,7 +34,7 @@ static long (*bpf_xdp_store_bytes)(struct xdp_md *ctx, u32 offset, void *buf, u3
 #define SEC(name) __attribute__((section(name), used))
 #define uint(name, val) int(*name)[val]
 #define type(name, val) typeof(val) *name
-/* The compiler must not take a comparison apart that the verifier is to see. */
+/* Prevents the compiler from splitting a comparison that the verifier needs. */
 #define bounded(number) asm volatile("" : "+r"(number))
 #define inline inline __attribute__((always_inline))
 
@@ -46,7 +47,7 @@ static long (*bpf_xdp_store_bytes)(struct xdp_md *ctx, u32 offset, void *buf, u3
 #define MAX_LENGTHS 6
 #define QUEUES 64
 #define NO_WORD 0xffff
-/* Which word the gate begins at. */
+/* First word of the pre-filter. */
 #define GATE 1
 
 struct shape {
@@ -117,7 +118,7 @@ struct flow {
 	struct written sum[MAX_SUMS];
 };
 
-/* What a flow has had on one processor. */
+/* Counters of a flow on one processor. */
 struct tally {
 	u64 packets;
 	u64 bytes;
@@ -125,18 +126,18 @@ struct tally {
 	u64 unused;
 };
 
-/* What became of packets, on one processor. */
+/* Outcomes of packets, counted per processor. */
 enum { SENT, REDIRECTED, DROPPED, MISSED, NO_HEADROOM, MISFIT, FOREIGN, FAULT, AVOIDED, PORTLESS, BROKEN, OUTCOMES };
 
 #define PORTS 256
-/* In a value of `ports`, beside the port: it is attached behind the driver, where packets are sent as the stack sends them. */
+/* Flag in a value of `ports`: the program is attached after the driver, where the stack sends packets. */
 #define BEHIND_DRIVER 0x100
 
-/* What went through a port on one processor without coming to the process, and what could not come there. */
+/* Counters of a port on one processor: packets that were not passed to the process, and packets that could not be. */
 struct passage {
 	u64 received, received_bytes;
 	u64 sent, sent_bytes;
-	/* Missed, but no socket has its queue: the stack got them. */
+	/* Misses on a queue without a socket, passed to the stack. */
 	u64 no_socket, no_socket_bytes;
 	u64 unused[2];
 };
@@ -147,7 +148,7 @@ struct settings {
 };
 
 struct scratch {
-	/* Zeros, the packet's first bytes, zeros: bytes are read from in front of the packet, and from behind a short one. */
+	/* Zeros, the packet's first bytes, zeros, because reads can start before the packet and end after a short one. */
 	u8 in[3 * WINDOW];
 	u8 out[WINDOW];
 	struct key key;
@@ -174,7 +175,7 @@ struct {
 	type(value, struct shape);
 } shapes SEC(".maps");
 
-/* From a key to a flow's place. Sizes of this and the next two are set before they are made. */
+/* Slot of a flow by key. The loader sets the sizes of this and the next two maps. */
 struct {
 	uint(type, MAP_HASH);
 	uint(max_entries, 1);
@@ -190,7 +191,7 @@ struct {
 	type(value, struct flow);
 } flows SEC(".maps");
 
-/* By place and processor. */
+/* By slot and processor. */
 struct {
 	uint(type, MAP_ARRAY);
 	uint(max_entries, 1);
@@ -199,7 +200,7 @@ struct {
 	type(value, struct tally);
 } tallies SEC(".maps");
 
-/* By processor, OUTCOMES each. */
+/* By processor; OUTCOMES counters each. */
 struct {
 	uint(type, MAP_ARRAY);
 	uint(max_entries, 1);
@@ -217,7 +218,7 @@ struct {
 	type(value, struct passage);
 } passages SEC(".maps");
 
-/* By port: not 0 if its device does not take packets from programs, so that they have to leave by the process. */
+/* By port: nonzero if its device refuses packets from XDP programs, so that the process must send them. */
 struct {
 	uint(type, MAP_ARRAY);
 	uint(max_entries, PORTS);
@@ -225,7 +226,7 @@ struct {
 	type(value, u32);
 } refusing SEC(".maps");
 
-/* From an interface's index to the port. */
+/* Port by interface index. */
 struct {
 	uint(type, MAP_HASH);
 	uint(max_entries, PORTS);
@@ -233,7 +234,7 @@ struct {
 	type(value, u32);
 } ports SEC(".maps");
 
-/* By port: where packets leave. */
+/* Output device by port. */
 struct {
 	uint(type, MAP_DEVMAP);
 	uint(max_entries, PORTS);
@@ -241,7 +242,7 @@ struct {
 	uint(value_size, 4);
 } devices SEC(".maps");
 
-/* By port and queue: who gets what misses. */
+/* Socket for misses by port and queue. */
 struct {
 	uint(type, MAP_XSKMAP);
 	uint(max_entries, PORTS * QUEUES);
@@ -352,7 +353,7 @@ static inline struct passage *passage_of(u32 port)
 	return bpf_map_lookup_elem(&passages, &at);
 }
 
-/* The stack gets the packet. */
+/* Passes a packet to the stack. */
 static inline long leave(u32 port, u32 len)
 {
 	struct passage *passage = passage_of(port);
@@ -373,7 +374,7 @@ static inline long miss(struct xdp_md *ctx, u32 port, u32 len)
 	return action == XDP_PASS ? leave(port, len) : action;
 }
 
-/* The new beginning, in `out`. */
+/* Writes the new first bytes to `out`. */
 static inline void make_head(struct scratch *s, struct flow *flow, s32 grow, u32 len)
 {
 	for (u32 i = 0; i < WORDS; i++) {
@@ -416,7 +417,7 @@ static inline void count(u32 place, u32 processors, u32 len)
 	tally->packets += 1;
 }
 
-/* The packet does not come to the process. */
+/* Counts a received packet that is not passed to the process. */
 static inline void received(u32 port, u32 len)
 {
 	struct passage *passage = passage_of(port);
@@ -426,7 +427,7 @@ static inline void received(u32 port, u32 len)
 	passage->received_bytes += len;
 }
 
-/* It was given to a device. Whether that sent it is told to tracepoints only: lost.bpf.c. */
+/* Counts a packet that was passed to a device. Only tracepoints report whether the device sent it: lost.bpf.c. */
 static inline void sent(u32 port, u32 len)
 {
 	struct passage *passage = passage_of(port);
@@ -444,7 +445,7 @@ static inline int refuses(u32 port)
 
 SEC("xdp") int terrace(struct xdp_md *ctx)
 {
-	/* These are pointers, whatever their type says. */
+	/* These fields are pointers despite their type. */
 	u64 n = (u64)ctx->data_end - (u64)ctx->data;
 	u32 zero = 0, ifindex = ctx->ingress_ifindex, len = n;
 	struct settings *set = bpf_map_lookup_elem(&settings, &zero);
@@ -484,7 +485,7 @@ SEC("xdp") int terrace(struct xdp_md *ctx)
 			continue;
 		place = *found;
 		struct flow *may = bpf_map_lookup_elem(&flows, &place);
-		/* The entry may have been given to another key since it was found. */
+		/* The slot can have been reused for another key since the lookup. */
 		if (may && same(&may->key, &s->key) && fits(s, may, len)) {
 			flow = may;
 			break;
@@ -518,7 +519,7 @@ SEC("xdp") int terrace(struct xdp_md *ctx)
 	}
 	received(port, len);
 	if (head > 0 && head <= WINDOW && bpf_xdp_store_bytes(ctx, 0, s->out, head)) {
-		/* Nothing of the packet is what it was. */
+		/* The packet is already modified. */
 		outcome(BROKEN);
 		return XDP_DROP;
 	}
@@ -528,7 +529,7 @@ SEC("xdp") int terrace(struct xdp_md *ctx)
 		outcome(SENT);
 		return XDP_TX;
 	}
-	/* XDP_DROP: there is no such device any more. */
+	/* XDP_DROP: the device was removed. */
 	long action = bpf_redirect_map(&devices, leaves, XDP_DROP);
 	if (action == XDP_REDIRECT) {
 		sent(leaves, len + grow);
@@ -539,7 +540,7 @@ SEC("xdp") int terrace(struct xdp_md *ctx)
 	return action;
 }
 
-/* Sends a frame to the port that it names behind its Ethernet header: whether the port's device takes packets from programs is seen in lost.bpf.c. */
+/* Sends a frame to the port whose number follows its Ethernet header. lost.bpf.c counts it if the device refuses packets from XDP programs. */
 SEC("xdp") int probe(struct xdp_md *ctx)
 {
 	u32 port = 0;
@@ -548,20 +549,20 @@ SEC("xdp") int probe(struct xdp_md *ctx)
 	return bpf_redirect_map(&devices, port & (PORTS - 1), XDP_DROP);
 }
 
-/* For the other end of a veth pair, which takes packets from a program only if it has one itself. */
+/* For the peer of a veth interface, which accepts packets from an XDP program only if it has a program itself. */
 SEC("xdp") int pass(struct xdp_md *ctx)
 {
 	return XDP_PASS;
 }
 
-/* Takes what comes, for measurements. */
+/* Drops all packets, for measurements. */
 SEC("xdp") int sink(struct xdp_md *ctx)
 {
 	return XDP_DROP;
 }
 
-/* A generator of packets, together with BPF_PROG_TEST_RUN's live frames: sends each frame back, with the next one of these beginnings. The kernel uses frames
-   again as they came back, so that a beginning has to be written each time. */
+/* Packet generator, for live frames of BPF_PROG_TEST_RUN: returns each frame with the next set of first bytes. It writes them each
+   time, because the kernel reuses the returned frames. */
 SEC("xdp") int generate(struct xdp_md *ctx)
 {
 	u64 n = (u64)ctx->data_end - (u64)ctx->data;

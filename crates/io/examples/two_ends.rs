@@ -1,21 +1,22 @@
-//! Two processes over memif, and how fast that is.
+//! Measures the speed of memif between two processes.
 //!
 //! ```text
 //! cargo run --release -p io --example two_ends -- echo /tmp/two.sock          # one terminal
 //! cargo run --release -p io --example two_ends -- generate /tmp/two.sock 5    # another: 5 seconds
-//! cargo run --release -p io --example two_ends -- null 5                      # what the runner costs, without any other end
+//! cargo run --release -p io --example two_ends -- null 5                      # the runner alone
 //! ```
 //!
-//! `echo` sends everything back without a copy; `generate` sends, and counts what comes back: sent, received, and lost must add up.
+//! `echo` returns all packets without a copy. `generate` sends, and counts the returned packets:
+//! sent must equal received plus lost.
 
 use io::dpdk::DpdkOptions;
-use io::{Attached, Idle, Outgoing, Port, PortError, PortKind, RunReport, Runner, open_port};
-use packet::{Batch, Engine, Output, Packet, PortId, ReasonTable};
+use io::{AttachedPort, IdlePolicy, Port, PortError, PortKind, RunStats, Runner, TxBatch, open_port};
+use packet::{Batch, BatchOutput, Engine, Packet, PortId, ReasonTable};
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Sends everything back.
+/// Engine that returns all packets to their port.
 struct Back;
 
 impl Engine for Back {
@@ -27,7 +28,7 @@ impl Engine for Back {
         &ReasonTable::EMPTY
     }
 
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
         for (reference, packet) in batch.indexed_mut() {
             if let Some((ends, _)) = packet.bytes_mut().split_at_mut_checked(12) {
                 ends.rotate_left(6);
@@ -58,8 +59,8 @@ fn open(device: &str) -> Result<Box<dyn Port>, PortError> {
 
 fn echo(device: &str, time: Duration) -> Outcome {
     let port = open(device)?;
-    let mut runner = Runner::new(vec![Attached::new(1, port)])?.with_idle(Idle::BUSY);
-    let mut on_tick = |_: &mut Back, report: &RunReport| match report.run_time < time {
+    let mut runner = Runner::new(vec![AttachedPort::new(1, port)])?.with_idle(IdlePolicy::BUSY);
+    let mut on_tick = |_: &mut Back, report: &RunStats| match report.run_time < time {
         true => ControlFlow::Continue(()),
         false => ControlFlow::Break(()),
     };
@@ -77,7 +78,7 @@ fn echo(device: &str, time: Duration) -> Outcome {
 
 fn generate(device: &str, time: Duration) -> Outcome {
     let mut port = open(device)?;
-    while let Some(trouble) = port.trouble() {
+    while let Some(trouble) = port.port_fault() {
         println!("{trouble}");
         std::thread::sleep(Duration::from_millis(200));
     }
@@ -85,12 +86,12 @@ fn generate(device: &str, time: Duration) -> Outcome {
     let burst = [&packet; 64];
     let mut batch = Batch::new();
     let began = Instant::now();
-    // As much as comes back in time: what is under way is bounded by the rings.
+    // Received until no more arrive in time. The rings bound the packets in flight.
     let mut quiet = Instant::now();
     while began.elapsed() < time || quiet.elapsed() < Duration::from_millis(200) {
         let under_way = port.counters().sent.packets - port.counters().received.packets;
         if began.elapsed() < time && under_way < 1024 {
-            port.send(&mut Outgoing::copies_of(&burst));
+            port.send(&mut TxBatch::copies_of(&burst));
         }
         batch.clear();
         if port.receive(PortId(1), &mut batch)? > 0 {

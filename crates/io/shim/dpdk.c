@@ -1,5 +1,5 @@
-/* What only C can say of DPDK: its inline functions, its macros, and the layout of its structures. Nothing is decided here; the
- * Rust side (src/dpdk/ffi.rs declares these functions) owns every decision and every buffer. */
+/* Shim for the parts of DPDK that need C: inline functions, macros, and structure layouts. The Rust side, which declares these
+ * functions in src/dpdk/ffi.rs, makes all decisions and owns all buffers. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdatomic.h>
@@ -24,38 +24,38 @@
 /* A received packet. */
 struct td_packet {
 	struct rte_mbuf *mbuf;
-	uint8_t *room;     /* the whole data room, headroom included */
+	uint8_t *room;     /* the whole data room with headroom */
 	uint32_t room_len;
 	uint32_t start;    /* offset of the first byte */
-	uint32_t len;      /* of the first segment */
-	uint32_t total;    /* of all segments */
+	uint32_t len;      /* bytes of the first segment */
+	uint32_t total;    /* bytes of all segments */
 	uint16_t segments;
-	uint8_t alone;     /* nobody else can see this buffer */
-	uint8_t vlans;     /* how many tags the device took out: 0 to 2 */
+	uint8_t alone;     /* the buffer has no other reference */
+	uint8_t vlans;     /* number of tags that the device removed: 0 to 2 */
 	uint16_t tags[2];  /* their TCIs, outer first */
 };
 
-/* A packet to be sent whose bytes are already in the mbuf. */
+/* A packet to send, with its bytes in the mbuf. */
 struct td_departure {
 	struct rte_mbuf *mbuf;
 	uint32_t start;
 	uint32_t len;
-	uint8_t keep;      /* the mbuf (perhaps a chain) is ready as it is */
+	uint8_t keep;      /* the mbuf (or chain) is complete: do not set its fields */
 };
 
-/* What is asked of a device. */
+/* Configuration of a device. */
 struct td_config {
 	uint16_t queues;
 	uint16_t rx_descriptors;
 	uint16_t tx_descriptors;
-	uint8_t interrupts; /* whether to ask for them */
-	uint8_t may_wait;   /* whether a port that is configured but cannot start is good enough */
-	uint32_t mtu;       /* 0: leave it */
-	uint32_t frame;     /* the longest frame to be received, in bytes */
+	uint8_t interrupts; /* whether to enable receive interrupts */
+	uint8_t may_wait;   /* whether a configured port that cannot start is acceptable */
+	uint32_t mtu;       /* 0: unchanged */
+	uint32_t frame;     /* maximum length of received frames, in bytes */
 	struct rte_mempool *const *pools; /* one per queue */
 };
 
-/* What a device is. */
+/* Properties of a device. */
 struct td_info {
 	char driver[64];
 	uint32_t max_queues;
@@ -65,7 +65,7 @@ struct td_info {
 	int socket;
 	uint8_t multi_segments; /* sends chains */
 	uint8_t scatters;       /* receives chains; after start */
-	uint8_t interrupts;     /* can wake a sleeper; after start */
+	uint8_t interrupts;     /* supports receive interrupts; after start */
 	uint8_t started;        /* after start */
 };
 
@@ -115,7 +115,7 @@ uint16_t td_receive(uint16_t port, uint16_t queue, struct td_packet *packets, ui
 	return received;
 }
 
-/* Sends; what could not be sent stays with the caller, from the returned index on. */
+/* Sends packets. The caller keeps the packets from the returned index on, which were not sent. */
 uint16_t td_send(uint16_t port, uint16_t queue, const struct td_departure *departures, uint16_t count)
 {
 	struct rte_mbuf *burst[BURST];
@@ -137,7 +137,7 @@ uint16_t td_send(uint16_t port, uint16_t queue, const struct td_departure *depar
 	return rte_eth_tx_burst(port, queue, burst, count);
 }
 
-/* A mbuf, or a chain of at most `segments`, that holds a copy. NULL without memory (ENOMEM) or if it does not fit (EMSGSIZE). */
+/* Copies `bytes` to an mbuf or a chain of at most `segments`. NULL without memory (ENOMEM) or if it does not fit (EMSGSIZE). */
 struct rte_mbuf *td_copy_in(struct rte_mempool *pool, const uint8_t *bytes, uint32_t len, uint16_t segments)
 {
 	struct rte_mbuf *head = NULL, *last = NULL;
@@ -170,7 +170,7 @@ struct rte_mbuf *td_copy_in(struct rte_mempool *pool, const uint8_t *bytes, uint
 	return head;
 }
 
-/* Copies all segments to `to`, at most `space` bytes; returns how many. */
+/* Copies all segments to `to`, at most `space` bytes. Returns the number of copied bytes. */
 uint32_t td_copy_out(const struct rte_mbuf *mbuf, uint8_t *to, uint32_t space)
 {
 	uint32_t done = 0;
@@ -182,7 +182,7 @@ uint32_t td_copy_out(const struct rte_mbuf *mbuf, uint8_t *to, uint32_t space)
 	return done;
 }
 
-/* Puts all segments into the first if they fit; whether they did. `packet` is as the buffer is then. */
+/* Moves all segments into the first if they fit, and updates `packet`. Returns whether they fit. */
 int td_linearise(struct td_packet *packet)
 {
 	struct rte_mbuf *mbuf = packet->mbuf;
@@ -203,7 +203,7 @@ int td_pool_is_full(const struct rte_mempool *pool) { return rte_mempool_full(po
 
 void td_pool_free(struct rte_mempool *pool) { rte_mempool_free(pool); }
 
-/* The number of the port of a device, or -1. */
+/* Returns the port number of a device, or -1. */
 int td_port_by_name(const char *name)
 {
 	uint16_t port;
@@ -259,7 +259,7 @@ static int setup_queues(uint16_t port, const struct td_config *config, struct rt
 	return failed;
 }
 
-/* Something that is done to a port on DPDK's interrupt thread. */
+/* A function to run for a port on DPDK's interrupt thread. */
 struct errand {
 	void (*run)(uint16_t port);
 	uint16_t port;
@@ -273,16 +273,16 @@ static void run_errand(void *argument)
 	atomic_store(&errand->done, 1);
 }
 
-/* memif hears on the interrupt thread that its peer has gone, and takes its connection apart there: the link first, then descriptors and memory. Nothing keeps
- * another thread from taking the same connection apart meanwhile, and then both close each descriptor (DPDK 22.11), which may be somebody else's by then. So
- * connections are taken apart on that thread alone. Alarms run on it, one thing after the other. */
+/* Runs a function on the interrupt thread, as an alarm; alarms run there one after the other. memif connections are only closed
+ * on that thread, because the driver closes the connection of a lost peer there, and has no lock: if another thread closed the same
+ * connection concurrently, both would close each descriptor (DPDK 22.11), which could belong to other code by then. */
 static void on_interrupt_thread(void (*run)(uint16_t), uint16_t port)
 {
 	struct errand errand = { .run = run, .port = port };
 	if (rte_eal_alarm_set(1, run_errand, &errand) == 0) {
 		for (int tries = 0; tries < 40000 && atomic_load(&errand.done) == 0; tries++)
 			rte_delay_us_sleep(50);
-		/* Two seconds: it is stuck. An alarm that runs is waited for. */
+		/* After two seconds, the thread is stuck. The cancellation waits for a running alarm. */
 		if (atomic_load(&errand.done) == 0)
 			rte_eal_alarm_cancel(run_errand, &errand);
 	}
@@ -298,14 +298,14 @@ static void stop_and_close(uint16_t port)
 	rte_eth_dev_close(port);
 }
 
-/* Stops a memif that was configured, and starts it again; 0, or a negative errno. */
+/* Restarts a configured memif. Returns 0 or a negative errno. */
 int td_restart(uint16_t port)
 {
 	on_interrupt_thread(stop, port);
 	return rte_eth_dev_start(port);
 }
 
-/* Configures and starts a port. 0, or a negative errno and the step that failed. */
+/* Configures and starts a port. Returns 0, or a negative errno and the operation that failed. */
 int td_start(uint16_t port, const struct td_config *config, struct td_info *out, const char **step)
 {
 	struct rte_eth_conf conf;
@@ -332,22 +332,22 @@ int td_start(uint16_t port, const struct td_config *config, struct td_info *out,
 	conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 	conf.intr_conf.rxq = config->interrupts != 0;
 	failed = setup_queues(port, config, &conf, &info, step);
-	/* The client of a memif does not start before its server is there; that can come later. */
+	/* The client of a memif cannot start before its server runs. */
 	out->started = failed == 0;
 	if (failed != 0 && !(config->may_wait && strcmp(*step, "start") == 0))
 		return failed;
-	/* A device without this mode gets everything anyhow. */
+	/* A device without this mode receives all packets. */
 	rte_eth_promiscuous_enable(port);
 	uint16_t mtu = 0;
 	if (rte_eth_dev_get_mtu(port, &mtu) == 0)
 		out->mtu = mtu;
-	/* Most software devices take the wish for interrupts without a word, and have none. */
+	/* Most software devices accept the option but have no interrupts. */
 	out->interrupts = config->interrupts && rte_eth_dev_rx_intr_ctl_q_get_fd(port, 0) >= 0 &&
 		rte_eth_dev_rx_intr_enable(port, 0) == 0 && rte_eth_dev_rx_intr_disable(port, 0) == 0;
 	return 0;
 }
 
-/* Stops a port, frees it, and removes its device. One at a time. */
+/* Stops and closes a port, and removes its device. Not thread-safe. */
 int td_remove(uint16_t port)
 {
 	struct rte_eth_dev_info info;
@@ -367,7 +367,7 @@ int td_link_is_up(uint16_t port)
 	return rte_eth_link_get_nowait(port, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 }
 
-/* Since the port was started: missed for want of room or buffers, broken, and not sent. */
+/* Counters since the start: missed for lack of descriptors, receive errors, missed for lack of buffers, send errors. */
 int td_stats(uint16_t port, uint64_t *missed, uint64_t *broken, uint64_t *no_buffer, uint64_t *unsent)
 {
 	struct rte_eth_stats stats;
@@ -381,7 +381,7 @@ int td_stats(uint16_t port, uint64_t *missed, uint64_t *broken, uint64_t *no_buf
 	return failed;
 }
 
-/* Calls `removed` when the device disappears from the machine. */
+/* Registers `removed`, which is called when the device disappears from the machine. */
 int td_watch(uint16_t port, rte_eth_dev_cb_fn removed, void *argument)
 {
 	return rte_eth_dev_callback_register(port, RTE_ETH_EVENT_INTR_RMV, removed, argument);

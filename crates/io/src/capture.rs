@@ -1,10 +1,11 @@
-//! pcap files: both byte orders, microseconds and nanoseconds.
+//! pcap files of both byte orders, with microseconds or nanoseconds.
 //!
-//! The format is that of draft-ietf-opsawg-pcap: a file header of 24 bytes, then records of 16 bytes of header and the packet. Lengths
-//! in a file are not believed: memory is bounded by [`MAX_LEN`] whatever they say. Errors name the record, counted
-//! from 1 as Wireshark does, and its place in the file.
+//! The format is that of draft-ietf-opsawg-pcap: a file header of 24 bytes, then records with a
+//! header of 16 bytes and the packet. Lengths in a file are not trusted; memory is bounded by
+//! [`MAX_LEN`]. Errors contain the record number, counted from 1 as in Wireshark, and its offset in
+//! the file.
 //!
-//! Deliberately absent: pcapng. A file in that format is refused with the command that converts it.
+//! pcapng is not supported. A file in that format is refused with the command that converts it.
 
 use packet::{MAX_LEN, Packet};
 use std::fs::File;
@@ -17,10 +18,11 @@ const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 const MAGIC_PCAPNG: u32 = 0x0a0d_0d0a;
 /// LINKTYPE_ETHERNET.
 const ETHERNET: u32 = 1;
-/// No capture program writes records that are longer (libpcap's MAXIMUM_SNAPLEN): what claims to be, is damaged.
+/// Maximum length of a record in bytes (libpcap's MAXIMUM_SNAPLEN). A longer one means that the
+/// file is damaged, because no capture program writes it.
 const MAX_RECORD: u32 = 256 * 1024;
 
-/// A capture file cannot be read or written.
+/// Error of reading or writing a capture file.
 #[derive(Debug, Error)]
 pub enum CaptureError {
     /// The file cannot be opened, read or written.
@@ -28,39 +30,39 @@ pub enum CaptureError {
     Io {
         /// The file's name.
         file: String,
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
         /// The system's error.
         source: io::Error,
     },
-    /// Not a pcap file at all.
+    /// The file is not a pcap file.
     #[error("`{file}` is not a pcap file: {problem}")]
     NotPcap {
         /// The file's name.
         file: String,
-        /// What is wrong, and the mend where there is one.
+        /// The problem, and the fix if there is one.
         problem: String,
     },
-    /// A record is damaged or incomplete. The records before it are good.
+    /// A record is damaged or incomplete. The records before it are valid.
     #[error("`{file}`, packet {record} (at byte {offset}): {problem}")]
     Record {
         /// The file's name.
         file: String,
-        /// The packet's number, the first being 1.
+        /// The packet's number, from 1.
         record: u64,
-        /// Where the record starts in the file, in bytes.
+        /// Offset of the record in the file, in bytes.
         offset: u64,
-        /// What is wrong, and the mend where there is one.
+        /// The problem, and the fix if there is one.
         problem: String,
     },
 }
 
-/// What [`CaptureReader::next`] found.
+/// Result of [`CaptureReader::next`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record {
     /// The next packet.
     Packet,
-    /// A packet of this many bytes, which is longer than [`MAX_LEN`] and was passed over.
+    /// A packet of this many bytes that was skipped, because it is longer than [`MAX_LEN`].
     Oversize(usize),
     /// The end of the file.
     End,
@@ -74,7 +76,7 @@ pub struct CaptureReader<R: Read> {
     nanoseconds: bool,
     /// Number of the next record, from 1.
     record: u64,
-    /// Where the next record starts.
+    /// Offset of the next record in the file, in bytes.
     offset: u64,
 }
 
@@ -115,10 +117,11 @@ impl<R: Read> CaptureReader<R> {
             return Err(not_pcap(format!("its header has {got} of {} bytes", header.len())));
         }
         let mut reader = CaptureReader { file, source, big_endian, nanoseconds, record: 1, offset: 24 };
-        let [network, version] = [reader.word(&header, 20), reader.word(&header, 4)];
+        let [network, version] = [reader.read_u32(&header, 20), reader.read_u32(&header, 4)];
         let major = if big_endian { version >> 16 } else { version & 0xffff };
         let problem = match network & 0xffff {
-            // The upper bits may tell of a frame check sequence behind each packet, which would be taken for payload.
+            // A bit in the upper half indicates frame check sequences after the packets, which
+            // would be read as payload.
             _ if network & 0x0400_0000 != 0 => {
                 "its packets end with a frame check sequence; remove it with `editcap -C -4`".into()
             }
@@ -129,11 +132,11 @@ impl<R: Read> CaptureReader<R> {
         Err(CaptureError::NotPcap { file: std::mem::take(&mut reader.file), problem })
     }
 
-    /// Reads the next packet, its bytes and time, into `packet`. After an error there is no sense in reading on: lengths
-    /// in a damaged file lead nowhere.
+    /// Reads the next packet, its bytes and time, into `packet`. Do not continue after an error,
+    /// because the next record cannot be located in a damaged file.
     ///
-    /// A record that holds less than the packet had (a capture with a snap length) is an error: half a packet is not
-    /// what was on the wire.
+    /// A record that is shorter than the original packet (a capture with a snap length) is an
+    /// error, because a truncated packet differs from the one on the wire.
     pub fn next(&mut self, packet: &mut Packet) -> Result<Record, CaptureError> {
         let mut header = [0; 16];
         let got = self.read(&mut header)?;
@@ -141,24 +144,25 @@ impl<R: Read> CaptureReader<R> {
             return Ok(Record::End);
         }
         if got < header.len() {
-            return Err(self.bad(format!("the file ends within the record's header ({got} of {} bytes)", header.len())));
+            return Err(self
+                .record_error(format!("the file ends within the record's header ({got} of {} bytes)", header.len())));
         }
-        let [seconds, fraction, stored, original] = [0, 4, 8, 12].map(|offset| self.word(&header, offset));
+        let [seconds, fraction, stored, original] = [0, 4, 8, 12].map(|offset| self.read_u32(&header, offset));
         let fraction_limit = if self.nanoseconds { 1_000_000_000 } else { 1_000_000 };
         if fraction >= fraction_limit {
-            return Err(self.bad(format!("its time has a fraction of {fraction}, beyond {fraction_limit}")));
+            return Err(self.record_error(format!("its time has a fraction of {fraction}, beyond {fraction_limit}")));
         }
         if stored > MAX_RECORD {
-            return Err(self.bad(format!("a length of {stored} bytes cannot be; the file is damaged")));
+            return Err(self.record_error(format!("a length of {stored} bytes cannot be; the file is damaged")));
         }
         if stored < original {
-            return Err(self.bad(format!(
+            return Err(self.record_error(format!(
                 "holds only {stored} of the packet's {original} bytes; capture whole packets (`tcpdump -s 0`)"
             )));
         }
         let time = u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * if self.nanoseconds { 1 } else { 1000 };
         let outcome = self.read_content(packet, stored as usize)?;
-        packet.received_at = time;
+        packet.rx_time_ns = time;
         self.offset += 16 + u64::from(stored);
         self.record += 1;
         Ok(outcome)
@@ -167,41 +171,43 @@ impl<R: Read> CaptureReader<R> {
     fn read_content(&mut self, packet: &mut Packet, len: usize) -> Result<Record, CaptureError> {
         let (got, outcome) = if len <= MAX_LEN {
             packet.reset();
-            // Cannot be too long, as just checked.
+            // Does not fail, because the length was checked above.
             let space = packet.receive_space(len).unwrap_or_default();
-            let got = read_fully(&mut self.source, space).map_err(|source| self.io(source))?;
-            packet.received(got);
+            let got = read_fully(&mut self.source, space).map_err(|source| self.io_error(source))?;
+            packet.set_received_len(got);
             (got, Record::Packet)
         } else {
             let skipped = io::copy(&mut (&mut self.source).take(len as u64), &mut io::sink());
-            (skipped.map_err(|source| self.io(source))? as usize, Record::Oversize(len))
+            (skipped.map_err(|source| self.io_error(source))? as usize, Record::Oversize(len))
         };
         if got < len {
             packet.reset();
-            return Err(self.bad(format!("the file ends within the packet ({got} of {len} bytes): it was cut off")));
+            return Err(
+                self.record_error(format!("the file ends within the packet ({got} of {len} bytes): it was cut off"))
+            );
         }
         Ok(outcome)
     }
 
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, CaptureError> {
-        read_fully(&mut self.source, buffer).map_err(|source| self.io(source))
+        read_fully(&mut self.source, buffer).map_err(|source| self.io_error(source))
     }
 
-    fn word(&self, header: &[u8], offset: usize) -> u32 {
+    fn read_u32(&self, header: &[u8], offset: usize) -> u32 {
         let bytes = [header[offset], header[offset + 1], header[offset + 2], header[offset + 3]];
         if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
     }
 
-    fn io(&self, source: io::Error) -> CaptureError {
+    fn io_error(&self, source: io::Error) -> CaptureError {
         CaptureError::Io { file: self.file.clone(), action: "read", source }
     }
 
-    fn bad(&self, problem: String) -> CaptureError {
+    fn record_error(&self, problem: String) -> CaptureError {
         CaptureError::Record { file: self.file.clone(), record: self.record, offset: self.offset, problem }
     }
 }
 
-/// Reads until `buffer` is full or the source ends; returns how many bytes there were.
+/// Reads until `buffer` is full or the source ends. Returns the number of bytes read.
 fn read_fully(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut got = 0;
     while got < buffer.len() {
@@ -222,7 +228,7 @@ pub struct CaptureWriter<W: Write> {
 }
 
 impl CaptureWriter<BufWriter<File>> {
-    /// Makes the file at `path`, or empties it if it exists.
+    /// Creates the file at `path`, or truncates an existing one.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, CaptureError> {
         let file = path.as_ref().display().to_string();
         match File::create(path.as_ref()) {
@@ -237,37 +243,39 @@ impl<W: Write> CaptureWriter<W> {
     pub fn new(file: impl Into<String>, sink: W) -> Result<Self, CaptureError> {
         let mut writer = CaptureWriter { file: file.into(), sink };
         let mut header = Vec::with_capacity(24);
-        // Version 2.4; then the time zone and accuracy, which are always 0, the longest packet, and the link type.
+        // Version 2.4, time zone and accuracy (always 0), maximum packet length, link type.
         for word in [MAGIC_NANOSECONDS, 0x0004_0002, 0, 0, MAX_LEN as u32, ETHERNET] {
             header.extend_from_slice(&word.to_le_bytes());
         }
-        writer.put(&header)?;
+        writer.write_bytes(&header)?;
         Ok(writer)
     }
 
-    /// Adds a packet with its time of receipt. Times after the year 2106 do not fit the format and become its latest.
+    /// Writes a packet with its time of receipt. Times after the year 2106 are written as the
+    /// latest time of the format.
     pub fn write(&mut self, packet: &Packet) -> Result<(), CaptureError> {
-        let seconds = u32::try_from(packet.received_at / 1_000_000_000).unwrap_or(u32::MAX);
-        let nanoseconds = (packet.received_at % 1_000_000_000) as u32;
+        let seconds = u32::try_from(packet.rx_time_ns / 1_000_000_000).unwrap_or(u32::MAX);
+        let nanoseconds = (packet.rx_time_ns % 1_000_000_000) as u32;
         let len = packet.len() as u32;
         let mut header = [0; 16];
         for (place, word) in header.chunks_exact_mut(4).zip([seconds, nanoseconds, len, len]) {
             place.copy_from_slice(&word.to_le_bytes());
         }
-        self.put(&header)?;
-        self.put(packet.bytes())
+        self.write_bytes(&header)?;
+        self.write_bytes(packet.bytes())
     }
 
-    /// Makes sure that all packets are with the operating system. Call it before the end: on dropping, errors go unseen.
+    /// Flushes all packets to the operating system. Call it at the end, because `drop` ignores
+    /// errors.
     pub fn flush(&mut self) -> Result<(), CaptureError> {
-        self.sink.flush().map_err(|source| self.io(source))
+        self.sink.flush().map_err(|source| self.io_error(source))
     }
 
-    fn put(&mut self, bytes: &[u8]) -> Result<(), CaptureError> {
-        self.sink.write_all(bytes).map_err(|source| self.io(source))
+    fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), CaptureError> {
+        self.sink.write_all(bytes).map_err(|source| self.io_error(source))
     }
 
-    fn io(&self, source: io::Error) -> CaptureError {
+    fn io_error(&self, source: io::Error) -> CaptureError {
         CaptureError::Io { file: self.file.clone(), action: "write to", source }
     }
 }

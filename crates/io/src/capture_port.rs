@@ -1,24 +1,25 @@
-//! A port whose wire is a capture file.
+//! A port that reads from and writes to capture files.
 
 use crate::capture::{CaptureError, CaptureReader, CaptureWriter, Record};
-use crate::{Outgoing, Port, PortError, Readiness};
+use crate::{Port, PortError, Readiness, TxBatch};
 use packet::{Batch, MAX_LEN, PortCounters, PortId, PortReason};
 use std::io::{Read, Write};
 
-/// Receives the packets of one capture file, with their times, and writes to another what is sent. Either may be absent.
+/// Receives the packets of one capture file, with their times, and writes sent packets to another
+/// one. Both files are optional.
 pub struct CapturePort {
     name: String,
     input: Option<CaptureReader<Box<dyn Read + Send>>>,
     output: Option<CaptureWriter<Box<dyn Write + Send>>>,
-    /// An error of reading, to be reported once the packets before it have been received.
+    /// A read error, which is reported after the packets before it were received.
     read_error: Option<CaptureError>,
-    /// The first error of writing; what is sent after it is counted as lost.
+    /// The first write error. Packets that are sent later are counted as dropped.
     write_error: Option<CaptureError>,
     counters: PortCounters,
 }
 
 impl CapturePort {
-    /// A port called `name` without files: nothing to receive, and what is sent is counted and thrown away.
+    /// Creates a port without files: it receives nothing, and counts and discards sent packets.
     pub fn new(name: impl Into<String>) -> CapturePort {
         CapturePort {
             name: name.into(),
@@ -30,7 +31,7 @@ impl CapturePort {
         }
     }
 
-    /// Receives from `source`, a pcap file called `file` in errors.
+    /// Adds an input: `source`, a pcap file called `file` in errors.
     pub fn reading(
         mut self,
         file: impl Into<String>,
@@ -40,7 +41,7 @@ impl CapturePort {
         Ok(self)
     }
 
-    /// Sends to `sink`, a pcap file called `file` in errors.
+    /// Adds an output: `sink`, a pcap file called `file` in errors.
     pub fn writing(
         mut self,
         file: impl Into<String>,
@@ -50,7 +51,7 @@ impl CapturePort {
         Ok(self)
     }
 
-    /// Writes out what is buffered, and returns the first error of writing, if there was one.
+    /// Flushes buffered packets and returns the first write error, if any.
     pub fn finish(&mut self) -> Result<(), PortError> {
         if let Some(error) = self.write_error.take() {
             return Err(error.into());
@@ -64,7 +65,7 @@ impl CapturePort {
 
 impl Drop for CapturePort {
     fn drop(&mut self) {
-        // Who wants to know of errors calls `finish`.
+        // Errors are ignored here; a caller that needs them calls `finish`.
         let _ = self.finish();
     }
 }
@@ -88,14 +89,15 @@ impl Port for CapturePort {
             let outcome = input.next(slot);
             if let Ok(Record::Packet) = outcome {
                 slot.ingress_port = id;
-                self.counters.received.add(slot.len());
+                self.counters.received.count_packet(slot.len());
                 continue;
             }
             batch.truncate(batch.len() - 1);
             match outcome {
-                Ok(Record::Oversize(len)) => self.counters.drops.add(PortReason::RxOversize, len),
+                Ok(Record::Oversize(len)) => self.counters.drops.count_drop(PortReason::RxOversize, len),
                 Ok(_) => self.input = None,
-                // What came before the damage is processed first: an error now would lose it.
+                // Report the error at the next call, because it would discard the packets before it
+                // now.
                 Err(_) if batch.len() > before => {
                     self.read_error = outcome.err();
                     self.input = None;
@@ -109,7 +111,7 @@ impl Port for CapturePort {
         Ok(batch.len() - before)
     }
 
-    fn send(&mut self, packets: &mut Outgoing<'_>) -> usize {
+    fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
         let mut sent = 0;
         for packet in packets.iter() {
             let outcome = match (&self.write_error, &mut self.output) {
@@ -119,12 +121,12 @@ impl Port for CapturePort {
             };
             match outcome {
                 Ok(()) => {
-                    self.counters.sent.add(packet.len());
+                    self.counters.sent.count_packet(packet.len());
                     sent += 1;
                 }
                 Err(error) => {
                     self.write_error = self.write_error.take().or(error);
-                    self.counters.drops.add(PortReason::TxError, packet.len());
+                    self.counters.drops.count_drop(PortReason::TxError, packet.len());
                 }
             }
         }

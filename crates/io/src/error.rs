@@ -1,14 +1,14 @@
-//! What can go wrong with a port as a whole. What goes wrong with a single packet is counted, not returned.
+//! Errors of a port as a whole. Errors of single packets are counted, not returned.
 
 use crate::capture::CaptureError;
 use crate::dpdk::DpdkError;
 use std::io;
 use thiserror::Error;
 
-/// A port could not be opened, or can no longer be used.
+/// Error of opening or using a port.
 #[derive(Debug, Error)]
 pub enum PortError {
-    /// Raw sockets need privileges that the process does not have.
+    /// The process lacks the privileges for raw sockets.
     #[error(
         "opening a raw socket on `{interface}` is not permitted: run as root, or give the program the capability \
          CAP_NET_RAW (setcap cap_net_raw,cap_net_admin+ep)"
@@ -17,13 +17,13 @@ pub enum PortError {
         /// The interface.
         interface: String,
     },
-    /// The interface does not exist in the network namespace of the caller.
+    /// The interface does not exist in the caller's network namespace.
     #[error("there is no network interface `{interface}` in this network namespace; `ip link` lists those that exist")]
     NoSuchInterface {
         /// The interface.
         interface: String,
     },
-    /// Not an Ethernet interface (for example a tunnel that carries IP directly).
+    /// The interface is not Ethernet (for example a tunnel that carries IP directly).
     #[error(
         "`{interface}` is not an Ethernet interface (hardware type {hardware_type}); packets must start with an Ethernet header"
     )]
@@ -33,17 +33,17 @@ pub enum PortError {
         /// The ARPHRD number of linux/if_arp.h.
         hardware_type: u16,
     },
-    /// The system refused a step of opening the interface.
+    /// The system refused an operation while the interface was opened.
     #[error("cannot {step} on `{interface}`")]
     Open {
         /// The interface.
         interface: String,
-        /// What was tried.
+        /// The operation that failed.
         step: &'static str,
         /// The system's error.
         source: io::Error,
     },
-    /// Receiving fails for good.
+    /// The port can no longer receive.
     #[error("cannot receive from `{port}` any more")]
     Receive {
         /// The port's name.
@@ -51,7 +51,7 @@ pub enum PortError {
         /// The system's error.
         source: io::Error,
     },
-    /// A capture file cannot be read or written.
+    /// Error of reading or writing a capture file.
     #[error(transparent)]
     Capture(#[from] CaptureError),
     /// A DPDK port cannot be opened.
@@ -60,45 +60,45 @@ pub enum PortError {
     /// The kernel's flow cache cannot be attached.
     #[error(transparent)]
     Xdp(#[from] crate::xdp::XdpError),
-    /// Not the name of a memif port.
+    /// The name of a memif port is invalid.
     #[error(
         "`{device}` is no memif port: {why}; write memif:socket=PATH,role=server (or client), with id=N and ring=LOG2 if need be"
     )]
     BadMemif {
-        /// What was given, or the beginning of it.
+        /// The name as given, or its start.
         device: String,
-        /// What is wrong with it.
+        /// The problem of the name.
         why: String,
     },
-    /// A port that another process gave cannot be had.
+    /// A port that another process transferred cannot be opened.
     #[error("`{port}` cannot be taken over: {why}")]
     TakeOver {
         /// The port's name.
         port: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// The network namespace cannot be entered.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
-    /// The operating system refused to make the descriptor on which a port waits.
+    /// The operating system refused the event descriptor on which a port waits.
     #[error("cannot make an event descriptor; is the limit of open files (ulimit -n) reached?")]
     Event(#[source] io::Error),
 }
 
-/// A network namespace cannot be opened or entered.
+/// Error of opening or entering a network namespace.
 #[derive(Debug, Error)]
 pub enum NamespaceError {
-    /// It does not exist.
+    /// The namespace does not exist.
     #[error("there is no network namespace `{name}`; `ip netns` lists those that exist")]
     Missing {
-        /// Its name.
+        /// Name of the namespace.
         name: String,
     },
-    /// Not permitted, or another error of the system.
+    /// Entering is not permitted, or failed with another system error.
     #[error("cannot enter the network namespace `{name}`; this needs root (CAP_SYS_ADMIN)")]
     Enter {
-        /// Its name.
+        /// Name of the namespace.
         name: String,
         /// The system's error.
         source: io::Error,

@@ -1,90 +1,93 @@
-//! A port that does to packets what bad networks do.
+//! A port that injects the faults of bad networks.
 
-use crate::{Outgoing, Port, PortError, Readiness, Trouble};
+use crate::{Port, PortError, PortFault, Readiness, TxBatch};
 use fastrand::Rng;
 use packet::{Batch, DropCounters, Packet, PortCounters, PortId, PortReason};
 use std::collections::VecDeque;
 
-/// How often, of a million packets, something happens to a packet. Each is decided on its own.
+/// Fault rates, per million packets. Each fault is decided independently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FaultRates {
-    /// Lost; counted as [`PortReason::FaultInjected`].
+    /// The packet is dropped and counted as [`PortReason::FaultInjected`].
     pub drop: u32,
     /// One bit is flipped.
     pub corrupt: u32,
-    /// Cut at a random length, possibly to nothing.
+    /// The packet is truncated to a random length, possibly to 0.
     pub truncate: u32,
-    /// Comes twice.
+    /// The packet is duplicated.
     pub duplicate: u32,
-    /// Comes after the packet that follows it. If none follows, it comes when the port is next asked.
+    /// The packet follows the next one. If there is none, it is released at the next receive or
+    /// send.
     pub reorder: u32,
 }
 
-/// Injects faults into what is received from, and sent to, the port inside. The same seed gives the same faults for the same
-/// packets.
+/// Injects faults into packets that are received from or sent to the inner port. The same seed
+/// produces the same faults for the same packets.
 pub struct FaultInjector<P> {
     inner: P,
-    receiving: Direction,
-    sending: Direction,
+    receiving: FaultDirection,
+    sending: FaultDirection,
     incoming: Batch,
     outgoing: Vec<Packet>,
     injected: DropCounters,
-    /// The counters of the port inside together with `injected`, as last asked for.
+    /// The counters of the inner port plus `injected`, as of the last query.
     counters: PortCounters,
 }
 
-/// The faults of one direction. Each has its own random numbers, so that what is sent does not change what happens to what is received.
-struct Direction {
+/// The faults of one direction. Each direction has its own random numbers, so that sent packets do
+/// not affect the faults of received ones.
+struct FaultDirection {
     rates: FaultRates,
     rng: Rng,
-    /// A packet that waits to be overtaken.
+    /// A packet that the next one will overtake.
     held: Option<Packet>,
-    /// What comes out, in order.
+    /// Output packets, in order.
     ready: VecDeque<Packet>,
 }
 
-impl Direction {
-    fn happens(&mut self, rate: u32) -> bool {
+impl FaultDirection {
+    fn draw_fault(&mut self, rate: u32) -> bool {
         self.rng.u32(0..1_000_000) < rate
     }
 
-    /// Takes a packet and puts what becomes of it into `ready`; whether it was dropped.
-    fn pass(&mut self, packet: &Packet) -> bool {
-        if self.happens(self.rates.drop) {
+    /// Applies faults to a packet and appends the result to `ready`. Returns whether it was
+    /// dropped.
+    fn apply_faults(&mut self, packet: &Packet) -> bool {
+        if self.draw_fault(self.rates.drop) {
             return true;
         }
         let mut packet = packet.clone();
-        if self.happens(self.rates.corrupt) && !packet.is_empty() {
+        if self.draw_fault(self.rates.corrupt) && !packet.is_empty() {
             let bit = self.rng.usize(0..packet.len() * 8);
             packet.bytes_mut()[bit / 8] ^= 1 << (bit % 8);
         }
-        if self.happens(self.rates.truncate) {
+        if self.draw_fault(self.rates.truncate) {
             packet.truncate(self.rng.usize(0..=packet.len()));
         }
-        let copy = self.happens(self.rates.duplicate).then(|| packet.clone());
-        if self.held.is_none() && self.happens(self.rates.reorder) {
+        let copy = self.draw_fault(self.rates.duplicate).then(|| packet.clone());
+        if self.held.is_none() && self.draw_fault(self.rates.reorder) {
             self.held = Some(packet);
         } else {
             self.ready.push_back(packet);
-            self.release();
+            self.release_held();
         }
         self.ready.extend(copy);
         false
     }
 
-    fn release(&mut self) {
+    fn release_held(&mut self) {
         self.ready.extend(self.held.take());
     }
 }
 
 impl<P: Port> FaultInjector<P> {
-    /// Injects faults at these rates in both directions.
+    /// Creates a port that injects faults at these rates in both directions.
     pub fn new(inner: P, rates: FaultRates, seed: u64) -> FaultInjector<P> {
-        let direction = |seed| Direction { rates, rng: Rng::with_seed(seed), held: None, ready: VecDeque::new() };
+        let direction = |seed| FaultDirection { rates, rng: Rng::with_seed(seed), held: None, ready: VecDeque::new() };
         FaultInjector {
             inner,
             receiving: direction(seed),
-            // Any other seed would do.
+            // A different seed for the other direction.
             sending: direction(!seed),
             incoming: Batch::new(),
             outgoing: Vec::new(),
@@ -93,7 +96,7 @@ impl<P: Port> FaultInjector<P> {
         }
     }
 
-    /// The port inside.
+    /// Returns the inner port.
     pub fn inner(&mut self) -> &mut P {
         &mut self.inner
     }
@@ -109,20 +112,20 @@ impl<P: Port> Port for FaultInjector<P> {
     }
 
     fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {
-        // Takes no more from the port inside before what it gave has been passed on: memory stays bounded.
+        // Receive more only after all packets were delivered, so that memory is bounded.
         if self.receiving.ready.is_empty() {
             self.incoming.clear();
             if self.inner.receive(id, &mut self.incoming)? == 0 {
-                self.receiving.release();
+                self.receiving.release_held();
             }
             for packet in self.incoming.packets() {
-                if self.receiving.pass(packet) {
-                    self.injected.add(PortReason::FaultInjected, packet.len());
+                if self.receiving.apply_faults(packet) {
+                    self.injected.count_drop(PortReason::FaultInjected, packet.len());
                 }
             }
         }
         let mut count = 0;
-        while batch.room() > 0 {
+        while batch.remaining_capacity() > 0 {
             let Some(mut packet) = self.receiving.ready.pop_front() else { break };
             if batch.push_swap(&mut packet).is_ok() {
                 count += 1;
@@ -131,16 +134,16 @@ impl<P: Port> Port for FaultInjector<P> {
         Ok(count)
     }
 
-    fn send(&mut self, packets: &mut Outgoing<'_>) -> usize {
+    fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
         for packet in packets.iter() {
-            if self.sending.pass(packet) {
-                self.injected.add(PortReason::FaultInjected, packet.len());
+            if self.sending.apply_faults(packet) {
+                self.injected.count_drop(PortReason::FaultInjected, packet.len());
             }
         }
-        // A packet held back waits for the next call: until then, nothing may follow it.
+        // A packet that is held back stays until the next call, which can overtake it.
         self.outgoing.clear();
         self.outgoing.extend(self.sending.ready.drain(..));
-        self.inner.send(&mut Outgoing::of(&mut self.outgoing))
+        self.inner.send(&mut TxBatch::of(&mut self.outgoing))
     }
 
     fn readiness(&self) -> Readiness<'_> {
@@ -151,14 +154,14 @@ impl<P: Port> Port for FaultInjector<P> {
         }
     }
 
-    /// Those of the port inside, and what was dropped on purpose.
+    /// Returns the counters of the inner port plus the injected drops.
     fn counters(&mut self) -> &PortCounters {
         self.counters.clone_from(self.inner.counters());
         self.counters.drops += &self.injected;
         &self.counters
     }
 
-    fn trouble(&mut self) -> Option<Trouble> {
-        self.inner.trouble()
+    fn port_fault(&mut self) -> Option<PortFault> {
+        self.inner.port_fault()
     }
 }

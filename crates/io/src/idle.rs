@@ -1,93 +1,98 @@
-//! What a runner does when nothing arrives.
+//! Idle handling of a runner: polling, then sleeping.
 
 use crate::sys::Poller;
-use crate::{Attached, Readiness};
+use crate::{AttachedPort, Readiness};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-/// The shortest sleep of a runner with a port that cannot wake it.
-const SHORTEST_NAP: Duration = Duration::from_micros(5);
+/// Shortest sleep of a runner with a port that cannot wake it.
+const MIN_SLEEP: Duration = Duration::from_micros(5);
 
-/// How a runner trades processor time for latency when nothing arrives.
+/// Trades CPU time for latency while no packets arrive.
 ///
-/// It first goes on asking its ports for `poll`, so that a packet that comes soon is seen at once. Then it sleeps until a port wakes it,
-/// or, if some port cannot ([`Readiness::Poll`]), for a time that doubles up to `nap`.
+/// The runner first polls its ports for the duration `poll`, so that a packet that arrives in this
+/// time has no additional latency. Then it sleeps until a port wakes it. If a port cannot wake it
+/// ([`Readiness::Poll`]), it sleeps for a time that doubles up to `sleep`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Idle {
-    /// How long to go on asking. [`Duration::MAX`]: for ever, which costs a whole core.
-    pub poll: Duration,
-    /// The longest sleep while a port has to be asked: what a packet waits at most in a node that was idle.
-    pub nap: Duration,
+pub struct IdlePolicy {
+    /// Duration of polling. [`Duration::MAX`] means forever, which uses a whole core.
+    pub poll_time: Duration,
+    /// Longest sleep while a port must be polled. It is the maximum additional latency of a packet
+    /// at an idle node.
+    pub max_sleep: Duration,
 }
 
-impl Default for Idle {
-    /// Packets that come at less than 50 us from each other never wait; an idle port that has to be asked costs about 2 % of a core.
-    fn default() -> Idle {
-        Idle { poll: Duration::from_micros(50), nap: Duration::from_micros(500) }
+impl Default for IdlePolicy {
+    /// Packets less than 50 us apart have no additional latency. An idle port that must be polled
+    /// uses about 2 % of a core.
+    fn default() -> IdlePolicy {
+        IdlePolicy { poll_time: Duration::from_micros(50), max_sleep: Duration::from_micros(500) }
     }
 }
 
-impl Idle {
-    /// Never sleeps: least latency, one core.
-    pub const BUSY: Idle = Idle { poll: Duration::MAX, nap: Duration::ZERO };
+impl IdlePolicy {
+    /// Never sleeps: minimum latency, one core.
+    pub const BUSY: IdlePolicy = IdlePolicy { poll_time: Duration::MAX, max_sleep: Duration::ZERO };
 }
 
-/// Where a runner is between its last packet and its sleep.
-pub(crate) struct Waiter {
-    pub(crate) idle: Idle,
-    /// Since when nothing has arrived.
+/// State of a runner between its last packet and its sleep.
+pub(crate) struct IdleState {
+    pub(crate) idle: IdlePolicy,
+    /// Time of the first poll without packets after the last packet.
     since: Option<Instant>,
-    /// All ports have been told to wake the runner, and were asked once more after that.
+    /// All ports were armed to wake the runner and polled once after that.
     armed: bool,
-    nap: Duration,
+    sleep: Duration,
     poller: Poller,
 }
 
-impl Waiter {
-    pub(crate) fn new(idle: Idle) -> Waiter {
-        Waiter { idle, since: None, armed: false, nap: SHORTEST_NAP, poller: Poller::default() }
+impl IdleState {
+    pub(crate) fn new(idle: IdlePolicy) -> IdleState {
+        IdleState { idle, since: None, armed: false, sleep: MIN_SLEEP, poller: Poller::default() }
     }
 
-    /// Something arrived.
-    pub(crate) fn busy(&mut self) {
+    /// Resets the state after packets arrived.
+    pub(crate) fn reset_idle(&mut self) {
         self.since = None;
         self.armed = false;
-        self.nap = SHORTEST_NAP;
+        self.sleep = MIN_SLEEP;
     }
 
-    /// Nothing arrived in a round that ended at `now`: comes back at once, or waits for packets until `deadline` at the latest, or until
-    /// `call` is readable. Before it sleeps it calls `rest`.
+    /// Handles a poll that ended at `now` without packets. Returns immediately while the runner
+    /// still polls. Otherwise, calls `rest` and sleeps until a packet arrives, `call` is readable,
+    /// or `deadline`.
     pub(crate) fn wait(
         &mut self,
-        ports: &[Attached],
+        ports: &[AttachedPort],
         call: Option<BorrowedFd<'_>>,
         now: Instant,
         deadline: Instant,
         rest: impl FnOnce(),
     ) -> io::Result<()> {
         let since = *self.since.get_or_insert(now);
-        if now.saturating_duration_since(since) < self.idle.poll {
+        if now.saturating_duration_since(since) < self.idle.poll_time {
             std::hint::spin_loop();
             return Ok(());
         }
         let states = || ports.iter().map(|attached| attached.port.readiness());
-        let mut must_ask = false;
+        let mut must_poll = false;
         for state in states() {
             match state {
                 Readiness::Now => return Ok(()),
-                Readiness::Poll => must_ask = true,
+                Readiness::Poll => must_poll = true,
                 Readiness::Wait(_) | Readiness::Ended => {}
             }
         }
-        // A packet that came before a port was told to wake the runner would wake nobody: one more round.
+        // Poll again after the ports were armed, because a packet that arrived before does not wake
+        // the runner.
         if !std::mem::replace(&mut self.armed, true) {
             return Ok(());
         }
         let mut timeout = deadline.saturating_duration_since(now);
-        if must_ask {
-            timeout = timeout.min(self.nap);
-            self.nap = (self.nap * 2).min(self.idle.nap.max(SHORTEST_NAP));
+        if must_poll {
+            timeout = timeout.min(self.sleep);
+            self.sleep = (self.sleep * 2).min(self.idle.max_sleep.max(MIN_SLEEP));
         }
         let descriptors = states().filter_map(|state| match state {
             Readiness::Wait(descriptor) => Some(descriptor),

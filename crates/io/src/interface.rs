@@ -1,22 +1,23 @@
-//! From what a user calls a port to the port: a network interface, a memif, or a DPDK device.
+//! Opens ports by their user-visible names: network interfaces, memifs, DPDK devices.
 
 use crate::dpdk::{BUILT_IN, DpdkDevice, DpdkOptions, DpdkPort};
-use crate::memif::{self, MemifPort, Options};
+use crate::memif::{self, MemifOptions, MemifPort};
 use crate::{Port, PortError, RawPort};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// By which means a network interface is a port. DPDK devices need none.
+/// Method by which a network interface is opened as a port. DPDK devices need none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PortKind {
-    /// By DPDK's AF_PACKET driver if DPDK is there and starts, else by a raw socket.
+    /// DPDK's AF_PACKET driver if DPDK is built in and starts, otherwise a raw socket.
     #[default]
     Auto,
-    /// By DPDK's AF_PACKET driver: rings that are shared with the kernel.
+    /// DPDK's AF_PACKET driver, with rings that are shared with the kernel.
     AfPacket,
-    /// By DPDK's AF_XDP driver: before the kernel's network stack. Frames of at most about 3,500 bytes.
+    /// DPDK's AF_XDP driver, before the kernel's network stack. Frames of at most about 3,500
+    /// bytes.
     AfXdp,
-    /// By a raw socket.
+    /// A raw socket.
     Raw,
 }
 
@@ -31,11 +32,11 @@ impl fmt::Display for PortKind {
     }
 }
 
-/// A port, and what its owner should know of it.
+/// A port, with a note for its owner.
 pub struct OpenedPort {
     /// The port.
     pub port: Box<dyn Port>,
-    /// Why it is not of the kind that is tried first.
+    /// Reason why the first choice of method was not used.
     pub note: Option<String>,
 }
 
@@ -45,14 +46,16 @@ impl OpenedPort {
     }
 }
 
-/// Opens `what`: a memif if it begins with [`memif::PREFIX`], a DPDK device if it is one by its name ([`DpdkDevice::recognise`]), else the network interface
-/// of this name in the network namespace of the calling thread, by the means of `kind`.
+/// Opens the port `what`: a memif if it starts with [`memif::PREFIX`]; a DPDK device if its name is
+/// one ([`DpdkDevice::recognise`]); otherwise, by the method `kind`, the network interface of this
+/// name in the calling thread's network namespace.
 ///
-/// A `net_memif` is a port of our own ([`MemifPort`]) unless it asks for what only DPDK's driver does: a peer that goes cannot end this process then, as
-/// it can with DPDK 22.11 ([`crate::dpdk`], "Limits"), and it is faster. The note says when it is DPDK's.
+/// A `net_memif` is opened as [`MemifPort`] unless it needs features of DPDK's driver. It is
+/// faster, and a peer that exits cannot end this process, as it can with DPDK 22.11
+/// ([`crate::dpdk`], "Limits"). The note reports when DPDK's driver is used.
 ///
 /// # Errors
-/// If it does not exist or cannot be opened.
+/// The port does not exist or cannot be opened.
 pub fn open_port(what: &str, kind: PortKind, options: &DpdkOptions) -> Result<OpenedPort, PortError> {
     if what.starts_with(memif::PREFIX) {
         return MemifPort::open(what).map(OpenedPort::new);
@@ -62,13 +65,14 @@ pub fn open_port(what: &str, kind: PortKind, options: &DpdkOptions) -> Result<Op
     }
     match kind {
         PortKind::Raw => RawPort::open(what).map(OpenedPort::new),
-        PortKind::AfPacket => by_dpdk("net_af_packet", what, options),
-        PortKind::AfXdp => by_dpdk("net_af_xdp", what, options),
+        PortKind::AfPacket => open_with_dpdk("net_af_packet", what, options),
+        PortKind::AfXdp => open_with_dpdk("net_af_xdp", what, options),
         PortKind::Auto if !BUILT_IN => RawPort::open(what).map(OpenedPort::new),
-        PortKind::Auto => match by_dpdk("net_af_packet", what, options) {
-            // What is wrong with DPDK may be no obstacle for a socket; what is wrong with the interface is one for both.
+        PortKind::Auto => match open_with_dpdk("net_af_packet", what, options) {
+            // Problems of DPDK do not affect a raw socket. Problems of the interface itself affect
+            // both.
             Err(PortError::Dpdk(error)) => {
-                let note = Some(format!("`{what}` is a raw socket, as DPDK cannot have it: {error}"));
+                let note = Some(format!("`{what}` is opened as a raw socket, because DPDK cannot open it: {error}"));
                 RawPort::open(what).map(|port| OpenedPort { port: Box::new(port), note })
             }
             outcome => outcome,
@@ -76,26 +80,27 @@ pub fn open_port(what: &str, kind: PortKind, options: &DpdkOptions) -> Result<Op
     }
 }
 
-/// A device that has DPDK's name for it.
+/// Opens a device by its DPDK name.
 fn open_device(what: &str, options: &DpdkOptions) -> Result<OpenedPort, PortError> {
     let device = DpdkDevice::parse(what)?;
-    if let Some(memif) = Options::of_device(&device) {
+    if let Some(memif) = MemifOptions::of_device(&device) {
         return MemifPort::open_as(device.name().to_owned(), memif).map(OpenedPort::new);
     }
     let port = DpdkPort::open(what, options)?;
     let note = (device.driver() == Some("net_memif")).then(|| {
         format!(
-            "`{}` is DPDK's memif: a peer that goes while packets are received can end this process; without zero-copy=yes, secret= and \
-             bsize= it cannot",
+            "`{}` uses DPDK's memif driver: a peer that exits while packets are received can end this process; without zero-copy=yes, secret= and \
+             bsize= the native driver is used, and it cannot",
             device.name()
         )
     });
     Ok(OpenedPort { port: Box::new(port), note })
 }
 
-/// The interface by a driver of DPDK's, under the interface's own name.
-fn by_dpdk(driver: &str, interface: &str, options: &DpdkOptions) -> Result<OpenedPort, PortError> {
-    // Another namespace may have another interface of the same name.
+/// Opens an interface with a DPDK driver, under the interface's own name.
+fn open_with_dpdk(driver: &str, interface: &str, options: &DpdkOptions) -> Result<OpenedPort, PortError> {
+    // The number makes device names unique, because another namespace can have an interface of this
+    // name.
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     if interface.contains(',') || interface.is_empty() {

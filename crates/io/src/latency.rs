@@ -1,12 +1,12 @@
-//! [`Latency`]: how long things took, as a distribution that costs little to keep.
+//! [`Latency`]: a distribution of durations with low memory and time overhead.
 
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// The longest time that is told apart from longer ones.
-const LONGEST: Duration = Duration::from_secs(60);
+/// Longest recorded duration; longer ones are counted as this one.
+const MAX_DURATION: Duration = Duration::from_secs(60);
 
-/// A distribution of times. What it says of a time is at most 6 % off.
+/// A distribution of durations. Reported values are within 6 % of the recorded ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latency {
     times: Histogram<u64>,
@@ -15,28 +15,28 @@ pub struct Latency {
 
 impl Default for Latency {
     fn default() -> Latency {
-        let times = Histogram::new_with_bounds(1, LONGEST.as_nanos() as u64, 1);
-        // These bounds are good; were they not, a histogram that grows would do.
+        let times = Histogram::new_with_bounds(1, MAX_DURATION.as_nanos() as u64, 1);
+        // The bounds are valid; a histogram that grows is only a fallback.
         Latency { times: times.unwrap_or_else(|_| Histogram::new(1).expect("one digit is allowed")), sum: 0 }
     }
 }
 
 impl Latency {
-    /// So many things took so long.
+    /// Records `times` events of duration `time`.
     pub fn record(&mut self, time: Duration, times: u64) {
-        let nanoseconds = time.min(LONGEST).as_nanos() as u64;
+        let nanoseconds = time.min(MAX_DURATION).as_nanos() as u64;
         self.times.saturating_record_n(nanoseconds, times);
         self.sum = self.sum.wrapping_add(nanoseconds.wrapping_mul(times));
     }
 
-    /// Adds what was recorded elsewhere.
+    /// Adds all records of `other`.
     pub fn merge(&mut self, other: &Latency) {
-        // Bounds are the same everywhere.
+        // Does not fail, because all histograms have the same bounds.
         let _ = self.times.add(&other.times);
         self.sum = self.sum.wrapping_add(other.sum);
     }
 
-    /// What was recorded since `before` was copied from this.
+    /// Returns the records since `before` was copied from this distribution.
     pub fn since(&self, before: &Latency) -> Latency {
         let mut rest = self.clone();
         if rest.times.subtract(&before.times).is_err() {
@@ -46,27 +46,29 @@ impl Latency {
         rest
     }
 
-    /// How many there were.
+    /// Returns the number of recorded events.
     pub fn count(&self) -> u64 {
         self.times.len()
     }
 
-    /// Nanoseconds of all together.
+    /// Returns the sum of all durations in nanoseconds.
     pub fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// So many nanoseconds are not exceeded by this share (0 to 1) of all; 0 if there were none.
+    /// Returns the duration in nanoseconds that the given share (0 to 1) of all events does not
+    /// exceed; 0 if there are none.
     pub fn quantile(&self, share: f64) -> u64 {
         self.times.value_at_quantile(share)
     }
 
-    /// The longest, in nanoseconds; 0 if there were none.
+    /// Returns the longest duration in nanoseconds; 0 if there are none.
     pub fn max(&self) -> u64 {
         self.times.max()
     }
 
-    /// For each bound in nanoseconds, which ascend: how many took longer than the bound before, and no longer than this one. Last, the rest.
+    /// Returns a histogram. `bounds` are ascending, in nanoseconds; each bucket counts the
+    /// durations above the previous bound up to its own. A last bucket counts the remaining ones.
     pub fn counts(&self, bounds: &[u64]) -> Vec<u64> {
         let mut counts = vec![0; bounds.len() + 1];
         for recorded in self.times.iter_recorded() {

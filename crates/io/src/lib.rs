@@ -1,47 +1,49 @@
-//! Ports: DPDK devices, raw sockets, pcap files, memory. And what moves batches between ports through an engine.
+//! Ports (DPDK devices, raw sockets, pcap files, memory), and the loop that runs an engine on them.
 //!
-//! This crate answers one question: *how do packets get in and out?* It knows nothing of P4 or of tables.
-//! All foreign function calls of the workspace that concern the network are in its modules `sys` and `dpdk`; beside them only memory that is shared
-//! with other processes (`memif/region.rs`) takes unsafe code.
+//! This crate answers one question: *how do packets get in and out?* It does not depend on P4 or on
+//! tables. All foreign function calls of the workspace that concern the network are in its modules
+//! `sys` and `dpdk`. Otherwise, only memory that is shared with other processes (`memif/region.rs`)
+//! needs unsafe code.
 //!
-//! | what | where |
+//! | item | file |
 //! |---|---|
-//! | [`Port`], what every port can do; [`Outgoing`], what it is given to send | `port.rs`, `outgoing.rs` |
-//! | [`dpdk::DpdkPort`]: network cards and DPDK's virtual devices, without copies | `dpdk/`, `shim/dpdk.c` |
-//! | [`RawPort`]: a network interface by an AF_PACKET socket | `raw.rs`, `offload.rs` |
+//! | [`Port`]: the interface of ports; [`TxBatch`]: a batch to send | `port.rs`, `tx_batch.rs` |
+//! | [`dpdk::DpdkPort`]: network cards, DPDK's virtual devices | `dpdk/`, `shim/dpdk.c` |
+//! | [`RawPort`]: a network interface, by an AF_PACKET socket | `raw.rs`, `nic_offload.rs` |
 //! | [`memif::MemifPort`]: another process, by shared memory, without DPDK | `memif/` |
-//! | [`xdp::XdpPort`]: a network interface with a flow cache in the kernel, and AF_XDP for what that does not know | `xdp/`, `bpf/terrace.bpf.c` |
-//! | [`memory::pair`]: two ports wired to each other | `memory.rs` |
-//! | [`capture`]: pcap files, [`CapturePort`]: a port that replays one and records to another | `capture.rs`, `capture_port.rs` |
-//! | [`Tracer`], [`FaultInjector`]: ports around other ports | `tracer.rs`, `fault.rs` |
-//! | [`Runner`]: polls ports, runs the engine, sends; [`Idle`]: what it does when nothing comes; [`Call`]: how it is woken | `runner.rs`, `idle.rs`, `call.rs` |
+//! | [`xdp::XdpPort`]: an interface with a flow cache in the kernel | `xdp/`, `bpf/terrace.bpf.c` |
+//! | [`memory::pair`]: two ports that are connected to each other | `memory.rs` |
+//! | [`capture`]: pcap files; [`CapturePort`]: a port on them | `capture.rs`, `capture_port.rs` |
+//! | [`Tracer`], [`FaultInjector`]: ports that wrap other ports | `tracer.rs`, `fault.rs` |
+//! | [`Runner`]: polls ports, runs the engine, sends | `runner.rs` |
+//! | [`IdlePolicy`]: polling, sleeping; [`RunnerWaker`]: wakes a runner | `idle.rs`, `waker.rs` |
 //! | [`Workers`]: a runner for each processor | `workers.rs` |
-//! | [`HandOver`], [`take_over`]: a port goes from one process to another | `hand_over.rs` |
-//! | [`open_port`]: a port from what a user calls it | `interface.rs` |
+//! | [`PortTransfer`]: transfer of a port to another process | `port_transfer.rs`, `take_over.rs` |
+//! | [`open_port`]: opens a port by its user-visible name | `interface.rs` |
 //! | [`Namespace`]: opens ports in another network namespace | `namespace.rs` |
 
-mod call;
 pub mod capture;
 mod capture_port;
+mod device_drops;
 pub mod dpdk;
-mod dropped;
 mod error;
 mod fault;
-pub mod guarded;
-mod hand_over;
+pub mod guard_pages;
 mod idle;
 mod interface;
 mod latency;
 pub mod memif;
 pub mod memory;
 mod namespace;
-mod offload;
-mod outgoing;
+mod nic_offload;
 mod port;
+mod port_transfer;
 mod raw;
-mod report;
+mod run_stats;
 mod runner;
-// Without DPDK nobody watches interfaces.
+mod tx_batch;
+mod waker;
+// Interfaces are only watched with DPDK.
 #[cfg_attr(not(has_dpdk), allow(dead_code))]
 mod sys;
 mod take_over;
@@ -49,21 +51,21 @@ mod tracer;
 mod workers;
 pub mod xdp;
 
-pub use call::Call;
 pub use capture_port::CapturePort;
 pub use error::{NamespaceError, PortError};
 pub use fault::{FaultInjector, FaultRates};
-pub use hand_over::HandOver;
-pub use idle::Idle;
+pub use idle::IdlePolicy;
 pub use interface::{OpenedPort, PortKind, open_port};
 pub use latency::Latency;
 pub use namespace::Namespace;
-pub use outgoing::Outgoing;
-pub use port::{Attached, Port, Readiness, Trouble, now};
+pub use port::{AttachedPort, Port, PortFault, Readiness, now};
+pub use port_transfer::PortTransfer;
 pub use raw::RawPort;
-pub use report::RunReport;
-pub use runner::{Detached, RunError, Runner, Supervisor};
-pub use sys::{allowed_cores, stay_on};
-pub use take_over::take_over;
+pub use run_stats::RunStats;
+pub use runner::{DetachedPort, RunError, RunHooks, Runner};
+pub use sys::{allowed_cores, pin_current_thread};
+pub use take_over::open_transferred;
 pub use tracer::Tracer;
-pub use workers::{Finished, Worker, WorkerError, Workers};
+pub use tx_batch::TxBatch;
+pub use waker::RunnerWaker;
+pub use workers::{FinishedWorker, Worker, WorkerError, Workers};

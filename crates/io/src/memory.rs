@@ -1,17 +1,18 @@
-//! Ports in memory: two ends, each of which receives what the other sends. For tests, and between parts of one process.
+//! Ports in memory: each of two ends receives the packets that the other one sends. For tests, and
+//! between components of one process.
 
 use crate::port::now;
 use crate::sys::EventFd;
-use crate::{Outgoing, Port, PortError, Readiness};
+use crate::{Port, PortError, Readiness, TxBatch};
 use packet::{Batch, Packet, PacketTooLong, PortCounters, PortId, PortReason};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What the ports of a pair share, one per direction.
-struct Queue {
+/// Queue of one direction of a pair.
+struct MemoryQueue {
     state: Mutex<QueueState>,
-    /// Readable while packets wait.
+    /// Readable while packets are queued.
     event: EventFd,
     capacity: usize,
 }
@@ -19,18 +20,18 @@ struct Queue {
 #[derive(Default)]
 struct QueueState {
     waiting: VecDeque<Packet>,
-    /// Emptied packets, kept for their buffers.
+    /// Empty packets, kept to reuse their buffers.
     spare: Vec<Packet>,
 }
 
-impl Queue {
-    fn new(capacity: usize) -> Result<Queue, PortError> {
+impl MemoryQueue {
+    fn new(capacity: usize) -> Result<MemoryQueue, PortError> {
         let event = EventFd::new().map_err(PortError::Event)?;
-        Ok(Queue { state: Mutex::new(QueueState::default()), event, capacity: capacity.max(1) })
+        Ok(MemoryQueue { state: Mutex::new(QueueState::default()), event, capacity: capacity.max(1) })
     }
 
-    /// Whether there was room.
-    fn put(&self, packet: &Packet) -> bool {
+    /// Copies a packet to the queue. Returns false if the queue is full.
+    fn enqueue(&self, packet: &Packet) -> bool {
         let mut state = self.state.lock();
         if state.waiting.len() >= self.capacity {
             return false;
@@ -52,21 +53,21 @@ impl Queue {
     }
 }
 
-/// One end of a pair made by [`pair`].
+/// One end of a pair that [`pair`] created.
 pub struct MemoryPort {
     name: String,
     mtu: usize,
-    inbound: Arc<Queue>,
-    outbound: Arc<Queue>,
+    inbound: Arc<MemoryQueue>,
+    outbound: Arc<MemoryQueue>,
     counters: PortCounters,
 }
 
-/// Two ports: what is sent on the one is received on the other. Each direction holds up to `capacity` packets; what is sent beyond
-/// that is counted as [`PortReason::TxQueueFull`]. The MTU is 1500 (see [`MemoryPort::with_mtu`]).
+/// Creates two connected ports. Each direction holds up to `capacity` packets; further ones are
+/// dropped as [`PortReason::TxQueueFull`]. The MTU is 1500 (see [`MemoryPort::with_mtu`]).
 pub fn pair(first: &str, second: &str, capacity: usize) -> Result<(MemoryPort, MemoryPort), PortError> {
-    let there = Arc::new(Queue::new(capacity)?);
-    let back = Arc::new(Queue::new(capacity)?);
-    let port = |name: &str, inbound: &Arc<Queue>, outbound: &Arc<Queue>| MemoryPort {
+    let there = Arc::new(MemoryQueue::new(capacity)?);
+    let back = Arc::new(MemoryQueue::new(capacity)?);
+    let port = |name: &str, inbound: &Arc<MemoryQueue>, outbound: &Arc<MemoryQueue>| MemoryPort {
         name: name.to_owned(),
         mtu: 1500,
         inbound: Arc::clone(inbound),
@@ -77,22 +78,22 @@ pub fn pair(first: &str, second: &str, capacity: usize) -> Result<(MemoryPort, M
 }
 
 impl MemoryPort {
-    /// The same port with another MTU in bytes.
+    /// Sets the MTU in bytes.
     pub fn with_mtu(self, mtu: usize) -> MemoryPort {
         MemoryPort { mtu, ..self }
     }
 
-    /// Sends one packet of these bytes; whether it was sent. Marked with the present time.
+    /// Sends one packet of these bytes with the current time. Returns whether it was sent.
     pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<bool, PacketTooLong> {
         let mut packet = Packet::from_bytes(bytes)?;
-        packet.received_at = now();
-        Ok(self.send(&mut Outgoing::copies_of(&[&packet])) == 1)
+        packet.rx_time_ns = now();
+        Ok(self.send(&mut TxBatch::copies_of(&[&packet])) == 1)
     }
 
-    /// The oldest packet that waits to be received, with the time at which the other end got it.
+    /// Returns the oldest queued packet, with the time that it had when it was sent.
     pub fn take(&mut self) -> Option<Packet> {
         let packet = self.inbound.take()?;
-        self.counters.received.add(packet.len());
+        self.counters.received.count_packet(packet.len());
         Some(packet)
     }
 }
@@ -106,15 +107,17 @@ impl Port for MemoryPort {
         self.mtu
     }
 
-    /// Packets keep the time that they had when they were sent: a test decides what time it is.
+    /// Receives packets with the times that they had when they were sent, so that a test controls
+    /// them.
     fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {
         let mut count = 0;
         let mut state = self.inbound.state.lock();
-        while batch.room() > 0 {
+        while batch.remaining_capacity() > 0 {
             let Some(mut packet) = state.waiting.pop_front() else { break };
             packet.ingress_port = id;
-            self.counters.received.add(packet.len());
-            // There is room, so this does not fail; the slot's old buffer comes back for the sender.
+            self.counters.received.count_packet(packet.len());
+            // Does not fail, because the batch has capacity. The swap returns the slot's old
+            // buffer, which the sender reuses.
             if batch.push_swap(&mut packet).is_ok() {
                 count += 1;
             }
@@ -126,16 +129,16 @@ impl Port for MemoryPort {
         Ok(count)
     }
 
-    fn send(&mut self, packets: &mut Outgoing<'_>) -> usize {
+    fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
         let mut sent = 0;
         for packet in packets.iter() {
-            if let Some(reason) = crate::offload::unsendable(packet.bytes(), self.mtu) {
-                self.counters.drops.add(reason, packet.len());
-            } else if self.outbound.put(packet) {
-                self.counters.sent.add(packet.len());
+            if let Some(reason) = crate::nic_offload::tx_drop_reason(packet.bytes(), self.mtu) {
+                self.counters.drops.count_drop(reason, packet.len());
+            } else if self.outbound.enqueue(packet) {
+                self.counters.sent.count_packet(packet.len());
                 sent += 1;
             } else {
-                self.counters.drops.add(PortReason::TxQueueFull, packet.len());
+                self.counters.drops.count_drop(PortReason::TxQueueFull, packet.len());
             }
         }
         sent

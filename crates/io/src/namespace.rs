@@ -1,4 +1,4 @@
-//! Network namespaces by name, as `ip netns` makes them.
+//! Network namespaces by name, as created by `ip netns`.
 
 use crate::{NamespaceError, sys};
 use std::fs::File;
@@ -6,10 +6,10 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::{io, panic, thread};
 
-/// Where `ip netns add` puts namespaces.
+/// Directory of the namespaces that `ip netns add` creates.
 const DIRECTORY: &str = "/run/netns";
 
-/// A network namespace that exists.
+/// An existing network namespace.
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
@@ -17,9 +17,9 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// The namespace that `ip netns add NAME` made.
+    /// Opens the namespace that `ip netns add NAME` created.
     pub fn open(name: &str) -> Result<Namespace, NamespaceError> {
-        // A name with a slash could lead anywhere.
+        // Refuse slashes, because they could escape the directory.
         if name.is_empty() || name.contains(['/', '\0']) || name.starts_with('.') {
             return Err(NamespaceError::Missing { name: name.to_owned() });
         }
@@ -32,13 +32,14 @@ impl Namespace {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the namespace.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Runs `work` on a thread of its own inside the namespace, and returns its result. Sockets and ports that are opened there stay
-    /// in the namespace, wherever they are used later. The calling thread stays where it is. A panic of `work` goes on here.
+    /// Runs `work` on a new thread inside the namespace and returns its result. Sockets and ports
+    /// that it opens stay in the namespace, also in other threads. The calling thread does not
+    /// change its namespace. A panic of `work` continues here.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, NamespaceError> {
         let inside = || {
             sys::enter_network_namespace(self.file.as_fd())

@@ -1,6 +1,6 @@
-//! What every port can do.
+//! The interface that every port implements.
 
-use crate::{HandOver, Outgoing, PortError};
+use crate::{PortError, PortTransfer, TxBatch};
 use packet::{Batch, Packet, PortCounters, PortId};
 use std::os::fd::BorrowedFd;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,30 +9,29 @@ use thiserror::Error;
 /// Whether packets can be received from a port, and how to wait for them.
 #[derive(Debug)]
 pub enum Readiness<'a> {
-    /// Packets can be received at once.
+    /// Packets can be received now.
     Now,
-    /// Wait until this descriptor is readable. Ask for packets once more before: those that came earlier may not make it readable.
+    /// Wait until this descriptor is readable. Receive once before that, because packets that
+    /// arrived earlier may not make it readable.
     Wait(BorrowedFd<'a>),
-    /// Nothing tells when packets arrive: ask again, soon.
+    /// No event signals packets: poll.
     Poll,
-    /// No packet will ever come again: the end of a capture file.
+    /// No further packet will arrive: the end of a capture file.
     Ended,
 }
 
-/// Why nothing can go through a port at present. It may be able to again, by itself.
+/// Reason why no packets can pass a port at present. The port can recover.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Trouble {
-    /// The process at the other end has ended, or has not come yet.
-    #[error(
-        "the other end of `{port}` is not connected; packets go on as soon as it is: start the process at the other end"
-    )]
+pub enum PortFault {
+    /// The process at the other end has exited or is not connected yet.
+    #[error("the other end of `{port}` is not connected; start the process there, and packets flow again")]
     NoPeer {
         /// The port's name.
         port: String,
     },
     /// The interface has been removed.
     #[error(
-        "the interface `{interface}` of `{port}` has been removed; make it again and open the port again (restart the gateway)"
+        "the interface `{interface}` of `{port}` has been removed; create it again and open the port again (restart the gateway)"
     )]
     InterfaceGone {
         /// The port's name.
@@ -40,7 +39,7 @@ pub enum Trouble {
         /// The interface.
         interface: String,
     },
-    /// The device has been taken out of the machine.
+    /// The device was removed from the machine.
     #[error("the device of `{port}` has been removed from this machine; put it back and open the port again")]
     DeviceGone {
         /// The port's name.
@@ -54,51 +53,55 @@ pub enum Trouble {
     },
 }
 
-/// Where packets come in and go out. Nothing here blocks.
+/// An interface for receiving and sending packets. No method blocks.
 pub trait Port: Send {
-    /// The port's name in metrics, traces and errors, for example that of the interface.
+    /// Returns the port's name for metrics, traces and errors, for example that of the interface.
     fn name(&self) -> &str;
 
-    /// The most bytes that a packet can carry after its Ethernet header.
+    /// Returns the maximum number of bytes of a packet after its Ethernet header.
     fn mtu(&self) -> usize;
 
-    /// Receives what is there, as far as the batch has room, marks each packet with `id` as its ingress port and with the time,
-    /// and returns how many were added. Packets that are lost on the way are counted, with their reason.
+    /// Receives packets up to the capacity of the batch, and sets their ingress port to `id` and
+    /// their time. Returns the number of added packets. Dropped packets are counted with their
+    /// reason.
     ///
     /// # Errors
-    /// When no packet can be received from this port any more.
+    /// No packet can be received from this port any more.
     fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError>;
 
-    /// Sends all of `packets`, and returns how many were sent. Those that could not be sent are counted in
-    /// [`Port::counters`] with their reason; none is kept for later.
-    fn send(&mut self, packets: &mut Outgoing<'_>) -> usize;
+    /// Sends all of `packets` and returns the number of sent ones. Packets that could not be sent
+    /// are counted in [`Port::counters`] with their reason; they are not queued.
+    fn send(&mut self, packets: &mut TxBatch<'_>) -> usize;
 
-    /// As [`Port::send`], for packets that stay as they are.
+    /// Sends packets as [`Port::send`] does, without taking their buffers.
     fn send_all(&mut self, packets: &mut dyn Iterator<Item = &Packet>) -> usize {
         let packets: Vec<&Packet> = packets.collect();
-        self.send(&mut Outgoing::copies_of(&packets))
+        self.send(&mut TxBatch::copies_of(&packets))
     }
 
-    /// Whether there is something to receive.
+    /// Returns whether packets can be received.
     fn readiness(&self) -> Readiness<'_>;
 
-    /// What went through the port since it was opened.
+    /// Returns the counters of the port since it was opened.
     fn counters(&mut self) -> &PortCounters;
 
-    /// Why nothing can go through the port at present, if so. May ask the system: meant to be called now and then.
-    fn trouble(&mut self) -> Option<Trouble> {
+    /// Returns why no packets can pass the port at present, if so. Can make system calls: call it
+    /// at intervals, not for each batch.
+    fn port_fault(&mut self) -> Option<PortFault> {
         None
     }
 
-    /// What another process needs to go on with this port ([`crate::take_over`]), where this one stopped after the last packets it received or
-    /// sent. From then on the port is not to be used any more, unless by [`Port::take_back`]; to drop it disturbs nothing. `None`: it cannot be
-    /// handed over.
-    fn hand_over(&mut self) -> Option<HandOver> {
+    /// Returns the state with which another process continues this port
+    /// ([`crate::open_transferred`]), after the last packets that were received or sent. Do not use
+    /// the port after this call, except for [`Port::cancel_transfer`]; dropping it has no effect on
+    /// the other process. `None` if the port does not support the transfer.
+    fn begin_transfer(&mut self) -> Option<PortTransfer> {
         None
     }
 
-    /// The port is used on here after all: whoever was to take it over has not used it, or has ended.
-    fn take_back(&mut self) {}
+    /// Cancels [`Port::begin_transfer`]: this process continues the port, because the other one did
+    /// not use it or has exited.
+    fn cancel_transfer(&mut self) {}
 }
 
 impl<P: Port + ?Sized> Port for Box<P> {
@@ -114,12 +117,12 @@ impl<P: Port + ?Sized> Port for Box<P> {
         (**self).receive(id, batch)
     }
 
-    fn send(&mut self, packets: &mut Outgoing<'_>) -> usize {
+    fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
         (**self).send(packets)
     }
 
-    fn trouble(&mut self) -> Option<Trouble> {
-        (**self).trouble()
+    fn port_fault(&mut self) -> Option<PortFault> {
+        (**self).port_fault()
     }
 
     fn readiness(&self) -> Readiness<'_> {
@@ -130,31 +133,31 @@ impl<P: Port + ?Sized> Port for Box<P> {
         (**self).counters()
     }
 
-    fn hand_over(&mut self) -> Option<HandOver> {
-        (**self).hand_over()
+    fn begin_transfer(&mut self) -> Option<PortTransfer> {
+        (**self).begin_transfer()
     }
 
-    fn take_back(&mut self) {
-        (**self).take_back();
+    fn cancel_transfer(&mut self) {
+        (**self).cancel_transfer();
     }
 }
 
-/// A port and the number by which the program knows it.
-pub struct Attached {
-    /// The number.
+/// A port with its number in the program.
+pub struct AttachedPort {
+    /// The port number.
     pub id: PortId,
     /// The port.
     pub port: Box<dyn Port>,
 }
 
-impl Attached {
-    /// `port` as number `id`.
-    pub fn new(id: u32, port: impl Port + 'static) -> Attached {
-        Attached { id: PortId(id), port: Box::new(port) }
+impl AttachedPort {
+    /// Attaches `port` as number `id`.
+    pub fn new(id: u32, port: impl Port + 'static) -> AttachedPort {
+        AttachedPort { id: PortId(id), port: Box::new(port) }
     }
 }
 
-/// The time of receipt that ports put on packets: nanoseconds since the Unix epoch.
+/// Returns the current time as ports set it on packets: nanoseconds since the Unix epoch.
 pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_nanos() as u64)
 }

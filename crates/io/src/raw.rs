@@ -1,57 +1,61 @@
 //! A network interface as a port, by a raw AF_PACKET socket.
 
-use crate::dropped::DeviceDrops;
-use crate::hand_over::{CountersForm, HandOver, Kind};
-use crate::offload::{undo_offloads, unsendable};
+use crate::device_drops::DeviceDrops;
+use crate::nic_offload::{tx_drop_reason, undo_offloads};
 use crate::port::now;
-use crate::sys::{InterfaceWatch, PacketSocket, Received, VECTOR};
-use crate::{Outgoing, Port, PortError, Readiness, Trouble};
+use crate::port_transfer::{PortCountersState, PortTransfer, TransferKind};
+use crate::sys::{InterfaceWatch, PacketSocket, ReceivedMetadata, VECTOR};
+use crate::{Port, PortError, PortFault, Readiness, TxBatch};
 use packet::{Batch, Counter, MAX_LEN, Packet, PortCounters, PortId, PortReason};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Added to the MTU for the receive buffer: Ethernet header and one VLAN tag that stays in the packet, rounded up.
+/// Bytes added to the MTU for the receive buffer: Ethernet header and one VLAN tag that stays in
+/// the packet, rounded up.
 const LINK_HEADERS: usize = 64;
 
-/// A port on a network interface that exists already, for example one end of a veth pair.
+/// A port on an existing network interface, for example one end of a veth pair.
 ///
-/// It receives everything that arrives there (promiscuous mode), in the form in which it would be on a wire: checksums that the sender left
-/// to the hardware are computed, VLAN tags that the kernel took out are put back. Packets of several segments
-/// are refused, see [`PortReason::RxSegmentationOffload`]. What this host itself sends on the interface is not received.
+/// It receives all packets of the interface (promiscuous mode) in their form on the wire: checksums
+/// that the sender left to the hardware are computed, and VLAN tags that the kernel removed are
+/// restored. Packets of several segments are refused, see [`PortReason::RxSegmentationOffload`].
+/// Packets that this host sends on the interface are not received.
 ///
-/// The kernel's own stack goes on receiving too. Give the interface no addresses if it should not answer.
+/// The kernel's own stack receives the packets too. Give the interface no addresses if it should
+/// not reply.
 ///
-/// Needs CAP_NET_RAW; with CAP_NET_ADMIN the buffers are larger.
+/// Needs CAP_NET_RAW. With CAP_NET_ADMIN the buffers are larger.
 pub struct RawPort {
     interface: String,
     socket: PacketSocket,
     mtu: usize,
     counters: PortCounters,
-    received: Vec<Received>,
+    received: Vec<ReceivedMetadata>,
     watch: Option<InterfaceWatch>,
-    /// What the device drops though it has taken it.
+    /// Packets that the device dropped after it accepted them.
     device: Option<DeviceDrops>,
-    /// What the kernel took since the device was asked last.
+    /// Packets that the kernel accepted since the last query of the device.
     taken: Counter,
 }
 
-/// What another process needs to know of a port, beside its socket, which keeps what arrives meanwhile.
+/// State of a port for another process. The socket, which is transferred with it, queues packets
+/// that arrive in between.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Described {
+pub(crate) struct RawPortState {
     interface: String,
     index: i32,
     mtu: u64,
-    counters: CountersForm,
+    counters: PortCountersState,
 }
 
 impl RawPort {
-    /// Takes over what [`Port::hand_over`] gave.
+    /// Continues a port from the result of [`Port::begin_transfer`].
     ///
     /// # Errors
     /// The descriptor is missing.
-    pub(crate) fn take_over(described: Described, descriptors: Vec<OwnedFd>) -> Result<RawPort, PortError> {
-        let Described { interface, index, mtu, counters } = described;
+    pub(crate) fn from_transfer(described: RawPortState, descriptors: Vec<OwnedFd>) -> Result<RawPort, PortError> {
+        let RawPortState { interface, index, mtu, counters } = described;
         let mut descriptors = descriptors.into_iter();
         let Some(socket) = descriptors.next() else {
             return Err(PortError::TakeOver { port: interface, why: "its socket is missing".to_owned() });
@@ -59,13 +63,14 @@ impl RawPort {
         let device = descriptors.next().and_then(|list| DeviceDrops::from_descriptor(list, &interface));
         let mtu = usize::try_from(mtu).unwrap_or(MAX_LEN).min(MAX_LEN - LINK_HEADERS);
         let socket = PacketSocket::from_descriptor(socket, index);
-        // Without it, the port says nothing of its link.
+        // Without the watch, the port does not report its link.
         let watch = InterfaceWatch::of_socket(socket.as_fd(), &interface, index).ok();
-        let (counters, received) = (counters.counters(), Vec::with_capacity(VECTOR));
+        let (counters, received) = (counters.into_counters(), Vec::with_capacity(VECTOR));
         Ok(RawPort { interface, socket, mtu, counters, received, watch, device, taken: Counter::default() })
     }
 
-    /// Opens the interface of this name in the network namespace of the calling thread (see [`crate::Namespace::run`] for another).
+    /// Opens the interface of this name in the calling thread's network namespace (see
+    /// [`crate::Namespace::run`] for another one).
     pub fn open(interface: &str) -> Result<RawPort, PortError> {
         let failed = |step: &'static str, source: io::Error| {
             let interface = interface.to_owned();
@@ -89,16 +94,16 @@ impl RawPort {
             device: DeviceDrops::of(interface),
             taken: Counter::default(),
             socket,
-            // What is longer than a packet can be could not be sent anyhow (the loopback's MTU is 65536).
+            // Limited to the longest packet (the loopback's MTU is 65536).
             mtu: mtu.min(MAX_LEN - LINK_HEADERS),
             counters: PortCounters::default(),
             received: Vec::with_capacity(VECTOR),
         })
     }
 
-    /// Brings the packets that arrived into the form of the wire and takes out those for which that is not possible. Returns how
-    /// many of `slots`, from the first on, are to be kept.
-    fn accept(&mut self, slots: &mut [Packet], id: PortId, space: usize) -> usize {
+    /// Converts received packets to their form on the wire and removes those for which that is
+    /// impossible. Returns how many of `slots`, from the first, are kept.
+    fn accept_received(&mut self, slots: &mut [Packet], id: PortId, space: usize) -> usize {
         let time = now();
         let mut kept = 0;
         for (index, received) in self.received.iter().enumerate() {
@@ -108,19 +113,20 @@ impl RawPort {
             match outcome {
                 Ok(()) => {
                     slot.ingress_port = id;
-                    slot.received_at = time;
-                    self.counters.received.add(slot.len());
+                    slot.rx_time_ns = time;
+                    self.counters.received.count_packet(slot.len());
                     slots.swap(kept, index);
                     kept += 1;
                 }
-                Err(reason) => self.counters.drops.add(reason, received.len),
+                Err(reason) => self.counters.drops.count_drop(reason, received.len),
             }
         }
         kept
     }
 
-    /// Counts why the first of `packets` could not be sent, and returns how many packets that reason concerns.
-    fn refuse(&mut self, packets: &[&Packet], error: &io::Error) -> usize {
+    /// Counts why the first of `packets` could not be sent. Returns the number of packets that are
+    /// dropped for that reason.
+    fn count_refused(&mut self, packets: &[&Packet], error: &io::Error) -> usize {
         let (reason, concerned) = match error.raw_os_error() {
             Some(libc::EAGAIN | libc::ENOBUFS) => (PortReason::TxQueueFull, packets.len()),
             Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => (PortReason::TxPortDown, packets.len()),
@@ -128,12 +134,12 @@ impl RawPort {
             _ => (PortReason::TxError, 1),
         };
         for packet in &packets[..concerned] {
-            self.counters.drops.add(reason, packet.len());
+            self.counters.drops.count_drop(reason, packet.len());
         }
         concerned
     }
 
-    /// Sends up to [`VECTOR`] packets that are of sendable size.
+    /// Sends up to [`VECTOR`] packets of sendable size.
     fn send_vector(&mut self, packets: &[&Packet]) -> usize {
         let mut done = 0;
         let (mut sent, mut unreceived) = (0, false);
@@ -142,36 +148,38 @@ impl RawPort {
             match self.socket.send(&packets[done..]) {
                 Ok(count) => {
                     for packet in &packets[done..done + count] {
-                        self.counters.sent.add(packet.len());
-                        self.taken.add(packet.len());
+                        self.counters.sent.count_packet(packet.len());
+                        self.taken.count_packet(packet.len());
                     }
                     sent += count;
-                    // The kernel sends at least one or reports an error; were it not so, this must not loop for ever.
+                    // The kernel sends at least one or reports an error; the `max` prevents an
+                    // endless loop otherwise.
                     done += count.max(1);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // What happened before is reported late, to whoever asks first: that the interface was once down, and may be up again, or that a packet could not be
-                // received.
+                // Pending errors of the socket, which the next call reports: the interface was
+                // down, or a packet could not be received.
                 Err(error) if take(&mut pending_errors, error.raw_os_error()) => {
                     unreceived |= error.raw_os_error() == Some(libc::EINVAL);
                 }
-                // It is about this packet.
+                // A second error is about this packet.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) && unreceived => {
                     unreceived = false;
-                    done += self.refuse(&packets[done..], &error);
+                    done += self.count_refused(&packets[done..], &error);
                 }
-                Err(error) => done += self.refuse(&packets[done..], &error),
+                Err(error) => done += self.count_refused(&packets[done..], &error),
             }
         }
-        self.counters.drops.add_packets(PortReason::RxSegmentationOffload, u64::from(unreceived));
+        self.counters.drops.count_drops(PortReason::RxSegmentationOffload, u64::from(unreceived));
         sent
     }
 
-    /// Counts what the device has dropped of what it took. Others may send there, too: no more than this port has sent.
-    fn ask_device(&mut self) {
+    /// Counts packets that the device dropped after it accepted them. The count is limited to the
+    /// packets that this port sent, because other senders can use the interface.
+    fn count_device_drops(&mut self) {
         let mut taken = std::mem::take(&mut self.taken);
         let Some(device) = &mut self.device else { return };
-        let lost = taken.take_part(device.take());
+        let lost = taken.take_packets(device.take_dropped());
         if lost.is_zero() {
             return;
         }
@@ -182,7 +190,7 @@ impl RawPort {
     }
 }
 
-/// Whether this is one of the errors, which is none any more then.
+/// Removes an error from a list of pending errors. Returns whether it was there.
 fn take(errors: &mut [Option<i32>], error: Option<i32>) -> bool {
     let found = errors.iter_mut().find(|known| known.is_some() && **known == error);
     found.is_some_and(|known| known.take().is_some())
@@ -199,16 +207,16 @@ impl Port for RawPort {
 
     fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {
         let before = batch.len();
-        let wanted = batch.room().min(VECTOR);
+        let wanted = batch.remaining_capacity().min(VECTOR);
         for _ in 0..wanted {
-            // There is room for as many.
+            // Does not fail, because the batch has capacity.
             let _ = batch.push();
         }
         let slots = &mut batch.packets_mut()[before..];
         let space = self.mtu + LINK_HEADERS;
         let outcome = self.socket.receive(slots, space, &mut self.received);
         let kept = match &outcome {
-            Ok(()) => self.accept(slots, id, space),
+            Ok(()) => self.accept_received(slots, id, space),
             Err(_) => 0,
         };
         batch.truncate(before + kept);
@@ -216,26 +224,28 @@ impl Port for RawPort {
             Ok(()) => Ok(kept),
             Err(source) => match source.raw_os_error() {
                 Some(libc::EAGAIN | libc::EINTR) => Ok(0),
-                // A packet of segments that a virtio_net_hdr cannot describe (tunnelled ones, for example).
+                // A packet of segments that a virtio_net_hdr cannot describe (tunnelled ones, for
+                // example).
                 Some(libc::EINVAL) => {
-                    self.counters.drops.add_packets(PortReason::RxSegmentationOffload, 1);
+                    self.counters.drops.count_drops(PortReason::RxSegmentationOffload, 1);
                     Ok(0)
                 }
-                // Reported once when the interface goes down; it may come back. No packet is lost by that.
+                // Reported once when the interface goes down. It can come up again, and no packet
+                // is lost.
                 Some(libc::ENETDOWN) => Ok(0),
                 _ => Err(PortError::Receive { port: self.interface.clone(), source }),
             },
         }
     }
 
-    fn send(&mut self, packets: &mut Outgoing<'_>) -> usize {
+    fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
         let none = Packet::new();
         let mut vector: [&Packet; VECTOR] = [&none; VECTOR];
         let mut filled = 0;
         let mut sent = 0;
         for packet in packets.iter() {
-            if let Some(reason) = unsendable(packet.bytes(), self.mtu) {
-                self.counters.drops.add(reason, packet.len());
+            if let Some(reason) = tx_drop_reason(packet.bytes(), self.mtu) {
+                self.counters.drops.count_drop(reason, packet.len());
                 continue;
             }
             vector[filled] = packet;
@@ -253,25 +263,25 @@ impl Port for RawPort {
     }
 
     fn counters(&mut self) -> &PortCounters {
-        self.counters.drops.add_packets(PortReason::RxQueueFull, self.socket.take_drops());
-        self.ask_device();
+        self.counters.drops.count_drops(PortReason::RxQueueFull, self.socket.take_drops());
+        self.count_device_drops();
         &self.counters
     }
 
-    fn trouble(&mut self) -> Option<Trouble> {
+    fn port_fault(&mut self) -> Option<PortFault> {
         let port = || self.interface.clone();
         match self.watch.as_ref()?.is_up() {
-            None => Some(Trouble::InterfaceGone { port: port(), interface: port() }),
-            Some(false) => Some(Trouble::LinkDown { port: port() }),
+            None => Some(PortFault::InterfaceGone { port: port(), interface: port() }),
+            Some(false) => Some(PortFault::LinkDown { port: port() }),
             Some(true) => None,
         }
     }
 
-    fn hand_over(&mut self) -> Option<HandOver> {
-        let counters = CountersForm::of(self.counters());
+    fn begin_transfer(&mut self) -> Option<PortTransfer> {
+        let counters = PortCountersState::of(self.counters());
         let (interface, index, mtu) = (self.interface.clone(), self.socket.index(), self.mtu as u64);
         let descriptors: Vec<_> =
             std::iter::once(self.socket.as_fd()).chain(self.device.as_ref().map(DeviceDrops::as_fd)).collect();
-        HandOver::new(Kind::Raw, &Described { interface, index, mtu, counters }, &descriptors)
+        PortTransfer::new(TransferKind::Raw, &RawPortState { interface, index, mtu, counters }, &descriptors)
     }
 }

@@ -1,12 +1,12 @@
 //! Moves batches between ports through an engine.
 
-use crate::idle::Waiter;
-use crate::outgoing::Departure;
+use crate::idle::IdleState;
 use crate::port::now;
-use crate::{Attached, Call, Idle, Outgoing, Port, PortError, Readiness, RunReport, Trouble};
+use crate::tx_batch::TxItem;
+use crate::{AttachedPort, IdlePolicy, Port, PortError, PortFault, Readiness, RunStats, RunnerWaker, TxBatch};
 use packet::{
-    Batch, CpuReason, DropReason, Engine, EngineReason, MAX_BATCH, Output, Packet, PacketRef, PortCounters, PortId,
-    PortReason, Verdict,
+    Batch, BatchOutput, CpuReason, DropReason, Engine, EngineReason, MAX_BATCH, Packet, PacketRef, PortCounters,
+    PortId, PortReason, Verdict,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -16,43 +16,43 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// How often [`Supervisor::on_tick`] is called unless told otherwise.
+/// Default interval of [`RunHooks::on_tick`].
 const TICK: Duration = Duration::from_millis(100);
 
-/// A port that a runner has given up. Nothing that it had received is under way any more.
-pub struct Detached {
+/// A port that was detached from a runner. All packets that it received have been processed.
+pub struct DetachedPort {
     /// The port.
-    pub attached: Attached,
-    /// What the runner's report says of it already.
+    pub attached: AttachedPort,
+    /// Counters of the port that are already included in the runner's report.
     counted: PortCounters,
 }
 
-impl From<Attached> for Detached {
-    /// A port that no runner of this process has had: all that it has counted is news.
-    fn from(attached: Attached) -> Detached {
-        Detached { attached, counted: PortCounters::default() }
+impl From<AttachedPort> for DetachedPort {
+    /// Attaches a port that had no runner in this process, so that all its counts are new.
+    fn from(attached: AttachedPort) -> DetachedPort {
+        DetachedPort { attached, counted: PortCounters::default() }
     }
 }
 
-/// A run could not start, or ended because of an error.
+/// Error that prevented or ended a run.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// Two ports with one number.
+    /// Two ports have the same number.
     #[error("{id} is both `{first}` and `{second}`; give each port its own number")]
     DuplicatePort {
-        /// The number.
+        /// The port number.
         id: PortId,
-        /// The port attached first.
+        /// The port that was attached first.
         first: String,
-        /// The port attached second.
+        /// The port that was attached second.
         second: String,
     },
-    /// A port failed for good. Everything received before it has been processed.
+    /// A port failed permanently. All packets that were received before have been processed.
     #[error("{id}: {source}")]
     Port {
         /// The port's number.
         id: PortId,
-        /// What happened.
+        /// The port's error.
         #[source]
         source: PortError,
     },
@@ -61,78 +61,83 @@ pub enum RunError {
     Wait(#[source] io::Error),
 }
 
-/// What a run asks and tells its owner, always between two batches. A closure `FnMut(&mut E, &RunReport) -> ControlFlow<()>` is one,
-/// with nobody on the CPU.
-pub trait Supervisor<E: ?Sized> {
-    /// Called about ten times a second. May change the engine's tables: all packets before saw the old state, all after see the new.
-    /// `Break` ends the run.
-    fn on_tick(&mut self, engine: &mut E, report: &RunReport) -> ControlFlow<()>;
+/// Callbacks of a run, called between two batches. A closure `FnMut(&mut E, &RunStats) ->
+/// ControlFlow<()>` implements it as `on_tick`, without a receiver for CPU packets.
+pub trait RunHooks<E: ?Sized> {
+    /// Called about ten times a second. Can change the engine's tables: all earlier packets saw the
+    /// old state, all later packets see the new one. `Break` ends the run.
+    fn on_tick(&mut self, engine: &mut E, report: &RunStats) -> ControlFlow<()>;
 
-    /// A packet for the CPU. Return whether it was taken; otherwise it is counted as [`PortReason::CpuQueueFull`].
+    /// Called for a packet to the CPU. Returns whether it was accepted; otherwise it is counted as
+    /// [`PortReason::PacketInQueueFull`].
     fn on_cpu(&mut self, packet: &Packet, reason: CpuReason) -> bool {
         let _ = (packet, reason);
         false
     }
 
-    /// Nothing can go through a port any more (`trouble` says why), or again (`None`). The run goes on with the other ports, and with this one
-    /// as soon as it can.
-    fn on_port(&mut self, id: PortId, name: &str, trouble: Option<&Trouble>) {
-        let _ = (id, name, trouble);
+    /// Called when a port can no longer pass packets (`fault` is the reason), or can again
+    /// (`None`). The run continues with the other ports, and with this one once it recovers.
+    fn on_port(&mut self, id: PortId, name: &str, fault: Option<&PortFault>) {
+        let _ = (id, name, fault);
     }
 
-    /// Called after [`Supervisor::on_tick`]: the time to attach and detach ports.
+    /// Called after [`RunHooks::on_tick`]. Ports can be attached and detached here.
     fn on_ports(&mut self, runner: &mut Runner) {
         let _ = runner;
     }
 
-    /// The engine dropped a packet, which is shown as it was at its end.
+    /// Called for a packet that the engine dropped, with its final content.
     fn on_drop(&mut self, packet: &Packet, reason: DropReason) {
         let _ = (packet, reason);
     }
 }
 
-impl<E: ?Sized, F: FnMut(&mut E, &RunReport) -> ControlFlow<()>> Supervisor<E> for F {
-    fn on_tick(&mut self, engine: &mut E, report: &RunReport) -> ControlFlow<()> {
+impl<E: ?Sized, F: FnMut(&mut E, &RunStats) -> ControlFlow<()>> RunHooks<E> for F {
+    fn on_tick(&mut self, engine: &mut E, report: &RunStats) -> ControlFlow<()> {
         self(engine, report)
     }
 }
 
-/// The most packets of a batch behind one that was smaller.
-const USUAL: usize = 256;
+/// Maximum batch size, in packets, after a batch that was smaller.
+const USUAL_BATCH: usize = 256;
 
-/// Polls ports, gives what arrives to an engine in batches, and sends what the engine says.
+/// Polls ports, passes received packets to an engine in batches, and sends the engine's output.
 ///
-/// Batches are as large as what has arrived, up to 256 packets, and up to [`packet::MAX_BATCH`] if the one before was as large: small while there is little to do, so that
-/// no packet waits for others, and large under load. When nothing arrives, [`Idle`] says what it does.
+/// A batch contains the packets that have arrived, up to 256, or up to [`packet::MAX_BATCH`] if the
+/// previous batch had at least 256. So batches are small at low load, because a packet should not
+/// wait for others, and large at high load. [`IdlePolicy`] determines the behaviour without
+/// packets.
 pub struct Runner {
-    ports: Vec<Attached>,
+    ports: Vec<AttachedPort>,
     tick: Duration,
     batch: Batch,
-    /// The last batch was a large one.
-    behind: bool,
-    out: Output,
-    /// Per port, what is to be sent there; in the order of `ports`, which is also that in which they are served.
-    queues: Vec<Vec<Departure>>,
-    last_uses: LastUses,
-    /// Per port, why nothing can go through it.
-    troubles: Vec<Option<Trouble>>,
-    /// The port that is asked first, a different one each time, so that a busy port cannot starve the others.
+    /// The last batch had at least [`USUAL_BATCH`] packets.
+    is_backlogged: bool,
+    out: BatchOutput,
+    /// Per port, the packets to send. The order is that of `ports`, in which they are sent.
+    queues: Vec<Vec<TxItem>>,
+    last_transmissions: LastTransmissions,
+    /// Per port, the reason why it cannot pass packets.
+    port_faults: Vec<Option<PortFault>>,
+    /// Index of the port that is polled first. It changes with each poll, so that a busy port
+    /// cannot starve the others.
     first: usize,
-    waiter: Waiter,
-    report: RunReport,
-    /// By which others ask it to tick soon.
-    call: Option<Arc<Call>>,
-    /// Goes on without ports.
-    stays: bool,
-    /// Per port, what it had counted when it was attached that is in `before`, here or with another runner.
+    idle_state: IdleState,
+    report: RunStats,
+    /// Requests an early tick from another thread.
+    waker: Option<Arc<RunnerWaker>>,
+    /// Whether the run continues without ports.
+    runs_without_ports: bool,
+    /// Per port, its counts at the time when it was attached, which are included in `before` or
+    /// belong to another runner.
     counted: Vec<PortCounters>,
-    /// What ports of each number had counted before those that are attached now.
+    /// Per port number, the counts of earlier ports with this number.
     before: BTreeMap<PortId, PortCounters>,
 }
 
-/// What one round over all ports found.
-enum Round {
-    /// Packets were received, so many, and handed on; since when they had been there.
+/// Result of polling all ports once.
+enum PollResult {
+    /// Number of packets that were received and processed, and the time when they were received.
     Busy(u64, Instant),
     Idle,
     /// All ports have ended.
@@ -140,8 +145,8 @@ enum Round {
 }
 
 impl Runner {
-    /// A runner for these ports. Refuses two ports with the same number.
-    pub fn new(mut ports: Vec<Attached>) -> Result<Runner, RunError> {
+    /// Creates a runner for these ports. Refuses two ports with the same number.
+    pub fn new(mut ports: Vec<AttachedPort>) -> Result<Runner, RunError> {
         ports.sort_by_key(|attached| attached.id);
         for pair in ports.windows(2) {
             if pair[0].id == pair[1].id {
@@ -150,56 +155,57 @@ impl Runner {
             }
         }
         let queues = ports.iter().map(|_| Vec::new()).collect();
-        let troubles = ports.iter().map(|_| None).collect();
+        let port_faults = ports.iter().map(|_| None).collect();
         let counted = ports.iter().map(|_| PortCounters::default()).collect();
         Ok(Runner {
             ports,
             tick: TICK,
             batch: Batch::new(),
-            behind: false,
-            out: Output::new(),
+            is_backlogged: false,
+            out: BatchOutput::new(),
             queues,
-            last_uses: LastUses::default(),
-            troubles,
+            last_transmissions: LastTransmissions::default(),
+            port_faults,
             first: 0,
-            waiter: Waiter::new(Idle::default()),
-            report: RunReport::default(),
-            call: None,
-            stays: false,
+            idle_state: IdleState::new(IdlePolicy::default()),
+            report: RunStats::default(),
+            waker: None,
+            runs_without_ports: false,
             counted,
             before: BTreeMap::new(),
         })
     }
 
-    /// Ticks this often (at least every millisecond, at most once an hour).
+    /// Sets the tick interval, clamped to 1 ms to 1 h.
     pub fn with_tick(mut self, tick: Duration) -> Runner {
         self.tick = tick.clamp(Duration::from_millis(1), Duration::from_secs(3600));
         self
     }
 
-    /// Ticks also after the batch during which this was rung; a runner that sleeps wakes.
-    pub fn with_call(mut self, call: Arc<Call>) -> Runner {
-        self.call = Some(call);
+    /// Adds a waker: a call causes a tick after the current batch, and wakes a sleeping runner.
+    pub fn with_call(mut self, waker: Arc<RunnerWaker>) -> Runner {
+        self.waker = Some(waker);
         self
     }
 
-    /// Whether somebody wants a tick now.
-    fn called(&self) -> bool {
-        self.call.as_ref().is_some_and(|call| call.answered())
+    /// Returns whether a tick was requested.
+    fn tick_requested(&self) -> bool {
+        self.waker.as_ref().is_some_and(|waker| waker.take_call())
     }
 
-    /// A run does not end because all ports have ended, or because there is none: others may come.
+    /// Lets a run continue without ports and after all ports have ended, because others can be
+    /// attached.
     pub fn staying(mut self) -> Runner {
-        self.stays = true;
+        self.runs_without_ports = true;
         self
     }
 
-    /// Receives from this port, too, and sends to it, from the next batch on. Its counters go on in the report where those of the port before it, of the
-    /// same number, ended.
+    /// Attaches a port, from the next batch on. In the report, its counters continue those of the
+    /// previous port of the same number.
     ///
     /// # Errors
-    /// There is a port of this number; this one is given back.
-    pub fn attach(&mut self, port: impl Into<Detached>) -> Result<(), Box<(Detached, RunError)>> {
+    /// The number is in use; the port is returned.
+    pub fn attach(&mut self, port: impl Into<DetachedPort>) -> Result<(), Box<(DetachedPort, RunError)>> {
         let port = port.into();
         let id = port.attached.id;
         match self.ports.binary_search_by_key(&id, |attached| attached.id) {
@@ -210,46 +216,47 @@ impl Runner {
             Err(index) => {
                 self.ports.insert(index, port.attached);
                 self.queues.insert(index, Vec::new());
-                self.troubles.insert(index, None);
+                self.port_faults.insert(index, None);
                 self.counted.insert(index, port.counted);
                 Ok(())
             }
         }
     }
 
-    /// Gives up a port. All that was received from it has been sent on; what arrives from now on waits in it. The report keeps what it counted.
-    pub fn detach(&mut self, id: PortId) -> Option<Detached> {
+    /// Detaches a port. All packets that it received have been processed; packets that arrive later
+    /// stay in the port. The report keeps its counts.
+    pub fn detach(&mut self, id: PortId) -> Option<DetachedPort> {
         let index = self.ports.binary_search_by_key(&id, |attached| attached.id).ok()?;
         self.queues.remove(index);
-        self.troubles.remove(index);
-        self.report.troubles.remove(&id);
+        self.port_faults.remove(index);
+        self.report.port_faults.remove(&id);
         let mut attached = self.ports.remove(index);
         let counted = attached.port.counters().clone();
         let here = self.before.entry(id).or_default();
         *here += &counted.since(&self.counted.remove(index));
         self.report.ports.insert(id, (attached.port.name().to_owned(), here.clone()));
-        Some(Detached { attached, counted })
+        Some(DetachedPort { attached, counted })
     }
 
-    /// The ports that are attached, in the order of their numbers.
-    pub fn ports(&self) -> impl Iterator<Item = &Attached> {
+    /// Iterates over the attached ports in the order of their numbers.
+    pub fn ports(&self) -> impl Iterator<Item = &AttachedPort> {
         self.ports.iter()
     }
 
-    /// Does this when nothing arrives.
-    pub fn with_idle(mut self, idle: Idle) -> Runner {
-        self.waiter = Waiter::new(idle);
+    /// Sets the idle policy.
+    pub fn with_idle(mut self, idle: IdlePolicy) -> Runner {
+        self.idle_state = IdleState::new(idle);
         self
     }
 
-    /// Runs until `stop` is true (seen within a tick), the supervisor breaks off, all ports have ended, or one fails.
-    /// The report counts on over several runs.
+    /// Runs until `stop` is true (checked at least once per tick), the supervisor breaks, all ports
+    /// have ended, or a port fails. The report accumulates over several runs.
     pub fn run<E: Engine + ?Sized>(
         &mut self,
         engine: &mut E,
         stop: &AtomicBool,
-        supervisor: &mut (impl Supervisor<E> + ?Sized),
-    ) -> Result<&RunReport, RunError> {
+        supervisor: &mut (impl RunHooks<E> + ?Sized),
+    ) -> Result<&RunStats, RunError> {
         let began = Instant::now();
         let before = self.report.run_time;
         let mut next_tick = began + self.tick;
@@ -258,18 +265,18 @@ impl Runner {
             if stop.load(Ordering::Relaxed) {
                 break Ok(());
             }
-            let round = match self.round(engine, supervisor) {
-                Ok(Round::Ended) => break Ok(()),
+            let round = match self.poll_ports(engine, supervisor) {
+                Ok(PollResult::Ended) => break Ok(()),
                 Ok(round) => round,
                 Err(error) => break Err(error),
             };
             let time = Instant::now();
-            if let Round::Busy(packets, since) = round {
+            if let PollResult::Busy(packets, since) = round {
                 self.report.busy_time += time - last;
-                self.report.residence.record(time - since, packets);
+                self.report.latency.record(time - since, packets);
             }
             last = time;
-            if time >= next_tick || self.called() {
+            if time >= next_tick || self.tick_requested() {
                 next_tick = time + self.tick;
                 self.report.run_time = before + began.elapsed();
                 self.tick(engine, supervisor);
@@ -277,11 +284,11 @@ impl Runner {
                     break Ok(());
                 }
                 supervisor.on_ports(self);
-            } else if let Round::Busy(..) = round {
-                self.waiter.busy();
+            } else if let PollResult::Busy(..) = round {
+                self.idle_state.reset_idle();
             } else {
-                let call = self.call.as_ref().map(|call| call.as_fd());
-                if let Err(error) = self.waiter.wait(&self.ports, call, time, next_tick, || engine.rest()) {
+                let waker = self.waker.as_ref().map(|waker| waker.as_fd());
+                if let Err(error) = self.idle_state.wait(&self.ports, waker, time, next_tick, || engine.on_idle()) {
                     break Err(RunError::Wait(error));
                 }
                 last = Instant::now();
@@ -292,31 +299,31 @@ impl Runner {
         outcome.map(|()| &self.report)
     }
 
-    /// What happened so far.
-    pub fn report(&self) -> &RunReport {
+    /// Returns the statistics up to now.
+    pub fn report(&self) -> &RunStats {
         &self.report
     }
 
-    /// The ports, for example to finish capture files.
-    pub fn into_ports(self) -> Vec<Attached> {
+    /// Returns the ports, for example to finish capture files.
+    pub fn into_ports(self) -> Vec<AttachedPort> {
         self.ports
     }
 
-    /// Receives one batch from the ports, processes it, sends. A port's error is returned after all that was received has been
-    /// processed.
-    fn round<E: Engine + ?Sized>(
+    /// Receives one batch from the ports, processes it, and sends. Returns a port's error after all
+    /// received packets have been processed.
+    fn poll_ports<E: Engine + ?Sized>(
         &mut self,
         engine: &mut E,
-        supervisor: &mut (impl Supervisor<E> + ?Sized),
-    ) -> Result<Round, RunError> {
+        supervisor: &mut (impl RunHooks<E> + ?Sized),
+    ) -> Result<PollResult, RunError> {
         self.batch.clear();
-        // Only who falls behind takes so many at once that those in front wait for those behind.
-        self.batch.set_capacity(if self.behind { MAX_BATCH } else { USUAL });
+        // Use full-size batches only under backlog, because a large batch delays its first packets.
+        self.batch.set_capacity(if self.is_backlogged { MAX_BATCH } else { USUAL_BATCH });
         let count = self.ports.len();
         let mut failure = None;
         for offset in 0..count {
             let attached = &mut self.ports[(self.first + offset) % count];
-            if self.batch.room() == 0 {
+            if self.batch.remaining_capacity() == 0 {
                 break;
             }
             if let Err(source) = attached.port.receive(attached.id, &mut self.batch) {
@@ -324,82 +331,82 @@ impl Runner {
                 break;
             }
         }
-        self.behind = self.batch.len() >= USUAL;
+        self.is_backlogged = self.batch.len() >= USUAL_BATCH;
         self.first = (self.first + 1) % count.max(1);
-        let mut found = Round::Idle;
+        let mut found = PollResult::Idle;
         if !self.batch.is_empty() {
             self.out.clear();
-            self.report.engine.receive(&self.batch);
+            self.report.engine.count_received(&self.batch);
             let began = Instant::now();
-            found = Round::Busy(self.batch.len() as u64, began);
+            found = PollResult::Busy(self.batch.len() as u64, began);
             engine.process(&mut self.batch, &mut self.out);
             self.report.engine_time += began.elapsed();
             self.dispatch(supervisor);
         }
         match failure {
             Some(error) => Err(error),
-            None if matches!(found, Round::Busy(..)) => Ok(found),
-            None if !self.stays
+            None if matches!(found, PollResult::Busy(..)) => Ok(found),
+            None if !self.runs_without_ports
                 && self.ports.iter().all(|attached| matches!(attached.port.readiness(), Readiness::Ended)) =>
             {
-                Ok(Round::Ended)
+                Ok(PollResult::Ended)
             }
             None => Ok(found),
         }
     }
 
-    /// Gives the engine its time, and sends what it makes of it.
-    fn tick<E: Engine + ?Sized>(&mut self, engine: &mut E, supervisor: &mut (impl Supervisor<E> + ?Sized)) {
+    /// Runs the engine's tick and sends the packets that it generates.
+    fn tick<E: Engine + ?Sized>(&mut self, engine: &mut E, supervisor: &mut (impl RunHooks<E> + ?Sized)) {
         self.batch.clear();
         self.out.clear();
         engine.tick(now(), &mut self.out);
-        if !self.out.emissions().is_empty() {
+        if !self.out.verdicts().is_empty() {
             self.dispatch(supervisor);
         }
         self.update_port_counters();
         self.watch_ports(supervisor);
     }
 
-    /// Carries out what the engine said about the batch.
-    fn dispatch<E: ?Sized>(&mut self, supervisor: &mut (impl Supervisor<E> + ?Sized)) {
-        self.report.engine.record(&self.batch, &self.out);
+    /// Executes the engine's verdicts on the batch.
+    fn dispatch<E: ?Sized>(&mut self, supervisor: &mut (impl RunHooks<E> + ?Sized)) {
+        self.report.engine.count_batch(&self.batch, &self.out);
         for (emission, packet) in self.out.iter(&self.batch) {
             match emission.verdict {
                 Verdict::Forward { port } => match self.ports.binary_search_by_key(&port, |attached| attached.id) {
-                    Ok(index) => self.last_uses.push(&mut self.queues, index, emission.packet),
-                    Err(_) => self.report.unsent.add(EngineReason::UnknownPort, packet.len()),
+                    Ok(index) => self.last_transmissions.push(&mut self.queues, index, emission.packet),
+                    Err(_) => self.report.tx_dropped.count_drop(EngineReason::UnknownPort, packet.len()),
                 },
                 Verdict::ToCpu { reason } => {
                     if !supervisor.on_cpu(packet, reason) {
-                        self.report.unsent.add(PortReason::CpuQueueFull, packet.len());
+                        self.report.tx_dropped.count_drop(PortReason::PacketInQueueFull, packet.len());
                     }
                 }
                 Verdict::Drop(reason) => supervisor.on_drop(packet, reason),
             }
         }
-        self.last_uses.clear();
+        self.last_transmissions.clear();
         for (attached, queue) in self.ports.iter_mut().zip(&mut self.queues) {
             if !queue.is_empty() {
-                let (batch, extras) = (self.batch.packets_mut(), self.out.extras_mut());
-                attached.port.send(&mut Outgoing::departures(batch, extras, queue));
+                let (batch, extras) = (self.batch.packets_mut(), self.out.all_generated_mut());
+                attached.port.send(&mut TxBatch::departures(batch, extras, queue));
                 queue.clear();
             }
         }
     }
 
-    /// Tells the supervisor of ports through which nothing can go any more, or again.
-    fn watch_ports<E: ?Sized>(&mut self, supervisor: &mut (impl Supervisor<E> + ?Sized)) {
-        for (attached, known) in self.ports.iter_mut().zip(&mut self.troubles) {
-            let trouble = attached.port.trouble();
-            if trouble == *known {
+    /// Reports ports that can no longer pass packets, or can again.
+    fn watch_ports<E: ?Sized>(&mut self, supervisor: &mut (impl RunHooks<E> + ?Sized)) {
+        for (attached, known) in self.ports.iter_mut().zip(&mut self.port_faults) {
+            let fault = attached.port.port_fault();
+            if fault == *known {
                 continue;
             }
-            match &trouble {
-                Some(trouble) => self.report.troubles.insert(attached.id, trouble.to_string()),
-                None => self.report.troubles.remove(&attached.id),
+            match &fault {
+                Some(fault) => self.report.port_faults.insert(attached.id, fault.to_string()),
+                None => self.report.port_faults.remove(&attached.id),
             };
-            supervisor.on_port(attached.id, attached.port.name(), trouble.as_ref());
-            *known = trouble;
+            supervisor.on_port(attached.id, attached.port.name(), fault.as_ref());
+            *known = fault;
         }
     }
 
@@ -415,26 +422,27 @@ impl Runner {
     }
 }
 
-/// Finds where each packet of a batch leaves for the last time, while the queues are filled: there its buffer can be taken.
+/// Finds the last transmission of each packet of a batch while the queues are filled. The packet's
+/// buffer can be taken there.
 #[derive(Default)]
-struct LastUses {
-    /// Per input, then per extra: the queue and the place in it of its last departure as known so far, if any.
+struct LastTransmissions {
+    /// Per input packet and per generated packet: the queue and index of its latest transmission.
     inputs: Vec<Option<(u32, u32)>>,
     extras: Vec<Option<(u32, u32)>>,
 }
 
-impl LastUses {
-    /// Adds a departure to the queue with this index. Queues are served in order of their indices.
-    fn push(&mut self, queues: &mut [Vec<Departure>], queue: usize, packet: PacketRef) {
+impl LastTransmissions {
+    /// Adds a packet to the queue of index `queue`. Queues are sent in the order of their indices.
+    fn push(&mut self, queues: &mut [Vec<TxItem>], queue: usize, packet: PacketRef) {
         let (known, index) = match packet {
             PacketRef::Input(index) => (&mut self.inputs, usize::from(index)),
-            PacketRef::Extra(index) => (&mut self.extras, usize::from(index)),
+            PacketRef::Generated(index) => (&mut self.extras, usize::from(index)),
         };
         if known.len() <= index {
             known.resize(index + 1, None);
         }
         let mut last = true;
-        // The place before is earlier than this one, unless it is in a queue that is served later.
+        // The earlier entry is sent before this one, unless its queue is sent later.
         if let Some((other, place)) = known[index] {
             last = other as usize <= queue;
             if last {
@@ -444,7 +452,7 @@ impl LastUses {
         if last {
             known[index] = Some((queue as u32, queues[queue].len() as u32));
         }
-        queues[queue].push(Departure { packet, last });
+        queues[queue].push(TxItem { packet, last });
     }
 
     fn clear(&mut self) {

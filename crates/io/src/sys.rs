@@ -1,9 +1,9 @@
-//! The foreign function calls: AF_PACKET sockets, poll, eventfd, setns. Everything unsafe of this crate is here, behind functions that
-//! are safe to call.
+//! Foreign function calls: AF_PACKET sockets, poll, eventfd, setns. This module wraps the unsafe
+//! code in safe functions.
 #![allow(unsafe_code)]
 
 use crate::PortError;
-use crate::offload::{VNET_HEADER, VlanTag};
+use crate::nic_offload::{VNET_HEADER, VlanTag};
 use libc::{c_int, c_void, socklen_t};
 use packet::Packet;
 use std::io;
@@ -11,30 +11,32 @@ use std::mem::{size_of, size_of_val, zeroed};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// The most packets per system call.
+/// Maximum number of packets per system call.
 pub(crate) const VECTOR: usize = 64;
 
-/// Room for one `tpacket_auxdata` control message (16 + 20 bytes, aligned), with some to spare.
+/// Size of a control buffer, in bytes: one `tpacket_auxdata` message (16 + 20 bytes, aligned) and
+/// reserve.
 const CONTROL: usize = 64;
 
-/// Turns the `-1` convention into a result.
-fn check(result: c_int) -> io::Result<c_int> {
+/// Converts the `-1` convention to a result.
+fn check_result(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// A counter on which a poller can wait: readable after [`EventFd::signal`], until [`EventFd::clear`].
+/// An event counter for a poller: readable after [`EventFd::signal`], until [`EventFd::clear`].
 #[derive(Debug)]
 pub(crate) struct EventFd(OwnedFd);
 
 impl EventFd {
     pub(crate) fn new() -> io::Result<EventFd> {
         // SAFETY: no pointers are passed.
-        let fd = check(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
-        // SAFETY: the call succeeded, so `fd` is open and belongs to nobody else.
+        let fd = check_result(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
+        // SAFETY: the call succeeded, so `fd` is open and has no other owner.
         Ok(EventFd(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Cannot fail: the counter would have to overflow, and then the descriptor is readable anyhow.
+    /// Makes the descriptor readable. Ignores errors, because the only one is an overflow of the
+    /// counter, and then the descriptor is readable.
     pub(crate) fn signal(&self) {
         let one = 1u64.to_ne_bytes();
         // SAFETY: the pointer and the length describe `one`, which lives across the call.
@@ -43,7 +45,8 @@ impl EventFd {
 
     pub(crate) fn clear(&self) {
         let mut count = [0u8; 8];
-        // SAFETY: the pointer and the length describe `count`, which lives across the call. An empty counter gives EAGAIN: as wanted.
+        // SAFETY: the pointer and the length describe `count`, which lives across the call. EAGAIN
+        // for an empty counter is ignored.
         unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
     }
 
@@ -52,14 +55,14 @@ impl EventFd {
     }
 }
 
-/// Waits for one of several descriptors; keeps its memory between waits.
+/// Waits for one of several descriptors; reuses its memory between waits.
 #[derive(Default)]
 pub(crate) struct Poller {
     fds: Vec<libc::pollfd>,
 }
 
 impl Poller {
-    /// Waits until one of `fds` is readable or in error, or `timeout` has passed, or a signal arrived.
+    /// Waits until one of `fds` is readable or in error, `timeout` has passed, or a signal arrives.
     pub(crate) fn wait<'a>(&mut self, fds: impl Iterator<Item = BorrowedFd<'a>>, timeout: Duration) -> io::Result<()> {
         self.fds.clear();
         self.fds.extend(fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }));
@@ -67,36 +70,36 @@ impl Poller {
             tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
         };
-        // SAFETY: the pointer and the count describe `self.fds`, which is not touched during the call; `timeout` lives across it, and
-        // without a signal mask the last argument means nothing.
+        // SAFETY: the pointer and the count describe `self.fds`, which is not accessed during the
+        // call; `timeout` lives across it, and the last argument is unused without a signal mask.
         let result = unsafe {
             libc::ppoll(self.fds.as_mut_ptr(), self.fds.len() as libc::nfds_t, &raw const timeout, std::ptr::null())
         };
-        match check(result) {
+        match check_result(result) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
             _ => Ok(()),
         }
     }
 }
 
-/// The processors on which the calling thread may run.
+/// Returns the processors on which the calling thread may run.
 ///
 /// # Errors
-/// The system's.
+/// The system's error.
 pub fn allowed_cores() -> io::Result<Vec<usize>> {
     // SAFETY: all-zero is a valid value of this plain structure.
     let mut set: libc::cpu_set_t = unsafe { zeroed() };
     // SAFETY: the pointer and the length describe `set`, which lives across the call.
-    check(unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) })?;
+    check_result(unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) })?;
     // SAFETY: the index is within the set.
     Ok((0..libc::CPU_SETSIZE as usize).filter(|core| unsafe { libc::CPU_ISSET(*core, &set) }).collect())
 }
 
-/// Keeps the calling thread, and those that it starts from now on, on these processors.
+/// Pins the calling thread, and the threads that it starts later, to these processors.
 ///
 /// # Errors
-/// The system's: there are none of them, or this process may use none of them.
-pub fn stay_on(cores: &[usize]) -> io::Result<()> {
+/// None of the processors exists, or this process may not use them.
+pub fn pin_current_thread(cores: &[usize]) -> io::Result<()> {
     // SAFETY: all-zero is a valid value of this plain structure.
     let mut set: libc::cpu_set_t = unsafe { zeroed() };
     for core in cores.iter().filter(|core| **core < libc::CPU_SETSIZE as usize) {
@@ -104,80 +107,82 @@ pub fn stay_on(cores: &[usize]) -> io::Result<()> {
         unsafe { libc::CPU_SET(*core, &mut set) };
     }
     // SAFETY: the pointer and the length describe `set`, which lives across the call.
-    check(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) })?;
+    check_result(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) })?;
     Ok(())
 }
 
-/// The NUMA socket of a processor, as far as the system tells.
-pub(crate) fn socket_of(core: usize) -> Option<i32> {
+/// Returns the NUMA node of a processor, if the system reports it.
+pub(crate) fn numa_node_of(core: usize) -> Option<i32> {
     let folder = std::fs::read_dir(format!("/sys/devices/system/cpu/cpu{core}")).ok()?;
     let mut names = folder.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     names.find_map(|name| name.strip_prefix("node")?.parse().ok())
 }
 
-/// Moves the calling thread into the network namespace that `namespace` refers to.
+/// Moves the calling thread into a network namespace.
 pub(crate) fn enter_network_namespace(namespace: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no pointers are passed, and the descriptor is open for the time of the borrow.
-    check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })?;
+    check_result(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })?;
     Ok(())
 }
 
-/// What the kernel says about a received packet.
-pub(crate) struct Received {
-    /// Its full length in bytes; when this is more than the space that was offered, the rest is lost.
+/// Metadata of a received packet.
+pub(crate) struct ReceivedMetadata {
+    /// Its full length in bytes. If it exceeds the offered space, the remaining bytes are lost.
     pub(crate) len: usize,
     pub(crate) vnet_header: [u8; VNET_HEADER],
     pub(crate) vlan: Option<VlanTag>,
 }
 
-/// A raw AF_PACKET socket, bound to one interface (packet(7)).
+/// A raw AF_PACKET socket that is bound to one interface (packet(7)).
 ///
-/// Packets are received by `recvmmsg` straight into the packets' own buffers: a ring shared with the kernel (PACKET_MMAP) would
-/// save a system call per 64 packets but cost a copy of each, and its version 3 holds packets back for up to
-/// a timer tick.
+/// `recvmmsg` receives packets directly into their buffers. A ring that is shared with the kernel
+/// (PACKET_MMAP) would save one system call per 64 packets but copy each packet, and its version 3
+/// delays packets by up to a timer tick.
 pub(crate) struct PacketSocket {
     fd: OwnedFd,
     index: c_int,
 }
 
-/// A step of opening that failed.
-pub(crate) struct OpenFailure {
+/// The operation that failed during opening, with its error.
+pub(crate) struct SocketOpenError {
     pub(crate) step: &'static str,
     pub(crate) source: io::Error,
 }
 
 impl PacketSocket {
-    /// An unbound socket: it receives nothing until [`PacketSocket::bind`].
-    pub(crate) fn new(interface: &str) -> Result<PacketSocket, OpenFailure> {
-        let failed = |step| move |source| OpenFailure { step, source };
+    /// Creates an unbound socket, which receives nothing until [`PacketSocket::bind`].
+    pub(crate) fn new(interface: &str) -> Result<PacketSocket, SocketOpenError> {
+        let failed = |step| move |source| SocketOpenError { step, source };
         let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: no pointers are passed.
-        let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) }).map_err(failed("open a raw socket"))?;
-        // SAFETY: the call succeeded, so `fd` is open and belongs to nobody else.
+        let fd =
+            check_result(unsafe { libc::socket(libc::AF_PACKET, kind, 0) }).map_err(failed("open a raw socket"))?;
+        // SAFETY: the call succeeded, so `fd` is open and has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let request = interface_request(&fd, interface, libc::SIOCGIFINDEX).map_err(failed("find the interface"))?;
-        // SAFETY: SIOCGIFINDEX succeeded and so has set this member of the union.
+        // SAFETY: SIOCGIFINDEX succeeded, so it has set this member of the union.
         let index = unsafe { request.ifr_ifru.ifru_ifindex };
         Ok(PacketSocket { fd, index })
     }
 
-    /// One that another process has bound.
+    /// Wraps a socket that another process has bound.
     pub(crate) fn from_descriptor(fd: OwnedFd, index: c_int) -> PacketSocket {
         PacketSocket { fd, index }
     }
 
-    /// The number of its interface.
+    /// Returns the index of its interface.
     pub(crate) fn index(&self) -> c_int {
         self.index
     }
 
-    /// Sets all options, then binds to the interface, so that no packet is received in another form.
+    /// Sets all options, then binds to the interface, so that all packets are received with these
+    /// options.
     ///
-    /// What is sent on an interface whose carrier has just come (another end of a pair that came up) would be lost without a word
-    /// until the kernel has attached its queue: up to then it has one that takes everything and drops it. Asking for the carrier
-    /// makes it do so.
-    pub(crate) fn bind(&self, interface: &str) -> Result<(), OpenFailure> {
-        let failed = |step| move |source| OpenFailure { step, source };
+    /// Also queries the carrier, because this makes the kernel attach the interface's queue. If the
+    /// carrier has just appeared (the peer of a pair came up), the kernel would silently drop sent
+    /// packets until then.
+    pub(crate) fn bind(&self, interface: &str) -> Result<(), SocketOpenError> {
+        let failed = |step| move |source| SocketOpenError { step, source };
         let on: c_int = 1;
         self.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &on).map_err(failed("ask for offload information"))?;
         self.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &on).map_err(failed("ask for VLAN information"))?;
@@ -191,7 +196,8 @@ impl PacketSocket {
         };
         self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
             .map_err(failed("switch on promiscuous mode"))?;
-        // Larger buffers than the system's limit need CAP_NET_ADMIN. Without it, the limit it is: a loss would be counted.
+        // Buffers above the system's limit need CAP_NET_ADMIN. Without it, use the limit; losses
+        // are counted.
         let buffer: c_int = 8 << 20;
         for (force, plain) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)] {
             let _ = self.set(libc::SOL_SOCKET, force, &buffer).or_else(|_| self.set(libc::SOL_SOCKET, plain, &buffer));
@@ -204,28 +210,35 @@ impl PacketSocket {
         let length = size_of_val(&address) as socklen_t;
         // SAFETY: the pointer and the length describe `address`, which lives across the call.
         let result = unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), length) };
-        check(result).map_err(failed("bind the socket"))?;
+        check_result(result).map_err(failed("bind the socket"))?;
         let _ = has_carrier(&self.fd, interface);
         Ok(())
     }
 
-    /// The interface's MTU in bytes, and its ARPHRD hardware type.
+    /// Returns the interface's MTU in bytes and its ARPHRD hardware type.
     pub(crate) fn mtu_and_type(&self, interface: &str) -> io::Result<(usize, u16)> {
         let mtu = interface_request(&self.fd, interface, libc::SIOCGIFMTU)?;
         let hardware = interface_request(&self.fd, interface, libc::SIOCGIFHWADDR)?;
-        // SAFETY: the two calls succeeded and so have set these members of the unions.
+        // SAFETY: both calls succeeded, so they have set these members of the unions.
         let (mtu, kind) = unsafe { (mtu.ifr_ifru.ifru_mtu, hardware.ifr_ifru.ifru_hwaddr.sa_family) };
         Ok((usize::try_from(mtu).unwrap_or(0), kind))
     }
 
-    /// How many packets the kernel dropped for lack of room since the last call.
+    /// Returns the number of packets that the kernel dropped since the last call, because the
+    /// receive buffer was full.
     pub(crate) fn take_drops(&self) -> u64 {
         packet_socket_drops(&self.fd)
     }
 
-    /// Receives up to [`VECTOR`] packets, one into each of `slots`, each up to `space` bytes; what was received is put into
-    /// `received`. Never blocks: without packets the error is `WouldBlock`.
-    pub(crate) fn receive(&self, slots: &mut [Packet], space: usize, received: &mut Vec<Received>) -> io::Result<()> {
+    /// Receives up to [`VECTOR`] packets, one into each of `slots`, each up to `space` bytes, and
+    /// stores their metadata in `received`. Never blocks: without packets the error is
+    /// `WouldBlock`.
+    pub(crate) fn receive(
+        &self,
+        slots: &mut [Packet],
+        space: usize,
+        received: &mut Vec<ReceivedMetadata>,
+    ) -> io::Result<()> {
         received.clear();
         let count = slots.len().min(VECTOR);
         let mut vnet_headers = [[0u8; VNET_HEADER]; VECTOR];
@@ -241,9 +254,10 @@ impl PacketSocket {
             header.msg_control = controls[index].0.as_mut_ptr().cast();
             header.msg_controllen = CONTROL as _;
         }
-        // SAFETY: the first `count` headers point to I/O vectors and control buffers on this stack frame; those vectors point to
-        // `vnet_headers` and to the buffers of distinct packets in `slots`, which is mutably borrowed and not touched before
-        // the call returns. All lengths are those of the memory pointed to.
+        // SAFETY: the first `count` headers point to I/O vectors and control buffers on this stack
+        // frame. Those vectors point to `vnet_headers` and to the buffers of distinct packets in
+        // `slots`, which is mutably borrowed and not accessed before the call returns. All lengths
+        // are those of the memory pointed to.
         let result = unsafe {
             libc::recvmmsg(
                 self.fd.as_raw_fd(),
@@ -253,20 +267,21 @@ impl PacketSocket {
                 std::ptr::null_mut(),
             )
         };
-        let count = check(result)? as usize;
+        let count = check_result(result)? as usize;
         for index in 0..count {
             let len = (headers[index].msg_len as usize).saturating_sub(VNET_HEADER);
-            slots[index].received(len.min(space));
+            slots[index].set_received_len(len.min(space));
             let vlan = vlan_of(&headers[index].msg_hdr);
-            received.push(Received { len, vnet_header: vnet_headers[index], vlan });
+            received.push(ReceivedMetadata { len, vnet_header: vnet_headers[index], vlan });
         }
         Ok(())
     }
 
-    /// Sends up to [`VECTOR`] of `packets`, as they are, and returns how many of them, from the first on, were sent.
+    /// Sends up to [`VECTOR`] of `packets` unchanged. Returns the number of sent packets, from the
+    /// first.
     pub(crate) fn send(&self, packets: &[&Packet]) -> io::Result<usize> {
         let count = packets.len().min(VECTOR);
-        // All-zero: checksums are complete, and it is one segment.
+        // All zero: complete checksums, one segment.
         let no_offloads = [0u8; VNET_HEADER];
         // SAFETY: all-zero is a valid value of these plain structures.
         let (mut iovecs, mut headers): ([[libc::iovec; 2]; VECTOR], [libc::mmsghdr; VECTOR]) = unsafe { zeroed() };
@@ -275,11 +290,12 @@ impl PacketSocket {
             headers[index].msg_hdr.msg_iov = iovecs[index].as_mut_ptr();
             headers[index].msg_hdr.msg_iovlen = 2;
         }
-        // SAFETY: the first `count` headers point to I/O vectors on this stack frame, and those to `no_offloads` and to the bytes of
-        // packets that are borrowed across the call. `sendmmsg` only reads what they point to.
+        // SAFETY: the first `count` headers point to I/O vectors on this stack frame, and those to
+        // `no_offloads` and to the bytes of packets that are borrowed across the call. `sendmmsg`
+        // only reads this memory.
         let result =
             unsafe { libc::sendmmsg(self.fd.as_raw_fd(), headers.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT as _) };
-        Ok(check(result)? as usize)
+        Ok(check_result(result)? as usize)
     }
 
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
@@ -289,17 +305,21 @@ impl PacketSocket {
     fn set<T: Copy>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
         let pointer: *const c_void = (&raw const *value).cast();
         // SAFETY: the pointer and the length describe `value`, which lives across the call.
-        check(unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, option, pointer, size_of::<T>() as socklen_t) })?;
+        check_result(unsafe {
+            libc::setsockopt(self.fd.as_raw_fd(), level, option, pointer, size_of::<T>() as socklen_t)
+        })?;
         Ok(())
     }
 }
 
-/// How many packets the kernel dropped for lack of room at a packet socket since the last call.
+/// Returns the number of packets that the kernel dropped at a packet socket since the last call,
+/// because its receive buffer was full.
 pub(crate) fn packet_socket_drops(socket: &OwnedFd) -> u64 {
     // SAFETY: all-zero is a valid value of this plain structure.
     let mut stats: libc::tpacket_stats = unsafe { zeroed() };
     let mut length = size_of_val(&stats) as socklen_t;
-    // SAFETY: the pointers describe `stats` and `length`, which live across the call; `length` is the size of `stats`.
+    // SAFETY: the pointers describe `stats` and `length`, which live across the call; `length` is
+    // the size of `stats`.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -312,51 +332,53 @@ pub(crate) fn packet_socket_drops(socket: &OwnedFd) -> u64 {
     if result == 0 { u64::from(stats.tp_drops) } else { 0 }
 }
 
-/// The index of the interface to which a descriptor is bound, if it is a packet socket.
+/// Returns the index of the interface to which a descriptor is bound, if it is a packet socket.
 #[cfg_attr(not(has_dpdk), allow(dead_code))]
 pub(crate) fn packet_socket_interface(descriptor: RawFd) -> Option<c_int> {
     // SAFETY: all-zero is a valid value of this plain structure.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     let mut length = size_of_val(&address) as socklen_t;
-    // SAFETY: the pointers describe `address` and `length`, which live across the call; a number that is no socket is an error.
+    // SAFETY: the pointers describe `address` and `length`, which live across the call; a
+    // descriptor that is no socket causes an error.
     let result = unsafe { libc::getsockname(descriptor, (&raw mut address).cast(), &raw mut length) };
     (result == 0 && c_int::from(address.sll_family) == libc::AF_PACKET).then_some(address.sll_ifindex)
 }
 
-/// A network interface that is watched, wherever the thread that asks later is.
+/// Watches a network interface of the namespace in which it was opened, from any thread.
 pub(crate) struct InterfaceWatch {
     name: String,
-    /// A socket of the interface's namespace; nothing is received by it.
+    /// A socket in the interface's namespace, used only for requests.
     fd: OwnedFd,
     index: c_int,
     mtu: usize,
 }
 
 impl InterfaceWatch {
-    /// The interface's index.
+    /// Returns the interface's index.
     #[cfg_attr(not(has_dpdk), allow(dead_code))]
     pub(crate) fn index(&self) -> c_int {
         self.index
     }
 
-    /// The interface of this name in the network namespace of the calling thread.
+    /// Opens the interface of this name in the calling thread's network namespace.
     pub(crate) fn open(name: &str) -> Result<InterfaceWatch, PortError> {
         let failed = |source: io::Error| match source.raw_os_error() {
             Some(libc::ENODEV | libc::ENXIO) => PortError::NoSuchInterface { interface: name.to_owned() },
             _ => PortError::Open { interface: name.to_owned(), step: "find the interface", source },
         };
         // SAFETY: no pointers are passed.
-        let fd = check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) });
-        // SAFETY: the call succeeded, so the descriptor is open and belongs to nobody else.
+        let fd = check_result(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) });
+        // SAFETY: the call succeeded, so the descriptor is open and has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd.map_err(failed)?) };
         let index = interface_request(&fd, name, libc::SIOCGIFINDEX).map_err(failed)?;
         let mtu = interface_request(&fd, name, libc::SIOCGIFMTU).map_err(failed)?;
-        // SAFETY: the two calls succeeded and so have set these members of the unions.
+        // SAFETY: both calls succeeded, so they have set these members of the unions.
         let (index, mtu) = unsafe { (index.ifr_ifru.ifru_ifindex, mtu.ifr_ifru.ifru_mtu) };
         Ok(InterfaceWatch { name: name.to_owned(), fd, index, mtu: usize::try_from(mtu).unwrap_or(0) })
     }
 
-    /// The interface of a socket that another process has opened, wherever that process was.
+    /// Watches the interface of a socket that another process has opened, in that socket's
+    /// namespace.
     pub(crate) fn of_socket(socket: BorrowedFd<'_>, name: &str, index: c_int) -> io::Result<InterfaceWatch> {
         Ok(InterfaceWatch { name: name.to_owned(), fd: socket.try_clone_to_owned()?, index, mtu: 0 })
     }
@@ -365,30 +387,31 @@ impl InterfaceWatch {
         &self.name
     }
 
-    /// When it was opened, in bytes.
+    /// Returns the MTU at the time of opening, in bytes.
     pub(crate) fn mtu(&self) -> usize {
         self.mtu
     }
 
-    /// Whether it is up and has a carrier; `None` when it does not exist any more. Another one of the same name is another one.
+    /// Returns whether the interface is up and has a carrier; `None` if it was removed. A new
+    /// interface of the same name does not count.
     ///
-    /// The carrier is asked for at the device itself: `IFF_RUNNING` follows it up to a second later (the kernel's link watch), in
-    /// both directions, and packets sent in that second do arrive.
+    /// Queries the carrier from the device, because `IFF_RUNNING` follows it with a delay of up to
+    /// a second (the kernel's link watch), and packets that are sent in that second do arrive.
     pub(crate) fn is_up(&self) -> Option<bool> {
         let index = interface_request(&self.fd, &self.name, libc::SIOCGIFINDEX).ok()?;
-        // SAFETY: the call succeeded and so has set this member of the union.
+        // SAFETY: the call succeeded, so it has set this member of the union.
         if unsafe { index.ifr_ifru.ifru_ifindex } != self.index {
             return None;
         }
         let flags = interface_request(&self.fd, &self.name, libc::SIOCGIFFLAGS).ok()?;
-        // SAFETY: as above.
+        // SAFETY: the call succeeded, so it has set this member of the union.
         let flags = c_int::from(unsafe { flags.ifr_ifru.ifru_flags });
         let carrier = || has_carrier(&self.fd, &self.name).unwrap_or(flags & libc::IFF_RUNNING != 0);
         Some(flags & libc::IFF_UP != 0 && carrier())
     }
 }
 
-/// Control messages start with a length that must be aligned.
+/// Buffer for control messages, aligned because they start with a length.
 #[derive(Clone, Copy)]
 #[repr(align(8))]
 struct ControlBuffer([u8; CONTROL]);
@@ -397,12 +420,13 @@ fn iovec(bytes: &mut [u8]) -> libc::iovec {
     libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }
 }
 
-/// For sending only: the system call does not write through the pointer, whatever its type says.
+/// Returns an I/O vector for sending only. The system call does not write through its mutable
+/// pointer.
 fn source_iovec(bytes: &[u8]) -> libc::iovec {
     libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
 }
 
-/// A request about an interface (netdevice(7)); names that are too long do not exist.
+/// Returns a request for an interface (netdevice(7)). A name that is too long does not exist.
 fn interface_name(interface: &str) -> io::Result<libc::ifreq> {
     // SAFETY: all-zero is a valid value of this plain structure.
     let mut argument: libc::ifreq = unsafe { zeroed() };
@@ -415,18 +439,19 @@ fn interface_name(interface: &str) -> io::Result<libc::ifreq> {
     Ok(argument)
 }
 
-/// Asks about an interface, with a request whose answer stands in the `ifreq` itself.
+/// Executes a request with a result in the `ifreq` itself.
 fn interface_request(fd: &OwnedFd, interface: &str, request: libc::c_ulong) -> io::Result<libc::ifreq> {
     let mut argument = interface_name(interface)?;
-    // SAFETY: the requests used here read the name, which ends with a zero, and write within the `ifreq` that is passed.
-    check(unsafe { libc::ioctl(fd.as_raw_fd(), request as _, &raw mut argument) })?;
+    // SAFETY: these requests read the name, which ends with a zero, and write within the `ifreq`.
+    check_result(unsafe { libc::ioctl(fd.as_raw_fd(), request as _, &raw mut argument) })?;
     Ok(argument)
 }
 
-/// What the device says of its link (ethtool's ETHTOOL_GLINK); an error where its driver does not say.
+/// Returns the link state that the device reports (ethtool's ETHTOOL_GLINK). An error if its driver
+/// does not report it.
 ///
-/// Before the answer, the kernel does at once what its link watch would do later: where the carrier has just come, it attaches the
-/// device's queue.
+/// Before it responds, the kernel does the pending work of its link watch: if the carrier has just
+/// appeared, it attaches the device's queue.
 fn has_carrier(fd: &OwnedFd, interface: &str) -> io::Result<bool> {
     /// `struct ethtool_value` of linux/ethtool.h.
     #[repr(C)]
@@ -437,38 +462,41 @@ fn has_carrier(fd: &OwnedFd, interface: &str) -> io::Result<bool> {
     const ETHTOOL_GLINK: u32 = 0x0a;
     let mut value = EthtoolValue { command: ETHTOOL_GLINK, data: 0 };
     // SAFETY: it is the structure of this command.
-    unsafe { ethtool(fd.as_fd(), interface, &mut value) }?;
+    unsafe { ethtool_request(fd.as_fd(), interface, &mut value) }?;
     Ok(value.data != 0)
 }
 
-/// Asks an interface's driver (SIOCETHTOOL); `question` becomes the answer.
+/// Sends a request to an interface's driver (SIOCETHTOOL). The result replaces `question`.
 ///
 /// # Safety
-/// `question` must be the structure, as linux/ethtool.h has it, of the command that its first four bytes name, and one of fixed size.
-pub(crate) unsafe fn ethtool<T>(fd: BorrowedFd<'_>, interface: &str, question: &mut T) -> io::Result<()> {
+/// `question` must be the structure, as in linux/ethtool.h, of the command in its first four bytes,
+/// and that structure must have a fixed size.
+pub(crate) unsafe fn ethtool_request<T>(fd: BorrowedFd<'_>, interface: &str, question: &mut T) -> io::Result<()> {
     let mut request = interface_name(interface)?;
     request.ifr_ifru.ifru_data = (&raw mut *question).cast();
-    // SAFETY: the request reads the name, which ends with a zero, and reads and writes `question`, which is as large as the command takes it
-    // to be, and lives across the call.
-    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) })?;
+    // SAFETY: the request reads the name, which ends with a zero, and reads and writes `question`,
+    // which has the size of the command's structure and lives across the call.
+    check_result(unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) })?;
     Ok(())
 }
 
-/// The VLAN tag from the PACKET_AUXDATA control message of a received packet.
+/// Returns the VLAN tag from the PACKET_AUXDATA control message of a received packet.
 fn vlan_of(header: &libc::msghdr) -> Option<VlanTag> {
-    // SAFETY: `header` was filled by the kernel, and its control buffer is alive: this is called while its owner's frame is. The
-    // CMSG functions stay within `msg_controllen`, which the kernel set to what it wrote.
+    // SAFETY: the kernel filled `header`, and its control buffer is alive, because this is called
+    // within its owner's frame. The CMSG functions stay within `msg_controllen`, which the kernel
+    // set to the written length.
     let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !message.is_null() {
-        // SAFETY: not null, so it points to a whole `cmsghdr` inside the control buffer, which is aligned for it.
+        // SAFETY: not null, so it points to a whole `cmsghdr` inside the control buffer, which is
+        // aligned for it.
         let current = unsafe { &*message };
         let whole = size_of::<libc::cmsghdr>() + size_of::<libc::tpacket_auxdata>();
         if current.cmsg_level == libc::SOL_PACKET
             && current.cmsg_type == libc::PACKET_AUXDATA
             && current.cmsg_len as usize >= whole
         {
-            // SAFETY: the message is long enough for this structure by its own length, which the kernel wrote; read unaligned, and
-            // every bit pattern is a valid value.
+            // SAFETY: by its length, which the kernel wrote, the message contains this structure.
+            // It is read unaligned, and every bit pattern is a valid value.
             let data: libc::tpacket_auxdata =
                 unsafe { libc::CMSG_DATA(message).cast::<libc::tpacket_auxdata>().read_unaligned() };
             if data.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {

@@ -1,22 +1,26 @@
-//! Goes on with a port that another process has handed over.
+//! Opens a port that another process has transferred.
 
-use crate::hand_over::{HandOver, Kind};
 use crate::memif::MemifPort;
+use crate::port_transfer::{PortTransfer, TransferKind};
 use crate::{Port, PortError, RawPort};
 
-/// Goes on with a port that another process has given. That one must not use it any more.
+/// Continues a port that another process has transferred. That process must not use it any more.
 ///
 /// # Errors
-/// The description is none that this version knows, or does not fit the descriptors.
-pub fn take_over(given: HandOver) -> Result<Box<dyn Port>, PortError> {
-    let HandOver { description, descriptors } = given;
+/// This version does not support the description, or it does not fit the descriptors.
+pub fn open_transferred(given: PortTransfer) -> Result<Box<dyn Port>, PortError> {
+    let PortTransfer { description, descriptors } = given;
     let unknown = |error: postcard::Error| PortError::TakeOver {
         port: "?".to_owned(),
         why: format!("its description is none that this version knows ({error})"),
     };
-    let (kind, rest) = postcard::take_from_bytes::<Kind>(&description).map_err(unknown)?;
+    let (kind, rest) = postcard::take_from_bytes::<TransferKind>(&description).map_err(unknown)?;
     Ok(match kind {
-        Kind::Raw => Box::new(RawPort::take_over(postcard::from_bytes(rest).map_err(unknown)?, descriptors)?),
-        Kind::Memif => Box::new(MemifPort::take_over(postcard::from_bytes(rest).map_err(unknown)?, descriptors)?),
+        TransferKind::Raw => {
+            Box::new(RawPort::from_transfer(postcard::from_bytes(rest).map_err(unknown)?, descriptors)?)
+        }
+        TransferKind::Memif => {
+            Box::new(MemifPort::from_transfer(postcard::from_bytes(rest).map_err(unknown)?, descriptors)?)
+        }
     })
 }

@@ -1,15 +1,15 @@
-//! A port that records what goes through another port.
+//! A port that records the packets of another port.
 
 use crate::capture::{CaptureError, CaptureWriter};
 use crate::port::now;
-use crate::{Outgoing, Port, PortError, Readiness, Trouble};
+use crate::{Port, PortError, PortFault, Readiness, TxBatch};
 use packet::{Batch, Packet, PortCounters, PortId};
 use std::io::Write;
 
-/// Writes each packet that is received from, or handed to, the port inside to a pcap file. Recording never stands in the way of
-/// packets: an error of writing stops the recording, and [`Tracer::finish`] reports it.
+/// Records each packet that is received from or sent to the inner port in a pcap file. A write
+/// error stops the recording but not the packets; [`Tracer::finish`] reports it.
 ///
-/// Sent packets are recorded with the time at which they were sent, also if the port inside then loses them.
+/// Sent packets are recorded with the time of sending, even if the inner port then drops them.
 pub struct Tracer<P> {
     inner: P,
     writer: CaptureWriter<Box<dyn Write + Send>>,
@@ -17,13 +17,13 @@ pub struct Tracer<P> {
 }
 
 impl<P: Port> Tracer<P> {
-    /// Records what goes through `inner` to `sink`; `file` is its name in errors.
+    /// Records the packets of `inner` to `sink`; `file` is its name in errors.
     pub fn new(inner: P, file: impl Into<String>, sink: impl Write + Send + 'static) -> Result<Tracer<P>, PortError> {
         let writer = CaptureWriter::new(file, Box::new(sink) as Box<dyn Write + Send>)?;
         Ok(Tracer { inner, writer, error: None })
     }
 
-    /// Writes out what is buffered, and returns the first error of recording, if there was one.
+    /// Flushes buffered packets and returns the first recording error, if any.
     pub fn finish(&mut self) -> Result<(), PortError> {
         match self.error.take() {
             Some(error) => Err(error.into()),
@@ -31,13 +31,13 @@ impl<P: Port> Tracer<P> {
         }
     }
 
-    /// The port inside.
+    /// Returns the inner port.
     pub fn inner(&mut self) -> &mut P {
         &mut self.inner
     }
 }
 
-fn record(writer: &mut CaptureWriter<Box<dyn Write + Send>>, error: &mut Option<CaptureError>, packet: &Packet) {
+fn record_packet(writer: &mut CaptureWriter<Box<dyn Write + Send>>, error: &mut Option<CaptureError>, packet: &Packet) {
     if error.is_none() {
         *error = writer.write(packet).err();
     }
@@ -56,18 +56,18 @@ impl<P: Port> Port for Tracer<P> {
         let before = batch.len();
         let count = self.inner.receive(id, batch)?;
         for packet in &batch.packets()[before..] {
-            record(&mut self.writer, &mut self.error, packet);
+            record_packet(&mut self.writer, &mut self.error, packet);
         }
         Ok(count)
     }
 
-    fn send(&mut self, packets: &mut Outgoing<'_>) -> usize {
+    fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
         let time = now();
         let mut stamped = Packet::new();
         for packet in packets.iter() {
             stamped.copy_from(packet);
-            stamped.received_at = time;
-            record(&mut self.writer, &mut self.error, &stamped);
+            stamped.rx_time_ns = time;
+            record_packet(&mut self.writer, &mut self.error, &stamped);
         }
         self.inner.send(packets)
     }
@@ -80,7 +80,7 @@ impl<P: Port> Port for Tracer<P> {
         self.inner.counters()
     }
 
-    fn trouble(&mut self) -> Option<Trouble> {
-        self.inner.trouble()
+    fn port_fault(&mut self) -> Option<PortFault> {
+        self.inner.port_fault()
     }
 }

@@ -1,7 +1,7 @@
 //! Several runners, each on a thread and a processor of its own.
 
 use crate::sys;
-use crate::{RunError, RunReport, Runner, Supervisor, Trouble};
+use crate::{PortFault, RunError, RunHooks, RunStats, Runner};
 use packet::{CpuReason, DropReason, Engine, Packet, PortId};
 use parking_lot::Mutex;
 use std::io;
@@ -11,21 +11,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use thiserror::Error;
 
-/// What one worker works with. Nothing of it is shared with other workers: its own queue of each port (in the runner) and its own
-/// engine, so that there is nothing to wait for. From receiving to sending, a packet stays with one worker.
+/// Resources of one worker: its own queue of each port (in the runner) and its own engine. Workers
+/// share nothing, so they never wait for each other. A packet stays with one worker from receiving
+/// to sending.
 pub struct Worker<E = Box<dyn Engine>> {
-    /// The processor on which it stays; `None`: wherever the system puts it.
+    /// The processor to which it is pinned; `None`: not pinned.
     pub core: Option<usize>,
-    /// Moves its packets.
+    /// Receives and sends its packets.
     pub runner: Runner,
-    /// Processes them.
+    /// Processes its packets.
     pub engine: E,
 }
 
-/// A worker could not be started. None runs then.
+/// A worker could not be started. No worker runs then.
 #[derive(Debug, Error)]
 pub enum WorkerError {
-    /// No such processor, or this process may not use it.
+    /// The processor does not exist, or this process may not use it.
     #[error(
         "worker {worker} cannot run on processor {core}: this process may use {allowed:?}; choose one of these, or ask for more (taskset, \
          cpusets)"
@@ -35,20 +36,20 @@ pub enum WorkerError {
         worker: usize,
         /// The processor.
         core: usize,
-        /// Those that there are.
+        /// The allowed processors.
         allowed: Vec<usize>,
     },
-    /// Two workers on one processor.
+    /// Two workers have the same processor.
     #[error("workers {first} and {second} are both on processor {core}; give each its own")]
     SharedCore {
-        /// A worker.
+        /// The first worker.
         first: usize,
-        /// Another.
+        /// The second worker.
         second: usize,
         /// The processor.
         core: usize,
     },
-    /// The system gives no thread, or does not say which processors there are.
+    /// The system refuses a thread, or does not list the processors.
     #[error("worker {worker} cannot be started; is the limit of processes (ulimit -u) reached?")]
     Thread {
         /// The number of the worker.
@@ -59,44 +60,45 @@ pub enum WorkerError {
 }
 
 /// A worker that has ended.
-pub struct Finished<E> {
-    /// How its run ended.
+pub struct FinishedWorker<E> {
+    /// Result of its run.
     pub outcome: Result<(), RunError>,
-    /// Its ports and its report.
+    /// Its ports and its statistics.
     pub runner: Runner,
     /// Its engine.
     pub engine: E,
 }
 
-/// Workers that run. Dropping this stops them.
+/// Running workers. Dropping this stops them.
 pub struct Workers<E = Box<dyn Engine>> {
     stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<Finished<E>>>,
-    reports: Vec<Arc<Mutex<RunReport>>>,
+    threads: Vec<JoinHandle<FinishedWorker<E>>>,
+    reports: Vec<Arc<Mutex<RunStats>>>,
 }
 
 impl<E: Engine + 'static> Workers<E> {
-    /// Starts them; `supervise` makes the supervisor of each, by its number. A worker whose run ends with an error ends alone.
+    /// Starts the workers; `supervise` creates the supervisor of each by its number. An error ends
+    /// the run of one worker only.
     ///
-    /// Buffers that a runner allocates are taken on its worker's thread, hence from the memory of its processor's socket; DPDK ports are
-    /// told by [`crate::dpdk::DpdkOptions::cores`].
+    /// Each worker's thread allocates the buffers of its runner, so they are in the memory of its
+    /// processor's NUMA node. DPDK ports use [`crate::dpdk::DpdkOptions::cores`] instead.
     ///
     /// # Errors
-    /// If a processor is not there, or no thread can be had. No worker runs then.
+    /// A processor does not exist, or a thread cannot be started. No worker runs then.
     pub fn start(
         workers: Vec<Worker<E>>,
-        mut supervise: impl FnMut(usize) -> Box<dyn Supervisor<E> + Send>,
+        mut supervise: impl FnMut(usize) -> Box<dyn RunHooks<E> + Send>,
     ) -> Result<Workers<E>, WorkerError> {
         check_cores(&workers)?;
         let mut started = Workers { stop: Arc::default(), threads: Vec::new(), reports: Vec::new() };
         for (number, worker) in workers.into_iter().enumerate() {
-            let report: Arc<Mutex<RunReport>> = Arc::default();
+            let report: Arc<Mutex<RunStats>> = Arc::default();
             let publisher = Publisher { inner: supervise(number), report: Arc::clone(&report) };
             let stop = Arc::clone(&started.stop);
             let thread = thread::Builder::new().name(format!("worker-{number}"));
-            // Those that have been started are stopped when `started` is dropped.
+            // On an error, dropping `started` stops the workers that were started before.
             let thread = thread
-                .spawn(move || work(worker, &stop, publisher))
+                .spawn(move || run_worker(worker, &stop, publisher))
                 .map_err(|source| WorkerError::Thread { worker: number, source })?;
             started.threads.push(thread);
             started.reports.push(report);
@@ -104,29 +106,29 @@ impl<E: Engine + 'static> Workers<E> {
         Ok(started)
     }
 
-    /// What each worker has done, as of its last tick.
-    pub fn reports(&self) -> Vec<RunReport> {
+    /// Returns the statistics of each worker as of its last tick.
+    pub fn reports(&self) -> Vec<RunStats> {
         self.reports.iter().map(|report| report.lock().clone()).collect()
     }
 
-    /// What all have done together, as of their last ticks.
-    pub fn report(&self) -> RunReport {
-        let mut all = RunReport::default();
+    /// Returns the sum of all workers' statistics as of their last ticks.
+    pub fn report(&self) -> RunStats {
+        let mut all = RunStats::default();
         for report in self.reports() {
             all.merge(&report);
         }
         all
     }
 
-    /// Whether all have ended: their ports have, or their supervisors ended them.
+    /// Returns whether all workers have ended, because their ports or supervisors ended.
     pub fn have_ended(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished)
     }
 
-    /// Stops all and waits for them. A panic of a worker goes on here.
-    pub fn stop(mut self) -> Vec<Finished<E>> {
+    /// Stops all workers and waits for them. A panic of a worker continues here.
+    pub fn stop(mut self) -> Vec<FinishedWorker<E>> {
         self.stop.store(true, Ordering::Relaxed);
-        let join = |thread: JoinHandle<Finished<E>>| match thread.join() {
+        let join = |thread: JoinHandle<FinishedWorker<E>>| match thread.join() {
             Ok(finished) => finished,
             Err(panic) => std::panic::resume_unwind(panic),
         };
@@ -138,7 +140,7 @@ impl<E> Drop for Workers<E> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // A panic was shown when it happened.
+            // The panic was printed when it happened.
             let _ = thread.join();
         }
     }
@@ -158,32 +160,32 @@ fn check_cores<E>(workers: &[Worker<E>]) -> Result<(), WorkerError> {
     Ok(())
 }
 
-/// A worker's thread.
-fn work<E: Engine>(worker: Worker<E>, stop: &AtomicBool, mut publisher: Publisher<E>) -> Finished<E> {
+/// Body of a worker's thread.
+fn run_worker<E: Engine>(worker: Worker<E>, stop: &AtomicBool, mut publisher: Publisher<E>) -> FinishedWorker<E> {
     let Worker { core, mut runner, mut engine } = worker;
     if let Some(core) = core {
-        // It was there a moment ago. Should it be gone, the worker still works, elsewhere.
-        let _ = sys::stay_on(&[core]);
+        // The processor was checked before. If it is gone, the worker runs unpinned.
+        let _ = sys::pin_current_thread(&[core]);
     }
     let outcome = runner.run(&mut engine, stop, &mut publisher).map(|_| ());
     publisher.publish(runner.report());
-    Finished { outcome, runner, engine }
+    FinishedWorker { outcome, runner, engine }
 }
 
-/// Tells others what a worker does.
+/// Publishes a worker's statistics.
 struct Publisher<E> {
-    inner: Box<dyn Supervisor<E> + Send>,
-    report: Arc<Mutex<RunReport>>,
+    inner: Box<dyn RunHooks<E> + Send>,
+    report: Arc<Mutex<RunStats>>,
 }
 
 impl<E> Publisher<E> {
-    fn publish(&self, report: &RunReport) {
+    fn publish(&self, report: &RunStats) {
         self.report.lock().clone_from(report);
     }
 }
 
-impl<E> Supervisor<E> for Publisher<E> {
-    fn on_tick(&mut self, engine: &mut E, report: &RunReport) -> ControlFlow<()> {
+impl<E> RunHooks<E> for Publisher<E> {
+    fn on_tick(&mut self, engine: &mut E, report: &RunStats) -> ControlFlow<()> {
         self.publish(report);
         self.inner.on_tick(engine, report)
     }
@@ -192,8 +194,8 @@ impl<E> Supervisor<E> for Publisher<E> {
         self.inner.on_cpu(packet, reason)
     }
 
-    fn on_port(&mut self, id: PortId, name: &str, trouble: Option<&Trouble>) {
-        self.inner.on_port(id, name, trouble);
+    fn on_port(&mut self, id: PortId, name: &str, fault: Option<&PortFault>) {
+        self.inner.on_port(id, name, fault);
     }
 
     fn on_ports(&mut self, runner: &mut Runner) {

@@ -1,4 +1,4 @@
-//! pcap files: round trips, all four variants of the format, and what is damaged.
+//! Tests pcap files: round trips, all four variants of the format, and damaged files.
 
 use io::capture::{CaptureReader, CaptureWriter, Record};
 use io::{CapturePort, Port, PortError, Readiness};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-/// A file of these words in the byte order given, then the packets.
+/// Builds a file of these header words in the byte order given, then the packets.
 fn file(big_endian: bool, magic: u32, records: &[(u32, u32, &[u8])]) -> Vec<u8> {
     let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
     let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
@@ -41,8 +41,8 @@ fn all_four_variants_are_read() {
         for big_endian in [false, true] {
             let packets = read_all(&file(big_endian, magic, &[(7, 5, b"first"), (8, 0, b"")])).unwrap();
             assert_eq!(packets.len(), 2);
-            assert_eq!((packets[0].bytes(), packets[0].received_at), (b"first".as_slice(), time));
-            assert_eq!((packets[1].bytes(), packets[1].received_at), (b"".as_slice(), 8_000_000_000));
+            assert_eq!((packets[0].bytes(), packets[0].rx_time_ns), (b"first".as_slice(), time));
+            assert_eq!((packets[1].bytes(), packets[1].rx_time_ns), (b"".as_slice(), 8_000_000_000));
         }
     }
 }
@@ -147,7 +147,7 @@ proptest! {
             .into_iter()
             .map(|(content, time)| {
                 let mut packet = Packet::from_bytes(&content).unwrap();
-                packet.received_at = time;
+                packet.rx_time_ns = time;
                 packet
             })
             .collect();

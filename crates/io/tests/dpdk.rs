@@ -1,15 +1,16 @@
-//! DPDK's virtual devices as ports: ring, null, pcap files, memif.
+//! Tests DPDK's virtual devices as ports: ring, null, pcap files, memif.
 //!
-//! Needs DPDK at build time. No root, no huge pages, no namespaces: `dpdk_veth.rs` has what needs those.
+//! Needs DPDK at build time. Needs no root, huge pages or namespaces; `dpdk_veth.rs` has the tests
+//! that do.
 
 use io::dpdk::{BUILT_IN, DpdkOptions, DpdkPort, EalOptions, HugePages};
-use io::{Attached, Outgoing, Port, Readiness, RunReport, Runner, Trouble, memory};
+use io::{AttachedPort, Port, PortFault, Readiness, RunStats, Runner, TxBatch, memory};
 use packet::*;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The longest frame that is tried.
+/// Length of the longest frame, in bytes.
 const LONGEST: usize = 9216;
 
 fn skipped() -> bool {
@@ -19,7 +20,7 @@ fn skipped() -> bool {
     !BUILT_IN
 }
 
-/// Without huge pages: a test must not depend on whether some are free.
+/// Returns options without huge pages, because a test must not depend on free ones.
 fn options() -> DpdkOptions {
     DpdkOptions { eal: EalOptions { huge_pages: HugePages::Avoid, memory_mb: 384 }, ..DpdkOptions::default() }
 }
@@ -28,18 +29,19 @@ fn open(device: &str) -> DpdkPort {
     DpdkPort::open(device, &options()).unwrap_or_else(|error| panic!("{error:#?}\n{error}"))
 }
 
-/// A number that no other test of this process has.
+/// Returns a number that is unique in this process.
 fn fresh() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A frame whose every byte tells its place and the frame's number.
+/// Returns a frame in which every byte depends on its offset and the frame's number.
 fn frame(len: usize, number: usize) -> Vec<u8> {
     (0..len).map(|index| (index as u8).wrapping_mul(7).wrapping_add(number as u8) ^ (index >> 8) as u8).collect()
 }
 
-/// Receives until `count` packets are there, for at most five seconds. The packets keep their loans.
+/// Receives until `count` packets have arrived, for at most five seconds. The packets keep their
+/// external buffers.
 fn receive(port: &mut impl Port, count: usize) -> Vec<Packet> {
     let deadline = Instant::now() + Duration::from_secs(5);
     let mut all = Vec::new();
@@ -60,18 +62,18 @@ fn a_buffer_goes_from_port_to_port_without_a_copy() {
     }
     let mut ring = open(&format!("net_ring{}", fresh()));
     let sent = frame(100, 1);
-    assert_eq!(ring.send(&mut Outgoing::of(&mut [Packet::from_bytes(&sent).unwrap()])), 1);
+    assert_eq!(ring.send(&mut TxBatch::of(&mut [Packet::from_bytes(&sent).unwrap()])), 1);
     assert_eq!(ring.counters().copied.packets, 1, "it had a buffer of its own");
     let mut packets = receive(&mut ring, 1);
     let place = packets[0].bytes().as_ptr();
-    assert!(packets[0].is_on_loan());
+    assert!(packets[0].is_external());
     assert_eq!(packets[0].bytes(), sent);
     for round in 2..50 {
         // Headers are added and removed in place, too.
         packets[0].prepend(50).unwrap().fill(7);
         packets[0].trim_front(50).unwrap();
-        assert_eq!(ring.send(&mut Outgoing::of(&mut packets)), 1);
-        assert!(packets[0].is_empty() && !packets[0].is_on_loan(), "the device has the buffer");
+        assert_eq!(ring.send(&mut TxBatch::of(&mut packets)), 1);
+        assert!(packets[0].is_empty() && !packets[0].is_external(), "the device has the buffer");
         packets = receive(&mut ring, 1);
         assert_eq!(packets[0].bytes().as_ptr(), place);
         assert_eq!(packets[0].bytes(), sent);
@@ -108,7 +110,7 @@ fn a_packet_that_outgrows_its_buffer_moves_and_the_buffer_goes_back() {
         ring.send_all(&mut [Packet::from_bytes(&frame(1000, round)).unwrap()].iter());
         let mut packets = receive(&mut ring, 1);
         packets[0].prepend(2000).unwrap();
-        assert!(!packets[0].is_on_loan());
+        assert!(!packets[0].is_external());
         assert_eq!(packets[0].bytes()[2000..], frame(1000, round));
     }
     assert!(ring.counters().drops.total().is_zero(), "{:?}", ring.counters());
@@ -156,11 +158,11 @@ fn a_null_device_gives_what_it_is_asked_for() {
     let mut null = open(&format!("net_null{},size=700", fresh()));
     let mut batch = Batch::new();
     assert_eq!(null.receive(PortId(1), &mut batch).unwrap(), MAX_BATCH);
-    assert!(batch.packets().iter().all(|packet| packet.len() == 700 && packet.is_on_loan()));
-    let times: std::collections::BTreeSet<u64> = batch.packets().iter().map(|packet| packet.received_at).collect();
+    assert!(batch.packets().iter().all(|packet| packet.len() == 700 && packet.is_external()));
+    let times: std::collections::BTreeSet<u64> = batch.packets().iter().map(|packet| packet.rx_time_ns).collect();
     assert_eq!(times.len(), 1, "the clock is read once");
     assert_eq!(null.receive(PortId(1), &mut batch).unwrap(), 0, "the batch is full");
-    assert_eq!(null.send(&mut Outgoing::of(batch.packets_mut())), MAX_BATCH);
+    assert_eq!(null.send(&mut TxBatch::of(batch.packets_mut())), MAX_BATCH);
     assert_eq!(null.counters().copied.packets, 0);
     assert!(matches!(null.readiness(), Readiness::Poll));
     // Larger than the usual buffer.
@@ -170,7 +172,7 @@ fn a_null_device_gives_what_it_is_asked_for() {
     assert!(batch.packets().iter().all(|packet| packet.len() == 9000));
 }
 
-/// Two ends of a memif within this process.
+/// Opens both ends of a memif within this process.
 fn memif_pair(server: &DpdkOptions, client: &DpdkOptions, arguments: &str) -> (DpdkPort, DpdkPort) {
     let number = fresh();
     let socket = std::env::temp_dir().join(format!("io-test-{}-{number}.sock", std::process::id()));
@@ -179,7 +181,7 @@ fn memif_pair(server: &DpdkOptions, client: &DpdkOptions, arguments: &str) -> (D
         format!("{name},role={role},socket={},socket-abstract=no{arguments}", socket.display())
     };
     let mut server = DpdkPort::open(&device("server"), server).unwrap();
-    assert!(matches!(server.trouble(), Some(Trouble::NoPeer { .. })));
+    assert!(matches!(server.port_fault(), Some(PortFault::NoPeer { .. })));
     let mut client = DpdkPort::open(&device("client"), client).unwrap();
     wait_for_peer(&mut server);
     wait_for_peer(&mut client);
@@ -188,19 +190,19 @@ fn memif_pair(server: &DpdkOptions, client: &DpdkOptions, arguments: &str) -> (D
 
 fn wait_for_peer(port: &mut DpdkPort) {
     let deadline = Instant::now() + Duration::from_secs(10);
-    while port.trouble().is_some() {
-        assert!(Instant::now() < deadline, "{:?}", port.trouble());
+    while port.port_fault().is_some() {
+        assert!(Instant::now() < deadline, "{:?}", port.port_fault());
         let _ = port.receive(PortId(1), &mut Batch::new());
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Sends every length from `from` to the longest in `step`s and looks at what arrives.
+/// Sends every length from `from` to the longest in `step`s and checks the received frames.
 fn every_length(sender: &mut DpdkPort, receiver: &mut DpdkPort, from: usize, step: usize) {
     let lengths: Vec<usize> = (from..=LONGEST).step_by(step).collect();
     for chunk in lengths.chunks(32) {
         let packets: Vec<Packet> = chunk.iter().map(|len| Packet::from_bytes(&frame(*len, *len)).unwrap()).collect();
-        // The client of a memif gives its server room when it asks for packets.
+        // The client of a memif provides buffers to its server when it receives.
         assert_eq!(receive_nothing(receiver), 0);
         assert_eq!(sender.send_all(&mut packets.iter()), chunk.len(), "{chunk:?}: {:?}", sender.counters());
         let received = receive(receiver, chunk.len());
@@ -219,7 +221,7 @@ fn frames_of_every_length_cross_a_memif() {
     let (mut server, mut client) = memif_pair(&options(), &options(), "");
     every_length(&mut client, &mut server, 14, 1);
     let linearised = server.counters().linearised.packets;
-    // What does not fit into one buffer of 2,048 bytes comes as a chain.
+    // A frame that exceeds one buffer of 2,048 bytes arrives as a chain.
     assert_eq!(linearised, (LONGEST - 2048) as u64);
     every_length(&mut server, &mut client, 15, 7);
     for runt in 0..14 {
@@ -251,7 +253,7 @@ fn frames_longer_than_a_packet_can_be_are_dropped_by_name() {
     if skipped() {
         return;
     }
-    // A file can say anything.
+    // A file can contain any length.
     let input = capture(&[frame(60, 1), frame(MAX_LEN, 2), frame(MAX_LEN + 1, 3), frame(60, 4)]);
     let mut port = open(&format!("net_pcap{},rx_pcap={}", fresh(), input.display()));
     let received = receive(&mut port, 3);
@@ -261,7 +263,7 @@ fn frames_longer_than_a_packet_can_be_are_dropped_by_name() {
     std::fs::remove_file(input).unwrap();
 }
 
-/// A pcap file of these frames.
+/// Writes a pcap file of these frames.
 fn capture(frames: &[Vec<u8>]) -> std::path::PathBuf {
     let path = std::env::temp_dir().join(format!("io-test-{}-{}.pcap", std::process::id(), fresh()));
     let mut bytes: Vec<u8> = Vec::new();
@@ -290,7 +292,7 @@ fn frames_of_every_length_come_from_and_go_to_a_file() {
     let mut received = receive(&mut port, frames.len());
     assert!(received.iter().map(Packet::bytes).eq(frames.iter().map(Vec::as_slice)));
     let sendable = frames.iter().filter(|frame| frame.len() >= 14).count();
-    assert_eq!(port.send(&mut Outgoing::of(&mut received)), sendable, "{:?}", port.counters());
+    assert_eq!(port.send(&mut TxBatch::of(&mut received)), sendable, "{:?}", port.counters());
     drop(port);
     let mut reader = io::capture::CaptureReader::open(&output).unwrap();
     let mut packet = Packet::new();
@@ -312,11 +314,11 @@ fn a_peer_that_goes_away_is_told_and_may_come_back() {
         let device = goes.name().to_owned();
         drop(goes);
         let deadline = Instant::now() + Duration::from_secs(5);
-        while stays.trouble().is_none() {
+        while stays.port_fault().is_none() {
             assert!(Instant::now() < deadline, "nobody noticed that {device} is gone");
             std::thread::sleep(Duration::from_millis(5));
         }
-        let text = stays.trouble().unwrap().to_string();
+        let text = stays.port_fault().unwrap().to_string();
         assert!(text.contains("the other end of `net_memifserver"), "{text}");
         assert_eq!(stays.send_all(&mut [Packet::from_bytes(&frame(60, 0)).unwrap()].iter()), 0);
         assert_eq!(stays.counters().drops.get(PortReason::TxPortDown).packets, 1);
@@ -328,7 +330,7 @@ fn receive_nothing(port: &mut DpdkPort) -> usize {
     port.receive(PortId(1), &mut Batch::new()).unwrap()
 }
 
-/// Sets a flag in whatever way its scope ends.
+/// Sets a flag when its scope ends, also by a panic.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -337,7 +339,7 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Forwards between ports 1 and 2, with four bytes more in front.
+/// Engine that forwards between ports 1 and 2 and prepends four bytes.
 struct Longer;
 
 impl Engine for Longer {
@@ -349,7 +351,7 @@ impl Engine for Longer {
         &ReasonTable::EMPTY
     }
 
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
         for (reference, packet) in batch.indexed_mut() {
             packet.prepend(4).unwrap().fill(0xee);
             let port = PortId(3 - packet.ingress_port.0);
@@ -366,17 +368,17 @@ fn a_runner_forwards_between_dpdk_and_other_ports_without_loss() {
     let (server, mut far) = memif_pair(&options(), &options(), "");
     let (near, host) = memory::pair("near", "host", 100).unwrap();
     let mut host = host.with_mtu(9300);
-    let mut runner = Runner::new(vec![Attached::new(1, server), Attached::new(2, near.with_mtu(9300))])
+    let mut runner = Runner::new(vec![AttachedPort::new(1, server), AttachedPort::new(2, near.with_mtu(9300))])
         .unwrap()
         .with_tick(Duration::from_millis(1));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Should something fail, the runner must end, too.
+        // Ends the runner if an assertion fails.
         let _end = SetOnDrop(&stop);
         let stop = &stop;
         assert_eq!(receive_nothing(&mut far), 0);
         let run = scope.spawn(move || {
-            let mut on_tick = |_: &mut Longer, _: &RunReport| ControlFlow::Continue(());
+            let mut on_tick = |_: &mut Longer, _: &RunStats| ControlFlow::Continue(());
             runner.run(&mut Longer, stop, &mut on_tick).unwrap();
             runner.report().clone()
         });
@@ -391,7 +393,7 @@ fn a_runner_forwards_between_dpdk_and_other_ports_without_loss() {
                 assert!(Instant::now() < deadline, "packet {number} was lost");
             };
             assert_eq!(got.bytes()[4..], *packet.bytes());
-            assert!(!got.is_on_loan(), "a queue in memory holds no device's buffers");
+            assert!(!got.is_external(), "a queue in memory holds no device's buffers");
             assert!(host.send_bytes(packet.bytes()).unwrap());
             let back = receive(&mut far, 1);
             assert_eq!(back[0].bytes()[4..], *packet.bytes());

@@ -1,12 +1,13 @@
-//! DPDK on network interfaces (AF_PACKET, AF_XDP on veth pairs in a namespace of the test's own), on vhost, between two processes over memif, and what
-//! is said when something is not there.
+//! Tests DPDK on network interfaces (AF_PACKET, AF_XDP on veth pairs in a namespace of each test),
+//! on vhost, between two processes over memif, and the messages for missing devices.
 //!
-//! Needs root, and DPDK at build time. Otherwise each test says that it was skipped; `--nocapture` shows it.
+//! Needs root, and DPDK at build time. Otherwise each test reports that it was skipped;
+//! `--nocapture` shows it.
 
 mod support;
 
 use io::dpdk::{BUILT_IN, DpdkOptions, DpdkPort, EalOptions, HugePages};
-use io::{Attached, Port, PortError, PortKind, RawPort, RunReport, Runner, Supervisor, Trouble, open_port};
+use io::{AttachedPort, Port, PortError, PortFault, PortKind, RawPort, RunHooks, RunStats, Runner, open_port};
 use packet::*;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, accept, bind, listen, socket as unix_socket};
 use std::ops::ControlFlow;
@@ -20,14 +21,14 @@ fn options() -> DpdkOptions {
     DpdkOptions { eal: EalOptions { huge_pages: HugePages::Avoid, memory_mb: 384 }, ..DpdkOptions::default() }
 }
 
-/// Starts DPDK. It arranges the process's memory while it does, and a thread of another test that starts a command just then was seen to fail with `EFAULT`: so
-/// tests start it first, and wait for each other.
+/// Initialises DPDK. Tests call this first and wait for each other, because the EAL rearranges the
+/// process's memory and a thread that starts a command meanwhile was seen to fail with `EFAULT`.
 fn start() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| drop(DpdkPort::open("net_null78", &options())));
 }
 
-/// A namespace with a veth pair `va`-`vb`.
+/// Namespace with a veth pair `va`-`vb`.
 struct Lab(Namespaces);
 
 impl Lab {
@@ -43,8 +44,8 @@ impl Lab {
         Some(lab)
     }
 
-    /// Sets both ends of a pair up, and waits for the kernel's link watch: for up to a second a raw port's frames would be dropped, as an interface that just came
-    /// up has no queue yet.
+    /// Sets both ends of a pair up and waits for the kernel's link watch. Until then, for up to a
+    /// second, a raw port's frames would be dropped, because a new interface has no queue yet.
     fn bring_up(&self, pair: [&str; 2]) {
         pair.iter().for_each(|end| self.ip(&format!("link set {end} up")));
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -91,7 +92,7 @@ fn receive(port: &mut impl Port, count: usize) -> Vec<Packet> {
     all
 }
 
-/// Sends frames of these lengths, and looks at what arrives.
+/// Sends frames of these lengths and checks the received frames.
 fn cross(from: &mut impl Port, to: &mut impl Port, lengths: impl Iterator<Item = usize>) {
     let lengths: Vec<usize> = lengths.collect();
     for chunk in lengths.chunks(50) {
@@ -119,7 +120,7 @@ fn af_packet_carries_frames_of_every_length() {
     assert_eq!(dpdk.counters().drops.get(PortReason::TxMtu).packets, 1);
 }
 
-/// Its driver passes on what a slot of the ring has of a frame, as if that were the frame.
+/// The driver passes on the part of a frame that its ring slot holds as if it were the whole frame.
 #[test]
 fn af_packet_counts_frames_that_its_ring_cuts() {
     let Some(lab) = Lab::new(1500) else { return };
@@ -139,7 +140,8 @@ fn af_packet_counts_frames_that_its_ring_cuts() {
     assert_eq!((drops.get(PortReason::RxOversize).packets, drops.total().packets), (3, 3), "{drops:?}");
 }
 
-/// A device without a carrier drops what it took. One at a time: of several, the kernel leaves those behind the first one in the ring, and they leave with the next.
+/// A device without a carrier drops frames that it accepted. Sent one at a time, because of
+/// several, the kernel leaves those after the first in the ring and sends them with the next.
 #[test]
 fn af_packet_counts_what_its_interface_drops() {
     let Some(lab) = Lab::new(1500) else { return };
@@ -182,17 +184,17 @@ fn af_xdp_carries_frames() {
     cross(&mut dpdk, &mut raw, (60..=1514).step_by(29));
 }
 
-/// Writes down what happens to ports, and ends the run after some trouble.
+/// Records port faults, and ends the run after a fault.
 #[derive(Default)]
-struct Diary(Vec<(PortId, Option<Trouble>)>);
+struct Diary(Vec<(PortId, Option<PortFault>)>);
 
-impl Supervisor<Wire> for Diary {
-    fn on_tick(&mut self, _: &mut Wire, report: &RunReport) -> ControlFlow<()> {
+impl RunHooks<Wire> for Diary {
+    fn on_tick(&mut self, _: &mut Wire, report: &RunStats) -> ControlFlow<()> {
         let done = !self.0.is_empty() && report.run_time > Duration::from_millis(300);
         if done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    fn on_port(&mut self, id: PortId, _: &str, trouble: Option<&Trouble>) {
+    fn on_port(&mut self, id: PortId, _: &str, trouble: Option<&PortFault>) {
         self.0.push((id, trouble.cloned()));
     }
 }
@@ -202,27 +204,28 @@ fn an_interface_that_is_removed_is_told_and_the_rest_goes_on() {
     let Some(lab) = Lab::new(1500) else { return };
     lab.ip("link add vc type veth peer name vd");
     lab.bring_up(["vc", "vd"]);
-    let ports = [(1, "vb"), (2, "vd")].map(|(number, name)| Attached::new(number, lab.open(name, PortKind::AfPacket)));
+    let ports =
+        [(1, "vb"), (2, "vd")].map(|(number, name)| AttachedPort::new(number, lab.open(name, PortKind::AfPacket)));
     let mut outside = lab.inside(|| RawPort::open("vc")).unwrap();
-    let mut ports: Vec<Attached> = ports.into();
+    let mut ports: Vec<AttachedPort> = ports.into();
     lab.ip("link del va");
-    // What a runner asks at each tick.
-    assert!(ports[0].port.trouble().is_some());
+    // Query of a runner at each tick.
+    assert!(ports[0].port.port_fault().is_some());
     let mut runner = Runner::new(ports).unwrap().with_tick(Duration::from_millis(10));
     assert_eq!(outside.send_all(&mut [frame(60), frame(70)].iter()), 2);
     let mut diary = Diary::default();
     let report = runner.run(&mut Wire, &AtomicBool::new(false), &mut diary).unwrap();
-    let trouble = Trouble::InterfaceGone { port: "vb".into(), interface: "vb".into() };
+    let trouble = PortFault::InterfaceGone { port: "vb".into(), interface: "vb".into() };
     assert_eq!(diary.0, [(PortId(1), Some(trouble.clone()))]);
-    assert!(report.troubles[&PortId(1)].contains("has been removed; make it again"), "{:?}", report.troubles);
+    assert!(report.port_faults[&PortId(1)].contains("has been removed; create it again"), "{:?}", report.port_faults);
     assert_eq!(report.engine.received.packets, 2, "the other port works");
     let (_, gone) = &report.ports[&PortId(1)];
     assert_eq!(gone.sent.packets, 0);
     assert_eq!(gone.drops.get(PortReason::TxPortDown).packets, 2, "{gone:?}");
 }
 
-/// The kernel calls an interface that just came up "running" up to a second later if its peer, in another namespace, has the same index. What is sent
-/// in that second arrives.
+/// The kernel reports a new interface as running up to a second late if its peer, in another
+/// namespace, has the same index. Frames sent in that second arrive.
 #[test]
 fn a_port_whose_interface_just_came_up_is_in_no_trouble() {
     let (Some(here), Some(there)) = (Lab::new(1500), Lab::new(1500)) else { return };
@@ -231,11 +234,11 @@ fn a_port_whose_interface_just_came_up_is_in_no_trouble() {
         here.ip("link set vc up");
         there.ip("link set vd up");
         let mut port = there.open("vd", PortKind::AfPacket);
-        assert_eq!(port.trouble(), None);
+        assert_eq!(port.port_fault(), None);
         let mut outside = here.inside(|| RawPort::open("vc")).unwrap();
         cross(&mut port, &mut outside, [60, 1000].into_iter());
         here.ip("link set vc down");
-        assert_eq!(port.trouble(), Some(Trouble::LinkDown { port: "vd".into() }));
+        assert_eq!(port.port_fault(), Some(PortFault::LinkDown { port: "vd".into() }));
         drop(port);
         here.ip("link del vc");
     }
@@ -251,19 +254,21 @@ fn two_processes_talk_over_memif_and_survive_each_other() {
     let mut server = DpdkPort::open(&device("server"), &options()).unwrap();
     for round in 0..2 {
         let mut peer = Peer::start(&device("client"));
-        settle(&mut server, "the peer comes", |server| server.trouble().is_none());
+        poll_until(&mut server, "the peer comes", |server| server.port_fault().is_none());
         let (mut sent, mut back) = (0, 0);
-        settle(&mut server, "packets come back", |server| {
+        poll_until(&mut server, "packets come back", |server| {
             sent += server.send_all(&mut [frame(60 + round)].iter());
             let received = receive_now(server);
             assert!(received.iter().all(|packet| packet.bytes() == frame(60 + round).bytes()));
             back += received.len();
             sent > 0 && back >= 50
         });
-        // Killed, without a chance to say goodbye.
+        // Killed without closing its connection.
         peer.0.kill().unwrap();
         peer.0.wait().unwrap();
-        settle(&mut server, "it is noticed", |server| matches!(server.trouble(), Some(Trouble::NoPeer { .. })));
+        poll_until(&mut server, "it is noticed", |server| {
+            matches!(server.port_fault(), Some(PortFault::NoPeer { .. }))
+        });
         assert_eq!(server.send_all(&mut [frame(60)].iter()), 0);
     }
     assert!(server.counters().drops.get(PortReason::TxPortDown).packets >= 2);
@@ -278,27 +283,29 @@ fn the_client_of_a_memif_waits_for_its_server_and_finds_it_again() {
     let device =
         |role: &str| format!("net_memif_late{role},role={role},socket={},socket-abstract=no", socket.display());
     let mut client = DpdkPort::open(&device("client"), &options()).unwrap();
-    assert!(matches!(client.trouble(), Some(Trouble::NoPeer { .. })), "the server is not there yet");
+    assert!(matches!(client.port_fault(), Some(PortFault::NoPeer { .. })), "the server is not there yet");
     assert_eq!(client.send_all(&mut [frame(60)].iter()), 0);
     for _ in 0..2 {
-        // The second one finds the socket that the first one left.
+        // The second server finds the socket that the first one left.
         let mut peer = Peer::start(&device("server"));
-        settle(&mut client, "the server comes", |client| client.trouble().is_none());
+        poll_until(&mut client, "the server comes", |client| client.port_fault().is_none());
         let mut back = 0;
-        settle(&mut client, "packets come back", |client| {
+        poll_until(&mut client, "packets come back", |client| {
             client.send_all(&mut [frame(60)].iter());
             back += receive_now(client).len();
             back >= 50
         });
         peer.0.kill().unwrap();
         peer.0.wait().unwrap();
-        settle(&mut client, "it is noticed", |client| matches!(client.trouble(), Some(Trouble::NoPeer { .. })));
+        poll_until(&mut client, "it is noticed", |client| {
+            matches!(client.port_fault(), Some(PortFault::NoPeer { .. }))
+        });
     }
     // The servers were killed.
     drop((client, std::fs::remove_file(&socket)));
 }
 
-/// DPDK's server would end its process over a connection that is broken off before it has answered.
+/// DPDK's server would end its process if a connection broke before the server had answered.
 #[test]
 fn a_server_that_is_slow_to_answer_is_waited_for() {
     if !BUILT_IN {
@@ -307,7 +314,7 @@ fn a_server_that_is_slow_to_answer_is_waited_for() {
     let path = std::env::temp_dir().join(format!("io-dpdk-{}-slow.sock", std::process::id()));
     let device = format!("net_memif_slow,role=client,socket={},socket-abstract=no", path.display());
     let mut client = DpdkPort::open(&device, &options()).unwrap();
-    // Somebody who takes connections, and does not answer.
+    // Peer that accepts connections and never answers.
     let listening = unix_socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
     bind(&listening, &SocketAddrUnix::new(&path).unwrap()).unwrap();
     listen(&listening, 16).unwrap();
@@ -315,7 +322,7 @@ fn a_server_that_is_slow_to_answer_is_waited_for() {
     let mut calls = Vec::new();
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(4) {
-        assert!(matches!(client.trouble(), Some(Trouble::NoPeer { .. })));
+        assert!(matches!(client.port_fault(), Some(PortFault::NoPeer { .. })));
         calls.extend(accept(&listening));
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -329,16 +336,16 @@ fn receive_now(port: &mut DpdkPort) -> Vec<Packet> {
     batch.packets_mut().iter_mut().map(std::mem::take).collect()
 }
 
-fn settle(port: &mut DpdkPort, what: &str, mut done: impl FnMut(&mut DpdkPort) -> bool) {
+fn poll_until(port: &mut DpdkPort, what: &str, mut done: impl FnMut(&mut DpdkPort) -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !done(port) {
-        assert!(Instant::now() < deadline, "{what}: {:?}", port.trouble());
+        assert!(Instant::now() < deadline, "{what}: {:?}", port.port_fault());
         let _ = receive_now(port);
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// This test program again, as the other end of a memif.
+/// Second process of this test program, as the other end of a memif.
 struct Peer(Child);
 
 impl Peer {
@@ -357,16 +364,17 @@ impl Drop for Peer {
     }
 }
 
-/// The device that the other end opens.
+/// Environment variable with the device that the other end opens.
 const PEER: &str = "TERRACE_TEST_PEER";
 
-/// Not a test by itself: the other process of the test above. Sends everything back, until it is killed.
+/// Runs in the other process of the test above; not a test by itself. Returns all packets until it
+/// is killed.
 #[test]
 fn the_other_end() {
     let Ok(device) = std::env::var(PEER) else { return };
     let port = DpdkPort::open(&device, &options()).unwrap();
-    let mut runner = Runner::new(vec![Attached::new(1, port)]).unwrap();
-    let orphaned = |_: &mut Back, report: &RunReport| match report.run_time > Duration::from_secs(60) {
+    let mut runner = Runner::new(vec![AttachedPort::new(1, port)]).unwrap();
+    let orphaned = |_: &mut Back, report: &RunStats| match report.run_time > Duration::from_secs(60) {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     };
@@ -374,7 +382,7 @@ fn the_other_end() {
     runner.run(&mut Back, &AtomicBool::new(false), &mut orphaned).unwrap();
 }
 
-/// Sends everything back.
+/// Engine that returns all packets to their port.
 struct Back;
 
 impl Engine for Back {
@@ -386,7 +394,7 @@ impl Engine for Back {
         &ReasonTable::EMPTY
     }
 
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
         for (reference, packet) in batch.indexed() {
             out.forward(reference, packet.ingress_port);
         }
@@ -400,7 +408,7 @@ fn vhost_carries_frames() {
     }
     let socket = std::env::temp_dir().join(format!("io-dpdk-{}.vhost", std::process::id()));
     let mut host = DpdkPort::open(&format!("net_vhost0,iface={}", socket.display()), &options()).unwrap();
-    assert!(matches!(host.trouble(), Some(Trouble::NoPeer { .. })));
+    assert!(matches!(host.port_fault(), Some(PortFault::NoPeer { .. })));
     assert_eq!(host.send_all(&mut [frame(60)].iter()), 0);
     assert_eq!(host.counters().drops.get(PortReason::TxPortDown).packets, 1);
     drop(host);
@@ -442,7 +450,7 @@ fn what_is_not_there_is_said_with_the_mend() {
         DpdkPort::open_queues("net_null80,size=4000", &options).err().unwrap().to_string()
     };
     let text = with(|options| options.buffers = Some(4_000_000));
-    assert!(text.contains("MiB of memory for 4000000 packet buffers cannot be had"), "{text}");
+    assert!(text.contains("MiB of memory for 4000000 packet buffers cannot be allocated"), "{text}");
     let text = with(|options| options.buffer_len = Some(3000));
     assert!(text.contains("packet buffers of 3000 bytes are too short for it; they need 4000 bytes"), "{text}");
     let text = with(|options| options.queues = 0);
@@ -459,7 +467,7 @@ fn what_a_ring_has_no_room_for_is_counted() {
     for _ in 0..sent / 50 {
         assert_eq!(wire.send_all(&mut std::iter::repeat_n(&packet, 50)), 50, "{:?}", wire.counters());
     }
-    // What is in the ring, and what was dropped: nothing was taken from it yet.
+    // Packets in the ring, and dropped packets; none was received yet.
     let received = receive(&mut node, 512).len() as u64;
     let mut more = Batch::new();
     let received = received + node.receive(PortId(3), &mut more).unwrap() as u64;

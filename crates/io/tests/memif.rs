@@ -1,8 +1,11 @@
-//! Memif ports of our own: with each other, with DPDK's driver, with peers that mean harm; and from hand to hand.
+//! Tests the native memif ports with each other, with DPDK's driver, with hostile peers, and across
+//! take-overs.
 
 use io::dpdk::{BUILT_IN, DpdkOptions, DpdkPort, EalOptions, HugePages};
 use io::memif::MemifPort;
-use io::{Attached, Idle, Port, PortKind, Readiness, RunReport, Runner, Trouble, open_port, take_over};
+use io::{
+    AttachedPort, IdlePolicy, Port, PortFault, PortKind, Readiness, RunStats, Runner, open_port, open_transferred,
+};
 use packet::*;
 use std::ops::ControlFlow;
 use std::process::Command;
@@ -10,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often DPDK's peer goes.
+/// Number of times that DPDK's peer closes.
 const ROUNDS: usize = 20;
 
 fn socket(folder: &tempfile::TempDir) -> String {
@@ -33,10 +36,10 @@ fn until(what: &str, mut there: impl FnMut() -> bool) {
     }
 }
 
-/// Lets two ports find each other.
+/// Waits until two ports are connected.
 fn meet(first: &mut dyn Port, second: &mut dyn Port) {
     until("they meet", || {
-        let troubles = [first.trouble(), second.trouble()];
+        let troubles = [first.port_fault(), second.port_fault()];
         let _ = (first.receive(PortId(1), &mut Batch::new()), second.receive(PortId(1), &mut Batch::new()));
         troubles == [None, None]
     });
@@ -58,13 +61,13 @@ fn receive(port: &mut dyn Port, count: usize) -> Vec<Vec<u8>> {
     all
 }
 
-/// Frames of many lengths, both ways.
+/// Sends frames of many lengths in both directions.
 fn many_lengths(first: &mut dyn Port, second: &mut dyn Port, step: usize) {
     let lengths: Vec<usize> = (15..=9216).step_by(step).collect();
     for chunk in lengths.chunks(32) {
         let frames: Vec<Vec<u8>> = chunk.iter().map(|len| frame(*len, *len)).collect();
         for _ in 0..2 {
-            // The client of DPDK's gives its server room when it asks for packets.
+            // DPDK's client provides buffers to its server when it receives.
             let _ = second.receive(PortId(1), &mut Batch::new());
             assert_eq!(send(first, &frames), frames.len(), "{chunk:?}: {:?}", first.counters());
             assert!(receive(second, frames.len()) == frames, "{chunk:?}");
@@ -84,7 +87,7 @@ fn two_ends_meet_whoever_comes_first_by_file_or_name() {
     let name = format!("@terrace-io-test-{}", std::process::id());
     for socket in [socket(&folder), name] {
         let mut client = open(&socket, "client", ",ring=8");
-        assert!(matches!(client.trouble(), Some(Trouble::NoPeer { .. })));
+        assert!(matches!(client.port_fault(), Some(PortFault::NoPeer { .. })));
         assert!(matches!(client.readiness(), Readiness::Poll));
         assert_eq!(send(&mut client, &[frame(60, 0)]), 0);
         assert_eq!(client.counters().drops.get(PortReason::TxPortDown).packets, 1);
@@ -120,14 +123,14 @@ fn a_peer_that_goes_is_told_what_it_sent_is_received_and_another_can_come() {
         assert_eq!(send(&mut client, &[frame(100, round)]), 1);
         drop(client);
         assert_eq!(receive(&mut server, 1), [frame(100, round)], "it was sent before the end");
-        until("it is noticed", || server.trouble().is_some());
+        until("it is noticed", || server.port_fault().is_some());
         assert_eq!(send(&mut server, &[frame(60, 0)]), 0);
     }
-    assert!(server.last_fault().expect("it went").contains("goodbye"));
+    assert!(server.last_fault().expect("it went").contains("disconnected"));
     let mut client = open(&socket(&folder), "client", "");
     meet(&mut client, &mut server);
     drop(server);
-    until("it is noticed", || client.trouble().is_some());
+    until("it is noticed", || client.port_fault().is_some());
     let mut server = open(&socket(&folder), "server", "");
     meet(&mut client, &mut server);
     many_lengths(&mut client, &mut server, 901);
@@ -143,13 +146,14 @@ fn a_client_of_another_interface_is_told_so() {
     let (mut server, mut client) =
         (open(&socket(&folder), "server", ",id=1"), open(&socket(&folder), "client", ",id=2"));
     until("it is told", || {
-        let _ = (server.trouble(), client.trouble());
+        let _ = (server.port_fault(), client.port_fault());
         client.last_fault().is_some_and(|fault| fault.contains("no Ethernet interface 2 here; there is 1"))
     });
     assert!(!server.is_connected());
 }
 
-/// A client that speaks, but not as it should: the server goes on, and takes a good client afterwards.
+/// A client that violates the protocol: the server continues and accepts a correct client
+/// afterwards.
 #[test]
 fn noise_on_the_control_channel_ends_that_connection_and_nothing_else() {
     use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType, connect, send, socket as unix_socket};
@@ -166,7 +170,7 @@ fn noise_on_the_control_channel_ends_that_connection_and_nothing_else() {
             let len = if round % 3 == 0 { random.usize(1..129) } else { 128 };
             let _ = send(&noise, &bytes[..len], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
         }
-        let _ = (server.trouble(), server.receive(PortId(1), &mut Batch::new()));
+        let _ = (server.port_fault(), server.receive(PortId(1), &mut Batch::new()));
         assert!(!server.is_connected());
     }
     let mut client = open(&socket(&folder), "client", "");
@@ -174,7 +178,8 @@ fn noise_on_the_control_channel_ends_that_connection_and_nothing_else() {
     many_lengths(&mut client, &mut server, 901);
 }
 
-/// The port waits for a descriptor, and a packet wakes it; while it is busy nobody signals anything.
+/// The port waits on a descriptor that a packet makes readable. While it is busy, the peer sends no
+/// signals.
 #[test]
 fn a_waiting_end_is_woken_by_a_packet() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -201,7 +206,7 @@ fn a_waiting_end_is_woken_by_a_packet() {
     }
 }
 
-/// Under a runner that sleeps: packets come through one by one, woken each time.
+/// Under a sleeping runner, single packets arrive, each with a wake-up.
 #[test]
 fn a_runner_forwards_between_memifs_and_sleeps() {
     struct Across;
@@ -214,7 +219,7 @@ fn a_runner_forwards_between_memifs_and_sleeps() {
             &ReasonTable::EMPTY
         }
 
-        fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+        fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
             for (packet, contents) in batch.indexed() {
                 out.forward(packet, PortId(3 - contents.ingress_port.0));
             }
@@ -222,22 +227,24 @@ fn a_runner_forwards_between_memifs_and_sleeps() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let sockets = ["1", "2"].map(|name| folder.path().join(name).display().to_string());
-    let ports =
-        vec![Attached::new(1, open(&sockets[0], "server", "")), Attached::new(2, open(&sockets[1], "client", ""))];
+    let ports = vec![
+        AttachedPort::new(1, open(&sockets[0], "server", "")),
+        AttachedPort::new(2, open(&sockets[1], "client", "")),
+    ];
     let stop = AtomicBool::new(false);
     let mut ends = [open(&sockets[0], "client", ""), open(&sockets[1], "server", "")];
     std::thread::scope(|scope| {
         let tick = Duration::from_millis(20);
-        let idle = Idle { poll: Duration::ZERO, ..Idle::default() };
+        let idle = IdlePolicy { poll_time: Duration::ZERO, ..IdlePolicy::default() };
         let mut runner = Runner::new(ports).expect("two ports").with_tick(tick).with_idle(idle);
         let stop = &stop;
         let running = scope.spawn(move || {
             runner
-                .run(&mut Across, stop, &mut |_: &mut Across, _: &RunReport| ControlFlow::Continue(()))
+                .run(&mut Across, stop, &mut |_: &mut Across, _: &RunStats| ControlFlow::Continue(()))
                 .expect("it runs");
             runner.report().clone()
         });
-        until("both are there", || ends.iter_mut().all(|end| end.trouble().is_none()));
+        until("both are there", || ends.iter_mut().all(|end| end.port_fault().is_none()));
         for number in 0..300 {
             let [first, second] = &mut ends;
             let long = 60 + number % 5 * 1000;
@@ -264,13 +271,13 @@ fn a_port_goes_from_hand_to_hand_while_the_other_end_sends() {
             let frames: Vec<Vec<u8>> = (0..20).map(|index| frame(60 + 150 * index, number + index)).collect();
             assert_eq!(send(&mut peer, &frames), 20);
             assert_eq!(send(&mut *port, &frames[..3]), 3);
-            let given = port.hand_over().expect("it can be handed over");
+            let given = port.begin_transfer().expect("it can be handed over");
             if number % 3 == 0 {
-                // Nobody has taken it.
+                // Nothing took it over.
                 drop(given);
-                port.take_back();
+                port.cancel_transfer();
             } else {
-                let taken = take_over(given).expect("it can be taken over");
+                let taken = open_transferred(given).expect("it can be taken over");
                 assert_eq!(taken.name(), port.name());
                 port = taken;
             }
@@ -279,9 +286,9 @@ fn a_port_goes_from_hand_to_hand_while_the_other_end_sends() {
         }
         assert_eq!((port.counters().received.packets, port.counters().sent.packets), (2000, 300));
         assert!(peer.is_connected() && peer.last_fault().is_none(), "{:?}", peer.last_fault());
-        // And the one that has it last can end it.
+        // The last owner can end the connection.
         drop(port);
-        until("it is noticed", || peer.trouble().is_some());
+        until("it is noticed", || peer.port_fault().is_some());
     }
 }
 
@@ -289,14 +296,14 @@ fn a_port_goes_from_hand_to_hand_while_the_other_end_sends() {
 fn a_server_that_was_handed_over_still_listens() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut server = open(&socket(&folder), "server", "");
-    let mut taken = take_over(server.hand_over().expect("given")).expect("taken");
+    let mut taken = open_transferred(server.begin_transfer().expect("given")).expect("taken");
     drop(server);
     let mut client = open(&socket(&folder), "client", "");
     meet(&mut client, &mut taken);
     many_lengths(&mut client, &mut taken, 901);
 }
 
-/// Without huge pages: a test must not depend on whether some are free.
+/// Opens a DPDK device without huge pages, because a test must not depend on free ones.
 fn dpdk(device: &str) -> DpdkPort {
     let options =
         DpdkOptions { eal: EalOptions { huge_pages: HugePages::Avoid, memory_mb: 384 }, ..DpdkOptions::default() };
@@ -318,9 +325,9 @@ fn both_ends_get_on_with_dpdks_driver() {
             let mut theirs = dpdk(&device);
             meet(&mut ours, &mut theirs);
             many_lengths(&mut ours, &mut theirs, 61);
-            // They stay connected while ours goes to another hand.
-            let given = ours.hand_over().expect("given");
-            let mut taken = take_over(given).expect("taken");
+            // The peer stays connected while our end is handed over.
+            let given = ours.begin_transfer().expect("given");
+            let mut taken = open_transferred(given).expect("taken");
             drop(ours);
             let frames: Vec<Vec<u8>> = (0..30).map(|index| frame(60 + 100 * index, index)).collect();
             assert_eq!(send(&mut theirs, &frames), 30);
@@ -328,7 +335,7 @@ fn both_ends_get_on_with_dpdks_driver() {
             assert_eq!(send(&mut *taken, &frames), 30);
             assert_eq!(receive(&mut theirs, 30), frames);
             drop(taken);
-            until("it is noticed", || theirs.trouble().is_some());
+            until("it is noticed", || theirs.port_fault().is_some());
         }
     }
 }
@@ -346,13 +353,14 @@ fn a_memif_by_dpdks_name_is_a_port_of_our_own() {
     let mut client = open(&socket(&folder), "client", "");
     meet(&mut client, &mut *server);
     many_lengths(&mut client, &mut *server, 901);
-    assert!(server.hand_over().is_some(), "which DPDK's cannot");
+    assert!(server.begin_transfer().is_some(), "which DPDK's cannot");
 }
 
-/// How long peers come and go.
+/// Duration of connects and disconnects.
 const BUSTLE: Duration = Duration::from_secs(3);
 
-/// What DPDK 22.11's own driver does not survive: it unmaps rings out of which a worker is receiving, most easily where the worker is stopped within them.
+/// DPDK 22.11's own driver fails this test: it unmaps rings from which a worker is receiving, most
+/// easily where the worker is preempted within them.
 #[test]
 fn peers_come_and_go_while_a_worker_receives() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -361,7 +369,7 @@ fn peers_come_and_go_while_a_worker_receives() {
     let over = AtomicBool::new(false);
     let (mut sent, mut peers) = (0, 0);
     let received = std::thread::scope(|scope| {
-        // More threads than processors: each is stopped anywhere.
+        // More threads than processors, so that each is preempted at any point.
         for _ in 0..4 {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
@@ -386,7 +394,7 @@ fn peers_come_and_go_while_a_worker_receives() {
         let end = Instant::now() + BUSTLE;
         while Instant::now() < end {
             let mut client = open(&socket(&folder), "client", ",ring=11");
-            until("it connects", || client.trouble().is_none());
+            until("it connects", || client.port_fault().is_none());
             for _ in 0..200 {
                 sent += send(&mut client, &frames);
                 let _ = client.receive(PortId(1), &mut Batch::new());
@@ -401,11 +409,12 @@ fn peers_come_and_go_while_a_worker_receives() {
     assert!(peers >= 3 && sent > 10_000, "{peers} peers, {sent} packets: too few to tell");
 }
 
-/// Set where the process is one in which DPDK's interrupt thread is slow.
+/// Environment variable of the process in which DPDK's interrupt thread is slow.
 const IS_SLOW: &str = "MEMIF_TEST_IS_SLOW";
 
-/// DPDK's interrupt thread parts with a peer that has gone while a worker starts the port again or closes it: nobody may close a descriptor twice, which
-/// can be somebody else's the second time. In a process of its own, where that thread is slow.
+/// DPDK's interrupt thread drops a closed peer while a worker restarts or closes the port. No
+/// descriptor may be closed twice, because its number can belong to another file the second time.
+/// Runs in its own process, in which that thread is slow.
 #[test]
 fn nobody_elses_descriptors_are_closed_when_dpdks_peer_goes() {
     if !BUILT_IN {
@@ -427,7 +436,8 @@ fn nobody_elses_descriptors_are_closed_when_dpdks_peer_goes() {
     assert!(output.status.success() && out.contains("1 passed"), "{out}{errors}");
 }
 
-/// A descriptor of ours that is closed twice ends the process (std's `OwnedFd` looks, in builds with assertions).
+/// A second close of one of our descriptors ends the process (std's `OwnedFd` checks, in builds
+/// with assertions).
 fn peers_go_and_files_stay() {
     let folder = tempfile::tempdir().expect("a folder");
     // It ends with the process.
@@ -444,8 +454,8 @@ fn peers_go_and_files_stay() {
         meet(&mut ours, &mut theirs);
         drop(ours);
         if round % 2 == 0 {
-            // The port is started again as soon as the peer is missed.
-            until("it is noticed", || theirs.trouble().is_some());
+            // The port is restarted as soon as it misses the peer.
+            until("it is noticed", || theirs.port_fault().is_some());
         }
         drop(theirs);
     }

@@ -1,9 +1,9 @@
-//! Ports in memory, the tracer and the fault injector around them, and the runner.
+//! Tests ports in memory, the tracer and the fault injector around them, and the runner.
 
 use io::capture::{CaptureReader, Record};
 use io::{
-    Attached, CapturePort, FaultInjector, FaultRates, Port, Readiness, RunError, RunReport, Runner, Supervisor, Tracer,
-    memory,
+    AttachedPort, CapturePort, FaultInjector, FaultRates, Port, Readiness, RunError, RunHooks, RunStats, Runner,
+    Tracer, memory,
 };
 use packet::*;
 use std::ops::ControlFlow;
@@ -88,13 +88,13 @@ fn the_tracer_records_both_directions_in_order() {
     let mut seen = Vec::new();
     let mut packet = Packet::new();
     while reader.next(&mut packet).unwrap() == Record::Packet {
-        assert!(packet.received_at > 1_600_000_000_000_000_000, "sent packets get the time of sending");
+        assert!(packet.rx_time_ns > 1_600_000_000_000_000_000, "sent packets get the time of sending");
         seen.push(tag(&packet));
     }
     assert_eq!(seen, [1, 2, 3]);
 }
 
-/// What comes out of an injector that gets these many packets, one at a time or all at once.
+/// Returns the output of a fault injector for `count` packets, sent one at a time or all at once.
 fn through_faults(rates: FaultRates, seed: u64, count: u16) -> (Vec<Packet>, u64) {
     let (left, mut right) = memory::pair("left", "right", usize::from(count)).unwrap();
     let mut left = FaultInjector::new(left, rates, seed);
@@ -151,7 +151,8 @@ fn the_seed_decides() {
     assert_ne!(run(5), run(6));
 }
 
-/// Sends from port 1 to 2 and back; tag 0 is dropped, tag 1 goes to the CPU, tag 2 to a port that does not exist.
+/// Engine that forwards between ports 1 and 2. Tag 0 is dropped, tag 1 goes to the CPU, tag 2 to a
+/// port that does not exist.
 struct Patch {
     ticks: u32,
 }
@@ -165,7 +166,7 @@ impl Engine for Patch {
         &ReasonTable::EMPTY
     }
 
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
         for (reference, packet) in batch.indexed() {
             match tag(packet) {
                 0 => out.drop(reference, DropReason::Program(ReasonId(5))),
@@ -176,15 +177,15 @@ impl Engine for Patch {
         }
     }
 
-    fn tick(&mut self, _now: u64, out: &mut Output) {
+    fn tick(&mut self, _now: u64, out: &mut BatchOutput) {
         self.ticks += 1;
         if self.ticks == 1
-            && let Some((reference, packet)) = out.add()
+            && let Some((reference, packet)) = out.add_generated()
         {
             packet.set_bytes(&frame(0x1234)).unwrap();
-            out.emit(Emission {
+            out.emit(PacketVerdict {
                 packet: reference,
-                origin: Origin::Generated,
+                origin: PacketOrigin::Generated,
                 verdict: Verdict::Forward { port: PortId(2) },
             });
         }
@@ -197,13 +198,14 @@ struct Witness {
     dropped: Vec<(u16, DropReason)>,
     ticks: u32,
     take: bool,
-    /// Ends the run at this tick, or later, when nothing was received since the tick before.
+    /// First tick at which the run may end. It ends there or at a later tick, when nothing was
+    /// received since the tick before.
     stop_after: u32,
     received: u64,
 }
 
-impl Supervisor<Patch> for Witness {
-    fn on_tick(&mut self, _engine: &mut Patch, report: &RunReport) -> ControlFlow<()> {
+impl RunHooks<Patch> for Witness {
+    fn on_tick(&mut self, _engine: &mut Patch, report: &RunStats) -> ControlFlow<()> {
         self.ticks += 1;
         let quiet = std::mem::replace(&mut self.received, report.engine.received.packets) == self.received;
         if quiet && self.ticks >= self.stop_after { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -227,21 +229,22 @@ fn the_runner_carries_out_every_verdict_and_counts() {
         host_one.send_bytes(&frame(number)).unwrap();
     }
     host_two.send_bytes(&frame(7)).unwrap();
-    // All packets are through at the first tick, also on a busy machine.
-    let mut runner =
-        Runner::new(vec![Attached::new(2, two), Attached::new(1, one)]).unwrap().with_tick(Duration::from_millis(200));
+    // All packets have passed at the first tick, also on a busy machine.
+    let mut runner = Runner::new(vec![AttachedPort::new(2, two), AttachedPort::new(1, one)])
+        .unwrap()
+        .with_tick(Duration::from_millis(200));
     let mut witness = Witness { stop_after: 3, ..Witness::default() };
     let report = runner.run(&mut Patch { ticks: 0 }, &AtomicBool::new(false), &mut witness).unwrap();
 
     assert_eq!(report.engine.received.packets, 1001);
     assert_eq!(report.engine.drops.get(DropReason::Program(ReasonId(5))).packets, 1);
-    assert_eq!(report.unsent.get(EngineReason::UnknownPort).packets, 1);
-    assert_eq!(report.unsent.get(PortReason::CpuQueueFull).packets, 1, "nobody took it");
+    assert_eq!(report.tx_dropped.get(EngineReason::UnknownPort).packets, 1);
+    assert_eq!(report.tx_dropped.get(PortReason::PacketInQueueFull).packets, 1, "nobody took it");
     assert_eq!(report.ports[&PortId(2)].1.sent.packets, 998);
     assert_eq!(report.ports[&PortId(1)].0, "one");
     assert_eq!(report.drops().total().packets, 3);
     assert_eq!(report.sent().packets, 999);
-    assert_eq!((report.engine.copies, report.arrived().packets), (1, 1001));
+    assert_eq!((report.engine.generated, report.arrived().packets), (1, 1001));
     assert_eq!(report.unaccounted(), 0, "{report:?}");
     assert_eq!(witness.to_cpu, [1]);
     assert_eq!(witness.dropped, [(0, DropReason::Program(ReasonId(5)))]);
@@ -251,7 +254,8 @@ fn the_runner_carries_out_every_verdict_and_counts() {
     assert_eq!(tags, expected, "in order, and what the engine made at its first tick");
 }
 
-/// Says all that can be said of packets, by their tags: forwards, up to five copies, drops, the CPU, ports that are none, frames that no port takes.
+/// Engine that gives all possible verdicts, by tag: forwards, up to five copies, drops, the CPU,
+/// nonexistent ports, frames that no port accepts.
 struct Mixer;
 
 impl Engine for Mixer {
@@ -263,12 +267,12 @@ impl Engine for Mixer {
         &ReasonTable::EMPTY
     }
 
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
         for (reference, packet) in batch.indexed_mut() {
             let number =
                 packet.bytes().iter().fold(0, |sum: u32, byte| sum.wrapping_mul(31).wrapping_add((*byte).into()));
             if number.is_multiple_of(11) {
-                // One that would be too long stays as it is.
+                // A packet that would become too long is unchanged.
                 let _ = packet.append(&[0; 1500]);
             }
             match number % 7 {
@@ -277,8 +281,12 @@ impl Engine for Mixer {
                 2 => (0..number % 6).for_each(|port| out.forward(reference, PortId(port))),
                 3 if let Some(copy) = out.add_copy(packet) => {
                     out.forward(reference, PortId(1));
-                    let origin = Origin::Clone { session: 1 };
-                    out.emit(Emission { packet: copy, origin, verdict: Verdict::Drop(EngineReason::StepLimit.into()) });
+                    let origin = PacketOrigin::Clone { session: 1 };
+                    out.emit(PacketVerdict {
+                        packet: copy,
+                        origin,
+                        verdict: Verdict::Drop(EngineReason::InstructionLimit.into()),
+                    });
                 }
                 _ => out.forward(reference, PortId(1 + number % 3)),
             }
@@ -286,7 +294,8 @@ impl Engine for Mixer {
     }
 }
 
-/// Packets of capture files, some of them longer than packets can be, with a disk that is full at some time: each one is counted in one place.
+/// Packets of capture files, some longer than a packet may be, and a disk that fills up: each
+/// packet is counted exactly once.
 #[test]
 fn everything_that_came_in_is_somewhere() {
     let seed = std::env::var("IO_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
@@ -298,7 +307,7 @@ fn everything_that_came_in_is_somewhere() {
         for id in 1..=3 {
             let mut file = [0xa1b2_3c4d, 0x0004_0002, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat();
             for _ in 0..random.usize(1..400) {
-                // Some are longer than packets are.
+                // Some are longer than a packet may be.
                 let len = if random.u8(..) < 20 { random.usize(1_500..25_000) } else { random.usize(0..300) };
                 file.extend([0, 0, len as u32, len as u32].map(u32::to_le_bytes).concat());
                 file.extend((0..len).map(|_| random.u8(..)));
@@ -306,10 +315,10 @@ fn everything_that_came_in_is_somewhere() {
             }
             let port = CapturePort::new(format!("port{id}")).reading("in", std::io::Cursor::new(file)).unwrap();
             let disk = Full { left: random.usize(100..400_000) };
-            ports.push(Attached::new(id, port.writing("out", disk).unwrap()));
+            ports.push(AttachedPort::new(id, port.writing("out", disk).unwrap()));
         }
         let mut runner = Runner::new(ports).unwrap();
-        let ended = &mut |_: &mut Mixer, _: &RunReport| ControlFlow::Continue(());
+        let ended = &mut |_: &mut Mixer, _: &RunStats| ControlFlow::Continue(());
         let report = runner.run(&mut Mixer, &AtomicBool::new(false), ended).unwrap();
         assert_eq!(report.arrived().packets, records);
         assert_eq!(report.unaccounted(), 0, "{report:#?}");
@@ -317,7 +326,7 @@ fn everything_that_came_in_is_somewhere() {
     }
 }
 
-/// A disk with so much room.
+/// Disk with limited space.
 struct Full {
     left: usize,
 }
@@ -340,8 +349,9 @@ fn unsent_packets_are_counted_at_the_port() {
     for number in 3..53 {
         host_one.send_bytes(&frame(number)).unwrap();
     }
-    let mut runner =
-        Runner::new(vec![Attached::new(1, one), Attached::new(2, two)]).unwrap().with_tick(Duration::from_millis(1));
+    let mut runner = Runner::new(vec![AttachedPort::new(1, one), AttachedPort::new(2, two)])
+        .unwrap()
+        .with_tick(Duration::from_millis(1));
     let mut witness = Witness { stop_after: 2, ..Witness::default() };
     let report = runner.run(&mut Patch { ticks: 1 }, &AtomicBool::new(false), &mut witness).unwrap();
     let (_, two) = &report.ports[&PortId(2)];
@@ -352,8 +362,9 @@ fn unsent_packets_are_counted_at_the_port() {
 fn an_idle_runner_sleeps_wakes_at_once_and_stops() {
     let (one, mut host_one) = memory::pair("one", "host-one", 10).unwrap();
     let (two, mut host_two) = memory::pair("two", "host-two", 10).unwrap();
-    let mut runner =
-        Runner::new(vec![Attached::new(1, one), Attached::new(2, two)]).unwrap().with_tick(Duration::from_secs(1));
+    let mut runner = Runner::new(vec![AttachedPort::new(1, one), AttachedPort::new(2, two)])
+        .unwrap()
+        .with_tick(Duration::from_secs(1));
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     let thread = std::thread::spawn(move || {
@@ -375,7 +386,7 @@ fn an_idle_runner_sleeps_wakes_at_once_and_stops() {
     assert!(cpu < Duration::from_millis(100), "{cpu:?} of CPU in {run_time:?} of idling");
 }
 
-/// From /proc, in units of a hundredth of a second.
+/// Returns the CPU time from /proc, in steps of 10 ms.
 fn cpu_time_of_this_thread() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
@@ -393,7 +404,7 @@ fn a_run_over_files_ends_by_itself() {
     let sink = Shared::default();
     let input = io::CapturePort::new("in").reading("in.pcap", std::io::Cursor::new(bytes)).unwrap();
     let output = io::CapturePort::new("out").writing("out.pcap", sink.clone()).unwrap();
-    let mut runner = Runner::new(vec![Attached::new(1, input), Attached::new(2, output)]).unwrap();
+    let mut runner = Runner::new(vec![AttachedPort::new(1, input), AttachedPort::new(2, output)]).unwrap();
     let mut witness = Witness { stop_after: u32::MAX, ..Witness::default() };
     runner.run(&mut Patch { ticks: 1 }, &AtomicBool::new(false), &mut witness).unwrap();
     assert_eq!(runner.report().sent().packets, 600);
@@ -410,7 +421,7 @@ fn a_failing_port_ends_the_run_after_what_came_before() {
     drop(writer);
     bytes.push(1);
     let input = io::CapturePort::new("in").reading("in.pcap", std::io::Cursor::new(bytes)).unwrap();
-    let mut runner = Runner::new(vec![Attached::new(1, input), Attached::new(2, two)]).unwrap();
+    let mut runner = Runner::new(vec![AttachedPort::new(1, input), AttachedPort::new(2, two)]).unwrap();
     let mut witness = Witness { stop_after: u32::MAX, ..Witness::default() };
     let error = runner.run(&mut Patch { ticks: 1 }, &AtomicBool::new(false), &mut witness).unwrap_err();
     assert!(matches!(error, RunError::Port { id: PortId(1), .. }));
@@ -421,6 +432,6 @@ fn a_failing_port_ends_the_run_after_what_came_before() {
 #[test]
 fn two_ports_with_one_number_are_refused() {
     let (one, two) = memory::pair("one", "two", 1).unwrap();
-    let error = Runner::new(vec![Attached::new(1, one), Attached::new(1, two)]).err().unwrap();
+    let error = Runner::new(vec![AttachedPort::new(1, one), AttachedPort::new(1, two)]).err().unwrap();
     assert_eq!(error.to_string(), "port 1 is both `one` and `two`; give each port its own number");
 }

@@ -1,13 +1,13 @@
-//! Raw sockets on veth pairs, in network namespaces that each test makes and removes.
+//! Tests raw sockets on veth pairs, in network namespaces that each test creates and removes.
 //!
-//! Needs root. Otherwise each test says that it was skipped: as no test harness shows output of tests that pass, run with
-//! `--nocapture` to see it.
+//! Needs root. Otherwise each test reports that it was skipped. Run with `--nocapture` to see it,
+//! because the harness hides the output of tests that pass.
 
 #[path = "support/receive.rs"]
 mod receive;
 mod support;
 
-use io::{Attached, Namespace, Port, PortError, RawPort, Readiness, RunReport, Runner, Trouble};
+use io::{AttachedPort, Namespace, Port, PortError, PortFault, RawPort, Readiness, RunStats, Runner};
 use packet::*;
 use receive::receive;
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use support::{Namespaces, Wire, sh};
 
-/// How long packets are waited for.
+/// Maximum time to wait for packets.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Namespaces, and raw sockets in them.
@@ -42,7 +42,7 @@ impl Lab {
         self.0.inside(index, || RawPort::open(interface)).unwrap()
     }
 
-    /// A pair `va`-`vb` within the first namespace, up.
+    /// Opens a pair `va`-`vb` within the first namespace, up.
     fn pair(&self) -> (RawPort, RawPort) {
         self.ip(0, "link add va type veth peer name vb");
         self.ip(0, "link set va up");
@@ -51,7 +51,7 @@ impl Lab {
     }
 }
 
-/// Counts what there is to receive, until nothing has come for half a second.
+/// Receives and counts packets until none has arrived for half a second.
 fn drain(port: &mut impl Port) -> u64 {
     let (mut count, mut quiet) = (0, 0);
     while quiet < 500 {
@@ -79,7 +79,8 @@ fn frames_cross_a_veth_pair_unchanged() {
     let Some(lab) = Lab::new(1) else { return };
     let (mut a, mut b) = lab.pair();
     assert_eq!((a.name(), a.mtu()), ("va", 1500));
-    // The kernel never gives a socket what it sent itself; what others send on the interface has to be refused.
+    // The kernel never gives a socket its own frames. Frames that others send on the interface must
+    // be filtered.
     let mut bystander = lab.open(0, "va");
     let sizes = [14, 15, 60, 1513, 1514];
     let packets: Vec<Packet> = (0..300).map(|index| frame(sizes[index % 5], [0x88, 0xb5], index as u8)).collect();
@@ -89,7 +90,7 @@ fn frames_cross_a_veth_pair_unchanged() {
     for (sent, got) in packets.iter().zip(&received) {
         assert_eq!(sent.bytes(), got.bytes());
         assert_eq!(got.ingress_port, PortId(3));
-        assert!(got.received_at > 1_600_000_000_000_000_000);
+        assert!(got.rx_time_ns > 1_600_000_000_000_000_000);
     }
     assert!(receive(&mut bystander, 1, PATIENCE).is_empty(), "outgoing packets are not received");
     assert_eq!(a.counters().sent.packets, 300);
@@ -180,7 +181,8 @@ fn an_overrun_is_counted() {
     let (queue_full, dropped) = loop {
         received += drain(&mut b);
         let queue_full = b.counters().drops.get(PortReason::RxQueueFull).packets;
-        // On a busy machine the kernel loses some before they get to the socket, and counts them at the interface; and some are still on their way.
+        // On a busy machine the kernel loses some before they reach the socket, and counts them at
+        // the interface; others are still in flight.
         let interfaces = lab.namespace(0).run(|| std::fs::read_to_string("/proc/thread-self/net/dev").unwrap());
         let interfaces = interfaces.unwrap();
         let line = interfaces.lines().find_map(|line| line.trim().strip_prefix("vb:")).unwrap();
@@ -208,7 +210,7 @@ fn opening_fails_with_the_reason() {
     assert!(Namespace::open("../../etc/passwd").is_err());
 }
 
-/// The one's complement sum over pseudo-header and datagram must come out as all ones (RFC 768).
+/// Checks that the one's complement sum over pseudo-header and datagram is all ones (RFC 768).
 fn assert_udp_checksum(ip: &[u8]) {
     let (header, rest) = etherparse::Ipv4Header::from_slice(ip).unwrap();
     let (udp, payload) = etherparse::UdpHeader::from_slice(rest).unwrap();
@@ -242,7 +244,8 @@ fn checksums_left_to_the_hardware_are_computed() {
     }
 }
 
-/// Two hosts, with a wire between them that is a runner on raw sockets. Returns the drop counters after `bytes` went over TCP.
+/// Connects two hosts by a runner on raw sockets. Returns the drop counters after a TCP transfer of
+/// `bytes`.
 fn tcp_through_the_runner(segmentation: bool, bytes: usize) -> Option<(DropCounters, Duration)> {
     let lab = Lab::new(3)?;
     let mut ports = Vec::new();
@@ -254,13 +257,13 @@ fn tcp_through_the_runner(segmentation: bool, bytes: usize) -> Option<(DropCount
         if !segmentation {
             assert!(sh(&format!("ip netns exec {} ethtool -K e tso off gso off", lab.0.name(host))));
         }
-        ports.push(Attached::new(host as u32, lab.open(0, &format!("w{host}"))));
+        ports.push(AttachedPort::new(host as u32, lab.open(0, &format!("w{host}"))));
     }
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     let runner = std::thread::spawn(move || {
         let mut runner = Runner::new(ports).unwrap();
-        runner.run(&mut Wire, &flag, &mut |_: &mut Wire, _: &RunReport| ControlFlow::Continue(())).unwrap();
+        runner.run(&mut Wire, &flag, &mut |_: &mut Wire, _: &RunStats| ControlFlow::Continue(())).unwrap();
         runner.report().clone()
     });
     let content: Vec<u8> = (0..bytes).map(|index| (index % 251) as u8).collect();
@@ -293,13 +296,13 @@ fn tcp_survives_segmentation_offload_and_the_loss_has_a_name() {
     println!("40 kB in {elapsed:?}");
 }
 
-/// A device without a carrier takes packets and drops them; the socket is told that they were sent.
+/// A device without a carrier accepts packets and drops them; the socket reports them as sent.
 #[test]
 fn a_link_that_goes_down_is_seen_and_what_is_lost_by_it_is_counted() {
     let Some(lab) = Lab::new(1) else { return };
     let (mut a, mut b) = lab.pair();
     let packets: Vec<Packet> = (0..70).map(|seed| frame(100, [0x88, 0xb5], seed)).collect();
-    assert_eq!(a.trouble(), None);
+    assert_eq!(a.port_fault(), None);
     assert_eq!(a.send_all(&mut packets.iter()), 70);
     assert_eq!(a.counters().drops, DropCounters::default());
     lab.ip(0, "link set vb down");
@@ -308,13 +311,13 @@ fn a_link_that_goes_down_is_seen_and_what_is_lost_by_it_is_counted() {
         a.send_all(&mut packets.iter());
         let counters = a.counters();
         assert_eq!((counters.sent.packets, counters.drops.get(PortReason::TxPortDown).packets), (70, 70 * round));
-        assert_eq!(a.trouble(), Some(Trouble::LinkDown { port: "va".to_owned() }));
+        assert_eq!(a.port_fault(), Some(PortFault::LinkDown { port: "va".to_owned() }));
         std::thread::sleep(Duration::from_millis(1_200));
     }
     assert_eq!(receive(&mut a, 1, Duration::from_millis(50)).len(), 0, "there is nothing to receive, and no error");
     lab.ip(0, "link set vb up");
     let began = Instant::now();
-    while a.trouble().is_some() {
+    while a.port_fault().is_some() {
         assert!(began.elapsed() < PATIENCE, "the link is up again");
     }
     assert_eq!(a.send_all(&mut packets.iter()), 70);
@@ -333,8 +336,8 @@ fn an_interface_that_is_removed_is_seen_and_the_runner_goes_on() {
     let spent = Arc::new(AtomicU64::new(0));
     let tells = Arc::clone(&spent);
     let runner = std::thread::spawn(move || {
-        let mut runner = Runner::new(vec![Attached::new(1, memory), Attached::new(2, a)]).unwrap();
-        let mut on_tick = |_: &mut Wire, _: &RunReport| {
+        let mut runner = Runner::new(vec![AttachedPort::new(1, memory), AttachedPort::new(2, a)]).unwrap();
+        let mut on_tick = |_: &mut Wire, _: &RunStats| {
             tells.store(cpu_time_of_this_thread(), Ordering::Relaxed);
             ControlFlow::Continue(())
         };
@@ -352,9 +355,9 @@ fn an_interface_that_is_removed_is_seen_and_the_runner_goes_on() {
     stop.store(true, Ordering::Relaxed);
     let report = runner.join().unwrap().expect("it goes on without the interface");
     assert!(
-        report.troubles[&PortId(2)].contains("the interface `va` of `va` has been removed"),
+        report.port_faults[&PortId(2)].contains("the interface `va` of `va` has been removed"),
         "{:?}",
-        report.troubles
+        report.port_faults
     );
     let (_, gone) = &report.ports[&PortId(2)];
     assert_eq!((gone.sent.packets, gone.drops.get(PortReason::TxPortDown).packets), (10, 20));
@@ -362,7 +365,7 @@ fn an_interface_that_is_removed_is_seen_and_the_runner_goes_on() {
     assert!(spent < Duration::from_millis(700), "a second of waiting takes {spent:?} of the processor");
 }
 
-/// In nanoseconds.
+/// Returns the CPU time in nanoseconds.
 fn cpu_time_of_this_thread() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     text.split_whitespace().next().and_then(|nanoseconds| nanoseconds.parse().ok()).unwrap()

@@ -1,4 +1,4 @@
-/* Loaded before the C library: DPDK's interrupt thread takes its time to close a descriptor, as it would on a busy machine. */
+/* Preloaded before the C library: delays DPDK's interrupt thread when it closes a descriptor, as on a busy machine. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <string.h>

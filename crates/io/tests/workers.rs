@@ -1,12 +1,12 @@
-//! Workers: each with its own ports and its own engine, on a processor of its own.
+//! Tests workers: each with its own ports and engine, on its own processor.
 
 use io::dpdk::{BUILT_IN, DpdkOptions, DpdkPort, EalOptions, HugePages};
-use io::{Attached, Idle, RunReport, Runner, Supervisor, Worker, WorkerError, Workers, memory};
+use io::{AttachedPort, IdlePolicy, RunHooks, RunStats, Runner, Worker, WorkerError, Workers, memory};
 use packet::*;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// Sends everything back to where it came from, and remembers on which processor.
+/// Engine that returns all packets to their port, and records its processor.
 #[derive(Default)]
 struct Mirror {
     seen: Vec<u8>,
@@ -22,22 +22,22 @@ impl Engine for Mirror {
         &ReasonTable::EMPTY
     }
 
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
         for (reference, packet) in batch.indexed() {
             self.seen.push(packet.bytes()[20]);
             out.forward(reference, packet.ingress_port);
         }
     }
 
-    fn tick(&mut self, _: u64, _: &mut Output) {
+    fn tick(&mut self, _: u64, _: &mut BatchOutput) {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
         line.trim().clone_into(&mut self.affinity);
     }
 }
 
-fn going_on<E>(_: usize) -> Box<dyn Supervisor<E> + Send> {
-    Box::new(|_: &mut E, _: &RunReport| ControlFlow::Continue(()))
+fn going_on<E>(_: usize) -> Box<dyn RunHooks<E> + Send> {
+    Box::new(|_: &mut E, _: &RunStats| ControlFlow::Continue(()))
 }
 
 fn first_core() -> usize {
@@ -61,7 +61,7 @@ fn each_worker_has_its_own_queue_and_engine() {
     for number in 0..3 {
         let (near, far) = memory::pair(&format!("queue{number}"), "host", 100).unwrap();
         hosts.push(far);
-        let runner = Runner::new(vec![Attached::new(1, near)]).unwrap().with_tick(Duration::from_millis(1));
+        let runner = Runner::new(vec![AttachedPort::new(1, near)]).unwrap().with_tick(Duration::from_millis(1));
         workers.push(Worker { core: (number == 0).then(first_core), runner, engine: Mirror::default() });
     }
     let workers = Workers::start(workers, going_on).unwrap();
@@ -88,7 +88,7 @@ fn processors_are_checked_before_anything_runs() {
         let (near, _) = memory::pair("near", "far", 1).unwrap();
         Worker {
             core: Some(core),
-            runner: Runner::new(vec![Attached::new(1, near)]).unwrap(),
+            runner: Runner::new(vec![AttachedPort::new(1, near)]).unwrap(),
             engine: Mirror::default(),
         }
     };
@@ -111,7 +111,7 @@ fn a_worker_that_fails_ends_alone() {
         runner: runner.with_tick(Duration::from_millis(1)),
         engine: Box::new(Mirror::default()) as Box<dyn Engine>,
     };
-    let runners = [Runner::new(vec![Attached::new(1, damaged)]), Runner::new(vec![Attached::new(1, near)])];
+    let runners = [Runner::new(vec![AttachedPort::new(1, damaged)]), Runner::new(vec![AttachedPort::new(1, near)])];
     let workers = Workers::start(runners.map(|runner| worker(runner.unwrap())).into(), going_on).unwrap();
     far.send_bytes(&[7; 60]).unwrap();
     wait_until("the other one works", || far.take().is_some());
@@ -130,10 +130,10 @@ fn the_queues_of_a_device_go_to_workers() {
     let queues = DpdkPort::open_queues("net_null0,size=80", &options).unwrap();
     let worker = |queue| Worker {
         core: None,
-        runner: Runner::new(vec![Attached::new(1, queue)])
+        runner: Runner::new(vec![AttachedPort::new(1, queue)])
             .unwrap()
             .with_tick(Duration::from_millis(1))
-            .with_idle(Idle::BUSY),
+            .with_idle(IdlePolicy::BUSY),
         engine: Box::new(Mirror::default()) as Box<dyn Engine>,
     };
     let workers = Workers::start(queues.into_iter().map(worker).collect(), going_on).unwrap();
@@ -145,7 +145,7 @@ fn the_queues_of_a_device_go_to_workers() {
         let (_, counters) = &one.runner.report().ports[&PortId(1)];
         assert_eq!(counters.sent, counters.received);
         assert!(counters.copied.is_zero());
-        // The first batch is of a runner that is not behind yet.
+        // The first batch is that of a runner without backlog.
         let (first, others) = (256, MAX_BATCH as u64);
         let batches = one.runner.report().engine.batches;
         assert_eq!(counters.received.packets, first + (batches - 1) * others, "large under load");

@@ -1,32 +1,33 @@
-//! What the kernel loses after its flow cache has sent a packet is counted to the packet, by reason, and by whose it was; on veth pairs, in network namespaces that each
-//! test makes and removes.
+//! Tests that packets that the kernel loses after its flow cache has sent them are counted by
+//! reason and by owner, on veth pairs, in network namespaces that each test creates and removes.
 //!
-//! Needs root and a kernel with XDP. Otherwise each test says that it was skipped (`--nocapture` shows it).
+//! Needs root and a kernel with XDP. Otherwise each test reports that it was skipped (`--nocapture`
+//! shows it).
 
 #[path = "support/receive.rs"]
 mod receive;
-#[allow(dead_code)] // the wire is other tests'
+#[allow(dead_code)] // other tests use `Wire`
 mod support;
 #[path = "support/xdp_lab.rs"]
 mod xdp_lab;
 
-use io::xdp::form::Flow;
-use io::xdp::{Mode, XdpPort};
-use io::{Port, RawPort, Trouble};
+use io::xdp::maps::XdpFlow;
+use io::xdp::{XdpMode, XdpPort};
+use io::{Port, PortFault, RawPort};
 use packet::{Batch, Packet, PortCounters, PortId, PortReason};
 use receive::receive;
 use std::time::{Duration, Instant};
 use support::sh;
 use xdp_lab::{Lab, by_type, bytes, frame, key};
 
-/// How long packets are waited for.
+/// Maximum time to wait for packets.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A flow that goes on by the second port.
+/// Flow that leaves by the second port.
 const ON: u16 = 0x1111;
-/// A flow that goes back by the port it came by.
+/// Flow that returns by its input port.
 const BACK: u16 = 0x2222;
 
-/// Two ports, and what is at their other ends.
+/// Two ports and their other ends.
 struct Pair {
     lab: Lab,
     ports: [XdpPort; 2],
@@ -34,25 +35,26 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(modes: [Mode; 2]) -> Option<Pair> {
+    fn new(modes: [XdpMode; 2]) -> Option<Pair> {
         let lab = Lab::new(2, 16)?;
         let ports = [lab.port_as(0, modes[0]), lab.port_as(1, modes[1])];
         let worlds = [lab.world(0), lab.world(1)];
-        let (from, to) = (lab.kernel.port(0).unwrap(), lab.kernel.port(1).unwrap());
+        let (from, to) = (lab.kernel.slot_of_port(0).unwrap(), lab.kernel.slot_of_port(1).unwrap());
         lab.kernel.set_shape(0, &by_type(), 1).unwrap();
         for (place, ethertype, leaves) in [(0, ON, to), (1, BACK, from)] {
-            let mut flow = Flow::new(key(from, ethertype));
+            let mut flow = XdpFlow::new(key(from, ethertype));
             (flow.forward, flow.port) = (1, leaves);
             lab.kernel.install(place, &flow).unwrap();
         }
         Some(Pair { lab, ports, worlds })
     }
 
-    /// Sends frames from the first world, and waits until the kernel has done with all of them.
+    /// Sends frames from the first outside end, and waits until the kernel has processed all of
+    /// them.
     fn send(&mut self, frames: &[Packet]) {
         let done = |lab: &Lab| {
             let found = lab.kernel.outcomes();
-            assert_eq!((found.fault, found.foreign, found.portless, found.broken), (0, 0, 0, 0), "{found:?}");
+            assert_eq!((found.fault, found.not_a_port, found.portless, found.broken), (0, 0, 0, 0), "{found:?}");
             found.sent + found.redirected + found.missed
         };
         let before = done(&self.lab);
@@ -65,7 +67,7 @@ impl Pair {
         }
     }
 
-    /// What misses leaves by the second port, as an engine would have it.
+    /// Forwards `count` missed packets by the second port, as an engine would.
     fn go_on(&mut self, count: usize) {
         let packets = receive(&mut self.ports[0], count, PATIENCE);
         assert_eq!(packets.len(), count);
@@ -89,7 +91,7 @@ fn frames(ethertype: u16, lens: impl IntoIterator<Item = usize>) -> Vec<Packet> 
 
 #[test]
 fn what_a_far_end_without_a_program_does_not_take_is_counted_to_the_packet() {
-    let Some(mut pair) = Pair::new([Mode::Native; 2]) else { return };
+    let Some(mut pair) = Pair::new([XdpMode::Native; 2]) else { return };
     assert!(pair.ports.iter().all(|port| port.notes().is_empty()));
     let sent = frames(ON, (0..100).map(|index| 60 + index));
     pair.send(&sent);
@@ -105,22 +107,22 @@ fn what_a_far_end_without_a_program_does_not_take_is_counted_to_the_packet() {
     let first = pair.counters(0);
     assert_eq!(first.received.packets, 200);
     assert_eq!(first.received.bytes, 2 * (60..160).sum::<u64>());
-    assert_eq!(pair.lab.kernel.refusing(), [(1, "a1".to_owned())]);
+    assert_eq!(pair.lab.kernel.refusing_ports(), [(1, "a1".to_owned())]);
 
-    // Now that it is known, packets leave by the process, and arrive.
+    // After the loss is detected, packets leave through the process and arrive.
     pair.send(&sent);
     pair.go_on(100);
     assert_eq!(bytes(&receive(&mut pair.worlds[1], 100, PATIENCE)), bytes(&sent));
     assert_eq!((pair.lost(1), pair.counters(1).sent.packets), (vec![(PortReason::TxXdpRefused, 100)], 200));
-    assert_eq!(pair.lab.kernel.outcomes().avoided, 100);
+    assert_eq!(pair.lab.kernel.outcomes().device_refused, 100);
     assert_eq!(pair.counters(0).received.packets, 300);
 
-    // The far end takes them again: the kernel is asked once a second.
+    // The far end accepts them again: the kernel is queried once a second.
     pair.lab.let_pass(2);
     let began = Instant::now();
-    while !pair.lab.kernel.refusing().is_empty() {
+    while !pair.lab.kernel.refusing_ports().is_empty() {
         assert!(began.elapsed() < PATIENCE);
-        assert_eq!(pair.ports[1].trouble(), None);
+        assert_eq!(pair.ports[1].port_fault(), None);
         pair.counters(1);
     }
     assert!(began.elapsed() > Duration::from_millis(200), "not each time");
@@ -137,10 +139,10 @@ fn a_far_end_without_a_program_is_named_at_the_start_and_nothing_is_lost() {
     let Some(mut lab) = Lab::new(2, 16) else { return };
     lab.passes.remove(1);
     let mut port = lab.port(1);
-    assert!(port.notes()[0].contains("`a1`: its device takes no packets from XDP programs"), "{:?}", port.notes());
+    assert!(port.notes()[0].contains("`a1`: its device refuses packets from XDP programs"), "{:?}", port.notes());
     assert!(port.notes()[0].contains("ethtool -K END gro on"), "{:?}", port.notes());
     assert_eq!(port.counters(), &PortCounters::default(), "that it was asked is no loss");
-    // Receive offload at the far end does, too.
+    // Receive offload at the far end has the same effect.
     drop(port);
     assert!(sh(&format!("ip netns exec {} ethtool -K b1 gro on", lab.namespaces.name(0))));
     assert!(lab.port(1).notes().is_empty());
@@ -148,7 +150,7 @@ fn a_far_end_without_a_program_is_named_at_the_start_and_nothing_is_lost() {
 
 #[test]
 fn frames_that_go_back_and_are_not_taken_are_counted() {
-    let Some(mut pair) = Pair::new([Mode::Native; 2]) else { return };
+    let Some(mut pair) = Pair::new([XdpMode::Native; 2]) else { return };
     let sent = frames(BACK, [60; 40]);
     pair.send(&sent);
     assert_eq!(receive(&mut pair.worlds[0], 40, PATIENCE).len(), 40);
@@ -161,7 +163,7 @@ fn frames_that_go_back_and_are_not_taken_are_counted() {
 
 #[test]
 fn each_loss_has_its_reason() {
-    let Some(mut pair) = Pair::new([Mode::Native; 2]) else { return };
+    let Some(mut pair) = Pair::new([XdpMode::Native; 2]) else { return };
     let long = frames(ON, [1_100; 7]);
     pair.lab.namespaces.ip(0, "link set a1 mtu 1000");
     pair.send(&long);
@@ -169,7 +171,7 @@ fn each_loss_has_its_reason() {
     pair.lab.namespaces.ip(0, "link set a1 mtu 1500");
     pair.lab.namespaces.ip(0, "link set b1 mtu 1000");
     pair.send(&long);
-    // The far end's driver says no more than that it took none.
+    // The far end's driver reports only that it accepted none.
     assert_eq!(pair.lost(1), [(PortReason::TxMtu, 7), (PortReason::TxQueueFull, 7)]);
     pair.lab.namespaces.ip(0, "link set a1 down");
     pair.send(&long[..5]);
@@ -177,15 +179,15 @@ fn each_loss_has_its_reason() {
     assert_eq!(pair.lost(1), all);
     assert_eq!(pair.counters(1).sent.packets, 0);
     assert_eq!(pair.counters(0).received.packets, 19);
-    assert_eq!(pair.ports[1].trouble(), Some(Trouble::LinkDown { port: "a1".to_owned() }));
+    assert_eq!(pair.ports[1].port_fault(), Some(PortFault::LinkDown { port: "a1".to_owned() }));
     pair.lab.namespaces.ip(0, "link del a1");
-    let gone = Trouble::InterfaceGone { port: "a1".to_owned(), interface: "a1".to_owned() };
-    assert_eq!(pair.ports[1].trouble(), Some(gone));
+    let gone = PortFault::InterfaceGone { port: "a1".to_owned(), interface: "a1".to_owned() };
+    assert_eq!(pair.ports[1].port_fault(), Some(gone));
 }
 
 #[test]
 fn behind_the_driver_a_far_end_needs_nothing_and_losses_are_counted_too() {
-    let Some(mut pair) = Pair::new([Mode::Generic; 2]) else { return };
+    let Some(mut pair) = Pair::new([XdpMode::Generic; 2]) else { return };
     pair.lab.passes.clear();
     let sent = frames(ON, [60; 30]);
     pair.send(&sent);
@@ -196,10 +198,10 @@ fn behind_the_driver_a_far_end_needs_nothing_and_losses_are_counted_too() {
     assert_eq!((pair.lost(1), pair.counters(1).sent.packets), (vec![(PortReason::TxPortDown, 30)], 30));
 }
 
-/// Interfaces of another namespace have the same numbers.
+/// Interfaces of other namespaces have the same indices.
 #[test]
 fn what_others_lose_is_not_counted() {
-    let (Some(mut mine), Some(mut other)) = (Pair::new([Mode::Native; 2]), Pair::new([Mode::Native; 2])) else {
+    let (Some(mut mine), Some(mut other)) = (Pair::new([XdpMode::Native; 2]), Pair::new([XdpMode::Native; 2])) else {
         return;
     };
     assert_eq!([0, 1].map(|port| mine.ports[port].interface()), [0, 1].map(|port| other.ports[port].interface()));
@@ -211,7 +213,7 @@ fn what_others_lose_is_not_counted() {
         (vec![(PortReason::TxXdpRefused, 50)], vec![(PortReason::TxXdpRefused, 50)])
     );
     assert_eq!((mine.lost(0), mine.lost(1)), (vec![], vec![]));
-    assert_eq!(mine.lab.kernel.refusing(), []);
+    assert_eq!(mine.lab.kernel.refusing_ports(), []);
 }
 
 #[test]
@@ -224,13 +226,13 @@ fn what_is_sent_without_a_carrier_is_counted() {
     let counters = port.counters();
     assert_eq!((counters.sent.packets, counters.drops.get(PortReason::TxPortDown).packets), (0, 100));
     assert_eq!(counters.drops.total().packets, 100);
-    // Once it is known, nothing is tried.
-    assert_eq!(port.trouble(), Some(Trouble::LinkDown { port: "a0".to_owned() }));
+    // After detection no send is tried.
+    assert_eq!(port.port_fault(), Some(PortFault::LinkDown { port: "a0".to_owned() }));
     port.send_all(&mut sent.iter());
     assert_eq!(port.counters().drops.get(PortReason::TxPortDown).packets, 200);
     lab.namespaces.ip(0, "link set b0 up");
     let began = Instant::now();
-    while port.trouble().is_some() {
+    while port.port_fault().is_some() {
         assert!(began.elapsed() < PATIENCE);
     }
     let mut world = lab.world(0);

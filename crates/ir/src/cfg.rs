@@ -1,21 +1,22 @@
-//! The shape of a body: predecessors, orders, dominators. Blocks that do not exist are passed over; the verifier names them.
+//! Control-flow analysis of a body: predecessors, reverse postorder, dominators. Blocks that do not
+//! exist are skipped; the verifier reports them.
 
-use crate::body::{BlockData, Body, Term, TermData};
-use crate::declared::Loc;
+use crate::body::{BlockData, Body, Terminator, TerminatorData};
+use crate::declaration::SourceLoc;
 use crate::entity::{Block, Entity};
 use std::collections::HashSet;
 
-/// The shape of a body, computed once; it does not follow later changes.
+/// Control-flow graph of a body, computed once; it does not follow later changes.
 #[derive(Clone, Debug)]
 pub struct Cfg {
     preds: Vec<Vec<Block>>,
     order: Vec<Block>,
-    /// Position of a block in `order`; `None` if it can't be reached.
+    /// Position of a block in `order`; `None` if it is unreachable.
     position: Vec<Option<usize>>,
     /// Immediate dominator as a position in `order`; the entry's is itself.
     idom: Vec<usize>,
-    /// Place in a preorder of the dominator tree, and how many blocks the subtree has: `a` dominates `b` if `b`'s place is in
-    /// `a`'s subtree.
+    /// Position in a preorder of the dominator tree, and number of blocks in the subtree. `a`
+    /// dominates `b` if the position of `b` is in the subtree of `a`.
     subtree: Vec<(usize, usize)>,
 }
 
@@ -41,53 +42,55 @@ impl Cfg {
         let subtree = subtrees(&idom);
         Cfg { preds, order, position, idom, subtree }
     }
-    /// Blocks that lead to `block`, each once for a run of equal edges.
+    /// Returns the predecessors of `block`, each once for a run of equal edges.
     pub fn predecessors(&self, block: Block) -> &[Block] {
         self.preds.get(block.index()).map_or(&[], Vec::as_slice)
     }
-    /// The blocks that can be reached, each before its successors except along back edges.
+    /// Returns the reachable blocks, each before its successors except along back edges.
     pub fn reverse_postorder(&self) -> &[Block] {
         &self.order
     }
-    /// Whether the entry leads to `block`.
+    /// Reports whether `block` is reachable from the entry.
     pub fn is_reachable(&self, block: Block) -> bool {
-        self.place(block).is_some()
+        self.rpo_index(block).is_some()
     }
-    /// Whether each path from the entry to `b` goes through `a`. A block dominates itself; a block that can't be reached is
-    /// dominated by all.
+    /// Reports whether each path from the entry to `b` goes through `a`. A block dominates itself;
+    /// an unreachable block is dominated by all.
     pub fn dominates(&self, a: Block, b: Block) -> bool {
-        let Some(below) = self.place(b) else { return true };
-        let Some(above) = self.place(a) else { return false };
+        let Some(below) = self.rpo_index(b) else { return true };
+        let Some(above) = self.rpo_index(a) else { return false };
         let (start, size) = self.subtree[above];
         (start..start + size).contains(&self.subtree[below].0)
     }
-    /// The nearest other block that dominates `block`; `None` for the entry and for blocks that can't be reached.
+    /// Returns the nearest other block that dominates `block`; `None` for the entry and for
+    /// unreachable blocks.
     pub fn immediate_dominator(&self, block: Block) -> Option<Block> {
-        let at = self.place(block)?;
+        let at = self.rpo_index(block)?;
         (at != 0).then(|| self.order[self.idom[at]])
     }
-    fn place(&self, block: Block) -> Option<usize> {
+    fn rpo_index(&self, block: Block) -> Option<usize> {
         self.position.get(block.index()).copied().flatten()
     }
 }
 
 impl Body {
-    /// Empties blocks that nothing leads to: what they name may be gone.
+    /// Empties unreachable blocks, because the entities they refer to may no longer exist.
     pub fn empty_unreachable(&mut self) {
         let reached: HashSet<Block> = reverse_postorder(self).into_iter().collect();
         let unreached: Vec<Block> = self.blocks.keys().filter(|block| !reached.contains(block)).collect();
         for block in unreached {
-            let term = Some(TermData { term: Term::Return, loc: Loc::default() });
+            let term = Some(TerminatorData { term: Terminator::Return, loc: SourceLoc::default() });
             self.blocks[block] = BlockData { term, ..BlockData::default() };
         }
     }
 }
 
-/// The blocks that the entry leads to, in reverse postorder.
+/// Returns the reachable blocks in reverse postorder.
 pub fn reverse_postorder(body: &Body) -> Vec<Block> {
     let mut order = Vec::new();
     let mut seen = vec![false; body.blocks.len()];
-    // A stack of its own, as a hostile body is a chain of a million blocks.
+    // Uses an explicit stack instead of recursion, because a hostile body can be a chain of a
+    // million blocks.
     let mut stack: Vec<(Block, Vec<Block>)> = Vec::new();
     let visit = |block: Block, seen: &mut Vec<bool>, stack: &mut Vec<(Block, Vec<Block>)>| {
         let Some(data) = body.blocks.get(block) else { return };
@@ -112,7 +115,8 @@ pub fn reverse_postorder(body: &Body) -> Vec<Block> {
     order
 }
 
-/// Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm".
+/// Computes immediate dominators (Cooper, Harvey and Kennedy, "A Simple, Fast Dominance
+/// Algorithm").
 fn immediate_dominators(order: &[Block], position: &[Option<usize>], preds: &[Vec<Block>]) -> Vec<usize> {
     const NONE: usize = usize::MAX;
     let mut idom = vec![NONE; order.len()];
@@ -139,7 +143,8 @@ fn immediate_dominators(order: &[Block], position: &[Option<usize>], preds: &[Ve
     idom
 }
 
-/// In the order given, each block comes after its immediate dominator.
+/// Computes the preorder positions and sizes of dominator subtrees. In the given order, each block
+/// comes after its immediate dominator.
 fn subtrees(idom: &[usize]) -> Vec<(usize, usize)> {
     let mut subtree = vec![(0, 1); idom.len()];
     for at in (1..idom.len()).rev() {

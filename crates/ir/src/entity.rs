@@ -1,7 +1,7 @@
 //! Typed indices and the dense maps that they index.
 //!
-//! An entity is named by a newtype (`VarId(3)`), never by a bare integer, so that a variable can't be
-//! mistaken for a header. Each prints as its short prefix and number (`var3`).
+//! Each kind of entity has its own index type (`VarId(3)`), so that a variable cannot be mistaken
+//! for a header. Each prints as its short prefix and number (`var3`).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,9 +9,9 @@ use std::ops::{Index, IndexMut};
 
 /// A typed index into an [`EntityMap`].
 pub trait Entity: Copy + Eq {
-    /// The index as it stands in the map.
+    /// Returns the position in the map.
     fn index(self) -> usize;
-    /// The entity of that index.
+    /// Creates the entity of this position.
     fn from_index(index: usize) -> Self;
 }
 
@@ -70,7 +70,7 @@ pub struct EntityMap<K, V> {
 }
 
 impl<K: Entity, V> EntityMap<K, V> {
-    /// An empty map.
+    /// Creates an empty map.
     pub fn new() -> Self {
         EntityMap { items: Vec::new(), key: PhantomData }
     }
@@ -80,39 +80,39 @@ impl<K: Entity, V> EntityMap<K, V> {
         self.items.push(item);
         key
     }
-    /// The entity that the next `push` will return.
+    /// Returns the entity that the next `push` will return.
     pub fn next_key(&self) -> K {
         K::from_index(self.items.len())
     }
-    /// The item, or `None` for an entity that this map does not hold.
+    /// Returns the item, or `None` for an entity that this map does not hold.
     pub fn get(&self, key: K) -> Option<&V> {
         self.items.get(key.index())
     }
-    /// The item, mutable.
+    /// Returns the item for mutation, or `None` for an entity that this map does not hold.
     pub fn get_mut(&mut self, key: K) -> Option<&mut V> {
         self.items.get_mut(key.index())
     }
-    /// How many items there are.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
-    /// Whether there is none.
+    /// Reports whether the map has no items.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
-    /// All entities in order.
+    /// Iterates over all entities in order.
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = K> + use<K, V> {
         (0..self.items.len()).map(K::from_index)
     }
-    /// All items in order.
+    /// Iterates over all items in order.
     pub fn values(&self) -> std::slice::Iter<'_, V> {
         self.items.iter()
     }
-    /// All items in order, mutable.
+    /// Iterates over all items in order, for mutation.
     pub fn values_mut(&mut self) -> std::slice::IterMut<'_, V> {
         self.items.iter_mut()
     }
-    /// All entities with their items, in order.
+    /// Iterates over all entities with their items, in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (K, &V)> {
         self.items.iter().enumerate().map(|(i, v)| (K::from_index(i), v))
     }

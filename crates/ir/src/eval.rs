@@ -1,22 +1,25 @@
-//! Width-exact arithmetic on constants: the meaning of the pure instructions, as their documentation in [`crate::Inst`],
-//! [`crate::UnaryOp`] and [`crate::BinaryOp`] states it. The passes fold with it, and so may any constant evaluation.
+//! Width-exact arithmetic on constants: the semantics of the pure instructions as documented in
+//! [`crate::Inst`], [`crate::UnaryOp`] and [`crate::BinaryOp`]. Used by the passes to fold
+//! constants.
 //!
-//! Bits are those of [`crate::Const`]: the value modulo 2^width, so `int<8>` -1 is 255. Operands wider than their type are
-//! taken modulo 2^width; nothing panics. [`narrow`] is the same on `u128`, for types of at most 128 bits.
+//! Bits are those of [`crate::Const`]: the value modulo 2^width, so `int<8>` -1 is 255. Operands
+//! wider than their type are taken modulo 2^width; nothing panics. [`narrow`] implements the same
+//! operations on `u128`, for types of at most 128 bits.
 
 use crate::body::{BinaryOp, Inst, UnaryOp};
 use crate::entity::Value;
-use crate::results::{binary_type, concat_type, slice_type};
+use crate::result_types::{binary_type, concat_type, slice_type};
 use crate::types::{Const, Type};
 use num_bigint::{BigInt, BigUint};
 use num_traits::{One, ToPrimitive, Zero};
 
-/// The value modulo 2^width.
+/// Returns the value modulo 2^width.
 pub fn wrap(width: u32, bits: &BigUint) -> BigUint {
     if bits.bits() <= u64::from(width) { bits.clone() } else { bits % (BigUint::one() << width) }
 }
 
-/// The number that bits stand for in that type: negative if it is signed and the top bit is set.
+/// Returns the number that the bits represent in that type: negative if it is signed and the top
+/// bit is set.
 pub fn to_number(ty: Type, bits: &BigUint) -> BigInt {
     let width = ty.width();
     let bits = wrap(width, bits);
@@ -25,7 +28,7 @@ pub fn to_number(ty: Type, bits: &BigUint) -> BigInt {
     if negative { number - (BigInt::one() << width) } else { number }
 }
 
-/// The bits of a number in that type: the number modulo 2^width.
+/// Returns the bits of a number in that type: the number modulo 2^width.
 pub fn from_number(ty: Type, number: &BigInt) -> BigUint {
     let modulus = BigInt::one() << ty.width();
     let rest = number % &modulus;
@@ -33,7 +36,7 @@ pub fn from_number(ty: Type, number: &BigInt) -> BigUint {
     rest.to_biguint().unwrap_or_default()
 }
 
-/// `op a`, of operand and result type `ty`.
+/// Computes `op a`, where operand and result have type `ty`.
 pub fn unary(op: UnaryOp, ty: Type, a: &BigUint) -> BigUint {
     let width = ty.width();
     let a = wrap(width, a);
@@ -44,12 +47,13 @@ pub fn unary(op: UnaryOp, ty: Type, a: &BigUint) -> BigUint {
     }
 }
 
-/// `a op b`. `ty` is the type of `a`, and of `b` unless `op` is a shift: then `b` is unsigned, of any width. A comparison gives 0 or 1.
+/// Computes `a op b`. `ty` is the type of `a`, and of `b` unless `op` is a shift; then `b` is
+/// unsigned, of any width. A comparison gives 0 or 1.
 pub fn binary(op: BinaryOp, ty: Type, a: &BigUint, b: &BigUint) -> BigUint {
     let width = ty.width();
     if width <= 128 {
         let small = |x: &BigUint| wrap(128, x).to_u128().unwrap_or_default();
-        // A shift by 2^128 or more is one by 2^127: beyond any width.
+        // A shift by 2^128 or more equals one by 2^127: both exceed any width.
         let right = if b.bits() > 127 && matches!(op, BinaryOp::Shl | BinaryOp::Shr) { 1 << 127 } else { small(b) };
         return BigUint::from(narrow::binary(op, ty, small(a), right));
     }
@@ -94,7 +98,7 @@ fn saturate(ty: Type, number: BigInt) -> BigInt {
 
 fn wide_shift(op: BinaryOp, ty: Type, a: &BigUint, by: &BigUint) -> BigUint {
     let width = ty.width();
-    // Further than the width is as far as the width.
+    // A shift by more than the width equals one by the width.
     let by = by.to_u32().unwrap_or(u32::MAX).min(width);
     match op {
         BinaryOp::Shl => wrap(width, &(a << by)),
@@ -103,7 +107,8 @@ fn wide_shift(op: BinaryOp, ty: Type, a: &BigUint, by: &BigUint) -> BigUint {
     }
 }
 
-/// The bits in another type: widened by the sign if `from` is `int`, else by zeros; or cut to the low bits.
+/// Casts bits to another type: sign-extended if `from` is `int`, otherwise zero-extended; or
+/// truncated to the low bits.
 pub fn cast(from: Type, to: Type, bits: &BigUint) -> BigUint {
     if from.is_signed() && to.width() > from.width() {
         from_number(to, &to_number(from, bits))
@@ -112,18 +117,18 @@ pub fn cast(from: Type, to: Type, bits: &BigUint) -> BigUint {
     }
 }
 
-/// Bits `hi..=lo`.
+/// Returns bits `hi..=lo`.
 pub fn slice(bits: &BigUint, hi: u32, lo: u32) -> BigUint {
     wrap(slice_type(hi, lo).width(), &(bits >> lo))
 }
 
-/// `high ++ low`, where `low` has `low_width` bits.
+/// Computes `high ++ low`, where `low` has `low_width` bits.
 pub fn concat(high: &BigUint, low: &BigUint, low_width: u32) -> BigUint {
     (high << low_width) | wrap(low_width, low)
 }
 
-/// The result of an instruction, if that follows from constant operands alone. `varbit`s are left alone: their length is not
-/// known before a packet is there.
+/// Returns the result of an instruction, if it follows from constant operands alone. `varbit`
+/// operands are not folded, because their length is known only at run time.
 pub fn fold<'c>(inst: &Inst, constant: impl Fn(Value) -> Option<&'c Const>) -> Option<Const> {
     let scalar = |v: &Value| constant(*v).filter(|c| !matches!(c.ty, Type::Varbit(_)));
     match inst {
@@ -156,16 +161,16 @@ pub fn fold<'c>(inst: &Inst, constant: impl Fn(Value) -> Option<&'c Const>) -> O
     }
 }
 
-/// Arithmetic on `u128`, for types of at most 128 bits. Types that are wider are taken as of 128.
+/// Arithmetic on `u128`, for types of at most 128 bits. Wider types are treated as 128 bits wide.
 pub mod narrow {
     use super::{BinaryOp, Type, UnaryOp};
 
-    /// All ones in the low `width` bits.
+    /// Returns a mask with ones in the low `width` bits.
     pub fn mask(width: u32) -> u128 {
         if width >= 128 { u128::MAX } else { (1 << width) - 1 }
     }
 
-    /// The number that bits stand for, by the sign of the top one.
+    /// Returns the two's complement number that the low `width` bits represent.
     pub fn sign_extend(width: u32, bits: u128) -> i128 {
         match width {
             0 => 0,
@@ -174,7 +179,7 @@ pub mod narrow {
         }
     }
 
-    /// As [`super::unary`].
+    /// Computes `op a`, as [`super::unary`] does.
     pub fn unary(op: UnaryOp, ty: Type, a: u128) -> u128 {
         let mask = mask(ty.width());
         match op {
@@ -184,7 +189,7 @@ pub mod narrow {
         }
     }
 
-    /// As [`super::binary`].
+    /// Computes `a op b`, as [`super::binary`] does.
     pub fn binary(op: BinaryOp, ty: Type, a: u128, b: u128) -> u128 {
         let width = ty.width().min(128);
         let mask = mask(width);
@@ -236,7 +241,7 @@ pub mod narrow {
         }
     }
 
-    /// What does not depend on the sign.
+    /// Computes the operations that do not depend on the sign.
     fn either(op: BinaryOp, mask: u128, a: u128, b: u128) -> u128 {
         match op {
             BinaryOp::Add => a.wrapping_add(b) & mask,
@@ -246,7 +251,7 @@ pub mod narrow {
             BinaryOp::Or => a | b,
             BinaryOp::Xor => a ^ b,
             BinaryOp::Ne => u128::from(a != b),
-            // What is left is `Eq`: the others were decided by sign.
+            // Only `Eq` remains: the callers handle the sign-dependent operations.
             _ => u128::from(a == b),
         }
     }

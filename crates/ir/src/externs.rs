@@ -1,9 +1,9 @@
 //! Extern objects and functions of v1model and PNA.
 
-use crate::declared::{DataType, Loc, Preamble};
+use crate::declaration::{DataType, Preamble, SourceLoc};
 use crate::types::{Const, Type};
 
-/// What a counter counts.
+/// Unit of a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[allow(missing_docs)]
 pub enum CounterUnit {
@@ -12,7 +12,7 @@ pub enum CounterUnit {
     Both,
 }
 
-/// What a meter's rates are in: packets/s or bytes/s.
+/// Unit of a meter's rates: packets/s or bytes/s.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[allow(missing_docs)]
 pub enum MeterUnit {
@@ -42,80 +42,80 @@ pub enum HashAlgorithm {
 pub struct ExternInst {
     /// Control-plane name and annotations.
     pub preamble: Preamble,
-    /// What it is.
+    /// Extern type and constructor arguments.
     pub kind: ExternKind,
-    /// Where it is instantiated.
-    pub loc: Loc,
+    /// Source position of the instantiation.
+    pub loc: SourceLoc,
 }
 
-/// The kind of an extern object with its constructor's arguments.
+/// Type of an extern object, with the arguments of its constructor.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ExternKind {
     /// Indexed counters.
     Counter {
-        /// How many.
+        /// Number of counters.
         size: u64,
-        /// What is counted.
+        /// Unit.
         unit: CounterUnit,
-        /// P4 type of the index, if it has a name of its own.
+        /// P4 type name of the index, if it is a named type.
         index_type: Option<String>,
     },
     /// A counter per entry of one table.
     DirectCounter {
-        /// What is counted.
+        /// Unit.
         unit: CounterUnit,
     },
     /// Indexed RFC 2698 meters.
     Meter {
-        /// How many.
+        /// Number of meters.
         size: u64,
-        /// What the rates are in.
+        /// Unit of the rates.
         unit: MeterUnit,
-        /// P4 type of the index, if it has a name of its own.
+        /// P4 type name of the index, if it is a named type.
         index_type: Option<String>,
     },
-    /// A meter per entry of one table. v1model: `result` receives the colour as soon as the entry is hit.
+    /// A meter per entry of one table. v1model: `result` receives the color when the entry is hit.
     DirectMeter {
-        /// What the rates are in.
+        /// Unit of the rates.
         unit: MeterUnit,
     },
     /// Indexed registers of a flattened type.
     Register {
-        /// How many.
+        /// Number of elements.
         size: u64,
-        /// The element's leaves.
+        /// Leaf types of an element.
         elem: Vec<Type>,
         /// Initial value of each leaf; empty for zeros.
         initial: Vec<Const>,
         /// The element's type, for P4Info.
         data_type: DataType,
-        /// P4 type of the index, if it has a name of its own.
+        /// P4 type name of the index, if it is a named type.
         index_type: Option<String>,
     },
     /// Shared action data.
     ActionProfile {
-        /// Greatest number of members.
+        /// Maximum number of members.
         size: u64,
     },
     /// Shared action data in groups; a member is chosen by a hash of the selector keys.
     ActionSelector {
-        /// The hash.
+        /// Hash algorithm.
         algorithm: HashAlgorithm,
-        /// Greatest number of members over all groups.
+        /// Maximum number of members over all groups.
         size: u64,
-        /// Bits of the hash that are used.
+        /// Number of hash bits in use.
         output_width: u32,
     },
     /// PNA `Hash<O>`.
     Hash {
-        /// The hash.
+        /// Hash algorithm.
         algorithm: HashAlgorithm,
         /// Result type.
         output: Type,
     },
     /// PNA `Checksum<W>`: state is per packet.
     Checksum {
-        /// The hash.
+        /// Hash algorithm.
         algorithm: HashAlgorithm,
         /// Result type.
         output: Type,
@@ -135,13 +135,13 @@ pub enum ExternKind {
     Digest {
         /// The message's type.
         data_type: DataType,
-        /// Its leaves.
+        /// Leaf types of the message.
         fields: Vec<Type>,
     },
 }
 
 impl ExternKind {
-    /// Whether it has so many elements, and the program gives an index where it executes it.
+    /// Reports whether the object is an array that the program accesses by index.
     pub fn is_indexed(&self) -> bool {
         matches!(self, ExternKind::Counter { .. } | ExternKind::Meter { .. } | ExternKind::Register { .. })
     }
@@ -149,24 +149,26 @@ impl ExternKind {
 
 macro_rules! extern_fns {
     ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
-        /// An extern function or method, with `Arg`s and results as its comment says. `v` is a scalar argument, `vs` the
-        /// leaves of an aggregate, `"s"` a string; methods have the object in `Inst::Extern::object`.
+        /// An extern function or method. The comment of each variant lists its `ExternArg`s and
+        /// results: `v` is a scalar argument, `vs` the leaves of an aggregate, `"s"` a string.
+        /// Methods have the object in `Inst::Extern::object`.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum ExternFn { $($(#[$doc])* $name),* }
         impl ExternFn {
-            /// All of them.
+            /// All functions and methods.
             pub const ALL: &'static [ExternFn] = &[$(ExternFn::$name),*];
-            /// Name in the text format.
+            /// Returns the name in the text format.
             pub fn name(self) -> &'static str { match self { $(ExternFn::$name => $text),* } }
-            /// The function of that name.
+            /// Returns the function of this name.
             pub fn from_name(name: &str) -> Option<Self> { match name { $($text => Some(ExternFn::$name),)* _ => None } }
         }
     };
 }
 
 impl ExternFn {
-    /// Whether it leaves something behind, or finds something that others have left: a call without a packet would be seen.
-    pub fn outlives_packet(self) -> bool {
+    /// Reports whether the function reads or writes state that outlives the packet, so that an
+    /// additional call would be observable.
+    pub fn is_stateful(self) -> bool {
         use ExternFn::*;
         matches!(
             self,
@@ -186,8 +188,8 @@ impl ExternFn {
         )
     }
 
-    /// Whether it works on a checksum unit, whose state is one packet's.
-    pub fn keeps_for_packet(self) -> bool {
+    /// Reports whether the function works on a checksum unit, which has state for one packet only.
+    pub fn is_packet_scoped(self) -> bool {
         use ExternFn::*;
         matches!(
             self,
@@ -207,11 +209,13 @@ impl ExternFn {
 extern_fns! {
     /// (v index[, v increment])
     CounterCount = "counter.count";
-    /// (table[, v increment]): counts at the entry that the packet hit in the table.
+    /// (table[, v increment]): counts for the entry that the packet hit in the table.
     DirectCounterCount = "direct_counter.count";
-    /// (v index[, v colour]) -> colour. v1model: `bit<32>`-like value 0 green, 1 yellow, 2 red; PNA: enum PNA_MeterColor_t.
+    /// (v index[, v color]) -> color. v1model: `bit<32>`-like value 0 green, 1 yellow, 2 red;
+    /// PNA: enum PNA_MeterColor_t.
     MeterExecute = "meter.execute";
-    /// (table[, v colour[, v bytes]]) -> colour, as `meter.execute`; without the bytes, the packet's length.
+    /// (table[, v color[, v bytes]]) -> color, as `meter.execute`. Without `bytes`, the packet's
+    /// length is used.
     DirectMeterExecute = "direct_meter.execute";
     /// (v index) -> leaves. Out of range: zeros.
     RegisterRead = "register.read";
@@ -246,11 +250,12 @@ extern_fns! {
 
     /// v1model (v lo, v hi) -> value
     Random = "random";
-    /// v1model ("algorithm", v base, vs data, v max) -> result; the result has the type of the out argument.
+    /// v1model ("algorithm", v base, vs data, v max) -> result, of the type of the out argument.
     Hash = "hash";
     /// v1model: sets egress_spec to the drop port.
     MarkToDrop = "mark_to_drop";
-    /// v1model (v condition, vs data, v checksum, "algorithm"): sets standard_metadata.checksum_error.
+    /// v1model (v condition, vs data, v checksum, "algorithm"): sets
+    /// `standard_metadata.checksum_error`.
     VerifyChecksum = "verify_checksum";
     /// v1model (v condition, vs data, v old checksum, "algorithm") -> the checksum, or the old one.
     UpdateChecksum = "update_checksum";
@@ -277,9 +282,9 @@ extern_fns! {
     DropPacket = "drop_packet";
     /// PNA (v port)
     SendToPort = "send_to_port";
-    /// PNA (v port) -> bool: the port exists and leads to a host.
+    /// PNA (v port) -> bool: the port exists and connects to a host.
     IsHostPort = "is_host_port";
-    /// PNA (v port) -> bool: the port exists and leads to the network.
+    /// PNA (v port) -> bool: the port exists and connects to the network.
     IsNetPort = "is_net_port";
     /// PNA (v slot, v session)
     MirrorPacket = "mirror_packet";

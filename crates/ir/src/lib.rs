@@ -1,42 +1,44 @@
-//! The pipeline IR: what a P4 program means, once names, generics, calls and aggregates are gone.
+//! The pipeline IR: the meaning of a P4 program after names, generics, calls and aggregates have
+//! been resolved.
 //!
-//! The crate has no opinion on packets, engines or sources: it holds the data ([`Pipeline`]), its text format, its verifier, its
-//! passes and the P4Info made from it. Every engine and the partitioner start here.
+//! The crate does not depend on packets, engines or sources. It contains the data ([`Pipeline`]),
+//! its text format, its verifier, its passes and the P4Info generated from it. Every engine and the
+//! partitioner start from a pipeline.
 //!
-//! - [`Pipeline`] and what it is made of: the data. [`BodyBuilder`] makes bodies; [`result_types`], [`Cfg`] and the methods of
-//!   [`Inst`] and [`Term`] look at them.
-//! - [`text`]: [`text::print()`] and [`text::parse()`]; the grammar is in `docs/ir.md`.
-//! - [`verify`]: whether a pipeline keeps the rules.
-//! - [`passes`]: what runs between front-end and engines.
+//! - [`Pipeline`] and its members: the data. [`BodyBuilder`] builds bodies; [`result_types()`],
+//!   [`Cfg`] and the methods of [`Inst`] and [`Terminator`] analyse them.
+//! - [`text`]: [`text::print()`] and [`text::parse()`]; the grammar is in `docs/reference/ir.md`.
+//! - [`verify`]: checks the rules of the IR.
+//! - [`passes`]: the passes between front-end and engines.
 //! - [`eval`]: arithmetic, as the IR defines it.
-//! - [`p4info`]: what the control plane is told.
+//! - [`p4info`]: the description of the pipeline for the control plane.
 
 mod body;
 mod builder;
 mod cfg;
-mod declare;
-mod declared;
+mod declaration;
 mod entity;
 pub mod eval;
 mod externs;
+mod operands;
 pub mod p4info;
 pub mod passes;
 mod pipeline;
-mod results;
+mod pipeline_builder;
+mod result_types;
 mod table;
 pub mod text;
 mod types;
-mod uses;
 pub mod verify;
 
 pub use body::*;
 pub use builder::*;
 pub use cfg::*;
-pub use declare::*;
-pub use declared::*;
+pub use declaration::*;
 pub use entity::*;
 pub use externs::*;
 pub use pipeline::*;
-pub use results::*;
+pub use pipeline_builder::*;
+pub use result_types::*;
 pub use table::*;
 pub use types::*;

@@ -1,7 +1,7 @@
-//! The pipeline: everything that a program declares, flattened.
+//! The pipeline: all declarations of a program, flattened.
 
 use crate::body::Body;
-use crate::declared::{DataType, Loc, Preamble};
+use crate::declaration::{DataType, Preamble, SourceLoc};
 use crate::entity::*;
 use crate::externs::ExternInst;
 use crate::table::{Action, Table};
@@ -17,7 +17,8 @@ pub enum Arch {
     Pna,
 }
 
-/// A program, lowered: one architecture, all generics instantiated, all calls inlined, all aggregates flattened.
+/// A lowered program: one architecture, all generics instantiated, all calls inlined, all
+/// aggregates flattened.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pipeline {
     /// Name: the file's stem, or the `@pkginfo` name.
@@ -26,7 +27,7 @@ pub struct Pipeline {
     pub arch: Arch,
     /// `@pkginfo` and other annotations of `main`, each as P4Info shows it.
     pub annotations: Vec<String>,
-    /// Source files, for [`Loc`].
+    /// Source files, indexed by [`SourceLoc`].
     pub files: Vec<String>,
     /// Error names (without `error.`); core.p4's come first, NoError is 0.
     pub errors: Vec<String>,
@@ -42,26 +43,31 @@ pub struct Pipeline {
     pub stacks: EntityMap<StackId, Stack>,
     /// Header unions.
     pub unions: EntityMap<UnionId, Union>,
-    /// Actions that tables list, and those that a control's body calls (for P4Info; without parameters if no table lists them).
+    /// Actions that tables list, and actions that a control's body calls (for P4Info; without
+    /// parameters if no table lists them).
     pub actions: EntityMap<ActionId, Action>,
-    /// Tables. Lowering leaves out those that nothing applies.
+    /// Tables. Lowering leaves out tables that are never applied.
     pub tables: EntityMap<TableId, Table>,
     /// Extern objects.
     pub externs: EntityMap<ExternId, ExternInst>,
     /// Parser value sets.
     pub value_sets: EntityMap<ValueSetId, ValueSet>,
-    /// The architecture's programmable blocks, in the order in which a packet meets them, each at most once.
+    /// The architecture's programmable blocks, in the order in which a packet passes them, each at
+    /// most once.
     pub controls: EntityMap<ControlId, Control>,
-    /// Variables with a meaning to the architecture, by their P4 name (`standard_metadata.egress_spec`,
-    /// `istd.input_port`, `ostd.class_of_service`; `parser_istd.`, `pre_istd.`, `pre_ostd.` for PNA's other blocks).
+    /// Variables with a meaning to the architecture, by their P4 name
+    /// (`standard_metadata.egress_spec`, `istd.input_port`, `ostd.class_of_service`;
+    /// `parser_istd.`, `pre_istd.`, `pre_ostd.` for PNA's other blocks).
     pub intrinsics: BTreeMap<String, VarId>,
     /// v1model `@field_list(n)`: metadata kept over clone, resubmit and recirculate.
     pub field_lists: BTreeMap<u32, Vec<VarId>>,
-    /// Types with a name that P4Info has to describe.
+    /// Named types that P4Info has to describe.
     pub named_types: Vec<(String, NamedType)>,
-    /// Annotations that P4Info shows of a `type`, by its name; no entry for a type without any.
+    /// Annotations that P4Info shows for a `type`, by its name; no entry for a type without
+    /// annotations.
     pub type_annotations: BTreeMap<String, Vec<String>>,
-    /// What strings stand for in types that the control plane sees as strings, by type: `@p4runtime_translation_mappings`.
+    /// Values of the strings of types that the control plane sees as strings, by type:
+    /// `@p4runtime_translation_mappings`.
     pub mappings: BTreeMap<String, Vec<(String, num_bigint::BigUint)>>,
     /// Headers with `@controller_header`: P4Info's packet_in and packet_out.
     pub controller_headers: Vec<ControllerHeader>,
@@ -85,7 +91,7 @@ pub struct HeaderType {
     pub fields: Vec<HeaderField>,
 }
 
-/// A field of a header type: structs in headers are flattened (`a.b`).
+/// A field of a header type. Structs in headers are flattened (`a.b`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HeaderField {
     /// Name.
@@ -94,29 +100,30 @@ pub struct HeaderField {
     pub ty: Type,
 }
 
-/// A mutable scalar. It is zero when a packet enters the pipeline, and lives until the packet leaves it.
+/// A mutable scalar. It is zero when a packet enters the pipeline, and lives until the packet
+/// leaves it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Var {
     /// Dotted name, unique in the pipeline (`hdr.ipv4.ttl`, `meta.vni`, `ingress.tmp`).
     pub name: String,
     /// Type.
     pub ty: Type,
-    /// What it is.
+    /// Storage class.
     pub kind: VarKind,
-    /// Where it is declared.
-    pub loc: Loc,
+    /// Source position of the declaration.
+    pub loc: SourceLoc,
 }
 
-/// What a variable is.
+/// Storage class of a variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum VarKind {
     /// Field number `n` of a header.
     Field(HeaderId, u32),
-    /// User metadata: kept from block to block.
+    /// User metadata: kept from one programmable block to the next.
     Meta,
     /// The architecture's own metadata.
     Intrinsic,
-    /// Local to one block.
+    /// Local to one programmable block.
     Local,
     /// A header stack's next index (`bit<32>`).
     NextIndex(StackId),
@@ -131,9 +138,10 @@ pub struct Header {
     pub ty: HeaderTypeId,
     /// One variable for each field of the type.
     pub fields: Vec<VarId>,
-    /// The union that it is a member of.
+    /// The union that the header is a member of.
     pub union: Option<UnionId>,
-    /// Local to one block (a temporary), as opposed to part of the parsed representation.
+    /// Local to one programmable block (a temporary), as opposed to part of the parsed
+    /// representation.
     pub local: bool,
 }
 
@@ -162,15 +170,15 @@ pub struct Union {
 pub struct ValueSet {
     /// Control-plane identity.
     pub preamble: Preamble,
-    /// Greatest number of members.
+    /// Maximum number of members.
     pub size: u64,
     /// Keys of a member, as `Table::keys`. The one key of a set of scalars has no name.
-    pub keys: Vec<crate::table::Key>,
-    /// Where it is declared.
-    pub loc: Loc,
+    pub keys: Vec<crate::table::MatchKey>,
+    /// Source position of the declaration.
+    pub loc: SourceLoc,
 }
 
-/// The role of a programmable block.
+/// The role of a programmable block in its architecture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[allow(missing_docs)]
 pub enum ControlKind {
@@ -191,24 +199,24 @@ pub enum ControlKind {
 }
 
 impl ControlKind {
-    /// Whether it is a parser.
+    /// Reports whether the block is a parser.
     pub fn is_parser(self) -> bool {
         matches!(self, ControlKind::Parser | ControlKind::MainParser)
     }
 }
 
-/// A programmable block.
+/// A programmable block: a parser, control or deparser.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Control {
     /// P4 name of the parser or control.
     pub name: String,
     /// Role.
     pub kind: ControlKind,
-    /// Its code.
+    /// The code of the block.
     pub body: Body,
 }
 
-/// What a named type is.
+/// Definition of a named type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NamedType {
     /// A struct's members.
@@ -221,7 +229,8 @@ pub enum NamedType {
     Enum(Vec<String>),
     /// An enumeration with underlying `bit<W>`: width, members, values.
     SerializableEnum(u32, Vec<(String, num_bigint::BigUint)>),
-    /// `type`: what it stands for, and its `@p4runtime_translation` (URI, width in bits or none for a string).
+    /// `type`: the original type, and its `@p4runtime_translation` (URI, width in bits or `None`
+    /// for a string).
     NewType(DataType, Option<(String, Option<u32>)>),
 }
 
@@ -230,7 +239,7 @@ pub enum NamedType {
 pub struct ControllerHeader {
     /// Identity: the name is `packet_in` or `packet_out`.
     pub preamble: Preamble,
-    /// P4 type name.
+    /// P4 header type.
     pub header: HeaderTypeId,
     /// Fields: name, width in bits, annotations, `@id` or 0, name of a `type` or enum.
     pub fields: Vec<crate::table::Param>,

@@ -1,38 +1,39 @@
 //! Tables, their keys, actions and entries.
 
-use crate::declared::{Loc, Preamble};
+use crate::declaration::{Preamble, SourceLoc};
 use crate::entity::*;
 use crate::types::Type;
 use num_bigint::BigUint;
 
-/// Declares the match kinds: for each its word, an example of what an entry writes, and whether entries need priorities.
+/// Declares the match kinds, each with its keyword, an example of a match in an entry, and whether
+/// entries need priorities.
 macro_rules! match_kinds {
-    ($($(#[$doc:meta])* $kind:ident: $word:literal, $example:literal, $needs_priority:literal;)*) => {
-        /// How a key is matched. What a kind means to a packet's value is said in `entries::match_key`.
+    ($($(#[$doc:meta])* $kind:ident: $keyword:literal, $example:literal, $needs_priority:literal;)*) => {
+        /// Match kind of a key. `entries::match_key` implements the matching of values.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
         pub enum MatchKind {
             $($(#[$doc])* $kind,)*
         }
 
         impl MatchKind {
-            /// All of them, with the words of P4 programs.
-            pub const WORDS: &[(MatchKind, &str)] = &[$((MatchKind::$kind, $word),)*];
+            /// All match kinds, with their P4 keywords.
+            pub const KEYWORDS: &[(MatchKind, &str)] = &[$((MatchKind::$kind, $keyword),)*];
 
-            /// Its word in a P4 program.
-            pub const fn word(self) -> &'static str {
+            /// Returns the P4 keyword.
+            pub const fn keyword(self) -> &'static str {
                 match self {
-                    $(MatchKind::$kind => $word,)*
+                    $(MatchKind::$kind => $keyword,)*
                 }
             }
 
-            /// What an entry can write for such a key.
+            /// Returns an example of a match that an entry can have for such a key.
             pub const fn example(self) -> &'static str {
                 match self {
                     $(MatchKind::$kind => $example,)*
                 }
             }
 
-            /// Whether a priority decides between two entries that match the same packet.
+            /// Reports whether a priority decides between two entries that match the same packet.
             pub const fn needs_priority(self) -> bool {
                 match self {
                     $(MatchKind::$kind => $needs_priority,)*
@@ -51,19 +52,20 @@ match_kinds! {
     Lpm: "lpm", "10.0.0.0/8", false;
     /// Between two bounds, both included.
     Range: "range", "1..9", true;
-    /// Equal, or not asked for.
+    /// Equal, or ignored.
     Optional: "optional", "10 or *", true;
     /// Not matched: feeds the action selector's hash, if the table has one.
     Selector: "selector", "10", false;
 }
 
 impl MatchKind {
-    /// The kind of that word.
-    pub fn from_word(word: &str) -> Option<MatchKind> {
-        Self::WORDS.iter().find(|(_, known)| *known == word).map(|(kind, _)| *kind)
+    /// Returns the match kind of this keyword.
+    pub fn from_keyword(keyword: &str) -> Option<MatchKind> {
+        Self::KEYWORDS.iter().find(|(_, known)| *known == keyword).map(|(kind, _)| *kind)
     }
 
-    /// The match that takes this value alone; without a value, the one that takes each. `None`: the kind has none that does.
+    /// Returns the match of a key of type `ty` with exactly this value; without a value, the match
+    /// with all values. `None` if the match kind cannot match all values.
     pub fn key_match(self, ty: Type, value: Option<BigUint>) -> Option<KeyMatch> {
         let ones = |width: u32| (BigUint::from(1u8) << width) - 1u8;
         let width = ty.width();
@@ -85,12 +87,12 @@ impl MatchKind {
 
 /// A key of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Key {
+pub struct MatchKey {
     /// Control-plane name (`hdr.ipv4.dst`, after `@name`).
     pub name: String,
-    /// Type of the value that is matched.
+    /// Type of the matched value.
     pub ty: Type,
-    /// How it is matched.
+    /// Match kind.
     pub kind: MatchKind,
     /// Annotations as P4Info shows them, and `@brief` and `@description`.
     pub annotations: Vec<String>,
@@ -100,14 +102,14 @@ pub struct Key {
     pub type_name: Option<String>,
 }
 
-impl Key {
-    /// A key of which the source says nothing more.
-    pub fn new(name: impl Into<String>, ty: Type, kind: MatchKind) -> Key {
-        Key { name: name.into(), ty, kind, annotations: Vec::new(), id: 0, type_name: None }
+impl MatchKey {
+    /// Creates a key without annotations, `@id` and type name.
+    pub fn new(name: impl Into<String>, ty: Type, kind: MatchKind) -> MatchKey {
+        MatchKey { name: name.into(), ty, kind, annotations: Vec::new(), id: 0, type_name: None }
     }
 }
 
-/// A parameter that the control plane gives.
+/// A parameter set by the control plane.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Param {
     /// Name.
@@ -118,26 +120,27 @@ pub struct Param {
     pub annotations: Vec<String>,
     /// `@id`, or 0.
     pub id: u32,
-    /// Name of the `type` or enum that it has in the program.
+    /// Name of the `type` or enum that the parameter has in the program.
     pub type_name: Option<String>,
 }
 
 impl Param {
-    /// A parameter of which the source says nothing more.
+    /// Creates a parameter without annotations, `@id` and type name.
     pub fn new(name: impl Into<String>, ty: Type) -> Param {
         Param { name: name.into(), ty, annotations: Vec::new(), id: 0, type_name: None }
     }
 }
 
-/// An action as the control plane sees it. Its code is inlined at each [`crate::Term::Apply`].
+/// An action as the control plane sees it. Its code is inlined at each
+/// [`crate::Terminator::Apply`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Action {
-    /// Identity.
+    /// Control-plane identity.
     pub preamble: Preamble,
     /// Directionless parameters.
     pub params: Vec<Param>,
-    /// Where it is declared.
-    pub loc: Loc,
+    /// Source position of the declaration.
+    pub loc: SourceLoc,
 }
 
 /// An action in a table's list.
@@ -149,12 +152,13 @@ pub struct ActionRef {
     pub table_only: bool,
     /// `@defaultonly`: only the default action.
     pub default_only: bool,
-    /// Other annotations as P4Info shows them. Of the two above, P4Info puts in front what is not among these.
+    /// Other annotations as P4Info shows them. P4Info adds `@tableonly` and `@defaultonly` at the
+    /// front if they are missing here.
     pub annotations: Vec<String>,
 }
 
 impl ActionRef {
-    /// An action for entries and as the default.
+    /// Creates a reference to an action that is allowed in entries and as the default.
     pub fn new(action: ActionId) -> ActionRef {
         ActionRef { action, table_only: false, default_only: false, annotations: Vec::new() }
     }
@@ -165,11 +169,11 @@ impl ActionRef {
 pub struct ActionCall {
     /// The action.
     pub action: ActionId,
-    /// A value for each of its parameters, as bits of the parameter's type.
+    /// A value for each of the action's parameters, as bits of the parameter's type.
     pub args: Vec<BigUint>,
 }
 
-/// What an entry asks of one key.
+/// Match of an entry for one key.
 #[derive(Clone, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub enum KeyMatch {
     /// Equal.
@@ -181,11 +185,11 @@ pub enum KeyMatch {
         /// Mask.
         mask: BigUint,
     },
-    /// Equal in the first `prefix_len` bits; the rest of the value is 0.
+    /// Equal in the first `prefix_len` bits; the other bits of the value are 0.
     Lpm {
         /// Value.
         value: BigUint,
-        /// In bits.
+        /// Prefix length in bits.
         prefix_len: u32,
     },
     /// Within both bounds, in the order of the key's type.
@@ -195,12 +199,12 @@ pub enum KeyMatch {
         /// Upper bound.
         hi: BigUint,
     },
-    /// Equal, or anything.
+    /// Equal; `None`: any value.
     Optional(Option<BigUint>),
 }
 
 impl KeyMatch {
-    /// The kind of keys that it is for.
+    /// Returns the match kind of the keys that this match applies to.
     pub fn kind(&self) -> MatchKind {
         match self {
             KeyMatch::Exact(_) => MatchKind::Exact,
@@ -215,35 +219,35 @@ impl KeyMatch {
 /// An entry that the program itself declares.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConstEntry {
-    /// One for each key but selector keys.
+    /// One match for each key except selector keys.
     pub keys: Vec<KeyMatch>,
-    /// Greater wins, whatever the program's `largest_priority_wins` says: lowering turns its order or numbers into that.
-    /// 0 where the table has no priorities.
+    /// Priority; the greatest wins. Lowering converts the program's order or numbers to this
+    /// convention, for either value of `largest_priority_wins`. 0 for tables without priorities.
     pub priority: i32,
     /// The action.
     pub action: ActionCall,
-    /// `const` entry: the control plane can't change it.
+    /// `const` entry: the control plane cannot change it.
     pub is_const: bool,
-    /// Where it is declared.
-    pub loc: Loc,
+    /// Source position of the declaration.
+    pub loc: SourceLoc,
 }
 
 /// A table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Table {
-    /// Identity.
+    /// Control-plane identity.
     pub preamble: Preamble,
     /// Keys in order.
-    pub keys: Vec<Key>,
+    pub keys: Vec<MatchKey>,
     /// Actions in order.
     pub actions: Vec<ActionRef>,
     /// Default action.
     pub default_action: ActionCall,
     /// `const default_action`.
     pub const_default: bool,
-    /// Entries the program declares.
+    /// Entries that the program declares.
     pub entries: Vec<ConstEntry>,
-    /// `const entries`: the control plane can't add any.
+    /// `const entries`: the control plane cannot add any.
     pub const_entries: bool,
     /// `size`, if given: number of entries.
     pub size: Option<u64>,
@@ -253,21 +257,22 @@ pub struct Table {
     pub direct_counter: Option<ExternId>,
     /// Attached direct meter.
     pub direct_meter: Option<ExternId>,
-    /// v1model: the variable that the direct meter's colour is written to when the table is applied.
+    /// v1model: the variable that receives the direct meter's color when the table is applied.
     pub meter_result: Option<VarId>,
-    /// PNA `add_on_miss`: the data plane may add entries.
+    /// PNA `add_on_miss`: the data plane can add entries.
     pub add_on_miss: bool,
     /// v1model `support_timeout`, PNA `pna_idle_timeout`.
     pub idle_timeout: bool,
     /// Other properties as written: name, text.
     pub properties: Vec<(String, String)>,
-    /// Where it is declared.
-    pub loc: Loc,
+    /// Source position of the declaration.
+    pub loc: SourceLoc,
 }
 
 impl Table {
-    /// A table without entries, size or anything attached; its default action can be changed.
-    pub fn new(preamble: Preamble, keys: Vec<Key>, actions: Vec<ActionRef>, default_action: ActionCall) -> Table {
+    /// Creates a table without entries, size or attached objects; its default action can be
+    /// changed.
+    pub fn new(preamble: Preamble, keys: Vec<MatchKey>, actions: Vec<ActionRef>, default_action: ActionCall) -> Table {
         Table {
             preamble,
             keys,
@@ -284,18 +289,18 @@ impl Table {
             add_on_miss: false,
             idle_timeout: false,
             properties: Vec::new(),
-            loc: Loc::default(),
+            loc: SourceLoc::default(),
         }
     }
 }
 
 impl Table {
-    /// Whether entries carry a priority: some key is ternary, range or optional.
+    /// Reports whether entries have a priority: at least one key is ternary, range or optional.
     pub fn has_priority(&self) -> bool {
         self.keys.iter().any(|key| key.kind.needs_priority())
     }
-    /// Keys that are matched, i.e. all but selector keys, with their positions in `keys`.
-    pub fn match_keys(&self) -> impl Iterator<Item = (usize, &Key)> {
+    /// Returns the matched keys, i.e. all except selector keys, with their positions in `keys`.
+    pub fn match_keys(&self) -> impl Iterator<Item = (usize, &MatchKey)> {
         self.keys.iter().enumerate().filter(|(_, k)| k.kind != MatchKind::Selector)
     }
 }

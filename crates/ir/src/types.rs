@@ -3,10 +3,11 @@
 use crate::entity::EnumId;
 use num_bigint::BigUint;
 
-/// Widest scalar, in bits. P4 sets no limit; this one bounds memory on hostile input.
+/// Maximum width of a scalar, in bits. P4 sets no limit; this one bounds memory on hostile input.
 pub const MAX_WIDTH: u32 = 1 << 16;
 
-/// The type of a scalar value or variable. Aggregates do not exist in the IR: lowering flattens them.
+/// The type of a scalar value or variable. The IR has no aggregates, because lowering flattens
+/// them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Type {
     /// `bool`.
@@ -15,20 +16,20 @@ pub enum Type {
     Bit(u32),
     /// `int<W>`, two's complement, W bits.
     Int(u32),
-    /// `varbit<W>`: at most W bits and a length of its own at run time.
+    /// `varbit<W>`: at most W bits, with a length of its own at run time.
     Varbit(u32),
     /// `error`: an index into [`crate::Pipeline::errors`].
     Error,
-    /// An enumeration without underlying type: an index into its members. Enumerations with an underlying type are
-    /// lowered to that type.
+    /// An enumeration without underlying type: an index into its members. Enumerations with an
+    /// underlying type are lowered to that type.
     Enum(EnumId),
 }
 
-/// Width in bits of the index that stands for an `error` or an enumeration member.
+/// Width in bits of the index that represents an `error` or an enumeration member.
 pub const ORDINAL_WIDTH: u32 = 32;
 
 impl Type {
-    /// Width in bits: of a `varbit` the greatest.
+    /// Returns the width in bits; the maximum for a `varbit`.
     pub fn width(self) -> u32 {
         match self {
             Type::Bool => 1,
@@ -36,28 +37,29 @@ impl Type {
             Type::Error | Type::Enum(_) => ORDINAL_WIDTH,
         }
     }
-    /// Whether comparison, right shift and widening treat the top bit as a sign.
+    /// Reports whether comparison, right shift and widening treat the top bit as a sign.
     pub fn is_signed(self) -> bool {
         matches!(self, Type::Int(_))
     }
-    /// Whether arithmetic is defined on it.
+    /// Reports whether arithmetic is defined on the type.
     pub fn is_numeric(self) -> bool {
         matches!(self, Type::Bit(_) | Type::Int(_))
     }
 }
 
-/// A constant: `bits` is the value modulo 2^width (two's complement for `int<W>`), `bool` is 0 or 1. An error or enumeration
-/// constant is the index of a member that exists; of `varbit` there is only the empty constant, whose bits are 0.
+/// A constant: `bits` is the value modulo 2^width (two's complement for `int<W>`); a `bool` is 0 or
+/// one. An error or enumeration constant is the index of an existing member. The only `varbit`
+/// constant is the empty one, with bits 0.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Const {
     /// Type of the constant.
     pub ty: Type,
-    /// Its bits.
+    /// Value of the constant.
     pub bits: BigUint,
 }
 
 impl Const {
-    /// A constant of that type; `bits` is taken modulo 2^width.
+    /// Creates a constant of that type; `bits` is taken modulo 2^width.
     pub fn new(ty: Type, bits: impl Into<BigUint>) -> Self {
         let mut bits: BigUint = bits.into();
         let width = u64::from(ty.width());
@@ -66,7 +68,7 @@ impl Const {
         }
         Const { ty, bits }
     }
-    /// `true` or `false`.
+    /// Creates `true` or `false`.
     pub fn bool(value: bool) -> Self {
         Const { ty: Type::Bool, bits: BigUint::from(u8::from(value)) }
     }

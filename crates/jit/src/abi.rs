@@ -1,196 +1,207 @@
-//! What native code and the engine around it agree on in memory.
+//! Memory layout that native code and the engine share.
 //!
-//! A packet in flight has a frame: [`Head`], the list of emitted headers, its cells, values that outlive a stage, and room for headers
-//! that the program makes. All numbers in host byte order; packets and header room in network order.
+//! A packet in flight has a frame: [`FrameHeader`], the list of emitted headers, frame slots,
+//! values that outlive a stage, and storage for headers that the program creates. Numbers are in
+//! host byte order; packets and stored headers in network order.
 
-/// The most packets that go through the stages together. More hide memory's latency better, and each stage's own cost is shared by more; but the packets and their
-/// frames leave the nearest cache between two stages.
-pub const CHUNK: usize = 512;
+/// Maximum number of packets that pass the stages together. A larger chunk hides more memory
+/// latency and shares the fixed cost of a stage among more packets, but its packets and frames
+/// leave the first-level cache between two stages.
+pub const MAX_CHUNK: usize = 512;
 
-/// A cache line, in bytes.
-pub const LINE: usize = 64;
+/// Size of a cache line in bytes.
+pub const CACHE_LINE_BYTES: usize = 64;
 
-/// What the engine writes into a frame before the first stage.
+/// Fields of a frame that the engine writes before the first stage.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Arrival {
-    /// The packet's first byte as received.
+pub struct FrameInput {
+    /// First byte of the packet as received.
     pub data: *mut u8,
-    /// What counters and meters take for its length: [`packet::Packet::came_with`].
-    pub counted: u32,
-    /// 1: together with `counted` one word, which is what the packet adds to a tally ([`crate::tally::split`]).
-    pub one: u32,
-    /// Where it came in.
-    pub port: u32,
-    /// PNA: 1 if the port leads to a host.
+    /// Length in bytes that counters and meters use: that of [`packet::Packet::metered_len_bytes`],
+    /// or the packet's own.
+    pub metered_len: u32,
+    /// Always 1. Together with `metered_len` this is the word that a packet adds to the statistics
+    /// ([`crate::stats::split_count`]).
+    pub packet_count: u32,
+    /// Ingress port.
+    pub ingress_port: u32,
+    /// PNA: 1 if the port belongs to a host.
     pub direction: u32,
-    /// States that the parser has entered, if it may loop.
-    pub states: u32,
-    /// Its length in bytes, at most [`packet::MAX_LEN`].
+    /// Number of parser states entered, if the parser may loop.
+    pub parser_states: u32,
+    /// Length of the packet in bytes, at most [`packet::MAX_LEN`].
     pub len: u32,
 }
 
-impl Arrival {
-    /// It as words, as it lies in memory.
+impl FrameInput {
+    /// Returns the fields as words, in their order in memory.
     pub fn words(&self) -> [u64; 4] {
         let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-        let Arrival { data, counted, one, port, direction, states, len } = *self;
-        [data as u64, word(counted, one), word(port, direction), word(states, len)]
+        let FrameInput { data, metered_len, packet_count, ingress_port, direction, parser_states, len } = *self;
+        [data as u64, word(metered_len, packet_count), word(ingress_port, direction), word(parser_states, len)]
     }
 }
 
 // Counters and meters of a batch add up lengths of 16 bits.
 const _: () = assert!(packet::MAX_LEN <= u16::MAX as usize);
 
-/// When a packet came in.
+/// Time of arrival of a packet.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Clock {
-    /// In nanoseconds; never before the packet in front of it.
-    pub time: u64,
+pub struct PacketTime {
+    /// Nanoseconds; never before that of the previous packet.
+    pub time_ns: u64,
     /// Nanoseconds since the engine's start time.
-    pub now: u64,
-    /// The same in microseconds.
-    pub now_us: u64,
+    pub since_start_ns: u64,
+    /// Microseconds since the engine's start time.
+    pub since_start_us: u64,
 }
 
-/// What [`Head::destination`] says in its low half.
+/// Values of the low half of [`FrameHeader::destination`].
 pub mod destination {
-    /// Nowhere.
+    /// No destination.
     pub const NOWHERE: u32 = 0;
     /// Dropped by the program.
     pub const DROP: u32 = 1;
     /// To the port in the high half.
     pub const PORT: u32 = 2;
-    /// The engine gave up; the high half is the number of its reason.
-    pub const GAVE_UP: u32 = 3;
-    /// Added to the first three: the packet leaves as it lies there, with all of its bytes.
-    pub const AS_IT_LIES: u32 = 4;
-    /// Added as well: of its bytes, only the first leave ([`super::Head::truncate`]).
-    pub const CUT: u32 = 8;
+    /// Dropped by the engine; the high half is the number of its reason.
+    pub const ENGINE_DROP: u32 = 3;
+    /// Flag on `NOWHERE`, `DROP` and `PORT`: the packet leaves unchanged in its buffer, with all of
+    /// its bytes.
+    pub const IN_PLACE: u32 = 4;
+    /// Flag: only the first bytes of the packet leave ([`super::FrameHeader::truncate`]).
+    pub const TRUNCATED: u32 = 8;
 }
 
-/// The high half of a head's destination: the port, if it is to one.
+/// Returns the high half of a frame's destination: the port of a `PORT` destination.
 #[inline(always)]
 pub fn port(destination: u64) -> u32 {
     (destination >> 32) as u32
 }
 
-/// The first bytes of each frame. What is behind the arrival is there once the packet's way has ended.
+/// First bytes of each frame. The fields after `input` are valid once the packet has finished.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Head {
-    /// What the engine wrote.
-    pub arrival: Arrival,
-    /// Where it goes: [`destination`]. All that follows but the reasons is only there for packets with a way through the deparser.
+pub struct FrameHeader {
+    /// Fields written by the engine.
+    pub input: FrameInput,
+    /// Verdict, see [`destination`]. The fields after it, except the reasons and the time, are
+    /// valid only for packets that passed the deparser.
     pub destination: u64,
-    /// The program's reason for the drop, if it has a variable for it.
+    /// The program's drop reason, if it has a variable for one.
     pub drop_reason: u32,
-    /// The program's reason for the CPU, if it has a variable for it.
+    /// The program's reason for sending to the CPU, if it has a variable for one.
     pub cpu_reason: u32,
-    /// The first byte of the packet as it leaves, if that is in place.
-    pub front: *mut u8,
-    /// Bytes that were parsed.
+    /// First byte of the packet as it leaves, if its headers are in place.
+    pub output_start: *mut u8,
+    /// Number of bytes parsed.
     pub cursor: u32,
-    /// How many headers were emitted.
-    pub emitted: u16,
-    /// Whether the emitted headers stand one behind the other in front of the payload.
+    /// Number of headers emitted.
+    pub emitted_count: u16,
+    /// 1 if the emitted headers are contiguous and end at the payload.
     pub in_place: u16,
-    /// Bytes that `truncate` leaves, plus 1. Only there if the destination says so.
+    /// Length in bytes that `truncate` leaves, plus 1. Valid only if the destination has
+    /// [`destination::TRUNCATED`].
     pub truncate: u64,
-    /// When it came in, written by the engine as well, if somebody asks for it.
-    pub clock: Clock,
+    /// Time of arrival, written by the engine if the program needs it.
+    pub time: PacketTime,
 }
 
-impl Head {
-    /// The high half of its destination: the port, if it goes to one.
+impl FrameHeader {
+    /// Returns the port of a `PORT` destination.
     #[inline(always)]
     pub fn port(&self) -> u32 {
         port(self.destination)
     }
 }
 
-// All that most packets need is in one cache line.
-const _: () = assert!(std::mem::offset_of!(Head, truncate) == 64);
+// The fields that most packets need share one cache line.
+const _: () = assert!(std::mem::offset_of!(FrameHeader, truncate) == 64);
 
 /// An emitted header.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Emitted {
-    /// Its first byte.
+pub struct EmittedHeader {
+    /// First byte of the header.
     pub at: *const u8,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: u64,
 }
 
-/// Room for the selector keys of one packet, in bytes.
-pub const AUX_BYTES: usize = 256;
+/// Space for the selector keys of one packet, in bytes.
+pub const SELECTOR_KEY_BYTES: usize = 256;
 
-/// A count that waits until its counter's cache line is there.
+/// A counter update that is deferred until the counter's cache line has been prefetched.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Pending {
-    /// The counter.
+pub struct PendingCount {
+    /// The counter: packets and bytes.
     pub at: *mut [u64; 2],
-    /// Bytes.
+    /// Bytes to add.
     pub bytes: u64,
 }
 
-/// What every stage is given: the first bytes of [`crate::memory::Memory`].
+/// Argument of every stage: the first bytes of [`crate::memory::WorkerMemory`].
 #[repr(C)]
 #[derive(Debug)]
-pub struct Context {
+pub struct StageContext {
     /// The first frame.
     pub frames: *mut u8,
-    /// Zeros: what fields of invalid headers read.
+    /// Zeros, which reads of invalid headers load.
     pub zeros: *const u8,
-    /// Where writes to fields of invalid headers go.
+    /// Memory that writes to invalid headers store to.
     pub sink: *mut u8,
-    /// Counts that wait.
-    pub pending: *mut Pending,
-    /// How many.
+    /// Deferred counter updates.
+    pub pending: *mut PendingCount,
+    /// Number of deferred updates.
     pub pending_count: u64,
     /// Arguments and results of calls.
-    pub area: *mut u64,
-    /// Bytes from frame to frame.
-    pub stride: usize,
-    /// Where a stage's packets end: behind the last one's address, or the last frame.
-    pub last: *const u8,
-    /// The tables and value sets as this batch sees them.
-    pub lookups: *const lookup::Lookups,
-    /// The engine, for calls back.
+    pub call_area: *mut u64,
+    /// Distance between frames in bytes.
+    pub frame_stride: usize,
+    /// End of a stage's packets: of its list of frame addresses, or of the frames.
+    pub queue_end: *const u8,
+    /// Tables and value sets in the version of this batch.
+    pub lookups: *const lookup::LookupSet,
+    /// The engine's [`crate::runtime::Runtime`], for calls.
     pub runtime: *mut core::ffi::c_void,
-    /// Where code that records notes what the first packet does ([`crate::record`]).
-    pub areas: *mut u8,
+    /// Record buffer of the first packet, for code that records ([`crate::record`]).
+    pub record_buffers: *mut u8,
 }
 
-/// A stage: runs the packets, at least one, whose frames' addresses lie from `first` on. Where packets begin, `first` is the first frame itself.
-pub type StageFn = unsafe extern "C" fn(context: *mut Context, first: *const u8);
+/// A stage. Runs at least one packet: those with frame addresses from `first` to the context's
+/// `queue_end`. For the stage at which packets enter, `first` is the first frame itself.
+pub type StageFn = unsafe extern "C" fn(context: *mut StageContext, first: *const u8);
 
-/// Words of the area for arguments and results of calls.
-pub const AREA_WORDS: usize = 4096;
+/// Size of the area for arguments and results of calls, in words.
+pub const CALL_AREA_WORDS: usize = 4096;
 
-/// The longest zeros and sink that a header may need, in bytes.
-pub const LONGEST_HEADER: usize = 2 * 8 * 1024;
+/// Maximum size in bytes that a header needs of the zeros and of the sink.
+pub const MAX_HEADER_BYTES: usize = 2 * 8 * 1024;
 
-/// Counters from this many on are counted when their cache lines have come.
-pub const FAR_COUNTERS: u64 = 2048;
+/// Counter arrays of at least this many elements use deferred updates, because their elements are
+/// rarely in the cache.
+pub const MIN_DEFERRED_COUNTERS: u64 = 2048;
 
 /// Addresses of the functions that native code calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Helpers {
-    /// `(context, frame, site, entry hit and colour)`: an extern's call; arguments and results in the area.
+    /// `(context, frame, site, entry hit and color)`: calls an extern; arguments and results are in
+    /// the call area.
     pub call: usize,
-    /// `(context, frame, table, entry) -> colour`: an entry was hit.
+    /// `(context, frame, table, entry) -> color`: records that an entry was hit.
     pub hit: usize,
-    /// `(context, frame)`: the packet enters a body.
+    /// `(context, frame)`: records that the packet enters a body.
     pub begin_block: usize,
     /// `(algorithm, bytes, length) -> hash`.
     pub hash: usize,
     /// `(frame, cursor, algorithm, bytes, length) -> hash` over the bytes and the packet's payload.
     pub hash_payload: usize,
-    /// `(operation, width and sign, other's width, area)`: arithmetic that is rare, result in the area.
+    /// `(operation, width and sign, width of the other operand, area)`: computes a rare operation;
+    /// the result is in the call area.
     pub arithmetic: usize,
-    /// `(context, set) -> 0 or 1`; the keys in the area.
+    /// `(context, set) -> 0 or 1`: searches a value set; the keys are in the call area.
     pub value_set: usize,
 }

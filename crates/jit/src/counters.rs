@@ -1,37 +1,39 @@
-//! Counters that a worker counts in place, without atomic additions: each worker has its own, a reader adds them up.
+//! Counters that a worker updates in place, without atomic additions, because each worker has its
+//! own. Readers add them up.
 //!
-//! Programs that count by tenant do it at several points, and most packets count for one tenant: so objects of one size lie together, element by element, and a packet's counters
-//! share a cache line.
+//! Counter objects of one size are interleaved, element by element, because a program that counts
+//! by tenant does so at several points and most packets count for one tenant: all counters of a
+//! packet then share a cache line.
 #![allow(unsafe_code)]
 
-use crate::abi::FAR_COUNTERS;
+use crate::abi::MIN_DEFERRED_COUNTERS;
 use lookup::HugeVec;
 use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Packets and bytes.
-type Element = [u64; 2];
+type PacketsAndBytes = [u64; 2];
 
-/// The most objects that lie together: their elements fill a cache line.
-const TOGETHER: usize = 64 / size_of::<Element>();
+/// Maximum number of interleaved objects: one element of each fills a cache line.
+const MAX_INTERLEAVED: usize = 64 / size_of::<PacketsAndBytes>();
 
-/// Where an object's elements lie.
+/// Location of the elements of a counter object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// In which array.
+pub struct CounterRange {
+    /// Index of the array.
     array: usize,
-    /// The first one, among those of other objects.
+    /// Index of the first element in the array.
     first: usize,
-    /// From one to the next, in elements: how many objects lie together.
+    /// Distance between elements, in elements: the number of interleaved objects.
     pub step: usize,
-    /// How many.
+    /// Number of elements.
     pub size: u64,
 }
 
-impl Place {
-    /// Those of objects of these sizes; `None`: it has no elements here.
-    pub fn of(sizes: &[Option<u64>]) -> Vec<Option<Place>> {
+impl CounterRange {
+    /// Assigns elements to objects of these sizes; `None` if an object is not counted in place.
+    pub fn assign_ranges(sizes: &[Option<u64>]) -> Vec<Option<CounterRange>> {
         let mut places = vec![None; sizes.len()];
         let mut alike: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (object, size) in sizes.iter().enumerate().filter_map(|(object, size)| Some((object, (*size)?))) {
@@ -41,11 +43,12 @@ impl Place {
         for (size, objects) in alike {
             let mut rest = objects.as_slice();
             while !rest.is_empty() {
-                // As many as divide a line. Those of few elements stay near wherever they lie.
-                let step = if size < FAR_COUNTERS { 1 } else { 1 << rest.len().min(TOGETHER).ilog2() };
+                // The largest power of two that divides a line. Small objects stay in the cache
+                // without interleaving.
+                let step = if size < MIN_DEFERRED_COUNTERS { 1 } else { 1 << rest.len().min(MAX_INTERLEAVED).ilog2() };
                 let (together, others) = rest.split_at(step);
                 for (first, object) in together.iter().enumerate() {
-                    places[*object] = Some(Place { array, first, step, size });
+                    places[*object] = Some(CounterRange { array, first, step, size });
                 }
                 (array, rest) = (array + 1, others);
             }
@@ -54,60 +57,63 @@ impl Place {
     }
 }
 
-/// One worker's counters, by extern object.
+/// Counters of one worker, by extern object.
 pub struct WorkerCounters {
-    places: Vec<Option<Place>>,
-    arrays: Vec<UnsafeCell<HugeVec<Element>>>,
+    places: Vec<Option<CounterRange>>,
+    arrays: Vec<UnsafeCell<HugeVec<PacketsAndBytes>>>,
 }
 
 // SAFETY: only the worker writes, by native code; others read whole words (see `get`).
 unsafe impl Sync for WorkerCounters {}
-// SAFETY: as above.
+// SAFETY: only the worker writes, by native code; others read whole words (see `get`).
 unsafe impl Send for WorkerCounters {}
 
 impl WorkerCounters {
-    /// Counters of these sizes.
+    /// Allocates counters of these sizes.
     pub fn new(sizes: &[Option<u64>]) -> WorkerCounters {
-        let places = Place::of(sizes);
-        let mut arrays: BTreeMap<usize, HugeVec<Element>> = BTreeMap::new();
-        // Zeroed memory comes from the system as it is touched: a million counters that nobody counts cost nothing.
+        let places = CounterRange::assign_ranges(sizes);
+        let mut arrays: BTreeMap<usize, HugeVec<PacketsAndBytes>> = BTreeMap::new();
+        // The system supplies zeroed pages when they are first written, so unused counters take no
+        // memory.
         for place in places.iter().flatten() {
             arrays.entry(place.array).or_default().grow(place.size as usize * place.step);
         }
         WorkerCounters { places, arrays: arrays.into_values().map(UnsafeCell::new).collect() }
     }
 
-    /// The address of each object's first element, for native code; 0 if it has none.
+    /// Returns the address of each object's first element for native code; 0 if it has none.
     pub fn addresses(&self) -> Vec<u64> {
-        let first = |place: &Place| {
-            // SAFETY: the vector itself never changes after it is made.
+        let first = |place: &CounterRange| {
+            // SAFETY: the vector itself never changes after construction.
             let array = unsafe { &mut *self.arrays[place.array].get() };
             array.as_mut_ptr().wrapping_add(place.first) as u64
         };
         self.places.iter().map(|place| place.as_ref().map_or(0, first)).collect()
     }
 
-    fn element(&self, object: usize, index: u64) -> Option<&Element> {
+    fn element(&self, object: usize, index: u64) -> Option<&PacketsAndBytes> {
         let place = self.places.get(object)?.as_ref().filter(|place| index < place.size)?;
-        // SAFETY: the vector itself never changes after it is made; of its words only whole ones are read (see `get`).
+        // SAFETY: the vector itself never changes after construction; only whole words are read
+        // (see `get`).
         let array = unsafe { &**self.arrays[place.array].get() };
         array.get(index as usize * place.step + place.first)
     }
 
-    /// Adds packets and bytes to a counter, if there is such. Only the worker itself may call this, and not while its code runs.
-    pub fn add(&self, object: usize, index: u64, more: Element) {
+    /// Adds packets and bytes to a counter; does nothing if the element does not exist. Only the
+    /// owning worker may call this, and not while its code runs.
+    pub fn add_count(&self, object: usize, index: u64, more: PacketsAndBytes) {
         let Some(element) = self.element(object, index) else { return };
         for (word, more) in element.iter().zip(more) {
-            // SAFETY: an aligned word, which nobody else writes to; each is written as a whole.
+            // SAFETY: an aligned word that only this thread writes; each is written as a whole.
             let word = unsafe { AtomicU64::from_ptr(std::ptr::from_ref(word).cast_mut()) };
             word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
         }
     }
 
-    /// Packets and bytes of a counter; `None` if there is no such.
-    pub fn get(&self, object: usize, index: u64) -> Option<Element> {
+    /// Returns packets and bytes of an element; `None` if it does not exist.
+    pub fn get(&self, object: usize, index: u64) -> Option<PacketsAndBytes> {
         let element = self.element(object, index)?;
-        // SAFETY: an aligned word, which the worker may be writing to; each is read as a whole.
+        // SAFETY: an aligned word that the worker may be writing; each is read as a whole.
         let word =
             |half: usize| unsafe { AtomicU64::from_ptr((&raw const element[half]).cast_mut()) }.load(Ordering::Relaxed);
         Some([word(0), word(1)])
@@ -118,10 +124,10 @@ impl WorkerCounters {
 mod tests {
     use super::*;
 
-    /// Each counter is by itself, and those of one index lie together.
+    /// Counters do not overlap, and those of one index are adjacent.
     #[test]
     fn no_two_counters_share_memory() {
-        let far = FAR_COUNTERS + 3;
+        let far = MIN_DEFERRED_COUNTERS + 3;
         let sizes = [
             Some(far),
             None,
@@ -142,18 +148,18 @@ mod tests {
             let size = size.unwrap_or(0);
             for index in (0..size).filter(|index| index % 41 == 0 || index + 1 == size) {
                 let more = [object as u64 + 1, index + 1];
-                counters.add(object, index, more);
+                counters.add_count(object, index, more);
                 expected.insert((object, index), more);
             }
-            counters.add(object, size, [9, 9]);
+            counters.add_count(object, size, [9, 9]);
             assert_eq!(counters.get(object, size), None);
         }
         assert!(expected.len() > 300);
         for (&(object, index), more) in &expected {
             assert_eq!(counters.get(object, index), Some(*more), "{object} at {index}");
-            let step = Place::of(&sizes)[object].map_or(0, |place| place.step);
-            let at = addresses[object] as *const Element;
-            // SAFETY: where native code finds it.
+            let step = CounterRange::assign_ranges(&sizes)[object].map_or(0, |place| place.step);
+            let at = addresses[object] as *const PacketsAndBytes;
+            // SAFETY: the address that native code computes.
             assert_eq!(unsafe { at.wrapping_add(index as usize * step).read() }, *more, "{object} at {index}");
         }
         let line = |object: usize| addresses[object] / 64;

@@ -1,111 +1,118 @@
-//! [`Jit`]: the engine as its users see it.
+//! [`Jit`]: the public engine.
 
 use crate::counters::WorkerCounters;
-use crate::entries::Entries;
-use crate::program::Program;
-use crate::tally::{ActionTally, TableTally, Tallies, Tally, add_up};
-use crate::unsupported::Unsupported;
-use crate::worker::Worker;
-use entries::{Change, Counter, Entry, EntryId, KeyLayout, State, WriteBatch, WriteError};
+use crate::entries::EntriesById;
+use crate::fallback_reason::FallbackReason;
+use crate::program::CompiledProgram;
+use crate::stats::{ActionStats, EngineStats, TableStats, WorkerStats, sum_worker_stats};
+use crate::worker::JitWorker;
+use entries::{ControlState, Counter, EntryId, KeyLayout, StateChange, StoredEntry, WriteBatch, WriteError};
 use interp::host::ExternHost;
 use interp::host::architecture::reason_table;
 use interp::{Config, DigestMessage, IdleEntry, Interp, LoadError, Registers};
 use ir::{Entity, ExternId, Pipeline, TableId};
-use lookup::{Live, LiveError, Reader, Written};
+use lookup::{AppliedWrite, LeftRightReader, LiveError, LiveTables};
 use num_bigint::BigUint;
-use packet::{Batch, Engine, Output, ReasonTable};
+use packet::{Batch, BatchOutput, Engine, ReasonTable};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// A pipeline that can't be loaded.
+/// Error of loading a pipeline.
 #[derive(Debug, Error)]
 pub enum JitError {
-    /// The interpreter refuses it.
+    /// The interpreter rejects the pipeline.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// Its tables can't be held.
+    /// The lookup structures cannot hold its tables.
     #[error(transparent)]
     Live(#[from] LiveError),
 }
 
-/// Pieces of some microseconds that are done each time that there is nothing to write.
-const PIECES: usize = 8;
+/// Number of maintenance pieces, of some microseconds each, per call of [`Jit::maintain_tables`].
+const TIDY_PIECES: usize = 8;
 
-/// What all workers of one engine share.
-pub(crate) struct Shared {
+/// State shared by all workers of one engine.
+pub(crate) struct EngineShared {
     pipeline: Arc<Pipeline>,
-    pub(crate) program: Arc<Program>,
-    /// If that one records, one that does not.
-    pub(crate) quiet: Option<Arc<Program>>,
-    pub(crate) live: Mutex<Live>,
-    /// What is added to the sum over all workers: the control plane sets counters.
+    pub(crate) program: Arc<CompiledProgram>,
+    /// Version of `program` that does not record, if `program` records.
+    pub(crate) unrecorded: Option<Arc<CompiledProgram>>,
+    pub(crate) live: Mutex<LiveTables>,
+    /// Added to the sum over all workers, because the control plane can set counters.
     pub(crate) offsets: Mutex<HashMap<(usize, u64), [u64; 2]>>,
     pub(crate) counters: Mutex<Vec<Arc<WorkerCounters>>>,
-    /// In the order in which workers were made; the first one is that of the engine which others were made from.
-    tallies: Mutex<Vec<Arc<Tally>>>,
-    /// If it records. Nothing is locked while it is.
-    pub(crate) entries: Option<Mutex<Entries>>,
+    /// In the order in which workers were made; the first belongs to the engine that the others
+    /// were made from.
+    worker_stats: Mutex<Vec<Arc<WorkerStats>>>,
+    /// Entries by id, if the engine records. No other lock is taken while this one is held.
+    pub(crate) entries: Option<Mutex<EntriesById>>,
 }
 
-/// How packets are run.
-pub(crate) enum Way {
-    /// If what packets do is recorded, `quiet` runs those of which it is not asked.
+/// Native or interpreted execution.
+pub(crate) enum Execution {
+    /// If `worker` records packets, `unrecorded` runs those that need no record.
     Native {
-        shared: Arc<Shared>,
-        reader: Reader,
-        worker: Box<Worker>,
-        quiet: Option<Box<Worker>>,
+        shared: Arc<EngineShared>,
+        reader: LeftRightReader,
+        worker: Box<JitWorker>,
+        unrecorded: Option<Box<JitWorker>>,
     },
-    Handed {
+    Interpreted {
         interp: Arc<Mutex<Interp>>,
-        reason: Unsupported,
+        reason: FallbackReason,
         packets: u64,
     },
 }
 
-/// The engine of the cpu tier: native code for batches.
+/// The engine of the CPU tier: native code for batches.
 ///
-/// A pipeline that native code is not made for runs on the interpreter as a whole; [`Jit::handed`] says why and counts.
+/// A pipeline that native code does not support runs entirely on the interpreter;
+/// [`Jit::fallback_counts`] reports the reason and counts packets.
 pub struct Jit {
     pipeline: Arc<Pipeline>,
-    pub(crate) way: Way,
+    pub(crate) execution: Execution,
     reasons: ReasonTable,
 }
 
 impl Jit {
     /// Loads a pipeline that the verifier has accepted.
     pub fn new(pipeline: Arc<Pipeline>, config: Config) -> Result<Jit, JitError> {
-        Jit::with(pipeline, config, false)
+        Jit::load_pipeline(pipeline, config, false)
     }
 
-    /// The same; if it `records`, made to do that.
-    pub(crate) fn with(pipeline: Arc<Pipeline>, config: Config, records: bool) -> Result<Jit, JitError> {
+    /// Loads a pipeline; the code records packets if `records` is set.
+    pub(crate) fn load_pipeline(pipeline: Arc<Pipeline>, config: Config, records: bool) -> Result<Jit, JitError> {
         let reasons = reason_table(&pipeline);
         let host = ExternHost::new(pipeline.clone(), config.clone())?;
-        let live = Live::new(pipeline.clone(), |table| records || host.tracks_entries(table))?;
+        let live = LiveTables::new(pipeline.clone(), |table| records || host.tracks_entries(table))?;
         let mut reader = live.reader();
         let host = Arc::new(Mutex::new(host));
-        let mut program = |records| Program::new(pipeline.clone(), config.clone(), &host, reader.enter(), records);
+        let mut program =
+            |records| CompiledProgram::new(pipeline.clone(), config.clone(), &host, reader.acquire(), records);
         let (program, quiet) = (program(records), if records { program(false).ok() } else { None });
-        reader.park();
+        reader.release();
         let way = match program {
             Ok(program) => {
-                let quiet = quiet.filter(|quiet| quiet.counts_as(&program));
-                Jit::native(pipeline.clone(), (Arc::new(program), quiet.map(Arc::new)), live)
+                let quiet = quiet.filter(|quiet| quiet.has_same_counters(&program));
+                Jit::native_execution(pipeline.clone(), (Arc::new(program), quiet.map(Arc::new)), live)
             }
             Err(reason) => {
                 let interp = Arc::new(Mutex::new(Interp::new(pipeline.clone(), config)?));
-                Way::Handed { interp, reason, packets: 0 }
+                Execution::Interpreted { interp, reason, packets: 0 }
             }
         };
-        Ok(Jit { pipeline, way, reasons })
+        Ok(Jit { pipeline, execution: way, reasons })
     }
 
-    fn native(pipeline: Arc<Pipeline>, (program, quiet): (Arc<Program>, Option<Arc<Program>>), live: Live) -> Way {
-        let worker = Box::new(Worker::new(program.clone()));
-        let quiet_worker = quiet.as_ref().map(|quiet| Box::new(worker.beside(quiet.clone())));
+    fn native_execution(
+        pipeline: Arc<Pipeline>,
+        (program, quiet): (Arc<CompiledProgram>, Option<Arc<CompiledProgram>>),
+        live: LiveTables,
+    ) -> Execution {
+        let worker = Box::new(JitWorker::new(program.clone()));
+        let quiet_worker = quiet.as_ref().map(|quiet| Box::new(worker.new_sharing_counters(quiet.clone())));
         let mut host = program.runtime.host.lock();
         for table in pipeline.tables.keys() {
             for entry in live.state().entries(table) {
@@ -115,195 +122,231 @@ impl Jit {
             }
         }
         drop(host);
-        let entries = program.lists.is_some().then(|| Mutex::new(Entries::new(&pipeline, &live)));
+        let entries = program.record_layout.is_some().then(|| Mutex::new(EntriesById::new(&pipeline, &live)));
         let reader = live.reader();
         let counters = Mutex::new(vec![worker.counters.clone()]);
-        let tallies = Mutex::new(vec![worker.tally.clone()]);
+        let worker_stats = Mutex::new(vec![worker.stats.clone()]);
         let offsets = Mutex::default();
-        let shared = Shared { pipeline, program, quiet, live: Mutex::new(live), offsets, counters, tallies, entries };
-        Way::Native { shared: Arc::new(shared), reader, worker, quiet: quiet_worker }
-    }
-
-    /// Another worker with the same tables and objects, for another thread. It counts for itself; [`Jit::counter`] adds up.
-    pub fn worker(&self) -> Jit {
-        let way = match &self.way {
-            Way::Native { shared, .. } => {
-                let worker = Box::new(Worker::new(shared.program.clone()));
-                shared.counters.lock().push(worker.counters.clone());
-                shared.tallies.lock().push(worker.tally.clone());
-                let reader = shared.live.lock().reader();
-                let quiet = shared.quiet.as_ref().map(|quiet| Box::new(worker.beside(quiet.clone())));
-                Way::Native { shared: shared.clone(), reader, worker, quiet }
-            }
-            Way::Handed { interp, reason, .. } => Way::Handed { interp: interp.clone(), reason: *reason, packets: 0 },
+        let shared = EngineShared {
+            pipeline,
+            program,
+            unrecorded: quiet,
+            live: Mutex::new(live),
+            offsets,
+            counters,
+            worker_stats,
+            entries,
         };
-        Jit { pipeline: self.pipeline.clone(), way, reasons: self.reasons.clone() }
+        Execution::Native { shared: Arc::new(shared), reader, worker, unrecorded: quiet_worker }
     }
 
-    /// Packets that this worker handed to the interpreter, by reason.
-    pub fn handed(&self) -> BTreeMap<&'static str, u64> {
-        match &self.way {
-            Way::Native { .. } => BTreeMap::new(),
-            Way::Handed { reason, packets, .. } => BTreeMap::from([(reason.name(), *packets)]),
-        }
-    }
-
-    /// Why the pipeline is not run by native code; `None` if it is.
-    pub fn unsupported(&self) -> Option<Unsupported> {
-        match &self.way {
-            Way::Native { .. } => None,
-            Way::Handed { reason, .. } => Some(*reason),
-        }
-    }
-
-    /// What went through each stage, table and action, over all workers.
-    pub fn tallies(&self) -> Tallies {
-        match &self.way {
-            Way::Native { shared, .. } => {
-                let workers = shared.tallies.lock();
-                let program = &shared.program;
-                add_up(&self.pipeline, &program.places, &program.stages, workers.iter().map(Arc::as_ref))
+    /// Makes another worker with the same tables and objects, for another thread. Each worker
+    /// counts separately; [`Jit::counter`] adds up.
+    pub fn new_worker(&self) -> Jit {
+        let way = match &self.execution {
+            Execution::Native { shared, .. } => {
+                let worker = Box::new(JitWorker::new(shared.program.clone()));
+                shared.counters.lock().push(worker.counters.clone());
+                shared.worker_stats.lock().push(worker.stats.clone());
+                let reader = shared.live.lock().reader();
+                let quiet =
+                    shared.unrecorded.as_ref().map(|quiet| Box::new(worker.new_sharing_counters(quiet.clone())));
+                Execution::Native { shared: shared.clone(), reader, worker, unrecorded: quiet }
             }
-            Way::Handed { interp, .. } => {
+            Execution::Interpreted { interp, reason, .. } => {
+                Execution::Interpreted { interp: interp.clone(), reason: *reason, packets: 0 }
+            }
+        };
+        Jit { pipeline: self.pipeline.clone(), execution: way, reasons: self.reasons.clone() }
+    }
+
+    /// Returns the packets that this worker ran on the interpreter, by reason.
+    pub fn fallback_counts(&self) -> BTreeMap<&'static str, u64> {
+        match &self.execution {
+            Execution::Native { .. } => BTreeMap::new(),
+            Execution::Interpreted { reason, packets, .. } => BTreeMap::from([(reason.name(), *packets)]),
+        }
+    }
+
+    /// Returns the reason why the interpreter runs the pipeline; `None` if native code does.
+    pub fn fallback_reason(&self) -> Option<FallbackReason> {
+        match &self.execution {
+            Execution::Native { .. } => None,
+            Execution::Interpreted { reason, .. } => Some(*reason),
+        }
+    }
+
+    /// Returns packets, bytes and time of each stage, table and action, summed over all workers.
+    pub fn stats(&self) -> EngineStats {
+        match &self.execution {
+            Execution::Native { shared, .. } => {
+                let workers = shared.worker_stats.lock();
+                let program = &shared.program;
+                sum_worker_stats(
+                    &self.pipeline,
+                    &program.stats_layout,
+                    &program.stages,
+                    workers.iter().map(Arc::as_ref),
+                )
+            }
+            Execution::Interpreted { interp, .. } => {
                 let interp = interp.lock();
                 let at = |table: TableId| {
-                    let actions =
-                        interp.applied(table).map(|(action, [misses, hits])| ActionTally { action, hits, misses });
-                    TableTally { table, actions: actions.collect() }
+                    let actions = interp.action_counters(table).map(|(action, [misses, hits])| ActionStats {
+                        action,
+                        hits,
+                        misses,
+                    });
+                    TableStats { table, actions: actions.collect() }
                 };
-                Tallies { stages: Vec::new(), tables: self.pipeline.tables.keys().map(at).collect() }
+                EngineStats { stages: Vec::new(), tables: self.pipeline.tables.keys().map(at).collect() }
             }
         }
     }
 
-    /// How many writes the tables have seen: the version that packets see from their next batch on.
+    /// Returns the number of writes to the tables: the version that packets see from their next
+    /// batch on.
     pub fn tables_version(&self) -> u64 {
-        self.with_state(State::version)
+        self.with_state(ControlState::version)
     }
 
-    /// For each worker that was made from this engine, in that order: the version of the tables that it used for its last batch; `None` while it
-    /// rests, or if the interpreter runs its packets.
+    /// Returns the version of the tables that each worker used for its last batch, for workers made
+    /// from this engine, in that order; `None` while a worker is idle, or if the interpreter runs
+    /// its packets.
     pub fn worker_versions(&self) -> Vec<Option<u64>> {
-        match &self.way {
-            Way::Native { shared, .. } => shared.tallies.lock().iter().skip(1).map(|tally| tally.version()).collect(),
-            Way::Handed { .. } => Vec::new(),
-        }
-    }
-
-    /// Bytes of memory that a table takes: its lookups (two copies, if native code runs) and its entries.
-    pub fn table_memory(&self, table: TableId) -> usize {
-        match &self.way {
-            Way::Native { shared, .. } => {
-                let live = shared.live.lock();
-                live.table_memory(table) + live.state().table_memory(table)
+        match &self.execution {
+            Execution::Native { shared, .. } => {
+                shared.worker_stats.lock().iter().skip(1).map(|tally| tally.version()).collect()
             }
-            Way::Handed { interp, .. } => interp.lock().state().table_memory(table),
+            Execution::Interpreted { .. } => Vec::new(),
         }
     }
 
-    /// Applies a batch as a whole: packets of the next batch see it, on all workers. If one update is refused, nothing has changed.
+    /// Returns the memory of a table in bytes: its lookup structures (two copies under native code)
+    /// and its entries.
+    pub fn table_memory(&self, table: TableId) -> usize {
+        match &self.execution {
+            Execution::Native { shared, .. } => {
+                let live = shared.live.lock();
+                live.table_memory_bytes(table) + live.state().table_memory_bytes(table)
+            }
+            Execution::Interpreted { interp, .. } => interp.lock().state().table_memory_bytes(table),
+        }
+    }
+
+    /// Applies a batch atomically. All workers see it from their next batch on.
+    ///
+    /// # Errors
+    /// The first refused update; then nothing has changed.
     pub fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
-        match &mut self.way {
-            Way::Native { shared, reader, .. } => {
-                // A reader of this thread must not keep the writer waiting.
-                reader.park();
+        match &mut self.execution {
+            Execution::Native { shared, reader, .. } => {
+                // A reader of this thread must not block the writer.
+                reader.release();
                 shared.write(batch, |_, _| {})
             }
-            Way::Handed { interp, .. } => interp.lock().write(batch),
+            Execution::Interpreted { interp, .. } => interp.lock().write(batch),
         }
     }
 
-    /// Applies batches in order, each as a whole or not at all, and shows all of them to packets together.
+    /// Applies batches in order, each atomically, and publishes all of them together.
     pub fn write_many(&mut self, batches: &[WriteBatch]) -> Vec<Result<(), WriteError>> {
-        match &mut self.way {
-            Way::Native { shared, reader, .. } => {
-                reader.park();
+        match &mut self.execution {
+            Execution::Native { shared, reader, .. } => {
+                reader.release();
                 shared.write_many(batches)
             }
-            Way::Handed { interp, .. } => {
+            Execution::Interpreted { interp, .. } => {
                 let mut interp = interp.lock();
                 batches.iter().map(|batch| interp.write(batch)).collect()
             }
         }
     }
 
-    /// For when nothing is written: does a part of what is due to tables, mostly some tens of microseconds long ([`lookup::Live::tidy`]). Whether there is more to do.
-    pub fn tidy(&mut self) -> bool {
-        match &mut self.way {
-            Way::Native { shared, reader, .. } => {
-                reader.park();
-                shared.live.lock().tidy(PIECES)
+    /// Does a part of the pending table maintenance, mostly some tens of microseconds
+    /// ([`lookup::LiveTables::maintain`]); call it when there is nothing to write. Returns whether
+    /// more is pending.
+    pub fn maintain_tables(&mut self) -> bool {
+        match &mut self.execution {
+            Execution::Native { shared, reader, .. } => {
+                reader.release();
+                shared.live.lock().maintain(TIDY_PIECES)
             }
-            Way::Handed { .. } => false,
+            Execution::Interpreted { .. } => false,
         }
     }
 
-    /// Applies many batches to an engine that has no other workers yet, as [`Jit::write`] does one by one, but makes the lookups once, of what they
-    /// amount to. Of a batch that is refused, what can be applied is: of its updates, those that are not refused one by one.
+    /// Applies many batches to an engine that has no other workers yet. The result is that of
+    /// [`Jit::write`] for each, but the lookup structures are built once. A refused batch is
+    /// applied partially: its updates are applied one by one, except those that are refused.
     ///
     /// # Errors
-    /// The error of `batches`: what came before it is applied.
-    pub fn load<E>(&mut self, mut batches: impl Iterator<Item = Result<WriteBatch, E>>) -> Result<(), E> {
-        match &mut self.way {
-            Way::Native { shared, reader, .. } => {
-                reader.park();
+    /// The error of `batches`; the batches before it are applied.
+    pub fn load_batches<E>(&mut self, mut batches: impl Iterator<Item = Result<WriteBatch, E>>) -> Result<(), E> {
+        match &mut self.execution {
+            Execution::Native { shared, reader, .. } => {
+                reader.release();
                 let outcome = shared.load(&mut batches);
                 *reader = shared.live.lock().reader();
                 outcome
             }
-            Way::Handed { interp, .. } => {
+            Execution::Interpreted { interp, .. } => {
                 let mut interp = interp.lock();
                 batches.try_for_each(|batch| {
-                    batch?.apply_what_fits(|batch| interp.write(batch));
+                    batch?.apply_accepted(|batch| interp.write(batch));
                     Ok(())
                 })
             }
         }
     }
 
-    /// The direct counter of an entry that is in the table.
-    pub fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<Counter> {
-        match &self.way {
-            Way::Native { shared, .. } => {
+    /// Returns the direct counter of an entry that is in the table.
+    pub fn entry_counter(&self, table: TableId, entry: &StoredEntry) -> Option<Counter> {
+        match &self.execution {
+            Execution::Native { shared, .. } => {
                 // An entry of a table without keys is never hit.
                 shared.pipeline.tables.get(table)?.match_keys().next()?;
                 let number = shared.live.lock().entry_id(table, entry)?;
                 shared.program.runtime.host.lock().direct_counter(table, number)
             }
-            Way::Handed { interp, .. } => interp.lock().entry_counter(table, entry),
+            Execution::Interpreted { interp, .. } => interp.lock().entry_counter(table, entry),
         }
     }
 
-    /// Nanoseconds since a packet hit an entry that is in the table, or since it was inserted.
-    pub fn entry_idle_for(&self, table: TableId, entry: &Entry) -> Option<u64> {
-        match &self.way {
-            // Programs with idle times are handed over.
-            Way::Native { .. } => None,
-            Way::Handed { interp, .. } => interp.lock().entry_idle_for(table, entry),
+    /// Returns the nanoseconds since a packet hit an entry of the table, or since it was inserted.
+    pub fn entry_idle_for(&self, table: TableId, entry: &StoredEntry) -> Option<u64> {
+        match &self.execution {
+            // Programs with idle timeouts run on the interpreter.
+            Execution::Native { .. } => None,
+            Execution::Interpreted { interp, .. } => interp.lock().entry_idle_for(table, entry),
         }
     }
 
-    /// Calls `f` with what the control plane has written.
-    pub fn with_state<R>(&self, f: impl FnOnce(&State) -> R) -> R {
-        match &self.way {
-            Way::Native { shared, .. } => f(shared.live.lock().state()),
-            Way::Handed { interp, .. } => f(interp.lock().state()),
+    /// Calls `f` with the control-plane state.
+    pub fn with_state<R>(&self, f: impl FnOnce(&ControlState) -> R) -> R {
+        match &self.execution {
+            Execution::Native { shared, .. } => f(shared.live.lock().state()),
+            Execution::Interpreted { interp, .. } => f(interp.lock().state()),
         }
     }
 
-    /// The value of an indexed counter, over all workers. Packets and bytes are both counted, whatever its unit.
+    /// Returns the value of an indexed counter, summed over all workers. Both packets and bytes are
+    /// counted, whatever its unit.
     pub fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
-        match &self.way {
-            Way::Native { shared, .. } => shared.counter(counter, index),
-            Way::Handed { interp, .. } => interp.lock().counter(counter, index),
+        match &self.execution {
+            Execution::Native { shared, .. } => shared.counter(counter, index),
+            Execution::Interpreted { interp, .. } => interp.lock().counter(counter, index),
         }
     }
 
-    /// The elements of an indexed counter that have counted packets, below `end`: index and value, over all workers.
-    pub fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, Counter)> {
-        match &self.way {
-            Way::Native { shared, .. } if shared.program.counters.get(counter.index()).is_some_and(Option::is_some) => {
-                shared.counted(counter, end)
+    /// Returns index and value of the elements of an indexed counter below `end` that have counted
+    /// packets, summed over all workers.
+    pub fn nonzero_counters(&self, counter: ExternId, end: u64) -> Vec<(u64, Counter)> {
+        match &self.execution {
+            Execution::Native { shared, .. }
+                if shared.program.counters.get(counter.index()).is_some_and(Option::is_some) =>
+            {
+                shared.nonzero_counters(counter, end)
             }
             _ => {
                 let value = |index| Some((index, self.counter(counter, index).filter(|value| value.packets != 0)?));
@@ -312,45 +355,45 @@ impl Jit {
         }
     }
 
-    /// The pipeline that runs.
+    /// Returns the pipeline that runs.
     pub fn pipeline(&self) -> &Arc<Pipeline> {
         &self.pipeline
     }
 
-    /// How many elements a counter, meter or register has.
+    /// Returns the number of elements of a counter, meter or register.
     pub fn array_len(&self, object: ExternId) -> Option<u64> {
-        match &self.way {
-            Way::Native { shared, .. } => shared.program.runtime.host.lock().array_len(object),
-            Way::Handed { interp, .. } => interp.lock().array_len(object),
+        match &self.execution {
+            Execution::Native { shared, .. } => shared.program.runtime.host.lock().array_len(object),
+            Execution::Interpreted { interp, .. } => interp.lock().array_len(object),
         }
     }
 
-    /// The leaves of a register's element.
+    /// Returns the leaves of a register's element.
     pub fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
-        match &self.way {
-            Way::Native { shared, .. } => shared.program.runtime.host.lock().register(register, index),
-            Way::Handed { interp, .. } => interp.lock().register(register, index),
+        match &self.execution {
+            Execution::Native { shared, .. } => shared.program.runtime.host.lock().register(register, index),
+            Execution::Interpreted { interp, .. } => interp.lock().register(register, index),
         }
     }
 
-    /// The registers, for an explainer: it reads them as they are when it asks.
+    /// Returns access to the current contents of the registers, for an explainer.
     pub fn registers(&self) -> Registers {
-        match &self.way {
-            Way::Native { shared, .. } => {
+        match &self.execution {
+            Execution::Native { shared, .. } => {
                 let shared = shared.clone();
                 Registers::new(move |register, index| shared.program.runtime.host.lock().register(register, index))
             }
-            Way::Handed { interp, .. } => {
+            Execution::Interpreted { interp, .. } => {
                 let interp = interp.clone();
                 Registers::new(move |register, index| interp.lock().register(register, index))
             }
         }
     }
 
-    /// The direct counter of an entry.
+    /// Returns the direct counter of an entry.
     pub fn direct_counter(&self, id: &EntryId) -> Option<Counter> {
-        match &self.way {
-            Way::Native { shared, .. } => {
+        match &self.execution {
+            Execution::Native { shared, .. } => {
                 let live = shared.live.lock();
                 let declared = shared.pipeline.tables.get(id.table)?;
                 // An entry of a table without keys is never hit.
@@ -361,71 +404,72 @@ impl Jit {
                 let number = live.entry_id(id.table, entry)?;
                 shared.program.runtime.host.lock().direct_counter(id.table, number)
             }
-            Way::Handed { interp, .. } => interp.lock().direct_counter(id),
+            Execution::Interpreted { interp, .. } => interp.lock().direct_counter(id),
         }
     }
 
-    /// Takes the digest messages that wait.
+    /// Takes the pending digest messages.
     pub fn take_digests(&mut self) -> Vec<DigestMessage> {
-        match &self.way {
-            Way::Native { shared, .. } => shared.program.runtime.host.lock().take_digests(),
-            Way::Handed { interp, .. } => interp.lock().take_digests(),
+        match &self.execution {
+            Execution::Native { shared, .. } => shared.program.runtime.host.lock().take_digests(),
+            Execution::Interpreted { interp, .. } => interp.lock().take_digests(),
         }
     }
 
-    /// How many digest messages and notifications were lost because nobody took them.
+    /// Returns the number of digest messages and notifications that were lost because they were not
+    /// taken in time.
     pub fn lost_messages(&self) -> u64 {
-        match &self.way {
-            Way::Native { shared, .. } => shared.program.runtime.host.lock().lost_messages(),
-            Way::Handed { interp, .. } => interp.lock().lost_messages(),
+        match &self.execution {
+            Execution::Native { shared, .. } => shared.program.runtime.host.lock().lost_messages(),
+            Execution::Interpreted { interp, .. } => interp.lock().lost_messages(),
         }
     }
 
-    /// Time passes: the entries whose idle time is over.
+    /// Advances the time to `now` (ns) and returns the entries with an expired idle timeout.
     pub fn advance_time(&mut self, now: u64) -> Vec<IdleEntry> {
-        match &self.way {
-            Way::Native { shared, .. } => {
+        match &self.execution {
+            Execution::Native { shared, .. } => {
                 shared.program.runtime.host.lock().advance(now);
                 Vec::new()
             }
-            Way::Handed { interp, .. } => interp.lock().advance_time(now),
+            Execution::Interpreted { interp, .. } => interp.lock().advance_time(now),
         }
     }
 
     /// Takes the idle entries that [`Engine::tick`] found.
     pub fn take_idle(&mut self) -> Vec<IdleEntry> {
-        match &self.way {
-            Way::Native { .. } => Vec::new(),
-            Way::Handed { interp, .. } => interp.lock().take_idle(),
+        match &self.execution {
+            Execution::Native { .. } => Vec::new(),
+            Execution::Interpreted { interp, .. } => interp.lock().take_idle(),
         }
     }
 
-    /// Lets go of the tables: before the thread sleeps for long.
+    /// Releases the tables; call it before the thread sleeps for long.
     pub fn park(&mut self) {
-        if let Way::Native { reader, worker, .. } = &mut self.way {
-            reader.park();
-            worker.tally.rests();
+        if let Execution::Native { reader, worker, .. } = &mut self.execution {
+            reader.release();
+            worker.stats.mark_idle();
         }
     }
 }
 
-impl Shared {
+impl EngineShared {
     pub(crate) fn write(
         &self,
         batch: &WriteBatch,
-        mut note: impl FnMut(&Change, Option<u32>),
+        mut note: impl FnMut(&StateChange, Option<u32>),
     ) -> Result<(), WriteError> {
         let mut live = self.live.lock();
         let written = live.write(batch)?;
-        written.numbered().for_each(|(change, number)| note(change, number));
+        written.changes_with_ids().for_each(|(change, number)| note(change, number));
         self.carry_out(&live, &written);
         Ok(())
     }
 
     fn write_many(&self, batches: &[WriteBatch]) -> Vec<Result<(), WriteError>> {
         let mut live = self.live.lock();
-        let outcomes = live.write_many(batches);
-        let done = |outcome: Result<Written, WriteError>| outcome.map(|written| self.carry_out(&live, &written));
+        let outcomes = live.write_batches(batches);
+        let done = |outcome: Result<AppliedWrite, WriteError>| outcome.map(|written| self.carry_out(&live, &written));
         outcomes.into_iter().map(done).collect()
     }
 
@@ -435,19 +479,19 @@ impl Shared {
         let mut state = live.state().clone();
         let mut counted: HashMap<(TableId, u64), Counter> = HashMap::new();
         let outcome = Iterator::try_for_each(&mut batches, |batch| {
-            batch?.apply_what_fits(|batch| {
+            batch?.apply_accepted(|batch| {
                 let changes = state.apply(batch)?;
-                host.carry_out(&changes, &state);
+                host.apply_changes(&changes, &state);
                 for change in &changes {
                     match change {
-                        Change::Inserted(table, entry, data)
-                        | Change::Modified(table, _, entry, Some(data))
-                        | Change::DirectCounter(table, entry, data)
+                        StateChange::Inserted(table, entry, data)
+                        | StateChange::Modified(table, _, entry, Some(data))
+                        | StateChange::DirectCounter(table, entry, data)
                             if *data != Counter::default() =>
                         {
                             counted.insert((*table, entry.sequence()), *data);
                         }
-                        Change::Counter(counter, index, data) => self.set_counter(*counter, *index, *data),
+                        StateChange::Counter(counter, index, data) => self.set_counter(*counter, *index, *data),
                         _ => {}
                     }
                 }
@@ -455,12 +499,12 @@ impl Shared {
             });
             Ok(())
         });
-        // A state that a pipeline's lookups could not hold was refused when the engine was made.
+        // `LiveTables` refuses a pipeline when the engine is made, so a state of it fits here.
         let records = self.entries.is_some();
-        let Ok(loaded) = Live::with_state(state, |t| records || host.tracks_entries(t)) else { return outcome };
+        let Ok(loaded) = LiveTables::with_state(state, |t| records || host.tracks_entries(t)) else { return outcome };
         *live = loaded;
         if let Some(entries) = &self.entries {
-            entries.lock().renew(&self.pipeline, &live);
+            entries.lock().rebuild(&self.pipeline, &live);
         }
         for (table, entry) in self.pipeline.tables.keys().flat_map(|t| live.state().entries(t).map(move |e| (t, e))) {
             if let Some(number) = live.entry_id(table, entry).filter(|_| host.tracks_entries(table)) {
@@ -471,30 +515,30 @@ impl Shared {
         outcome
     }
 
-    /// Does to counters, meters and the like what was written.
-    fn carry_out(&self, live: &Live, written: &Written) {
+    /// Applies written changes to counters, meters and other externs.
+    fn carry_out(&self, live: &LiveTables, written: &AppliedWrite) {
         if let Some(entries) = &self.entries {
             let mut entries = entries.lock();
-            written.numbered().for_each(|(change, number)| entries.change(change, number));
+            written.changes_with_ids().for_each(|(change, number)| entries.apply_change(change, number));
         }
         let mut host = self.program.runtime.host.lock();
-        host.carry_out(written.changes(), live.state());
-        for (change, number) in written.numbered() {
+        host.apply_changes(written.changes(), live.state());
+        for (change, number) in written.changes_with_ids() {
             match (change, number) {
-                // An engine that records has numbers of other tables' entries, too.
-                (Change::Inserted(table, entry, counter), Some(number)) if host.tracks_entries(*table) => {
+                // An engine that records has entry ids for other tables too.
+                (StateChange::Inserted(table, entry, counter), Some(number)) if host.tracks_entries(*table) => {
                     host.entry_inserted(*table, number, entry, *counter);
                 }
-                (Change::Modified(table, old, new, counter), Some(number)) => {
+                (StateChange::Modified(table, old, new, counter), Some(number)) => {
                     host.entry_modified(*table, number, old, new, *counter);
                 }
-                (Change::Deleted(table, _), Some(number)) => host.entry_removed(*table, number),
-                (Change::DirectCounter(table, entry, data), number) => {
+                (StateChange::Deleted(table, _), Some(number)) => host.entry_removed(*table, number),
+                (StateChange::DirectCounter(table, entry, data), number) => {
                     if let Some(number) = number.or_else(|| live.entry_id(*table, entry)) {
                         host.set_direct_counter(*table, number, *data);
                     }
                 }
-                (Change::Counter(counter, index, data), _) => self.set_counter(*counter, *index, *data),
+                (StateChange::Counter(counter, index, data), _) => self.set_counter(*counter, *index, *data),
                 _ => {}
             }
         }
@@ -510,31 +554,34 @@ impl Engine for Jit {
         &self.reasons
     }
 
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
-        match &mut self.way {
-            Way::Native { quiet: Some(_), .. } => {
-                self.process_quietly(batch.packets_mut(), 0, out);
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
+        match &mut self.execution {
+            Execution::Native { unrecorded: Some(_), .. } => {
+                self.process_unrecorded(batch.packets_mut(), 0, out);
             }
-            Way::Native { reader, worker, .. } => worker.run(batch.packets_mut(), 0, reader.enter(), out, None),
-            Way::Handed { interp, packets, .. } => {
+            Execution::Native { reader, worker, .. } => {
+                worker.run_batch(batch.packets_mut(), 0, reader.acquire(), out, None)
+            }
+            Execution::Interpreted { interp, packets, .. } => {
                 *packets += batch.len() as u64;
                 Engine::process(&mut *interp.lock(), batch, out);
             }
         }
     }
 
-    fn tick(&mut self, now: u64, out: &mut Output) {
-        match &mut self.way {
-            Way::Native { shared, reader, worker, .. } => {
-                // Whoever is idle must not keep the writer from the copy that it held last.
-                worker.tally.entered(reader.enter().version());
+    fn tick(&mut self, now: u64, out: &mut BatchOutput) {
+        match &mut self.execution {
+            Execution::Native { shared, reader, worker, .. } => {
+                // An idle worker must not block the writer, so it releases the version that it used
+                // last.
+                worker.stats.set_tables_version(reader.acquire().version());
                 shared.program.runtime.host.lock().advance(now);
             }
-            Way::Handed { interp, .. } => interp.lock().tick(now, out),
+            Execution::Interpreted { interp, .. } => interp.lock().tick(now, out),
         }
     }
 
-    fn rest(&mut self) {
+    fn on_idle(&mut self) {
         self.park();
     }
 }

@@ -1,38 +1,38 @@
-//! [`Entries`]: the entries of an engine that records, by the numbers under which its records name them.
+//! [`EntriesById`]: entries of an engine that records, by the ids that its records use.
 
-use entries::{Change, Entry, PackedAction};
+use entries::{StateChange, StoredActionRef, StoredEntry};
 use ir::{Entity, Pipeline, TableId};
-use lookup::Live;
+use lookup::LiveTables;
 
-/// A number of an entry.
+/// An entry id with its current entry.
 #[derive(Clone, Default)]
-struct Place {
-    entry: Option<Entry>,
-    /// Tells the entry from those that had the number before.
+struct EntryVersion {
+    entry: Option<StoredEntry>,
+    /// Distinguishes the entry from earlier ones with the same id.
     generation: u32,
 }
 
-/// By table and number. To keep an entry here costs a pointer and a count.
-pub struct Entries {
-    tables: Vec<Vec<Place>>,
-    /// For each table, the words of the widest of its actions' parameters.
+/// Entries by table and id. Each costs a pointer and a generation.
+pub struct EntriesById {
+    tables: Vec<Vec<EntryVersion>>,
+    /// For each table, the words of the action data of its widest action.
     args: Vec<usize>,
 }
 
-impl Entries {
-    /// Those that there are.
-    pub fn new(pipeline: &Pipeline, live: &Live) -> Entries {
+impl EntriesById {
+    /// Collects the current entries.
+    pub fn new(pipeline: &Pipeline, live: &LiveTables) -> EntriesById {
         let words = |action: &ir::ActionRef| {
             entries::action_layout(pipeline, action.action).last().map_or(0, |field| field.offset + field.words)
         };
         let args = pipeline.tables.values().map(|table| table.actions.iter().map(words).max().unwrap_or(0)).collect();
-        let mut entries = Entries { tables: vec![Vec::new(); pipeline.tables.len()], args };
-        entries.renew(pipeline, live);
+        let mut entries = EntriesById { tables: vec![Vec::new(); pipeline.tables.len()], args };
+        entries.rebuild(pipeline, live);
         entries
     }
 
-    /// All numbers were given anew.
-    pub fn renew(&mut self, pipeline: &Pipeline, live: &Live) {
+    /// Rebuilds the index after all ids were reassigned.
+    pub fn rebuild(&mut self, pipeline: &Pipeline, live: &LiveTables) {
         let tables = self.tables.iter_mut().enumerate();
         let all = tables.flat_map(|(table, places)| (0..places.len() as u32).map(move |number| (table, number)));
         for (table, number) in all.collect::<Vec<_>>() {
@@ -47,24 +47,24 @@ impl Entries {
         }
     }
 
-    /// A change is carried out, to the entry of that number.
-    pub fn change(&mut self, change: &Change, number: Option<u32>) {
+    /// Applies a change to the entry with that id.
+    pub fn apply_change(&mut self, change: &StateChange, number: Option<u32>) {
         match (change, number) {
-            (Change::Inserted(table, entry, _), Some(number)) => self.insert(*table, number, entry),
-            (Change::Modified(table, _, entry, _), Some(number)) => {
+            (StateChange::Inserted(table, entry, _), Some(number)) => self.insert(*table, number, entry),
+            (StateChange::Modified(table, _, entry, _), Some(number)) => {
                 if let Some(place) = self.tables[table.index()].get_mut(number as usize) {
                     place.entry = Some(entry.clone());
                 }
             }
-            (Change::Deleted(table, _), Some(number)) => self.remove(*table, number),
+            (StateChange::Deleted(table, _), Some(number)) => self.remove(*table, number),
             _ => {}
         }
     }
 
-    fn insert(&mut self, table: TableId, number: u32, entry: &Entry) {
+    fn insert(&mut self, table: TableId, number: u32, entry: &StoredEntry) {
         let places = &mut self.tables[table.index()];
         if number as usize >= places.len() {
-            places.resize(number as usize + 1, Place::default());
+            places.resize(number as usize + 1, EntryVersion::default());
         }
         let place = &mut places[number as usize];
         place.entry = Some(entry.clone());
@@ -79,25 +79,26 @@ impl Entries {
         }
     }
 
-    fn place(&self, table: TableId, number: u32) -> Option<&Place> {
+    fn entry_version(&self, table: TableId, number: u32) -> Option<&EntryVersion> {
         self.tables.get(table.index())?.get(number as usize)
     }
 
-    /// The entry of a number.
-    pub fn get(&self, table: TableId, number: u32) -> Option<&Entry> {
-        self.place(table, number)?.entry.as_ref()
+    /// Returns the entry with an id.
+    pub fn get(&self, table: TableId, number: u32) -> Option<&StoredEntry> {
+        self.entry_version(table, number)?.entry.as_ref()
     }
 
-    /// See [`crate::Jit::generation`].
+    /// Returns the generation of an id, see [`crate::Jit::generation`].
     pub fn generation(&self, table: TableId, number: u32) -> u32 {
-        self.place(table, number).map_or(0, |place| place.generation)
+        self.entry_version(table, number).map_or(0, |place| place.generation)
     }
 
-    /// Replaces `words` by those of the parameters that the entry of a number gives its action, and 0 for what is beyond. False if there is no such entry.
-    pub fn args(&self, table: TableId, number: u32, words: &mut Vec<u64>) -> bool {
+    /// Replaces `words` by the action data of the entry with an id, padded with 0 to the table's
+    /// widest action. Returns false if the entry does not exist.
+    pub fn copy_action_data(&self, table: TableId, number: u32, words: &mut Vec<u64>) -> bool {
         words.clear();
         let Some(entry) = self.get(table, number) else { return false };
-        if let PackedAction::Call(_, args) = entry.action() {
+        if let StoredActionRef::Call(_, args) = entry.action() {
             words.extend_from_slice(args);
         }
         words.resize(self.args[table.index()], 0);

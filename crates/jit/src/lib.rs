@@ -1,51 +1,55 @@
-//! Native code for batches of packets: the cpu tier.
+//! Native code for batches of packets: the CPU tier.
 //!
-//! This crate answers one question: *how does a program run at the speed of the machine's memory?* A pipeline is cut at its table
-//! applications into stages. Each stage is one function, made by Cranelift when the program is loaded, that runs over all packets
-//! of a batch that are at it: it takes up where the lookup left off, and ends by writing the keys of the next. Lookups of all packets
-//! at a table are made together ([`lookup`]), so the latency of memory is paid about once a batch. Tables of a handful of entries, which need no memory to be waited
-//! for, are looked up where they are applied, and those that need nothing of the lookup in front of them together with it.
+//! This crate answers one question: *how does a program run at the speed of the machine's memory?*
+//! A pipeline is split at its table applications into stages. Each stage is one function, compiled
+//! by Cranelift when the program is loaded. It runs over all packets of a batch that have reached
+//! the stage: it consumes the results of one lookup and writes the keys of the next. Lookups at a
+//! table are batched ([`lookup`]), because a batch then pays the latency of memory about once. A
+//! table of few entries is looked up within the stage, because it stays in the cache. A lookup that
+//! does not depend on the previous one is paired with it.
 //!
-//! The files lie in layers. A layer imports only from those above it in this table, and no two files import each other
-//! (`dev/testkit/tests/circles.rs`).
+//! The files form layers. A layer imports only from those above it in this table, and no two files
+//! import each other (`dev/testkit/tests/circles.rs`).
 //!
-//! | layer | what | where |
+//! | layer | contents | files |
 //! |---|---|---|
-//! | shared | memory that code and run time agree on; CRCs; where counters lie | `abi.rs`, `crc.rs`, `counters.rs` |
-//! | | what native code has no form for | `unsupported.rs` |
-//! | analysis | the graph, headers, cells, constants, validity, calls whose order shows | `analysis/` |
-//! | plan | stages, the hot path and its copies, lookups made together | `plan/` |
-//! | | offsets in frames, in a worker's memory, in lists for eight packets, in records | `plan/{layout,memory,lanes,lists}.rs` |
+//! | shared | memory shared by code and run time; CRCs; counters | `{abi,crc,counters}.rs` |
+//! | | reasons for falling back to the interpreter | `fallback_reason.rs` |
+//! | analysis | flow graph, headers, slots, constants, validity, ordered calls | `analysis/` |
+//! | plan | stages, the hot path and its clones, paired lookups | `plan/` |
+//! | | layouts of frames, worker memory, vector lists, records, statistics | `plan/*_layout.rs` |
 //! | code generation | from a plan to native code (Cranelift) | `code/` |
-//! | | of a stage's function, code for eight packets at once: one function, `lanes::code` | `lanes/` |
-//! | | code that finds a flow's rewrite and carries it out, of plain descriptions | [`rewrite`] |
-//! | run time | a program made ready to run, and what its code calls | `program.rs`, `runtime.rs` |
+//! | | vector code (eight packets at once) from a stage's function | `lanes/` |
+//! | | native code for flow rewrites, from plain descriptions | [`rewrite`] |
+//! | run time | a compiled program, and functions that it calls | `program.rs`, `runtime.rs` |
 //! | | one worker: frames, queues, lookups, verdicts | `worker.rs`, `memory.rs`, `verdict.rs` |
-//! | | one worker, eight packets at once | `worker/{eights,lanes}.rs` |
-//! | | counts of stages, tables and actions; of all workers | `tally.rs`, `counted.rs` |
-//! | | what is noted of each packet, if that is asked; the engine that records | `record.rs`, `recorder.rs`, `entries.rs` |
-//! | | meters and entries for an engine that goes on | `levels.rs` |
-//! | | the engine; what it says of its code | [`Jit`], `insight.rs` |
+//! | | the vector path of a worker | `worker/` |
+//! | | statistics; counters of all workers | `stats.rs`, `counter_totals.rs` |
+//! | | packet records; the engine that makes them | `record.rs`, `recorder.rs`, `entries.rs` |
+//! | | meter and entry state for a take-over | `dynamic_state.rs` |
+//! | | the engine; introspection of its code | [`Jit`], `introspection.rs` |
 //!
-//! Headers stay where they are in the packet. Fields are read from and written to packet memory; a header that the program makes
-//! has room in the packet's frame, and is put in front when the packet leaves. Values of up to 64 bits live in registers, wider
-//! ones in several. What is rare (meters, registers, digests, random numbers) is carried out by the interpreter's own code
-//! ([`interp::host`]), so that it has one meaning. Programs with something that native code has no form for run on the
-//! interpreter as a whole: [`Jit::handed`] counts their packets by reason.
+//! Headers stay in the packet. Code reads and writes fields in packet memory. A header that the
+//! program creates is stored in the packet's frame and prepended when the packet leaves. Values of
+//! up to 64 bits live in registers, wider ones in several. Rare operations (meters, registers,
+//! digests, random numbers) call the interpreter's implementation ([`interp::host`]), because each
+//! then has one meaning. A program that native code does not support runs entirely on the
+//! interpreter: [`Jit::fallback_counts`] counts its packets by reason.
 //!
-//! The oracle is [`interp::Interp`]: whatever it does with a packet, native code does.
+//! The oracle is [`interp::Interp`]: native code must treat each packet as the interpreter does.
 
 mod abi;
 mod analysis;
 mod code;
-mod counted;
+mod counter_totals;
 mod counters;
 mod crc;
+mod dynamic_state;
 mod engine;
 mod entries;
-mod insight;
+mod fallback_reason;
+mod introspection;
 mod lanes;
-mod levels;
 mod memory;
 mod plan;
 mod program;
@@ -53,14 +57,13 @@ mod record;
 mod recorder;
 pub mod rewrite;
 mod runtime;
-mod tally;
-mod unsupported;
+mod stats;
 mod verdict;
 mod worker;
 
 pub use engine::{Jit, JitError};
-pub use lanes::supported as takes_eights;
-pub use plan::lists::MAX_DECISIONS;
-pub use record::{Application, Record};
-pub use tally::{ActionTally, StageTally, TableTally, Tallies};
-pub use unsupported::Unsupported;
+pub use fallback_reason::FallbackReason;
+pub use lanes::supported as supports_vector_path;
+pub use plan::record_layout::MAX_DECISIONS;
+pub use record::{PacketRecord, RecordedLookup};
+pub use stats::{ActionStats, EngineStats, StageStats, TableStats};

@@ -1,268 +1,285 @@
-//! A pipeline made ready to run: its plan, its code, and the calls that the interpreter's code carries out.
+//! A compiled pipeline: its plan, its code, and the calls that the interpreter's implementation
+//! executes.
 
+use crate::analysis::copy_coalescing::coalesce_copies;
 use crate::analysis::facts::{has_loop, reason_vars};
-use crate::analysis::flow::is_cut;
-use crate::analysis::order::{CallSite, Order};
-use crate::analysis::shared::shared;
-use crate::code::compiling::{Compiling, Recording};
+use crate::analysis::flow::has_lookup;
+use crate::analysis::order::{CallSite, OrderConstraints};
+use crate::code::compiling::{CodegenContext, RecordingState};
 use crate::code::machine::call_conv;
-use crate::code::{Native, compile};
-use crate::counters::Place;
-use crate::plan::lanes::LanesLayout;
-use crate::plan::layout::Layout;
-use crate::plan::lists::Lists;
-use crate::plan::memory::MemoryLayout;
-use crate::plan::places::Places;
-use crate::plan::plain::Plain;
-use crate::plan::stages::{Stage, StageInfo, Start};
-use crate::plan::{Plan, check};
-use crate::runtime::{Runtime, helpers};
-use crate::unsupported::Unsupported;
+use crate::code::{NativeCode, compile};
+use crate::counters::CounterRange;
+use crate::fallback_reason::FallbackReason;
+use crate::plan::frame_layout::FrameLayout;
+use crate::plan::in_place_forward::InPlaceForward;
+use crate::plan::memory_layout::MemoryLayout;
+use crate::plan::record_layout::RecordLayout;
+use crate::plan::stages::{Stage, StageEntry, StageInfo};
+use crate::plan::stats_layout::StatsLayout;
+use crate::plan::vector_layout::VectorLayout;
+use crate::plan::{StagePlan, check_supported};
+use crate::runtime::{Runtime, helper_addresses};
 use interp::Config;
 use interp::host::{ExternHost, SelectorHash, SiteId};
 use ir::{ControlKind, Entity, ExternFn, ExternKind, Inst, Pipeline, TableId, VarId};
-use lookup::{LookupKind, LookupShape, Lookups};
+use lookup::{LookupKind, LookupLayout, LookupSet};
 use parking_lot::{Mutex, MutexGuard};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-/// Counters of more elements than this are kept by the interpreter's code, sparsely.
-const MOST_COUNTERS: u64 = 1 << 24;
+/// Counters with more elements than this are kept sparsely by the interpreter's code.
+const MAX_DENSE_COUNTERS: u64 = 1 << 24;
 
-/// Tables for more entries than this are hardly ever nearly empty.
-const MOST_ENTRIES: u64 = 1 << 16;
+/// Tables declared for more entries than this are assumed to hold too many for in-place lookups.
+const MAX_SMALL_TABLE_ENTRIES: u64 = 1 << 16;
 
-/// A pipeline made ready to run. Shared by all workers.
-pub struct Program {
+/// A compiled pipeline. Shared by all workers.
+pub struct CompiledProgram {
     /// The pipeline.
     pub pipeline: Arc<Pipeline>,
     /// Settings.
     pub config: Config,
-    /// The code.
-    pub native: Native,
-    /// Bytes from frame to frame.
-    pub stride: u32,
-    /// Where things lie in a worker's memory.
+    /// The compiled functions.
+    pub native: NativeCode,
+    /// Distance between frames in bytes.
+    pub frame_stride: u32,
+    /// Layout of a worker's memory.
     pub memory: MemoryLayout,
     /// Offset of the list of emitted headers in a frame.
-    pub emitted: u32,
-    /// The stages in the order in which they run: what a stage looks up, and the words of its keys.
+    pub emitted_offset: u32,
+    /// The stages in execution order, with the table that each looks up and the size of its keys.
     pub stages: Vec<StageInfo>,
-    /// For each extern object that is counted in place, how many elements.
+    /// Number of elements of each extern object that is counted in place.
     pub counters: Vec<Option<u64>>,
-    /// Where workers count what they do.
-    pub places: Places,
-    /// Counts that one packet can make at most.
-    pub counts: usize,
-    /// Where the order of packets shows.
-    pub order: Order,
-    /// The longest header in bytes.
+    /// Layout of a worker's statistics.
+    pub stats_layout: StatsLayout,
+    /// Maximum number of counter updates by one packet.
+    pub max_counts_per_packet: usize,
+    /// Stages in which the order of packets is observable.
+    pub order: OrderConstraints,
+    /// Maximum length of a header in bytes.
     pub longest_header: usize,
-    /// How packets are told that leave as they lie.
-    pub plain: Plain,
-    /// Whether anybody asks when a packet came in.
-    pub clock: bool,
-    /// Whether the program keeps reasons for drops.
-    pub drop_reason: bool,
-    /// Whether the program keeps reasons for the CPU.
-    pub cpu_reason: bool,
-    /// For each table, how its selector hashes.
+    /// Recognises packets that leave unchanged in their buffer.
+    pub plain: InPlaceForward,
+    /// Whether the program needs the time of arrival.
+    pub needs_time: bool,
+    /// Whether the program has a variable for drop reasons.
+    pub has_drop_reason: bool,
+    /// Whether the program has a variable for CPU reasons.
+    pub has_cpu_reason: bool,
+    /// Hash of the selector of each table.
     pub selectors: Vec<SelectorHash>,
-    /// What calls need.
+    /// Data for calls.
     pub runtime: Runtime,
-    /// Where it is noted what packets do, if that is asked.
-    pub lists: Option<Lists>,
-    /// How many lookups stages make themselves, as long as the table's entries are a handful.
-    pub in_place: usize,
-    /// How long packets are that begin the trace, if there is one.
-    pub trace_bytes: Option<u32>,
+    /// Layout of packet records, if the code records.
+    pub record_layout: Option<RecordLayout>,
+    /// Number of lookups that stages make in place while the table has few entries.
+    pub in_place_lookups: usize,
+    /// Minimum length in bytes of packets that take the hot path, if there is one.
+    pub hot_path_bytes: Option<u32>,
 }
 
-impl Program {
-    /// Makes a pipeline ready. `lookups` gives the shapes of its tables; `records`: what packets do is noted. The host may be that of another program of the same pipeline.
+impl CompiledProgram {
+    /// Compiles a pipeline. `lookups` supplies the lookup layouts of its tables. If `records` is
+    /// set, the code records packets. The host may be that of another program of the same pipeline.
+    ///
+    /// # Errors
+    /// The reason why native code does not support the pipeline.
     pub fn new(
         pipeline: Arc<Pipeline>,
         config: Config,
         shared_host: &Arc<Mutex<ExternHost>>,
-        lookups: &Lookups,
+        lookups: &LookupSet,
         records: bool,
-    ) -> Result<Program, Unsupported> {
+    ) -> Result<CompiledProgram, FallbackReason> {
         let host = shared_host.lock();
-        check(&pipeline)?;
-        // What code is made from; all else goes by the pipeline that others know.
-        let compiled = shared(&pipeline)?;
+        check_supported(&pipeline)?;
+        // Only code generation uses this version; everything else refers to the original pipeline.
+        let compiled = coalesce_copies(&pipeline)?;
         let state_limit = parser_limit(&pipeline, &config);
-        let shapes: Vec<LookupShape> = pipeline.tables.keys().map(|id| lookups.shape(id).clone()).collect();
-        let small: Vec<bool> = pipeline.tables.keys().map(|id| may_be_few(&pipeline, id, &shapes)).collect();
-        let plan = Plan::new(&compiled, !records, state_limit.is_some(), &small)?;
-        let layout = Layout::new(&compiled, &plan)?;
-        check_steps(&config)?;
-        let lists = records.then(|| Lists::new(&pipeline));
+        let shapes: Vec<LookupLayout> = pipeline.tables.keys().map(|id| lookups.layout(id).clone()).collect();
+        let small: Vec<bool> = pipeline.tables.keys().map(|id| may_stay_small(&pipeline, id, &shapes)).collect();
+        let plan = StagePlan::new(&compiled, !records, state_limit.is_some(), &small)?;
+        let layout = FrameLayout::new(&compiled, &plan)?;
+        check_step_limit(&config)?;
+        let lists = records.then(|| RecordLayout::new(&pipeline));
         let stages = stage_infos(&pipeline, &plan, &shapes);
-        let places = Places::new(&pipeline, &plan.starts);
-        let counters = counted_here(&pipeline);
-        let truncates = calls(&pipeline, |func| func == ExternFn::Truncate);
-        let plain = Plain::new(&config, pipeline.arch);
-        let eights = !records && crate::lanes::supported();
-        let memory = memory_layout(&compiled, (&plan, &layout), &stages, places.cells, eights);
-        let compiling = Compiling {
+        let places = StatsLayout::new(&pipeline, &plan.entries);
+        let counters = counter_sizes(&pipeline);
+        let truncates = calls_extern(&pipeline, |func| func == ExternFn::Truncate);
+        let plain = InPlaceForward::new(&config, pipeline.arch);
+        let has_vector_path = !records && crate::lanes::supported();
+        let memory = memory_layout(&compiled, (&plan, &layout), &stages, places.cell_count, has_vector_path);
+        let compiling = CodegenContext {
             pipeline: &compiled,
             plan: &plan,
             layout: &layout,
             memory,
-            shapes,
-            helpers: helpers(),
-            call_conv: call_conv().map_err(|_| Unsupported::Machine)?,
-            counters: Place::of(&counters),
-            places,
-            notes_hits: pipeline.tables.keys().map(|id| host.notes_hits(id)).collect(),
-            keeps_hits: pipeline.tables.keys().map(|id| host.tracks_entries(id)).collect(),
-            recording: lists.clone().map(Recording::new),
+            table_layouts: shapes,
+            helpers: helper_addresses(),
+            call_conv: call_conv().map_err(|_| FallbackReason::Machine)?,
+            counters: CounterRange::assign_ranges(&counters),
+            stats_layout: places,
+            reports_hits: pipeline.tables.keys().map(|id| host.has_hit_effect(id)).collect(),
+            needs_hit_entries: pipeline.tables.keys().map(|id| host.tracks_entries(id)).collect(),
+            recording: lists.clone().map(RecordingState::new),
             state_limit,
             keeps_packet_state: keeps_packet_state(&pipeline),
             deparser_calls: deparser_calls(&pipeline),
             truncates,
             cpu_port: plain.cpu_port(),
-            sites: RefCell::default(),
-            told: RefCell::default(),
+            call_sites: RefCell::default(),
+            hit_reports: RefCell::default(),
             stage: Cell::new(0),
         };
-        let native = compile(&compiling).map_err(|_| Unsupported::Machine)?;
-        let call_sites = compiling.sites.take();
-        let order = Order::new(&pipeline, plan.stages.len(), &call_sites, &compiling.told.take());
-        let clock = !call_sites.is_empty() || compiling.notes_hits.contains(&true) || reads_time(&pipeline);
-        let runtime = runtime(&pipeline, host, shared_host, &call_sites)?;
-        let Compiling { places, memory, .. } = compiling;
+        let native = compile(&compiling).map_err(|_| FallbackReason::Machine)?;
+        let call_sites = compiling.call_sites.take();
+        let order = OrderConstraints::new(&pipeline, plan.stages.len(), &call_sites, &compiling.hit_reports.take());
+        let clock = !call_sites.is_empty() || compiling.reports_hits.contains(&true) || reads_time(&pipeline);
+        let runtime = build_runtime(&pipeline, host, shared_host, &call_sites)?;
+        let CodegenContext { stats_layout: places, memory, .. } = compiling;
         let [drop_reason, cpu_reason] = reason_vars(&pipeline).map(|var| var.is_some());
         let selectors = pipeline.tables.keys().map(|table| SelectorHash::new(&pipeline, table)).collect();
-        Ok(Program {
-            counts: count_sites(&pipeline),
+        Ok(CompiledProgram {
+            max_counts_per_packet: count_sites(&pipeline),
             pipeline,
             config,
             native,
-            stride: layout.stride,
+            frame_stride: layout.stride,
             memory,
-            emitted: layout.emitted,
+            emitted_offset: layout.emitted,
             counters,
-            places,
-            in_place: (0..plan.flow.nodes.len()).filter(|node| plan.flow.in_place(*node)).count(),
+            stats_layout: places,
+            in_place_lookups: (0..plan.flow.nodes.len()).filter(|node| plan.flow.looks_up_in_place(*node)).count(),
             stages,
-            trace_bytes: plan.flow.trace.map(|(_, bytes)| bytes),
+            hot_path_bytes: plan.flow.hot_path.map(|(_, bytes)| bytes),
             order,
-            longest_header: plan.headers.most.iter().copied().max().unwrap_or(0) as usize,
+            longest_header: plan.headers.max_bytes.iter().copied().max().unwrap_or(0) as usize,
             plain,
-            clock,
-            drop_reason,
-            cpu_reason,
+            needs_time: clock,
+            has_drop_reason: drop_reason,
+            has_cpu_reason: cpu_reason,
             selectors,
             runtime,
-            lists,
+            record_layout: lists,
         })
     }
 
-    /// Whether both count in the same places.
-    pub fn counts_as(&self, other: &Program) -> bool {
-        self.places == other.places && self.counters == other.counters
+    /// Returns whether both programs have the same counters and statistics layout.
+    pub fn has_same_counters(&self, other: &CompiledProgram) -> bool {
+        self.stats_layout == other.stats_layout && self.counters == other.counters
     }
 
-    /// The first cell in which a table's action is tallied, at one of the places where the table is applied; `None` if it is applied nowhere.
-    pub fn tally_cell(&self, table: TableId, position: usize) -> Option<usize> {
+    /// Returns the first statistics cell of a table's action, at one of the points where the table
+    /// is applied; `None` if it is never applied.
+    pub fn stats_cell(&self, table: TableId, position: usize) -> Option<usize> {
         let listed = &self.pipeline.tables.get(table)?.actions;
         let stage = self.stages.iter().find(|stage| stage.table == Some(table)).map(|stage| stage.slot);
-        let applied = stage.is_some() || !is_cut(&self.pipeline, table);
-        (position < listed.len() && applied).then(|| self.places.cell(stage, table, position))
+        let applied = stage.is_some() || !has_lookup(&self.pipeline, table);
+        (position < listed.len() && applied).then(|| self.stats_layout.cell(stage, table, position))
     }
 }
 
-/// Where things lie in a worker's memory; lists for packets that are taken eight at a time among them, if they may be: `eights`.
+/// Computes the layout of a worker's memory, with lists for the vector path if there is one.
 fn memory_layout(
     pipeline: &Pipeline,
-    (plan, layout): (&Plan, &Layout),
+    (plan, layout): (&StagePlan, &FrameLayout),
     stages: &[StageInfo],
     cells: usize,
-    eights: bool,
+    has_vector_path: bool,
 ) -> MemoryLayout {
     let memory = MemoryLayout::new(pipeline.tables.len(), pipeline.externs.len(), cells, stages);
     let counts = (cells, count_sites(pipeline));
-    let lanes = eights.then(|| LanesLayout::new(pipeline, plan, layout, stages, counts, memory.end()));
-    memory.with_lanes(lanes.flatten())
+    let lanes = has_vector_path.then(|| VectorLayout::new(pipeline, plan, layout, stages, counts, memory.end()));
+    memory.with_vector_layout(lanes.flatten())
 }
 
-/// For each extern object that is counted in place, how many elements.
-fn counted_here(pipeline: &Pipeline) -> Vec<Option<u64>> {
+/// Returns the number of elements of each extern object that is counted in place.
+fn counter_sizes(pipeline: &Pipeline) -> Vec<Option<u64>> {
     let size = |object: &ir::ExternInst| match object.kind {
-        ExternKind::Counter { size, .. } if size <= MOST_COUNTERS => Some(size),
+        ExternKind::Counter { size, .. } if size <= MAX_DENSE_COUNTERS => Some(size),
         _ => None,
     };
     pipeline.externs.values().map(size).collect()
 }
 
-/// Whether a table may have so few entries that a stage looks them up itself: its keys are exact and a word long, and it is not made for very many.
-fn may_be_few(pipeline: &Pipeline, id: TableId, shapes: &[LookupShape]) -> bool {
+/// Returns whether a table may hold so few entries that a stage looks them up in place: its key is
+/// exact and fits in one word, and its declared size is small.
+fn may_stay_small(pipeline: &Pipeline, id: TableId, shapes: &[LookupLayout]) -> bool {
     let (table, shape) = (&pipeline.tables[id], &shapes[id.index()]);
     let short = shape.kind == LookupKind::Exact && shape.words == 1 && table.implementation.is_none();
-    short && table.size.is_none_or(|size| size <= MOST_ENTRIES)
+    short && table.size.is_none_or(|size| size <= MAX_SMALL_TABLE_ENTRIES)
 }
 
-/// For each value set, the words of each of its keys.
+/// Returns the number of words of each key of each value set.
 fn value_sets(pipeline: &Pipeline) -> Vec<Vec<usize>> {
     let words = |set: &ir::ValueSet| set.keys.iter().map(|key| entries::words_for(key.ty.width())).collect();
     pipeline.value_sets.values().map(words).collect()
 }
 
-/// Native code counts no steps: it takes fewer than that.
-fn check_steps(config: &Config) -> Result<(), Unsupported> {
-    if config.max_steps < 1 << 16 { Err(Unsupported::StepLimit) } else { Ok(()) }
+/// Checks the step limit. Native code does not count steps, because it always needs fewer than the
+/// minimum accepted here.
+fn check_step_limit(config: &Config) -> Result<(), FallbackReason> {
+    if config.max_steps < 1 << 16 { Err(FallbackReason::InstructionLimit) } else { Ok(()) }
 }
 
-/// What calls need, which are made known to the host.
-fn runtime(
+/// Collects the data for calls and registers them with the host.
+fn build_runtime(
     pipeline: &Pipeline,
     mut host: MutexGuard<'_, ExternHost>,
     shared: &Arc<Mutex<ExternHost>>,
     calls: &[CallSite],
-) -> Result<Runtime, Unsupported> {
-    let sites = register(pipeline, &mut host, calls)?;
+) -> Result<Runtime, FallbackReason> {
+    let sites = register_call_sites(pipeline, &mut host, calls)?;
     Ok(Runtime { host: shared.clone(), sites, value_sets: value_sets(pipeline) })
 }
 
-/// Makes the calls known to the host: for each its number there, and the words of its arguments and results.
-fn register(
+/// Registers the call sites with the host. Returns for each its id, and the number of words of its
+/// arguments and results.
+fn register_call_sites(
     pipeline: &Pipeline,
     host: &mut ExternHost,
     calls: &[CallSite],
-) -> Result<Vec<(SiteId, usize, usize)>, Unsupported> {
+) -> Result<Vec<(SiteId, usize, usize)>, FallbackReason> {
     let site = |site: &CallSite| {
         let body = &pipeline.controls[ir::ControlId(site.control as u32)].body;
         let made = host.site(&site.inst, &|value| body.value_type(value), &site.results);
-        let made = made.map_err(|_| Unsupported::TooLarge)?;
+        let made = made.map_err(|_| FallbackReason::TooLarge)?;
         Ok((made.id, made.arg_words, made.result_words))
     };
     calls.iter().map(site).collect()
 }
 
-/// What the engine does for each stage.
-fn stage_infos(pipeline: &Pipeline, plan: &Plan, shapes: &[LookupShape]) -> Vec<StageInfo> {
+/// Collects for each stage the properties that the engine needs.
+fn stage_infos(pipeline: &Pipeline, plan: &StagePlan, shapes: &[LookupLayout]) -> Vec<StageInfo> {
     plan.stages.iter().map(|stage| stage_info(pipeline, plan, shapes, stage)).collect()
 }
 
-fn stage_info(pipeline: &Pipeline, plan: &Plan, shapes: &[LookupShape], stage: &Stage) -> StageInfo {
+fn stage_info(pipeline: &Pipeline, plan: &StagePlan, shapes: &[LookupLayout], stage: &Stage) -> StageInfo {
     let (start, slot) = (stage.start, stage.slot);
     match start {
-        Start::Site(node, table) => StageInfo {
+        StageEntry::Table(node, table) => StageInfo {
             start,
             slot,
-            copied: plan.starts[slot] != start,
+            is_hot_path_copy: plan.entries[slot] != start,
             table: Some(table),
-            words: shapes[table.index()].words,
-            together: plan.flow.together(node).map(|there| (there.table, shapes[there.table.index()].words)),
-            profile: pipeline.tables[table].implementation.is_some(),
+            key_words: shapes[table.index()].words,
+            paired_table: plan.flow.paired_lookup(node).map(|there| (there.table, shapes[there.table.index()].words)),
+            has_profile: pipeline.tables[table].implementation.is_some(),
         },
-        _ => StageInfo { start, slot, copied: false, table: None, words: 0, together: None, profile: false },
+        _ => StageInfo {
+            start,
+            slot,
+            is_hot_path_copy: false,
+            table: None,
+            key_words: 0,
+            paired_table: None,
+            has_profile: false,
+        },
     }
 }
 
-/// Whether the program looks at a time that the architecture tells.
+/// Returns whether the program reads a timestamp of the architecture.
 fn reads_time(pipeline: &Pipeline) -> bool {
     let tells = |name: &str| name.ends_with("timestamp");
     let times: Vec<VarId> = pipeline.intrinsics.iter().filter(|(name, _)| tells(name)).map(|(_, var)| *var).collect();
@@ -273,17 +290,17 @@ fn insts(pipeline: &Pipeline) -> impl Iterator<Item = &Inst> {
     pipeline.insts().map(|data| &data.inst)
 }
 
-fn calls(pipeline: &Pipeline, wanted: impl Fn(ExternFn) -> bool) -> bool {
+fn calls_extern(pipeline: &Pipeline, wanted: impl Fn(ExternFn) -> bool) -> bool {
     insts(pipeline).any(|inst| matches!(inst, Inst::Extern { func, .. } if wanted(*func)))
 }
 
-/// Whether some checksum unit keeps data while a packet is in a body, beside those that native code keeps itself.
+/// Returns whether a checksum unit of the host keeps state while a packet is in a body.
 fn keeps_packet_state(pipeline: &Pipeline) -> bool {
     use ExternFn::*;
-    calls(pipeline, |func| matches!(func, ChecksumClear | ChecksumUpdate | ChecksumGet))
+    calls_extern(pipeline, |func| matches!(func, ChecksumClear | ChecksumUpdate | ChecksumGet))
 }
 
-/// How often a packet can count: each call stands outside of loops.
+/// Returns how often a packet can count: the number of calls, because none is in a loop.
 fn count_sites(pipeline: &Pipeline) -> usize {
     insts(pipeline).filter(|i| matches!(i, Inst::Extern { func: ExternFn::CounterCount, .. })).count()
 }
@@ -293,7 +310,7 @@ fn deparser_calls(pipeline: &Pipeline) -> bool {
     deparsers.flat_map(|c| c.body.insts()).any(|data| matches!(data.inst, Inst::Extern { .. }))
 }
 
-/// States that a parser may enter, if it can enter more than it has.
+/// Returns the limit on entered parser states, if a parser could exceed it.
 fn parser_limit(pipeline: &Pipeline, config: &Config) -> Option<u64> {
     let parsers = pipeline.controls.values();
     let mut parsers = parsers.filter(|c| c.kind.is_parser());

@@ -1,163 +1,175 @@
-//! The engine that records what packets do, for a cache of flows: [`Jit::recording`]. What it is asked beside that is what a cache asks of
-//! [`interp::Interp`], and answered alike; only the numbers of entries are others.
+//! The engine that records packets for a flow cache: [`Jit::new_recording`]. Its other methods
+//! match those of [`interp::Interp`] for a cache; only entry ids differ.
 
-use crate::engine::{Jit, JitError, Shared, Way};
-use crate::entries::Entries;
-use crate::record::Record;
-use crate::worker::Worker;
-use entries::{Change, Entry, PackedAction, WriteBatch, WriteError};
-use interp::{Config, Credit};
+use crate::engine::{EngineShared, Execution, Jit, JitError};
+use crate::entries::EntriesById;
+use crate::record::PacketRecord;
+use crate::worker::JitWorker;
+use entries::{StateChange, StoredActionRef, StoredEntry, WriteBatch, WriteError};
+use interp::{Config, DeferredCount};
 use ir::{Entity, Pipeline, TableId};
-use packet::{Batch, Engine, Output, Packet};
+use packet::{Batch, BatchOutput, Engine, Packet};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
 impl Jit {
-    /// As [`Jit::new`], made to record what packets do: [`Jit::process_recorded`]. Nothing is recorded of a pipeline that is handed to the interpreter
-    /// ([`Jit::unsupported`]).
+    /// Makes an engine like [`Jit::new`] that can record packets: [`Jit::process_recorded`]. A
+    /// pipeline that runs on the interpreter is not recorded ([`Jit::fallback_reason`]).
     ///
     /// # Errors
     /// Those of [`Jit::new`].
-    pub fn recording(pipeline: Arc<Pipeline>, config: Config) -> Result<Jit, JitError> {
-        Jit::with(pipeline, config, true)
+    pub fn new_recording(pipeline: Arc<Pipeline>, config: Config) -> Result<Jit, JitError> {
+        Jit::load_pipeline(pipeline, config, true)
     }
 
-    /// As [`Engine::process`], and shows for each packet of the batch, in order, what was noted of it; its verdict is in `out` by then. Shows nothing if the engine was
-    /// not made to record.
-    pub fn process_recorded(&mut self, batch: &mut Batch, out: &mut Output, each: &mut dyn FnMut(usize, &Record<'_>)) {
-        match &mut self.way {
-            Way::Native { reader, worker, .. } => {
-                worker.run(batch.packets_mut(), 0, reader.enter(), out, Some(each));
+    /// Processes a batch like [`Engine::process`] and passes the record of each packet, in order,
+    /// to `each`; its verdict is in `out` by then. Does not call `each` if the engine was not made
+    /// to record.
+    pub fn process_recorded(
+        &mut self,
+        batch: &mut Batch,
+        out: &mut BatchOutput,
+        each: &mut dyn FnMut(usize, &PacketRecord<'_>),
+    ) {
+        match &mut self.execution {
+            Execution::Native { reader, worker, .. } => {
+                worker.run_batch(batch.packets_mut(), 0, reader.acquire(), out, Some(each));
             }
-            Way::Handed { .. } => self.process(batch, out),
+            Execution::Interpreted { .. } => self.process(batch, out),
         }
     }
 
-    /// As [`Engine::process`] of packets that lie one behind the other, the first of which has that number in its batch; nothing is recorded. False, and nothing was done, if
-    /// that is not made native.
-    pub fn process_quietly(&mut self, packets: &mut [Packet], first: usize, out: &mut Output) -> bool {
-        match &mut self.way {
-            Way::Native { reader, worker, quiet: Some(quiet), .. } => {
-                quiet.follow(worker);
-                quiet.run(packets, first, reader.enter(), out, None);
-                worker.follow(quiet);
+    /// Processes consecutive packets like [`Engine::process`] without recording; `first` is the
+    /// index of the first in its batch. Returns false, without effect, if the engine has no native
+    /// code without recording.
+    pub fn process_unrecorded(&mut self, packets: &mut [Packet], first: usize, out: &mut BatchOutput) -> bool {
+        match &mut self.execution {
+            Execution::Native { reader, worker, unrecorded: Some(quiet), .. } => {
+                quiet.continue_from(worker);
+                quiet.run_batch(packets, first, reader.acquire(), out, None);
+                worker.continue_from(quiet);
                 true
             }
             _ => false,
         }
     }
 
-    /// As [`Jit::write`], and shows each change, if all are accepted; with it the number of the entry that is inserted, changed or deleted.
+    /// Writes a batch like [`Jit::write`]. If all updates are accepted, passes each change to
+    /// `note`, with the id of the entry that was inserted, modified or deleted.
     ///
     /// # Errors
     /// Those of [`Jit::write`].
     pub fn write_noting(
         &mut self,
         batch: &WriteBatch,
-        note: impl FnMut(&Change, Option<u32>),
+        note: impl FnMut(&StateChange, Option<u32>),
     ) -> Result<(), WriteError> {
-        match &mut self.way {
-            Way::Native { shared, reader, .. } => {
-                // A reader of this thread must not keep the writer waiting.
-                reader.park();
+        match &mut self.execution {
+            Execution::Native { shared, reader, .. } => {
+                // A reader of this thread must not block the writer.
+                reader.release();
                 shared.write(batch, note)
             }
-            Way::Handed { interp, .. } => interp.lock().write_noting(batch, note),
+            Execution::Interpreted { interp, .. } => interp.lock().write_observed(batch, note),
         }
     }
 
-    /// The entry of a number; `None` if it is gone.
-    pub fn entry_of(&self, table: TableId, number: u32) -> Option<Entry> {
-        match &self.way {
-            Way::Native { shared, .. } => shared.entries()?.get(table, number).cloned(),
-            Way::Handed { interp, .. } => interp.lock().entry_of(table, number).cloned(),
+    /// Returns the entry with an id; `None` if it was removed.
+    pub fn entry_by_id(&self, table: TableId, number: u32) -> Option<StoredEntry> {
+        match &self.execution {
+            Execution::Native { shared, .. } => shared.entries()?.get(table, number).cloned(),
+            Execution::Interpreted { interp, .. } => interp.lock().entry_in_slot(table, number).cloned(),
         }
     }
 
-    /// Tells the entry of a number from those that had the number before.
+    /// Returns the generation of an id, which distinguishes its entry from earlier ones with the
+    /// same id.
     pub fn generation(&self, table: TableId, number: u32) -> u32 {
-        match &self.way {
-            Way::Native { shared, .. } => shared.entries().map_or(0, |entries| entries.generation(table, number)),
-            Way::Handed { interp, .. } => interp.lock().generation(table, number),
+        match &self.execution {
+            Execution::Native { shared, .. } => shared.entries().map_or(0, |entries| entries.generation(table, number)),
+            Execution::Interpreted { interp, .. } => interp.lock().generation(table, number),
         }
     }
 
-    /// Replaces `words` by those of the parameters that the entry of that number gives its action, without a number by those of the default action, laid out by
-    /// [`entries::action_layout`]; behind an entry's there may be words of 0. False if there is no such entry.
-    pub fn args(&self, table: TableId, found: Option<u32>, words: &mut Vec<u64>) -> bool {
+    /// Replaces `words` by the action data of the entry with that id, or of the default action for
+    /// `None`, laid out by [`entries::action_layout`] and for an entry padded with 0. Returns false
+    /// if the entry does not exist.
+    pub fn copy_action_data(&self, table: TableId, found: Option<u32>, words: &mut Vec<u64>) -> bool {
         words.clear();
-        match (&self.way, found) {
-            (Way::Native { shared, .. }, Some(number)) => {
-                shared.entries().is_some_and(|entries| entries.args(table, number, words))
+        match (&self.execution, found) {
+            (Execution::Native { shared, .. }, Some(number)) => {
+                shared.entries().is_some_and(|entries| entries.copy_action_data(table, number, words))
             }
-            (Way::Native { shared, .. }, None) => {
-                if let PackedAction::Call(_, args) = shared.live.lock().state().default_action(table).packed() {
+            (Execution::Native { shared, .. }, None) => {
+                if let StoredActionRef::Call(_, args) = shared.live.lock().state().default_action(table).packed() {
                     words.extend_from_slice(args);
                 }
                 true
             }
-            (Way::Handed { interp, .. }, found) => {
+            (Execution::Interpreted { interp, .. }, found) => {
                 interp.lock().args(table, found).map(|args| words.extend_from_slice(args)).is_some()
             }
         }
     }
 
-    /// A packet came at that time, in nanoseconds, that another path handled: for later ones it is not earlier. The time that it is for the engine.
-    pub fn saw(&mut self, now: u64) -> u64 {
-        match &mut self.way {
-            Way::Native { shared, worker, .. } => {
-                let now = worker.saw(now, shared.program.config.start);
+    /// Records that a packet arrived at `now` (ns) and was processed elsewhere; the time of later
+    /// packets is never earlier. Returns the engine's time.
+    pub fn observe_time(&mut self, now: u64) -> u64 {
+        match &mut self.execution {
+            Execution::Native { shared, worker, .. } => {
+                let now = worker.observe_time(now, shared.program.config.start_ns);
                 let mut host = shared.program.runtime.host.lock();
                 host.advance(now);
                 host.now()
             }
-            Way::Handed { interp, .. } => interp.lock().saw(now),
+            Execution::Interpreted { interp, .. } => interp.lock().advance_clock(now),
         }
     }
 
-    /// Adds what so many packets, the last of them at `last` nanoseconds, would have added. `bytes` is what a counter counts for all of them. Numbers of entries, and what
-    /// tells them apart ([`Jit::generation`]), are this engine's.
-    pub fn credit(&mut self, credit: &Credit, packets: u64, bytes: u64, last: u64) {
-        match &mut self.way {
-            Way::Native { shared, worker, .. } => shared.credit(worker, credit, packets, bytes, last),
-            Way::Handed { interp, .. } => interp.lock().credit(credit, packets, bytes, last),
+    /// Applies deferred counts of `packets` packets, the last of them at `last` ns. `bytes` is
+    /// their total length as counters use it. Entry ids and generations ([`Jit::generation`]) are
+    /// those of this engine.
+    pub fn credit(&mut self, credit: &DeferredCount, packets: u64, bytes: u64, last: u64) {
+        match &mut self.execution {
+            Execution::Native { shared, worker, .. } => shared.credit(worker, credit, packets, bytes, last),
+            Execution::Interpreted { interp, .. } => interp.lock().add_deferred_count(credit, packets, bytes, last),
         }
     }
 }
 
-impl Shared {
-    fn entries(&self) -> Option<MutexGuard<'_, Entries>> {
+impl EngineShared {
+    fn entries(&self) -> Option<MutexGuard<'_, EntriesById>> {
         self.entries.as_ref().map(Mutex::lock)
     }
 
-    fn credit(&self, worker: &mut Worker, credit: &Credit, packets: u64, bytes: u64, last: u64) {
+    fn credit(&self, worker: &mut JitWorker, credit: &DeferredCount, packets: u64, bytes: u64, last: u64) {
         let host = || self.program.runtime.host.lock();
         let is_there = |table: TableId, number: u32, generation: u32| {
             let entries = self.entries();
             entries.is_some_and(|e| e.generation(table, number) == generation && e.get(table, number).is_some())
         };
         match *credit {
-            Credit::Counter { counter, index }
+            DeferredCount::Counter { counter, index }
                 if self.program.counters.get(counter.index()).is_some_and(Option::is_some) =>
             {
-                worker.counters.add(counter.index(), index, [packets, bytes]);
+                worker.counters.add_count(counter.index(), index, [packets, bytes]);
             }
-            Credit::Counter { .. } => host().credit(credit, packets, bytes, last),
-            Credit::Applied { table, arm, hit } => {
-                if let Some(cell) = self.program.tally_cell(table, arm as usize) {
-                    worker.tally.add(cell + usize::from(hit), [packets, bytes]);
+            DeferredCount::Counter { .. } => host().add_deferred_count(credit, packets, bytes, last),
+            DeferredCount::Applied { table, arm, hit } => {
+                if let Some(cell) = self.program.stats_cell(table, arm as usize) {
+                    worker.stats.add_count(cell + usize::from(hit), [packets, bytes]);
                 }
             }
-            Credit::Hit { table, number, generation } if is_there(table, number, generation) => {
+            DeferredCount::Hit { table, number, generation } if is_there(table, number, generation) => {
                 let generation = host().generation(table, number);
-                host().credit(&Credit::Hit { table, number, generation }, packets, bytes, last);
+                host().add_deferred_count(&DeferredCount::Hit { table, number, generation }, packets, bytes, last);
             }
-            Credit::Direct { table, number, generation } if is_there(table, number, generation) => {
+            DeferredCount::Direct { table, number, generation } if is_there(table, number, generation) => {
                 let generation = host().generation(table, number);
-                host().credit(&Credit::Direct { table, number, generation }, packets, bytes, last);
+                host().add_deferred_count(&DeferredCount::Direct { table, number, generation }, packets, bytes, last);
             }
-            // Programs with idle times are handed over; entries that are gone count nothing.
-            Credit::Restart { .. } | Credit::Hit { .. } | Credit::Direct { .. } => {}
+            // Programs with idle timeouts run on the interpreter; removed entries count nothing.
+            DeferredCount::Restart { .. } | DeferredCount::Hit { .. } | DeferredCount::Direct { .. } => {}
         }
     }
 }

@@ -1,23 +1,24 @@
-//! The functions that native code calls.
+//! Functions that native code calls.
 #![allow(unsafe_code)]
 
-use crate::abi::{Context, Head, Helpers};
+use crate::abi::{FrameHeader, Helpers, StageContext};
 use entries::{big_from_words, push_words, words_for};
-use interp::Colour;
-use interp::host::{Effect, ExternHost, PacketContext, SiteId};
+use interp::MeterColor;
+use interp::host::{ArchEffect, ExternHost, PacketContext, SiteId};
 use ir::{BinaryOp, Entity, HashAlgorithm, TableId, Type, ValueSetId};
 use num_bigint::BigUint;
 use parking_lot::Mutex;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// What calls need besides the packet.
+/// Data that calls need besides the packet.
 pub struct Runtime {
     /// The interpreter's externs.
     pub host: Arc<Mutex<ExternHost>>,
-    /// For each call site: its number with the host, words of arguments and of results.
+    /// For each call site: its id in the host, and the number of words of its arguments and
+    /// results.
     pub sites: Vec<(SiteId, usize, usize)>,
-    /// For each value set, the words of each key.
+    /// For each value set, the number of words of each key.
     pub value_sets: Vec<Vec<usize>>,
 }
 
@@ -38,96 +39,101 @@ const OPERATIONS: [BinaryOp; 18] = {
     [Add, Sub, Mul, Div, Mod, AddSat, SubSat, And, Or, Xor, Shl, Shr, Eq, Ne, Lt, Le, Gt, Ge]
 };
 
-/// The number by which native code names an algorithm.
+/// Returns the number of an algorithm in native code.
 pub fn algorithm_number(algorithm: HashAlgorithm) -> u64 {
     ALGORITHMS.iter().position(|a| *a == algorithm).unwrap_or(0) as u64
 }
 
-/// The functions' addresses.
-pub fn helpers() -> Helpers {
+/// Returns the addresses of the functions.
+pub fn helper_addresses() -> Helpers {
     Helpers {
-        call: call as *const () as usize,
-        hit: hit as *const () as usize,
+        call: call_extern as *const () as usize,
+        hit: record_hit as *const () as usize,
         begin_block: begin_block as *const () as usize,
-        hash: hash as *const () as usize,
+        hash: hash_bytes as *const () as usize,
         hash_payload: hash_payload as *const () as usize,
-        arithmetic: arithmetic as *const () as usize,
-        value_set: value_set as *const () as usize,
+        arithmetic: wide_arithmetic as *const () as usize,
+        value_set: search_value_set as *const () as usize,
     }
 }
 
 /// # Safety
-/// The pointers are those that a stage was called with, and its frame.
-unsafe fn parts<'a>(context: *mut Context, frame: *mut u8) -> (&'a Runtime, &'a mut Context, &'a mut Head) {
-    // SAFETY: the engine keeps all three alive and touches none of them while a stage runs.
+/// The pointers are the arguments of the running stage and one of its frames.
+unsafe fn call_context<'a>(
+    context: *mut StageContext,
+    frame: *mut u8,
+) -> (&'a Runtime, &'a mut StageContext, &'a mut FrameHeader) {
+    // SAFETY: the engine keeps all three alive and does not access them while a stage runs.
     unsafe {
         let context = &mut *context;
-        (&*context.runtime.cast::<c_void>().cast::<Runtime>(), context, &mut *frame.cast::<Head>())
+        (&*context.runtime.cast::<c_void>().cast::<Runtime>(), context, &mut *frame.cast::<FrameHeader>())
     }
 }
 
-fn colour(number: u64) -> Colour {
+fn meter_color(number: u64) -> MeterColor {
     match number {
-        0 => Colour::Green,
-        1 => Colour::Yellow,
-        _ => Colour::Red,
+        0 => MeterColor::Green,
+        1 => MeterColor::Yellow,
+        _ => MeterColor::Red,
     }
 }
 
-fn lane(context: &Context, head: *const Head, stride: usize) -> usize {
+fn packet_index(context: &StageContext, head: *const FrameHeader, stride: usize) -> usize {
     (head as usize - context.frames as usize) / stride.max(1)
 }
 
-unsafe extern "C" fn call(context: *mut Context, frame: *mut u8, site: u64, hit: u64) {
-    // SAFETY: called by native code with its own arguments.
-    let (runtime, context, head) = unsafe { parts(context, frame) };
+unsafe extern "C" fn call_extern(context: *mut StageContext, frame: *mut u8, site: u64, hit: u64) {
+    // SAFETY: native code passes its own arguments.
+    let (runtime, context, head) = unsafe { call_context(context, frame) };
     let (id, arg_words, result_words) = runtime.sites[site as usize];
-    // SAFETY: the area has room for the longest call: the engine refuses programs with longer ones.
-    let area = unsafe { std::slice::from_raw_parts_mut(context.area, arg_words + result_words) };
+    // SAFETY: the area holds the longest call, because the engine refuses programs with longer
+    // ones.
+    let area = unsafe { std::slice::from_raw_parts_mut(context.call_area, arg_words + result_words) };
     let (args, results) = area.split_at_mut(arg_words);
     let packet = PacketContext {
-        now: head.clock.time,
-        ingress_length: head.arrival.counted,
+        now: head.time.time_ns,
+        ingress_length: head.input.metered_len,
         payload: &[],
-        lane: lane(context, head, context.stride),
+        lane: packet_index(context, head, context.frame_stride),
         hit: (hit as u32).checked_sub(1),
-        colour: colour(hit >> 32),
+        colour: meter_color(hit >> 32),
     };
     let effect = runtime.host.lock().call(id, &packet, args, results);
-    debug_assert!(effect == Effect::None, "only calls without an effect on the architecture come here");
+    debug_assert!(effect == ArchEffect::None, "only calls without an effect on the architecture come here");
 }
 
-unsafe extern "C" fn hit(context: *mut Context, frame: *mut u8, table: u64, entry: u64) -> u64 {
-    // SAFETY: called by native code with its own arguments.
-    let (runtime, _, head) = unsafe { parts(context, frame) };
+unsafe extern "C" fn record_hit(context: *mut StageContext, frame: *mut u8, table: u64, entry: u64) -> u64 {
+    // SAFETY: native code passes its own arguments.
+    let (runtime, _, head) = unsafe { call_context(context, frame) };
     let mut host = runtime.host.lock();
-    host.advance(head.clock.time);
-    let colour = host.hit(TableId::from_index(table as usize), entry as u32, head.arrival.counted);
+    host.advance(head.time.time_ns);
+    let colour = host.hit(TableId::from_index(table as usize), entry as u32, head.input.metered_len);
     colour.map_or(0, |colour| colour as u64)
 }
 
-unsafe extern "C" fn begin_block(context: *mut Context, frame: *mut u8) {
-    // SAFETY: called by native code with its own arguments.
-    let (runtime, context, head) = unsafe { parts(context, frame) };
-    runtime.host.lock().begin_block(lane(context, head, context.stride));
+unsafe extern "C" fn begin_block(context: *mut StageContext, frame: *mut u8) {
+    // SAFETY: native code passes its own arguments.
+    let (runtime, context, head) = unsafe { call_context(context, frame) };
+    runtime.host.lock().begin_block(packet_index(context, head, context.frame_stride));
 }
 
-unsafe extern "C" fn hash(algorithm: u64, bytes: *const u8, len: u64) -> u64 {
-    // SAFETY: native code has written so many bytes.
+unsafe extern "C" fn hash_bytes(algorithm: u64, bytes: *const u8, len: u64) -> u64 {
+    // SAFETY: native code has written `len` bytes.
     let bytes = unsafe { std::slice::from_raw_parts(bytes, len as usize) };
     interp::host::hash(ALGORITHMS[algorithm as usize], bytes)
 }
 
 unsafe extern "C" fn hash_payload(frame: *mut u8, cursor: u64, algorithm: u64, bytes: *const u8, len: u64) -> u64 {
-    // SAFETY: the frame is that of a packet whose bytes nobody else touches; native code has written the others.
-    let (head, first) = unsafe { (&*frame.cast::<Head>(), std::slice::from_raw_parts(bytes, len as usize)) };
-    let payload = (head.arrival.len as u64).saturating_sub(cursor) as usize;
+    // SAFETY: the frame is that of a packet in flight, which only this worker accesses; native code
+    // has written the other bytes.
+    let (head, first) = unsafe { (&*frame.cast::<FrameHeader>(), std::slice::from_raw_parts(bytes, len as usize)) };
+    let payload = (head.input.len as u64).saturating_sub(cursor) as usize;
     // SAFETY: the packet has `len` bytes, of which `cursor` are parsed.
-    let payload = unsafe { std::slice::from_raw_parts(head.arrival.data.add(cursor as usize), payload) };
+    let payload = unsafe { std::slice::from_raw_parts(head.input.data.add(cursor as usize), payload) };
     interp::host::hash(ALGORITHMS[algorithm as usize], &[first, payload].concat())
 }
 
-unsafe extern "C" fn arithmetic(operation: u64, kind: u64, other: u64, area: *mut u64) {
+unsafe extern "C" fn wide_arithmetic(operation: u64, kind: u64, other: u64, area: *mut u64) {
     let (width, signed) = (kind as u32, kind >> 32 != 0);
     let (words, other_words) = (words_for(width), words_for(other as u32));
     // SAFETY: native code has written both operands there.
@@ -140,21 +146,21 @@ unsafe extern "C" fn arithmetic(operation: u64, kind: u64, other: u64, area: *mu
     area[..words].copy_from_slice(&out);
 }
 
-unsafe extern "C" fn value_set(context: *mut Context, set: u64) -> u64 {
-    // SAFETY: called by native code with its own arguments.
+unsafe extern "C" fn search_value_set(context: *mut StageContext, set: u64) -> u64 {
+    // SAFETY: native code passes its own arguments.
     let context = unsafe { &mut *context };
     // SAFETY: the engine keeps both alive while a stage runs.
     let (runtime, lookups) = unsafe { (&*context.runtime.cast::<Runtime>(), &*context.lookups) };
     let set = ValueSetId::from_index(set as usize);
     let widths = &runtime.value_sets[set.index()];
     // SAFETY: native code has written the keys there.
-    let mut rest = unsafe { std::slice::from_raw_parts(context.area, widths.iter().sum()) };
+    let mut rest = unsafe { std::slice::from_raw_parts(context.call_area, widths.iter().sum()) };
     let mut keys = Vec::with_capacity(widths.len());
     for words in widths {
         let (key, behind) = rest.split_at(*words);
         keys.push(key);
         rest = behind;
     }
-    // Those of this batch's version, as its tables are: the interpreter's may be newer already.
-    u64::from(lookups.in_value_set(set, &keys))
+    // The value set in the version of this batch, because that of the interpreter may be newer.
+    u64::from(lookups.value_set_contains(set, &keys))
 }

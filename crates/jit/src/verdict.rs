@@ -1,34 +1,35 @@
-//! What becomes of a packet: its headers are put in front of what the parser left, and the engine says where it goes.
+//! Turns a finished frame into a verdict: prepends the emitted headers and passes the packet to the
+//! output.
 #![allow(unsafe_code)]
 
-use crate::abi::{Emitted, Head, destination};
-use crate::program::Program;
+use crate::abi::{EmittedHeader, FrameHeader, destination};
+use crate::program::CompiledProgram;
 use interp::host::architecture::pna;
 use ir::Arch;
-use packet::{CpuReason, DropReason, EngineReason, Output, Packet, PacketRef, PortId, ReasonId};
+use packet::{BatchOutput, CpuReason, DropReason, EngineReason, Packet, PacketRef, PortId, ReasonId};
 
-/// Answers for one packet.
+/// Delivers one packet to the output.
 ///
 /// # Safety
-/// `head` and `emitted` are what native code left for this packet, which has not changed since.
-pub unsafe fn answer(
-    program: &Program,
-    head: &Head,
-    emitted: *const Emitted,
+/// `head` and `emitted` were written by native code for this packet, which has not changed since.
+pub unsafe fn deliver_packet(
+    program: &CompiledProgram,
+    head: &FrameHeader,
+    emitted: *const EmittedHeader,
     packet: &mut Packet,
     input: PacketRef,
-    out: &mut Output,
+    out: &mut BatchOutput,
     scratch: &mut Vec<u8>,
 ) {
     let (kind, high) = (head.destination as u32, head.port());
-    let as_it_lies = kind & destination::AS_IT_LIES != 0;
-    let port = match kind & !(destination::AS_IT_LIES | destination::CUT) {
-        destination::GAVE_UP => {
-            let reason = EngineReason::ALL.get(high as usize).copied().unwrap_or(EngineReason::EngineFault);
+    let as_it_lies = kind & destination::IN_PLACE != 0;
+    let port = match kind & !(destination::IN_PLACE | destination::TRUNCATED) {
+        destination::ENGINE_DROP => {
+            let reason = EngineReason::ALL.get(high as usize).copied().unwrap_or(EngineReason::EngineBug);
             return out.drop(input, reason.into());
         }
         destination::DROP => {
-            let reason = match program.drop_reason {
+            let reason = match program.has_drop_reason {
                 false => 0,
                 true => head.drop_reason,
             };
@@ -41,12 +42,12 @@ pub unsafe fn answer(
         destination::NOWHERE => None,
         _ => Some(high),
     };
-    // SAFETY: as promised by the caller.
-    if !as_it_lies && !unsafe { assemble(head, emitted, packet, scratch) } {
+    // SAFETY: guaranteed by the caller.
+    if !as_it_lies && !unsafe { assemble_packet(head, emitted, packet, scratch) } {
         return out.drop(input, EngineReason::PacketTooLong.into());
     }
     let Some(port) = port else { return out.drop(input, EngineReason::NoDestination.into()) };
-    if kind & destination::CUT != 0 {
+    if kind & destination::TRUNCATED != 0 {
         packet.truncate((head.truncate - 1) as usize);
     }
     let cpu = match program.pipeline.arch {
@@ -54,7 +55,7 @@ pub unsafe fn answer(
         Arch::V1Model => program.config.cpu_port == Some(port),
     };
     if cpu {
-        let reason = match if program.cpu_reason { head.cpu_reason } else { 0 } {
+        let reason = match if program.has_cpu_reason { head.cpu_reason } else { 0 } {
             0 => CpuReason::CpuPort,
             reason => CpuReason::Program(ReasonId(reason)),
         };
@@ -66,19 +67,25 @@ pub unsafe fn answer(
     out.forward(input, PortId(port));
 }
 
-/// Puts the emitted headers in front of the payload. False if the packet would be too long; it is then as it was.
+/// Prepends the emitted headers to the payload. Returns false, with the packet unchanged, if it
+/// would be too long.
 ///
 /// # Safety
-/// As [`answer`].
-unsafe fn assemble(head: &Head, emitted: *const Emitted, packet: &mut Packet, scratch: &mut Vec<u8>) -> bool {
+/// `head` and `emitted` were written by native code for this packet, which has not changed since.
+unsafe fn assemble_packet(
+    head: &FrameHeader,
+    emitted: *const EmittedHeader,
+    packet: &mut Packet,
+    scratch: &mut Vec<u8>,
+) -> bool {
     if head.in_place != 0 {
-        let gone = head.front as usize - head.arrival.data as usize;
+        let gone = head.output_start as usize - head.input.data as usize;
         return gone == 0 || packet.trim_front(gone).is_ok();
     }
-    // SAFETY: the list is as long as the head says.
-    let emitted = unsafe { std::slice::from_raw_parts(emitted, usize::from(head.emitted)) };
-    // The last headers may stand where they belong.
-    let mut place = head.arrival.data as usize + head.cursor as usize;
+    // SAFETY: the frame header holds the length of the list.
+    let emitted = unsafe { std::slice::from_raw_parts(emitted, usize::from(head.emitted_count)) };
+    // The last headers may already be in place.
+    let mut place = head.input.data as usize + head.cursor as usize;
     let mut moved = emitted.len();
     while moved > 0 && emitted[moved - 1].at as usize + emitted[moved - 1].len as usize == place {
         place -= emitted[moved - 1].len as usize;
@@ -89,8 +96,8 @@ unsafe fn assemble(head: &Head, emitted: *const Emitted, packet: &mut Packet, sc
         if scratch.len() + header.len as usize > 2 * packet::MAX_LEN {
             return false;
         }
-        // SAFETY: a header that native code emitted, of the packet or of its frame.
+        // SAFETY: native code emitted the header from the packet or its frame.
         scratch.extend_from_slice(unsafe { std::slice::from_raw_parts(header.at, header.len as usize) });
     }
-    packet.replace_front(place - head.arrival.data as usize, scratch).is_ok()
+    packet.replace_front(place - head.input.data as usize, scratch).is_ok()
 }

@@ -1,322 +1,353 @@
-//! One worker's memory, and how it takes packets through the stages.
+//! One worker's state, and the loop that runs packets through the stages.
 #![allow(unsafe_code)]
 
-mod eights;
-mod lanes;
-mod pace;
+mod path_choice;
+mod vector;
+mod vector_state;
 
-use crate::abi::{AREA_WORDS, AUX_BYTES, Arrival, CHUNK, Clock, Head, Pending};
+use crate::abi::{CALL_AREA_WORDS, FrameHeader, FrameInput, MAX_CHUNK, PacketTime, PendingCount, SELECTOR_KEY_BYTES};
 use crate::counters::WorkerCounters;
 use crate::lanes::LANES;
-use crate::memory::{Line, Memory};
-use crate::plan::stages::Start;
-use crate::program::Program;
-use crate::record::{Areas, Shown};
-use crate::tally::{self, TIMED, Tally, ticks};
+use crate::memory::{AlignedLine, WorkerMemory};
+use crate::plan::stages::StageEntry;
+use crate::program::CompiledProgram;
+use crate::record::{RecordBuffers, RecordSink};
+use crate::stats::{self, TIMED_EVERY, WorkerStats, cpu_ticks};
 use crate::verdict;
-use eights::{Eights, Left};
 use ir::Entity;
-use lookup::Lookups;
+use lookup::LookupSet;
 use lookup::exact::ExactTable;
-use pace::Pace;
-use packet::{Output, Packet, PacketRef};
+use packet::{BatchOutput, Packet, PacketRef};
+use path_choice::PathChoice;
 use std::ptr::null_mut;
 use std::sync::Arc;
+use vector_state::{DivergedPacket, VectorState};
 
-/// As many are still in a cache of 32 KiB when the next stage comes: better if there is little latency to hide, and few stages.
-const FEW: usize = 64;
-/// The most that have a frame each: more frames than stay in a second-level cache take longer than what they share.
-const FRAMES: usize = 256;
-/// Tables that take less memory than this, in bytes, are near.
-const NEAR: usize = 16 << 20;
-/// Programs of so many stages or less have few.
-const SHORT: usize = 8;
-/// After so many chunks it is asked again whether tables are near.
-const ASKED: u32 = 256;
+/// Chunk size that keeps frames in a first-level cache of 32 KiB until the next stage; better if
+/// there is little latency to hide and there are few stages.
+const SMALL_CHUNK: usize = 64;
+/// Chunk size for packets with frames, because more frames than fit in a second-level cache cost
+/// more than the larger chunk saves.
+const LARGE_CHUNK: usize = 256;
+/// Tables that take less memory than this, in bytes, are assumed to be cached.
+const CACHED_TABLE_BYTES: usize = 16 << 20;
+/// Maximum number of stages of a program with few stages.
+const FEW_STAGES: usize = 8;
+/// Number of chunks after which the chunk size is chosen again.
+const CHUNK_SIZE_INTERVAL: u32 = 256;
 
-/// What one worker owns.
-pub struct Worker {
-    program: Arc<Program>,
-    /// What it counts in place.
+/// State of one worker.
+pub struct JitWorker {
+    program: Arc<CompiledProgram>,
+    /// Counters updated in place.
     pub counters: Arc<WorkerCounters>,
-    /// What it counts of itself.
-    pub tally: Arc<Tally>,
-    /// What its code reaches from the context on.
-    memory: Memory,
-    // What the context points to.
-    frames: Vec<Line>,
-    pending: Vec<Pending>,
-    area: Vec<u64>,
+    /// Statistics.
+    pub stats: Arc<WorkerStats>,
+    /// Memory addressed by native code relative to the context.
+    memory: WorkerMemory,
+    // Memory that the context points to.
+    frames: Vec<AlignedLine>,
+    pending: Vec<PendingCount>,
+    call_area: Vec<u64>,
     zeros: Vec<u64>,
     sink: Vec<u64>,
     scratch: Vec<u8>,
-    /// How many chunks there have been.
+    /// Number of chunks processed.
     chunks: u32,
-    /// How many packets may go through the stages together with the tables as they were.
-    most: usize,
-    /// The latest time that a packet brought.
-    clock: Clock,
-    /// Where code that records notes what packets do.
-    areas: Option<Areas>,
-    /// What it needs to take eight packets at once, if there is code for that.
-    eights: Option<Eights>,
-    /// From how many packets on it does.
-    pub eights_from: usize,
-    /// Which of both ways is the faster one; `None`: packets go eight at a time wherever they may.
-    pub pace: Option<Pace>,
+    /// Maximum chunk size, chosen for the recent tables.
+    max_chunk: usize,
+    /// Latest arrival time of a packet.
+    last_time: PacketTime,
+    /// Record buffers, for code that records.
+    records: Option<RecordBuffers>,
+    /// State of the vector path, if there is code for it.
+    vector: Option<VectorState>,
+    /// Minimum chunk size for the vector path.
+    pub min_vector_batch: usize,
+    /// Chooses between the vector and the scalar path; `None`: the vector path wherever possible.
+    pub path_choice: Option<PathChoice>,
 }
 
-// SAFETY: the pointers are to memory that the worker owns, to the program and the counters that it shares with others by `Arc`,
-// and, while `run` runs, to packets and lookups that it is lent.
-unsafe impl Send for Worker {}
+// SAFETY: the pointers are to memory that the worker owns, to the program and counters that it
+// shares by `Arc`, and, while `run_batch` runs, to packets and lookups that it borrows.
+unsafe impl Send for JitWorker {}
 
-impl Drop for Worker {
-    /// What it has counted stays; it is behind nobody any more.
+impl Drop for JitWorker {
+    /// Keeps the statistics, and marks the worker as idle because it no longer holds a version.
     fn drop(&mut self) {
-        self.tally.rests();
+        self.stats.mark_idle();
     }
 }
 
-impl Worker {
-    /// A worker for a program.
-    pub fn new(program: Arc<Program>) -> Worker {
+impl JitWorker {
+    /// Makes a worker for a program.
+    pub fn new(program: Arc<CompiledProgram>) -> JitWorker {
         let counters = Arc::new(WorkerCounters::new(&program.counters));
-        let tally = Arc::new(Tally::new(&program.places));
-        Worker::counting(program, counters, tally)
+        let tally = Arc::new(WorkerStats::new(&program.stats_layout));
+        JitWorker::with_counters(program, counters, tally)
     }
 
-    /// A worker for another program that counts as its own ([`Program::counts_as`]), in the same counters: both are one thread's.
-    pub fn beside(&self, program: Arc<Program>) -> Worker {
-        Worker::counting(program, self.counters.clone(), self.tally.clone())
+    /// Makes a worker of the same thread for another program with the same counters
+    /// ([`CompiledProgram::has_same_counters`]); both update the same counters.
+    pub fn new_sharing_counters(&self, program: Arc<CompiledProgram>) -> JitWorker {
+        JitWorker::with_counters(program, self.counters.clone(), self.stats.clone())
     }
 
-    /// Goes on where another worker of the thread has been.
-    pub fn follow(&mut self, other: &Worker) {
-        self.clock = other.clock;
+    /// Takes over the time from another worker of the thread.
+    pub fn continue_from(&mut self, other: &JitWorker) {
+        self.last_time = other.last_time;
     }
 
-    fn counting(program: Arc<Program>, counters: Arc<WorkerCounters>, tally: Arc<Tally>) -> Worker {
-        let frames = Line::zeros(CHUNK * program.stride as usize);
+    fn with_counters(
+        program: Arc<CompiledProgram>,
+        counters: Arc<WorkerCounters>,
+        tally: Arc<WorkerStats>,
+    ) -> JitWorker {
+        let frames = AlignedLine::zeroed(MAX_CHUNK * program.frame_stride as usize);
         let longest = program.longest_header.div_ceil(8) + 8;
-        Worker {
-            memory: Memory::new(program.memory.clone(), &counters.addresses()),
+        JitWorker {
+            memory: WorkerMemory::new(program.memory.clone(), &counters.addresses()),
             frames,
-            pending: vec![Pending { at: null_mut(), bytes: 0 }; (program.counts * CHUNK).max(1)],
-            area: vec![0; AREA_WORDS],
+            pending: vec![
+                PendingCount { at: null_mut(), bytes: 0 };
+                (program.max_counts_per_packet * MAX_CHUNK).max(1)
+            ],
+            call_area: vec![0; CALL_AREA_WORDS],
             zeros: vec![0; longest],
             sink: vec![0; longest],
             scratch: Vec::new(),
             chunks: 0,
-            most: CHUNK,
-            clock: Clock::default(),
-            eights: Eights::new(&program),
-            eights_from: LANES,
-            pace: Some(Pace::new()),
-            areas: program.lists.as_ref().map(|lists| Areas::new(lists, CHUNK)),
+            max_chunk: MAX_CHUNK,
+            last_time: PacketTime::default(),
+            vector: VectorState::new(&program),
+            min_vector_batch: LANES,
+            path_choice: Some(PathChoice::new()),
+            records: program.record_layout.as_ref().map(|lists| RecordBuffers::new(lists, MAX_CHUNK)),
             counters,
-            tally,
+            stats: tally,
             program,
         }
     }
 
-    /// Takes packets through the program, and says what becomes of each. The first has number `first` in its batch. If the code records, `each` is shown what was
-    /// noted of each packet.
-    pub fn run(
+    /// Processes packets and delivers them to `out`. `first` is the index of the first in its
+    /// batch. If the code records, each record is passed to `each`.
+    pub fn run_batch(
         &mut self,
         packets: &mut [Packet],
         first: usize,
-        lookups: &Lookups,
-        out: &mut Output,
-        mut each: Option<&mut Shown<'_>>,
+        lookups: &LookupSet,
+        out: &mut BatchOutput,
+        mut each: Option<&mut RecordSink<'_>>,
     ) {
         let program = self.program.clone();
         for (index, table) in program.pipeline.tables.keys().enumerate() {
             self.memory.set_default(index, lookups.default_value(table));
-            self.memory.set_slots(index, lookups.slots(table));
+            self.memory.set_slots(index, lookups.small_table_hash(table));
         }
         let context = self.memory.context();
-        context.stride = program.stride as usize;
+        context.frame_stride = program.frame_stride as usize;
         context.frames = self.frames.as_mut_ptr().cast();
         context.zeros = self.zeros.as_ptr().cast();
         context.sink = self.sink.as_mut_ptr().cast();
         context.pending = self.pending.as_mut_ptr();
-        context.area = self.area.as_mut_ptr();
+        context.call_area = self.call_area.as_mut_ptr();
         context.lookups = lookups;
         context.runtime = std::ptr::from_ref(&program.runtime).cast_mut().cast();
-        context.areas = self.areas.as_mut().map_or(null_mut(), Areas::first);
-        self.tally.entered(lookups.version());
-        let (mut rest, mut first, mut any_eights) = (packets, first, false);
+        context.record_buffers = self.records.as_mut().map_or(null_mut(), RecordBuffers::first_area);
+        self.stats.set_tables_version(lookups.version());
+        let (mut rest, mut first, mut any_vector) = (packets, first, false);
         while !rest.is_empty() {
-            if self.chunks.is_multiple_of(ASKED) {
-                self.most = most_together(&program, lookups);
+            if self.chunks.is_multiple_of(CHUNK_SIZE_INTERVAL) {
+                self.max_chunk = choose_max_chunk(&program, lookups);
             }
-            let size = together(&program, rest, self.most);
+            let size = chunk_len(&program, rest, self.max_chunk);
             let (chunk, others) = rest.split_at_mut(size);
             rest = others;
-            let wanted = self.pace.as_ref().is_none_or(Pace::eights);
-            let began = (size >= Pace::LEAST).then(ticks);
-            match wanted && size >= self.eights_from && self.takes_eights(&program) {
+            let wanted = self.path_choice.as_ref().is_none_or(PathChoice::uses_vector);
+            let began = (size >= PathChoice::MIN_MEASURED_PACKETS).then(cpu_ticks);
+            match wanted && size >= self.min_vector_batch && self.can_run_vector(&program) {
                 true => {
-                    any_eights = true;
-                    self.begin_eights(&program, chunk);
-                    self.chunk(&program, chunk, lookups, true);
-                    self.answer_eights(&program, chunk, first, out);
+                    any_vector = true;
+                    self.init_vector_input(&program, chunk);
+                    self.run_chunk(&program, chunk, lookups, true);
+                    self.deliver_vector_chunk(&program, chunk, first, out);
                 }
                 false => {
-                    self.begin(&program, chunk);
-                    self.chunk(&program, chunk, lookups, false);
-                    self.answer(&program, chunk, first, out);
+                    self.init_frames(&program, chunk);
+                    self.run_chunk(&program, chunk, lookups, false);
+                    self.deliver_chunk(&program, chunk, first, out);
                 }
             }
-            if let (Some(pace), Some(began)) = (&mut self.pace, began) {
-                pace.took(size, ticks().wrapping_sub(began));
+            if let (Some(pace), Some(began)) = (&mut self.path_choice, began) {
+                pace.record_ticks(size, cpu_ticks().wrapping_sub(began));
             }
-            if let (Some(each), Some(areas)) = (&mut each, &mut self.areas) {
+            if let (Some(each), Some(areas)) = (&mut each, &mut self.records) {
                 (0..size).for_each(|offset| each(first + offset, &areas.record(offset)));
             }
             first += size;
         }
-        if any_eights {
-            self.finish_eights(&program);
+        if any_vector {
+            self.flush_vector_stats(&program);
         }
-        for (cell, told) in self.memory.tally().iter_mut().enumerate().filter(|(_, told)| **told != 0) {
-            self.tally.add(cell, tally::split(std::mem::take(told)));
+        for (cell, count) in self.memory.batch_stats().iter_mut().enumerate().filter(|(_, count)| **count != 0) {
+            self.stats.add_count(cell, stats::split_count(std::mem::take(count)));
         }
     }
 
-    /// Says what becomes of each packet of a chunk. Most leave as they lie there: they are told together, run by run.
-    fn answer(&mut self, program: &Program, chunk: &mut [Packet], first: usize, out: &mut Output) {
-        let stride = program.stride as usize;
+    /// Delivers each packet of a chunk. Most leave unchanged in their buffer; runs of these are
+    /// forwarded together.
+    fn deliver_chunk(&mut self, program: &CompiledProgram, chunk: &mut [Packet], first: usize, out: &mut BatchOutput) {
+        let stride = program.frame_stride as usize;
         let frames = self.frames.as_ptr().cast::<u8>();
         let plain = program.plain;
-        let (mut from, count) = (0, chunk.len().min(CHUNK));
-        // SAFETY: asked for packets of the chunk: there are as many frames, each begins with its head, and its packet's stages have run.
-        let head = |at: usize| unsafe { &*frames.add(at * stride).cast::<Head>() };
+        let (mut from, count) = (0, chunk.len().min(MAX_CHUNK));
+        // SAFETY: called with indices in the chunk. Each has a frame that starts with its header,
+        // and its packet has finished.
+        let head = |at: usize| unsafe { &*frames.add(at * stride).cast::<FrameHeader>() };
         while from < count {
-            let leave = (from..count).take_while(|at| plain.leaves(head(*at))).count();
+            let leave = (from..count).take_while(|at| plain.matches_header(head(*at))).count();
             let at = from + leave;
-            out.forward_all((first + from) as u16, (from..at).map(|at| head(at).port()));
+            out.forward_consecutive((first + from) as u16, (from..at).map(|at| head(at).port()));
             if at < count {
                 let input = PacketRef::Input((first + at) as u16);
                 // SAFETY: the layout has the list there; the frame is that of this packet.
                 unsafe {
-                    let emitted = frames.add(at * stride + program.emitted as usize).cast();
-                    verdict::answer(program, head(at), emitted, &mut chunk[at], input, out, &mut self.scratch);
+                    let emitted = frames.add(at * stride + program.emitted_offset as usize).cast();
+                    verdict::deliver_packet(program, head(at), emitted, &mut chunk[at], input, out, &mut self.scratch);
                 }
             }
             from = at + 1;
         }
     }
 
-    /// Takes a chunk through the stages; its frames have begun, or its lists: `eights`.
-    fn chunk(&mut self, program: &Program, packets: &mut [Packet], lookups: &Lookups, eights: bool) {
-        let timed = self.chunks.is_multiple_of(TIMED);
+    /// Runs a chunk through the stages. Its frames, or with `use_vector` its vector lists, are
+    /// initialised.
+    fn run_chunk(&mut self, program: &CompiledProgram, packets: &mut [Packet], lookups: &LookupSet, use_vector: bool) {
+        let timed = self.chunks.is_multiple_of(TIMED_EVERY);
         self.chunks = self.chunks.wrapping_add(1);
-        let mut began = if timed { ticks() } else { 0 };
+        let mut began = if timed { cpu_ticks() } else { 0 };
         let mut left = Vec::new();
         for (index, stage) in program.stages.iter().enumerate() {
-            let mut passed = if eights { self.eights(program, index, packets, lookups, &mut left) } else { 0 };
+            let mut passed =
+                if use_vector { self.run_vector_stage(program, index, packets, lookups, &mut left) } else { 0 };
             match stage.start {
-                Start::Begin if eights => self.begin_again(program, &left),
-                Start::Begin => {
+                StageEntry::Begin if use_vector => self.restart_diverged(program, &left),
+                StageEntry::Begin => {
                     passed = packets.len();
-                    self.carry(program, index, passed, self.frames.as_ptr().cast());
+                    self.run_stage(program, index, passed, self.frames.as_ptr().cast());
                 }
-                _ => passed += self.one_by_one(program, index, lookups, &left),
+                _ => passed += self.run_scalar_stage(program, index, lookups, &left),
             }
             if passed == 0 {
                 continue;
             }
             let took = timed.then(|| {
-                let ended = ticks();
+                let ended = cpu_ticks();
                 ended.wrapping_sub(std::mem::replace(&mut began, ended))
             });
             match stage.start {
-                // They have been counted where they began.
-                Start::Again => self.tally.took(stage.slot, took),
-                _ => self.tally.passed(stage.slot, passed as u64, took),
+                // Restarted packets were already counted at their entry.
+                StageEntry::Restart => self.stats.add_stage_ticks(stage.slot, took),
+                _ => self.stats.add_stage_pass(stage.slot, passed as u64, took),
             }
         }
-        self.count();
-        if eights {
-            self.count_eights(program);
+        self.apply_pending_counts();
+        if use_vector {
+            self.apply_vector_counts(program);
         }
     }
 
-    /// Packets that code for eight has left where they began begin once more.
-    fn begin_again(&mut self, program: &Program, left: &[Left]) {
-        let Some(again) = program.stages.iter().position(|stage| stage.start == Start::Again) else {
-            // Off the trace they go on as they would have come there.
-            return left.iter().for_each(|packet| self.carry(program, 0, 1, packet.frame));
+    /// Restarts packets that diverged from the vector path in the entry stage.
+    fn restart_diverged(&mut self, program: &CompiledProgram, left: &[DivergedPacket]) {
+        let Some(again) = program.stages.iter().position(|stage| stage.start == StageEntry::Restart) else {
+            // There is no restart stage: packets leave the hot path within the entry stage.
+            return left.iter().for_each(|packet| self.run_stage(program, 0, 1, packet.frame));
         };
         for (at, packet) in left.iter().enumerate() {
-            self.memory.waiting(again, at + 1)[at] = packet.frame;
+            self.memory.queued_frames(again, at + 1)[at] = packet.frame;
         }
-        self.memory.set_waiting(again, left.len());
+        self.memory.set_queue_len(again, left.len());
     }
 
-    /// Takes packets that wait in frames through a stage, with those that code for eight has `left`. How many did wait.
-    fn one_by_one(&mut self, program: &Program, index: usize, lookups: &Lookups, left: &[Left]) -> usize {
+    /// Runs the packets in a stage's queue, and those that diverged from its vector code, through
+    /// the scalar code of the stage. Returns the length of the queue.
+    fn run_scalar_stage(
+        &mut self,
+        program: &CompiledProgram,
+        index: usize,
+        lookups: &LookupSet,
+        left: &[DivergedPacket],
+    ) -> usize {
         let stage = &program.stages[index];
-        let waiting = self.memory.take_waiting(index);
+        let waiting = self.memory.take_queue_len(index);
         if waiting + left.len() == 0 {
             return 0;
         }
-        if program.order.stages[index] {
-            self.sort(index, waiting);
+        if program.order.ordered_stages[index] {
+            self.sort_queue(index, waiting);
         }
         if let Some(table) = stage.table.filter(|_| waiting > 0) {
-            self.look_up(program, index, table, waiting, lookups);
+            self.look_up_queue(program, index, table, waiting, lookups);
         }
         for (at, packet) in left.iter().enumerate() {
-            self.memory.waiting(index, waiting + at + 1)[waiting + at] = packet.frame;
+            self.memory.queued_frames(index, waiting + at + 1)[waiting + at] = packet.frame;
             self.memory.set_results(waiting + at, packet.results);
         }
-        let first = self.memory.waiting(index, waiting + left.len()).as_ptr().cast();
-        self.carry(program, index, waiting + left.len(), first);
+        let first = self.memory.queued_frames(index, waiting + left.len()).as_ptr().cast();
+        self.run_stage(program, index, waiting + left.len(), first);
         waiting
     }
 
-    /// Looks up what packets that wait for a stage have asked for.
-    fn look_up(&mut self, program: &Program, index: usize, table: ir::TableId, waiting: usize, lookups: &Lookups) {
+    /// Looks up the keys in a stage's queue.
+    fn look_up_queue(
+        &mut self,
+        program: &CompiledProgram,
+        index: usize,
+        table: ir::TableId,
+        waiting: usize,
+        lookups: &LookupSet,
+    ) {
         let stage = &program.stages[index];
-        let (keys, results) = self.memory.lookup(index, waiting);
+        let (keys, results) = self.memory.lookup_buffers(index, waiting);
         lookups.lookup_batch(table, keys, results);
-        if let Some((table, _)) = stage.together {
-            let (keys, results) = self.memory.lookup_together(index, waiting);
+        if let Some((table, _)) = stage.paired_table {
+            let (keys, results) = self.memory.paired_lookup_buffers(index, waiting);
             lookups.lookup_batch(table, keys, results);
         }
-        if let Some(areas) = &mut self.areas {
-            let (first, stride) = (self.frames.as_ptr() as usize, program.stride as usize);
-            let (frames, results) = self.memory.looked_up(index, waiting);
+        if let Some(areas) = &mut self.records {
+            let (first, stride) = (self.frames.as_ptr() as usize, program.frame_stride as usize);
+            let (frames, results) = self.memory.frames_and_results(index, waiting);
             let packets = frames.iter().map(|frame| (*frame as usize - first) / stride);
-            // SAFETY: all values carry numbers if the code records; the packets are those that wait for these results.
-            unsafe { areas.found((table, stage.profile), packets, results) };
+            // SAFETY: all values contain entry ids if the code records; the packets are those of
+            // the queue.
+            unsafe { areas.record_results((table, stage.has_profile), packets, results) };
         }
-        if stage.profile {
-            self.resolve(program, index, table, waiting, lookups);
+        if stage.has_profile {
+            self.resolve_members(program, index, table, waiting, lookups);
         }
     }
 
-    /// Runs a stage for so many packets from `first` on: their frames, or where packets begin the first of these.
-    fn carry(&mut self, program: &Program, index: usize, count: usize, first: *const u8) {
+    /// Runs a stage for `count` packets from `first` on: their frame addresses, or for the entry
+    /// stage the first frame.
+    fn run_stage(&mut self, program: &CompiledProgram, index: usize, count: usize, first: *const u8) {
         let step = match program.stages[index].start {
-            Start::Begin => program.stride as usize,
+            StageEntry::Begin => program.frame_stride as usize,
             _ => size_of::<*mut u8>(),
         };
         let context = self.memory.context();
-        context.last = first.wrapping_add(count * step);
+        context.queue_end = first.wrapping_add(count * step);
         let counted = context.pending_count;
-        // SAFETY: the function was made for this program, whose frames, queues and areas these are; `begin` has made the frames that
-        // wait, and results are what this copy of the lookups gave.
-        unsafe { program.native.stages()[index](self.memory.base(), first) };
-        self.fetch_counters(counted);
+        // SAFETY: the function was compiled for this program, which owns these frames, queues and
+        // areas; `init_frames` has initialised the frames, and results are from this version of the
+        // lookups.
+        unsafe { program.native.stages()[index](self.memory.context_ptr(), first) };
+        self.prefetch_counters(counted);
     }
 
-    /// Brings the packets that wait for a stage into their order: several stages may have sent them.
-    fn sort(&mut self, stage: usize, count: usize) {
-        // Frames lie in the order of the packets.
-        let frames = &*self.memory.waiting(stage, count);
+    /// Restores the packet order of a queue, because several stages may have appended to it.
+    fn sort_queue(&mut self, stage: usize, count: usize) {
+        // Frame addresses are in packet order.
+        let frames = &*self.memory.queued_frames(stage, count);
         if frames.is_sorted() {
             return;
         }
@@ -328,147 +359,170 @@ impl Worker {
                 all[to * each..(to + 1) * each].copy_from_slice(&old[from * each..(from + 1) * each]);
             }
         }
-        permuted(self.memory.waiting(stage, count), &order);
-        permuted(self.memory.keys(stage, count), &order);
-        permuted(self.memory.together_keys(stage, count), &order);
-        permuted(self.memory.aux(stage, count), &order);
+        permuted(self.memory.queued_frames(stage, count), &order);
+        permuted(self.memory.queued_keys(stage, count), &order);
+        permuted(self.memory.queued_paired_keys(stage, count), &order);
+        permuted(self.memory.queued_selector_keys(stage, count), &order);
     }
 
-    /// Makes the packets' frames, and asks for the packets' first bytes.
-    fn begin(&mut self, program: &Program, packets: &mut [Packet]) {
-        if let Some(areas) = &mut self.areas {
-            areas.clear(packets.len());
+    /// Initialises the packets' frames and prefetches the packets' first bytes.
+    fn init_frames(&mut self, program: &CompiledProgram, packets: &mut [Packet]) {
+        if let Some(areas) = &mut self.records {
+            areas.clear_records(packets.len());
         }
         let hosts = &program.config.host_ports;
         match hosts.is_empty() {
-            true => self.arrivals(packets, |_| false),
-            false => self.arrivals(packets, |port| hosts.contains(&port)),
+            true => self.write_inputs(packets, |_| false),
+            false => self.write_inputs(packets, |port| hosts.contains(&port)),
         }
-        self.clocks(program, packets);
+        self.write_times(program, packets);
     }
 
-    /// Writes when each packet came into its frame, if anybody asks.
-    fn clocks(&mut self, program: &Program, packets: &[Packet]) {
-        if program.clock {
+    /// Writes the time of arrival into each frame, if the program needs it.
+    fn write_times(&mut self, program: &CompiledProgram, packets: &[Packet]) {
+        if program.needs_time {
             for (index, packet) in packets.iter().enumerate() {
-                let clock = self.clock(packet.received_at, program.config.start);
-                // SAFETY: as in `arrivals`.
-                unsafe { (&raw mut (*self.head(index)).clock).write(clock) };
+                let clock = self.packet_time(packet.rx_time_ns, program.config.start_ns);
+                // SAFETY: see `write_inputs`: there are `MAX_CHUNK` frames.
+                unsafe { (&raw mut (*self.frame_header(index)).time).write(clock) };
             }
         }
     }
 
-    /// Writes each packet's arrival; `host` says whether a port leads to a host.
+    /// Writes the inputs of each frame; `host` returns whether a port belongs to a host.
     #[inline(always)]
-    fn arrivals(&mut self, packets: &mut [Packet], host: impl Fn(u32) -> bool) {
-        assert!(packets.len() <= CHUNK);
+    fn write_inputs(&mut self, packets: &mut [Packet], host: impl Fn(u32) -> bool) {
+        assert!(packets.len() <= MAX_CHUNK);
         for (index, packet) in packets.iter_mut().enumerate() {
-            let arrival = arrival(packet, &host);
+            let arrival = frame_input(packet, &host);
             prefetch(arrival.data);
             prefetch(arrival.data.wrapping_add(64));
-            // SAFETY: there are `CHUNK` frames, and never more packets in a chunk.
-            unsafe { (&raw mut (*self.head(index)).arrival).write(arrival) };
+            // SAFETY: there are `MAX_CHUNK` frames, and a chunk has at most `MAX_CHUNK` packets.
+            unsafe { (&raw mut (*self.frame_header(index)).input).write(arrival) };
         }
     }
 
-    /// The head of a packet's frame.
+    /// Returns the header of a packet's frame.
     #[inline(always)]
-    fn head(&mut self, index: usize) -> *mut Head {
-        self.frames.as_mut_ptr().cast::<u8>().wrapping_add(index * self.program.stride as usize).cast()
+    fn frame_header(&mut self, index: usize) -> *mut FrameHeader {
+        self.frames.as_mut_ptr().cast::<u8>().wrapping_add(index * self.program.frame_stride as usize).cast()
     }
 
-    /// The time of a packet that came in at `received_at`, seen from `start`: never before that of the packet in front of it.
-    fn clock(&mut self, received_at: u64, start: u64) -> Clock {
-        if received_at > self.clock.time {
+    /// Returns the time of a packet received at `received_at`, relative to `start`; never before
+    /// that of the previous packet.
+    fn packet_time(&mut self, received_at: u64, start: u64) -> PacketTime {
+        if received_at > self.last_time.time_ns {
             let now = received_at.saturating_sub(start);
-            self.clock = Clock { time: received_at, now, now_us: now / 1000 };
+            self.last_time = PacketTime { time_ns: received_at, since_start_ns: now, since_start_us: now / 1000 };
         }
-        self.clock
+        self.last_time
     }
 
-    /// Somebody else handled a packet that came in at that time: the latest time of all packets.
-    pub fn saw(&mut self, time: u64, start: u64) -> u64 {
-        self.clock(time, start).time
+    /// Records the arrival of a packet that was processed elsewhere. Returns the latest time of all
+    /// packets.
+    pub fn observe_time(&mut self, time: u64, start: u64) -> u64 {
+        self.packet_time(time, start).time_ns
     }
 
-    /// Follows entries to members of action profiles.
-    fn resolve(&mut self, program: &Program, stage: usize, table: ir::TableId, count: usize, lookups: &Lookups) {
+    /// Resolves entries to members of action profiles.
+    fn resolve_members(
+        &mut self,
+        program: &CompiledProgram,
+        stage: usize,
+        table: ir::TableId,
+        count: usize,
+        lookups: &LookupSet,
+    ) {
         let selector = &program.selectors[table.index()];
         for index in 0..count {
-            let found = self.memory.results(count)[index];
-            let keys = &self.memory.aux(stage, count)[index * (AUX_BYTES / 8)..(index + 1) * (AUX_BYTES / 8)];
-            // SAFETY: the value is what this copy of the lookups gave for the table just now.
+            let found = self.memory.lookup_results(count)[index];
+            let keys = &self.memory.queued_selector_keys(stage, count)
+                [index * (SELECTOR_KEY_BYTES / 8)..(index + 1) * (SELECTOR_KEY_BYTES / 8)];
+            // SAFETY: the value is a result of this table from this version of the lookups.
             let resolved = unsafe { lookups.resolve(table, found, || selector.hash(keys)) };
-            self.memory.results(count)[index] = resolved;
+            self.memory.lookup_results(count)[index] = resolved;
         }
     }
 
-    /// Fetches the counters that were not counted in place yet.
-    fn fetch_counters(&mut self, from: u64) {
+    /// Prefetches the counters of deferred updates.
+    fn prefetch_counters(&mut self, from: u64) {
         let count = self.memory.context().pending_count;
         for pending in &self.pending[from as usize..count as usize] {
             prefetch(pending.at.cast());
         }
     }
 
-    fn count(&mut self) {
+    fn apply_pending_counts(&mut self) {
         let count = std::mem::take(&mut self.memory.context().pending_count) as usize;
         for pending in &self.pending[..count] {
-            // SAFETY: native code checked the index; only this worker writes to its counters.
-            unsafe { add(pending) };
+            // SAFETY: native code checked the index; only this worker writes its counters.
+            unsafe { apply_pending_count(pending) };
         }
     }
 }
 
-/// What the engine tells of a packet; `host` says whether a port leads to a host.
+/// Returns the frame inputs of a packet; `host` returns whether a port belongs to a host.
 #[inline(always)]
-fn arrival(packet: &mut Packet, host: impl Fn(u32) -> bool) -> Arrival {
-    let (data, len) = packet.place();
-    let (len, port) = (len as u32, packet.ingress_port.0);
-    let counted = packet.came_with.map_or(len, |length| length.min(u32::from(u16::MAX)));
-    Arrival { data, counted, one: 1, port, direction: u32::from(host(port)), states: 0, len }
+fn frame_input(packet: &mut Packet, host: impl Fn(u32) -> bool) -> FrameInput {
+    let (data, len) = packet.as_mut_ptr_len();
+    let (len, ingress_port) = (len as u32, packet.ingress_port.0);
+    let metered_len = packet.metered_len_bytes.map_or(len, |length| length.min(u32::from(u16::MAX)));
+    FrameInput {
+        data,
+        metered_len,
+        packet_count: 1,
+        ingress_port,
+        direction: u32::from(host(ingress_port)),
+        parser_states: 0,
+        len,
+    }
 }
 
-/// Counts a packet.
+/// Applies a deferred counter update.
 ///
 /// # Safety
-/// The counter is there, and nobody else writes to it.
-unsafe fn add(pending: &Pending) {
+/// The counter exists, and only this thread writes it.
+unsafe fn apply_pending_count(pending: &PendingCount) {
     let counter = pending.at;
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         (&raw mut (*counter)[0]).write((*counter)[0].wrapping_add(1));
         (&raw mut (*counter)[1]).write((*counter)[1].wrapping_add(pending.bytes));
     }
 }
 
-/// How many packets are best taken through the stages together, with these tables.
-fn most_together(program: &Program, lookups: &Lookups) -> usize {
-    // Packets that are taken eight at a time have no frames that should stay near.
+/// Chooses the maximum chunk size for these tables.
+fn choose_max_chunk(program: &CompiledProgram, lookups: &LookupSet) -> usize {
+    // The vector path has no frames that should stay in the cache.
     if program.native.lanes().iter().any(Option::is_some) {
-        return CHUNK;
+        return MAX_CHUNK;
     }
-    // Other lookups gain more by more keys.
-    let eight = ExactTable::takes_eight();
-    // What packets of one kind pass.
-    let passed = program.stages.iter().filter(|stage| !stage.copied && stage.start != Start::Again).count();
-    if eight && passed <= SHORT && lookups.memory_bytes() <= NEAR { FEW } else { FRAMES }
+    // Other lookups gain more from larger batches.
+    let eight = ExactTable::supports_avx512();
+    // Number of stages on the path of one packet.
+    let passed =
+        program.stages.iter().filter(|stage| !stage.is_hot_path_copy && stage.start != StageEntry::Restart).count();
+    if eight && passed <= FEW_STAGES && lookups.memory_bytes() <= CACHED_TABLE_BYTES {
+        SMALL_CHUNK
+    } else {
+        LARGE_CHUNK
+    }
 }
 
-/// How many of the packets may run together, at most `most`.
-fn together(program: &Program, packets: &[Packet], most: usize) -> usize {
-    if program.order.serial {
+/// Returns how many of the packets may run together, at most `most`.
+fn chunk_len(program: &CompiledProgram, packets: &[Packet], most: usize) -> usize {
+    if program.order.is_serial {
         return 1;
     }
     let most = packets.len().min(most);
-    if !program.order.timed {
+    if !program.order.depends_on_time {
         return most;
     }
-    let time = packets[0].received_at;
-    packets[..most].iter().position(|packet| packet.received_at != time).unwrap_or(most)
+    let time = packets[0].rx_time_ns;
+    packets[..most].iter().position(|packet| packet.rx_time_ns != time).unwrap_or(most)
 }
 
-/// Asks for a cache line.
+/// Prefetches a cache line.
 #[inline(always)]
 fn prefetch(at: *const u8) {
     #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! How long writes take, with a reader that looks up all the time: `cargo bench -p tables --bench live`.
+//! Duration of writes while a reader looks up continuously: `cargo bench -p lookup --bench live`.
 
 #[path = "../tests/live/pipeline.rs"]
 #[allow(dead_code)]
@@ -11,7 +11,7 @@ mod random;
 mod value;
 
 use entries::*;
-use lookup::{Live, Reader};
+use lookup::{LeftRightReader, LiveTables};
 use pipeline::*;
 use random::Random;
 use std::hint::black_box;
@@ -29,20 +29,20 @@ fn main() {
 const MANY: u64 = 1_000_000;
 const BATCH: usize = 64;
 
-/// Looks up random hosts in batches until it is told to stop.
-fn reads(o: &Overlay, mut reader: Reader, stop: &AtomicBool, count: &AtomicU64) {
+/// Looks up random hosts in batches until `stop` is set.
+fn reads(o: &Overlay, mut reader: LeftRightReader, stop: &AtomicBool, count: &AtomicU64) {
     let mut random = Random(7);
     let mut out = [std::ptr::null(); BATCH];
     while !stop.load(Relaxed) {
         let keys: [u64; BATCH] = std::array::from_fn(|_| host_of(random.below(2 * MANY)));
-        let lookups = reader.enter();
+        let lookups = reader.acquire();
         lookups.lookup_batch(o.hosts, &keys, &mut out);
         black_box(value::read_all(lookups, &out));
         count.fetch_add(BATCH as u64, Relaxed);
     }
 }
 
-/// Hosts spread over VNIs and addresses.
+/// Spreads hosts over VNIs and addresses.
 fn spread(n: u64) -> (u64, u64) {
     (n & 0xff_ffff, (n.wrapping_mul(0x9e37_79b9)) & 0xffff_ffff)
 }
@@ -55,12 +55,12 @@ fn host_of(n: u64) -> u64 {
 fn many(o: &Overlay, kind: UpdateKind, range: std::ops::Range<u64>) -> WriteBatch {
     let one = |n| {
         let (vni, address) = spread(n);
-        Update::Entry(kind, o.host(vni, address, n))
+        StateUpdate::Entry(kind, o.host(vni, address, n))
     };
     range.map(one).collect()
 }
 
-/// The same, packed, as a server does it: from the shortest bytes.
+/// Creates a batch of packed entries as a server does, from minimal byte strings.
 fn many_packed(o: &Overlay, kind: UpdateKind, range: std::ops::Range<u64>) -> WriteBatch {
     let layout = KeyLayout::new(&o.pipeline.tables[o.hosts].keys);
     let bytes = |number: u64| {
@@ -73,19 +73,19 @@ fn many_packed(o: &Overlay, kind: UpdateKind, range: std::ops::Range<u64>) -> Wr
         let mut packer = EntryPacker::new(&o.pipeline, &layout, o.hosts)?;
         packer.exact(0, &bytes(vni)[..])?.exact(1, &bytes(address)[..])?.call(o.forward)?;
         packer.arg(0, &bytes(n & 0xffff)[..])?.arg(1, &bytes(n & 0xffff_ffff)[..])?;
-        Ok::<_, Box<EntryError>>(Update::Packed(kind, packer.finish()?))
+        Ok::<_, Box<EntryError>>(StateUpdate::Packed(kind, packer.finish()?))
     };
     range.map(one).collect::<Result<_, _>>().unwrap()
 }
 
-/// Resident bytes of this process.
+/// Returns the resident bytes of this process.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
 }
 
-/// What a state takes for each of a million entries of the gateway's VM tables, and a state with both copies of lookups for the
-/// overlay's.
+/// Prints the memory per entry of a state with a million entries of the gateway's VM tables, and of
+/// a state with both copies of the overlay's lookups.
 fn memory() {
     let chunks = || (0..MANY / 10_000).map(|chunk| chunk * 10_000..(chunk + 1) * 10_000);
     for width in [32, 128] {
@@ -93,18 +93,18 @@ fn memory() {
         let on_server = action(&mut p, &[width, 48]);
         let keys = [24, width].map(|width| key(ir::Type::Bit(width), ir::MatchKind::Exact));
         let vms = table(&mut p, keys.to_vec(), &[on_server]);
-        let mut state = State::new(Arc::new(p)).unwrap();
-        let write = |state: &mut State, range: std::ops::Range<u64>| {
+        let mut state = ControlState::new(Arc::new(p)).unwrap();
+        let write = |state: &mut ControlState, range: std::ops::Range<u64>| {
             let one = |n| {
                 let (vni, address) = spread(n);
-                let mut packer = state.packer(vms)?;
+                let mut packer = state.entry_packer(vms)?;
                 packer.exact(0, vni)?.exact(1, address)?.call(on_server)?.arg(0, n)?.arg(1, n)?;
-                Ok::<_, Box<EntryError>>(Update::Packed(UpdateKind::Insert, packer.finish()?))
+                Ok::<_, Box<EntryError>>(StateUpdate::Packed(UpdateKind::Insert, packer.finish()?))
             };
             let batch: WriteBatch = range.map(one).collect::<Result<_, _>>().unwrap();
             state.apply(&batch).unwrap();
         };
-        // What a batch takes on its way is there from the beginning.
+        // The first write allocates the batch's scratch memory before the measurement.
         write(&mut state, 0..1);
         let before = resident();
         chunks().for_each(|range| write(&mut state, range.start.max(1)..range.end));
@@ -112,15 +112,16 @@ fn memory() {
         std::mem::forget(state);
     }
     let o = overlay();
-    let mut live = Live::new(Arc::new(o.pipeline.clone()), |_| false).unwrap();
+    let mut live = LiveTables::new(Arc::new(o.pipeline.clone()), |_| false).unwrap();
     let before = resident();
     chunks().for_each(|range| drop(live.write(&many_packed(&o, UpdateKind::Insert, range)).unwrap()));
-    assert!(live.settle());
+    assert!(live.sync_standby());
     let (all, lookups) = ((resident() - before) / MANY, live.memory_bytes() as u64 / MANY);
     println!("State and lookups of the overlay's VMs: {all}, of which both copies of lookups {lookups}");
 }
 
-/// Nanoseconds that this thread has been on a core: on a machine that others use too, what counts.
+/// Returns the nanoseconds that this thread has run on a core, because other processes may share
+/// the machine.
 fn on_core() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split_whitespace().next().and_then(|field| field.parse().ok()).unwrap_or(0)
@@ -139,7 +140,7 @@ fn timed<T>(what: &str, count: u64, work: impl FnOnce() -> T) -> T {
 fn state_alone() {
     let o = overlay();
     for (form, many) in FORMS.into_iter().cycle().take(4) {
-        let mut state = State::new(Arc::new(o.pipeline.clone())).unwrap();
+        let mut state = ControlState::new(Arc::new(o.pipeline.clone())).unwrap();
         let batch = many(&o, UpdateKind::Insert, 0..MANY);
         let changes =
             timed(&format!("State::apply, one batch of inserts, {form}"), MANY, || state.apply(&batch).unwrap());
@@ -171,27 +172,28 @@ fn writes_under_lookups() {
     }
 }
 
-/// Large batches alone, for a profile: into an empty table, and chunks of what comes and goes in one with a million entries.
+/// Large batches for profiling: into an empty table, and repeated insertion and deletion in a table
+/// of a million entries.
 fn bulk() {
     let o = overlay();
     for (form, many) in FORMS.into_iter().cycle().take(4) {
-        let mut live = Live::new(Arc::new(o.pipeline.clone()), |_| false).unwrap();
+        let mut live = LiveTables::new(Arc::new(o.pipeline.clone()), |_| false).unwrap();
         for (what, kind) in
             [("insert", UpdateKind::Insert), ("delete", UpdateKind::Delete), ("again", UpdateKind::Insert)]
         {
             let batch = many(&o, kind, 0..MANY);
             timed(&format!("bulk {what}, both copies, {form}"), MANY, || {
                 live.write(&batch).map(drop).unwrap();
-                assert!(live.settle());
+                assert!(live.sync_standby());
             });
         }
         let more = MANY..MANY + 200_000;
-        // The first time, tables grow.
+        // Tables grow in the first round.
         for kind in [UpdateKind::Insert, UpdateKind::Delete].into_iter().cycle().take(6) {
             let chunks: Vec<_> = more.clone().step_by(50_000).map(|n| many(&o, kind, n..n + 50_000)).collect();
             timed(&format!("chunks of 50000, {kind:?}, {form}"), 200_000, || {
                 for batch in &chunks {
-                    live.write_soon(batch).unwrap();
+                    live.write_deferred(batch).unwrap();
                 }
                 live.publish();
             });
@@ -200,7 +202,7 @@ fn bulk() {
 }
 
 fn writes(o: &Overlay, readers: usize) {
-    let mut live = Live::new(Arc::new(o.pipeline.clone()), |_| true).unwrap();
+    let mut live = LiveTables::new(Arc::new(o.pipeline.clone()), |_| true).unwrap();
     let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..readers {
@@ -210,7 +212,7 @@ fn writes(o: &Overlay, readers: usize) {
         let start = Instant::now();
         let all = many(o, UpdateKind::Insert, 0..MANY);
         timed("bulk insert (one batch)", MANY, || live.write(&all).map(drop).unwrap());
-        timed("  and the other copy", MANY, || while !live.settle() {});
+        timed("  and the other copy", MANY, || while !live.sync_standby() {});
         println!("  {} bytes an entry", live.memory_bytes() as u64 / MANY);
         let each = |kind| (MANY..MANY * 5 / 4).map(|n| many(o, kind, n..n + 1)).collect::<Vec<_>>();
         for kind in [UpdateKind::Insert, UpdateKind::Delete] {
@@ -218,14 +220,15 @@ fn writes(o: &Overlay, readers: usize) {
         }
         let all = many(o, UpdateKind::Delete, 0..MANY);
         timed("bulk delete (one batch)", MANY, || live.write(&all).map(drop).unwrap());
-        timed("  and the other copy", MANY, || while !live.settle() {});
+        timed("  and the other copy", MANY, || while !live.sync_standby() {});
         println!("lookups meanwhile: {:.1} M/s", count.load(Relaxed) as f64 / start.elapsed().as_secs_f64() / 1e6);
         stop.store(true, Relaxed);
     });
 }
 
-/// Thirds of the batches: each waited for; in groups of 32; published as soon as possible.
-fn singles(live: &mut Live, what: &str, batches: &[WriteBatch]) {
+/// Writes each third of the batches differently: published one by one, in groups of 32, and
+/// deferred.
+fn singles(live: &mut LiveTables, what: &str, batches: &[WriteBatch]) {
     let third = batches.len() / 3;
     let (first, rest) = batches.split_at(third);
     let (second, last) = rest.split_at(third);
@@ -236,12 +239,12 @@ fn singles(live: &mut Live, what: &str, batches: &[WriteBatch]) {
     });
     timed(&format!("{what}, 32 published together"), second.len() as u64, || {
         for batches in second.chunks(32) {
-            assert!(live.write_many(batches).iter().all(Result::is_ok));
+            assert!(live.write_batches(batches).iter().all(Result::is_ok));
         }
     });
-    timed(&format!("{what}, write_soon"), last.len() as u64, || {
+    timed(&format!("{what}, write_deferred"), last.len() as u64, || {
         for batch in last {
-            live.write_soon(batch).unwrap();
+            live.write_deferred(batch).unwrap();
         }
         live.publish();
     });

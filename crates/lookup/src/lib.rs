@@ -1,50 +1,51 @@
-//! Lookups in batches, as fast as the machine's memory allows: for engines that forward packets.
+//! Batch lookups for engines that forward packets.
 //!
-//! | what | where |
+//! | content | module |
 //! |---|---|
-//! | how keys and values lie in memory | `shape.rs` |
-//! | equal to a key | [`exact`] |
-//! | equal to one of a few keys | `few.rs` |
-//! | the longest prefix, under an exact key | [`lpm`] |
-//! | ternary and range, by priority | [`ternary`] |
-//! | all tables of a pipeline | [`Lookups`]: `lookups.rs` |
-//! | an entry as key and value bytes | `encode.rs` |
-//! | members of profiles, value sets | `members.rs`, `resolve.rs`, `value_set.rs` |
-//! | writing while others read | [`Live`], [`Reader`]: `live.rs`, `copies.rs` |
-//! | numbers of entries | `numbers.rs` |
-//! | words and sets of lanes of a vector | `eight.rs`, `four.rs` |
-//! | memory in huge pages; what will be read soon | `memory.rs`; `near.rs` |
+//! | memory layout of keys and values | `lookup_layout.rs` |
+//! | exact match | [`exact`] |
+//! | exact match in tables of at most eight entries | `small_table.rs` |
+//! | longest prefix match under an exact key | [`lpm`] |
+//! | ternary and range match by priority | [`ternary`] |
+//! | all tables of a pipeline | [`LookupSet`]: `lookups.rs` |
+//! | encoding of an entry as key and value bytes | `encode.rs` |
+//! | members of action profiles, parser value sets | `members.rs`, `resolve.rs`, `value_set.rs` |
+//! | writer and published state | [`LiveTables`]: `live_tables.rs` |
+//! | concurrent readers | [`LeftRightReader`]: `left_right.rs` |
+//! | entry ids | `entry_ids.rs` |
+//! | vectors of words and sets of lanes | `avx512.rs`, `avx2.rs` |
+//! | memory in huge pages; prefetching | `memory.rs`; `prefetch.rs` |
 //!
-//! Data structures here have one writer and are not read while they change: who publishes them keeps two copies of all tables
-//! and changes the one that no reader sees. So a reader takes no lock, sees a whole write batch or none of it, and pays nothing
-//! for either.
+//! Each data structure has one writer and is not read while it changes, because [`LiveTables`]
+//! keeps two copies of all tables and changes only the copy that readers don't hold. A reader
+//! therefore takes no lock and sees a write batch either completely or not at all.
 
-mod copies;
 #[cfg(target_arch = "x86_64")]
-mod eight;
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod encode;
+mod entry_ids;
 pub mod exact;
-mod few;
-#[cfg(target_arch = "x86_64")]
-mod four;
-mod live;
+mod left_right;
+mod live_tables;
+mod lookup_layout;
 mod lookups;
 pub mod lpm;
 mod members;
 mod memory;
-mod near;
-mod numbers;
+mod prefetch;
 mod resolve;
-mod shape;
+mod small_table;
 pub mod ternary;
 mod value_set;
 mod wide;
 
-pub use copies::Reader;
 pub use encode::LookupError;
-pub use few::Slots;
-pub use live::{Group, Live, LiveError, Written};
-pub use lookups::Lookups;
-pub use memory::{HugeVec, Plain};
-pub use near::{all_soon, lines_soon, soon};
-pub use shape::{KeyPlace, LookupKind, LookupShape, ParamPlace, ValueLayout};
+pub use left_right::LeftRightReader;
+pub use live_tables::{AppliedWrite, LiveError, LiveTables, PublishGuard};
+pub use lookup_layout::{LookupKeyField, LookupKind, LookupLayout, ValueLayout, ValueParamField};
+pub use lookups::LookupSet;
+pub use memory::{HugeVec, Pod};
+pub use prefetch::{prefetch_element, prefetch_lines, prefetch_range};
+pub use small_table::SmallTableHash;

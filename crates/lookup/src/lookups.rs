@@ -1,201 +1,216 @@
-//! [`Lookups`]: all tables of a pipeline as engines look them up, and everything else of the control plane that packets ask for.
+//! [`LookupSet`]: the lookup structures of all tables of a pipeline, and the other control-plane
+//! state that engines read per packet.
 //!
-//! A `Lookups` is one copy, as of one version of the [`State`]; it does not change while an engine sees it. [`super::Live`] makes
-//! it, keeps it up to date and hands it out.
+//! A `LookupSet` is one copy of the [`ControlState`] at one version. It is immutable while an
+//! engine holds it. [`super::LiveTables`] creates, updates and publishes it.
 
 mod changes;
 
-use super::encode::{Encoder, LookupError};
+use super::encode::{EntryEncoder, LookupError};
 use super::exact::ExactTable;
-use super::few::{Few, Slots};
+use super::lookup_layout::{LookupKind, LookupLayout};
 use super::lpm::LpmTable;
-use super::members::{MemberValues, Members};
-use super::shape::{LookupKind, LookupShape};
+use super::members::{MemberValues, ProfileMembers};
+use super::small_table::{SmallTable, SmallTableHash};
 use super::ternary::TernaryTable;
-use super::value_set::ValueSet;
-use super::wide::WideTable;
-use entries::State;
-use entries::{Action, MeterConfig};
-use entries::{Change, CloneSession, MulticastGroup};
+use super::value_set::ValueSetMatcher;
+use super::wide::WideKeyTable;
+use entries::ControlState;
+use entries::{CloneSession, MulticastGroup, StateChange};
+use entries::{MeterConfig, StoredAction};
 use ir::{Entity, ExternId, ExternKind, TableId, ValueSetId};
 use std::collections::BTreeMap;
 use std::ptr::null;
 use std::sync::Arc;
 
-/// The widest key of an [`ExactTable`], in bits.
-const WIDEST: u32 = 512;
+/// Widest key of an [`ExactTable`], in bits.
+const MAX_EXACT_KEY_BITS: u32 = 512;
 
-/// What holds a table's entries.
+/// Data structure that holds a table's entries.
 #[derive(Clone)]
-enum Structure {
+enum LookupStructure {
     Keyless,
     Exact(ExactTable),
-    /// Exact, of a width that is not for [`ExactTable`].
-    Wide(WideTable),
-    /// With the words of the exact part.
+    /// Exact match with a key width that [`ExactTable`] does not support.
+    Wide(WideKeyTable),
+    /// With the number of words of the exact part.
     Lpm(LpmTable, usize),
     Ternary(TernaryTable),
 }
 
-/// One table.
+/// Lookup structures of one table.
 #[derive(Clone)]
 pub(super) struct TableLookups {
-    encoder: Arc<Encoder>,
-    structure: Structure,
-    /// All entries of `structure`, while they are a handful with short exact keys.
-    few: Option<Few>,
+    encoder: Arc<EntryEncoder>,
+    structure: LookupStructure,
+    /// Copy of all entries of `structure`, for tables of few entries with short exact keys.
+    small_table: Option<SmallTable>,
     default: Box<[u8]>,
-    /// The action profile or selector.
+    /// The table's action profile or selector.
     pub(super) profile: Option<ExternId>,
     pub(super) members: MemberValues,
-    entry_ids: u32,
+    entry_id_bound: u32,
 }
 
-/// Changes that the state has accepted together, with the numbers of the entries that they are about.
+/// Changes that the state accepted together, with the ids of their entries.
 #[derive(Debug, Default)]
-pub(super) struct NumberedChanges {
-    pub changes: Vec<Change>,
-    /// One for each change; empty if no entry among them has a number.
-    pub numbers: Vec<Option<u32>>,
+pub(super) struct ChangesWithIds {
+    pub changes: Vec<StateChange>,
+    /// Entry id of each change; empty if no change concerns an entry with an id.
+    pub entry_ids: Vec<Option<u32>>,
 }
 
-impl NumberedChanges {
-    pub fn number(&self, index: usize) -> Option<u32> {
-        self.numbers.get(index).copied().flatten()
+impl ChangesWithIds {
+    pub fn entry_id(&self, index: usize) -> Option<u32> {
+        self.entry_ids.get(index).copied().flatten()
     }
 }
 
-/// All tables of a pipeline, its profiles, value sets, groups, sessions and configurations, as of one version.
+/// Lookup structures of all tables, and profiles, value sets, groups, sessions and configurations,
+/// at one version.
 ///
-/// Tables and value sets are named by the pipeline's numbers; a number that the pipeline doesn't have panics.
+/// Methods that take a table or value set panic if the pipeline does not have its number.
 #[derive(Clone)]
-pub struct Lookups {
+pub struct LookupSet {
     version: u64,
     pub(super) tables: Vec<TableLookups>,
-    /// By number of the extern object; empty for those that are no profile.
-    pub(super) profiles: Vec<Members>,
-    value_sets: Vec<ValueSet>,
-    multicast: Arc<BTreeMap<u32, MulticastGroup>>,
-    clones: Arc<BTreeMap<u32, CloneSession>>,
+    /// By number of the extern object; empty for externs that are not profiles.
+    pub(super) profiles: Vec<ProfileMembers>,
+    value_sets: Vec<ValueSetMatcher>,
+    multicast_groups: Arc<BTreeMap<u32, MulticastGroup>>,
+    clone_sessions: Arc<BTreeMap<u32, CloneSession>>,
     meters: Arc<BTreeMap<(ExternId, u64), MeterConfig>>,
     expire_times: Arc<BTreeMap<u8, u64>>,
 }
 
-impl Lookups {
-    /// Tables without entries; `entry_ids` says whose values carry entry numbers.
-    pub(super) fn new(state: &State, entry_ids: impl Fn(TableId) -> bool) -> Result<Lookups, LookupError> {
+impl LookupSet {
+    /// Creates empty tables. `entry_ids` returns whether a table's values carry entry ids.
+    pub(super) fn new(state: &ControlState, entry_ids: impl Fn(TableId) -> bool) -> Result<LookupSet, LookupError> {
         let pipeline = state.pipeline();
         let table = |id: TableId| {
-            let encoder = Encoder::new(pipeline, id, state.layout(id), entry_ids(id))?;
-            let structure = Structure::new(&encoder);
-            let short = matches!(structure, Structure::Exact(_)) && encoder.shape.words == 1;
-            let few = short.then(|| Few::new(encoder.longest));
+            let encoder = EntryEncoder::new(pipeline, id, state.layout(id), entry_ids(id))?;
+            let structure = LookupStructure::new(&encoder);
+            let short = matches!(structure, LookupStructure::Exact(_)) && encoder.layout.words == 1;
+            let small_table = short.then(|| SmallTable::new(encoder.max_value_len_bytes));
             let default = encoder.padded_value(state.default_action(id));
             let profile = pipeline.tables[id].implementation;
             let profile = profile.filter(|id| pipeline.externs.get(*id).is_some_and(|e| is_profile(&e.kind)));
             let members = MemberValues::default();
-            Ok(TableLookups { encoder: Arc::new(encoder), structure, few, default, profile, members, entry_ids: 0 })
+            Ok(TableLookups {
+                encoder: Arc::new(encoder),
+                structure,
+                small_table,
+                default,
+                profile,
+                members,
+                entry_id_bound: 0,
+            })
         };
         let objects = state.shared_objects();
-        let set = |id: ValueSetId| ValueSet::new(state.value_set_layout(id), objects.value_sets[id.index()].clone());
-        Ok(Lookups {
+        let set =
+            |id: ValueSetId| ValueSetMatcher::new(state.value_set_layout(id), objects.value_sets[id.index()].clone());
+        Ok(LookupSet {
             version: state.version(),
             tables: pipeline.tables.keys().map(table).collect::<Result<_, _>>()?,
-            profiles: vec![Members::default(); pipeline.externs.len()],
+            profiles: vec![ProfileMembers::default(); pipeline.externs.len()],
             value_sets: pipeline.value_sets.keys().map(set).collect(),
-            multicast: objects.multicast.clone(),
-            clones: objects.clones.clone(),
+            multicast_groups: objects.multicast.clone(),
+            clone_sessions: objects.clones.clone(),
             meters: objects.meters.clone(),
             expire_times: objects.expire_times.clone(),
         })
     }
 
-    /// The version of the state that this copy shows: [`State::version`].
+    /// Returns the version of the state in this copy: [`ControlState::version`].
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// How a table's keys and values lie in memory.
-    pub fn shape(&self, table: TableId) -> &LookupShape {
-        &self.tables[table.index()].encoder.shape
+    /// Returns the memory layout of a table's keys and values.
+    pub fn layout(&self, table: TableId) -> &LookupLayout {
+        &self.tables[table.index()].encoder.layout
     }
 
-    /// Looks up many keys of a table, each of [`LookupShape::words`] words, one after the other. `out` receives for each the
-    /// first byte of the value of the entry that it hits, null if it hits none. There must be as many places in `out` as keys.
+    /// Looks up consecutive keys of [`LookupLayout::words`] words each. Writes to `out`, for each
+    /// key, the address of the value of the entry that it hits, or null on a miss. `out` must have
+    /// one element per key.
     ///
-    /// The pointers are valid for as long as this copy is held.
+    /// The pointers are valid as long as this copy is held.
     pub fn lookup_batch(&self, table: TableId, keys: &[u64], out: &mut [*const u8]) {
         let table = &self.tables[table.index()];
-        if let Some(few) = &table.few {
-            return few.lookup_batch(keys, out);
+        if let Some(small_table) = &table.small_table {
+            return small_table.lookup_batch(keys, out);
         }
         match &table.structure {
-            Structure::Keyless => out.fill(null()),
-            Structure::Exact(exact) => exact.lookup_batch(keys, out),
-            Structure::Wide(wide) => wide.lookup_batch(keys, out),
-            Structure::Lpm(lpm, _) if lpm.is_empty() => out.fill(null()),
-            Structure::Lpm(lpm, _) => lpm.lookup_batch(keys, out),
-            Structure::Ternary(ternary) if ternary.is_empty() => out.fill(null()),
-            Structure::Ternary(ternary) => ternary.lookup_batch(keys, out),
+            LookupStructure::Keyless => out.fill(null()),
+            LookupStructure::Exact(exact) => exact.lookup_batch(keys, out),
+            LookupStructure::Wide(wide) => wide.lookup_batch(keys, out),
+            LookupStructure::Lpm(lpm, _) if lpm.is_empty() => out.fill(null()),
+            LookupStructure::Lpm(lpm, _) => lpm.lookup_batch(keys, out),
+            LookupStructure::Ternary(ternary) if ternary.is_empty() => out.fill(null()),
+            LookupStructure::Ternary(ternary) => ternary.lookup_batch(keys, out),
         }
     }
 
-    /// All entries of a table with exact keys of one word, if they are a handful: for whoever looks up one at a time. Valid for as long as this copy is held.
-    pub fn slots(&self, table: TableId) -> Option<&Slots> {
-        self.tables[table.index()].few.as_ref()?.slots()
+    /// Returns the perfect hash of a table with one-word exact keys and few entries, for lookups of
+    /// single keys. Valid as long as this copy is held.
+    pub fn small_table_hash(&self, table: TableId) -> Option<&SmallTableHash> {
+        self.tables[table.index()].small_table.as_ref()?.hash()
     }
 
-    /// The value of a table's default action: the first byte. Valid for as long as this copy is held.
+    /// Returns the address of the default action's value. Valid as long as this copy is held.
     pub fn default_value(&self, table: TableId) -> *const u8 {
         self.tables[table.index()].default.as_ptr()
     }
 
-    /// One past the greatest number that an entry of the table has or had. 0 if its entries have no numbers.
-    pub fn entry_ids(&self, table: TableId) -> u32 {
-        self.tables[table.index()].entry_ids
+    /// Returns one more than the largest entry id that the table has had; 0 if its entries have no
+    /// ids.
+    pub fn entry_id_bound(&self, table: TableId) -> u32 {
+        self.tables[table.index()].entry_id_bound
     }
 
-    /// Whether a member of a parser's value set matches: for each key of the set its words, least significant first.
-    pub fn in_value_set(&self, set: ValueSetId, keys: &[&[u64]]) -> bool {
+    /// Returns whether a member of a parser value set matches. `keys` holds the words of each key
+    /// of the set, least significant first.
+    pub fn value_set_contains(&self, set: ValueSetId, keys: &[&[u64]]) -> bool {
         self.value_sets[set.index()].contains(keys)
     }
 
-    /// All multicast groups by number.
+    /// Returns all multicast groups by id.
     pub fn multicast_groups(&self) -> &BTreeMap<u32, MulticastGroup> {
-        &self.multicast
+        &self.multicast_groups
     }
 
-    /// All clone or mirror sessions by number.
+    /// Returns all clone or mirror sessions by id.
     pub fn clone_sessions(&self) -> &BTreeMap<u32, CloneSession> {
-        &self.clones
+        &self.clone_sessions
     }
 
-    /// Configurations of the indexed meters, by meter and index.
+    /// Returns the configurations of indexed meters, by meter and index.
     pub fn meters(&self) -> &BTreeMap<(ExternId, u64), MeterConfig> {
         &self.meters
     }
 
-    /// PNA: idle time in nanoseconds of each configured expire time profile.
+    /// Returns the idle time in nanoseconds of each configured expire time profile (PNA).
     pub fn expire_times(&self) -> &BTreeMap<u8, u64> {
         &self.expire_times
     }
 
-    /// Whether no rearranging of tables is due: see [`super::Live::tidy`].
-    pub fn is_tidy(&self) -> bool {
+    /// Returns whether no reorganisation of tables is pending; see [`super::LiveTables::maintain`].
+    pub fn is_maintained(&self) -> bool {
         self.tables.iter().all(|table| match &table.structure {
-            Structure::Ternary(ternary) => ternary.is_tidy(),
+            LookupStructure::Ternary(ternary) => ternary.is_maintained(),
             _ => true,
         })
     }
 
-    /// Bytes of memory that this copy takes, without what it shares with the state.
+    /// Returns the memory of this copy in bytes, excluding data shared with the state.
     pub fn memory_bytes(&self) -> usize {
         let tables = self.tables.iter().map(TableLookups::memory_bytes).sum::<usize>();
-        tables + self.profiles.iter().map(Members::memory_bytes).sum::<usize>()
+        tables + self.profiles.iter().map(ProfileMembers::memory_bytes).sum::<usize>()
     }
 
-    /// Bytes of memory of one table in this copy.
-    pub fn table_memory(&self, table: TableId) -> usize {
+    /// Returns the memory of one table in this copy, in bytes.
+    pub fn table_memory_bytes(&self, table: TableId) -> usize {
         self.tables.get(table.index()).map_or(0, TableLookups::memory_bytes)
     }
 }
@@ -204,42 +219,42 @@ fn is_profile(kind: &ExternKind) -> bool {
     matches!(kind, ExternKind::ActionProfile { .. } | ExternKind::ActionSelector { .. })
 }
 
-impl Structure {
-    fn new(encoder: &Encoder) -> Structure {
-        let (shape, longest) = (&encoder.shape, encoder.longest);
+impl LookupStructure {
+    fn new(encoder: &EntryEncoder) -> LookupStructure {
+        let (shape, longest) = (&encoder.layout, encoder.max_value_len_bytes);
         match shape.kind {
-            LookupKind::Keyless => Structure::Keyless,
-            LookupKind::Exact if !(1..=WIDEST).contains(&shape.key_bits) => {
-                Structure::Wide(WideTable::new(shape.words))
+            LookupKind::Keyless => LookupStructure::Keyless,
+            LookupKind::Exact if !(1..=MAX_EXACT_KEY_BITS).contains(&shape.key_bits) => {
+                LookupStructure::Wide(WideKeyTable::new(shape.words))
             }
-            LookupKind::Exact => Structure::Exact(ExactTable::new(shape.key_bits, longest)),
+            LookupKind::Exact => LookupStructure::Exact(ExactTable::new(shape.key_bits, longest)),
             LookupKind::Lpm => {
-                let bits = shape.keys.last().map_or(0, |place| place.width);
+                let bits = shape.keys.last().map_or(0, |place| place.width_bits);
                 let exact_words = shape.key_bits.div_ceil(64) as usize;
-                Structure::Lpm(LpmTable::new(shape.key_bits, bits, longest), exact_words)
+                LookupStructure::Lpm(LpmTable::new(shape.key_bits, bits, longest), exact_words)
             }
-            LookupKind::Ternary => Structure::Ternary(TernaryTable::new(&shape.keys, shape.words, longest)),
+            LookupKind::Ternary => LookupStructure::Ternary(TernaryTable::new(&shape.keys, shape.words, longest)),
         }
     }
 }
 
 impl TableLookups {
-    /// Where in a value the number of a member or group lies.
-    pub(super) fn number_offset(&self) -> usize {
-        self.encoder.shape.value.data()
+    /// Returns the offset in bytes of the member id or group id in a value.
+    pub(super) fn member_id_offset(&self) -> usize {
+        self.encoder.layout.value.data_offset()
     }
 
-    fn set_default(&mut self, action: &Action) {
+    fn set_default(&mut self, action: &StoredAction) {
         self.default = self.encoder.padded_value(action);
     }
 
     fn memory_bytes(&self) -> usize {
         let entries = match &self.structure {
-            Structure::Keyless => 0,
-            Structure::Exact(exact) => exact.memory_bytes(),
-            Structure::Wide(wide) => wide.memory_bytes(),
-            Structure::Lpm(lpm, _) => lpm.memory_bytes(),
-            Structure::Ternary(ternary) => ternary.memory_bytes(),
+            LookupStructure::Keyless => 0,
+            LookupStructure::Exact(exact) => exact.memory_bytes(),
+            LookupStructure::Wide(wide) => wide.memory_bytes(),
+            LookupStructure::Lpm(lpm, _) => lpm.memory_bytes(),
+            LookupStructure::Ternary(ternary) => ternary.memory_bytes(),
         };
         entries + self.default.len() + self.members.memory_bytes()
     }

@@ -1,33 +1,36 @@
-//! Members and groups of action profiles and selectors, as lookups follow them.
+//! Members and groups of action profiles and selectors for lookups.
 
-use super::encode::Encoder;
+use super::encode::EntryEncoder;
 use entries::Profile;
 use hashbrown::HashMap;
 
-/// The numbers of one profile's members and groups.
+/// Slots of one profile's members, and its groups.
 ///
-/// A member has a slot, so that a group's list leads to its values in each table without another search.
+/// Each member has a slot, so that a group's list indexes the members' values in each table without
+/// a second search.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Members {
+pub(super) struct ProfileMembers {
     slots: HashMap<u32, u32>,
     free: Vec<u32>,
     used: u32,
-    /// For each group the list that the hash picks from.
+    /// For each group, the slots that the hash selects from.
     groups: HashMap<u32, Box<[u32]>>,
 }
 
-/// What each member of a profile does in one of the profile's tables, by slot. An empty value is no member.
+/// Values of a profile's members in one of the profile's tables, by slot. An empty value marks a
+/// free slot.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MemberValues(Vec<Box<[u8]>>);
 
-impl Members {
-    /// The slot of a member.
-    pub fn slot(&self, member: u32) -> Option<u32> {
+impl ProfileMembers {
+    /// Returns the slot of a member.
+    pub fn member_slot(&self, member: u32) -> Option<u32> {
         self.slots.get(&member).copied()
     }
 
-    /// The slot that a hash picks from a group; `None` if the group is empty or isn't there. `hash` is asked for only if needed.
-    pub fn pick(&self, group: u32, hash: impl FnOnce() -> u64) -> Option<u32> {
+    /// Returns the slot that a hash selects from a group; `None` if the group is empty or does not
+    /// exist. Calls `hash` only if the group has members.
+    pub fn pick_member_slot(&self, group: u32, hash: impl FnOnce() -> u64) -> Option<u32> {
         let places = self.groups.get(&group)?;
         match &places[..] {
             [] => None,
@@ -35,17 +38,17 @@ impl Members {
         }
     }
 
-    /// Brings a member in line with the profile and tells the profile's tables.
+    /// Updates a member from the profile, and its values in the profile's tables.
     pub fn update_member<'a>(
         &mut self,
         profile: &Profile,
         id: u32,
-        tables: impl Iterator<Item = (&'a Encoder, &'a mut MemberValues)>,
+        tables: impl Iterator<Item = (&'a EntryEncoder, &'a mut MemberValues)>,
     ) {
         let Some(member) = profile.members.get(&id) else {
             let Some(slot) = self.slots.remove(&id) else { return };
             self.free.push(slot);
-            tables.for_each(|(_, values)| values.set(slot, Box::default()));
+            tables.for_each(|(_, values)| values.set_value(slot, Box::default()));
             return;
         };
         let slot = self.slots.get(&id).copied().or_else(|| self.free.pop()).unwrap_or_else(|| {
@@ -53,15 +56,16 @@ impl Members {
             self.used - 1
         });
         self.slots.insert(id, slot);
-        tables.for_each(|(encoder, values)| values.set(slot, encoder.padded_value(&member.action)));
+        tables.for_each(|(encoder, values)| values.set_value(slot, encoder.padded_value(&member.action)));
     }
 
-    /// Brings a group in line with the profile. Its members must be up to date.
+    /// Updates a group from the profile. Its members must be up to date.
     pub fn update_group(&mut self, profile: &Profile, id: u32) {
         match profile.groups.get(&id) {
             Some(group) => {
-                // A place of a member that is gone leads to no value, as it does in the interpreter.
-                let places = group.places().map(|member| self.slot(member).unwrap_or(u32::MAX)).collect();
+                // The slot of a deleted member has no value, as in the interpreter.
+                let places =
+                    group.weighted_members().map(|member| self.member_slot(member).unwrap_or(u32::MAX)).collect();
                 self.groups.insert(id, places);
             }
             None => drop(self.groups.remove(&id)),
@@ -75,7 +79,7 @@ impl Members {
 }
 
 impl MemberValues {
-    fn set(&mut self, slot: u32, value: Box<[u8]>) {
+    fn set_value(&mut self, slot: u32, value: Box<[u8]>) {
         let slot = slot as usize;
         if self.0.len() <= slot {
             self.0.resize(slot + 1, Box::default());
@@ -83,7 +87,7 @@ impl MemberValues {
         self.0[slot] = value;
     }
 
-    /// The value in a slot.
+    /// Returns the value in a slot.
     pub fn get(&self, slot: u32) -> Option<&[u8]> {
         self.0.get(slot as usize).map(|value| &value[..]).filter(|value| !value.is_empty())
     }

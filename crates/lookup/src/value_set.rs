@@ -1,4 +1,4 @@
-//! [`ValueSet`]: whether a member of a parser's value set matches.
+//! [`ValueSetMatcher`]: membership test of a parser value set.
 
 use entries::KeyLayout;
 use entries::PackedKey;
@@ -6,33 +6,34 @@ use hashbrown::HashSet;
 use ir::MatchKind;
 use std::sync::Arc;
 
-/// The members of one value set.
+/// Members of one value set.
 #[derive(Clone, Debug)]
-pub(super) struct ValueSet {
+pub(super) struct ValueSetMatcher {
     layout: Arc<KeyLayout>,
     members: Arc<Vec<PackedKey>>,
-    /// The same if all keys are exact: then one look is enough.
+    /// Hashed members if all keys are exact and the set is large enough.
     exact: Option<Arc<HashSet<PackedKey>>>,
 }
 
-impl ValueSet {
-    /// `layout` is that of the members' keys.
-    pub fn new(layout: &KeyLayout, members: Arc<Vec<PackedKey>>) -> ValueSet {
-        let mut set = ValueSet { layout: Arc::new(layout.clone()), members: Arc::default(), exact: None };
-        set.set(members);
+impl ValueSetMatcher {
+    /// Creates a value set. `layout` is the layout of the members' keys.
+    pub fn new(layout: &KeyLayout, members: Arc<Vec<PackedKey>>) -> ValueSetMatcher {
+        let mut set = ValueSetMatcher { layout: Arc::new(layout.clone()), members: Arc::default(), exact: None };
+        set.replace_members(members);
         set
     }
 
-    /// Other members.
-    pub fn set(&mut self, members: Arc<Vec<PackedKey>>) {
+    /// Replaces all members.
+    pub fn replace_members(&mut self, members: Arc<Vec<PackedKey>>) {
         let all_exact = self.layout.fields.iter().all(|field| field.kind == MatchKind::Exact);
-        // A handful is compared as fast as it is hashed.
+        // Up to four members are compared as fast as they are hashed.
         let hashed = all_exact && members.len() > 4;
         self.exact = hashed.then(|| Arc::new(members.iter().cloned().collect()));
         self.members = members;
     }
 
-    /// Whether a member matches. `keys` has the words of each key of the set, least significant first.
+    /// Returns whether a member matches. `keys` holds the words of each key of the set, least
+    /// significant first.
     pub fn contains(&self, keys: &[&[u64]]) -> bool {
         let fields = &self.layout.fields;
         if fields.iter().any(|field| keys.get(field.position).is_none_or(|key| key.len() != field.words)) {

@@ -1,152 +1,154 @@
-//! [`Counts`]: what a worker did, by name, over all programs that it ran. A program's reasons are numbers that mean something only beside its own
-//! table of names; what outlives a program has the names.
+//! [`WorkerCounts`]: statistics of a worker over all programs that it ran. They are kept by reason
+//! name, because a reason's number is only valid with the name table of its program.
 
-use io::{Latency, RunReport};
+use io::{Latency, RunStats};
 use packet::{Counter, EngineCounters, EngineReason, ReasonTable};
 use std::collections::BTreeMap;
 use std::iter::Sum;
 use std::ops::AddAssign;
 use std::time::Duration;
 
-/// What one worker did, or all of them together.
+/// Statistics of one worker, or the sum over all workers.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Counts {
-    /// Given to the engine.
+pub struct WorkerCounts {
+    /// Packets given to the engine.
     pub received: Counter,
-    /// Left the engine for a port that there is.
+    /// Packets that left the engine for an existing port.
     pub forwarded: Counter,
-    /// Further packets that the program made of those that it was given, or by itself.
+    /// Additional packets that the program made: copies of received packets, and generated packets.
     pub copies: u64,
-    /// Left the engine for the controller, by reason.
+    /// Packets that left the engine for the controller, by reason.
     pub to_cpu: BTreeMap<String, Counter>,
-    /// Dropped by the engine or because there was no port or taker, by reason. What ports lost is with the ports.
+    /// Packets dropped by the engine, or because the port does not exist or the controller's queue
+    /// was full, by reason. Packets lost at a port are counted in `ports`.
     pub drops: BTreeMap<String, Counter>,
-    /// By number: name, and what went through.
+    /// Port counters, by port number.
     pub ports: BTreeMap<u32, PortCounts>,
-    /// Batches that the engine was given.
+    /// Batches processed by the engine.
     pub batches: u64,
-    /// Time in the engine.
+    /// Time spent in the engine.
     pub engine_time: Duration,
-    /// Time in which there were packets: receiving, the engine, sending.
+    /// Time with packets to handle: receiving, the engine, sending.
     pub busy_time: Duration,
-    /// Since the start; of several workers the longest. With `busy_time` it gives a worker's busy share.
+    /// Time since the worker started; in a sum, the longest of all workers. `busy_time` divided by
+    /// it is the worker's busy share.
     pub run_time: Duration,
-    /// How long packets were with the worker, from received to handed to a port.
-    pub residence: Latency,
+    /// Distribution of packet latency, from receive to hand-over to a port.
+    pub latency: Latency,
 }
 
-/// One port, or a worker's queue of it.
+/// Counters of one port, or of a worker's queue of that port.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PortCounts {
-    /// The name.
+    /// Name of the port.
     pub name: String,
-    /// Received.
+    /// Received packets.
     pub received: Counter,
-    /// Sent.
+    /// Sent packets.
     pub sent: Counter,
-    /// Lost at the port, by reason.
+    /// Packets lost at the port, by reason.
     pub drops: BTreeMap<String, Counter>,
-    /// Why nothing can go through at present.
-    pub trouble: Option<String>,
+    /// Why the port is down; `None` while it works.
+    pub fault: Option<String>,
 }
 
-impl AddAssign<&Counts> for Counts {
-    fn add_assign(&mut self, other: &Counts) {
+impl AddAssign<&WorkerCounts> for WorkerCounts {
+    fn add_assign(&mut self, other: &WorkerCounts) {
         self.received += other.received;
         self.forwarded += other.forwarded;
         self.copies += other.copies;
-        add(&mut self.to_cpu, &other.to_cpu);
-        add(&mut self.drops, &other.drops);
+        add_counters(&mut self.to_cpu, &other.to_cpu);
+        add_counters(&mut self.drops, &other.drops);
         for (number, port) in &other.ports {
             let sum = self.ports.entry(*number).or_default();
             sum.name.clone_from(&port.name);
             sum.received += port.received;
             sum.sent += port.sent;
-            add(&mut sum.drops, &port.drops);
-            sum.trouble = sum.trouble.take().or_else(|| port.trouble.clone());
+            add_counters(&mut sum.drops, &port.drops);
+            sum.fault = sum.fault.take().or_else(|| port.fault.clone());
         }
         self.batches += other.batches;
         self.engine_time += other.engine_time;
         self.busy_time += other.busy_time;
-        self.residence.merge(&other.residence);
+        self.latency.merge(&other.latency);
+        // Workers run at the same time.
         self.run_time = self.run_time.max(other.run_time);
     }
 }
 
-impl<'a> Sum<&'a Counts> for Counts {
-    fn sum<I: Iterator<Item = &'a Counts>>(all: I) -> Counts {
-        all.fold(Counts::default(), |mut sum, one| {
+impl<'a> Sum<&'a WorkerCounts> for WorkerCounts {
+    fn sum<I: Iterator<Item = &'a WorkerCounts>>(all: I) -> WorkerCounts {
+        all.fold(WorkerCounts::default(), |mut sum, one| {
             sum += one;
             sum
         })
     }
 }
 
-fn add(sums: &mut BTreeMap<String, Counter>, others: &BTreeMap<String, Counter>) {
+fn add_counters(sums: &mut BTreeMap<String, Counter>, others: &BTreeMap<String, Counter>) {
     for (name, counter) in others {
         *sums.entry(name.clone()).or_default() += *counter;
     }
 }
 
-impl Counts {
-    /// Of packets that no worker was given, with the names of the program that runs.
-    pub(crate) fn beside_workers(counters: &EngineCounters, reasons: &ReasonTable) -> Counts {
-        let report = RunReport { engine: counters.clone(), ..RunReport::default() };
-        Ledger::default().counts(&report, reasons)
+impl WorkerCounts {
+    /// Statistics of packets that bypassed the workers, with the reason names of the running
+    /// program.
+    pub(crate) fn of_bypass(counters: &EngineCounters, reasons: &ReasonTable) -> WorkerCounts {
+        let report = RunStats { engine: counters.clone(), ..RunStats::default() };
+        CounterTracker::default().counts(&report, reasons)
     }
 }
 
-/// Follows a worker's report, whose numbers go on through all programs.
+/// Converts a worker's report, whose counters never restart, into counts by name over all programs.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
-    /// By programs before the one that runs: to the CPU, and drops.
-    before: [BTreeMap<String, Counter>; 2],
-    /// The report's engine counters when that one began.
-    mark: EngineCounters,
+pub(crate) struct CounterTracker {
+    /// Counts of earlier programs by reason name: to the CPU, and drops.
+    past_programs: [BTreeMap<String, Counter>; 2],
+    /// Engine counters of the report when the running program started.
+    baseline: EngineCounters,
 }
 
-impl Ledger {
-    /// What the report says, with the names of the program that runs.
-    pub fn counts(&self, report: &RunReport, reasons: &ReasonTable) -> Counts {
-        let [to_cpu, drops] = self.named(&report.engine, reasons);
-        let mut counts = Counts {
+impl CounterTracker {
+    /// Returns the counts of the report, with the reason names of the running program.
+    pub fn counts(&self, report: &RunStats, reasons: &ReasonTable) -> WorkerCounts {
+        let [to_cpu, drops] = self.counters_by_name(&report.engine, reasons);
+        let mut counts = WorkerCounts {
             received: report.engine.received,
             forwarded: report.engine.forwarded_total(),
-            copies: report.engine.copies,
+            copies: report.engine.generated,
             to_cpu,
             drops,
             batches: report.engine.batches,
             engine_time: report.engine_time,
             busy_time: report.busy_time,
             run_time: report.run_time,
-            residence: report.residence.clone(),
-            ..Counts::default()
+            latency: report.latency.clone(),
+            ..WorkerCounts::default()
         };
-        // What was to leave by a port that is none is with the drops.
-        let portless = report.unsent.get(EngineReason::UnknownPort);
+        // Packets for an unknown port are counted as drops.
+        let portless = report.tx_dropped.get(EngineReason::UnknownPort);
         counts.forwarded = counts.forwarded.since(portless);
-        for (reason, counter) in report.unsent.iter() {
+        for (reason, counter) in report.tx_dropped.iter() {
             *counts.drops.entry(reasons.drop_name(reason).into_owned()).or_default() += counter;
         }
         for (id, (name, port)) in &report.ports {
             let drops = port.drops.iter().map(|(reason, counter)| (reasons.drop_name(reason).into_owned(), counter));
-            let trouble = report.troubles.get(id).cloned();
+            let fault = report.port_faults.get(id).cloned();
             let (received, sent) = (port.received, port.sent);
-            counts
-                .ports
-                .insert(id.0, PortCounts { name: name.clone(), received, sent, drops: drops.collect(), trouble });
+            counts.ports.insert(id.0, PortCounts { name: name.clone(), received, sent, drops: drops.collect(), fault });
         }
         counts
     }
 
-    /// Another program begins; `reasons` are those of the one that ends.
-    pub fn turn(&mut self, report: &RunReport, reasons: &ReasonTable) {
-        self.before = self.named(&report.engine, reasons);
-        self.mark = report.engine.clone();
+    /// Records that another program starts; `reasons` belong to the program that ends.
+    pub fn on_program_change(&mut self, report: &RunStats, reasons: &ReasonTable) {
+        self.past_programs = self.counters_by_name(&report.engine, reasons);
+        self.baseline = report.engine.clone();
     }
 
-    fn named(&self, now: &EngineCounters, reasons: &ReasonTable) -> [BTreeMap<String, Counter>; 2] {
-        let [mut to_cpu, mut drops] = self.before.clone();
+    fn counters_by_name(&self, now: &EngineCounters, reasons: &ReasonTable) -> [BTreeMap<String, Counter>; 2] {
+        let [mut to_cpu, mut drops] = self.past_programs.clone();
         let more = |sums: &mut BTreeMap<String, Counter>, name: String, counter: Counter, mark: Counter| {
             let new = Counter { packets: counter.packets - mark.packets, bytes: counter.bytes - mark.bytes };
             if new != Counter::default() {
@@ -154,11 +156,11 @@ impl Ledger {
             }
         };
         for (reason, counter) in &now.to_cpu {
-            let mark = self.mark.to_cpu.get(reason).copied().unwrap_or_default();
+            let mark = self.baseline.to_cpu.get(reason).copied().unwrap_or_default();
             more(&mut to_cpu, reasons.cpu_name(*reason).into_owned(), *counter, mark);
         }
         for (reason, counter) in now.drops.iter() {
-            more(&mut drops, reasons.drop_name(reason).into_owned(), counter, self.mark.drops.get(reason));
+            more(&mut drops, reasons.drop_name(reason).into_owned(), counter, self.baseline.drops.get(reason));
         }
         [to_cpu, drops]
     }
@@ -176,14 +178,14 @@ mod tests {
 
     #[test]
     fn a_reason_keeps_its_name_when_another_program_uses_its_number() {
-        let mut report = RunReport::default();
+        let mut report = RunStats::default();
         let (first, second) = (reasons(["one", "two"]), reasons(["three", "one"]));
-        let mut ledger = Ledger::default();
-        report.engine.drops.add(DropReason::Program(ReasonId(0)), 100);
-        report.engine.drops.add(DropReason::Program(ReasonId(1)), 100);
-        ledger.turn(&report, &first);
-        report.engine.drops.add(DropReason::Program(ReasonId(1)), 50);
-        report.engine.drops.add(DropReason::Program(ReasonId(0)), 50);
+        let mut ledger = CounterTracker::default();
+        report.engine.drops.count_drop(DropReason::Program(ReasonId(0)), 100);
+        report.engine.drops.count_drop(DropReason::Program(ReasonId(1)), 100);
+        ledger.on_program_change(&report, &first);
+        report.engine.drops.count_drop(DropReason::Program(ReasonId(1)), 50);
+        report.engine.drops.count_drop(DropReason::Program(ReasonId(0)), 50);
         let drops = ledger.counts(&report, &second).drops;
         let packets: Vec<_> = drops.iter().map(|(name, counter)| (name.as_str(), counter.packets)).collect();
         assert_eq!(packets, [("one", 2), ("three", 1), ("two", 1)]);

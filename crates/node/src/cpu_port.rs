@@ -2,26 +2,28 @@
 
 use bytes::Bytes;
 use io::memory::MemoryPort;
-use io::{Outgoing, Port, PortError, Readiness};
+use io::{Port, PortError, Readiness, TxBatch};
 use packet::{Batch, PortCounters, PortId, PortReason};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A packet for the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Punted {
-    /// Its bytes; what the program put in front for the controller is there.
+pub struct PuntedPacket {
+    /// Bytes of the packet, including the packet-in header that the program added.
     pub bytes: Bytes,
-    /// The port on which it came in.
+    /// Ingress port of the packet.
     pub ingress: u32,
-    /// The program's reason; `None`: the program sent it to the CPU port.
+    /// The program's reason; `None` if the program sent the packet to the CPU port.
     pub reason: Option<String>,
 }
 
-/// Takes packets for the controller, on a worker's thread: it must not wait. Whether it took the packet.
-pub type PuntSink = Arc<dyn Fn(Punted) -> bool + Send + Sync>;
+/// Delivers a packet to the controller. Returns whether the packet was accepted. Runs on a worker's
+/// thread and must not block.
+pub type PuntSink = Arc<dyn Fn(PuntedPacket) -> bool + Send + Sync>;
 
-/// What a program sends here goes to the controller; what the controller sends comes in here, on the one worker that receives it.
+/// Port that delivers the program's packets to the controller. On the one worker with `inbound`, it
+/// also receives the controller's packets.
 pub(crate) struct CpuPort {
     punts: PuntSink,
     lost: Arc<AtomicU64>,
@@ -30,13 +32,13 @@ pub(crate) struct CpuPort {
 }
 
 impl CpuPort {
-    /// A port on which nothing comes in. `lost` counts packets that `punts` does not take.
+    /// Creates a port that only sends. `lost` counts packets that `punts` rejects.
     pub fn new(punts: PuntSink, lost: Arc<AtomicU64>) -> CpuPort {
         CpuPort { punts, lost, inbound: None, counters: PortCounters::default() }
     }
 
-    /// The same with packets that come in by `inbound`.
-    pub fn receiving(self, inbound: MemoryPort) -> CpuPort {
+    /// Adds `inbound`, from which the port receives the controller's packets.
+    pub fn with_inbound(self, inbound: MemoryPort) -> CpuPort {
         CpuPort { inbound: Some(inbound), ..self }
     }
 }
@@ -57,16 +59,16 @@ impl Port for CpuPort {
         Ok(count)
     }
 
-    fn send(&mut self, packets: &mut Outgoing<'_>) -> usize {
+    fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
         let mut sent = 0;
         for packet in packets.iter() {
             let bytes = Bytes::copy_from_slice(packet.bytes());
-            if (self.punts)(Punted { bytes, ingress: packet.ingress_port.0, reason: None }) {
-                self.counters.sent.add(packet.len());
+            if (self.punts)(PuntedPacket { bytes, ingress: packet.ingress_port.0, reason: None }) {
+                self.counters.sent.count_packet(packet.len());
                 sent += 1;
             } else {
                 self.lost.fetch_add(1, Ordering::Relaxed);
-                self.counters.drops.add(PortReason::CpuQueueFull, packet.len());
+                self.counters.drops.count_drop(PortReason::PacketInQueueFull, packet.len());
             }
         }
         sent

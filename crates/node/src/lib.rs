@@ -1,50 +1,51 @@
-//! A node: workers that forward packets with a program, and the control plane's way to them.
+//! A node: workers that forward packets with a program, and the control plane of these workers.
 //!
-//! This crate answers one question: *how does a program run for months on a machine while others change its tables, and the program
-//! itself?* It wires the parts; each of them has its own crate.
+//! This crate answers one question: *how does a program run for months on a machine while
+//! controllers change its tables and the program itself?* It connects the parts; each part has its
+//! own crate.
 //!
-//! | what | where |
+//! | concern | location |
 //! |---|---|
-//! | all of it as one device that P4Runtime controls | `device/`, `reconcile.rs` |
-//! | the engines that can run programs, behind one trait | `engine/` |
-//! | the emulated switch, tiers and flow caches, which a binary brings along | `wings.rs` |
-//! | the workers, and how they go over to another program | `plane.rs`, `running.rs` |
-//! | the port between them and the controller | `cpu_port.rs` |
-//! | the process, and its configuration file | `daemon/`, `config/` |
-//! | how a new process takes over, while packets flow | `takeover/` |
-//! | what they did, by name | `counts.rs`, `observe/`; as it is shown: `status.rs` |
-//! | who may ask, and how | `admin/`: the control socket; `metrics/`: Prometheus |
-//! | why a packet went where it did | `explain/` |
-//! | what outlives a restart | `store.rs`, `record.rs` |
-//! | tables as a region file says | `region/` |
-//! | a state as writes, for the same pipeline or another | `reconcile.rs`; what nobody writes: `levels.rs` |
+//! | the node as one device that P4Runtime controls | `device/` |
+//! | the engines that run programs, behind one trait | `engine/` |
+//! | the emulated switch, tiers and flow caches, which a binary adds | `wings.rs` |
+//! | the workers and their switch to another program | `data_plane.rs`, `worker_engine.rs` |
+//! | the port between workers and the controller | `cpu_port.rs` |
+//! | the process and its configuration file | `daemon/`, `config/` |
+//! | take-over by a new process while packets flow | `takeover/` |
+//! | statistics by name, and how they are shown | `counts.rs`, `observe/`, `status.rs` |
+//! | access from outside | `admin/`: the control socket; `metrics/`: Prometheus |
+//! | explanations of single packets | `explain/` |
+//! | state that survives a restart | `store.rs`, `store_format.rs` |
+//! | tables that follow a region file | `region/` |
+//! | moving state to another pipeline or process | `migrate.rs`, `dynamic_state.rs` |
 
 pub mod admin;
 pub mod config;
 mod counts;
 mod cpu_port;
 pub mod daemon;
+mod data_plane;
 mod device;
+mod dynamic_state;
 pub mod engine;
 pub mod explain;
-mod levels;
 pub mod log;
 pub mod metrics;
+mod migrate;
 pub mod observe;
-mod plane;
-mod reconcile;
-pub mod record;
 pub mod region;
-mod running;
 pub mod status;
 mod store;
+pub mod store_format;
 pub mod takeover;
 pub mod wings;
+mod worker_engine;
 
-pub use counts::{Counts, PortCounts};
-pub use cpu_port::{PuntSink, Punted};
-pub use device::{Node, Parts, StartError};
-pub use plane::{LinkNews, Parked, Plane, PlaneError, Seat};
-pub use reconcile::writes;
-pub use running::Running;
-pub use store::{KeptConfig, KeptDigest, Store, StoreError};
+pub use counts::{PortCounts, WorkerCounts};
+pub use cpu_port::{PuntSink, PuntedPacket};
+pub use data_plane::{DataPlane, DataPlaneError, LinkWatch, PausedPort, WorkerSpec};
+pub use device::{Node, NodeParts, StartError};
+pub use migrate::state_to_batches;
+pub use store::{Store, StoreError, StoredConfig, StoredDigest};
+pub use worker_engine::WorkerEngine;

@@ -1,271 +1,274 @@
-//! What a node shows of itself: one form for the control socket, for metrics and for people. All counts are since the node's start, over all programs
-//! that it ran, unless [`crate::Node::clear`] was called.
+//! Status of a node, in one form for the control socket, metrics and operators. Counts cover all
+//! programs since the node's start, or since [`crate::Node::reset_counters`].
 
 use packet::Counter;
 use serde::{Deserialize, Serialize};
 
-/// Which node this is, and what it runs.
+/// Identity of a node, and its program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Version {
-    /// The version of `terraced`.
+pub struct NodeVersion {
+    /// Version of `terraced`.
     pub terraced: String,
-    /// The version of the control socket's protocol.
+    /// Version of the control socket's protocol.
     pub protocol: u32,
-    /// The version of P4Runtime that it speaks.
+    /// Version of P4Runtime that the node implements.
     pub p4runtime: String,
-    /// The number by which controllers call it.
+    /// Device id by which controllers address the node.
     pub device_id: u64,
-    /// Its process.
+    /// Process id.
     pub pid: u32,
-    /// Seconds since it began.
+    /// Seconds since the process started.
     pub uptime_seconds: f64,
-    /// The program, if there is one.
-    pub program: Option<Program>,
+    /// The running program, if any.
+    pub program: Option<ProgramStatus>,
 }
 
-/// The program that runs.
+/// The running program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Program {
-    /// Its name.
+pub struct ProgramStatus {
+    /// Name of the program.
     pub name: String,
-    /// Its architecture.
+    /// Architecture of the program.
     pub architecture: String,
-    /// The controller's cookie.
+    /// Cookie of the controller.
     pub cookie: Option<u64>,
-    /// How many writes its tables have seen.
+    /// Number of writes to the program's tables.
     pub tables_version: u64,
-    /// What runs it: `jit`, `interp` or `asic`; of a program that is divided, its lower half.
+    /// Engine: `jit`, `interp` or `asic`; of a partitioned program, the engine of its lower half.
     #[serde(default)]
     pub engine: String,
-    /// The flow cache in front of it, as the configuration names its kind.
+    /// Kind of the flow cache before the engine, as named in the configuration.
     #[serde(default)]
     pub cache: String,
-    /// The tiers of this process, if the program is divided among tiers.
+    /// Tiers in this process, if the program is partitioned over tiers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tiers: Option<String>,
-    /// Bytes of native code.
+    /// Size of the native code in bytes.
     pub native_code_bytes: u64,
-    /// Why there is no native code, if there is none.
+    /// Why there is no native code; `None` if there is.
     pub interpreted: Option<String>,
-    /// Native code was asked for, and the program runs on the reference engine, at about a tenth of the speed.
+    /// Whether the program falls back to the reference engine although native code was configured.
+    /// It then runs at about a tenth of the speed.
     #[serde(default)]
     pub falls_back: bool,
-    /// What a person should know of how the engine runs it: on a chip, where its tables are; of a cache, what it holds.
+    /// Notes for the operator about how the engine runs the program: table placement on a chip,
+    /// contents of a cache.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// A table.
+/// Status of a table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Table {
-    /// Its name, as P4Info has it.
+pub struct TableStatus {
+    /// Name in P4Info.
     pub name: String,
-    /// Its number in P4Info.
+    /// Id in P4Info.
     pub id: u32,
-    /// Its keys.
-    pub keys: Vec<Key>,
-    /// Entries now.
+    /// Keys of the table.
+    pub keys: Vec<KeyStatus>,
+    /// Current number of entries.
     pub entries: u64,
-    /// The most that there were since the program began, or since [`crate::Node::clear`] if that was later.
+    /// High-water mark of entries since the program started, or since [`crate::Node::reset_counters`] if
+    /// that was later.
     pub high_water: u64,
-    /// As many as there may be; `None`: no bound.
+    /// Maximum number of entries; `None`: unbounded.
     pub size: Option<u64>,
-    /// Memory that it takes, in bytes, about.
+    /// Approximate memory in bytes.
     pub memory_bytes: u64,
     /// Packets that hit an entry.
     pub hits: Counter,
-    /// Packets that did not.
+    /// Packets that missed.
     pub misses: Counter,
-    /// What was done with them.
-    pub actions: Vec<Action>,
+    /// Counts by action.
+    pub actions: Vec<ActionStatus>,
 }
 
 /// A key of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Key {
-    /// Its name.
+pub struct KeyStatus {
+    /// Name of the key.
     pub name: String,
-    /// `exact`, `lpm`, `ternary`, `range` or `optional`.
+    /// Match kind: `exact`, `lpm`, `ternary`, `range` or `optional`.
     pub kind: String,
-    /// Its width.
+    /// Width in bits.
     pub bits: u32,
 }
 
-/// An action of a table.
+/// Counts of an action of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Action {
-    /// Its name.
+pub struct ActionStatus {
+    /// Name of the action.
     pub name: String,
-    /// Packets whose entry has it.
+    /// Packets whose matching entry has this action.
     pub hits: Counter,
-    /// Packets without an entry, if it is the default action.
+    /// Packets that missed, if this is the default action.
     pub misses: Counter,
 }
 
-/// An element of an indexed counter of the program that has counted something.
+/// A non-zero element of one of the program's indexed counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CounterCell {
-    /// The counter.
+    /// Name of the counter.
     pub counter: String,
-    /// Its index.
+    /// Index of the element.
     pub index: u64,
-    /// What the index stands for, where that is known: a VPC's name, a reason.
+    /// Meaning of the index, if known: a VPC's name or a drop reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// What it counted.
+    /// Counted packets and bytes.
     #[serde(flatten)]
     pub count: Counter,
 }
 
-/// A name with what it stands for.
+/// A name and its formatted value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Named {
+pub struct ShownValue {
     /// The name.
     pub name: String,
-    /// As a person reads it.
+    /// Value as text.
     pub value: String,
 }
 
-/// An entry.
+/// A table entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryRow {
-    /// What it matches.
-    pub keys: Vec<Named>,
-    /// What is done: an action, `member N` or `group N`.
+    /// Match keys.
+    pub keys: Vec<ShownValue>,
+    /// An action, `member N` or `group N`.
     pub action: String,
-    /// With these values.
-    pub arguments: Vec<Named>,
-    /// Its priority; 0 in tables without priorities.
+    /// Arguments of the action.
+    pub arguments: Vec<ShownValue>,
+    /// Priority; 0 in tables without priorities.
     pub priority: i32,
-    /// It is idle after so many nanoseconds; 0: never.
+    /// Idle timeout in nanoseconds; 0: none.
     pub idle_timeout_ns: u64,
-    /// Its direct counter, if the table has one.
+    /// Direct counter, if the table has one.
     pub counter: Option<Counter>,
-    /// The program's own, which cannot be changed.
+    /// Whether the entry belongs to the program and cannot be changed.
     pub is_const: bool,
 }
 
-/// A port.
+/// Status of a port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Port {
-    /// The number by which the program knows it.
+pub struct PortStatus {
+    /// Number by which the program knows the port.
     pub number: u32,
-    /// Its interface or device.
+    /// Interface or device.
     pub name: String,
-    /// Received.
+    /// Received packets.
     pub received: Counter,
-    /// Sent.
+    /// Sent packets.
     pub sent: Counter,
-    /// Lost at the port, by reason.
-    pub drops: Vec<Dropped>,
-    /// Why nothing can go through at present.
-    pub trouble: Option<String>,
+    /// Packets lost at the port, by reason.
+    pub drops: Vec<DropRow>,
+    /// Why the port is down; `None` while it works.
+    pub fault: Option<String>,
 }
 
-/// Something that happened to packets, by reason.
+/// Packets counted for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Dropped {
-    /// The reason.
+pub struct DropRow {
+    /// Name of the reason.
     pub reason: String,
-    /// Whose reason it is: `program`, `engine`, `port`, or `cpu` for what went to the controller.
+    /// Layer of the reason: `program`, `engine`, `port`, or `cpu` for packets to the controller.
     pub by: String,
-    /// How many.
+    /// Number of packets and bytes.
     #[serde(flatten)]
     pub count: Counter,
 }
 
-/// A stage of the native code.
+/// Statistics of a stage of the native code.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Stage {
-    /// `parser`, the table that it looks up, or `deparser`.
+pub struct StageStatus {
+    /// `parser`, the table that the stage looks up, or `deparser`.
     pub name: String,
-    /// Packets.
+    /// Packets that passed the stage.
     pub packets: u64,
-    /// Bytes of these packets as they arrived; `None`: not known for this stage.
+    /// Bytes of these packets as received; `None` if unknown for this stage.
     pub bytes: Option<u64>,
-    /// The share of the engine's time that it takes, lookups included: 0 to 1.
+    /// Share of the engine's time including lookups, 0 to 1.
     pub share: f64,
-    /// Nanoseconds a packet.
+    /// Nanoseconds per packet.
     pub nanoseconds: f64,
 }
 
-/// A worker.
+/// Status of a worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Worker {
-    /// Its number.
+pub struct WorkerStatus {
+    /// Number of the worker.
     pub number: usize,
-    /// The processor on which it stays.
+    /// Processor to which the worker is pinned.
     pub core: Option<usize>,
-    /// Its ports.
+    /// Numbers of its ports.
     pub ports: Vec<u32>,
-    /// Packets that it gave to the engine.
+    /// Packets given to the engine.
     pub received: Counter,
-    /// Batches.
+    /// Batches given to the engine.
     pub batches: u64,
-    /// The share of its time in which it had packets: 0 to 1.
+    /// Share of time with packets to handle, 0 to 1.
     pub busy: f64,
-    /// How many versions of the tables it is behind what was written last.
-    pub behind: u64,
-    /// How long packets were with it, from received to handed to a port.
-    pub residence: Quantiles,
+    /// Number of table versions that the worker lags behind the newest.
+    pub lag: u64,
+    /// Packet latency from receive to hand-over to a port.
+    pub latency: LatencyQuantiles,
 }
 
-/// A distribution of times, in nanoseconds.
+/// Quantiles of a distribution of times, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Quantiles {
-    /// How many.
+pub struct LatencyQuantiles {
+    /// Number of samples.
     pub count: u64,
-    /// Half of them are no longer.
+    /// 50th percentile.
     pub p50: u64,
-    /// Of a hundred, 99 are no longer.
+    /// 99th percentile.
     pub p99: u64,
-    /// Of a thousand, 999 are no longer.
+    /// 99.9th percentile.
     pub p999: u64,
-    /// None is longer.
+    /// Maximum.
     pub max: u64,
 }
 
-/// Controllers, and what they ask for.
+/// Controllers and their requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Sessions {
-    /// Connections now.
+pub struct ControllersStatus {
+    /// Current number of connections.
     pub connections: u64,
-    /// Connections that were refused, because there were too many.
+    /// Connections refused because of the connection limit.
     pub refused_connections: u64,
-    /// Messages for controllers that none of them got.
+    /// Messages for controllers that were not delivered.
     pub lost_messages: u64,
-    /// Streams that have told who they are.
-    pub controllers: Vec<Controller>,
+    /// Streams that have sent arbitration.
+    pub controllers: Vec<ControllerRow>,
     /// Requests by kind.
-    pub requests: Vec<Requests>,
+    pub requests: Vec<RequestRow>,
 }
 
 /// A controller.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Controller {
-    /// Its address, and the name in its certificate if it has one.
-    pub who: String,
-    /// Its role; empty: full access.
+pub struct ControllerRow {
+    /// Address, and the name in the client certificate if any.
+    pub client: String,
+    /// Role; empty: full access.
     pub role: String,
-    /// Its election id, in decimal (128 bits); `None`: it only reads.
+    /// Election id in decimal (128 bits); `None` for a read-only controller.
     pub election_id: Option<String>,
-    /// Whether it is the primary of its role.
+    /// Whether the controller is the primary of its role.
     pub primary: bool,
-    /// Seconds since its stream began.
+    /// Seconds since its stream opened.
     pub seconds: f64,
-    /// Messages that wait for it.
+    /// Messages queued for the controller.
     pub waiting: u64,
 }
 
 /// Requests of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Requests {
-    /// `write`, `read`, `set_pipeline`, ...
+pub struct RequestRow {
+    /// Kind of request: `write`, `read`, `set_pipeline`, ...
     pub kind: String,
-    /// Answered without an error.
+    /// Requests answered without an error.
     pub ok: u64,
-    /// Refused or failed.
+    /// Requests refused or failed.
     pub refused: u64,
-    /// How long they took.
-    pub time: Quantiles,
+    /// Durations of the requests.
+    pub time: LatencyQuantiles,
 }

@@ -1,20 +1,20 @@
-//! [`Wings`]: what a binary adds to native code and the reference engine.
+//! [`Wings`]: optional engines that a binary adds to native code and the reference engine.
 //!
-//! This crate knows no switch and no flow cache. A configuration may ask for either; then it is made by
-//! the wing, which is linked by the binary: `crates/terraced/src/lib.rs` is the one place that names
-//! them. A binary without a wing refuses such a configuration, and says so.
+//! This crate does not depend on any switch or flow cache. If a configuration requires one, a wing
+//! creates it. The binary links the wings: `crates/terraced/src/lib.rs` is the only place that
+//! names them. A binary without the required wing rejects the configuration with an error.
 
 use crate::config::{CacheKind, CacheSetting, SwitchSetting, TiersSetting};
-use crate::engine::{Factory, Room};
+use crate::engine::{ChipSizing, SharedEngineFactory};
 use crate::explain::CacheInput;
-use crate::explain::offloaded::{CannotOffload, Offloaded};
+use crate::explain::offload::{OffloadError, OffloadReport};
 use interp::Config;
 use std::fmt;
 
 /// The wings that a binary was built with.
 #[derive(Clone, Copy, Default)]
 pub struct Wings {
-    /// The emulated switch, and programs that are divided among tiers.
+    /// The emulated switch, and programs partitioned over tiers.
     pub switch: Option<&'static dyn SwitchWing>,
     /// Flow caches.
     pub caches: Option<&'static dyn CacheWing>,
@@ -27,27 +27,27 @@ impl fmt::Debug for Wings {
     }
 }
 
-/// The emulated switch, and programs that are divided among tiers.
+/// The emulated switch, and programs partitioned over tiers.
 pub trait SwitchWing: Sync {
-    /// Programs as they are placed on a chip, with room for so many entries.
+    /// Creates a factory for programs that are placed on a chip with the table sizes of `room`.
     ///
     /// # Errors
-    /// There is no such chip, or its file is wrong: what to do.
-    fn chip(&self, setting: &SwitchSetting, room: Room) -> Result<Factory, String>;
+    /// The chip does not exist, or its file is invalid. The message contains the fix.
+    fn chip_factory(&self, setting: &SwitchSetting, room: ChipSizing) -> Result<SharedEngineFactory, String>;
 
-    /// Programs that are divided among tiers.
-    fn tiers(&self, division: Division<'_>) -> Factory;
+    /// Creates a factory for programs that are partitioned over tiers.
+    fn tiers_factory(&self, division: TierDivision<'_>) -> SharedEngineFactory;
 }
 
-/// How programs are divided, and what runs their parts.
-pub struct Division<'a> {
-    /// As configured; it was checked.
+/// How programs are partitioned over tiers, and the engines of the halves.
+pub struct TierDivision<'a> {
+    /// The configured partition, already checked.
     pub setting: &'a TiersSetting,
-    /// What runs the upper half, if it is in this process.
-    pub above: Option<Factory>,
-    /// What runs the lower half, if it is in this process.
-    pub below: Option<Factory>,
-    /// Ports to tiers below in other processes.
+    /// Factory of the upper half, if it runs in this process.
+    pub above: Option<SharedEngineFactory>,
+    /// Factory of the lower half, if it runs in this process.
+    pub below: Option<SharedEngineFactory>,
+    /// Ports to lower tiers in other processes.
     pub down: Vec<u32>,
     /// Ports to the switch, if it is in another process.
     pub up: Vec<u32>,
@@ -55,12 +55,19 @@ pub struct Division<'a> {
 
 /// Flow caches.
 pub trait CacheWing: Sync {
-    /// A cache of this kind, which is not none, in front of what it is made for. The setting was checked.
-    fn cache(&self, setting: &CacheSetting, kind: CacheKind) -> Factory;
+    /// Creates a factory for a cache of this kind (not `None`) before the engine that the kind
+    /// requires. The setting was checked.
+    fn cache_factory(&self, setting: &CacheSetting, kind: CacheKind) -> SharedEngineFactory;
 
-    /// What a cache would keep of a packet that comes at `now` nanoseconds. Tables are copied for it.
+    /// Explains which part of a packet's path a cache would store, for a packet at time `now` (ns).
+    /// Copies the tables.
     ///
     /// # Errors
-    /// See [`CannotOffload`].
-    fn explain(&self, input: &CacheInput<'_>, settings: &Config, now: u64) -> Result<Offloaded, CannotOffload>;
+    /// Returns [`OffloadError`].
+    fn explain_offload(
+        &self,
+        input: &CacheInput<'_>,
+        settings: &Config,
+        now: u64,
+    ) -> Result<OffloadReport, OffloadError>;
 }

@@ -1,11 +1,12 @@
-//! Checks P4 programs and prints which are accepted, and why the others are refused.
+//! Checks P4 programs. Prints the accepted ones, and the errors of the others.
 //!
-//! `check_all [-I DIR]... [--expect DIR] FILES...`: a file `@list` holds one path a line. With `--expect`, `DIR` holds a
-//! `NAME.p4-stderr` for each program, and a refusal counts only if it is at a line that is named there.
+//! `check_all [-I DIR]... [--expect DIR] FILES...`: a file `@list` holds one path a line. With
+//! `--expect`, `DIR` holds a `NAME.p4-stderr` for each program, and an error counts only in a line
+//! that this file names.
 
 use p4::diag::Diagnostic;
 use p4::parse::parse_program;
-use p4::preprocess::{DiskLoader, Options};
+use p4::preprocess::{DiskLoader, PreprocessOptions};
 use p4::span::SourceMap;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,12 +15,12 @@ struct Outcome {
     errors: Vec<(String, u32, String)>,
 }
 
-fn check(path: &Path, options: &Options) -> Outcome {
+fn check(path: &Path, options: &PreprocessOptions) -> Outcome {
     let parsed = parse_program(&DiskLoader, path, options);
     let map = parsed.source_map;
     let mut diagnostics = parsed.diagnostics;
     let before = diagnostics.iter().any(Diagnostic::is_error);
-    // What is left of a program with syntax errors is checked, too, for the sake of finding panics.
+    // The remaining tree of a program with syntax errors is checked too, to find panics.
     let (typed, more) = p4::check::check(&parsed.program, &map);
     p4::hir::dump(&typed);
     if !before {
@@ -39,7 +40,8 @@ fn located(map: &SourceMap, d: &Diagnostic) -> (String, u32, String) {
     (file, line, format!("[{}] {}", d.code, d.message))
 }
 
-/// The lines that p4c's errors name: `file.p4(12): ... error` and the places that follow, up to the next warning.
+/// Returns the lines that p4c's errors name: `file.p4(12): ... error` and the locations after it,
+/// up to the next warning.
 fn expected_lines(path: &Path) -> BTreeSet<u32> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let mut lines = BTreeSet::new();
@@ -56,7 +58,7 @@ fn expected_lines(path: &Path) -> BTreeSet<u32> {
 }
 
 fn main() {
-    let (mut options, mut files, mut expect) = (Options::default(), Vec::new(), None::<PathBuf>);
+    let (mut options, mut files, mut expect) = (PreprocessOptions::default(), Vec::new(), None::<PathBuf>);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {

@@ -3,11 +3,11 @@
 //! `cargo run -p p4 --example dump -- [--tokens] [-I DIR]... FILE`
 
 use p4::parse::parse_program;
-use p4::preprocess::{DiskLoader, Options};
+use p4::preprocess::{DiskLoader, PreprocessOptions};
 use std::path::Path;
 
 fn main() {
-    let mut options = Options::default();
+    let mut options = PreprocessOptions::default();
     let mut tokens = false;
     let mut file = String::new();
     let mut args = std::env::args().skip(1);

@@ -1,18 +1,19 @@
-//! Parses every `.p4` file of some directories and prints what is refused.
+//! Parses every `.p4` file of some directories and prints the errors.
 //!
-//! `cargo run -p p4 --example parse_all -- [-I DIR]... [-D NAME[=VALUE]]... [--expect-errors OUTPUTS] DIR|FILE...`
+//! `cargo run -p p4 --example parse_all -- [-I DIR]... [-D NAME[=VALUE]]... [--expect-errors
+//! OUTPUTS] DIR|FILE...`
 //!
-//! With `--expect-errors`, a file is expected to be refused at the lines that a `FILE-stderr` in OUTPUTS names for
-//! syntax errors (p4c's format, `file(line):syntax error`), if it names any.
+//! With `--expect-errors`, a file must have errors in the lines that a `FILE-stderr` in OUTPUTS
+//! names for syntax errors (p4c's format, `file(line):syntax error`), if it names any.
 
-use p4::parse::{Parsed, parse_program};
-use p4::preprocess::{DiskLoader, Options};
+use p4::parse::{ParsedProgram, parse_program};
+use p4::preprocess::{DiskLoader, PreprocessOptions};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Default)]
 struct Args {
-    options: Options,
+    options: PreprocessOptions,
     outputs: Option<PathBuf>,
     inputs: Vec<PathBuf>,
 }
@@ -61,14 +62,14 @@ fn programs(input: &Path) -> Vec<PathBuf> {
     paths.filter(|path| path.extension().is_some_and(|ext| ext == "p4")).collect()
 }
 
-fn unexpected_diagnostics(parsed: &Parsed) -> Option<String> {
+fn unexpected_diagnostics(parsed: &ParsedProgram) -> Option<String> {
     let lines = parsed.diagnostics.iter().map(|d| d.one_line(&parsed.source_map) + "\n");
     (!parsed.diagnostics.is_empty()).then(|| lines.collect())
 }
 
-/// Complains if the lines of p4c's syntax errors are not among ours; of several in one file, the first counts, since what
-/// comes after depends on how each parser recovers.
-fn missed_errors(parsed: &Parsed, file: &Path, outputs: &Path) -> Option<String> {
+/// Returns a complaint if the lines of p4c's syntax errors are not among ours. Only the first error
+/// of each file counts, because later ones depend on the parser's recovery.
+fn missed_errors(parsed: &ParsedProgram, file: &Path, outputs: &Path) -> Option<String> {
     let name = file.file_name()?.to_str()?;
     let stderr = std::fs::read_to_string(outputs.join(format!("{name}-stderr"))).ok()?;
     let line = stderr.lines().find(|line| line.contains("):syntax error"))?;

@@ -1,16 +1,17 @@
-//! The architectures that programs are written for: what to say of those that Terrace does not run.
+//! Names architectures that Terrace does not run, for diagnostics about programs written for them.
 
 use crate::diag::Diagnostic;
 use crate::span::{FileId, SourceMap, Span};
 
-/// Where users read which architectures and externs are supported.
-pub(crate) const DOCS: &str = "docs/architectures.md";
+/// Documentation page that lists the supported architectures and externs.
+pub(crate) const DOCS: &str = "docs/reference/architectures.md";
 
-/// The code of the finding that a program is for an architecture, or for a form of one, that does not run here.
+/// Diagnostic code: the program is for an architecture, or a variant of one, that Terrace does not
+/// run.
 pub(crate) const UNSUPPORTED: &str = "unsupported-architecture";
 
-/// An architecture that exists elsewhere.
-struct Foreign {
+/// An architecture that Terrace does not run.
+struct UnsupportedArchitecture {
     name: &'static str,
     /// Its include files, as programs name them.
     files: &'static [&'static str],
@@ -18,50 +19,53 @@ struct Foreign {
     packages: &'static [&'static str],
 }
 
-impl Foreign {
-    /// Whether a file of that name, wherever it is, can only be this architecture's. `pna.p4` may be any form of PNA.
+impl UnsupportedArchitecture {
+    /// Returns whether a file name identifies this architecture, whatever its directory. `pna.p4`
+    /// never does, because every variant of PNA has a file of that name.
     fn is_named_by(&self, name: &str) -> bool {
         name != "pna.p4" && self.files.contains(&name)
     }
 }
 
-const FOREIGN: [Foreign; 8] = [
-    Foreign {
+const UNSUPPORTED_ARCHITECTURES: [UnsupportedArchitecture; 8] = [
+    UnsupportedArchitecture {
         name: "PSA, the Portable Switch Architecture",
         files: &["psa.p4", "bmv2/psa.p4", "dpdk/psa.p4"],
         packages: &["PSA_Switch", "IngressPipeline", "EgressPipeline"],
     },
-    Foreign {
+    UnsupportedArchitecture {
         name: "TNA, the architecture of Tofino",
         files: &["tna.p4", "tofino.p4", "tofino1arch.p4", "tofino1_specs.p4"],
-        // `Switch` and `Pipeline` are those of T2NA, too.
+        // T2NA declares `Switch` and `Pipeline` as well.
         packages: &["Switch", "Pipeline", "MultiParserSwitch", "MultiParserPipeline"],
     },
-    Foreign {
+    UnsupportedArchitecture {
         name: "T2NA, the architecture of Tofino 2",
         files: &["t2na.p4", "tofino2.p4", "tofino2arch.p4", "t3na.p4"],
         packages: &[],
     },
-    Foreign { name: "DPDK's form of PNA", files: &["dpdk/pna.p4"], packages: &[] },
-    Foreign { name: "the Linux kernel's form of PNA (P4TC)", files: &["tc/pna.p4"], packages: &[] },
-    Foreign { name: "p4c's eBPF model", files: &["ebpf_model.p4"], packages: &["ebpfFilter"] },
-    Foreign { name: "p4c's uBPF model", files: &["ubpf_model.p4"], packages: &["ubpf"] },
-    Foreign { name: "p4c's XDP model", files: &["xdp_model.p4"], packages: &["xdp"] },
+    UnsupportedArchitecture { name: "DPDK's form of PNA", files: &["dpdk/pna.p4"], packages: &[] },
+    UnsupportedArchitecture { name: "the Linux kernel's form of PNA (P4TC)", files: &["tc/pna.p4"], packages: &[] },
+    UnsupportedArchitecture { name: "p4c's eBPF model", files: &["ebpf_model.p4"], packages: &["ebpfFilter"] },
+    UnsupportedArchitecture { name: "p4c's uBPF model", files: &["ubpf_model.p4"], packages: &["ubpf"] },
+    UnsupportedArchitecture { name: "p4c's XDP model", files: &["xdp_model.p4"], packages: &["xdp"] },
 ];
 
-/// If `#include` of that file, which was not found, asks for an architecture that Terrace does not run: what to do.
-pub(crate) fn explain_include(file: &str) -> Option<String> {
-    let foreign = FOREIGN.iter().find(|a| a.files.contains(&file))?;
+/// Returns the help for a missing `#include` file that belongs to an architecture that Terrace does
+/// not run.
+pub(crate) fn unsupported_include_help(file: &str) -> Option<String> {
+    let foreign = UNSUPPORTED_ARCHITECTURES.iter().find(|a| a.files.contains(&file))?;
     let name = foreign.name;
     Some(format!("this is {name}, which Terrace does not run: write the program for v1model or PNA ({DOCS})"))
 }
 
-/// The finding about a program that includes the file of an architecture that Terrace does not run. Such files are found in
-/// users' include directories, and `tna.p4` in the binary, which emits programs for it.
-pub(crate) fn foreign_include(sources: &SourceMap) -> Option<Diagnostic> {
+/// Returns the diagnostic about a program that includes the file of an unsupported architecture.
+/// Such files exist in users' include directories. The binary contains `tna.p4`, because Terrace
+/// emits programs for it.
+pub(crate) fn find_unsupported_include(sources: &SourceMap) -> Option<Diagnostic> {
     let (file, foreign) = sources.files().skip(1).find_map(|(_, file)| {
         let name = file.path.rsplit('/').next()?;
-        let foreign = FOREIGN.iter().find(|a| a.is_named_by(name))?;
+        let foreign = UNSUPPORTED_ARCHITECTURES.iter().find(|a| a.is_named_by(name))?;
         Some((name, foreign))
     })?;
     let message = format!("the program is written for {}", foreign.name);
@@ -69,7 +73,7 @@ pub(crate) fn foreign_include(sources: &SourceMap) -> Option<Diagnostic> {
     Some(Diagnostic::error(UNSUPPORTED, at, message).help(package_help()))
 }
 
-/// The first line that includes a file of that name.
+/// Returns the span of the first line that includes a file of that name.
 fn include_line(sources: &SourceMap, name: &str) -> Option<Span> {
     sources.files().find_map(|(id, file)| {
         let mut at = 0;
@@ -83,15 +87,15 @@ fn include_line(sources: &SourceMap, name: &str) -> Option<Span> {
     })
 }
 
-/// What an unsupported package belongs to: `PSA_Switch`, with its architecture's name if that is known.
+/// Describes an unsupported package: its name, with its architecture if that is known.
 pub(crate) fn describe_package(package: &str) -> String {
-    match FOREIGN.iter().find(|a| a.packages.contains(&package)) {
+    match UNSUPPORTED_ARCHITECTURES.iter().find(|a| a.packages.contains(&package)) {
         Some(foreign) => format!("`{package}` ({})", foreign.name),
         None => format!("`{package}`"),
     }
 }
 
-/// The mend for a package that is not supported.
+/// Returns the help for an unsupported package.
 pub(crate) fn package_help() -> String {
     format!(
         "Terrace runs programs whose `main` is a `V1Switch` (v1model) or a `PNA_NIC` (PNA): {DOCS}; \
@@ -99,8 +103,9 @@ pub(crate) fn package_help() -> String {
     )
 }
 
-/// If another form of the architecture has as many blocks as a program gives its package: which file declares it.
-pub(crate) fn other_form(package: &str, blocks: usize) -> Option<String> {
+/// Returns which file declares the architecture variant with a package of `blocks` blocks, if there
+/// is one.
+pub(crate) fn describe_variant(package: &str, blocks: usize) -> Option<String> {
     let (what, file) = match (package, blocks) {
         ("PNA_NIC", 3) => ("today's PNA, without a pre control", "bmv2/pna.p4"),
         ("PNA_NIC", 4) => ("PNA with a pre control", "pna.p4"),

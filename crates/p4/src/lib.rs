@@ -1,8 +1,9 @@
-//! The P4-16 front-end: P4 source text to verified IR, with diagnostics
+//! The P4-16 front-end: compiles P4 source text to verified IR and reports diagnostics.
 //!
-//! In order: [`preprocess`] (cpp's work: directives and macros), [`lex`] (P4's tokens), [`parse`] (the tree of [`ast`]),
-//! then checking and lowering. Positions are [`span::Span`]s into the files as written; everything that is
-//! wrong becomes a [`diag::Diagnostic`]. No input makes this crate panic.
+//! Stages in order: [`preprocess`] (directives and macros, like cpp), [`lex`] (P4 tokens),
+//! [`parse`] (builds the [`ast`] tree), [`check`] (typed program, [`hir`]) and [`lower`] (IR).
+//! Positions are [`span::Span`]s into the files as written. Every fault of a program becomes a
+//! [`diag::Diagnostic`]. No input makes this crate panic.
 
 mod architectures;
 pub mod ast;

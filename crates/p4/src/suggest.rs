@@ -1,9 +1,10 @@
-//! "Did you mean ...?"
+//! Finds similar names for "did you mean ...?" in diagnostics.
 
-/// The candidate that `name` is most likely a misspelling of: the nearest by edits (a letter inserted, left out,
-/// replaced, or two neighbours swapped), if it is near enough for the length of the name.
-pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A hostile name costs its length times the candidate's.
+/// Returns the candidate with the smallest edit distance to `name`. An edit inserts, deletes or
+/// replaces a letter, or swaps two neighbours. Returns `None` if every candidate is too different
+/// for the length of the name (1 to 3 edits).
+pub fn closest_name<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // The distance costs the product of both lengths, so long (hostile) names are skipped.
     if name.len() > 64 {
         return None;
     }
@@ -13,14 +14,14 @@ pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         _ => 3,
     };
     let near = candidates.into_iter().filter(|c| c.len().abs_diff(name.len()) <= allowed && *c != name);
-    near.map(|candidate| (edits(name, candidate), candidate))
+    near.map(|candidate| (edit_distance(name, candidate), candidate))
         .filter(|(distance, candidate)| *distance <= allowed && *distance < candidate.len())
         .min()
         .map(|(_, candidate)| candidate)
 }
 
-/// Optimal string alignment distance; letters of either case count as equal.
-fn edits(a: &str, b: &str) -> usize {
+/// Returns the optimal string alignment distance, ignoring ASCII case.
+fn edit_distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().map(|c| c.to_ascii_lowercase()).collect();
     let b: Vec<char> = b.chars().map(|c| c.to_ascii_lowercase()).collect();
     let mut before: Vec<usize> = Vec::new();
@@ -41,22 +42,22 @@ fn edits(a: &str, b: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::closest;
+    use super::closest_name;
 
     #[test]
     fn finds_what_was_meant() {
         let names = ["ethernet_t", "ipv4_t", "control", "bit"];
-        assert_eq!(closest("etherent_t", names), Some("ethernet_t"));
-        assert_eq!(closest("Ipv4_t", names), Some("ipv4_t"));
-        assert_eq!(closest("contorl", names), Some("control"));
-        assert_eq!(closest("Foo", ["bool", "foo_t"]), None);
-        assert_eq!(closest("bti", names), Some("bit"));
+        assert_eq!(closest_name("etherent_t", names), Some("ethernet_t"));
+        assert_eq!(closest_name("Ipv4_t", names), Some("ipv4_t"));
+        assert_eq!(closest_name("contorl", names), Some("control"));
+        assert_eq!(closest_name("Foo", ["bool", "foo_t"]), None);
+        assert_eq!(closest_name("bti", names), Some("bit"));
     }
 
     #[test]
     fn does_not_guess_wildly() {
-        assert_eq!(closest("vlan_t", ["ethernet_t", "checksum"]), None);
-        assert_eq!(closest("x", ["y"]), None);
-        assert_eq!(closest(&"a".repeat(1000), ["a"]), None);
+        assert_eq!(closest_name("vlan_t", ["ethernet_t", "checksum"]), None);
+        assert_eq!(closest_name("x", ["y"]), None);
+        assert_eq!(closest_name(&"a".repeat(1000), ["a"]), None);
     }
 }

@@ -1,6 +1,6 @@
-//! [`Codec`]: how messages travel: as prost has it, but requests are weighed before they are unpacked.
+//! [`Codec`]: prost's encoding of messages, with a bound on the decoded size of requests.
 
-use crate::unpacked::{TooMuch, weigh};
+use crate::decoded_size::{DecodedTooLarge, weigh};
 use bytes::Buf;
 use prost::{Message, Name};
 use std::marker::PhantomData;
@@ -8,18 +8,19 @@ use tonic::Status;
 use tonic::codec::{BufferSettings, DecodeBuf, Decoder};
 use tonic_prost::{ProstDecoder, ProstEncoder};
 
-/// A request may take so many times its length when it is unpacked, and [`SMALL`].
+/// Maximum ratio of a request's decoded size to its length, beyond [`SMALL`].
 pub(crate) const UNPACKED: usize = 128;
-/// Bytes that any request may take.
+/// Decoded size in bytes that every request is allowed.
 pub(crate) const SMALL: usize = 64 << 10;
-/// Bytes that no request may take more of when it is unpacked.
+/// Maximum decoded size of a request in bytes.
 pub(crate) const LARGEST: usize = 256 << 20;
-/// The same for a read, which is kept until its answer has been taken: tens of thousands of entities.
+/// Maximum decoded size of a read request in bytes: tens of thousands of entities. It is lower,
+/// because the request is kept until its response has been received.
 pub(crate) const LARGEST_OF_READ: usize = 32 << 20;
-/// The same for messages of streams: packets, and who wants to be primary.
+/// Maximum decoded size of a stream message in bytes: packets and arbitration updates.
 pub(crate) const LARGEST_OF_STREAM: usize = 1 << 20;
 
-/// For messages that go out as `T` and come in as `U`.
+/// Codec for messages sent as `T` and received as `U`.
 #[derive(Clone, Debug)]
 pub struct Codec<T, U>(PhantomData<(T, U)>);
 
@@ -37,22 +38,22 @@ where
     type Encode = T;
     type Decode = U;
     type Encoder = ProstEncoder<T>;
-    type Decoder = Weighing<U>;
+    type Decoder = BoundedDecoder<U>;
 
     fn encoder(&mut self) -> ProstEncoder<T> {
         ProstEncoder::new(BufferSettings::default())
     }
 
-    fn decoder(&mut self) -> Weighing<U> {
-        Weighing(ProstDecoder::new(BufferSettings::default()))
+    fn decoder(&mut self) -> BoundedDecoder<U> {
+        BoundedDecoder(ProstDecoder::new(BufferSettings::default()))
     }
 }
 
-/// Unpacks messages.
+/// Decoder that rejects messages with a decoded size beyond the bound.
 #[derive(Clone, Debug)]
-pub struct Weighing<U>(ProstDecoder<U>);
+pub struct BoundedDecoder<U>(ProstDecoder<U>);
 
-impl<U: Message + Default + Name> Decoder for Weighing<U> {
+impl<U: Message + Default + Name> Decoder for BoundedDecoder<U> {
     type Item = U;
     type Error = Status;
 
@@ -64,10 +65,10 @@ impl<U: Message + Default + Name> Decoder for Weighing<U> {
                 _ => LARGEST,
             };
             let bound = largest.min(SMALL + UNPACKED * buffer.remaining());
-            weigh(&U::full_name(), buffer.chunk(), bound).map_err(|TooMuch| {
+            weigh(&U::full_name(), buffer.chunk(), bound).map_err(|DecodedTooLarge| {
                 let (bytes, mib) = (buffer.remaining(), bound >> 20);
                 Status::resource_exhausted(format!(
-                    "the message has {bytes} bytes and would take more than {mib} MiB when it is unpacked; send fewer things at once"
+                    "the message has {bytes} bytes and would take more than {mib} MiB when it is decoded; send fewer things at once"
                 ))
             })?;
         }

@@ -1,144 +1,150 @@
-//! [`Device`]: what the P4Runtime service controls.
+//! [`Device`]: the device that the P4Runtime service controls.
 
-use crate::{DigestConfig, Refusal, Translations};
+use crate::{DigestConfig, P4RuntimeError, Translations};
 use bytes::Bytes;
-use entries::{Counter, Entry, Port, State, WriteBatch, WriteError};
+use entries::{ControlState, Counter, DevicePort, StoredEntry, WriteBatch, WriteError};
 use ir::{ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A forwarding pipeline config, as a controller gave it.
+/// Forwarding pipeline config, as set by a controller.
 #[derive(Clone, Debug)]
-pub struct Forwarding {
-    /// The pipeline of the device config, verified.
+pub struct PipelineConfig {
+    /// Verified pipeline of the device config.
     pub pipeline: Arc<Pipeline>,
-    /// The encoded `P4Info`, as received.
+    /// Encoded `P4Info`, as received.
     pub p4info: Bytes,
-    /// As received.
+    /// Device config, as received.
     pub device_config: Bytes,
-    /// The controller's own number for it.
+    /// The controller's cookie.
     pub cookie: Option<u64>,
 }
 
-/// What a new pipeline takes over from the one that runs.
+/// State that a new pipeline takes over from the running one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
-    /// Nothing: it starts with the program's own entries (`VERIFY_AND_COMMIT`, `COMMIT`).
+pub enum ReconcileMode {
+    /// None: starts with the program's own entries (`VERIFY_AND_COMMIT`, `COMMIT`).
     Nothing,
-    /// All entries and other objects that are valid for it, too (`RECONCILE_AND_COMMIT`).
-    WhatFits,
+    /// All entries and other objects that are valid for the new pipeline (`RECONCILE_AND_COMMIT`).
+    ValidObjects,
 }
 
-/// What a device tells on its own.
+/// Event that a device reports by itself.
 #[derive(Clone, Debug)]
-pub enum Event {
-    /// A packet for the controller, with the program's `packet_in` header in front, if it has one.
+pub enum DeviceEvent {
+    /// Packet for the controller, preceded by the program's `packet_in` header if it has one.
     PacketIn(Bytes),
-    /// A digest message: the leaves of its type.
+    /// Digest message.
     Digest {
         /// The digest object.
         digest: ExternId,
-        /// The leaves.
+        /// Leaves of its type.
         values: Vec<BigUint>,
     },
-    /// An entry that was idle for its time.
+    /// Entry with an expired idle timeout.
     Idle {
-        /// Its table.
+        /// Table of the entry.
         table: TableId,
         /// The entry.
-        entry: Entry,
-        /// Since when, in nanoseconds.
+        entry: StoredEntry,
+        /// Time since its last hit in nanoseconds.
         idle_ns: u64,
     },
 }
 
-/// Takes events. Called on any thread, must not wait; whether the event was taken, or else it is counted as lost by the device.
-pub type EventSink = Arc<dyn Fn(Event) -> bool + Send + Sync>;
+/// Callback for events, called on any thread; it must not block. Returns whether the event was
+/// accepted; the device counts other events as lost.
+pub type EventSink = Arc<dyn Fn(DeviceEvent) -> bool + Send + Sync>;
 
-/// What the service controls. Functions may take their time: they are called on threads that may wait.
+/// Interface of a device to the service. Functions can block, because they are called on threads
+/// for blocking work.
 pub trait Device: Send + Sync + 'static {
-    /// The device's number, which each request names.
+    /// Returns the device id, which each request contains.
     fn id(&self) -> u64;
 
-    /// Checks a device config, without touching what runs.
+    /// Checks a device config, without effect on the running pipeline.
+    fn verify(&self, device_config: &[u8]) -> Result<Arc<Pipeline>, P4RuntimeError>;
+
+    /// Saves a verified config for a later commit; it survives a restart.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` if it is none, or contradicts itself; `UNIMPLEMENTED` if the device cannot run it.
-    fn verify(&self, device_config: &[u8]) -> Result<Arc<Pipeline>, Refusal>;
+    /// The config cannot be stored.
+    fn save(&self, config: &PipelineConfig) -> Result<(), P4RuntimeError>;
 
-    /// Keeps a verified config for a later commit, also over a restart.
+    /// Starts a config. Packets are processed by it when this returns. A saved config is discarded,
+    /// and all digests are disabled.
     ///
     /// # Errors
-    /// If it cannot be kept.
-    fn save(&self, config: &Forwarding) -> Result<(), Refusal>;
+    /// The device cannot run it; the running pipeline is unchanged.
+    fn commit(&self, config: &PipelineConfig, keep: ReconcileMode) -> Result<(), P4RuntimeError>;
 
-    /// Runs it from now on: packets see it when this returns. A config that was saved is none that waits any more, and no digests are kept.
+    /// Returns the config that was saved and not yet committed.
+    fn saved(&self) -> Option<PipelineConfig>;
+
+    /// Returns the running config.
+    fn running(&self) -> Option<PipelineConfig>;
+
+    /// Applies batches in order, each atomically. When this returns, packets see them, and they
+    /// survive a restart.
     ///
     /// # Errors
-    /// If it cannot be run; what ran goes on as before.
-    fn commit(&self, config: &Forwarding, keep: Keep) -> Result<(), Refusal>;
+    /// `FAILED_PRECONDITION` if no pipeline runs; `UNAVAILABLE` if the batches cannot be stored.
+    /// Errors of single batches are in the list.
+    fn write(&self, batches: &[WriteBatch]) -> Result<Vec<Result<(), WriteError>>, P4RuntimeError>;
 
-    /// What was saved and not yet committed.
-    fn saved(&self) -> Option<Forwarding>;
-
-    /// What runs.
-    fn running(&self) -> Option<Forwarding>;
-
-    /// Applies batches in order, each as a whole or not at all. When it returns, packets see them, and they outlive a restart.
+    /// Stores the enabled digests of the running config by P4Info id; they survive a restart. The
+    /// default implementation, for a device without storage, does nothing.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` if nothing runs; `UNAVAILABLE` if they cannot be kept. Refusals of batches are in the list.
-    fn write(&self, batches: &[WriteBatch]) -> Result<Vec<Result<(), WriteError>>, Refusal>;
-
-    /// Keeps which digests are enabled, by their numbers in P4Info, also over a restart; for the config that runs. One that keeps nothing does nothing.
-    ///
-    /// # Errors
-    /// `UNAVAILABLE` if they cannot be kept.
-    fn keep_digests(&self, _digests: &BTreeMap<u32, DigestConfig>) -> Result<(), Refusal> {
+    /// `UNAVAILABLE` if they cannot be stored.
+    fn keep_digests(&self, _digests: &BTreeMap<u32, DigestConfig>) -> Result<(), P4RuntimeError> {
         Ok(())
     }
 
-    /// The digests that were enabled when the device was started, for the config that ran then.
+    /// Returns the digests that were enabled for the running config when the device was started.
     fn digests(&self) -> BTreeMap<u32, DigestConfig> {
         BTreeMap::new()
     }
 
-    /// What has been written, as of now; later writes don't change it. `None`: nothing runs.
-    fn state(&self) -> Option<State>;
+    /// Returns a snapshot of the written state, unaffected by later writes. `None`: no pipeline
+    /// runs.
+    fn state(&self) -> Option<ControlState>;
 
-    /// The ports and whether each is up; `None`: nothing is known of them.
-    fn ports(&self) -> Option<BTreeMap<u32, Port>> {
+    /// Returns the ports and whether each is up; `None`: unknown.
+    fn ports(&self) -> Option<BTreeMap<u32, DevicePort>> {
         None
     }
 
-    /// How strings of the control plane are translated, as the device is configured.
+    /// Returns the configured translations of the control plane's strings.
     fn translations(&self) -> Translations {
         Translations::new()
     }
 
-    /// An element of an indexed counter; `None` beyond its end.
+    /// Returns an element of an indexed counter; `None` beyond its end.
     fn counter(&self, counter: ExternId, index: u64) -> Option<Counter>;
 
-    /// The direct counter of an entry.
-    fn direct_counter(&self, table: TableId, entry: &Entry) -> Option<Counter>;
+    /// Returns the direct counter of an entry.
+    fn direct_counter(&self, table: TableId, entry: &StoredEntry) -> Option<Counter>;
 
-    /// The leaves of an element of a register; `None` beyond its end.
+    /// Returns the leaves of an element of a register; `None` beyond its end.
     fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>>;
 
-    /// How many elements a counter, meter or register has.
+    /// Returns the number of elements of a counter, meter or register.
     fn array_len(&self, object: ExternId) -> Option<u64>;
 
-    /// Nanoseconds since a packet hit the entry (or it was inserted); `None` if its table has no idle times.
-    fn idle_for(&self, table: TableId, entry: &Entry) -> Option<u64>;
+    /// Returns the nanoseconds since a packet hit the entry or it was inserted; `None` if its table
+    /// has no idle timeouts.
+    fn idle_for(&self, table: TableId, entry: &StoredEntry) -> Option<u64>;
 
-    /// Sends a packet into the pipeline as if it had come in on the CPU port; the program's `packet_out` header, if it has one, is in front.
+    /// Sends a packet into the pipeline as if received on the CPU port. It starts with the
+    /// program's `packet_out` header, if it has one.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` if nothing runs or there is no CPU port; `RESOURCE_EXHAUSTED` if there is no room; `INVALID_ARGUMENT` if it is
-    /// too long.
-    fn packet_out(&self, bytes: Bytes) -> Result<(), Refusal>;
+    /// `FAILED_PRECONDITION` if no pipeline runs or there is no CPU port; `RESOURCE_EXHAUSTED` if
+    /// the queue is full; `INVALID_ARGUMENT` if the packet is too long.
+    fn packet_out(&self, bytes: Bytes) -> Result<(), P4RuntimeError>;
 
-    /// Events go there from now on.
+    /// Sets the callback for subsequent events.
     fn subscribe(&self, sink: EventSink);
 }

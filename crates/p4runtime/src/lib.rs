@@ -1,22 +1,23 @@
-//! P4Runtime, version 1.5: the messages and the service, P4Info as a message, values as they travel.
+//! P4Runtime, version 1.5: the messages and the service, P4Info as a message, the encoding of
+//! values.
 //!
-//! The interface is in `proto/`: names, numbers and types are those of the P4Runtime specification, which a test compares
-//! with the descriptors of the `p4runtime` package of PyPI.
+//! The interface is in `proto/`. Names, numbers and types are those of the P4Runtime specification;
+//! a test compares them with the descriptors of the `p4runtime` package of PyPI.
 
 pub mod client;
 pub mod codec;
+mod decoded_size;
 mod device;
 pub mod p4info;
 pub mod proto;
-mod refusal;
+mod request_error;
 pub mod server;
 mod translate;
-mod unpacked;
 pub mod values;
 
-pub use device::{Device, Event, EventSink, Forwarding, Keep};
-pub use refusal::{Code, Refusal};
+pub use device::{Device, DeviceEvent, EventSink, PipelineConfig, ReconcileMode};
+pub use request_error::{Code, P4RuntimeError};
 pub use translate::{
-    DigestConfig, DigestWrite, FIRST_HIDDEN, Oneshots, Schema, ShownStrings, Sink, StringsOf, Translation,
+    DigestConfig, DigestWrite, EntitySink, FIRST_HIDDEN, Oneshots, Schema, ShownStrings, StringsOf, Translation,
     Translations, string_width,
 };

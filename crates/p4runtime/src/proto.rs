@@ -1,5 +1,6 @@
-//! Code that `build.rs` makes of `proto/`. Bytes are [`bytes::Bytes`], so that a message's parts can be kept without a copy;
-//! maps are ordered, so that equal messages have equal encodings.
+//! Code that `build.rs` generates from `proto/`. Bytes are [`bytes::Bytes`], so that parts of a
+//! message can be kept without a copy. Maps are ordered, so that equal messages have equal
+//! encodings.
 
 #![allow(missing_docs, deprecated, clippy::all)]
 
@@ -28,7 +29,7 @@ pub mod google {
 
 pub use p4::{config::v1 as config, v1};
 
-/// The encoded `FileDescriptorSet` of all of this, for the reflection service.
+/// Encoded `FileDescriptorSet` of all messages, for the reflection service.
 ///
 /// ```
 /// let reflection = tonic_reflection::server::Builder::configure()

@@ -1,42 +1,43 @@
-//! [`Batch`]: the unit of work of an engine.
+//! Packet batches: the unit of work of an engine.
 
 use crate::{Packet, PacketRef, PacketTooLong, PortId};
 use thiserror::Error;
 
-/// The most packets in a batch: each batch waits for memory a few times while there is nothing else to do, which many packets share.
+/// Maximum number of packets in a batch. A batch is large because its packets share the few memory
+/// stalls that nothing else can hide.
 pub const MAX_BATCH: usize = 512;
 
-/// The batch holds as many packets as it can; process it first.
+/// Error: the batch is at its capacity. Process it first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the batch is full ({capacity} packets)")]
 pub struct BatchFull {
-    /// How many packets it holds.
+    /// Maximum number of packets in the batch.
     pub capacity: usize,
 }
 
-/// Why a packet was not added to a batch. The batch is as it was.
+/// Error of adding a packet to a batch. The batch is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum PushError {
-    /// No room for another packet.
+    /// The batch is full.
     #[error(transparent)]
     Full(#[from] BatchFull),
-    /// The packet is longer than a packet can be.
+    /// The packet is longer than [`crate::MAX_LEN`].
     #[error(transparent)]
     TooLong(#[from] PacketTooLong),
 }
 
-/// Slots for packets whose buffers outlive the packets in them.
+/// Pool of packet buffers that outlive the packets in them.
 ///
-/// The first `live` slots hold packets, the others wait with their buffers to be used again.
+/// The first `live` slots hold packets. The other slots keep their buffers for reuse.
 #[derive(Debug, Default)]
-pub(crate) struct Slots {
+pub(crate) struct PacketPool {
     packets: Vec<Packet>,
     live: usize,
 }
 
-impl Slots {
-    /// The next slot, emptied. The caller bounds the number of slots.
-    pub(crate) fn next(&mut self) -> &mut Packet {
+impl PacketPool {
+    /// Returns the next slot, emptied. The caller bounds the number of slots.
+    pub(crate) fn push_empty(&mut self) -> &mut Packet {
         if self.live == self.packets.len() {
             self.packets.push(Packet::new());
         }
@@ -54,10 +55,11 @@ impl Slots {
         &mut self.packets[..self.live]
     }
 
-    /// Buffers on loan go back now: their lender may be waiting for them.
+    /// Keeps the first `live` packets. External buffers of the others are released at once, because
+    /// their owner may be waiting for them.
     pub(crate) fn truncate(&mut self, live: usize) {
         for packet in self.packets[..self.live].iter_mut().skip(live) {
-            packet.give_back();
+            packet.release_external();
         }
         self.live = self.live.min(live);
     }
@@ -65,10 +67,10 @@ impl Slots {
 
 /// Up to [`MAX_BATCH`] packets that an engine processes together.
 ///
-/// Clearing a batch keeps the buffers that are its own: after the first few batches nothing is allocated.
+/// Clearing a batch keeps its owned buffers, so nothing is allocated after the first few batches.
 #[derive(Debug)]
 pub struct Batch {
-    slots: Slots,
+    slots: PacketPool,
     capacity: usize,
 }
 
@@ -79,47 +81,48 @@ impl Default for Batch {
 }
 
 impl Batch {
-    /// An empty batch for [`MAX_BATCH`] packets.
+    /// Creates an empty batch for [`MAX_BATCH`] packets.
     pub fn new() -> Batch {
         Batch::with_capacity(MAX_BATCH)
     }
 
-    /// An empty batch for `capacity` packets, which is brought into `1..=MAX_BATCH`.
+    /// Creates an empty batch for `capacity` packets, clamped to `1..=MAX_BATCH`.
     pub fn with_capacity(capacity: usize) -> Batch {
-        Batch { slots: Slots::default(), capacity: capacity.clamp(1, MAX_BATCH) }
+        Batch { slots: PacketPool::default(), capacity: capacity.clamp(1, MAX_BATCH) }
     }
 
-    /// How many packets it can hold.
+    /// Returns the maximum number of packets in the batch.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Holds at most `capacity` packets from now on, which is brought into `1..=MAX_BATCH`, and is not less than those that it has.
+    /// Sets the capacity to `capacity` packets, clamped to `1..=MAX_BATCH`, but not below the
+    /// current number of packets.
     pub fn set_capacity(&mut self, capacity: usize) {
         self.capacity = capacity.clamp(1, MAX_BATCH).max(self.len());
     }
 
-    /// How many packets it holds.
+    /// Returns the number of packets in the batch.
     pub fn len(&self) -> usize {
         self.slots.live
     }
 
-    /// Whether it holds no packet.
+    /// Reports whether the batch holds no packet.
     pub fn is_empty(&self) -> bool {
         self.slots.live == 0
     }
 
-    /// How many more packets it can take.
-    pub fn room(&self) -> usize {
+    /// Returns the number of packets that can still be added.
+    pub fn remaining_capacity(&self) -> usize {
         self.capacity - self.len()
     }
 
-    /// Adds an empty packet and returns it, to be received into.
+    /// Adds an empty packet and returns it, for a receiver to fill.
     pub fn push(&mut self) -> Result<&mut Packet, BatchFull> {
-        if self.room() == 0 {
+        if self.remaining_capacity() == 0 {
             return Err(BatchFull { capacity: self.capacity });
         }
-        Ok(self.slots.next())
+        Ok(self.slots.push_empty())
     }
 
     /// Adds a copy of `bytes` as a packet that arrived on `port` at `received_at` nanoseconds.
@@ -127,7 +130,7 @@ impl Batch {
         let before = self.len();
         let slot = self.push()?;
         slot.ingress_port = port;
-        slot.received_at = received_at;
+        slot.rx_time_ns = received_at;
         if let Err(error) = slot.set_bytes(bytes) {
             self.truncate(before);
             return Err(error.into());
@@ -135,7 +138,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Adds `packet` by exchanging buffers with an unused slot: no bytes are copied. `packet` is left empty.
+    /// Adds `packet` by exchanging buffers with an unused slot, without copying bytes. `packet` is
+    /// left empty.
     pub fn push_swap(&mut self, packet: &mut Packet) -> Result<(), BatchFull> {
         let slot = self.push()?;
         std::mem::swap(slot, packet);
@@ -148,27 +152,29 @@ impl Batch {
         self.slots.truncate(len);
     }
 
-    /// Removes all packets and keeps their buffers; those on loan go back.
+    /// Removes all packets. Owned buffers are kept; external buffers are released to their owners.
     pub fn clear(&mut self) {
         self.truncate(0);
     }
 
-    /// The packets in their order of arrival.
+    /// Returns the packets in their order of arrival.
     pub fn packets(&self) -> &[Packet] {
         self.slots.as_slice()
     }
 
-    /// The packets, to be rewritten in place.
+    /// Returns the packets for rewriting in place.
     pub fn packets_mut(&mut self) -> &mut [Packet] {
         self.slots.as_mut_slice()
     }
 
-    /// The packets with the reference by which an [`crate::Output`] names each.
+    /// Iterates over the packets, each with the reference that names it in a
+    /// [`crate::BatchOutput`].
     pub fn indexed(&self) -> impl Iterator<Item = (PacketRef, &Packet)> {
         self.packets().iter().enumerate().map(|(index, packet)| (PacketRef::Input(index as u16), packet))
     }
 
-    /// As [`Batch::indexed`], to be rewritten in place.
+    /// Iterates over the packets for rewriting in place, each with its reference as in
+    /// [`Batch::indexed`].
     pub fn indexed_mut(&mut self) -> impl Iterator<Item = (PacketRef, &mut Packet)> {
         self.packets_mut().iter_mut().enumerate().map(|(index, packet)| (PacketRef::Input(index as u16), packet))
     }

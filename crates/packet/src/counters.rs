@@ -1,49 +1,51 @@
 //! Counters of packets and bytes, per port, per engine, and per drop reason.
 
-use crate::{Batch, CpuReason, DropReason, EngineReason, Output, PortId, PortReason, ReasonId, Verdict};
+use crate::{Batch, BatchOutput, CpuReason, DropReason, EngineReason, PortId, PortReason, ReasonId, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::iter::Sum;
 use std::ops::AddAssign;
 
-/// Packets and bytes, modulo 2^64. Bytes are those of the packet, without preamble and frame check sequence.
+/// Packets and bytes, modulo 2^64. Bytes are those of the packet, without preamble and frame check
+/// sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
 pub struct Counter {
     /// Number of packets.
     pub packets: u64,
-    /// Sum of their lengths.
+    /// Sum of the packet lengths, in bytes.
     pub bytes: u64,
 }
 
 impl Counter {
     /// Counts one packet of `len` bytes.
-    pub fn add(&mut self, len: usize) {
+    pub fn count_packet(&mut self, len: usize) {
         self.packets += 1;
         self.bytes += len as u64;
     }
 
-    /// Both together.
+    /// Returns the sum of both counters, modulo 2^64.
     pub fn plus(self, other: Counter) -> Counter {
         let (packets, bytes) = (self.packets.wrapping_add(other.packets), self.bytes.wrapping_add(other.bytes));
         Counter { packets, bytes }
     }
 
-    /// What was counted since `earlier`, which is of the same counter.
+    /// Returns the difference to `earlier`, a previous value of this counter.
     pub fn since(self, earlier: Counter) -> Counter {
         let (packets, bytes) = (self.packets.saturating_sub(earlier.packets), self.bytes.saturating_sub(earlier.bytes));
         Counter { packets, bytes }
     }
 
-    /// Takes so many packets out, at most all, and returns what that was. Their bytes are their share of all: how long each one was is not known.
-    pub fn take_part(&mut self, packets: u64) -> Counter {
+    /// Removes up to `packets` packets and returns them as a counter. Their bytes are the
+    /// proportional share, because individual lengths are not recorded.
+    pub fn take_packets(&mut self, packets: u64) -> Counter {
         let packets = packets.min(self.packets);
         let share = u128::from(self.bytes) * u128::from(packets) / u128::from(self.packets.max(1));
-        let part = Counter { packets, bytes: share as u64 };
-        *self = self.since(part);
-        part
+        let taken = Counter { packets, bytes: share as u64 };
+        *self = self.since(taken);
+        taken
     }
 
-    /// Whether nothing was counted.
+    /// Reports whether no packet was counted.
     pub fn is_zero(&self) -> bool {
         self.packets == 0
     }
@@ -71,32 +73,32 @@ pub struct DropCounters {
 
 impl DropCounters {
     /// Counts a dropped packet of `len` bytes.
-    pub fn add(&mut self, reason: impl Into<DropReason>, len: usize) {
-        self.slot(reason.into()).add(len);
+    pub fn count_drop(&mut self, reason: impl Into<DropReason>, len: usize) {
+        self.counter_mut(reason.into()).count_packet(len);
     }
 
-    /// Counts packets of which only the number is known.
-    pub fn add_packets(&mut self, reason: impl Into<DropReason>, packets: u64) {
+    /// Counts dropped packets without bytes, because only their number is known.
+    pub fn count_drops(&mut self, reason: impl Into<DropReason>, packets: u64) {
         if packets > 0 {
-            self.slot(reason.into()).packets += packets;
+            self.counter_mut(reason.into()).packets += packets;
         }
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds a counter that was kept elsewhere.
     pub fn add_counter(&mut self, reason: impl Into<DropReason>, counter: Counter) {
         if counter != Counter::default() {
-            *self.slot(reason.into()) += counter;
+            *self.counter_mut(reason.into()) += counter;
         }
     }
 
-    /// What was counted since `earlier`, which is of the same counters.
+    /// Returns the difference to `earlier`, a previous value of these counters.
     pub fn since(&self, earlier: &DropCounters) -> DropCounters {
         let mut since = DropCounters::default();
         self.iter().for_each(|(reason, counter)| since.add_counter(reason, counter.since(earlier.get(reason))));
         since
     }
 
-    /// What was counted for `reason`.
+    /// Returns the counter of `reason`.
     pub fn get(&self, reason: impl Into<DropReason>) -> Counter {
         match reason.into() {
             DropReason::Engine(reason) => self.engine[reason as usize],
@@ -105,7 +107,7 @@ impl DropCounters {
         }
     }
 
-    /// All reasons for which something was counted: engine, port, program, each in order.
+    /// Iterates over the nonzero counters: engine, port and program reasons, each in order.
     pub fn iter(&self) -> impl Iterator<Item = (DropReason, Counter)> {
         let engine = EngineReason::ALL.iter().map(|reason| DropReason::Engine(*reason)).zip(self.engine);
         let port = PortReason::ALL.iter().map(|reason| DropReason::Port(*reason)).zip(self.port);
@@ -113,7 +115,7 @@ impl DropCounters {
         engine.chain(port).chain(program).filter(|(_, counter)| !counter.is_zero())
     }
 
-    /// The sum over all reasons.
+    /// Returns the sum over all reasons.
     pub fn total(&self) -> Counter {
         let mut total = Counter::default();
         for (_, counter) in self.iter() {
@@ -122,7 +124,7 @@ impl DropCounters {
         total
     }
 
-    fn slot(&mut self, reason: DropReason) -> &mut Counter {
+    fn counter_mut(&mut self, reason: DropReason) -> &mut Counter {
         match reason {
             DropReason::Engine(reason) => &mut self.engine[reason as usize],
             DropReason::Port(reason) => &mut self.port[reason as usize],
@@ -134,28 +136,29 @@ impl DropCounters {
 impl AddAssign<&DropCounters> for DropCounters {
     fn add_assign(&mut self, other: &DropCounters) {
         for (reason, counter) in other.iter() {
-            *self.slot(reason) += counter;
+            *self.counter_mut(reason) += counter;
         }
     }
 }
 
-/// What went through a port.
+/// Packets received, sent and dropped by a port.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PortCounters {
-    /// Received and given to the engine.
+    /// Packets received and passed to the engine.
     pub received: Counter,
-    /// Sent.
+    /// Packets sent.
     pub sent: Counter,
-    /// Of those received: came in several segments, which were put together by copying.
+    /// Received packets that arrived in several segments and were copied into one.
     pub linearised: Counter,
-    /// Of those sent: copied, as their buffer could not be given to the device. Only ports that need not copy count this.
+    /// Sent packets that were copied because their buffer could not be passed to the device.
+    /// Counted only by ports that can send without a copy.
     pub copied: Counter,
-    /// Lost at the port, either way.
+    /// Packets lost at the port, in either direction.
     pub drops: DropCounters,
 }
 
 impl PortCounters {
-    /// What was lost on its way in: no engine was given it.
+    /// Returns the packets lost on receiving, before the engine.
     pub fn lost_before_engine(&self) -> Counter {
         let mut lost = Counter::default();
         for (_, counter) in self.drops.iter().filter(|(reason, _)| reason.is_before_engine()) {
@@ -164,13 +167,14 @@ impl PortCounters {
         lost
     }
 
-    /// Packets that were counted as sent, and as it turns out were lost. Bytes are those of an average packet.
-    pub fn unsend(&mut self, reason: impl Into<DropReason>, packets: u64) {
-        let part = self.sent.take_part(packets);
+    /// Moves `packets` packets from `sent` to the drops, for packets that were counted as sent and
+    /// later turned out to be lost. Their bytes are those of an average packet.
+    pub fn move_sent_to_drops(&mut self, reason: impl Into<DropReason>, packets: u64) {
+        let part = self.sent.take_packets(packets);
         self.drops.add_counter(reason, part);
     }
 
-    /// What was counted since `earlier`, which is of the same port.
+    /// Returns the difference to `earlier`, a previous value of the counters of the same port.
     pub fn since(&self, earlier: &PortCounters) -> PortCounters {
         PortCounters {
             received: self.received.since(earlier.received),
@@ -192,73 +196,77 @@ impl AddAssign<&PortCounters> for PortCounters {
     }
 }
 
-/// What an engine did: every packet that it was given or made is in exactly one of `forwarded`, `to_cpu` and `drops`. So the packets of `received` and `copies`
-/// together are those of the three.
+/// Packets that an engine received and their outcome. Every packet that the engine received or
+/// generated is in exactly one of `forwarded`, `to_cpu` and `drops`, so the packet counts of
+/// `received` and `generated` add up to those of the three.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EngineCounters {
     /// Batches processed.
     pub batches: u64,
-    /// Packets given to the engine, with the length with which they arrived.
+    /// Packets passed to the engine, with their lengths on arrival.
     pub received: Counter,
-    /// Packets that the engine made: further copies of one that it was given (multicast, clones), and those that it makes by itself.
-    pub copies: u64,
-    /// Per port, what is to leave there.
+    /// Packets that the engine generated: further copies of a received packet (multicast, clones),
+    /// and packets of its own.
+    pub generated: u64,
+    /// Forwarded packets per egress port.
     pub forwarded: BTreeMap<PortId, Counter>,
-    /// Per reason, what goes to the CPU.
+    /// Packets sent to the CPU, per reason.
     pub to_cpu: BTreeMap<CpuReason, Counter>,
-    /// What was dropped.
+    /// Dropped packets.
     pub drops: DropCounters,
 }
 
 impl EngineCounters {
-    /// Counts the packets of a batch that an engine is to be given next.
-    pub fn receive(&mut self, batch: &Batch) {
+    /// Counts the packets of a batch that is about to be passed to an engine.
+    pub fn count_received(&mut self, batch: &Batch) {
         for packet in batch.packets() {
-            self.received.add(packet.len());
+            self.received.count_packet(packet.len());
         }
     }
 
-    /// Counts what an engine said about `batch`, whose packets [`EngineCounters::receive`] has counted. An input that was not answered counts as
-    /// [`EngineReason::EngineFault`].
-    pub fn record(&mut self, batch: &Batch, out: &Output) {
+    /// Counts the verdicts of an engine on `batch`, after [`EngineCounters::count_received`] has
+    /// counted its packets. An input without a verdict counts as [`EngineReason::EngineBug`].
+    pub fn count_batch(&mut self, batch: &Batch, out: &BatchOutput) {
         self.batches += 1;
-        // Packets of a batch mostly leave on few ports: one search of the map for each stretch on the same one.
-        let mut stretch: Option<(PortId, Counter)> = None;
+        // Packets of a batch mostly leave on few ports, so the map is searched once for each run of
+        // packets on the same port.
+        let mut run: Option<(PortId, Counter)> = None;
         for (emission, packet) in out.iter(batch) {
             match emission.verdict {
-                Verdict::Forward { port } => match &mut stretch {
-                    Some((same, counter)) if *same == port => counter.add(packet.len()),
+                Verdict::Forward { port } => match &mut run {
+                    Some((same, counter)) if *same == port => counter.count_packet(packet.len()),
                     _ => {
                         let mut counter = Counter::default();
-                        counter.add(packet.len());
-                        if let Some((before, counter)) = stretch.replace((port, counter)) {
+                        counter.count_packet(packet.len());
+                        if let Some((before, counter)) = run.replace((port, counter)) {
                             *self.forwarded.entry(before).or_default() += counter;
                         }
                     }
                 },
-                Verdict::ToCpu { reason } => self.to_cpu.entry(reason).or_default().add(packet.len()),
-                Verdict::Drop(reason) => self.drops.add(reason, packet.len()),
+                Verdict::ToCpu { reason } => self.to_cpu.entry(reason).or_default().count_packet(packet.len()),
+                Verdict::Drop(reason) => self.drops.count_drop(reason, packet.len()),
             }
         }
-        if let Some((port, counter)) = stretch {
+        if let Some((port, counter)) = run {
             *self.forwarded.entry(port).or_default() += counter;
         }
-        self.drops.add_packets(EngineReason::ReplicationLimit, out.overflow());
-        // An input whose emissions were refused for number is among those.
-        let unanswered = if out.overflow() == 0 { out.unanswered(batch).count() as u64 } else { 0 };
-        self.drops.add_packets(EngineReason::EngineFault, unanswered);
-        let said = out.emissions().len() as u64 + out.overflow() + unanswered;
-        self.copies += said.saturating_sub(batch.len() as u64);
+        self.drops.count_drops(EngineReason::ReplicationLimit, out.overflow_count());
+        // After an overflow, an input without a verdict is among the refused ones.
+        let without_verdict =
+            if out.overflow_count() == 0 { out.inputs_without_verdict(batch).count() as u64 } else { 0 };
+        self.drops.count_drops(EngineReason::EngineBug, without_verdict);
+        let verdict_count = out.verdicts().len() as u64 + out.overflow_count() + without_verdict;
+        self.generated += verdict_count.saturating_sub(batch.len() as u64);
     }
 
-    /// The sum over all reasons of what goes to the CPU.
+    /// Returns the packets sent to the CPU, summed over all reasons.
     pub fn to_cpu_total(&self) -> Counter {
         let mut total = Counter::default();
         self.to_cpu.values().for_each(|counter| total += *counter);
         total
     }
 
-    /// The sum over all ports of what is to leave.
+    /// Returns the forwarded packets, summed over all ports.
     pub fn forwarded_total(&self) -> Counter {
         let mut total = Counter::default();
         for counter in self.forwarded.values() {
@@ -272,7 +280,7 @@ impl AddAssign<&EngineCounters> for EngineCounters {
     fn add_assign(&mut self, other: &EngineCounters) {
         self.batches += other.batches;
         self.received += other.received;
-        self.copies += other.copies;
+        self.generated += other.generated;
         for (port, counter) in &other.forwarded {
             *self.forwarded.entry(*port).or_default() += *counter;
         }

@@ -1,42 +1,51 @@
-//! The trait behind which every engine is a value.
+//! The trait that every engine implements.
 
-use crate::{Batch, Output, ReasonTable};
+use crate::{Batch, BatchOutput, ReasonTable};
 
-/// Something that runs a pipeline, or its part, on a batch of packets. Chosen at run time: `Box<dyn Engine>`.
+/// An engine that runs a pipeline, or a part of it, on batches of packets. It is chosen at run
+/// time: `Box<dyn Engine>`.
 ///
-/// # What an engine promises
+/// # Guarantees of an engine
 ///
-/// - Each packet of the batch gets at least one emission; nothing is dropped without a reason.
-/// - A batch is processed against one version of the tables: changes become visible between batches.
-/// - No packet, whatever its bytes, makes it panic or loop without bound.
-/// - Packets are emitted in the order in which they came, where they leave on the same port.
+/// - Each packet of the batch gets at least one verdict; every drop has a reason.
+/// - A batch is processed against one version of the tables: changes become visible between
+///   batches.
+/// - No packet, whatever its bytes, makes the engine panic or loop without bound.
+/// - Packets that leave on the same port are emitted in the order of their arrival.
 ///
-/// How entries get into an engine is not part of this trait: that belongs to `entries` and to each engine.
+/// Updates of table entries are not part of this trait: they belong to `entries` and to each
+/// engine.
 pub trait Engine: Send {
-    /// The engine's name as in metrics and traces: `interp`, `jit`, `asic`, `flowcache`.
+    /// Returns the engine's name as used in metrics and traces: `interp`, `jit`, `asic`,
+    /// `flowcache`.
     fn name(&self) -> &str;
 
-    /// The names of the drop and CPU reasons that the program declares.
+    /// Returns the names of the drop and CPU reasons that the program declares.
     fn reasons(&self) -> &ReasonTable;
 
-    /// Processes the packets of `batch`, rewriting them in place, and says in `out` what becomes of each.
+    /// Processes the packets of `batch`, rewriting them in place, and adds their verdicts to `out`.
     ///
-    /// `out` is cleared by the caller beforehand; an engine only adds to it. Packets are taken from the batch by reference, so the
-    /// caller must keep `batch` as it is until the emissions have been carried out. `batch` may be empty.
-    fn process(&mut self, batch: &mut Batch, out: &mut Output);
+    /// The caller clears `out` beforehand; an engine only adds to it. Verdicts refer to packets of
+    /// the batch, so the caller must keep `batch` unchanged until they have been carried out.
+    /// `batch` may be empty.
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput);
 
-    /// Time passes: `now` in nanoseconds, on the same clock as [`crate::Packet::received_at`]. For idle timeouts, meters, and packets
-    /// that the engine makes on its own. Called about ten times a second, also when no packet arrives.
-    fn tick(&mut self, now: u64, out: &mut Output) {
-        let _ = (now, out);
+    /// Advances the time to `now_ns` nanoseconds, on the same clock as
+    /// [`crate::Packet::rx_time_ns`]. Used for idle timeouts, meters, and packets that the engine
+    /// generates. Called about ten times a second, even if no packet arrives.
+    fn tick(&mut self, now_ns: u64, out: &mut BatchOutput) {
+        let _ = (now_ns, out);
     }
 
-    /// No packet has arrived for a while, and the caller is about to sleep until one does: the engine lets go of what others may wait
-    /// for, such as the version of its tables. The next call of any other function takes it up again.
-    fn rest(&mut self) {}
+    /// Releases everything that others may wait for, such as the version of the tables. Called when
+    /// no packet has arrived for a while and the caller is about to sleep. The next call of any
+    /// other function acquires it again.
+    fn on_idle(&mut self) {}
 
-    /// What it says of the packets with a mark ([`crate::Packet::mark`]) of the last batch, for whoever follows them: mark and sentence. Asked only if there were any.
-    fn told(&mut self) -> Vec<(u16, String)> {
+    /// Returns the trace notes on the packets of the last batch that have a trace id
+    /// ([`crate::Packet::trace_id`]): trace id and sentence. Called only if the batch had such
+    /// packets.
+    fn take_trace_notes(&mut self) -> Vec<(u16, String)> {
         Vec::new()
     }
 }
@@ -50,19 +59,19 @@ impl<E: Engine + ?Sized> Engine for Box<E> {
         (**self).reasons()
     }
 
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
         (**self).process(batch, out);
     }
 
-    fn tick(&mut self, now: u64, out: &mut Output) {
-        (**self).tick(now, out);
+    fn tick(&mut self, now_ns: u64, out: &mut BatchOutput) {
+        (**self).tick(now_ns, out);
     }
 
-    fn rest(&mut self) {
-        (**self).rest();
+    fn on_idle(&mut self) {
+        (**self).on_idle();
     }
 
-    fn told(&mut self) -> Vec<(u16, String)> {
-        (**self).told()
+    fn take_trace_notes(&mut self) -> Vec<(u16, String)> {
+        (**self).take_trace_notes()
     }
 }

@@ -1,9 +1,10 @@
-//! Why a packet was dropped or went to the CPU.
+//! Reasons for dropping a packet or sending it to the CPU.
 //!
-//! There are three families. **Engine** reasons are those that every program can meet (a parser error, a group that does not
-//! exist). **Port** reasons are those of receiving and sending. **Program** reasons are declared by the P4 program, which gives each a
-//! number and a name; packets carry the number, and a [`ReasonTable`] has the names. A name is the same in metrics,
-//! traces and the command line, and the names of the first two families never change.
+//! There are three families. **Engine** reasons can occur with every program (a parser error, a
+//! group that does not exist). **Port** reasons are those of receiving and sending. **Program**
+//! reasons are declared by the P4 program, which gives each a number and a name; packets carry the
+//! number, and a [`ReasonTable`] has the names. A name is the same in metrics, traces and the
+//! command line, and the names of the first two families never change.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,28 +12,36 @@ use std::fmt;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Declares a family of reasons from one list, so that names, order and `ALL` cannot drift apart.
+/// Declares a family of reasons from one list, so that names, descriptions, order and `ALL` cannot
+/// drift apart.
 macro_rules! reasons {
-    ($(#[$doc:meta])* $family:ident { $($(#[$variant_doc:meta])* $variant:ident = $name:literal,)* }) => {
+    ($(#[$doc:meta])* $family:ident { $($(#[doc = $text:literal])* $variant:ident = $name:literal,)* }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum $family {
-            $($(#[$variant_doc])* $variant,)*
+            $($(#[doc = $text])* $variant,)*
         }
 
         impl $family {
-            /// All of them, in order of declaration.
+            /// All reasons of the family, in order of declaration.
             pub const ALL: &[$family] = &[$($family::$variant,)*];
 
-            /// The stable name.
+            /// Returns the stable name.
             pub const fn name(self) -> &'static str {
                 match self {
                     $($family::$variant => $name,)*
                 }
             }
 
-            /// The reason of this name.
+            /// Returns the meaning, in a sentence for users.
+            pub const fn description(self) -> &'static str {
+                match self {
+                    $($family::$variant => concat!($($text),*).trim_ascii(),)*
+                }
+            }
+
+            /// Returns the reason of this name.
             pub fn from_name(name: &str) -> Option<$family> {
                 match name {
                     $($name => Some($family::$variant),)*
@@ -50,10 +59,11 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// Why an engine dropped a packet, whatever the program.
+    /// Reasons for which an engine drops packets of any program.
     ///
-    /// The parser reasons are the errors of P4's core library (P4-16 specification v1.2.5, appendix on `core.p4`, `error`). An architecture that lets a
-    /// packet go on after a parser error (v1model, PNA) does not use them unless the program rejects.
+    /// The parser reasons are the errors of P4's core library (P4-16 specification v1.2.5, appendix
+    /// on `core.p4`, `error`). An architecture that continues with a packet after a parser error
+    /// (v1model, PNA) uses them only if the program rejects.
     EngineReason {
         /// `PacketTooShort`: the packet ended before all of a header had been extracted.
         ParserPacketTooShort = "parser_packet_too_short",
@@ -63,17 +73,17 @@ reasons! {
         ParserStackOutOfBounds = "parser_stack_out_of_bounds",
         /// `HeaderTooShort`: more bits for a varbit field than it can hold.
         ParserHeaderTooShort = "parser_header_too_short",
-        /// `ParserTimeout`: the parser made more steps than it may.
+        /// `ParserTimeout`: the parser exceeded its limit of steps.
         ParserTimeout = "parser_timeout",
         /// `ParserInvalidArgument`: an operation of the parser got an impossible size.
         ParserInvalidArgument = "parser_invalid_argument",
-        /// An error that the program itself declares, or `NoError`, led to `reject`.
+        /// An error that the program itself declares, or `NoError`, reached `reject`.
         ParserReject = "parser_reject",
         /// The program dropped the packet (`mark_to_drop`, `drop_packet`) and declares no reason.
         ProgramDrop = "program_drop",
-        /// The program ended without saying where the packet goes.
+        /// The program ended without setting a destination.
         NoDestination = "no_destination",
-        /// The program sent it to a port that the node does not have.
+        /// The program sent the packet to a port that the node does not have.
         UnknownPort = "unknown_port",
         /// A multicast group that does not exist or has no members.
         UnknownMulticastGroup = "unknown_multicast_group",
@@ -83,49 +93,55 @@ reasons! {
         RecirculationLimit = "recirculation_limit",
         /// More copies of one batch than allowed.
         ReplicationLimit = "replication_limit",
-        /// The program ran more steps than it may.
-        StepLimit = "step_limit",
-        /// With its new headers the packet would be longer than [`crate::MAX_LEN`].
+        /// The program exceeded its limit of steps.
+        InstructionLimit = "instruction_limit",
+        /// With its new headers the packet would be longer than the maximum of 16 KiB.
         PacketTooLong = "packet_too_long",
         /// Too short to be an Ethernet frame.
         Runt = "runt",
         /// An `assert` of the program failed.
         AssertFailed = "assert_failed",
-        /// Nothing was cached for the packet, and its tenant had used up its share of the slow path.
-        SlowPathShare = "slow_path_share",
-        /// It came from a port that leads to no other tier, with a bridge header and the tiers' own key: somebody made it up.
-        ForgedBridge = "forged_bridge",
-        /// It came from a port that leads to another tier, without a bridge header, or with another key: that tier has another plan, or somebody else sends there.
-        NotBridged = "not_bridged",
-        /// No packet: the answer of a tier that was asked whether it is there.
-        TierAnswer = "tier_answer",
-        /// It was to go to the tier below, and nothing of that is there.
-        TierDown = "tier_down",
+        /// No cached flow matched the packet, and its tenant had used up its share of the slow
+        /// path.
+        SlowPathLimit = "slow_path_limit",
+        /// Forged: the packet arrived with a bridge header and the tiers' own key on a port that
+        /// does not connect to another tier.
+        UnexpectedBridgeHeader = "unexpected_bridge_header",
+        /// The packet arrived on a port that connects to another tier, without a bridge header or
+        /// with another key. That tier has another plan, or an unknown sender uses the link.
+        MissingBridgeHeader = "missing_bridge_header",
+        /// Not a data packet: the response of a tier to a liveness probe.
+        TierProbeReply = "tier_probe_reply",
+        /// The packet was bound for the tier below, which is down.
+        LowerTierDown = "lower_tier_down",
         /// The node has no program yet.
         NoProgram = "no_program",
-        /// The engine contradicted itself: always a bug.
-        EngineFault = "engine_fault",
+        /// The engine violated one of its own invariants: always a bug.
+        EngineBug = "engine_bug",
     }
 }
 
 reasons! {
-    /// Why a packet was lost at a port: on receiving (`rx_`) or on sending (`tx_`).
+    /// Reasons for which a port loses packets: on receiving (`rx_`) or on sending (`tx_`).
     PortReason {
-        /// Longer than the receive buffer, or than [`crate::MAX_LEN`].
+        /// Longer than the receive buffer, or than the maximum of 16 KiB.
         RxOversize = "rx_oversize",
-        /// The kernel handed over several segments as one packet (GSO/GRO): turn off segmentation offload at the sending device.
+        /// The kernel delivered several segments as one packet (GSO/GRO): turn off segmentation
+        /// offload at the sending device.
         RxSegmentationOffload = "rx_segmentation_offload",
-        /// The checksum was left to the hardware, and the place that was given for it lies outside the packet.
+        /// The checksum was left to the hardware, and its offset lies outside the packet.
         RxBadChecksumOffload = "rx_bad_checksum_offload",
         /// Not received because the receive queue was full.
         RxQueueFull = "rx_queue_full",
-        /// Not received because no buffer was free: packets are held elsewhere, or the pool of buffers is too small.
+        /// Not received because no buffer was free: other code holds the packets, or the pool of
+        /// buffers is too small.
         RxNoBuffer = "rx_no_buffer",
-        /// Came in several segments (a chain of buffers) that do not fit into one packet.
+        /// Arrived in several segments (a chain of buffers) that do not fit into one packet.
         RxSegments = "rx_segments",
-        /// Came on a receive queue that has no socket of this process, and went to the kernel's own stack.
+        /// Arrived on a receive queue without a socket of this process, and went to the kernel's
+        /// own stack.
         RxNoSocket = "rx_no_socket",
-        /// Receiving failed otherwise.
+        /// Any other receive error.
         RxError = "rx_error",
         /// Longer than the port's MTU allows.
         TxMtu = "tx_mtu",
@@ -135,35 +151,36 @@ reasons! {
         TxQueueFull = "tx_queue_full",
         /// No buffer was free for a packet that has to be copied to be sent.
         TxNoBuffer = "tx_no_buffer",
-        /// The port is down, or its other end is gone.
+        /// The port is down, or its peer is gone.
         TxPortDown = "tx_port_down",
-        /// The kernel's flow cache sent it, and the device took none: the far end of a veth pair has neither an XDP program nor receive offload, or the driver has no
-        /// sending for XDP programs.
+        /// The kernel's flow cache sent the packet, and the device refused it: the peer of a veth
+        /// pair has neither an XDP program nor receive offload, or the driver does not support
+        /// sending from XDP programs.
         TxXdpRefused = "tx_xdp_refused",
-        /// Sending failed otherwise.
+        /// Any other send error.
         TxError = "tx_error",
         /// Dropped on purpose by a fault injector.
         FaultInjected = "fault_injected",
-        /// For the CPU, but no one there takes packets, or its queue is full.
-        CpuQueueFull = "cpu_queue_full",
+        /// Bound for the CPU, but no receiver takes packets there, or its queue is full.
+        PacketInQueueFull = "packet_in_queue_full",
     }
 }
 
 impl PortReason {
-    /// Whether the packet was lost before an engine was given it.
+    /// Reports whether the packet was lost before it reached an engine.
     pub fn is_before_engine(self) -> bool {
         self.name().starts_with("rx_")
     }
 }
 
-/// The number that a program gives to a reason it declares.
+/// Number that a program gives to a reason it declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ReasonId(pub u32);
 
-/// Why a packet was dropped. The name is had from [`ReasonTable::drop_name`].
+/// Reason for dropping a packet. [`ReasonTable::drop_name`] returns its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DropReason {
-    /// Every program can meet it.
+    /// Can occur with every program.
     Engine(EngineReason),
     /// Lost at a port.
     Port(PortReason),
@@ -172,7 +189,7 @@ pub enum DropReason {
 }
 
 impl DropReason {
-    /// Whether the packet was lost before an engine was given it.
+    /// Reports whether the packet was lost before it reached an engine.
     pub fn is_before_engine(self) -> bool {
         matches!(self, DropReason::Port(reason) if reason.is_before_engine())
     }
@@ -190,27 +207,28 @@ impl From<PortReason> for DropReason {
     }
 }
 
-/// The name, or `program_reason_N` for a program's reason: only its [`ReasonTable`] knows that name.
+/// Formats the name, or `program_reason_N` for a program's reason, because only its [`ReasonTable`]
+/// has that name.
 impl fmt::Display for DropReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&ReasonTable::EMPTY.drop_name(*self))
     }
 }
 
-/// Why a packet goes to the CPU.
+/// Reason for sending a packet to the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum CpuReason {
-    /// The program sent it to the CPU port without saying why. Named `cpu_port`.
+    /// The program sent it to the CPU port without a reason. Named `cpu_port`.
     #[default]
     CpuPort,
     /// Declared by the program.
     Program(ReasonId),
 }
 
-/// The longest name of a reason, in bytes.
+/// Maximum length of a reason's name, in bytes.
 pub const MAX_REASON_NAME: usize = 64;
 
-/// What is wrong with a program's declaration of a reason.
+/// Error in a program's declaration of a reason.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ReasonTableError {
     /// Two reasons with one number.
@@ -229,7 +247,7 @@ pub enum ReasonTableError {
         /// The name.
         name: String,
     },
-    /// A name that would not do as a metric label.
+    /// A name that is not allowed as a metric label.
     #[error("`{name}` cannot name a reason: 1 to {MAX_REASON_NAME} of a-z, 0-9 and _, starting with a letter")]
     BadName {
         /// The name.
@@ -244,10 +262,11 @@ pub struct ReasonTable {
 }
 
 impl ReasonTable {
-    /// No reasons declared.
+    /// The table without reasons.
     pub const EMPTY: ReasonTable = ReasonTable { names: None };
 
-    /// A table of `(number, name)`. Refuses numbers and names that occur twice, and names that engines or ports use.
+    /// Creates a table of `(number, name)` pairs. Fails if a number or a name occurs twice, or if
+    /// an engine or port uses the name.
     pub fn new<N: Into<String>>(
         declared: impl IntoIterator<Item = (ReasonId, N)>,
     ) -> Result<ReasonTable, ReasonTableError> {
@@ -266,12 +285,13 @@ impl ReasonTable {
         Ok(ReasonTable { names: Some(Arc::new(names)) })
     }
 
-    /// The name that the program gave to `id`.
+    /// Returns the name that the program gave to `id`.
     pub fn get(&self, id: ReasonId) -> Option<&str> {
         self.names.as_ref()?.get(&id.0).map(String::as_str)
     }
 
-    /// The name of a drop reason; `program_reason_N` for a number that the program did not declare.
+    /// Returns the name of a drop reason; `program_reason_N` for a number that the program did not
+    /// declare.
     pub fn drop_name(&self, reason: DropReason) -> Cow<'_, str> {
         match reason {
             DropReason::Engine(reason) => Cow::Borrowed(reason.name()),
@@ -280,7 +300,7 @@ impl ReasonTable {
         }
     }
 
-    /// The name of the reason for which a packet goes to the CPU.
+    /// Returns the name of a CPU reason.
     pub fn cpu_name(&self, reason: CpuReason) -> Cow<'_, str> {
         match reason {
             CpuReason::CpuPort => Cow::Borrowed("cpu_port"),
@@ -288,7 +308,7 @@ impl ReasonTable {
         }
     }
 
-    /// The drop reason of this name, of any family.
+    /// Returns the drop reason of this name, of any family.
     pub fn find(&self, name: &str) -> Option<DropReason> {
         let engine = EngineReason::from_name(name).map(DropReason::Engine);
         let port = || PortReason::from_name(name).map(DropReason::Port);
@@ -296,7 +316,7 @@ impl ReasonTable {
         engine.or_else(port).or_else(program)
     }
 
-    /// The program's reasons, by number.
+    /// Iterates over the program's reasons, by number.
     pub fn iter(&self) -> impl Iterator<Item = (ReasonId, &str)> {
         self.names.iter().flat_map(|names| names.iter()).map(|(id, name)| (ReasonId(*id), name.as_str()))
     }

@@ -1,4 +1,4 @@
-//! Batches, outputs, reasons and counters, through the public interface.
+//! Tests batches, outputs, drop reasons and counters through the public interface.
 
 use packet::*;
 
@@ -23,7 +23,7 @@ fn a_batch_is_bounded_and_keeps_its_buffers() {
     assert!(batch.is_empty());
     batch.push_bytes(b"c", PORT, 3).unwrap();
     assert_eq!(batch.packets()[0].bytes().as_ptr(), buffer);
-    assert_eq!(batch.packets()[0].received_at, 3);
+    assert_eq!(batch.packets()[0].rx_time_ns, 3);
     assert_eq!(Batch::with_capacity(0).capacity(), 1);
     assert_eq!(Batch::with_capacity(usize::MAX).capacity(), MAX_BATCH);
 }
@@ -52,24 +52,24 @@ fn push_swap_moves_the_buffer() {
 #[test]
 fn emissions_keep_their_order_and_share_bytes() {
     let batch = batch_of(&[b"one", b"two"]);
-    let mut out = Output::new();
+    let mut out = BatchOutput::new();
     let refs: Vec<PacketRef> = batch.indexed().map(|(reference, _)| reference).collect();
     let copy = out.add_copy(&batch.packets()[0]).unwrap();
-    out.extra_mut(copy).unwrap().prepend(1).unwrap()[0] = b'x';
+    out.generated_mut(copy).unwrap().prepend(1).unwrap()[0] = b'x';
     out.forward(refs[0], PortId(2));
-    out.emit(Emission {
+    out.emit(PacketVerdict {
         packet: copy,
-        origin: Origin::Clone { session: 4 },
+        origin: PacketOrigin::Clone { session: 4 },
         verdict: Verdict::Forward { port: PortId(3) },
     });
     out.forward(refs[0], PortId(3));
-    assert_eq!(out.unanswered(&batch).collect::<Vec<_>>(), [1]);
+    assert_eq!(out.inputs_without_verdict(&batch).collect::<Vec<_>>(), [1]);
     out.drop(refs[1], EngineReason::ParserNoMatch.into());
-    assert_eq!(out.unanswered(&batch).count(), 0);
+    assert_eq!(out.inputs_without_verdict(&batch).count(), 0);
 
     let bytes: Vec<&[u8]> = out.iter(&batch).map(|(_, packet)| packet.bytes()).collect();
     assert_eq!(bytes, [b"one".as_slice(), b"xone", b"one", b"two"]);
-    assert!(out.extra_mut(refs[0]).is_none());
+    assert!(out.generated_mut(refs[0]).is_none());
     out.clear();
     assert!(out.packet(&batch, copy).is_none(), "references do not outlive the batch");
 }
@@ -77,51 +77,51 @@ fn emissions_keep_their_order_and_share_bytes() {
 #[test]
 fn replication_is_bounded_and_counted() {
     let batch = batch_of(&[b"bomb"]);
-    let mut out = Output::new();
-    for _ in 0..MAX_EXTRAS {
-        out.add().unwrap();
+    let mut out = BatchOutput::new();
+    for _ in 0..MAX_GENERATED {
+        out.add_generated().unwrap();
     }
-    assert!(out.add().is_none());
-    for _ in 0..MAX_EMISSIONS + 3 {
+    assert!(out.add_generated().is_none());
+    for _ in 0..MAX_VERDICTS + 3 {
         out.forward(PacketRef::Input(0), PORT);
     }
     let mut counters = EngineCounters::default();
-    counters.record(&batch, &out);
-    assert_eq!(counters.forwarded_total().packets, MAX_EMISSIONS as u64);
+    counters.count_batch(&batch, &out);
+    assert_eq!(counters.forwarded_total().packets, MAX_VERDICTS as u64);
     assert_eq!(counters.drops.get(EngineReason::ReplicationLimit).packets, 3);
-    assert_eq!(counters.copies, MAX_EMISSIONS as u64 + 2);
+    assert_eq!(counters.generated, MAX_VERDICTS as u64 + 2);
 }
 
 #[test]
 fn counters_account_for_each_packet() {
     let batch = batch_of(&[b"12", b"345", b"6789", b"forgotten"]);
-    let mut out = Output::new();
+    let mut out = BatchOutput::new();
     let reason = DropReason::Program(ReasonId(7));
     let mut batch = batch;
     let mut counters = EngineCounters::default();
-    counters.receive(&batch);
+    counters.count_received(&batch);
     batch.packets_mut()[0].prepend(10).unwrap();
     out.forward(PacketRef::Input(0), PORT);
     out.drop(PacketRef::Input(1), reason);
     out.to_cpu(PacketRef::Input(2), CpuReason::CpuPort);
-    counters.record(&batch, &out);
+    counters.count_batch(&batch, &out);
     assert_eq!(counters.received, Counter { packets: 4, bytes: 18 }, "as they came, not as they leave");
-    assert_eq!(counters.copies, 0);
+    assert_eq!(counters.generated, 0);
     assert_eq!(counters.forwarded[&PORT], Counter { packets: 1, bytes: 12 });
     assert_eq!(counters.drops.get(reason), Counter { packets: 1, bytes: 3 });
     assert_eq!(counters.to_cpu[&CpuReason::CpuPort], Counter { packets: 1, bytes: 4 });
-    assert_eq!(counters.drops.get(EngineReason::EngineFault).packets, 1);
+    assert_eq!(counters.drops.get(EngineReason::EngineBug).packets, 1);
     assert_eq!(counters.drops.total().packets, 2);
 }
 
 #[test]
 fn what_is_taken_out_of_a_counter_is_not_in_it() {
     let mut counter = Counter { packets: 3, bytes: 100 };
-    assert_eq!(counter.take_part(2), Counter { packets: 2, bytes: 66 });
-    assert_eq!(counter.take_part(9), Counter { packets: 1, bytes: 34 });
-    assert_eq!((counter, counter.take_part(1)), (Counter::default(), Counter::default()));
+    assert_eq!(counter.take_packets(2), Counter { packets: 2, bytes: 66 });
+    assert_eq!(counter.take_packets(9), Counter { packets: 1, bytes: 34 });
+    assert_eq!((counter, counter.take_packets(1)), (Counter::default(), Counter::default()));
     let mut port = PortCounters { sent: Counter { packets: u64::MAX, bytes: u64::MAX }, ..PortCounters::default() };
-    port.unsend(PortReason::TxError, u64::MAX - 1);
+    port.move_sent_to_drops(PortReason::TxError, u64::MAX - 1);
     assert_eq!((port.sent.packets, port.drops.get(PortReason::TxError).packets), (1, u64::MAX - 1));
 }
 
@@ -157,29 +157,29 @@ fn bad_declarations_of_reasons_are_refused() {
     }
 }
 
-/// Told together or one by one, and at the limit.
+/// Verdicts set together or one by one, and at the limit.
 #[test]
 fn forwarding_many_is_forwarding_each() {
     let ports: Vec<u32> = (0..200).map(|at| at % 7).collect();
-    let (mut together, mut each) = (Output::new(), Output::new());
-    for _ in 0..MAX_EMISSIONS / ports.len() + 2 {
-        together.forward_all(3, ports.iter().copied());
+    let (mut together, mut each) = (BatchOutput::new(), BatchOutput::new());
+    for _ in 0..MAX_VERDICTS / ports.len() + 2 {
+        together.forward_consecutive(3, ports.iter().copied());
         for (port, at) in ports.iter().zip(3..) {
             each.forward(PacketRef::Input(at), PortId(*port));
         }
     }
-    assert_eq!(together.emissions(), each.emissions());
-    assert_eq!(together.emissions().len(), MAX_EMISSIONS);
-    assert_eq!(together.overflow(), each.overflow());
-    assert!(together.overflow() > 0);
+    assert_eq!(together.verdicts(), each.verdicts());
+    assert_eq!(together.verdicts().len(), MAX_VERDICTS);
+    assert_eq!(together.overflow_count(), each.overflow_count());
+    assert!(together.overflow_count() > 0);
 }
 
-/// With a buffer of its own, and with none.
+/// With an owned buffer, and with none.
 #[test]
 fn a_packet_is_at_its_place() {
     let mut packet = Packet::from_bytes(b"at its place").unwrap();
     packet.trim_front(3).unwrap();
-    let (start, len) = packet.place();
+    let (start, len) = packet.as_mut_ptr_len();
     assert_eq!((start.cast_const(), len), (packet.bytes().as_ptr(), 9));
-    assert_eq!(Packet::new().place().1, 0);
+    assert_eq!(Packet::new().as_mut_ptr_len().1, 0);
 }

@@ -1,4 +1,4 @@
-//! Property test: a packet behaves like a plain vector of bytes, whatever is done to it in whatever order.
+//! Property test: under any sequence of operations a packet behaves like a plain vector of bytes.
 
 use packet::{HEADROOM, MAX_LEN, Packet};
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ enum Step {
     Reset,
 }
 
-/// Mostly small, sometimes around the limits, sometimes absurd.
+/// Mostly small, sometimes around the limits, sometimes far beyond.
 fn length() -> impl Strategy<Value = usize> {
     prop_oneof![
         8 => 0..300usize,
@@ -49,7 +49,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Does the same to the packet and to the model. Refused steps must leave both as they were.
+/// Applies a step to the packet and to the model. Rejected steps must leave both unchanged.
 fn apply(packet: &mut Packet, model: &mut Vec<u8>, step: &Step) {
     let len = model.len();
     let fits = |extra: usize| len.saturating_add(extra) <= MAX_LEN;
@@ -98,16 +98,16 @@ fn apply(packet: &mut Packet, model: &mut Vec<u8>, step: &Step) {
             Ok(lent) => {
                 assert_eq!(lent.len(), *space);
                 lent.fill(0x5a);
-                // A receiver can only report what it was lent.
+                // A receiver can only report bytes that it was lent.
                 let len = (*len).min(*space);
-                packet.received(len);
+                packet.set_received_len(len);
                 *model = vec![0x5a; len];
             }
             Err(_) => assert!(*space > MAX_LEN),
         },
         Step::MakeRoom(front, back) => {
             let fits = len.saturating_add(*front).saturating_add(*back) <= MAX_LEN;
-            assert_eq!(packet.make_room(*front, *back).is_ok(), fits);
+            assert_eq!(packet.reserve(*front, *back).is_ok(), fits);
             if fits {
                 assert!(packet.headroom() >= *front && packet.tailroom() >= *back);
             }

@@ -1,16 +1,17 @@
-//! Buffers on loan: a packet on loan behaves like one of its own, and every loan goes back exactly once.
+//! External buffers: a packet in one behaves like a packet with an owned buffer, and every external
+//! buffer is released exactly once.
 
-use packet::{Batch, HEADROOM, Lender, Loan, MAX_LEN, Packet, PortId};
+use packet::{Batch, ExternalBuf, ExternalBufOwner, HEADROOM, MAX_LEN, Packet, PortId};
 use parking_lot::{Mutex, MutexGuard};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-static LENDER: Lender = Lender::new("test", |token| *returned().entry(token).or_default() += 1);
-static OTHER: Lender = Lender::new("other", |_| {});
+static LENDER: ExternalBufOwner = ExternalBufOwner::new("test", |token| *returned().entry(token).or_default() += 1);
+static OTHER: ExternalBufOwner = ExternalBufOwner::new("other", |_| {});
 static RETURNED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
-/// How often each token came back.
+/// Returns the number of releases per token.
 fn returned() -> MutexGuard<'static, BTreeMap<usize, usize>> {
     RETURNED.lock()
 }
@@ -19,17 +20,17 @@ fn times(token: usize) -> usize {
     returned().get(&token).copied().unwrap_or(0)
 }
 
-/// A loan of `len` bytes, and its token.
-fn loan(len: usize) -> (Loan, usize) {
+/// Creates an external buffer of `len` bytes, and its token.
+fn loan(len: usize) -> (ExternalBuf, usize) {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let token = NEXT.fetch_add(1, Ordering::Relaxed);
-    (Loan::new(vec![0; len].leak(), token, &LENDER), token)
+    (ExternalBuf::new(vec![0; len].leak(), token, &LENDER), token)
 }
 
 fn on_loan(room: usize, start: usize, content: &[u8]) -> (Packet, usize) {
     let (loan, token) = loan(room);
     let mut packet = Packet::new();
-    packet.lend(loan, start, content.len()).unwrap();
+    packet.attach_external(loan, start, content.len()).unwrap();
     packet.bytes_mut().copy_from_slice(content);
     (packet, token)
 }
@@ -53,12 +54,12 @@ fn a_loan_goes_back_when_the_packet_ends_or_is_used_again() {
 #[test]
 fn a_reclaimed_loan_is_not_released() {
     let (mut packet, token) = on_loan(2048, 128, b"packet");
-    assert_eq!(packet.reclaim(&OTHER), None);
+    assert_eq!(packet.take_external_token(&OTHER), None);
     assert_eq!(packet.bytes(), b"packet");
     packet.prepend(10).unwrap();
-    assert_eq!(packet.reclaim(&LENDER), Some((token, 118, 16)));
-    assert!(packet.is_empty() && !packet.is_on_loan());
-    assert_eq!(packet.reclaim(&LENDER), None);
+    assert_eq!(packet.take_external_token(&LENDER), Some((token, 118, 16)));
+    assert!(packet.is_empty() && !packet.is_external());
+    assert_eq!(packet.take_external_token(&LENDER), None);
     drop(packet);
     assert_eq!(times(token), 0);
 }
@@ -86,7 +87,7 @@ fn bounds_outside_the_buffer_are_refused_and_the_loan_goes_back() {
     let mut packet = Packet::from_bytes(b"as before").unwrap();
     for (room, start, len) in [(100, 50, 51), (100, usize::MAX, 2), (100, 101, 0), (HEADROOM + MAX_LEN + 1, 0, 1)] {
         let (loan, token) = loan(room);
-        assert!(packet.lend(loan, start, len).is_err());
+        assert!(packet.attach_external(loan, start, len).is_err());
         assert_eq!(times(token), 1);
         assert_eq!(packet.bytes(), b"as before");
     }
@@ -115,7 +116,7 @@ proptest! {
             }
             prop_assert_eq!(loaned.bytes(), own.bytes());
             prop_assert_eq!(loaned.headroom() + loaned.len() + loaned.tailroom(), loaned.whole_buffer_mut().0.len());
-            prop_assert_eq!(times(token), usize::from(!loaned.is_on_loan()));
+            prop_assert_eq!(times(token), usize::from(!loaned.is_external()));
         }
         drop(loaned);
         prop_assert_eq!(times(token), 1);

@@ -1,7 +1,8 @@
-//! How keys of a region file are read where serde's own way is too lenient.
+//! Deserializes keys of a region file for which serde's default is too lenient.
 //!
-//! A key without a value (`from:` and nothing behind it) is an empty list where a list may be left out, and is refused everywhere
-//! else. It is what a template leaves behind whose variable is empty: read as "anything", such a rule would open a network.
+//! A key without a value (`from:` and nothing after it) is an empty list if the list is optional,
+//! and an error everywhere else. Such a key comes from a template with an empty variable. Read as
+//! "any", it would open a network.
 
 use crate::item_list::ItemList;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -11,7 +12,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// The text of a name, as it is written: `300` and `no` are names, whatever else YAML takes them for.
+/// The text of a name as written: `300` and `no` are names, although YAML reads them as other
+/// types.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct NameText(Box<str>);
 
@@ -23,7 +25,8 @@ impl<'de> Deserialize<'de> for NameText {
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a name")
             }
-            /// No more is kept than it takes to see that a name is too long, because aliases may repeat it any number of times.
+            /// Stores only one character more than a name can have, because aliases can repeat a
+            /// name any number of times. That is enough to detect that it is too long.
             fn visit_str<E: Error>(self, text: &str) -> Result<NameText, E> {
                 let most = crate::check::MAX_NAME + 1;
                 let kept = if text.len() <= most { text.into() } else { text.chars().take(most).collect::<String>() };
@@ -63,34 +66,39 @@ impl JsonSchema for NameText {
     }
 }
 
-/// A key that may be left out, but has a value if it is there.
-pub(crate) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+/// Deserializes an optional key, which must have a value if it is present.
+pub(crate) fn non_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
-/// A list that may be left out; without a value it is empty, as generators write it that found nothing to list.
-pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    deserializer.deserialize_any(List { may_be_null: true, items: PhantomData })
+/// Deserializes an optional list. A key without a value is an empty list, because generators write
+/// one if they have no items.
+pub(crate) fn optional_list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    deserializer.deserialize_any(ListVisitor { may_be_null: true, items: PhantomData })
 }
 
-/// As [`list`], for a long one.
+/// Deserializes an optional list, as [`optional_list`], into an [`ItemList`].
 pub(crate) fn item_list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<ItemList<T>, D::Error> {
-    list(deserializer).map(ItemList::from)
+    optional_list(deserializer).map(ItemList::from)
 }
 
-/// A list that has to be there. A single item without brackets is none.
-pub(crate) fn items<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    deserializer.deserialize_any(List { may_be_null: false, items: PhantomData })
+/// Deserializes a required list. A single item without brackets is an error.
+pub(crate) fn required_list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    deserializer.deserialize_any(ListVisitor { may_be_null: false, items: PhantomData })
 }
 
-struct List<T> {
+struct ListVisitor<T> {
     may_be_null: bool,
     items: PhantomData<T>,
 }
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
     type Value = Vec<T>;
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list")
@@ -107,5 +115,5 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
     }
 }
 
-/// The message about a list that has to be there and has no value.
+/// The message about a required list without a value.
 pub(crate) const NO_VALUE: &str = "a list without a value";

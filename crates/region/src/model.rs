@@ -1,17 +1,18 @@
-//! The region file as it is written. Everything in it refers to other things by name.
+//! Model of the region file as written. Objects refer to each other by name.
 
-use crate::fields::{NameText, given, item_list, items, list};
+use crate::fields::{NameText, item_list, non_null, optional_list, required_list};
 use crate::item_list::ItemList;
-use crate::position::{At, Number};
+use crate::spanned::{NumberWithPos, WithPos};
 use crate::values::{Mac, Ports, Prefix, Protocol};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::net::IpAddr;
 
-/// A name: letters, digits, `-`, `_`, `.`, the first no `-` or `.`; unique among its kind, upper and lower case apart.
-pub type Name = At<NameText>;
+/// A name of letters, digits, `-`, `_` and `.`; it does not start with `-` or `.`. Names are
+/// case-sensitive and unique within their kind.
+pub type Name = WithPos<NameText>;
 
-/// A region: the tenants' networks, where their machines are, and how the gateway reaches them.
+/// A region: the tenants' networks, the locations of their machines, and the underlay to them.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RegionFile {
@@ -19,23 +20,23 @@ pub struct RegionFile {
     pub region: Name,
     /// The gateway itself.
     pub gateway: Gateway,
-    /// The gateway's ports and what is behind them.
-    #[serde(deserialize_with = "items")]
+    /// The gateway's ports and the neighbours on them.
+    #[serde(deserialize_with = "required_list")]
     pub uplinks: Vec<Uplink>,
     /// Servers (NCs): they host virtual machines and terminate VXLAN.
-    #[serde(default, deserialize_with = "list")]
+    #[serde(default, deserialize_with = "optional_list")]
     #[schemars(with = "Option<Vec<Server>>")]
     pub servers: Vec<Server>,
     /// Tunnel end points outside of the region: IDCs and other regions.
-    #[serde(default, deserialize_with = "list")]
+    #[serde(default, deserialize_with = "optional_list")]
     #[schemars(with = "Option<Vec<Remote>>")]
     pub remotes: Vec<Remote>,
     /// Tenants' networks.
-    #[serde(default, deserialize_with = "list")]
+    #[serde(default, deserialize_with = "optional_list")]
     #[schemars(with = "Option<Vec<Vpc>>")]
     pub vpcs: Vec<Vpc>,
     /// Pairs of VPCs that exchange traffic.
-    #[serde(default, deserialize_with = "list")]
+    #[serde(default, deserialize_with = "optional_list")]
     #[schemars(with = "Option<Vec<Peering>>")]
     pub peerings: Vec<Peering>,
     /// Virtual machines.
@@ -48,18 +49,19 @@ pub struct RegionFile {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Gateway {
-    /// The router's MAC address inside each VPC: machines send to it, frames to them come from it.
-    pub mac: At<Mac>,
+    /// The router's MAC address in each VPC: machines send to it and receive frames from it.
+    pub mac: WithPos<Mac>,
     /// Addresses at which the gateway terminates VXLAN: one IPv4, one IPv6, or both.
-    #[serde(deserialize_with = "items")]
-    pub vteps: Vec<At<IpAddr>>,
-    /// Where VXLAN may come from besides the servers and remotes of the file, as if from servers. 0.0.0.0/0 and ::/0: from anywhere.
-    #[serde(default, deserialize_with = "list")]
-    #[schemars(with = "Option<Vec<At<Prefix>>>")]
-    pub sources: Vec<At<Prefix>>,
+    #[serde(deserialize_with = "required_list")]
+    pub vteps: Vec<WithPos<IpAddr>>,
+    /// Further underlay sources of VXLAN, besides the servers and remotes of the file. Packets from
+    /// them are handled as if from servers. 0.0.0.0/0 and ::/0 mean any source.
+    #[serde(default, deserialize_with = "optional_list")]
+    #[schemars(with = "Option<Vec<WithPos<Prefix>>>")]
+    pub sources: Vec<WithPos<Prefix>>,
 }
 
-/// A port of the gateway and the neighbour behind it.
+/// A port of the gateway and the neighbour on it.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Uplink {
@@ -67,16 +69,17 @@ pub struct Uplink {
     pub name: Name,
     /// Port number in the engine.
     #[schemars(range(max = 65_535))]
-    pub port: Number<u32>,
+    pub port: NumberWithPos<u32>,
     /// The gateway's MAC address on this port.
-    pub mac: At<Mac>,
+    pub mac: WithPos<Mac>,
     /// MAC address of the neighbour: the switch or, in a lab, the server.
-    pub peer_mac: At<Mac>,
-    /// Largest IP packet that the port takes, in bytes: 50 (IPv6 underlay: 70) more than the tenants' packets. Default 1600.
-    #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "Number<u16>")]
+    pub peer_mac: WithPos<Mac>,
+    /// Largest IP packet of the port, in bytes. Default 1600. It is 50 bytes (IPv6 underlay: 70)
+    /// more than the largest packet of a tenant.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "NumberWithPos<u16>")]
     #[schemars(range(min = 1350))]
-    pub mtu: Option<Number<u16>>,
+    pub mtu: Option<NumberWithPos<u16>>,
 }
 
 /// A server that hosts virtual machines.
@@ -86,13 +89,13 @@ pub struct Server {
     /// Name.
     pub name: Name,
     /// Underlay address at which it terminates VXLAN.
-    pub address: At<IpAddr>,
-    /// Uplinks that lead to it; traffic is spread over them by flow.
-    #[serde(deserialize_with = "items")]
+    pub address: WithPos<IpAddr>,
+    /// Uplinks that reach it; traffic is spread over them by flow.
+    #[serde(deserialize_with = "required_list")]
     pub uplinks: Vec<Name>,
 }
 
-/// What a remote tunnel end point is.
+/// Kind of a remote tunnel end point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RemoteKind {
@@ -108,34 +111,35 @@ pub enum RemoteKind {
 pub struct Remote {
     /// Name.
     pub name: Name,
-    /// What it is: its routes have scope `idc` or `cross_region`.
-    pub kind: At<RemoteKind>,
+    /// Its kind, which sets the scope of routes to it: `idc` or `cross_region`.
+    pub kind: WithPos<RemoteKind>,
     /// Its tunnel address.
-    pub address: At<IpAddr>,
-    /// The VNI that it expects, for routes that do not say another.
-    #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "Number<u32>")]
+    pub address: WithPos<IpAddr>,
+    /// The VNI that it expects, for routes without one.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "NumberWithPos<u32>")]
     #[schemars(range(min = 1, max = 16_777_215))]
-    pub vni: Option<Number<u32>>,
-    /// MAC address that inner frames to it carry as destination.
-    pub mac: At<Mac>,
-    /// Uplinks that lead to it.
-    #[serde(deserialize_with = "items")]
+    pub vni: Option<NumberWithPos<u32>>,
+    /// Destination MAC address of inner frames to it.
+    pub mac: WithPos<Mac>,
+    /// Uplinks that reach it.
+    #[serde(deserialize_with = "required_list")]
     pub uplinks: Vec<Name>,
-    /// Where its packets come from besides its address: devices that share the address and send from ones of their own.
-    #[serde(default, deserialize_with = "list")]
-    #[schemars(with = "Option<Vec<At<Prefix>>>")]
-    pub sources: Vec<At<Prefix>>,
+    /// Further source addresses of its packets, besides its address. They belong to devices that
+    /// share the address but send from their own.
+    #[serde(default, deserialize_with = "optional_list")]
+    #[schemars(with = "Option<Vec<WithPos<Prefix>>>")]
+    pub sources: Vec<WithPos<Prefix>>,
 }
 
-/// What happens to traffic that no ACL rule matches.
+/// Action of an ACL rule or of an ACL's default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// It passes.
+pub enum AclAction {
+    /// The traffic passes.
     #[default]
     Permit,
-    /// It is dropped.
+    /// The traffic is dropped.
     Deny,
 }
 
@@ -147,52 +151,53 @@ pub struct Vpc {
     pub name: Name,
     /// VXLAN network identifier, 1 to 16777215.
     #[schemars(range(min = 1, max = 16_777_215))]
-    pub vni: Number<u32>,
-    /// Address ranges of its machines. They may equal another VPC's.
-    #[serde(default, deserialize_with = "list")]
-    #[schemars(with = "Option<Vec<At<Prefix>>>")]
-    pub subnets: Vec<At<Prefix>>,
+    pub vni: NumberWithPos<u32>,
+    /// Address ranges of its machines. Two VPCs can have the same ranges.
+    #[serde(default, deserialize_with = "optional_list")]
+    #[schemars(with = "Option<Vec<WithPos<Prefix>>>")]
+    pub subnets: Vec<WithPos<Prefix>>,
     /// Routes beyond its own subnets and those of its peers.
-    #[serde(default, deserialize_with = "list")]
-    #[schemars(with = "Option<Vec<At<Route>>>")]
-    pub routes: Vec<At<Route>>,
-    /// Further route tables, for the sources that `policy` sends there.
-    #[serde(default, deserialize_with = "list")]
+    #[serde(default, deserialize_with = "optional_list")]
+    #[schemars(with = "Option<Vec<WithPos<Route>>>")]
+    pub routes: Vec<WithPos<Route>>,
+    /// Further route tables, for sources with an entry in `policy`.
+    #[serde(default, deserialize_with = "optional_list")]
     #[schemars(with = "Option<Vec<RouteTable>>")]
     pub route_tables: Vec<RouteTable>,
-    /// Which sources use which route table; others use `routes`.
-    #[serde(default, deserialize_with = "list")]
+    /// Route tables by source. All other sources use `routes`.
+    #[serde(default, deserialize_with = "optional_list")]
     #[schemars(with = "Option<Vec<PolicyRoute>>")]
     pub policy: Vec<PolicyRoute>,
-    /// Rules for traffic between machines; the highest priority that matches decides.
-    #[serde(default, deserialize_with = "list")]
-    #[schemars(with = "Option<Vec<At<AclRule>>>")]
-    pub acl: Vec<At<AclRule>>,
-    /// What happens to traffic that no rule matches.
+    /// Rules for traffic of the VPC's machines; the matching rule of highest priority decides.
+    #[serde(default, deserialize_with = "optional_list")]
+    #[schemars(with = "Option<Vec<WithPos<AclRule>>>")]
+    pub acl: Vec<WithPos<AclRule>>,
+    /// Action for traffic that matches no rule.
     #[serde(default)]
-    pub acl_default: Verdict,
-    /// Whether its packets are taken from servers that have machines of it, and remotes that it has routes to, alone. Otherwise from all of them.
+    pub acl_default: AclAction,
+    /// Accept packets of the VPC only from servers with machines of it and from remotes of its
+    /// routes. Otherwise, they are accepted from all servers and remotes.
     #[serde(default)]
     pub strict_sources: bool,
-    /// Options and extension headers with which its machines' packets are dropped, those that they send and those that they are sent. Otherwise they pass.
-    #[serde(default, deserialize_with = "list")]
-    #[schemars(with = "Option<Vec<At<Extension>>>")]
-    pub drop: Vec<At<Extension>>,
+    /// Options and extension headers that drop a packet from or to its machines. All others pass.
+    #[serde(default, deserialize_with = "optional_list")]
+    #[schemars(with = "Option<Vec<WithPos<Extension>>>")]
+    pub drop: Vec<WithPos<Extension>>,
 }
 
 /// A kind of options or extension headers between IP and layer 4.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Extension {
-    /// Options of IPv4, whatever they are.
+    /// Any options of IPv4.
     Ipv4Options,
     /// IPv6 hop-by-hop options (RFC 8200 section 4.3).
     HopByHop,
     /// IPv6 destination options (RFC 8200 section 4.6).
     DestinationOptions,
-    /// IPv6 routing header (RFC 8200 section 4.4). That of type 0 is always dropped (RFC 5095).
+    /// IPv6 routing header (RFC 8200 section 4.4). One of type 0 is always dropped (RFC 5095).
     Routing,
-    /// Authentication header of either (RFC 4302).
+    /// Authentication header of IPv4 or IPv6 (RFC 4302).
     Authentication,
     /// IPv6 mobility header (RFC 6275).
     Mobility,
@@ -203,15 +208,15 @@ pub enum Extension {
 }
 
 impl Extension {
-    /// The kind's bit in the gateway's tables (programs/gateway/metadata.p4).
+    /// Returns the bit of this kind in the gateway's tables (programs/gateway/metadata.p4).
     pub fn bit(self) -> u8 {
         1 << self as u8
     }
 }
 
 impl Vpc {
-    /// A VPC of that name and VNI with nothing else.
-    pub(crate) fn bare(of: &Vpc) -> Vpc {
+    /// Returns a VPC with the name and VNI of `of` and nothing else.
+    pub(crate) fn name_and_vni_only(of: &Vpc) -> Vpc {
         Vpc {
             name: of.name.clone(),
             vni: of.vni,
@@ -220,13 +225,13 @@ impl Vpc {
             route_tables: Vec::new(),
             policy: Vec::new(),
             acl: Vec::new(),
-            acl_default: Verdict::default(),
+            acl_default: AclAction::default(),
             strict_sources: false,
             drop: Vec::new(),
         }
     }
 
-    /// The bits of what it drops.
+    /// Returns the bits of the extensions that the VPC drops.
     pub fn dropped_extensions(&self) -> u8 {
         self.drop.iter().fold(0, |bits, kind| bits | kind.bit())
     }
@@ -237,38 +242,38 @@ impl Vpc {
 #[serde(deny_unknown_fields)]
 pub struct Route {
     /// Destination.
-    pub to: At<Prefix>,
-    /// A peered VPC decides further.
-    #[serde(default, deserialize_with = "given")]
+    pub to: WithPos<Prefix>,
+    /// A peered VPC, which decides about the next hop.
+    #[serde(default, deserialize_with = "non_null")]
     #[schemars(with = "Name")]
     pub peer: Option<Name>,
-    /// To a remote tunnel end point.
-    #[serde(default, deserialize_with = "given")]
+    /// A remote tunnel end point.
+    #[serde(default, deserialize_with = "non_null")]
     #[schemars(with = "Name")]
     pub remote: Option<Name>,
-    /// VNI for the remote, if not its own.
-    #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "Number<u32>")]
+    /// VNI for the remote, if it is not the remote's own.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "NumberWithPos<u32>")]
     #[schemars(range(min = 1, max = 16_777_215))]
-    pub vni: Option<Number<u32>>,
-    /// To the internet.
+    pub vni: Option<NumberWithPos<u32>>,
+    /// The internet.
     #[serde(default)]
     pub internet: bool,
-    /// Dropped.
+    /// Drop the traffic.
     #[serde(default)]
     pub blackhole: bool,
 }
 
-/// A route table besides the VPC's main one. It holds the VPC's subnets and peers too.
+/// A route table besides the VPC's main one. It includes the VPC's subnets and those of its peers.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouteTable {
     /// Name, unique in the VPC.
     pub name: Name,
     /// Its routes.
-    #[serde(default, deserialize_with = "list")]
-    #[schemars(with = "Option<Vec<At<Route>>>")]
-    pub routes: Vec<At<Route>>,
+    #[serde(default, deserialize_with = "optional_list")]
+    #[schemars(with = "Option<Vec<WithPos<Route>>>")]
+    pub routes: Vec<WithPos<Route>>,
 }
 
 /// Sources that use another route table.
@@ -276,18 +281,18 @@ pub struct RouteTable {
 #[serde(deny_unknown_fields)]
 pub struct PolicyRoute {
     /// Source prefix.
-    pub from: At<Prefix>,
+    pub from: WithPos<Prefix>,
     /// Name of the route table.
     pub table: Name,
 }
 
-/// Which traffic of the VPC a rule is about.
+/// Direction of the VPC's traffic that a rule matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AclDirection {
-    /// Sent by a machine of the VPC, or leaving the VPC by one of its routes.
+    /// Traffic that a machine of the VPC sends, or that leaves the VPC by one of its routes.
     Egress,
-    /// Delivered to a machine of the VPC, wherever it comes from.
+    /// Traffic that is delivered to a machine of the VPC, from any source.
     Ingress,
     /// Both.
     #[default]
@@ -298,42 +303,42 @@ pub enum AclDirection {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AclRule {
-    /// Greater wins; unique in the VPC for a direction.
+    /// The greater priority wins. Unique in the VPC for a direction.
     #[schemars(range(min = 1, max = 16_777_216))]
-    pub priority: Number<u32>,
+    pub priority: NumberWithPos<u32>,
     /// Permit or deny.
-    pub action: Verdict,
-    /// Which traffic.
+    pub action: AclAction,
+    /// Direction of the traffic.
     #[serde(default)]
     pub direction: AclDirection,
     /// IP protocol; default any.
-    #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "At<Protocol>")]
-    pub protocol: Option<At<Protocol>>,
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "WithPos<Protocol>")]
+    pub protocol: Option<WithPos<Protocol>>,
     /// Source addresses; default any.
-    #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "At<Prefix>")]
-    pub from: Option<At<Prefix>>,
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "WithPos<Prefix>")]
+    pub from: Option<WithPos<Prefix>>,
     /// Destination addresses; default any.
-    #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "At<Prefix>")]
-    pub to: Option<At<Prefix>>,
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "WithPos<Prefix>")]
+    pub to: Option<WithPos<Prefix>>,
     /// Source ports; default any. Only with tcp, udp, sctp, udplite or dccp.
-    #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "At<Ports>")]
-    pub source_ports: Option<At<Ports>>,
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "WithPos<Ports>")]
+    pub source_ports: Option<WithPos<Ports>>,
     /// Destination ports; default any. Only with tcp, udp, sctp, udplite or dccp.
-    #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "At<Ports>")]
-    pub ports: Option<At<Ports>>,
-    /// ICMP type; default any. Only with icmp, whose types are IPv4's, or icmpv6.
-    #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "Number<u8>")]
-    pub icmp_type: Option<Number<u8>>,
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "WithPos<Ports>")]
+    pub ports: Option<WithPos<Ports>>,
+    /// ICMP type; default any. Only with icmp (types of IPv4) or icmpv6.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "NumberWithPos<u8>")]
+    pub icmp_type: Option<NumberWithPos<u8>>,
     /// ICMP code; default any. Only with `icmp_type`.
-    #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "Number<u8>")]
-    pub icmp_code: Option<Number<u8>>,
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "NumberWithPos<u8>")]
+    pub icmp_code: Option<NumberWithPos<u8>>,
 }
 
 /// Two VPCs that exchange traffic: each gets routes to the other's subnets.
@@ -355,8 +360,8 @@ pub struct Vm {
     /// The server that hosts it.
     pub server: Name,
     /// Its MAC address.
-    pub mac: At<Mac>,
+    pub mac: WithPos<Mac>,
     /// Its addresses, each within a subnet of the VPC.
-    #[serde(deserialize_with = "items")]
-    pub addresses: Vec<At<IpAddr>>,
+    #[serde(deserialize_with = "required_list")]
+    pub addresses: Vec<WithPos<IpAddr>>,
 }

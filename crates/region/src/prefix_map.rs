@@ -1,4 +1,4 @@
-//! Longest-prefix match over prefixes of both families, for checking.
+//! Longest-prefix match over prefixes of both IP versions, for the checks.
 
 use ipnet::IpNet;
 use std::collections::{BTreeSet, HashMap};
@@ -18,7 +18,8 @@ impl<T> Default for PrefixMap<T> {
 }
 
 impl<T> PrefixMap<T> {
-    /// Adds a prefix; gives the earlier value of the same prefix, which stays, as an error.
+    /// Adds a prefix. If the map has this prefix already, keeps its value and returns it as the
+    /// error.
     pub(crate) fn insert(&mut self, prefix: IpNet, value: T) -> Result<(), &T> {
         let prefix = prefix.trunc();
         self.lengths[family(&prefix)].insert(prefix.prefix_len());
@@ -31,7 +32,7 @@ impl<T> PrefixMap<T> {
         }
     }
 
-    /// The longest prefix that contains all of `prefix`, itself included.
+    /// Returns the longest prefix that contains all of `prefix`; this can be `prefix` itself.
     pub(crate) fn covering(&self, prefix: &IpNet) -> Option<(IpNet, &T)> {
         let lengths = &self.lengths[family(prefix)];
         lengths.range(..=prefix.prefix_len()).rev().find_map(|len| {

@@ -1,43 +1,43 @@
-//! What is wrong with a region file: where, what, and how to mend it.
+//! Problems in a region file: the position, the message, and the fix.
 
-use crate::position::Position;
+use crate::spanned::SourcePos;
 use serde::Serialize;
 use std::fmt;
 
-/// How many problems are kept; the rest is counted only.
+/// Maximum number of problems that are stored. Further problems are only counted.
 pub const MAX_PROBLEMS: usize = 100;
 
-/// One thing that is wrong.
+/// One problem in a region file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Problem {
-    /// File as it was named.
+    /// File name as the caller gave it.
     pub file: String,
-    /// Line, from 1; 0 if the problem has no place.
+    /// Line, from 1; 0 if the problem has no position.
     pub line: u32,
     /// Column in characters, from 1.
     pub column: u32,
-    /// What is wrong.
+    /// Description of the problem.
     pub message: String,
-    /// What to do about it.
-    pub mend: String,
+    /// How to fix the problem.
+    pub help: String,
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)?;
-        if !self.mend.is_empty() {
-            write!(f, "\n    mend: {}", self.mend)?;
+        if !self.help.is_empty() {
+            write!(f, "\n    help: {}", self.help)?;
         }
         Ok(())
     }
 }
 
-/// All that is wrong with a region file. Nothing of it has been applied.
+/// All problems of a region file. No part of the file has been applied.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Problems {
-    /// In the order of the file, at most [`MAX_PROBLEMS`].
+    /// Problems in the order of the file, at most [`MAX_PROBLEMS`].
     pub problems: Vec<Problem>,
-    /// How many more there are.
+    /// Number of problems beyond [`MAX_PROBLEMS`].
     pub more: usize,
 }
 
@@ -58,25 +58,26 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// Collects problems while a file is checked.
+/// Collects the problems of a file during its check.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct ProblemCollector {
     file: String,
     problems: Vec<Problem>,
     more: usize,
 }
 
-impl Report {
+impl ProblemCollector {
     pub(crate) fn new(file: &str) -> Self {
-        Report { file: file.to_owned(), problems: Vec::new(), more: 0 }
+        ProblemCollector { file: file.to_owned(), problems: Vec::new(), more: 0 }
     }
 
-    /// Whether one more problem would be kept. What a message takes long to find is worth finding only then.
-    pub(crate) fn has_room(&self) -> bool {
+    /// Returns whether a further problem would be stored. Callers test this before they compute
+    /// expensive parts of a message.
+    pub(crate) fn can_store_more(&self) -> bool {
         self.problems.len() < MAX_PROBLEMS
     }
 
-    pub(crate) fn add(&mut self, at: Position, message: impl Into<String>, mend: impl Into<String>) {
+    pub(crate) fn add(&mut self, at: SourcePos, message: impl Into<String>, help: impl Into<String>) {
         if self.problems.len() == MAX_PROBLEMS {
             self.more += 1;
             return;
@@ -86,7 +87,7 @@ impl Report {
             line: at.line,
             column: at.column,
             message: message.into(),
-            mend: mend.into(),
+            help: help.into(),
         });
     }
 
@@ -99,25 +100,26 @@ impl Report {
     }
 }
 
-/// The candidate closest to a misspelt name, if one is close enough to be meant. Of more than 10,000 candidates, some are not
-/// looked at.
+/// Returns the candidate closest to a misspelt name, if one is within the edit distance limit.
+/// Looks at the first 10,000 candidates only.
 pub(crate) fn did_you_mean<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let name = folded(name);
+    let name = fold_case(name);
     let limit = 1 + (name.len() / 4).min(MAX_TYPOS - 1);
-    let near = candidates.take(10_000).filter_map(|c| Some((distance(&name, &folded(c), limit)?, c)));
+    let near = candidates.take(10_000).filter_map(|c| Some((edit_distance(&name, &fold_case(c), limit)?, c)));
     near.min().map(|(_, candidate)| candidate)
 }
 
-/// As many letters may be wrong in a long name.
+/// Largest edit distance that [`did_you_mean`] accepts, for long names.
 const MAX_TYPOS: usize = 4;
 
-/// At most 64 characters; upper and lower case are the same.
-fn folded(text: &str) -> Vec<char> {
+/// Returns the first 64 characters of `text` in lower case.
+fn fold_case(text: &str) -> Vec<char> {
     text.chars().take(64).map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// Levenshtein distance, if it is within the limit. Only the cells are computed that can be within it: those near the diagonal.
-fn distance(a: &[char], b: &[char], limit: usize) -> Option<usize> {
+/// Returns the Levenshtein distance of `a` and `b` if it is at most `limit`. Computes only the
+/// cells near the diagonal, because all others exceed the limit.
+fn edit_distance(a: &[char], b: &[char], limit: usize) -> Option<usize> {
     if a.len().abs_diff(b.len()) > limit {
         return None;
     }
@@ -138,10 +140,11 @@ fn distance(a: &[char], b: &[char], limit: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{distance, folded};
+    use super::{edit_distance, fold_case};
     use proptest::prelude::*;
 
-    /// By its definition: what remains when one letter is dropped from either side, or from both.
+    /// Computes the distance by its definition, recursively: a letter is dropped from either side
+    /// or from both.
     fn defined(a: &[char], b: &[char]) -> usize {
         match (a, b) {
             ([], rest) | (rest, []) => rest.len(),
@@ -153,9 +156,9 @@ mod tests {
     proptest! {
         #[test]
         fn the_distance_is_the_defined_one(a in "[ab]{0,7}", b in "[ab]{0,7}", limit in 1usize..5) {
-            let (a, b) = (folded(&a), folded(&b));
+            let (a, b) = (fold_case(&a), fold_case(&b));
             let defined = defined(&a, &b);
-            prop_assert_eq!(distance(&a, &b, limit), Some(defined).filter(|d| *d <= limit));
+            prop_assert_eq!(edit_distance(&a, &b, limit), Some(defined).filter(|d| *d <= limit));
         }
     }
 }

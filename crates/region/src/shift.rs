@@ -1,51 +1,51 @@
-//! Positions of a model that moves in its file: lines in front of it were added or taken away.
+//! Updates the positions of a model after lines before it were inserted or removed.
 
-use crate::position::{At, Number, Position};
+use crate::spanned::{NumberWithPos, SourcePos, WithPos};
 
-/// Something with positions in the file.
+/// A value that contains positions in the file.
 pub(crate) trait Shift {
-    /// Has each position be the one that `to` gives for it.
-    fn relocate(&mut self, to: &impl Fn(Position) -> Position);
+    /// Replaces each position by the result of `to`.
+    fn relocate(&mut self, to: &impl Fn(SourcePos) -> SourcePos);
 
-    /// Adds `by` to all lines.
+    /// Adds `by` to all line numbers.
     fn shift(&mut self, by: i64) {
         self.relocate(&|at| at.shifted(by));
     }
 }
 
-impl Shift for Position {
-    fn relocate(&mut self, to: &impl Fn(Position) -> Position) {
+impl Shift for SourcePos {
+    fn relocate(&mut self, to: &impl Fn(SourcePos) -> SourcePos) {
         *self = to(*self);
     }
 }
 
-impl<T> Shift for Number<T> {
-    fn relocate(&mut self, to: &impl Fn(Position) -> Position) {
+impl<T> Shift for NumberWithPos<T> {
+    fn relocate(&mut self, to: &impl Fn(SourcePos) -> SourcePos) {
         self.at.relocate(to);
         self.digits.relocate(to);
     }
 }
 
 impl<T: Shift> Shift for Vec<T> {
-    fn relocate(&mut self, to: &impl Fn(Position) -> Position) {
+    fn relocate(&mut self, to: &impl Fn(SourcePos) -> SourcePos) {
         self.iter_mut().for_each(|item| item.relocate(to));
     }
 }
 
 impl<T: Shift> Shift for Option<T> {
-    fn relocate(&mut self, to: &impl Fn(Position) -> Position) {
+    fn relocate(&mut self, to: &impl Fn(SourcePos) -> SourcePos) {
         self.iter_mut().for_each(|item| item.relocate(to));
     }
 }
 
-impl<T: ShiftInside> Shift for At<T> {
-    fn relocate(&mut self, to: &impl Fn(Position) -> Position) {
+impl<T: ShiftInside> Shift for WithPos<T> {
+    fn relocate(&mut self, to: &impl Fn(SourcePos) -> SourcePos) {
         self.at.relocate(to);
         self.value.relocate_inside(to);
     }
 }
 
-/// A value that has a position around it, and may have more inside.
+/// A value inside [`WithPos`] that can contain further positions.
 pub(crate) trait ShiftInside {
-    fn relocate_inside(&mut self, _to: &impl Fn(Position) -> Position) {}
+    fn relocate_inside(&mut self, _to: &impl Fn(SourcePos) -> SourcePos) {}
 }

@@ -1,12 +1,12 @@
-//! Which fields of the model have positions, so that it can move in its file.
+//! Lists the fields of the model that contain positions, so that these can move with the text.
 
 use crate::check::FlatRoute;
 use crate::model::{
     AclRule, Extension, Gateway, Peering, PolicyRoute, RegionFile, Remote, RemoteKind, Route, RouteTable, Server,
     Uplink, Vm, Vpc,
 };
-use crate::position::Position;
 use crate::shift::{Shift, ShiftInside};
+use crate::spanned::SourcePos;
 
 impl ShiftInside for crate::fields::NameText {}
 impl ShiftInside for crate::values::Mac {}
@@ -17,12 +17,12 @@ impl ShiftInside for std::net::IpAddr {}
 impl ShiftInside for Extension {}
 impl ShiftInside for RemoteKind {}
 
-/// Implements a trait for a struct: all of its fields that have positions.
+/// Implements a trait for a struct by its fields that contain positions.
 macro_rules! shift_fields {
     ($trait:ident :: $method:ident for $kind:ident: $($field:ident),+; fixed: $($other:ident),*) => {
         impl $trait for $kind {
-            fn $method(&mut self, to: &impl Fn(Position) -> Position) {
-                // A field that is added must be named here.
+            fn $method(&mut self, to: &impl Fn(SourcePos) -> SourcePos) {
+                // The pattern is exhaustive, so that a new field must be listed here.
                 let $kind { $($field),+, $($other: _),* } = self;
                 $($field.relocate(to);)+
             }
@@ -44,7 +44,7 @@ shift_fields!(Shift::relocate for Server: name, address, uplinks; fixed:);
 shift_fields!(Shift::relocate for Remote: name, kind, address, vni, mac, uplinks, sources; fixed:);
 
 impl Shift for Peering {
-    fn relocate(&mut self, to: &impl Fn(Position) -> Position) {
+    fn relocate(&mut self, to: &impl Fn(SourcePos) -> SourcePos) {
         self.between.iter_mut().for_each(|name| name.relocate(to));
     }
 }

@@ -9,14 +9,15 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// A number in plain decimal digits. Signs, leading zeros, other bases and digit separators are refused, because versions of
-/// YAML read them differently: `010` is 8 or 10, `1_0` is 10 or a text, `1:20` is 80 or a text.
+/// Parses a number in plain decimal digits. Rejects signs, leading zeros, other bases and digit
+/// separators, because versions of YAML read them differently: `010` is 8 or 10, `1_0` is 10 or a
+/// text, `1:20` is 80 or a text.
 pub(crate) fn decimal<T: FromStr>(text: &str) -> Option<T> {
     let is_plain = text.bytes().all(|b| b.is_ascii_digit()) && (text.len() == 1 || !text.starts_with('0'));
     if is_plain { text.parse().ok() } else { None }
 }
 
-/// A text of the file within a message: on one line, visible, and short.
+/// Quotes a text of the file for a message: on one line, visible, and at most 80 characters.
 pub(crate) fn quoted(text: &str) -> String {
     const SHOWN: usize = 80;
     let shown: String = text.chars().take(SHOWN).map(visible).collect();
@@ -24,7 +25,7 @@ pub(crate) fn quoted(text: &str) -> String {
     format!("`{shown}{more}`")
 }
 
-/// A character as it can be shown: not a line's end, nor one that changes how what follows looks.
+/// Escapes a character that ends a line or changes the display of the text after it.
 pub(crate) fn visible(c: char) -> String {
     if matches!(c, '"' | '\'' | '\\') { c.to_string() } else { c.escape_debug().collect() }
 }
@@ -34,11 +35,11 @@ pub(crate) fn visible(c: char) -> String {
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// As a 48-bit number, first byte highest.
+    /// Returns the address as a 48-bit number, the first byte in the highest bits.
     pub fn as_u64(self) -> u64 {
         self.0.iter().fold(0, |n, b| n << 8 | u64::from(*b))
     }
-    /// Whether it is a group (multicast or broadcast) address, which no single host has.
+    /// Returns whether it is a group address (multicast or broadcast), which no single host has.
     pub fn is_group(self) -> bool {
         self.0[0] & 1 == 1
     }
@@ -51,7 +52,7 @@ impl FromStr for Mac {
         let mut bytes = [0; 6];
         let mut parts = text.split(':');
         for byte in &mut bytes {
-            // `from_str_radix` alone takes `+1`.
+            // The digits are checked here, because `from_str_radix` alone accepts `+1`.
             let two_digits = |part: &&str| part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit());
             let part = parts.next().filter(two_digits).ok_or_else(wrong)?;
             *byte = u8::from_str_radix(part, 16).map_err(|_| wrong())?;
@@ -67,16 +68,17 @@ impl fmt::Display for Mac {
     }
 }
 
-/// An IP prefix as written: host bits may be set, which checking refuses. An address alone is a prefix of full length.
+/// An IP prefix as written. Host bits can be set; the check rejects them. An address alone is a
+/// prefix of full length.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Prefix(pub IpNet);
 
 impl Prefix {
-    /// The prefix without host bits.
+    /// Returns the prefix without host bits.
     pub fn network(self) -> IpNet {
         self.0.trunc()
     }
-    /// Whether bits behind the prefix length are set.
+    /// Returns whether bits after the prefix length are set.
     pub fn has_host_bits(self) -> bool {
         self.0 != self.0.trunc()
     }
@@ -106,14 +108,14 @@ impl fmt::Display for Prefix {
 /// Layer-4 ports, both ends included.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ports {
-    /// Lowest.
+    /// Lowest port.
     pub lo: u16,
-    /// Highest.
+    /// Highest port.
     pub hi: u16,
 }
 
 impl Ports {
-    /// All of them.
+    /// All ports.
     pub const ANY: Ports = Ports { lo: 0, hi: u16::MAX };
 }
 
@@ -137,25 +139,25 @@ impl FromStr for Ports {
 /// An IP protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Protocol {
-    /// Whatever it is.
+    /// Any protocol.
     Any,
     /// ICMP over IPv4, ICMPv6 over IPv6.
     Icmp,
-    /// By its number.
+    /// A protocol by its number.
     Number(u8),
 }
 
-/// ICMP's number.
+/// Protocol number of ICMP.
 const ICMP: u8 = 1;
-/// ICMPv6's number.
+/// Protocol number of ICMPv6.
 const ICMPV6: u8 = 58;
 
 impl Protocol {
-    /// Whether it has ports.
+    /// Returns whether the protocol has ports.
     pub fn has_ports(self) -> bool {
         matches!(self, Protocol::Number(6 | 17 | 33 | 132 | 136))
     }
-    /// If it has ICMP types, whether those are IPv6's.
+    /// Returns whether its ICMP types are those of ICMPv6; `None` if it has no ICMP types.
     pub fn icmp_types(self) -> Option<bool> {
         match self {
             Protocol::Icmp | Protocol::Number(ICMP) => Some(false),
@@ -186,7 +188,8 @@ impl FromStr for Protocol {
     }
 }
 
-/// A scalar that is written as a string, or as a plain number.
+/// Implements deserialization and the JSON Schema of a scalar that is written as a string or as a
+/// plain number.
 macro_rules! from_text {
     ($($name:ident: $description:literal, $example:literal, $schema:tt;)*) => {$(
         impl<'de> Deserialize<'de> for $name {

@@ -1,24 +1,25 @@
-//! The YAML reader, and how much it takes.
+//! The YAML reader and its limits.
 
 use crate::syntax::MAX_DEPTH;
 use serde::de::DeserializeOwned;
 
-/// How many YAML events aliases may add, besides as many as the file has bytes: the keys and
+/// Number of YAML events that aliases can add, besides one for each byte of the file: the keys and
 /// values of some 100,000 rules.
 const MAX_ALIAS_EVENTS: usize = 1_000_000;
 
-/// How many bytes of text anchors may hold that is not as it stands in the file, such as quoted
-/// text with escapes. Each alias copies it, and values of a region file have no use for it.
+/// Maximum size in bytes of anchored text that is not verbatim in the file, such as quoted text
+/// with escapes. The limit is small, because each alias copies this text and values of a region
+/// file do not need it.
 const MAX_ANCHOR_BYTES: usize = 16 << 10;
 
-/// Reads a text, of a file of so many bytes.
+/// Deserializes a text that belongs to a file of `file_bytes` bytes.
 pub(crate) fn read<T: DeserializeOwned>(text: &str, file_bytes: usize) -> Result<T, serde_saphyr::Error> {
     serde_saphyr::from_str_with_options(text, options(file_bytes))
 }
 
-/// As many nodes as the file has bytes for. What aliases add is bounded by a constant and the
-/// size of the file, so that a small file stays small. YAML 1.1's `yes` and `off` are no truth
-/// values, and tags that mean nothing here are refused.
+/// Returns the options of the YAML reader. Nodes are bounded only by the size of the file. Events
+/// from aliases are bounded by a constant plus the size of the file, so that a small file needs
+/// little memory. YAML 1.1's `yes` and `off` are not booleans, and unknown tags are errors.
 fn options(file_bytes: usize) -> serde_saphyr::Options {
     let copies = MAX_ALIAS_EVENTS.saturating_add(file_bytes);
     let mut budget = serde_saphyr::Budget::default();

@@ -1,9 +1,10 @@
-//! An edit of a region file leads to what the file is when it is read as a whole, and the entries that differ are those
-//! of the VPCs that it names. Texts are changed at random, by lines and words; `EDITS_SEED` repeats a run.
+//! Compares the edit of a region file with reading the new file: the region must be the same, and
+//! only entries of the VPCs that the edit names can differ. Texts are changed at random, by lines
+//! and words; `EDITS_SEED` repeats a run.
 
-use entries::Update;
+use entries::StateUpdate;
 use fastrand::Rng;
-use region::{Api, Document, Entries, Numbers, Part, diff};
+use region::{Document, GatewayApi, GatewayEntries, IdAssignments, RegionPart, diff};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -58,10 +59,10 @@ vms:
 - {name: d1, vpc: d, server: t, mac: '02:00:00:00:00:15', addresses: [10.4.0.15]}
 ";
 
-/// A text with a line or a word changed.
+/// Returns a text with a changed line or word.
 fn changed(text: &str, rng: &mut Rng) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    // Most changes are where most of a region is.
+    // Most changes are in the second half, which has most of the region.
     let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let first = lines.iter().position(|line| line == "vpcs:").filter(|_| rng.u8(..) > 10).unwrap_or(0);
     for _ in 0..[1, 1, 1, 1, 2, 3][rng.usize(..6)] {
@@ -83,7 +84,7 @@ fn changed(text: &str, rng: &mut Rng) -> String {
                 let vm = format!(
                     "- {{name: n{n}, vpc: {vpc}, server: s, mac: '02:00:00:00:01:{n:02x}', addresses: [10.{net}.0.{n}]}}"
                 );
-                // A list's end is a place of its own.
+                // The end of a list is a special case.
                 let at = if rng.bool() { at } else { lines.len() };
                 lines.insert(at, vm);
             }
@@ -96,7 +97,7 @@ fn changed(text: &str, rng: &mut Rng) -> String {
     lines.join(end) + if rng.u8(..) < 250 { end } else { "" }
 }
 
-/// A line with one of its words, or a digit, another one.
+/// Returns a line with another word or digit.
 fn with_other_word(line: &str, text: &str, rng: &mut Rng) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '/' | '_');
     let words = |text: &str| -> Vec<String> {
@@ -111,13 +112,13 @@ fn with_other_word(line: &str, text: &str, rng: &mut Rng) -> String {
     line.replacen(&word, &other, 1)
 }
 
-fn part(document: &Document, api: &Api, numbers: &Numbers, part: &Part) -> Entries {
-    let mut made = Entries::default();
+fn part(document: &Document, api: &GatewayApi, numbers: &IdAssignments, part: &RegionPart) -> GatewayEntries {
+    let mut made = GatewayEntries::default();
     region::visit(&document.region, api, numbers, part, &mut |entry, _| made.entries.push(entry));
     made
 }
 
-fn sorted(updates: Vec<Update>) -> Vec<String> {
+fn sorted(updates: Vec<StateUpdate>) -> Vec<String> {
     let mut texts: Vec<String> = updates.iter().map(|update| format!("{update:?}")).collect();
     texts.sort();
     texts
@@ -131,20 +132,20 @@ fn an_edit_leads_to_what_the_file_is_as_a_whole() {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/gateway/gateway.ir");
     let program = std::fs::read_to_string(program).expect("the program is there");
     let pipeline = Arc::new(ir::text::parse(&program).expect("a pipeline"));
-    let api = Api::new(&pipeline).expect("a gateway");
+    let api = GatewayApi::new(&pipeline).expect("a gateway");
     let file = std::env::temp_dir().join(format!("edits-{}.yaml", std::process::id()));
     let (mut edits, mut of_vpcs, mut whole, mut changed_entries) = (0, 0, 0, 0);
     for round in 0..40 {
-        // As some editors write lines.
+        // With the line ends of some editors.
         let base = if round % 4 == 3 { BASE.replace('\n', "\r\n") } else { BASE.to_owned() };
         let mut document = Document::parse("r.yaml", base.clone()).expect("the base is right");
-        let mut numbers = Numbers::default();
+        let mut numbers = IdAssignments::default();
         numbers.assign(&document.region);
         let mut text = base;
         for _ in 0..100 {
             let new = changed(&text, &mut rng);
             let read = Document::parse("r.yaml", new.clone());
-            // The same from a file as from a text.
+            // An edit from a file equals the edit from a text.
             std::fs::write(&file, &new).expect("room for a file");
             let of_file = document.edit_to_file(&file).expect("a file");
             assert_eq!(format!("{of_file:?}"), format!("{:?}", document.edit(&new)));
@@ -158,8 +159,8 @@ fn an_edit_leads_to_what_the_file_is_as_a_whole() {
             };
             let read =
                 read.unwrap_or_else(|error| panic!("an edit to a wrong file: {error}\n--- was\n{text}\n--- is\n{new}"));
-            let vpcs = Part::Vpcs(edit.vpcs.clone());
-            let before = [&Part::Whole, &vpcs].map(|of| part(&document, &api, &numbers, of));
+            let vpcs = RegionPart::Vpcs(edit.vpcs.clone());
+            let before = [&RegionPart::Whole, &vpcs].map(|of| part(&document, &api, &numbers, of));
             let was = format!("{document:?}");
             edits += 1;
             of_vpcs += usize::from(format!("{edit:?}").contains("items: Vpcs"));
@@ -169,7 +170,7 @@ fn an_edit_leads_to_what_the_file_is_as_a_whole() {
             assert_eq!(format!("{document:?}"), was, "and back\n--- was\n{text}\n--- is\n{new}");
             document.apply(back);
             numbers.assign(&document.region);
-            let after = [&Part::Whole, &vpcs].map(|of| part(&document, &api, &numbers, of));
+            let after = [&RegionPart::Whole, &vpcs].map(|of| part(&document, &api, &numbers, of));
             let [whole, of_part] = [0, 1].map(|i| sorted(diff(before[i].clone(), after[i].clone()).updates));
             assert_eq!(whole, of_part, "entries of other VPCs\n--- was\n{text}\n--- is\n{new}");
             changed_entries += whole.len();

@@ -1,4 +1,4 @@
-//! As much of a region as there are numbers for in the gateway's tables.
+//! Regions at the limits of the gateway's id ranges.
 
 use std::fmt::Write;
 
@@ -8,8 +8,8 @@ gateway: {mac: '02:00:00:00:00:01', vteps: [192.0.2.1]}
 uplinks: [{name: u, port: 1, mac: '02:00:00:00:01:01', peer_mac: '02:00:00:00:01:02'}]
 ";
 
-/// VPC `a`, and four rows of `width` VPCs. Each is peered with all of the next row, and the last
-/// row has an exit to the Internet. Each prefix of `a` takes a way of its own.
+/// VPC `a` and four rows of `width` VPCs. Each is peered with all of the next row, and the last row
+/// has an exit to the Internet. Each prefix of `a` takes a path of its own.
 fn rows(width: usize) -> String {
     let mut text = format!("{UNDERLAY}vpcs:\n- name: a\n  vni: 1\n  routes:\n");
     for i in 0..width {
@@ -23,7 +23,7 @@ fn rows(width: usize) -> String {
             text.push_str("  - {to: 20.0.0.0/8, internet: true}\n");
             continue;
         }
-        // All ways that lead here, each by the VPCs of the rows in front.
+        // All paths to this VPC, each given by the VPCs of the rows before.
         for way in 0..width.pow(row) {
             let before = (0..row).fold(0, |bits, at| (bits << 4) | (way / width.pow(at) % width));
             for next in 0..width {
@@ -49,8 +49,8 @@ fn as_many_ways_through_vpcs_as_there_are_numbers_for() {
     let found = region::parse("r.yaml", &rows(16)).expect_err("there are too many").to_string();
     assert_eq!(
         found,
-        "r.yaml:23:5: routes lead by more than 65535 different ways through other VPCs, up to the one to 20.255.255.0/24\n    \
-         mend: peer directly, or let fewer VPCs use the exits of others"
+        "r.yaml:23:5: routes use more than 65535 different paths through other VPCs, up to the one to 20.255.255.0/24\n    \
+         help: peer directly, or let fewer VPCs use the exits of others"
     );
 }
 
@@ -66,5 +66,5 @@ fn as_many_uplinks_as_a_group_has_room_for() {
     };
     assert!(region::parse("r.yaml", &text(1024)).is_ok());
     let found = region::parse("r.yaml", &text(1025)).expect_err("there are too many").to_string();
-    assert!(found.starts_with("r.yaml:1028:10: there are more than 1024 uplinks, up to here\n    mend: "), "{found}");
+    assert!(found.starts_with("r.yaml:1028:10: there are more than 1024 uplinks, up to here\n    help: "), "{found}");
 }

@@ -1,6 +1,6 @@
-//! Keys that say what the gateway does with packets: sources of VXLAN, options and extension headers, ICMP types, ports of all protocols that have
-//! them, and lists of ways through other VPCs. What is wrong in them is named with its place and a mend. What becomes of them in the tables is
-//! tested in `dev/testkit/tests/gateway_entries.rs`.
+//! Checks keys that affect the handling of packets: sources of VXLAN, options and extension
+//! headers, ICMP types, ports of all protocols that have them, and transit lists. Problems have a
+//! position and a fix. `dev/testkit/tests/gateway_entries.rs` tests the resulting entries.
 
 use expect_test::{Expect, expect};
 
@@ -12,7 +12,7 @@ servers: [{name: s, address: 192.0.2.11, uplinks: [u]}]
 remotes: [{name: hq, kind: idc, address: 198.51.100.7, vni: 7000, mac: '02:00:00:00:50:01', uplinks: [u]}]
 ";
 
-/// Checks the text behind the underlay above (lines 6 and on).
+/// Checks `text` appended to the underlay above (from line 6).
 fn check(text: &str, expected: Expect) {
     check_file(&format!("{UNDERLAY}{text}"), expected);
 }
@@ -25,7 +25,7 @@ fn check_file(text: &str, expected: Expect) {
     expected.assert_eq(&found);
 }
 
-/// A VPC with these rules.
+/// Returns a VPC with these rules.
 fn rules(rules: &[&str]) -> String {
     let lines: Vec<String> =
         rules.iter().enumerate().map(|(n, r)| format!("  - {{priority: {}, action: deny, {r}}}\n", n + 1)).collect();
@@ -42,9 +42,9 @@ fn ports_of_all_protocols_that_have_them() {
         &rules(&["protocol: icmp, ports: 8", "protocol: 47, source_ports: 8"]),
         expect![[r#"
             r.yaml:11:56: ports are given, but the protocol has none
-                mend: add `protocol: tcp`, `udp`, `sctp`, `udplite` or `dccp`, or remove the ports; ICMP has `icmp_type`
+                help: add `protocol: tcp`, `udp`, `sctp`, `udplite` or `dccp`, or remove the ports; ICMP has `icmp_type`
             r.yaml:12:61: ports are given, but the protocol has none
-                mend: add `protocol: tcp`, `udp`, `sctp`, `udplite` or `dccp`, or remove the ports; ICMP has `icmp_type`"#]],
+                help: add `protocol: tcp`, `udp`, `sctp`, `udplite` or `dccp`, or remove the ports; ICMP has `icmp_type`"#]],
     );
 }
 
@@ -69,15 +69,15 @@ fn icmp_types_and_codes() {
         ]),
         expect![[r#"
             r.yaml:11:59: an ICMP type is given, but the protocol is not ICMP
-                mend: add `protocol: icmp` or `icmpv6`, or remove `icmp_type`
+                help: add `protocol: icmp` or `icmpv6`, or remove `icmp_type`
             r.yaml:12:44: an ICMP type is given, but the protocol is not ICMP
-                mend: add `protocol: icmp` or `icmpv6`, or remove `icmp_type`
+                help: add `protocol: icmp` or `icmpv6`, or remove `icmp_type`
             r.yaml:13:60: an ICMP code is given without a type, whose code it would be
-                mend: add `icmp_type`, or remove `icmp_code`
+                help: add `icmp_type`, or remove `icmp_code`
             r.yaml:14:60: types of icmp are not those of these addresses: no packet can match
-                mend: write `protocol: icmpv6` and its type, or other addresses
+                help: write `protocol: icmpv6` and its type, or other addresses
             r.yaml:15:62: types of icmpv6 are not those of these addresses: no packet can match
-                mend: write `protocol: icmp` and its type, or other addresses"#]],
+                help: write `protocol: icmp` and its type, or other addresses"#]],
     );
     for wrong in ["icmp_type: 256", "icmp_type: -1", "icmp_type: echo", "icmp_type: 8, icmp_code: 256"] {
         let text = format!("{UNDERLAY}{}", rules(&[&format!("protocol: icmp, {wrong}")]));
@@ -93,7 +93,7 @@ fn kinds_of_headers_that_are_dropped() {
         "vpcs:\n- {name: a, vni: 1, drop: [routing, shim6, routing]}\n",
         expect![[r#"
             r.yaml:7:44: VPC `a` drops this twice
-                mend: name each kind once"#]],
+                help: name each kind once"#]],
     );
     let text = format!("{UNDERLAY}vpcs:\n- {{name: a, vni: 1, drop: [fragment]}}\n");
     let wrong = region::parse("r.yaml", &text).expect_err("no such kind").to_string();
@@ -111,13 +111,13 @@ fn sources_of_vxlan() {
         &with("[203.0.113.0/24, 169.254.0.0/17, 'fd00::/8', 10.0.0.1/8]", "[203.0.113.0/24]"),
         expect![[r#"
             r.yaml:2:83: no packet comes from 169.254.0.0/17: 169.254.0.0/16 is a link-local address
-                mend: use unicast addresses of the underlay
+                help: use unicast addresses of the underlay
             r.yaml:2:99: nothing comes from fd00::/8: the gateway has no IPv6 tunnel address
-                mend: add an IPv6 address to `gateway.vteps`, or remove the source
-            r.yaml:2:111: 10.0.0.1/8 has bits set behind its prefix length
-                mend: write 10.0.0.0/8
+                help: add an IPv6 address to `gateway.vteps`, or remove the source
+            r.yaml:2:111: 10.0.0.1/8 has bits set after its prefix length
+                help: write 10.0.0.0/8
             r.yaml:5:77: source 203.0.113.0/24 is given twice, first in line 2
-                mend: keep one: a source is a remote's, or as good as a server's"#]],
+                help: keep one: a source belongs to one remote, or counts as a server"#]],
     );
 }
 
@@ -137,7 +137,7 @@ fn lists_that_would_be_too_long_together() {
     check(
         &text,
         expect![[r#"
-            r.yaml:10:12: the route to 172.16.0.0/16 leads through VPCs whose lists together may make 641601 rules: b, c
-                mend: peer directly, or shorten a list: 131072 are possible"#]],
+            r.yaml:10:12: the route to 172.16.0.0/16 passes VPCs whose lists combine to up to 641601 rules: b, c
+                help: peer directly, or shorten a list: 131072 are possible"#]],
     );
 }

@@ -1,12 +1,12 @@
-//! Flattened peerings decide as a walk from VPC to VPC does.
+//! Compares flattened peerings with a walk from VPC to VPC.
 
 use ipnet::{IpNet, Ipv4Net};
 use proptest::prelude::*;
-use region::{FlatRoute, Region, Target};
+use region::{FlatRoute, ResolvedRegion, RouteTarget};
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
-/// How VPCs route: `tables[v]` holds prefixes and what VPC v does with them.
+/// Routing of VPCs: `tables[v]` has the prefixes of VPC v with their hops.
 type Network = Vec<Vec<(Ipv4Net, Hop)>>;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,8 +41,8 @@ fn text(network: &Network) -> String {
     out
 }
 
-/// What the walk finds, or `None` if it loops or is too long.
-fn walk(network: &Network, from: usize, to: Ipv4Addr) -> Option<Target> {
+/// Returns the target that the walk reaches, or `None` if it loops or is too long.
+fn walk(network: &Network, from: usize, to: Ipv4Addr) -> Option<RouteTarget> {
     let mut path = vec![from];
     loop {
         let v = path[path.len() - 1];
@@ -53,10 +53,10 @@ fn walk(network: &Network, from: usize, to: Ipv4Addr) -> Option<Target> {
         let routes = network[v].iter().map(|(prefix, hop)| (*prefix, Some(*hop))).chain(subnets);
         let best = routes.filter(|(prefix, _)| prefix.contains(&to)).max_by_key(|(prefix, _)| prefix.prefix_len());
         match best {
-            None => return Some(Target::NoRoute),
-            Some((_, None)) => return Some(Target::Vpc(v)),
-            Some((_, Some(Hop::Blackhole))) => return Some(Target::Blackhole),
-            Some((_, Some(Hop::Internet))) => return Some(Target::Internet),
+            None => return Some(RouteTarget::NoRoute),
+            Some((_, None)) => return Some(RouteTarget::Vpc(v)),
+            Some((_, Some(Hop::Blackhole))) => return Some(RouteTarget::Blackhole),
+            Some((_, Some(Hop::Internet))) => return Some(RouteTarget::Internet),
             Some((_, Some(Hop::Peer(next)))) => {
                 if path.contains(&next) || path.len() > region::MAX_PEERINGS {
                     return None;
@@ -67,9 +67,9 @@ fn walk(network: &Network, from: usize, to: Ipv4Addr) -> Option<Target> {
     }
 }
 
-fn longest(table: &[FlatRoute], to: Ipv4Addr) -> Target {
+fn longest(table: &[FlatRoute], to: Ipv4Addr) -> RouteTarget {
     let matching = table.iter().filter(|r| matches!(r.prefix, IpNet::V4(p) if p.contains(&to)));
-    matching.max_by_key(|r| r.prefix.prefix_len()).map_or(Target::NoRoute, |r| r.target)
+    matching.max_by_key(|r| r.prefix.prefix_len()).map_or(RouteTarget::NoRoute, |r| r.target)
 }
 
 fn network() -> impl Strategy<Value = Network> {
@@ -88,7 +88,7 @@ fn network() -> impl Strategy<Value = Network> {
         for (v, table) in network.iter_mut().enumerate() {
             table.sort_by_key(|(p, _)| *p);
             table.dedup_by_key(|(p, _)| *p);
-            // A route may not repeat a subnet, nor lead to a VPC that is not there or to itself.
+            // A route cannot repeat a subnet or refer to its own or a missing VPC.
             table.retain(|(p, hop)| {
                 let is_subnet = p.prefix_len() == 16 && p.addr().octets()[0] == 10;
                 let is_nowhere = matches!(hop, Hop::Peer(to) if *to == v || *to >= n);
@@ -99,7 +99,7 @@ fn network() -> impl Strategy<Value = Network> {
     })
 }
 
-/// Addresses that tell all prefixes of the generator apart.
+/// Returns addresses that distinguish all prefixes of the generator.
 fn addresses() -> impl Iterator<Item = Ipv4Addr> {
     let all = [10u8, 20]
         .into_iter()
@@ -107,7 +107,7 @@ fn addresses() -> impl Iterator<Item = Ipv4Addr> {
     all.map(|(a, b, c)| Ipv4Addr::new(a, b, c, 9))
 }
 
-fn agrees(network: &Network, region: &Region) -> Result<usize, TestCaseError> {
+fn agrees(network: &Network, region: &ResolvedRegion) -> Result<usize, TestCaseError> {
     let mut compared = 0;
     for from in 0..network.len() {
         for to in addresses() {
@@ -146,7 +146,7 @@ fn a_hole_in_the_peers_table_stays_a_hole() {
     ];
     let region = region::parse("r", &text(&network)).expect("right");
     let table = &region.tables[0][0];
-    assert_eq!(longest(table, Ipv4Addr::new(20, 1, 0, 1)), Target::Blackhole);
-    assert_eq!(longest(table, Ipv4Addr::new(20, 2, 0, 1)), Target::NoRoute);
-    assert_eq!(longest(table, Ipv4Addr::new(30, 2, 0, 1)), Target::Internet);
+    assert_eq!(longest(table, Ipv4Addr::new(20, 1, 0, 1)), RouteTarget::Blackhole);
+    assert_eq!(longest(table, Ipv4Addr::new(20, 2, 0, 1)), RouteTarget::NoRoute);
+    assert_eq!(longest(table, Ipv4Addr::new(30, 2, 0, 1)), RouteTarget::Internet);
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a region file is named with its place and a mend.
+//! Checks that problems of a region file have a position and a fix.
 
 use expect_test::{Expect, expect};
 
@@ -9,7 +9,7 @@ uplinks: [{name: u, port: 1, mac: '02:00:00:00:01:01', peer_mac: '02:00:00:00:01
 servers: [{name: s, address: 192.0.2.11, uplinks: [u]}]
 ";
 
-/// Checks the text behind the underlay above (lines 5 and on).
+/// Checks `text` appended to the underlay above (from line 5).
 fn check(text: &str, expected: Expect) {
     check_file(&format!("{UNDERLAY}{text}"), expected);
 }
@@ -33,7 +33,7 @@ fn overlapping_subnets() {
         "vpcs:\n- {name: a, vni: 1, subnets: [10.0.0.0/16, 10.0.3.0/24, 10.1.0.0/16]}\n",
         expect![[r#"
             r.yaml:6:44: subnet 10.0.3.0/24 overlaps 10.0.0.0/16 in line 6
-                mend: make the subnets of a VPC disjoint"#]],
+                help: make the subnets of a VPC disjoint"#]],
     );
 }
 
@@ -42,8 +42,8 @@ fn host_bits() {
     check(
         "vpcs:\n- {name: a, vni: 1, subnets: [10.0.0.1/24]}\n",
         expect![[r#"
-        r.yaml:6:31: 10.0.0.1/24 has bits set behind its prefix length
-            mend: write 10.0.0.0/24"#]],
+        r.yaml:6:31: 10.0.0.1/24 has bits set after its prefix length
+            help: write 10.0.0.0/24"#]],
     );
 }
 
@@ -53,7 +53,7 @@ fn unknown_vpc_with_a_guess() {
         "vpcs:\n- {name: front, vni: 1, subnets: [10.0.0.0/24]}\nvms:\n- {name: v, vpc: frint, server: s, mac: '02:00:00:00:00:09', addresses: [10.0.0.5]}\n",
         expect![[r#"
             r.yaml:8:18: there is no VPC `frint`
-                mend: did you mean `front`?"#]],
+                help: did you mean `front`?"#]],
     );
 }
 
@@ -63,9 +63,9 @@ fn a_vni_twice_or_out_of_range() {
         "vpcs:\n- {name: a, vni: 7}\n- {name: b, vni: 7}\n- {name: c, vni: 16777216}\n",
         expect![[r#"
         r.yaml:7:18: VNI 7 is used twice, first in line 6
-            mend: give each VPC a VNI of its own
+            help: give each VPC a VNI of its own
         r.yaml:8:18: VNI 16777216 is out of range
-            mend: use 1 to 16777215"#]],
+            help: use 1 to 16777215"#]],
     );
 }
 
@@ -77,11 +77,11 @@ fn a_duplicate_vm() {
          - {name: v, vpc: a, server: s, mac: '02:00:00:00:00:09', addresses: [10.0.0.5]}\n",
         expect![[r#"
             r.yaml:9:10: VM `v` is declared twice, first in line 8
-                mend: rename one of them
+                help: rename one of them
             r.yaml:9:37: 02:00:00:00:00:09 belongs to VM `v` of the same VPC already, in line 8
-                mend: give each machine of a VPC addresses of its own
+                help: give each machine of a VPC addresses of its own
             r.yaml:9:70: 10.0.0.5 belongs to VM `v` of the same VPC already, in line 8
-                mend: give each machine of a VPC addresses of its own"#]],
+                help: give each machine of a VPC addresses of its own"#]],
     );
 }
 
@@ -93,15 +93,15 @@ fn machines_outside_of_their_subnets() {
          - {name: w, vpc: a, server: s, mac: '02:00:00:00:00:01', addresses: []}\n",
         expect![[r#"
             r.yaml:8:37: 03:00:00:00:00:09 is not the address of one host
-                mend: use a unicast MAC address (first byte even)
+                help: use a unicast MAC address (first byte even)
             r.yaml:8:70: 10.0.1.5 is in no subnet of VPC `a`
-                mend: correct the address, or add its subnet to the VPC
+                help: correct the address, or add its subnet to the VPC
             r.yaml:8:80: 10.0.0.255 is the network or broadcast address of 10.0.0.0/24
-                mend: use an address between them
+                help: use an address between them
             r.yaml:9:10: VM `w` has no address
-                mend: add one to `addresses`
+                help: add one to `addresses`
             r.yaml:9:37: 02:00:00:00:00:01 is the gateway's MAC address
-                mend: give the machine one of its own"#]],
+                help: give the machine one of its own"#]],
     );
 }
 
@@ -113,15 +113,15 @@ fn peering_rules() {
          peerings:\n- between: [a, b]\n- between: [b, a]\n- between: [c, c]\n- between: [a, nope]\n",
         expect![[r#"
             r.yaml:6:78: `a` and `c` are not peered
-                mend: add `- between: [a, c]` to `peerings`
+                help: add `- between: [a, c]` to `peerings`
             r.yaml:10:13: peered VPCs have overlapping subnets: 10.0.0.0/16 of `b` (line 7) and 10.0.0.0/24 of `a` (line 6)
-                mend: renumber one of the VPCs, or remove the peering
+                help: renumber one of the VPCs, or remove the peering
             r.yaml:11:13: the peering of `b` and `a` is declared twice
-                mend: remove one of the two
+                help: remove one of the two
             r.yaml:12:16: VPC `c` is peered with itself
-                mend: name two different VPCs
+                help: name two different VPCs
             r.yaml:13:16: there is no VPC `nope`
-                mend: declare the VPC `nope`, or name one that is declared"#]],
+                help: declare the VPC `nope`, or name one that is declared"#]],
     );
 }
 
@@ -134,11 +134,11 @@ fn a_peering_loop() {
          peerings:\n- between: [a, b]\n- between: [b, c]\n- between: [c, a]\n",
         expect![[r#"
             r.yaml:6:30: the route to 10.9.1.0/25 is a peering loop: a -> b -> c -> a
-                mend: let one of these VPCs route the prefix elsewhere
+                help: let one of these VPCs route the prefix elsewhere
             r.yaml:7:30: the route to 10.9.1.0/25 is a peering loop: b -> c -> a -> b
-                mend: let one of these VPCs route the prefix elsewhere
+                help: let one of these VPCs route the prefix elsewhere
             r.yaml:8:30: the route to 10.9.1.0/25 is a peering loop: c -> a -> b -> c
-                mend: let one of these VPCs route the prefix elsewhere"#]],
+                help: let one of these VPCs route the prefix elsewhere"#]],
     );
 }
 
@@ -157,7 +157,7 @@ fn five_peerings_in_a_row() {
         &text,
         expect![[r#"
         r.yaml:6:30: the route to 10.9.0.0/16 passes more than 4 peerings: a -> b -> c -> d -> e -> f
-            mend: peer the first and the last VPC directly"#]],
+            help: peer the first and the last VPC directly"#]],
     );
 }
 
@@ -169,15 +169,15 @@ fn routes_need_one_target() {
          - {to: 12.0.0.0/8, remote: hq}\n  - {to: 13.0.0.0/8, internet: true, vni: 5}\n  - {to: 13.0.0.0/8, internet: true}\n",
         expect![[r#"
             r.yaml:10:5: the route to 10.0.0.0/8 needs one target
-                mend: give exactly one of `peer`, `remote`, `internet: true`, `blackhole: true`
+                help: give exactly one of `peer`, `remote`, `internet: true`, `blackhole: true`
             r.yaml:11:5: the route to 11.0.0.0/8 needs one target
-                mend: give exactly one of `peer`, `remote`, `internet: true`, `blackhole: true`
+                help: give exactly one of `peer`, `remote`, `internet: true`, `blackhole: true`
             r.yaml:12:30: remote `hq` has no VNI of its own, and the route gives none
-                mend: add `vni` to the route or to the remote
+                help: add `vni` to the route or to the remote
             r.yaml:13:43: only a route to a remote has a VNI
-                mend: remove `vni`
+                help: remove `vni`
             r.yaml:14:5: there are two routes to 13.0.0.0/8: see line 13
-                mend: keep one (a VPC's subnets, and its peers', are routes too)"#]],
+                help: keep one (a VPC's subnets, and its peers', are routes too)"#]],
     );
 }
 
@@ -187,9 +187,9 @@ fn policy_routes() {
         "vpcs:\n- name: a\n  vni: 1\n  route_tables: [{name: t}]\n  policy: [{from: 10.0.0.0/8, table: t}, {from: 10.0.0.0/8, table: x}]\n",
         expect![[r#"
             r.yaml:9:49: source 10.0.0.0/8 has two route tables: see line 9
-                mend: keep one of them
+                help: keep one of them
             r.yaml:9:68: there is no route table `x`
-                mend: did you mean `t`?"#]],
+                help: did you mean `t`?"#]],
     );
 }
 
@@ -200,13 +200,13 @@ fn acl_rules() {
          - {priority: 5, action: permit, direction: egress}\n  - {priority: 6, action: permit, from: 10.0.0.0/8, to: '::/0'}\n",
         expect![[r#"
             r.yaml:9:16: priority 0 is out of range
-                mend: use 1 to 16777216; greater wins
+                help: use 1 to 16777216; greater wins
             r.yaml:10:40: ports are given, but the protocol has none
-                mend: add `protocol: tcp`, `udp`, `sctp`, `udplite` or `dccp`, or remove the ports; ICMP has `icmp_type`
+                help: add `protocol: tcp`, `udp`, `sctp`, `udplite` or `dccp`, or remove the ports; ICMP has `icmp_type`
             r.yaml:11:16: priority 5 is used twice, first in line 10
-                mend: give each rule of a VPC and direction a priority of its own
+                help: give each rule of a VPC and direction a priority of its own
             r.yaml:12:57: `from` and `to` are of different IP versions: no packet can match
-                mend: write one rule for each version"#]],
+                help: write one rule for each version"#]],
     );
 }
 
@@ -216,31 +216,31 @@ fn values_of_the_wrong_form() {
         "vpcs:\n- {name: a, vni: 1, acl: [{priority: 1, action: deny, protocol: tcp, ports: 9-1}]}\n",
         expect![[r#"
             r.yaml:6:77: the range `9-1` ends before it begins: write 1-9
-                mend: see docs/region.md, or the schema that `terrace region schema` prints"#]],
+                help: see docs/reference/region.md, or the schema that `terrace region schema` prints"#]],
     );
     check(
         "vpcs:\n- {name: a, vni: x}\n",
         expect![[r#"
             r.yaml:6:18: `x` is not a whole number from 0 to 4294967295
-                mend: write it in decimal digits, without quotes"#]],
+                help: write it in decimal digits, without quotes"#]],
     );
     check(
         "vpcs:\n- {name: a, vni: 1, colour: red}\n",
         expect![[r#"
             r.yaml:6:21: there is no key `colour` here
-                mend: the keys here are name, vni, subnets, routes, route_tables, policy, acl, acl_default, strict_sources, drop"#]],
+                help: the keys here are name, vni, subnets, routes, route_tables, policy, acl, acl_default, strict_sources, drop"#]],
     );
     check(
         "vpcs: [",
         expect![[r#"
         r.yaml:5:7: unclosed bracket '['
-            mend: see docs/region.md, or the schema that `terrace region schema` prints"#]],
+            help: see docs/reference/region.md, or the schema that `terrace region schema` prints"#]],
     );
     check(
         "vpcs: &a [*a]",
         expect![[r#"
             r.yaml:5:11: the anchor contains itself
-                mend: write the value out"#]],
+                help: write the value out"#]],
     );
 }
 
@@ -253,22 +253,22 @@ fn the_underlay() {
          servers:\n- {name: s, address: 192.0.2.1, uplinks: [w]}\n- {name: t, address: '2001:db8::1', uplinks: []}\n",
         expect![[r#"
             r.yaml:1:9: `a b` is not a name for a region
-                mend: use 1 to 63 letters (a-z, A-Z), digits, `-`, `_` or `.`; the first is no `-` or `.`
+                help: use 1 to 63 letters (a-z, A-Z), digits, `-`, `_` or `.`; the first is no `-` or `.`
             r.yaml:2:56: the gateway has a second IPv4 address
-                mend: keep one IPv4 and one IPv6 address at most
+                help: keep one IPv4 and one IPv6 address at most
             r.yaml:4:84: an MTU of 900 bytes is too small
-                mend: use 1350 or more
+                help: use 1350 or more
             r.yaml:5:10: uplink `u` is declared twice, first in line 4
-                mend: rename one of them
+                help: rename one of them
             r.yaml:5:19: port 1 is used twice, first in line 4
-                mend: give each uplink a port of its own
+                help: give each uplink a port of its own
             r.yaml:7:22: 192.0.2.1 is taken already by `the gateway` in line 2
-                mend: give each end point an address of its own
+                help: give each end point an address of its own
             r.yaml:7:43: there is no uplink `w`
-                mend: did you mean `u`?
-            r.yaml:8:10: no uplink leads to `t`
-                mend: name at least one in `uplinks`
+                help: did you mean `u`?
+            r.yaml:8:10: no uplink reaches `t`
+                help: name at least one in `uplinks`
             r.yaml:8:22: 2001:db8::1 can't be reached: the gateway has no IPv6 tunnel address
-                mend: add an IPv6 address to `gateway.vteps`"#]],
+                help: add an IPv6 address to `gateway.vteps`"#]],
     );
 }

@@ -1,11 +1,12 @@
-//! The published JSON Schema is that of the model, `BLESS=1` rewrites it; and what it refuses, the checker refuses.
+//! Checks that the published JSON Schema is that of the model (`BLESS=1` rewrites it), and that the
+//! checker refuses all files that the schema refuses.
 
 use serde_json::{Value, json};
 use std::net::IpAddr;
 
 #[test]
 fn the_published_schema_is_current() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/region.schema.json");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/region.schema.json");
     let current = serde_json::to_string_pretty(&region::schema()).expect("a schema is JSON") + "\n";
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(path, &current).expect("docs/ can be written");
@@ -13,11 +14,11 @@ fn the_published_schema_is_current() {
     let published = std::fs::read_to_string(path).unwrap_or_default();
     assert!(
         published == current,
-        "docs/region.schema.json is not current: run `BLESS=1 cargo test -p region --test schema`"
+        "docs/reference/region.schema.json is not current: run `BLESS=1 cargo test -p region --test schema`"
     );
 }
 
-/// A region that has every key.
+/// Returns a region with every key.
 fn everything() -> Value {
     json!({
         "region": "r",
@@ -53,7 +54,7 @@ fn everything() -> Value {
     })
 }
 
-/// Values to put in any place.
+/// Values to insert at any position.
 fn odd_values() -> Vec<Value> {
     let mut odd = vec![json!(null), json!(true), json!([]), json!({}), json!([[]]), json!([null]), json!({"a": 1})];
     odd.extend(
@@ -85,7 +86,8 @@ fn odd_values() -> Vec<Value> {
     odd
 }
 
-/// Every value with the same one replaced, taken out, or given a further key; and what was done, as a JSON pointer.
+/// Returns every variant of a value with one part replaced, removed, or extended by a key, and the
+/// JSON pointer of that part.
 fn edits(value: &Value) -> Vec<(String, Value)> {
     let mut all: Vec<(String, Value)> = odd_values().into_iter().map(|odd| (format!(" := {odd}"), odd)).collect();
     match value {
@@ -159,7 +161,8 @@ fn every_key_of_the_schema_is_in_the_region_that_is_edited() {
     }
 }
 
-/// Whether a value is right by a schema of the keywords that ours has; other keywords fail the test.
+/// Returns whether a value is valid by a schema. Supports the keywords of our schema; any other one
+/// fails the test.
 fn allows(schema: &Value, root: &Value, value: &Value) -> bool {
     let Value::Object(keywords) = schema else { return schema != &json!(false) };
     keywords.iter().all(|(keyword, given)| match keyword.as_str() {
@@ -218,7 +221,7 @@ fn is_type(name: &Value, value: &Value) -> bool {
     }
 }
 
-/// The two patterns of the schema.
+/// Matches the two patterns of the schema.
 fn matches_pattern(pattern: &str, value: &str) -> bool {
     match pattern {
         "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$" => {

@@ -1,7 +1,7 @@
-//! The command line: the library behind `terrace`, so that its parts can be tested and used by the repository's own tasks.
+//! The library behind the `terrace` command, for tests and for the repository's own tasks.
 //!
-//! [`cli`] has a file per subcommand; [`program`] reads P4 with the include files that the binary carries; [`stf`] is the test language;
-//! [`cache_eval`] measures flow caches.
+//! [`cli`] has one file per subcommand. [`program`] reads P4 with the include files in the binary.
+//! [`stf`] implements the test language. [`cache_eval`] evaluates flow caches.
 
 #[cfg(feature = "wings")]
 pub mod cache_eval;

@@ -1,7 +1,7 @@
-//! What a run over capture files did: for people, and as JSON.
+//! Statistics of a run over capture files, as text and as JSON.
 
-use io::RunReport;
-use node::engine::Controlled;
+use io::RunStats;
+use node::engine::EngineControl;
 use node::observe::counter_cells;
 use node::status::CounterCell;
 use packet::{Counter, EngineCounters, PortCounters, ReasonTable};
@@ -9,89 +9,94 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// One port.
+/// Statistics of one port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortStats {
-    /// The port's number.
+    /// Port number.
     pub port: u32,
-    /// Its interface or file.
+    /// Name of the interface or file.
     pub name: String,
-    /// Received, and given to the engine.
+    /// Received packets that were given to the engine.
     pub received: Counter,
-    /// Sent.
+    /// Sent packets.
     pub sent: Counter,
-    /// Lost at the port, by reason: `rx_` on the way in, `tx_` on the way out.
+    /// Packets lost at the port, by reason: `rx_` for ingress, `tx_` for egress.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lost: BTreeMap<String, Counter>,
 }
 
-/// All of it. Each packet is in one place: those of `received` and `copies` together are those of `forwarded`, `to_cpu` and `drops`.
+/// Statistics of a run. Each packet is counted once: `received` plus `copies` equals `forwarded`
+/// plus `to_cpu` plus `drops`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Stats {
-    /// The program's name.
+pub struct RunSummary {
+    /// Name of the program.
     pub program: String,
-    /// What runs it: `jit`, `interp` or `asic`.
+    /// Engine: `jit`, `interp` or `asic`.
     #[serde(default)]
     pub engine: String,
-    /// What to know, in sentences: of how it runs (on a chip, where each table is), and of what was
-    /// not processed at all.
+    /// Notes in sentences: about the execution (on a chip, the location of each table), and about
+    /// packets that were not processed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The region file, if there is one.
+    /// Region file, if one was given.
     pub region: Option<String>,
-    /// How often tables were written; a packet sees one version.
+    /// Table version: the number of writes to tables. Each packet sees one version.
     pub version: u64,
-    /// Seconds since the start.
+    /// Duration since the start, in seconds.
     pub seconds: f64,
-    /// Everything that came to the ports, also what was lost before the engine was given it, and what the kernel did by itself.
+    /// All packets that arrived at the ports, including those lost before the engine and those that
+    /// the kernel processed alone.
     pub received: Counter,
-    /// What ports sent, in the kernel, too.
+    /// All packets that ports sent, including those sent by the kernel alone.
     pub forwarded: Counter,
-    /// Packets that the program made: further copies of one that it was given.
+    /// Packets that the program created: additional copies of received packets.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub copies: u64,
-    /// For the control plane, by reason.
+    /// Packets to the control plane, by reason.
     pub to_cpu: BTreeMap<String, Counter>,
-    /// Dropped, by reason: by the program, the engine, or a port.
+    /// Dropped packets, by reason of the program, the engine, or a port.
     pub drops: BTreeMap<String, Counter>,
-    /// The ports.
+    /// Statistics of the ports.
     pub ports: Vec<PortStats>,
     /// Counters of the program.
     pub counters: Vec<CounterCell>,
 }
 
-impl Stats {
-    /// From what a runner reports. Counters of the program are for the caller to add.
-    pub fn of(report: &RunReport, reasons: &ReasonTable) -> Stats {
-        let mut stats = Stats { seconds: report.run_time.as_secs_f64(), ..Stats::default() };
+impl RunSummary {
+    /// Converts the report of a runner. The caller adds the program's counters.
+    pub fn of(report: &RunStats, reasons: &ReasonTable) -> RunSummary {
+        let mut stats = RunSummary { seconds: report.run_time.as_secs_f64(), ..RunSummary::default() };
         stats.received = report.arrived();
         stats.forwarded = report.sent();
-        stats.copies = report.engine.copies;
+        stats.copies = report.engine.generated;
         for (reason, counter) in &report.engine.to_cpu {
             stats.to_cpu.insert(reasons.cpu_name(*reason).into_owned(), *counter);
         }
-        // What went to the CPU is named there; that nobody takes it here is no second loss.
-        let taken_by_nobody = packet::DropReason::from(packet::PortReason::CpuQueueFull);
+        // Packets to the CPU are counted under their own reason. That no controller takes them here
+        // is not a second loss.
+        let taken_by_nobody = packet::DropReason::from(packet::PortReason::PacketInQueueFull);
         for (reason, counter) in report.drops().iter().filter(|(reason, _)| *reason != taken_by_nobody) {
             stats.drops.insert(reasons.drop_name(reason).into_owned(), counter);
         }
-        let one =
-            |(id, (name, counters)): (&packet::PortId, &(String, PortCounters))| port(id.0, name, counters, reasons);
+        let one = |(id, (name, counters)): (&packet::PortId, &(String, PortCounters))| {
+            port_stats(id.0, name, counters, reasons)
+        };
         stats.ports = report.ports.iter().map(one).collect();
         stats
     }
 
-    /// Adds what an engine says of itself.
-    pub fn tell_of(&mut self, engine: &dyn Controlled, reasons: &ReasonTable) {
-        self.add_beside(&engine.beside_workers(), reasons);
+    /// Adds the engine's counters, version, name and notes.
+    pub fn add_engine_stats(&mut self, engine: &dyn EngineControl, reasons: &ReasonTable) {
+        self.add_bypass_counters(&engine.bypass_counters(), reasons);
         self.version = engine.tables_version();
         self.counters = counter_cells(engine, reasons, &|_| None);
         self.engine = engine.name().to_owned();
-        self.notes.extend(engine.notes());
+        self.notes.extend(engine.status_notes());
     }
 
-    /// Adds what the kernel did by itself. What it received and sent is in the ports' counts already.
-    fn add_beside(&mut self, beside: &EngineCounters, reasons: &ReasonTable) {
+    /// Adds the packets that the kernel processed alone. The packets that it sent are already in
+    /// the ports' counts.
+    fn add_bypass_counters(&mut self, beside: &EngineCounters, reasons: &ReasonTable) {
         self.received.packets += beside.received.packets;
         self.received.bytes += beside.received.bytes;
         for (reason, counter) in beside.drops.iter() {
@@ -101,7 +106,7 @@ impl Stats {
         }
     }
 
-    /// As text.
+    /// Renders the statistics as text.
     pub fn render(&self) -> String {
         let mut text = String::new();
         let of = self.region.as_ref().map_or(String::new(), |region| format!(", region {region}"));
@@ -156,13 +161,13 @@ impl Stats {
     }
 }
 
-fn port(number: u32, name: &str, counters: &PortCounters, reasons: &ReasonTable) -> PortStats {
+fn port_stats(number: u32, name: &str, counters: &PortCounters, reasons: &ReasonTable) -> PortStats {
     let (received, sent) = (counters.received, counters.sent);
     let lost = counters.drops.iter().map(|(reason, counter)| (reasons.drop_name(reason).into_owned(), counter));
     PortStats { port: number, name: name.to_owned(), received, sent, lost: lost.collect() }
 }
 
-/// As serde asks it.
+/// Returns whether a count is 0. Serde requires the reference.
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }

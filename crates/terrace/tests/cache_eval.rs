@@ -1,23 +1,24 @@
-//! The pipelines with their rules and traffic, on the interpreter; and the evaluation with a cache that is simple enough to be seen through.
+//! Tests the pipelines with their rules and traffic on the interpreter, and the evaluation with a
+//! trivially correct cache.
 
 #[allow(dead_code)]
 mod command;
 
-use flowcache::Stats;
-use interp::{Event, Interp, Outputs};
+use flowcache::SegmentCacheStats;
+use interp::{Interp, Outputs, TraceEvent};
 use packet::Verdict;
 use std::collections::{HashMap, HashSet};
-use terrace::cache_eval::cache::{Cache, CacheKind, Fill, Shape};
-use terrace::cache_eval::chains::{self, Chains};
+use terrace::cache_eval::cache::{Cache, CacheKind, CacheOccupancy, CacheSpec};
+use terrace::cache_eval::chains::{self, RuleChains};
 use terrace::cache_eval::flow_cache;
 use terrace::cache_eval::flow_sizes::FlowSizes;
 use terrace::cache_eval::flows::{self, Locality};
 use terrace::cache_eval::frame::frame;
-use terrace::cache_eval::suite::{LocalityName, Sizes, Suite, interpreter};
-use terrace::cache_eval::vswitch::{self, End, NAMES, Vswitch};
+use terrace::cache_eval::suite::{EvaluationSuite, FlowSizeSource, LocalityName, interpreter};
+use terrace::cache_eval::vswitch::{self, NAMES, TraversalEnd, Vswitch};
 use terrace::cache_eval::{fields::Field, filter_sets};
 
-/// What is published of each pipeline: tables, traversals.
+/// Published properties of each pipeline: number of tables and of traversals.
 const PUBLISHED: [(&str, usize, usize); 5] =
     [("ofd", 10, 5), ("psc", 7, 2), ("ols", 30, 23), ("ant", 22, 20), ("otl", 8, 11)];
 
@@ -37,13 +38,14 @@ fn pipelines_have_the_published_numbers_of_tables_and_traversals() {
     assert!(vswitch::load("ovs").unwrap_err().contains("there are ofd, psc, ols, ant, otl"));
 }
 
-/// Each flow goes through exactly the tables of its traversal, is hit where that says so, and ends as it says.
+/// Each flow passes exactly the tables of its traversal, hits where the traversal specifies it, and
+/// has its outcome.
 #[test]
 fn flows_take_the_traversal_that_they_were_drawn_for() {
     let rules = filter_sets::generate(600, SEED);
     for name in NAMES {
         let vswitch = vswitch::load(name).unwrap();
-        let chains = chains::build(&vswitch, &rules, SEED).unwrap();
+        let chains = chains::build_chains(&vswitch, &rules, SEED).unwrap();
         let mut interp = interpreter(&vswitch, &chains).unwrap();
         let mut walked: HashMap<usize, usize> = HashMap::new();
         for exponent in [0.0, 1.2] {
@@ -60,7 +62,7 @@ fn flows_take_the_traversal_that_they_were_drawn_for() {
 }
 
 struct Walk {
-    /// Tables by name, and whether they were hit.
+    /// Names of the applied tables, and whether they were hit.
     tables: Vec<(String, bool)>,
     verdict: Verdict,
 }
@@ -68,8 +70,8 @@ struct Walk {
 fn walk(interp: &mut Interp, flow: &flows::Flow) -> Walk {
     let port = flow.values[Field::InPort.index()] as u32;
     let (out, trace) = interp.trace(&frame(flow), port, 0);
-    let table = |event: &Event| match event {
-        Event::Table { table, hit, .. } => Some((table.clone(), hit.is_some())),
+    let table = |event: &TraceEvent| match event {
+        TraceEvent::Table { table, hit, .. } => Some((table.clone(), hit.is_some())),
         _ => None,
     };
     Walk { tables: trace.events().filter_map(table).collect(), verdict: out.packets()[0].verdict }
@@ -77,16 +79,16 @@ fn walk(interp: &mut Interp, flow: &flows::Flow) -> Walk {
 
 fn expect_walk(vswitch: &Vswitch, traversal: usize, walk: &Walk) {
     let traversal = &vswitch.traversals[traversal];
-    let name = |step: &vswitch::Step| vswitch.pipeline.tables[step.table].preamble.name.clone();
+    let name = |step: &vswitch::TraversalStep| vswitch.pipeline.tables[step.table].preamble.name.clone();
     let expected: Vec<_> = traversal.steps.iter().map(|step| (name(step), step.action.is_some())).collect();
     assert_eq!(walk.tables, expected, "{} {}", vswitch.name, traversal.name);
     let fits = match traversal.end {
-        End::Forward | End::Reply => {
+        TraversalEnd::Forward | TraversalEnd::Reply => {
             matches!(walk.verdict, Verdict::Forward { port } if (1000..1008).contains(&port.0))
         }
-        End::Deny => matches!(walk.verdict, Verdict::Drop(_)),
-        End::Punt => matches!(walk.verdict, Verdict::ToCpu { .. }),
-        End::Default => !matches!(walk.verdict, Verdict::Forward { .. }),
+        TraversalEnd::Deny => matches!(walk.verdict, Verdict::Drop(_)),
+        TraversalEnd::Punt => matches!(walk.verdict, Verdict::ToCpu { .. }),
+        TraversalEnd::Default => !matches!(walk.verdict, Verdict::Forward { .. }),
     };
     assert!(fits, "{} {} ends with {:?}", vswitch.name, traversal.name, walk.verdict);
 }
@@ -96,14 +98,15 @@ fn one_table_decides_on_each_field() {
     let vswitch = vswitch::load("ofd").unwrap();
     let parts = |name: &str| {
         let traversal = vswitch.traversals.iter().find(|traversal| traversal.name == name).unwrap();
-        let parts = chains::parts(&vswitch.pipeline, traversal);
+        let parts = chains::decided_fields(&vswitch.pipeline, traversal);
         parts.into_iter().map(|part| part.into_iter().map(Field::name).collect::<Vec<_>>()).collect::<Vec<_>>()
     };
-    // The router's MAC is the termination table's, the prefix the routing table's; the source's MAC is gone when the policy looks.
+    // The router's MAC is that of the termination table, the prefix that of the routing table. The
+    // source MAC is already replaced when the policy matches.
     let routed: [&[&str]; 6] =
         [&["in_port"], &[], &["dl_dst"], &["nw_dst"], &["nw_src", "nw_proto", "tp_src", "tp_dst"], &["dl_src"]];
     assert_eq!(parts("routed"), routed);
-    // What is bridged keeps it, so that the policy decides on it, and on the port that the station is at.
+    // Bridged packets keep it, so the policy matches on it and on the station's port.
     let bridged: [&[&str]; 6] =
         [&[], &[], &[], &["dl_dst"], &["in_port", "dl_src", "nw_src", "nw_dst", "nw_proto", "tp_src", "tp_dst"], &[]];
     assert_eq!(parts("bridged"), bridged);
@@ -113,7 +116,7 @@ fn one_table_decides_on_each_field() {
 fn high_locality_shares_more() {
     let rules = filter_sets::generate(2000, SEED);
     let vswitch = vswitch::load("psc").unwrap();
-    let chains = chains::build(&vswitch, &rules, SEED).unwrap();
+    let chains = chains::build_chains(&vswitch, &rules, SEED).unwrap();
     let distinct = |exponent: f64, workload: u64| {
         let locality = Locality { exponent, share: 1.0, variants: 1 };
         let flows = flows::draw(&vswitch, &chains.networks, &rules, 3000, locality, SEED, workload);
@@ -126,13 +129,13 @@ fn high_locality_shares_more() {
     assert_ne!(high, distinct(1.2, 1), "another workload has other favourites");
 }
 
-/// Remembers what became of a packet with the same bytes, on the same port; forgets all when it is full.
+/// Cache of outputs by packet bytes and port. Clears itself when full.
 struct Remembers {
     interp: Interp,
-    shape: Shape,
+    shape: CacheSpec,
     known: HashMap<(u32, Vec<u8>), Outputs>,
-    stats: Stats,
-    /// Packets that it tells something wrong about: each one of so many hits.
+    stats: SegmentCacheStats,
+    /// One of this number of hits returns wrong outputs.
     wrong_each: u64,
 }
 
@@ -157,12 +160,12 @@ impl Cache for Remembers {
         self.known.insert((port, bytes.to_vec()), out.clone());
     }
 
-    fn stats(&self) -> &Stats {
+    fn stats(&self) -> &SegmentCacheStats {
         &self.stats
     }
 
-    fn tables(&self) -> Vec<Fill> {
-        vec![Fill { entries: self.known.len(), masks: 1 }]
+    fn tables(&self) -> Vec<CacheOccupancy> {
+        vec![CacheOccupancy { entries: self.known.len(), masks: 1 }]
     }
 
     fn rule_space(&self) -> f64 {
@@ -174,41 +177,46 @@ impl Cache for Remembers {
     }
 }
 
-fn remembers(vswitch: &Vswitch, chains: &Chains, shape: Shape, wrong_each: u64) -> Result<Box<dyn Cache>, String> {
+fn remembers(
+    vswitch: &Vswitch,
+    chains: &RuleChains,
+    shape: CacheSpec,
+    wrong_each: u64,
+) -> Result<Box<dyn Cache>, String> {
     let interp = interpreter(vswitch, chains)?;
-    let (known, stats) = (HashMap::new(), Stats::default());
+    let (known, stats) = (HashMap::new(), SegmentCacheStats::default());
     Ok(Box::new(Remembers { interp, shape, known, stats, wrong_each }))
 }
 
-fn suite() -> Suite {
-    Suite {
+fn suite() -> EvaluationSuite {
+    EvaluationSuite {
         pipelines: vec!["psc".to_owned()],
         localities: vec![LocalityName::High, LocalityName::Low],
         kinds: vec![CacheKind::Exact],
         tables: 4,
-        total: 500,
-        ks: Vec::new(),
-        sizes: vec![20],
+        total_entries: 500,
+        swept_table_counts: Vec::new(),
+        swept_entries: vec![20],
         change: true,
         rules: filter_sets::generate(200, SEED),
-        flow_sizes: Sizes::Distribution(FlowSizes::built_in()),
+        flow_sizes: FlowSizeSource::Distribution(FlowSizes::built_in()),
         flows: 400,
         packets_per_flow: Some(3.0),
-        high: None,
-        window: (100.0, 0.5),
-        compare: 3,
+        high_locality: None,
+        window_and_gap: (100.0, 0.5),
+        compare_interval: 3,
         seed: SEED,
-        sources: ("generated".to_owned(), "built in".to_owned()),
+        source_names: ("generated".to_owned(), "built in".to_owned()),
     }
 }
 
 #[test]
 fn an_evaluation_counts_every_packet_and_compares_some() {
     let suite = suite();
-    assert_eq!(suite.runs(), 4);
+    assert_eq!(suite.run_count(), 4);
     let mut done = 0;
-    let mut tell = |event: terrace::cache_eval::suite::Event<'_>| {
-        done += usize::from(matches!(event, terrace::cache_eval::suite::Event::Done(_)))
+    let mut tell = |event: terrace::cache_eval::suite::EvaluationEvent<'_>| {
+        done += usize::from(matches!(event, terrace::cache_eval::suite::EvaluationEvent::Done(_)))
     };
     let report = suite.run(&|v, c, s| remembers(v, c, s, 0), &mut tell).unwrap();
     assert_eq!((done, report.runs.len()), (4, 4));
@@ -221,7 +229,7 @@ fn an_evaluation_counts_every_packet_and_compares_some() {
         assert!(run.compared * 3 >= run.packets && run.different == 0);
         assert!(run.packets > 1000, "{}", run.packets);
     }
-    // With room for all flows, each is missed once; with little, more often.
+    // With capacity for all flows, each is missed once; with less, more often.
     let by_room = |entries: usize| report.runs.iter().find(|run| run.cache.entries == entries && run.change.is_none());
     assert_eq!(by_room(500).unwrap().misses, 400);
     assert!(by_room(20).unwrap().misses > 400);
@@ -236,21 +244,22 @@ fn a_cache_that_is_wrong_is_found() {
     assert!(found.unwrap_err().contains("contradicts the interpreter"));
 }
 
-/// The real caches, on all pipelines and both localities: small, but each kind hits and misses, and all that was compared is right.
+/// The real caches on all pipelines and both localities. They are small, but each kind hits and
+/// misses, and all compared results are correct.
 #[test]
 fn the_caches_serve_all_pipelines_rightly() {
     let kinds = [CacheKind::Exact, CacheKind::Megaflow, CacheKind::SubTraversal, CacheKind::Adaptive];
-    let small = Suite {
+    let small = EvaluationSuite {
         pipelines: NAMES.map(str::to_owned).to_vec(),
         kinds: kinds.to_vec(),
-        total: 200,
-        sizes: Vec::new(),
+        total_entries: 200,
+        swept_entries: Vec::new(),
         change: false,
         flows: 250,
-        compare: 2,
+        compare_interval: 2,
         ..suite()
     };
-    let report = small.run(&flow_cache::make, &mut |_| {}).unwrap();
+    let report = small.run(&flow_cache::build_cache, &mut |_| {}).unwrap();
     assert_eq!(report.runs.len(), NAMES.len() * 2 * kinds.len());
     for run in &report.runs {
         let name = format!("{} {} {}", run.pipeline, run.locality, run.cache);
@@ -267,25 +276,26 @@ fn the_caches_serve_all_pipelines_rightly() {
     assert!(of(CacheKind::SubTraversal).any(|run| run.shared > 0.2));
 }
 
-/// The adaptive cache cuts by what it measures, in two passes where one is not enough, and keeps whole what is better whole: it has no more misses than the better of the two others,
-/// but for a few in a thousand packets, and in all it has fewer.
+/// The adaptive cache splits by measurements, uses two passes where one is not enough, and leaves
+/// unsplit what is better unsplit. It has at most a few misses per thousand packets more than the
+/// better of the two others, and fewer in total.
 #[test]
 fn the_adaptive_cache_is_not_much_worse_than_the_better_one() {
     let kinds = vec![CacheKind::Megaflow, CacheKind::SubTraversal, CacheKind::Adaptive];
-    let some = Suite {
+    let some = EvaluationSuite {
         pipelines: NAMES.map(str::to_owned).to_vec(),
         kinds,
-        total: 1_600,
-        sizes: Vec::new(),
+        total_entries: 1_600,
+        swept_entries: Vec::new(),
         change: false,
         rules: filter_sets::generate(600, SEED),
         flows: 3_000,
         packets_per_flow: None,
-        compare: 50,
-        window: (300.0, 2.0),
+        compare_interval: 50,
+        window_and_gap: (300.0, 2.0),
         ..suite()
     };
-    let report = some.run(&flow_cache::make, &mut |_| {}).unwrap();
+    let report = some.run(&flow_cache::build_cache, &mut |_| {}).unwrap();
     let (mut better, mut adaptive_in_all, mut by_fields_in_all) = (0, 0, 0);
     for runs in report.runs.chunks(3) {
         let [megaflow, by_fields, adaptive] = runs else { panic!("{} runs", runs.len()) };
@@ -330,7 +340,8 @@ fn the_command_writes_a_page_plots_and_json() {
     let outside = page.replace("http://www.w3.org/2000/svg", "");
     assert!(!outside.contains("http") && !outside.contains("src="), "the page asks for something outside of itself");
     let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
-    // Four caches; one of 1 and one of 2 tables; four each with 80 and with 64,000 entries; four with a change.
+    // Four caches; one of 1 and one of 2 tables; four each with 80 and with 64,000 entries; four
+    // with a change.
     assert_eq!(report["runs"].as_array().unwrap().len(), 18);
     assert!(
         report["runs"]

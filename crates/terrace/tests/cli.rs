@@ -1,4 +1,4 @@
-//! The command line from outside: help, exit codes, errors, and the shape of JSON.
+//! Tests the command line as a user runs it: help, exit codes, errors, and the schema of JSON.
 
 #[allow(dead_code)]
 mod command;
@@ -14,7 +14,7 @@ fn json(args: &[&str]) -> (i32, Value) {
     (code, serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}")))
 }
 
-/// A file of a test of its own.
+/// Writes a file of the test. Returns its path.
 fn file(folder: &tempfile::TempDir, name: &str, text: &str) -> String {
     let path = folder.path().join(name);
     fs::write(&path, text).unwrap();
@@ -206,7 +206,7 @@ fn entries_file_run_and_captures() {
     let (code, _, err) = run(&["run", "--program", &program, "--entries", &wrong, "--in", &input]);
     assert_eq!(code, 3);
     assert!(err.contains("wrong.txt:3: ") && err.contains("wrong.txt:4: "), "all wrong lines are named: {err}");
-    // A default action: packets that hit nothing.
+    // A default action for packets that miss.
     let default = file(&folder, "default.txt", "t: hdr.h.b=1 -> to(port=2)\nI.t: default -> to(port=7)\n");
     let args = ["run", "--json", "--program", &program, "--entries", &default, "--in", &input, "--out-dir", &out];
     let (code, stats) = json(&args);
@@ -231,7 +231,8 @@ fn entries_file_run_and_captures() {
     assert!(code == 3 && err.contains("no-such.pcap"), "{err}");
 }
 
-/// The longest packet has 16 KiB: what a capture has beyond that is counted where it came in, and all that came in is somewhere.
+/// The longest packet has 16 KiB. Longer frames of a capture are counted at their input, so that
+/// received frames equal the sum of all outcomes.
 #[test]
 fn frames_above_the_limit_in_a_capture_are_counted() {
     let folder = tempfile::tempdir().unwrap();
@@ -266,7 +267,7 @@ fn frames_above_the_limit_in_a_capture_are_counted() {
     assert_eq!(stats["notes"], serde_json::json!(notes), "{stats}");
     let (code, out, _) = run(&[&["run"][..], &args].concat());
     assert!(code == 0 && out.contains("rx_oversize") && notes.iter().all(|note| out.contains(note)), "{out}");
-    // Half a packet, or half of the file, is refused.
+    // Half a packet, or half of the file, is rejected.
     let bytes = std::fs::read(&second).unwrap();
     std::fs::write(&second, &bytes[..bytes.len() - 1]).unwrap();
     let (code, _, err) = run(&[&["run"][..], &args].concat());
@@ -308,7 +309,7 @@ fn trace_names_the_line_of_the_region_file() {
         found["table"]["hit"]["provenance"].as_str().unwrap().to_owned()
     };
     assert_eq!(hit("gateway.tenancy.tenant"), "examples/lab.yaml:26: VPC red");
-    // The packet that was built is the packet that is traced when it comes as hex digits.
+    // Tracing the built packet as hex digits gives the same result.
     let packet = document["packet"]["hex"].as_str().unwrap();
     let again = json(&[&["trace", "--json", "--port", "1", "--hex", packet], &region[..]].concat()).1;
     assert_eq!(again["verdicts"], document["verdicts"]);
@@ -349,7 +350,7 @@ fn region_files() {
     let wrong = file(&folder, "wrong.yaml", &text.replace("vpc: green, server: s3", "vpc: grean, server: s3"));
     let (code, out, _) = run(&["region", "check", &wrong]);
     assert_eq!(code, 1);
-    assert!(out.contains("grean") && out.contains("mend:") && out.contains("refused (1 problems)"), "{out}");
+    assert!(out.contains("grean") && out.contains("help:") && out.contains("refused (1 problems)"), "{out}");
     let (code, document) = json(&["region", "check", "--json", &wrong]);
     assert_eq!((code, &document[0]["accepted"]), (1, &false.into()));
     assert!(document[0]["problems"][0]["line"].as_u64().unwrap() > 1);
@@ -395,7 +396,8 @@ fn a_pipeline_is_written_together_with_its_p4info() {
     assert_eq!(run(&["compile", &program, "--p4info", "x"]).0, 2, "a P4Info alone is a dump");
 }
 
-/// `emit` writes a program out again, names what the chip has no form for, and refuses sizes of what the program does not have.
+/// `emit` writes a program, names what the chip cannot express, and rejects sizes of tables that
+/// the program lacks.
 #[test]
 fn emit_writes_names_and_refuses() {
     let program = "programs/gateway/gateway.p4";
@@ -403,7 +405,7 @@ fn emit_writes_names_and_refuses() {
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("Switch(pipe) main;") && err.contains("left out: "), "{err}");
     let (code, _, err) = run(&["emit", program, "--target", "tna", "--strict"]);
-    assert!(code == 3 && err.contains("have no form for tna"), "{code}: {err}");
+    assert!(code == 3 && err.contains("cannot be expressed in tna"), "{code}: {err}");
     let (code, out, err) = run(&["emit", program, "--target", "pna"]);
     assert!(code == 0 && out.contains("PNA_NIC(") && !err.contains("left out"), "{code}: {err}");
     let folder = tempfile::tempdir().expect("a folder");
@@ -414,8 +416,8 @@ fn emit_writes_names_and_refuses() {
     assert!(code == 3 && err.contains("gateway.nope"), "{code}: {err}");
 }
 
-/// What a plan makes smaller is what is written.
-/// `emit --dump` prints the pipeline after a pass for a chip, and what it prints is a pipeline.
+/// The emitted program is the plan's compressed one. `emit --dump` prints the pipeline after a pass
+/// for a chip, and its output is a valid pipeline.
 #[test]
 fn emit_dumps_its_passes() {
     let emit = ["emit", "programs/gateway/gateway.p4", "--target", "t2na", "--dump"];
@@ -438,7 +440,7 @@ fn emit_dumps_its_passes() {
 #[test]
 fn emit_makes_tables_smaller_as_a_plan_does() {
     let (program, sizes) = ("programs/gateway/gateway.p4", "programs/gateway/compressed.toml");
-    let emit = ["emit", program, "--target", "t2na", "--sizes", sizes, "--egress", "--compress"];
+    let emit = ["emit", program, "--target", "t2na", "--sizes", sizes, "--use-egress", "--compress"];
     let (code, out, err) = run(&[&emit[..], &["auto", "--digest-seed", "77"]].concat());
     assert_eq!(code, 0, "{err}");
     for step in ["part gateway.routing.route_v4", "part gateway.routing.route_v6", "digest gateway.vm_nc.vm_nc_v6"] {
@@ -457,7 +459,7 @@ fn emit_makes_tables_smaller_as_a_plan_does() {
     assert!(code == 2 && err.contains("`smaller` is no step"), "{code}: {err}");
 }
 
-/// With `--below`, what the chip has no form for is done by another program, which compiles.
+/// With `--lower-half`, another program does what the chip cannot express, and it compiles.
 #[test]
 fn emit_leaves_the_rest_to_the_tier_below() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -468,11 +470,11 @@ fn emit_leaves_the_rest_to_the_tier_below() {
         let program = format!("tests/corpus/pna/{program}.p4");
         for below in ["below.p4", "below.ir"].map(file) {
             let (above, strict) = (file("above.p4"), ["--strict", "-o"]);
-            let args = ["emit", &program, "--target", "tna", "--below", &below, strict[0], strict[1], &above];
+            let args = ["emit", &program, "--target", "tna", "--lower-half", &below, strict[0], strict[1], &above];
             let (code, out, err) = run(&args);
             match what {
                 "`mirror_packet`" => {
-                    assert!(code == 3 && err.contains("`mirror_packet` is behind a stop"), "{code}: {err}")
+                    assert!(code == 3 && err.contains("`mirror_packet` follows a cut point"), "{code}: {err}")
                 }
                 _ => {
                     assert!(code == 0 && err.contains("done below: ") && err.contains(what), "{code}: {err}{out}");
@@ -490,6 +492,6 @@ fn emit_leaves_the_rest_to_the_tier_below() {
         }
     }
     let (code, _, err) =
-        run(&["emit", "tests/corpus/pna/forwarding.p4", "--target", "tna", "--below", &file("none.p4")]);
+        run(&["emit", "tests/corpus/pna/forwarding.p4", "--target", "tna", "--lower-half", &file("none.p4")]);
     assert!(code == 0 && err.contains("nothing is done below") && !folder.path().join("none.p4").exists(), "{err}");
 }

@@ -1,4 +1,4 @@
-//! The repository's own P4 tests (tests/corpus), each on the interpreter.
+//! Runs the repository's own P4 tests (tests/corpus) on the interpreter.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use terrace::program::{self, Sources};
 use terrace::stf::interpreter::Interpreter;
 use terrace::stf::{parse, run};
 
-/// Fewer tests than this mean that they were not found, not that all is well.
+/// Minimum number of tests. Fewer mean that they were not found.
 const AT_LEAST: usize = 80;
 
 fn tests(folder: &Path, found: &mut Vec<PathBuf>) {

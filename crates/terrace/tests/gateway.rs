@@ -1,14 +1,15 @@
-//! A node that serves a region file: packets over wired ports, applications of changed files by its control socket, restarts.
+//! Tests a node that serves a region file: packets over wired ports, changed files applied through
+//! its control socket, restarts.
 
 use io::memory::{self, MemoryPort};
-use io::{Attached, Port};
-use node::admin::answer::Responder;
-use node::admin::client::AskError;
-use node::admin::{Answer, ControlSocket, Request, ask};
+use io::{AttachedPort, Port};
+use node::admin::client::RequestError;
+use node::admin::responder::NodeResponder;
+use node::admin::{ControlRequest, ControlResponse, ControlSocket, ask};
 use node::engine::reference;
-use node::region::{Applied, RegionError};
-use node::{Node, Parts, Seat, Store};
-use p4runtime::{Code, Device, Forwarding, Keep};
+use node::region::{RegionChanges, RegionError};
+use node::{Node, NodeParts, Store, WorkerSpec};
+use p4runtime::{Code, Device, PipelineConfig, ReconcileMode};
 use packet::{Packet, PortId};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,8 @@ use terrace::program::{DEFAULT_PROGRAM, Sources, compile};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A node that serves the lab's region, with a wire at port 1 (server s1) and one at port 2 (server s2).
+/// Node that serves the lab's region, with a wire at port 1 (server s1) and one at port 2 (server
+/// s2).
 struct Gateway {
     s1: MemoryPort,
     s2: MemoryPort,
@@ -33,12 +35,12 @@ fn lab_region() -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/lab.yaml")).unwrap()
 }
 
-/// A node without a program.
-fn start(store: Option<Store>, ports: Vec<Attached>) -> Arc<Node> {
-    let parts = Parts {
+/// Starts a node without a program.
+fn start(store: Option<Store>, ports: Vec<AttachedPort>) -> Arc<Node> {
+    let parts = NodeParts {
         device_id: 1,
-        seats: vec![Seat { core: None, ports }],
-        idle: io::Idle::default(),
+        seats: vec![WorkerSpec { core: None, ports }],
+        idle: io::IdlePolicy::default(),
         settings: interp::Config { cpu_port: Some(510), ..interp::Config::default() },
         engine: reference(),
         store,
@@ -59,17 +61,17 @@ impl Gateway {
         fs::write(&region, lab_region()).unwrap();
         let (s1, port1) = memory::pair("s1", "port1", 64).unwrap();
         let (s2, port2) = memory::pair("s2", "port2", 64).unwrap();
-        let attached = |number, port: MemoryPort| Attached { id: PortId(number), port: Box::new(port) };
+        let attached = |number, port: MemoryPort| AttachedPort { id: PortId(number), port: Box::new(port) };
         let node = start(store(folder.path()), vec![attached(1, port1), attached(2, port2)]);
         node.serve_region(&region, None).unwrap();
-        let control = ControlSocket::open(&socket, Arc::new(Responder(Arc::downgrade(&node))), false).unwrap();
+        let control = ControlSocket::open(&socket, Arc::new(NodeResponder(Arc::downgrade(&node))), false).unwrap();
         Gateway { s1, s2, node, region, socket, _control: control, folder }
     }
 
-    fn apply(&self) -> Result<Applied, String> {
-        match ask(&self.socket, &Request::RegionApply { file: None }) {
-            Ok(Answer::RegionApplied(applied)) => Ok(applied),
-            Err(AskError::Refused(message)) => Err(message),
+    fn apply(&self) -> Result<RegionChanges, String> {
+        match ask(&self.socket, &ControlRequest::RegionApply { file: None }) {
+            Ok(ControlResponse::RegionApplied(applied)) => Ok(applied),
+            Err(RequestError::Refused(message)) => Err(message),
             other => panic!("{other:?}"),
         }
     }
@@ -82,7 +84,7 @@ impl Gateway {
         self.node.observe().sum().received.packets
     }
 
-    /// Sends a packet on s1's wire and says whether it came out on s2's.
+    /// Sends a packet on s1's wire. Returns whether it arrived on s2's.
     fn reaches_s2(&mut self, packet: &Packet) -> bool {
         let before = self.received();
         assert_eq!(self.s1.send_all(&mut std::iter::once(packet)), 1);
@@ -95,7 +97,7 @@ impl Gateway {
     }
 }
 
-/// A UDP datagram of a VM of s1 in VXLAN with this VNI, from 10.0.0.11.
+/// Builds a UDP datagram of a VM of s1 in VXLAN with this VNI, from 10.0.0.11.
 fn datagram(vni: u32, to: [u8; 4]) -> Packet {
     let inner = {
         let udp = etherparse::PacketBuilder::ethernet2([2, 0, 0, 0x10, 0, 0x0a], [2, 0, 0x5e, 0, 0, 1])
@@ -116,7 +118,7 @@ fn datagram(vni: u32, to: [u8; 4]) -> Packet {
     Packet::from_bytes(&bytes).unwrap()
 }
 
-/// A machine more, in the last list of the lab's region.
+/// Additional VM, for the last list of the lab's region.
 const NEW_VM: &str = "  - {name: red-z, vpc: red, server: s2, mac: 02:00:00:10:00:77, addresses: [10.0.0.77]}\n";
 
 #[test]
@@ -153,18 +155,22 @@ fn a_changed_region_file_is_applied_and_a_wrong_one_changes_nothing() {
     assert!(gateway.reaches_s2(&to_b) && !gateway.reaches_s2(&to_new));
     let version = gateway.version();
 
-    // Wrong in one line: nothing of it is applied, the new machine neither.
+    // One line is wrong, so nothing is applied, not even the new VM.
     let wrong = "  - {name: red-y, vpc: rad, server: s2, mac: 02:00:00:10:00:78, addresses: [10.0.0.78]}\n";
     fs::write(&gateway.region, format!("{}{NEW_VM}{wrong}", lab_region())).unwrap();
     let message = gateway.apply().unwrap_err();
     assert!(message.contains("region.yaml:") && message.contains("rad"), "{message}");
     assert!(gateway.reaches_s2(&to_b) && !gateway.reaches_s2(&to_new));
     assert_eq!(gateway.version(), version);
-    let Ok(Answer::Region(status)) = ask(&gateway.socket, &Request::Region) else { panic!("no status") };
+    let Ok(ControlResponse::Region(status)) = ask(&gateway.socket, &ControlRequest::Region) else {
+        panic!("no status")
+    };
     assert!(status.refused.is_some_and(|refused| refused.contains("rad")) && status.vpcs == 3);
 
     fs::write(&gateway.region, format!("{}{NEW_VM}", lab_region())).unwrap();
-    let Ok(Answer::RegionDiffers(difference)) = ask(&gateway.socket, &Request::RegionDiff { file: None }) else {
+    let Ok(ControlResponse::RegionDiffers(difference)) =
+        ask(&gateway.socket, &ControlRequest::RegionDiff { file: None })
+    else {
         panic!("no difference")
     };
     assert_eq!((difference.lines.len(), difference.summary.inserted), (1, 1), "{difference:?}");
@@ -174,7 +180,7 @@ fn a_changed_region_file_is_applied_and_a_wrong_one_changes_nothing() {
     assert_eq!((applied.inserted, applied.modified, applied.deleted), (1, 0, 0), "what did not change is not touched");
     assert!(gateway.reaches_s2(&to_b) && gateway.reaches_s2(&to_new));
 
-    // The same again changes nothing; without the machine it is gone again.
+    // Reapplying the same file changes nothing; a file without the VM removes it.
     let applied = gateway.apply().unwrap();
     assert_eq!((applied.inserted, applied.modified, applied.deleted), (0, 0, 0));
     fs::write(&gateway.region, lab_region()).unwrap();
@@ -206,7 +212,8 @@ fn a_comment_in_the_first_line_changes_nothing_but_what_is_said_of_lines() {
 #[test]
 fn uplinks_that_do_not_fit_the_ports_are_told_at_each_application() {
     let gateway = Gateway::start();
-    // Ports 1 and 2 are open and take 1500 bytes; the region has more ports, and uplinks take 1600 unless they say otherwise.
+    // Ports 1 and 2 are open with an MTU of 1500 bytes. The region has more ports, and the default
+    // MTU of its uplinks is 1600.
     let applied = gateway.apply().unwrap();
     let told = |warnings: &[String], words: &[&str]| {
         warnings.iter().any(|warning| words.iter().all(|word| warning.contains(word)))
@@ -228,7 +235,7 @@ fn controllers_read_the_tables_of_a_region_and_do_not_write_them() {
     let gateway = Gateway::start();
     let running = gateway.node.running().expect("the gateway runs");
     for refusal in [
-        gateway.node.commit(&running, Keep::Nothing).unwrap_err(),
+        gateway.node.commit(&running, ReconcileMode::Nothing).unwrap_err(),
         gateway.node.write(&[]).unwrap_err(),
         gateway.node.save(&running).unwrap_err(),
     ] {
@@ -274,8 +281,8 @@ fn a_file_that_is_mended_has_the_gateway_run_instead_of_another_program() {
     let device_config = ir::text::print(&overlay);
     let pipeline = node.verify(device_config.as_bytes()).unwrap();
     let config =
-        Forwarding { pipeline, p4info: bytes::Bytes::new(), device_config: device_config.into(), cookie: None };
-    node.commit(&config, Keep::Nothing).unwrap();
+        PipelineConfig { pipeline, p4info: bytes::Bytes::new(), device_config: device_config.into(), cookie: None };
+    node.commit(&config, ReconcileMode::Nothing).unwrap();
 
     fs::write(&file, "region: [").unwrap();
     assert!(matches!(node.serve_region(&file, None), Err(RegionError::File(_))));
@@ -293,7 +300,7 @@ fn a_file_that_is_mended_has_the_gateway_run_instead_of_another_program() {
 fn after_a_restart_vpcs_have_their_numbers_and_nothing_is_written_again() {
     let open = |folder: &Path| Some(Store::open(&folder.join("store")).unwrap());
     let gateway = Gateway::with_store(open);
-    // `aaa` would have the first number, had the others not theirs already.
+    // `aaa` would get the first id if the others did not have theirs already.
     let more = lab_region().replacen("vpcs:\n", "vpcs:\n  - {name: aaa, vni: 4242}\n", 1);
     assert_ne!(more, lab_region());
     fs::write(&gateway.region, &more).unwrap();
@@ -304,7 +311,7 @@ fn after_a_restart_vpcs_have_their_numbers_and_nothing_is_written_again() {
 
     let node = start(open(folder.path()), Vec::new());
     let applied = node.serve_region(&region, None).unwrap();
-    let Applied { inserted, modified, deleted, others, .. } = applied;
+    let RegionChanges { inserted, modified, deleted, others, .. } = applied;
     assert_eq!((inserted, modified, deleted, others), (0, 0, 0, 0), "the store had all of it");
     fs::write(&region, format!("{more}{NEW_VM}")).unwrap();
     assert_eq!(node.apply_region(None).unwrap().inserted, 1);

@@ -1,4 +1,4 @@
-//! `terrace plan`, as people call it.
+//! Tests `terrace plan` as a user runs it.
 
 mod command;
 
@@ -36,11 +36,12 @@ fn sailfishs_gateway_fits_on_four_pipes_folded_once_it_is_compressed() {
     assert!(report["clusters"]["clusters"].as_array().unwrap().len() > 1);
 }
 
-/// What is emitted is planned with the tables that its text has besides, and over both halves of a pipe.
+/// A plan of an emitted program includes the tables that emission adds, and uses both gresses of a
+/// pipe.
 #[test]
 fn what_is_emitted_is_planned() {
     let sizes = ["--sizes", "programs/gateway/compressed.toml", "--fold", "1", "--target", "tofino2"];
-    let emitted = |compress| plan(&[&sizes[..], &["--as-emitted", "--egress", "--compress", compress]].concat());
+    let emitted = |compress| plan(&[&sizes[..], &["--as-emitted", "--use-egress", "--compress", compress]].concat());
     let (code, report) = emitted("auto");
     assert_eq!(code, 0, "{}", report["verdict"]);
     let names: Vec<&str> =
@@ -52,15 +53,16 @@ fn what_is_emitted_is_planned() {
     assert!(code == 1 && report["verdict"].as_str().unwrap().contains("SRAM is full"), "{}", report["verdict"]);
     let (code, _, err) = run(&["plan", "--target", "dpu8", "--as-emitted"]);
     assert!(code == 2 && err.contains("there is no P4 for dpu8"), "{code}: {err}");
-    let (code, _, err) = run(&["plan", "--egress"]);
+    let (code, _, err) = run(&["plan", "--use-egress"]);
     assert!(code == 2 && err.contains("--as-emitted"), "{code}: {err}");
 }
 
-/// Zephyrus, section 2: the VM-NC table alone fills a pipe of a switch-only gateway; with that table on the DPU, no pipe is near full.
+/// Zephyrus, section 2: the VM-NC table alone fills a pipe of a switch-only gateway. With that
+/// table on the DPU, no pipe is nearly full.
 #[test]
 fn the_hot_spot_goes_with_the_vm_nc_table() {
     let fullest = |vms: &str| {
-        // Its switch has a server's address with each machine.
+        // Its switch stores a server's address with each VM.
         let (code, report) = plan(&["--sizes", SIZES, "--fold", "4", "--set", vms, "--set", "servers=1M"]);
         assert_eq!(code, 0, "{}", report["verdict"]);
         let heat = report["steps"].as_array().unwrap().last().unwrap()["heat"].as_array().unwrap();
@@ -156,10 +158,10 @@ fn a_region_says_what_its_tenants_take() {
 #[test]
 fn the_schema_is_that_of_the_files() {
     let made = serde_json::to_string_pretty(&offload::sizing::schema()).unwrap() + "\n";
-    let path = command::root().join("docs/plan.schema.json");
+    let path = command::root().join("docs/reference/plan.schema.json");
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, &made).unwrap();
     }
     let kept = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(made == kept, "docs/plan.schema.json is not what the program reads; BLESS=1 writes it");
+    assert!(made == kept, "docs/reference/plan.schema.json is not what the program reads; BLESS=1 writes it");
 }

@@ -1,5 +1,6 @@
-//! What README.md shows is what happens: commands are run and their output compared (`BLESS=1` rewrites it), files that it
-//! links to exist, its YAML is a region's. The demo's output is compared by the lab tests.
+//! Tests README.md: runs its commands and compares their output (`BLESS=1` rewrites it), checks
+//! that linked files exist and that its YAML is a region's. The lab tests compare the demo's
+//! output.
 
 #[allow(dead_code)]
 mod command;
@@ -10,7 +11,7 @@ fn readme() -> String {
     std::fs::read_to_string(root().join("README.md")).unwrap()
 }
 
-/// What a command of the README prints, on both outputs.
+/// Returns the output of a README command, on both streams.
 fn output_of(command: &str) -> String {
     let mut words = command.split_whitespace();
     assert_eq!(words.next(), Some("terrace"), "{command}");
@@ -18,7 +19,8 @@ fn output_of(command: &str) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// The README with the output of each `$ terrace` command as it is now, and how many there are.
+/// Returns the README with the current output of each `$ terrace` command, and the number of
+/// commands.
 fn with_real_output(text: &str) -> (String, usize) {
     let (mut real, mut commands) = (String::new(), 0);
     let mut lines = text.lines();

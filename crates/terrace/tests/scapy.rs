@@ -1,5 +1,5 @@
-//! Packets that an independent implementation (scapy) builds go through `terrace run` with the gateway and examples/lab.yaml, and scapy judges
-//! what leaves: tests/scapy.
+//! Sends packets that an independent implementation (scapy) builds through `terrace run` with the
+//! gateway and examples/lab.yaml. Scapy judges the output: tests/scapy.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,11 +1,13 @@
-//! How fast a node's tables are written and read over one TLS connection, what an entry costs in memory, and what writes cost the worker that forwards
-//! meanwhile: `rates [ENTRIES [BATCH]]`, a million in batches of a thousand unless said otherwise.
+//! Measures writes and reads of a node's tables over one TLS connection, the memory per entry, and
+//! the cost of writes for the forwarding worker: `rates [ENTRIES [BATCH]]`, by default a million in
+//! batches of a thousand.
 //!
-//! It starts `terraced` (built with the same profile) twice. First without ports, the process on processor 1 alone and the client on processor 0: rates.
-//! Then with a port that always has packets (DPDK's `net_null0`), the worker alone on processor 0, everything else on processor 1: packets per
-//! second before, while 100,000 entries a second are written, and after.
+//! Starts `terraced` (built with the same profile) twice. First without ports, the process on
+//! processor 1 and the client on processor 0, for the rates. Then with a port that always has
+//! packets (DPDK's `net_null0`), the worker alone on processor 0, everything else on processor 1:
+//! packets per second before, during and after writes of 100,000 entries a second.
 
-use node::admin::protocol::{Answer, Request};
+use node::admin::protocol::{ControlRequest, ControlResponse};
 use p4runtime::client::{Client, ClientTls, ConnectOptions};
 use p4runtime::proto::v1::{Entity, TableEntry, Update, entity, update, write_request::Atomicity};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -18,10 +20,10 @@ use std::time::{Duration, Instant};
 #[allow(dead_code)]
 mod forward;
 
-/// Entries a second while the worker forwards.
+/// Entries written per second while the worker forwards.
 const PACE: u64 = 100_000;
 
-/// A node of our own.
+/// `terraced` process of this measurement.
 struct Daemon {
     child: Child,
     address: String,
@@ -35,7 +37,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Certificates for both ends; they are written to the folder.
+/// Writes certificates for both ends to the folder.
 fn certificates(folder: &Path) -> anyhow::Result<ClientTls> {
     let authority_key = KeyPair::generate()?;
     let mut authority = CertificateParams::new(Vec::new())?;
@@ -60,7 +62,7 @@ impl Daemon {
         let path = |file: &str| folder.join(file).display().to_string();
         let text = format!(
             "store = {store:?}\n{more}\n[control]\nsocket = {control:?}\n[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n\
-             tls_on_loopback = true\ncertificate = {:?}\nkey = {:?}\nclient_authority = {:?}\n",
+             require_tls_on_loopback = true\ncertificate = {:?}\nkey = {:?}\nclient_authority = {:?}\n",
             path("node.pem"),
             path("node.key"),
             path("root.pem")
@@ -93,7 +95,7 @@ impl Daemon {
         self.child.id()
     }
 
-    /// All threads but workers stay on a processor.
+    /// Keeps all threads but workers on a processor.
     fn keep_others_on(&self, processor: &str) -> anyhow::Result<()> {
         for task in std::fs::read_dir(format!("/proc/{}/task", self.pid()))? {
             let task = task?.path();
@@ -119,7 +121,7 @@ impl Daemon {
         line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024
     }
 
-    /// Seconds of processor time.
+    /// Returns the processor time in seconds.
     fn processor_time(&self) -> f64 {
         let text = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
         let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -127,16 +129,18 @@ impl Daemon {
         (ticks(11) + ticks(12)) / 100.0
     }
 
-    /// Packets that the worker has received, and when that was.
+    /// Returns the packets that the worker has received, and the time of the count.
     fn received(&self) -> anyhow::Result<(u64, Instant)> {
-        match node::admin::ask(&self.control, &Request::Workers)? {
-            Answer::Workers { workers } => Ok((workers.iter().map(|w| w.received.packets).sum(), Instant::now())),
+        match node::admin::ask(&self.control, &ControlRequest::Workers)? {
+            ControlResponse::Workers { workers } => {
+                Ok((workers.iter().map(|w| w.received.packets).sum(), Instant::now()))
+            }
             answer => anyhow::bail!("the node answered {answer:?}"),
         }
     }
 }
 
-/// Batches of new entries with destinations from `first` on, scattered.
+/// Returns batches of new entries with scattered destinations from `first` on.
 fn batches(forward: &forward::Forward, first: u64, entries: u64, batch: u64) -> Vec<Vec<Update>> {
     let one = |n: u64| forward.update(update::Type::Insert, n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16, n % 500);
     let some = |at: u64| (first + at * batch..first + ((at + 1) * batch).min(entries)).map(one).collect();
@@ -151,7 +155,7 @@ fn pin(processors: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Rates and memory: the server has one processor.
+/// Measures rates and memory; the server has one processor.
 async fn rates(folder: &Path, tls: &ClientTls, entries: u64, batch: u64) -> anyhow::Result<()> {
     let daemon = Daemon::start(folder, "rates", "", "1")?;
     pin("0")?;
@@ -193,9 +197,9 @@ async fn rates(folder: &Path, tls: &ClientTls, entries: u64, batch: u64) -> anyh
     Ok(())
 }
 
-/// What writes cost the worker that forwards on the other processor.
+/// Measures the cost of writes for the worker that forwards on the other processor.
 async fn beside_forwarding(folder: &Path, tls: &ClientTls, entries: u64, batch: u64) -> anyhow::Result<()> {
-    let port = "cores = [0]\nidle = \"busy\"\n[[port]]\nnumber = 1\ndevice = \"net_null0,size=64\"";
+    let port = "cores = [0]\nidle = \"poll\"\n[[port]]\nnumber = 1\ndevice = \"net_null0,size=64\"";
     let daemon = Daemon::start(folder, "forwarding", port, "0,1")?;
     daemon.keep_others_on("1")?;
     pin("1")?;

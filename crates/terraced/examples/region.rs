@@ -1,34 +1,40 @@
-//! What a region file of a million machines costs a node: `region [MACHINES [PACKETS_PER_SECOND [PORT]]]`.
+//! Measures the cost of a region file of a million VMs for a node: `region [MACHINES
+//! [PACKETS_PER_SECOND [PORT]]]`.
 //!
-//! PORT is `memif`, or for one end of a veth pair (root): `raw`, `af-packet`, `af-xdp`, or `xdp`, the flow cache in the kernel.
+//! PORT is `memif`, or for one end of a veth pair (root): `raw`, `af-packet`, `af-xdp`, or `xdp`,
+//! the flow cache in the kernel.
 //!
-//! It starts `terraced` (built with the same profile) with the file and the port, and prints how long the first application took,
-//! what a comment, a rule, a machine more and a machine less cost after that, each as `terrace region apply` does it, and the most
-//! memory that the process has had. Meanwhile packets of another VPC pass at an even pace, and all of them must come back. First they
-//! pass without a change: what is lost then is the machine's doing, a processor that others took for longer than a queue lasts.
+//! Starts `terraced` (built with the same profile) with the file and the port. Prints the duration
+//! of the first application, of a comment, a rule, an added and a removed VM after that, each
+//! applied as by `terrace region apply`, and the peak memory of the process. Meanwhile packets of
+//! another VPC pass at an even pace, and all of them must return. A first interval without changes
+//! shows the machine's own losses: those of a processor that others took for longer than a queue
+//! lasts.
 
 use io::Port;
-use node::admin::protocol::{Answer, Request};
-use node::admin::{Asking, ask};
-use node::region::Applied;
+use node::admin::protocol::{ControlRequest, ControlResponse};
+use node::admin::{ResponseStream, ask};
+use node::region::RegionChanges;
 use packet::{Batch, Packet, PortId};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use testkit::frame::{Ip, Tunnelled, segment};
-use testkit::regions::{self, Size};
+use testkit::frame::{IpPacket, VxlanFrame, segment};
+use testkit::regions::{self, RegionSize};
 
 /// VPCs and servers of the region.
-const SIZE: Size = Size { vpcs: 250, vms: 0, acl_rules: 4, servers: 1000 };
-/// How often packets are sent.
+const SIZE: RegionSize = RegionSize { vpcs: 250, vms: 0, acl_rules: 4, servers: 1000 };
+/// Interval between sends.
 const STEP: Duration = Duration::from_millis(1);
-/// How long packets pass before anything is changed.
+/// Duration of the interval without changes.
 const QUIET: Duration = Duration::from_secs(5);
-/// The processor of the node's worker. The generator, and all else that the node does, is on the other one.
+/// Processor of the node's worker. The generator and the node's other threads are on the other
+/// processor.
 const WORKER_CORE: usize = 1;
-/// Steps that are made up for if the generator was not given its processor: more at once would be a burst, and no even pace.
+/// Maximum number of missed sends that are made up for if the generator was preempted, because more
+/// at once would be a burst.
 const MOST_BEHIND: usize = 2;
 
 struct Daemon {
@@ -47,7 +53,7 @@ impl Daemon {
     fn start(folder: &Path, wire: &Wire) -> anyhow::Result<Daemon> {
         let path = |name: &str| folder.join(name).display().to_string();
         let text = format!(
-            "region = {:?}\ncores = [{WORKER_CORE}]\nidle = \"busy\"\n[p4runtime]\nlisten = []\n[control]\nsocket = {:?}\n{}",
+            "region = {:?}\ncores = [{WORKER_CORE}]\nidle = \"poll\"\n[p4runtime]\nlisten = []\n[control]\nsocket = {:?}\n{}",
             path("region.yaml"),
             path("control.sock"),
             wire.setting(folder)
@@ -61,25 +67,26 @@ impl Daemon {
 
     fn wait(&self) -> anyhow::Result<()> {
         let deadline = Instant::now() + Duration::from_secs(120);
-        while Asking::begin(&self.control, &Request::Version).is_err() {
+        while ResponseStream::begin(&self.control, &ControlRequest::Version).is_err() {
             anyhow::ensure!(Instant::now() < deadline, "terraced does not answer");
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(())
     }
 
-    fn apply(&self, what: &str) -> anyhow::Result<Applied> {
+    fn apply(&self, what: &str) -> anyhow::Result<RegionChanges> {
         let began = Instant::now();
-        let Answer::RegionApplied(applied) = ask(&self.control, &Request::RegionApply { file: None })? else {
+        let ControlResponse::RegionApplied(applied) = ask(&self.control, &ControlRequest::RegionApply { file: None })?
+        else {
             anyhow::bail!("no application")
         };
-        let Applied { inserted, modified, deleted, .. } = applied;
+        let RegionChanges { inserted, modified, deleted, .. } = applied;
         let ms = began.elapsed().as_secs_f64() * 1e3;
         println!("{what:<36} {ms:>9.1} ms, {inserted} entries added, {modified} changed, {deleted} removed");
         Ok(applied)
     }
 
-    /// The most memory that the process has had.
+    /// Returns the peak memory of the process.
     fn memory(&self) -> anyhow::Result<String> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or(" unknown");
@@ -87,13 +94,13 @@ impl Daemon {
     }
 }
 
-/// The interfaces of a veth pair: the node's, and the generator's.
+/// Interfaces of a veth pair: the node's and the generator's.
 const VETH: [&str; 2] = ["tregion0", "tregion1"];
 
-/// What is between the generator and the node.
+/// Link between the generator and the node.
 enum Wire {
     Memif,
-    /// A veth pair; by these means, and with this flow cache, the node has its end.
+    /// A veth pair, with the driver and flow cache of the node's end.
     Veth {
         by: &'static str,
         cache: &'static str,
@@ -118,14 +125,14 @@ impl Wire {
         ip(&["link", "add", VETH[0], "type", "veth", "peer", "name", VETH[1]])?;
         let wire = Wire::Veth { by, cache };
         for end in VETH {
-            // The kernel has nothing of its own to say there.
+            // Prevents the kernel's own IPv6 packets.
             std::fs::write(format!("/proc/sys/net/ipv6/conf/{end}/disable_ipv6"), "1")?;
             ip(&["link", "set", end, "up"])?;
         }
         Ok(wire)
     }
 
-    /// The node's port, and its cache.
+    /// Returns the configuration of the node's port and its cache.
     fn setting(&self, folder: &Path) -> String {
         match self {
             Wire::Memif => {
@@ -133,12 +140,12 @@ impl Wire {
                 format!("[[port]]\nnumber = 1\ndevice = \"memif:socket={},role=server\"\n", socket.display())
             }
             Wire::Veth { by, cache } => {
-                format!("[cache]\nkind = {cache:?}\n[[port]]\nnumber = 1\ndevice = {:?}\nby = {by:?}\n", VETH[0])
+                format!("[cache]\nkind = {cache:?}\n[[port]]\nnumber = 1\ndevice = {:?}\ndriver = {by:?}\n", VETH[0])
             }
         }
     }
 
-    /// The generator's end.
+    /// Opens the generator's end.
     fn open(&self, folder: &Path) -> anyhow::Result<Box<dyn Port>> {
         let (device, kind) = match self {
             Wire::Memif => {
@@ -158,16 +165,16 @@ impl Drop for Wire {
     }
 }
 
-/// What machine 0 sends to the next one of its VPC, `v0`.
+/// Returns a packet of VM 0 to the next VM of its VPC, `v0`.
 fn packet() -> anyhow::Result<Packet> {
     let of = |a, b, c, d| IpAddr::V4(Ipv4Addr::new(a, b, c, d));
-    let inner = Ip::new(of(10, 0, 0, 1), of(10, 0, 0, 2), 17, segment(1000, 80, 20));
-    let frame = Tunnelled::new((of(198, 18, 0, 0), of(192, 0, 2, 1)), 100, inner);
+    let inner = IpPacket::new(of(10, 0, 0, 1), of(10, 0, 0, 2), 17, segment(1000, 80, 20));
+    let frame = VxlanFrame::new((of(198, 18, 0, 0), of(192, 0, 2, 1)), 100, inner);
     let mac = [2, 0, 0, 0, 1, 1];
-    Ok(Packet::from_bytes(&Tunnelled { mac, ..frame }.bytes())?)
+    Ok(Packet::from_bytes(&VxlanFrame { mac, ..frame }.bytes())?)
 }
 
-/// Sends packets until it is told to stop: how many were sent, and came back.
+/// Sends packets until stopped. Returns the numbers of sent and returned packets.
 fn send(port: &mut dyn Port, per_second: usize, stop: &AtomicBool) -> anyhow::Result<(usize, usize)> {
     let packet = packet()?;
     let (mut sent, mut back) = (0, 0);
@@ -197,7 +204,7 @@ fn send(port: &mut dyn Port, per_second: usize, stop: &AtomicBool) -> anyhow::Re
     Ok((sent, back))
 }
 
-/// Packets of another VPC that passed meanwhile.
+/// Packets of another VPC during an operation.
 struct Passed {
     sent: usize,
     lost: usize,
@@ -211,7 +218,7 @@ impl std::fmt::Display for Passed {
     }
 }
 
-/// Sends packets while something is done.
+/// Sends packets while `work` runs.
 fn passed(port: &mut dyn Port, per_second: usize, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Passed> {
     let (stop, began) = (AtomicBool::new(false), Instant::now());
     std::thread::scope(|scope| {
@@ -231,13 +238,13 @@ fn main() -> anyhow::Result<()> {
     let wire = Wire::new(&arguments.next().unwrap_or_else(|| "memif".to_owned()))?;
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("region.yaml");
-    let text = regions::text(Size { vms, ..SIZE });
+    let text = regions::text(RegionSize { vms, ..SIZE });
     std::fs::write(&file, &text)?;
 
     let began = Instant::now();
     let daemon = Daemon::start(folder.path(), &wire)?;
-    // The daemon has been started, and may use all.
-    io::stay_on(&[1 - WORKER_CORE])?;
+    // The daemon has been started with all processors; the generator is pinned.
+    io::pin_current_thread(&[1 - WORKER_CORE])?;
     daemon.wait()?;
     println!("{:<36} {:>9.1} ms", "from start to packets", began.elapsed().as_secs_f64() * 1e3);
     println!("{:<36} {:>12}", "most memory so far", daemon.memory()?);
@@ -251,7 +258,7 @@ fn main() -> anyhow::Result<()> {
     println!("without a change: {without}");
     let with = passed(&mut *port, per_second, || changes(&daemon, &file, &text, vms))?;
     println!("with the changes: {with}");
-    if let Answer::Drops { drops } = ask(&daemon.control, &Request::Drops)? {
+    if let ControlResponse::Drops { drops } = ask(&daemon.control, &ControlRequest::Drops)? {
         drops.iter().for_each(|drop| println!("  {} {}: {} packets", drop.by, drop.reason, drop.count.packets));
     }
     anyhow::ensure!(without.sent.min(with.sent) > per_second / 2, "too few packets to say anything");
@@ -260,7 +267,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A comment, then ten changes of one VPC.
+/// Applies a comment, then ten changes of one VPC.
 fn changes(daemon: &Daemon, file: &Path, text: &str, vms: usize) -> anyhow::Result<()> {
     std::fs::write(file, format!("# a comment\n{text}"))?;
     let applied = daemon.apply("a comment in the first line")?;

@@ -1,31 +1,37 @@
-//! Packets a second of the gateway on a veth pair: carried out in the kernel, and by AF_XDP alone, in one run.
+//! Measures packets per second of the gateway on a veth pair: forwarded in the kernel, and by
+//! AF_XDP alone, in one run.
 //!
 //! ```sh
 //! cargo run --release -p terraced --example xdp_rate -- [SECONDS] [FLOWS]    # as root
 //! ```
 //!
-//! The generator is the kernel's own (BPF_PROG_TEST_RUN with live frames): a program at the far end sends each frame, and the gateway's port gets it as from a
-//! wire. It, and what the kernel does with packets, runs on one processor; what is in user space runs there too, and then on one of its own. By AF_XDP alone means: the same port and the same program in the kernel, but it knows no flow,
-//! so that all packets go to the socket and come back by it; through nothing at all, through native code, and through the interpreter.
+//! The generator is the kernel's own (BPF_PROG_TEST_RUN with live frames): a program at the far end
+//! sends each frame, and the gateway's port receives it as from a wire. It and the kernel's part of
+//! forwarding run on one processor. The user-space part first runs there too, and then on its own
+//! processor. "By AF_XDP alone" means the same port and kernel program without any flow, so that
+//! all packets pass the socket in both directions: through no engine, through native code, and
+//! through the interpreter.
 
 use cache_engines::XdpPlan;
 use entries::WriteBatch;
 use interp::Config;
-use io::xdp::{Kernel, XdpPort};
-use io::{Namespace, Outgoing, Port};
+use io::xdp::{XdpPort, XdpProgram};
+use io::{Namespace, Port, TxBatch};
 use ir::Pipeline;
 use node::engine::{EngineFactory, native, reference};
-use packet::{Batch, Emission, Engine, Origin, Output, Packet, PacketRef, PortId, ReasonTable, Verdict};
+use packet::{
+    Batch, BatchOutput, Engine, Packet, PacketOrigin, PacketRef, PacketVerdict, PortId, ReasonTable, Verdict,
+};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use testkit::differ::case::Step;
+use testkit::differ::case::TestEvent;
 
-/// Frames of one call of the generator.
+/// Frames per call of the generator.
 const CALL: u32 = 1 << 17;
 
-/// Sends all back.
+/// Engine that returns all packets to their port.
 struct Mirror;
 
 impl Engine for Mirror {
@@ -37,10 +43,10 @@ impl Engine for Mirror {
         &ReasonTable::EMPTY
     }
 
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
         for (index, packet) in batch.packets().iter().enumerate() {
             let verdict = Verdict::Forward { port: packet.ingress_port };
-            out.emit(Emission { packet: PacketRef::Input(index as u16), origin: Origin::Received, verdict });
+            out.emit(PacketVerdict { packet: PacketRef::Input(index as u16), origin: PacketOrigin::Received, verdict });
         }
     }
 }
@@ -58,9 +64,9 @@ impl Drop for Removed {
     }
 }
 
-/// A port that receives, runs an engine, and sends, until told to stop; how many packets it sent.
+/// Receives, runs an engine, and sends on a port until stopped. Returns the number of sent packets.
 fn serve(port: &mut XdpPort, engine: &mut dyn Engine, number: u32, stop: &AtomicBool) -> u64 {
-    let (mut batch, mut out) = (Batch::new(), Output::new());
+    let (mut batch, mut out) = (Batch::new(), BatchOutput::new());
     let before = port.counters().sent.packets;
     while !stop.load(Ordering::Relaxed) {
         batch.clear();
@@ -71,34 +77,35 @@ fn serve(port: &mut XdpPort, engine: &mut dyn Engine, number: u32, stop: &Atomic
         }
         engine.process(&mut batch, &mut out);
         let leaving: Vec<&Packet> = out
-            .emissions()
+            .verdicts()
             .iter()
             .filter(|emission| matches!(emission.verdict, Verdict::Forward { .. }))
             .filter_map(|emission| out.packet(&batch, emission.packet))
             .collect();
-        port.send(&mut Outgoing::copies_of(&leaving));
+        port.send(&mut TxBatch::copies_of(&leaving));
     }
     port.counters().sent.packets - before
 }
 
-/// Packets that are forwarded by the port that they come in by, as a gateway does with one uplink, and the entries they need.
+/// Packets that leave by their input port, as in a gateway with one uplink, and the entries that
+/// they need.
 struct Scene {
     pipeline: Arc<Pipeline>,
     entries: WriteBatch,
-    /// A packet of each flow.
+    /// One packet of each flow.
     frames: Vec<Vec<u8>>,
-    /// The port.
+    /// Port number.
     number: u32,
 }
 
 fn scene(flows: usize) -> anyhow::Result<Scene> {
     for seed in 0.. {
-        let case = testkit::differ::plan::gateway(seed, 400)?;
-        let Some(Step::Write(entries)) = case.steps.first() else { continue };
+        let case = testkit::differ::plan::gateway_case(seed, 400)?;
+        let Some(TestEvent::Write(entries)) = case.steps.first() else { continue };
         let mut oracle = interp::Interp::new(case.pipeline.clone(), Config::default())?;
         oracle.write(entries)?;
         for step in &case.steps {
-            let Step::Packets(packets) = step else { continue };
+            let TestEvent::Packets(packets) = step else { continue };
             for packet in packets {
                 let bytes = &packet.bytes;
                 let tunnelled = bytes.len() >= 92 && bytes[12..14] == [8, 0] && bytes[62..64] == [8, 0];
@@ -107,7 +114,7 @@ fn scene(flows: usize) -> anyhow::Result<Scene> {
                 else {
                     continue;
                 };
-                // Other ports within the tunnel are other flows.
+                // Other ports within the tunnel make other flows.
                 let flow = |number: usize| {
                     let mut bytes = bytes.clone();
                     bytes[84..86].copy_from_slice(&(1_024 + number as u16).to_be_bytes());
@@ -127,10 +134,10 @@ fn scene(flows: usize) -> anyhow::Result<Scene> {
     anyhow::bail!("no packet of any region is forwarded")
 }
 
-/// What generates.
+/// Packet generator.
 struct Generator<'g> {
-    kernel: &'g Kernel,
-    /// The interface's number is one of this.
+    kernel: &'g XdpProgram,
+    /// Namespace in which the interface number is valid.
     namespace: Namespace,
     far: u32,
     core: usize,
@@ -139,10 +146,10 @@ struct Generator<'g> {
 }
 
 impl Generator<'_> {
-    /// Generates; how long it really took.
+    /// Generates packets. Returns the duration.
     fn run(&self) -> anyhow::Result<Duration> {
         self.namespace.run(|| {
-            let _ = io::stay_on(&[self.core]);
+            let _ = io::pin_current_thread(&[self.core]);
             let start = Instant::now();
             while start.elapsed() < self.time {
                 self.kernel.generate(self.far, self.frames, CALL)?;
@@ -152,7 +159,7 @@ impl Generator<'_> {
     }
 }
 
-/// Packets a second of flows that the kernel has.
+/// Measures packets per second of flows in the kernel's cache.
 fn in_kernel(
     plan: &XdpPlan,
     (pipeline, entries): (&Arc<ir::Pipeline>, &WriteBatch),
@@ -163,15 +170,20 @@ fn in_kernel(
     let mut engine =
         plan.clone().shared().load(pipeline, &Config::default()).map_err(|refusal| anyhow::anyhow!(refusal.message))?;
     engine.write(entries)?;
-    // The first packet of each flow is the interpreter's.
-    let mut worker = engine.worker();
+    // The interpreter processes the first packet of each flow.
+    let mut worker = engine.new_worker();
     for frame in frames {
-        let (mut batch, mut out) = (Batch::new(), Output::new());
+        let (mut batch, mut out) = (Batch::new(), BatchOutput::new());
         batch.push_bytes(frame, PortId(number), io::now())?;
         worker.process(&mut batch, &mut out);
     }
-    anyhow::ensure!(kernel.held() == frames.len(), "{} of {} flows are in the kernel", kernel.held(), frames.len());
-    // What the last run has left in a ring is not this one's.
+    anyhow::ensure!(
+        kernel.installed_keys() == frames.len(),
+        "{} of {} flows are in the kernel",
+        kernel.installed_keys(),
+        frames.len()
+    );
+    // Drains packets that the last run left in a ring.
     std::thread::sleep(Duration::from_millis(200));
     let before = kernel.outcomes();
     let took = generator.run()?;
@@ -190,7 +202,7 @@ fn main() -> anyhow::Result<()> {
     ip(&format!("netns add {name}"));
     let _removed = Removed(name.clone());
     ip(&format!("-n {name} link add near mtu 3400 type veth peer name far mtu 3400"));
-    // Nothing is to be sent but what the generator sends.
+    // Only the generator may send.
     ["near", "far"].iter().for_each(|end| ip(&format!("-n {name} link set {end} addrgenmode none up")));
     let plan = XdpPlan::new(flows.max(1_024) as u32 * 2);
     let kernel = plan.kernel().map_err(|why| anyhow::anyhow!("{why}"))?;
@@ -216,7 +228,7 @@ fn main() -> anyhow::Result<()> {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let server = scope.spawn(|| {
-                let _ = io::stay_on(&[core]);
+                let _ = io::pin_current_thread(&[core]);
                 serve(port, engine, number, &stop)
             });
             let took = generator.run();
@@ -232,7 +244,7 @@ fn main() -> anyhow::Result<()> {
             let engine = choice.load(&pipeline, &Config::default());
             let mut engine = engine.map_err(|refusal| anyhow::anyhow!(refusal.message))?;
             engine.write(&entries)?;
-            let rate = alone(&mut port, &mut *engine.worker(), core)?;
+            let rate = alone(&mut port, &mut *engine.new_worker(), core)?;
             rates.push((format!("AF_XDP alone, through {what}, {place}"), rate));
         }
     }

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-/// It gives memory back when it is not needed any more, whichever thread had asked for it; glibc's gives back the end of a heap, and has a heap for
-/// each of many threads.
+/// Mimalloc returns freed memory to the system, independently of the allocating thread. glibc's
+/// allocator returns only the end of a heap, and keeps a separate heap for each of many threads.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,9 +1,10 @@
-//! Each metric that the Grafana dashboard and the Prometheus rules ask for is one that a node has.
+//! Checks that the node exports each metric that the Grafana dashboard and the Prometheus rules
+//! use.
 
-use io::Idle;
+use io::IdlePolicy;
 use node::engine::reference;
 use node::metrics::Metrics;
-use node::{Node, Parts, Seat};
+use node::{Node, NodeParts, WorkerSpec};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,20 +14,20 @@ fn file(path: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Words of a text that begin as metrics do.
+/// Returns the words of a text that start as metric names do.
 fn named(text: &str) -> BTreeSet<String> {
     let words = text.split(|character: char| !(character.is_ascii_alphanumeric() || character == '_'));
     words.filter(|word| word.starts_with("terrace_")).map(str::to_owned).collect()
 }
 
-/// What a node has, by the names of what is scraped.
+/// Returns the names of a node's exported metrics.
 fn exported() -> BTreeSet<String> {
-    let seats = vec![Seat { core: None, ports: Vec::new() }];
+    let seats = vec![WorkerSpec { core: None, ports: Vec::new() }];
     let settings = interp::Config { cpu_port: Some(510), ..interp::Config::default() };
-    let parts = Parts {
+    let parts = NodeParts {
         device_id: 1,
         seats,
-        idle: Idle::default(),
+        idle: IdlePolicy::default(),
         settings,
         engine: reference(),
         store: None,

@@ -1,6 +1,7 @@
-//! The node's filters take what libpcap's take: on random packets with many filters, and on random instructions.
+//! Compares the node's filters with libpcap's: on random packets with many filters, and on random
+//! instructions.
 
-use node::explain::filter::{Filter, Instruction};
+use node::explain::filter::{BpfInstruction, PacketFilter};
 use pcap::{BpfProgram, Capture, Linktype};
 
 const FILTERS: &[&str] = &[
@@ -33,16 +34,16 @@ const FILTERS: &[&str] = &[
     "-ip[9] = -6",
 ];
 
-fn instructions(program: &BpfProgram) -> Vec<Instruction> {
+fn instructions(program: &BpfProgram) -> Vec<BpfInstruction> {
     let one = |instruction: &pcap::BpfInstruction| {
         let numbers: Vec<u32> =
             instruction.to_string().split(' ').map(|word| word.parse().expect("a number")).collect();
-        Instruction { code: numbers[0] as u16, jt: numbers[1] as u8, jf: numbers[2] as u8, k: numbers[3] }
+        BpfInstruction { code: numbers[0] as u16, jt: numbers[1] as u8, jf: numbers[2] as u8, k: numbers[3] }
     };
     program.get_instructions().iter().map(one).collect()
 }
 
-/// A packet that looks like one more or less, cut anywhere.
+/// Returns a roughly valid packet, truncated anywhere.
 fn packet(rng: &mut fastrand::Rng) -> Vec<u8> {
     let mut bytes = vec![2, 0, 0, 0, 0, rng.u8(..3), 2, 0, 0, 0, 0, rng.u8(..3)];
     if rng.bool() {
@@ -82,7 +83,7 @@ fn filters_take_what_libpcap_takes() {
     for optimize in [true, false] {
         for text in FILTERS {
             let program = dead.compile(text, optimize).unwrap_or_else(|error| panic!("{text}: {error}"));
-            let filter = Filter::new(&instructions(&program)).unwrap_or_else(|error| panic!("{text}: {error}"));
+            let filter = PacketFilter::new(&instructions(&program)).unwrap_or_else(|error| panic!("{text}: {error}"));
             let (mut taken, mut left) = (0, 0);
             for _ in 0..4000 {
                 let packet = packet(&mut rng);
@@ -95,7 +96,7 @@ fn filters_take_what_libpcap_takes() {
     }
 }
 
-/// Whatever the instructions are: they are refused, or they come to an end on any packet.
+/// Any instructions are either rejected, or terminate on any packet.
 #[test]
 fn random_instructions_end() {
     let mut rng = fastrand::Rng::with_seed(0x7e45);
@@ -107,15 +108,15 @@ fn random_instructions_end() {
     let (mut good, mut refused) = (0, 0);
     for _ in 0..20_000 {
         let len = rng.usize(1..20);
-        let mut all: Vec<Instruction> = (0..len)
+        let mut all: Vec<BpfInstruction> = (0..len)
             .map(|_| {
                 let code = if rng.u8(..50) == 0 { rng.u16(..) } else { codes[rng.usize(..codes.len())] };
                 let k = if rng.u8(..4) == 0 { rng.u32(..) } else { rng.u32(..16) };
-                Instruction { code, jt: rng.u8(..4), jf: rng.u8(..4), k }
+                BpfInstruction { code, jt: rng.u8(..4), jf: rng.u8(..4), k }
             })
             .collect();
-        all.push(Instruction { code: 0x16, jt: 0, jf: 0, k: 0 });
-        match Filter::new(&all) {
+        all.push(BpfInstruction { code: 0x16, jt: 0, jf: 0, k: 0 });
+        match PacketFilter::new(&all) {
             Ok(filter) => {
                 good += 1;
                 (0..4).for_each(|_| {

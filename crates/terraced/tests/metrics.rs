@@ -1,4 +1,4 @@
-//! The table of docs/metrics.md is made of the list of metrics: `BLESS=1` writes it.
+//! Generates the table of docs/reference/metrics.md from the list of metrics: `BLESS=1` writes it.
 
 use node::metrics::{METRICS, Metric};
 use std::path::Path;
@@ -14,17 +14,20 @@ fn row(metric: &Metric) -> String {
 
 #[test]
 fn the_page_has_the_metrics_of_the_list() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/metrics.md");
     let page = std::fs::read_to_string(&path).expect("the page is there");
     let (before, behind) = page.split_once(BEGIN).expect("the page has a place for metrics");
     let (table, behind) = behind.split_once(END).expect("the metrics end somewhere");
     let rows: String = METRICS.iter().map(row).collect();
-    let made = format!("| family | kind | labels | what it is |\n|---|---|---|---|\n{rows}");
+    let made = format!("| family | kind | labels | meaning |\n|---|---|---|---|\n{rows}");
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, format!("{before}{BEGIN}{made}{END}{behind}")).expect("the page can be written");
         return;
     }
-    assert_eq!(table, made, "docs/metrics.md is not current: run `BLESS=1 cargo test --workspace --test metrics`");
+    assert_eq!(
+        table, made,
+        "docs/reference/metrics.md is not current: run `BLESS=1 cargo test --workspace --test metrics`"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The Debian package has what docs/install.md says, and its programs take its configuration.
+//! Compares the Debian package with docs/how-to/install.md, and checks that its programs accept its
+//! configuration.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +16,7 @@ fn run(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// A folder with both programs; where the CLI was not built, a stand-in for it.
+/// Creates a folder with both programs; a stand-in replaces the CLI where it was not built.
 fn programs(folder: &Path) -> PathBuf {
     let terraced = Path::new(env!("CARGO_BIN_EXE_terraced"));
     let bin = folder.join("bin");
@@ -54,9 +55,9 @@ fn the_package_holds_a_node_that_takes_its_configuration() {
         "usr/bin/terrace",
         "lib/systemd/system/terraced.service",
         "etc/terrace/node.toml",
-        "usr/share/doc/terrace/install.md",
-        "usr/share/doc/terrace/node.md",
-        "usr/share/doc/terrace/node.schema.json",
+        "usr/share/doc/terrace/how-to/install.md",
+        "usr/share/doc/terrace/reference/node.md",
+        "usr/share/doc/terrace/reference/node.schema.json",
         "usr/share/doc/terrace/copyright",
         "usr/share/terrace/programs/gateway/gateway.p4",
         "usr/share/terrace/grafana/terrace.json",
@@ -82,7 +83,7 @@ fn the_package_holds_a_node_that_takes_its_configuration() {
     assert!(same, "the same programs make another package");
 }
 
-/// What systemd says of a unit: nothing, if it is good.
+/// Returns systemd's complaint about a unit, if any.
 fn verify(unit: &Path) -> Option<String> {
     let mut command = Command::new("systemd-analyze");
     let output = command.args(["verify", "--man=no", "--recursive-errors=no"]).arg(unit).output();
@@ -99,7 +100,7 @@ fn verify(unit: &Path) -> Option<String> {
 fn systemd_takes_the_service() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = std::fs::read_to_string(root().join("packaging/terraced.service")).expect("it is there");
-    // It looks whether the programs are there, and here they are elsewhere.
+    // systemd checks that the programs exist; here they have other paths.
     let text = text.replace("/usr/bin/terraced", env!("CARGO_BIN_EXE_terraced"));
     let unit = folder.path().join("terraced.service");
     std::fs::write(&unit, &text).expect("written");
@@ -110,7 +111,7 @@ fn systemd_takes_the_service() {
         return;
     };
     assert_eq!(said, "");
-    // The program tells when it serves, and after a take-over it is another process that does.
+    // The program notifies when it serves, and after a take-over another process does.
     for line in ["Type=notify", "NotifyAccess=all"] {
         assert!(text.lines().any(|other| other == line), "{line}");
     }
@@ -127,7 +128,7 @@ fn what_is_commented_out_in_the_packages_configuration_is_taken_too() {
         let shown = line.strip_prefix("# ")?;
         let is_key =
             shown.starts_with("[[") || shown.split_once(" = ").is_some_and(|(key, _)| !key.contains([' ', '`']));
-        // Certificates would have to be there.
+        // Certificates would have to exist.
         let needs_files = ["certificate", "key", "client_authority", "listen"].iter().any(|key| shown.starts_with(key));
         keys += usize::from(is_key);
         (is_key && !needs_files).then(|| match shown.starts_with("sha256") {
@@ -135,7 +136,7 @@ fn what_is_commented_out_in_the_packages_configuration_is_taken_too() {
             false => shown.to_owned(),
         })
     });
-    // Keys at the top come first in the file.
+    // Top-level keys come first in the file.
     let text = all.collect::<Vec<_>>().join("\n");
     let config =
         node::config::check(&text, terraced::wings()).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"));

@@ -1,4 +1,5 @@
-//! Packets in and out of a node over veth pairs while a controller writes its tables, judged by the Packet Test Framework: tests/ptf.
+//! Tests packets through a node over veth pairs while a controller writes its tables, judged by the
+//! Packet Test Framework: tests/ptf.
 
 mod python;
 
@@ -6,10 +7,10 @@ use python::{Compiled, Terraced, interpreter, judge, root, with_modules};
 use std::path::Path;
 use std::process::Command;
 
-/// Tests that there are: fewer would mean that some were not found.
+/// Number of tests. Fewer mean that some were not found.
 const TESTS: usize = 23;
 
-/// Ports 1 to this one.
+/// Number of ports; they are numbered from 1.
 const PORTS: usize = 4;
 
 fn sh(command: &str) -> bool {
@@ -20,11 +21,11 @@ fn sh(command: &str) -> bool {
     output.status.success()
 }
 
-/// Two network namespaces with wires between them, removed when the test ends in whatever way.
+/// Two network namespaces with wires between them, removed when the test ends, also by a panic.
 struct Lab {
-    /// Has the node's ends, `node1` and so on.
+    /// Namespace of the node's ends, `node1` and so on.
     inner: String,
-    /// Has the tester's ends, `wire1` and so on.
+    /// Namespace of the tester's ends, `wire1` and so on.
     outer: String,
 }
 
@@ -37,7 +38,7 @@ impl Drop for Lab {
 }
 
 impl Lab {
-    /// `None`, and a message, where namespaces cannot be made.
+    /// Creates the namespaces. Prints a message and returns `None` where that is not possible.
     fn new(what: &str) -> Option<Lab> {
         let name = |end: &str| format!("ptf-{}-{what}-{end}", std::process::id());
         let lab = Lab { inner: name("node"), outer: name("wire") };
@@ -46,7 +47,7 @@ impl Lab {
                 println!("SKIPPED: network namespaces cannot be made here; run as root");
                 return None;
             }
-            // No neighbour discovery on its own account: tests count packets.
+            // No spontaneous neighbour discovery, because tests count packets.
             let off = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6";
             assert!(sh(&format!("ip netns exec {name} sh -c '{off}' && ip -n {name} link set lo up")));
         }
@@ -59,7 +60,7 @@ impl Lab {
         Some(lab)
     }
 
-    /// The configuration of a node with the ports.
+    /// Returns the configuration of a node with the ports.
     fn config(&self, top: &str, by: &str) -> String {
         let port =
             |port| format!("[[port]]\nnumber = {port}\ndevice = \"node{port}\"\nnetns = \"{}\"\n{by}\n", self.inner);
@@ -70,13 +71,13 @@ impl Lab {
 fn run(what: &str, top: &str, by: &str) {
     let Some(lab) = Lab::new(what) else { return };
     let programs = Compiled::new(&["everything"]);
-    // In the tester's namespace, so that both meet on its loopback interface.
+    // In the tester's namespace, so that both use its loopback interface.
     let node = Terraced::start(&["ip", "netns", "exec", &lab.outer], &lab.config(top, by));
     let suite = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ptf");
     let mut command = Command::new("ip");
     command.args(["netns", "exec", &lab.outer]).arg(interpreter()).arg("-B").arg(root().join(".venv/bin/ptf"));
     command.arg("--test-dir").arg(suite).arg("--log-file").arg(programs.path().join("ptf.log"));
-    // What a test takes down: the node's ends of wires.
+    // Namespace of the node's ends, which a test sets down.
     command.env("NODE_NETNS", &lab.inner);
     for port in 1..=PORTS {
         command.args(["-i", &format!("{port}@wire{port}")]);
@@ -86,7 +87,7 @@ fn run(what: &str, top: &str, by: &str) {
 
 #[test]
 fn packets_go_as_the_tables_say_by_raw_sockets() {
-    run("raw", "", "by = \"raw\"");
+    run("raw", "", "driver = \"raw\"");
 }
 
 #[test]
@@ -96,11 +97,11 @@ fn packets_go_as_the_tables_say_by_the_default_means() {
 
 #[test]
 fn packets_go_as_the_tables_say_on_the_emulated_switch() {
-    run("asic", "engine = \"asic\"", "by = \"raw\"");
+    run("asic", "engine = \"asic\"", "driver = \"raw\"");
 }
 
 #[test]
 fn packets_go_as_the_tables_say_behind_a_flow_cache() {
     // Its slow path is the reference engine.
-    run("cache", "engine = \"interp\"\n[cache]\nkind = \"adaptive\"", "by = \"raw\"");
+    run("cache", "engine = \"interp\"\n[cache]\nkind = \"adaptive\"", "driver = \"raw\"");
 }

@@ -1,7 +1,8 @@
-//! The published JSON Schema is that of the configuration. `BLESS=1` rewrites it. And the example of docs/node.md is a good one.
+//! Compares the published JSON Schema with that of the configuration (`BLESS=1` rewrites it), and
+//! checks the example of docs/reference/node.md.
 
 fn docs(name: &str) -> String {
-    format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../../docs/reference/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 #[test]
@@ -13,7 +14,7 @@ fn the_published_schema_is_current() {
     let published = std::fs::read_to_string(docs("node.schema.json")).unwrap_or_default();
     assert!(
         published == current,
-        "docs/node.schema.json is not current: run `BLESS=1 cargo test -p terraced --test schema`"
+        "docs/reference/node.schema.json is not current: run `BLESS=1 cargo test -p terraced --test schema`"
     );
 }
 
@@ -22,8 +23,8 @@ fn the_example_of_the_page_has_all_keys_and_only_those() {
     let page = std::fs::read_to_string(docs("node.md")).expect("the page is there");
     let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     let mistakes = node::config::check(example, terraced::wings()).err().unwrap_or_default();
-    // Its certificates, its program and its sizing file are not here, and its token is none.
-    let expected = ["certificate", "key", "client_authority", "hexadecimal", "`sizes`", "`program`"];
+    // Its certificates, program and sizing file do not exist here, and its token is a placeholder.
+    let expected = ["certificate", "key", "client_authority", "hexadecimal", "`sizing_file`", "`program`"];
     for mistake in &mistakes {
         assert!(expected.iter().any(|word| mistake.message.contains(word)), "{}", mistake.message);
     }

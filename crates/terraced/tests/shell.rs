@@ -1,4 +1,5 @@
-//! Independent clients, p4runtime-shell and the stubs of the Python package p4runtime, write and read all that a node has: tests/shell.
+//! Runs independent clients, p4runtime-shell and the stubs of the Python package p4runtime, which
+//! write and read all objects of a node: tests/shell.
 
 mod python;
 
@@ -6,7 +7,8 @@ use python::{Compiled, Terraced, interpreter, judge, with_modules};
 use std::path::Path;
 use std::process::Command;
 
-/// Runs the tests of some files on a new node; `tests` is how many there are: fewer would mean that some were not found.
+/// Runs the tests of some files on a new node. `tests` is their number; fewer mean that some were
+/// not found.
 fn run(files: &str, tests: usize) {
     let programs = Compiled::new(&["everything", "everything_pna", "marks"]);
     let node = Terraced::start(&[], "");

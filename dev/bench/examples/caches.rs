@@ -1,57 +1,62 @@
-//! The caches of segments with gateway.p4: what hits when 5 % of the VMs draw 95 % of the traffic,
-//! how many segments and masks a flow to each VM needs, and how many of them are stale when one
-//! tenant's route changes. Not how fast: segments are a model of a SmartNIC's cache.
+//! Measures the segment caches with gateway.p4: hits when 5 % of the VMs get 95 % of the traffic,
+//! segments and masks for a flow to each VM, and segments made stale by one changed route of a
+//! tenant. Measures no speed, because segments model a SmartNIC's cache.
 //!
 //! `cargo run --release -p bench --example caches [VMS]`, after `make bench ONLY=compile QUICK=1`
 //! has compiled the programs.
 
 use anyhow::Context;
-use bench::program::{Kind as Which, Program, lpm};
+use bench::program::{BenchProgram as Which, Program, lpm};
 use bench::ring::{IN_PORT, Template};
-use bench::world::{Entries, Flow, Flows, Layout, World};
-use entries::{Update, UpdateKind, WriteBatch};
-use flowcache::{CacheConfig, FlowCache, Kind};
+use bench::workload::{Entries, Flow, Flows, TenantLayout, Workload};
+use entries::{StateUpdate, UpdateKind, WriteBatch};
+use flowcache::{SegmentCache, SegmentCacheConfig, SegmentCacheKind};
 use interp::Config;
-use packet::{Batch, Engine, Output, PortId};
+use packet::{Batch, BatchOutput, Engine, PortId};
 use std::path::Path;
 
-/// Packets of a window.
+/// Packets per window.
 const WINDOW: usize = 2_000_000;
 
 fn main() -> anyhow::Result<()> {
     let vms = std::env::args().nth(1).map_or(Ok(1_000_000), |vms| vms.parse())?;
     let program = Program::load(Which::Gateway, Path::new("target/bench/programs"))?;
-    let world = World { layout: Layout::ManyTenants, vms };
-    for kind in [Kind::Exact, Kind::Megaflow, Kind::SubTraversal { tables: 4 }, Kind::Adaptive { tables: 4 }] {
-        one(&program, world, kind)?;
+    let world = Workload { layout: TenantLayout::ManyTenants, vms };
+    for kind in [
+        SegmentCacheKind::Exact,
+        SegmentCacheKind::Megaflow,
+        SegmentCacheKind::SubTraversal { tables: 4 },
+        SegmentCacheKind::Adaptive { tables: 4 },
+    ] {
+        measure_kind(&program, world, kind)?;
     }
     Ok(())
 }
 
-/// Packets that are given together.
+/// Packets per batch.
 const BATCH: usize = 32;
 
-/// Gives packets to an engine, a batch at a time.
+/// Sender of packets to an engine, a batch at a time.
 struct Sender<'w> {
     template: Template,
     flows: &'w [Flow],
     batch: Batch,
-    out: Output,
+    out: BatchOutput,
 }
 
 impl Sender<'_> {
-    /// One packet of each of these VMs. All of them must be forwarded.
-    fn send(&mut self, engine: &mut FlowCache, mut numbers: impl Iterator<Item = usize>, now: u64) {
+    /// Sends one packet to each of these VMs. All of them must be forwarded.
+    fn send(&mut self, engine: &mut SegmentCache, mut numbers: impl Iterator<Item = usize>, now: u64) {
         loop {
             self.batch.clear();
             for number in numbers.by_ref().take(BATCH) {
                 let Ok(packet) = self.batch.push() else { break };
                 packet.reset();
-                (packet.ingress_port, packet.received_at) = (PortId(IN_PORT), now);
+                (packet.ingress_port, packet.rx_time_ns) = (PortId(IN_PORT), now);
                 let len = self.template.packet_len();
                 if let Ok(space) = packet.receive_space(len) {
                     self.template.write(self.flows[number], space);
-                    packet.received(len);
+                    packet.set_received_len(len);
                 }
             }
             if self.batch.is_empty() {
@@ -59,21 +64,21 @@ impl Sender<'_> {
             }
             self.out.clear();
             Engine::process(engine, &mut self.batch, &mut self.out);
-            let forwarded = self.out.emissions().iter().all(|e| matches!(e.verdict, packet::Verdict::Forward { .. }));
-            assert!(forwarded, "{:?}", self.out.emissions());
+            let forwarded = self.out.verdicts().iter().all(|e| matches!(e.verdict, packet::Verdict::Forward { .. }));
+            assert!(forwarded, "{:?}", self.out.verdicts());
         }
     }
 }
 
-fn one(program: &Program, world: World, kind: Kind) -> anyhow::Result<()> {
-    let cache = CacheConfig { kind, entries: world.vms + world.vms / 8, ..CacheConfig::default() };
-    let mut engine = FlowCache::new(program.pipeline.clone(), Config::default(), cache)?;
-    Entries::new(world, program)?.all(|batch| engine.write(batch))?;
+fn measure_kind(program: &Program, world: Workload, kind: SegmentCacheKind) -> anyhow::Result<()> {
+    let cache = SegmentCacheConfig { kind, max_segments: world.vms + world.vms / 8, ..SegmentCacheConfig::default() };
+    let mut engine = SegmentCache::new(program.pipeline.clone(), Config::default(), cache)?;
+    Entries::new(world, program)?.write_all(|batch| engine.write(batch))?;
     let flows = Flows::each(&world);
-    let (batch, out) = (Batch::with_capacity(BATCH), Output::new());
+    let (batch, out) = (Batch::with_capacity(BATCH), BatchOutput::new());
     let mut sender = Sender { template: Template::new(64), flows: &flows, batch, out };
 
-    // The hot ones: the first 5 % of the VMs, which are spread over all tenants.
+    // Hot VMs: the first 5 %, which are spread over all tenants.
     let hot = (world.vms / 20).max(1);
     let mut rng = fastrand::Rng::with_seed(7);
     println!("{kind:?}, {} VMs, 5 % of them draw 95 % of the packets", world.vms);
@@ -90,15 +95,15 @@ fn one(program: &Program, world: World, kind: Kind) -> anyhow::Result<()> {
 
     engine.clear();
     sender.send(&mut engine, 0..world.vms, 2);
-    let tables: Vec<_> = engine.tables().map(|table| (table.entries, table.masks)).collect();
-    let each = engine.memory() / engine.tables().map(|table| table.entries).sum::<usize>().max(1);
+    let tables: Vec<_> = engine.table_usage().map(|table| (table.entries, table.masks)).collect();
+    let each = engine.memory() / engine.table_usage().map(|table| table.entries).sum::<usize>().max(1);
     println!("  tables (entries, masks): {tables:?}; {} MiB, {each} bytes an entry", engine.memory() >> 20);
     println!("  {:?}", engine.stats());
     update(program, world, &mut engine)
 }
 
-/// A more specific route of one tenant, under which half of one of its subnets lies.
-fn update(program: &Program, world: World, engine: &mut FlowCache) -> anyhow::Result<()> {
+/// Writes a more specific route of one tenant, for half of one of its subnets.
+fn update(program: &Program, world: Workload, engine: &mut SegmentCache) -> anyhow::Result<()> {
     let table = program.table("route_v4", ["local", "peer"])?;
     let tenant = world.tenants() / 2;
     let entries =
@@ -107,7 +112,7 @@ fn update(program: &Program, world: World, engine: &mut FlowCache) -> anyhow::Re
     let mut entry = like?;
     entry.keys[1] = lpm(prefix_of(&entry.keys[1]), 25);
     let before = engine.stats().stale;
-    engine.write(&[Update::Entry(UpdateKind::Insert, entry)].into_iter().collect::<WriteBatch>())?;
+    engine.write(&[StateUpdate::Entry(UpdateKind::Insert, entry)].into_iter().collect::<WriteBatch>())?;
     println!("  a new route of one tenant: {} segments stale\n", engine.stats().stale - before);
     Ok(())
 }

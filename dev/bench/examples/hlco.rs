@@ -1,65 +1,69 @@
-//! High locality of cache, occasionally: gateway.p4 with a million VMs of which 5 % draw 95 % of the packets, over three tiers and on software alone.
+//! Measures high locality of cache, occasionally: gateway.p4 with a million VMs, of which 5 % get
+//! 95 % of the packets, over three tiers and on software alone.
 //!
-//! `cargo run --release -p bench --example hlco [VMS] [SECONDS] [native]`, after `make bench ONLY=compile QUICK=1` has compiled the programs. One core for everything.
-//! It answers three questions:
+//! `cargo run --release -p bench --example hlco [VMS] [SECONDS] [native]`, after `make bench
+//! ONLY=compile QUICK=1` has compiled the programs. Uses one core for everything. Answers three
+//! questions:
 //!
-//! - How many packets never reach software, and how many do once all is warm?
-//! - At the rate at which software alone loses 5 %, what do the tiers lose?
-//! - How long does a packet wait and take there, beside software alone?
+//! - How many packets never reach software, and how many do once the caches are warm?
+//! - At the rate at which software alone loses 5 %, how much do the tiers lose?
+//! - How long does a packet wait and take there, compared with software alone?
 //!
-//! Software is what the tiers have below: the reference engine, or native code. The switch is native code here, with room for 5 % of the VMs, the DPU an exact flow cache, of segments
-//! or, in front of native code, of rewrites. So times
-//! are those of three kinds of software on one core, each an order faster than the next, as switch, DPU and CPU are; no figure is a chip's. Packets come at
-//! times drawn beforehand (exponential gaps), whether anybody is ready or not, into a queue of bounded length.
+//! Software is the engine below the tiers: the reference engine, or native code. The switch is
+//! native code here, with capacity for 5 % of the VMs. The DPU is an exact flow cache of segments
+//! or, before native code, of rewrites. So times are those of three kinds of software on one core,
+//! each ten times faster than the next, as switch, DPU and CPU are; no figure is a chip's. Packets
+//! arrive at times drawn beforehand (exponential gaps), independently of the engine, in a bounded
+//! queue.
 
 use anyhow::{Context, ensure};
-use bench::program::{Kind as Which, Program};
+use bench::program::{BenchProgram as Which, Program};
 use bench::ring::{IN_PORT, Template};
-use bench::world::{Entries, Flow, Flows, Layout, World};
+use bench::workload::{Entries, Flow, Flows, TenantLayout, Workload};
 use cache_engines::CachePlan;
-use flowcache::{CacheConfig, Kind};
+use flowcache::{SegmentCacheConfig, SegmentCacheKind};
 use interp::Config;
-use node::engine::{Controlled, EngineFactory, Factory, native, reference};
-use offload::cut::Held;
-use packet::{Batch, Engine, Output, PortId, Verdict};
+use node::engine::{EngineControl, EngineFactory, SharedEngineFactory, native, reference};
+use offload::partition::TableMode;
+use packet::{Batch, BatchOutput, Engine, PortId, Verdict};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use switch_engines::tiers::TiersPlan;
 
-/// Packets that are given together, at most.
+/// Maximum number of packets per batch.
 const BATCH: usize = 32;
 
-/// Packets that can wait, as in a port's ring.
+/// Capacity of the queue in packets, as of a port's ring.
 const QUEUE: usize = 1024;
 
 fn main() -> anyhow::Result<()> {
     let arg = |index, default: usize| std::env::args().nth(index).map_or(Ok(default), |arg| arg.parse());
     let (vms, seconds) = (arg(1, 1_000_000)?, arg(2, 10)?);
     let program = Program::load(Which::Gateway, Path::new("target/bench/programs"))?;
-    let world = World { layout: Layout::ManyTenants, vms };
+    let world = Workload { layout: TenantLayout::ManyTenants, vms };
     let hot = (vms / 20).max(1);
     println!("{vms} VMs, {hot} of them draw 95 % of the packets");
 
     let is_native = std::env::args().nth(3).is_some_and(|kind| kind == "native");
     let alone = if is_native { native() } else { reference() };
     let mut software = System::new("software alone", &alone, &program, world)?;
-    let cache = CacheConfig {
-        kind: Kind::Exact,
-        entries: vms + vms / 8,
+    let cache = SegmentCacheConfig {
+        kind: SegmentCacheKind::Exact,
+        max_segments: vms + vms / 8,
         idle_ns: Some(Duration::from_secs(600).as_nanos() as u64),
-        ..CacheConfig::default()
+        ..SegmentCacheConfig::default()
     };
-    let below = CachePlan { cache, rewrites: is_native, ..CachePlan::default() }.shared();
-    let held = BTreeMap::from([("vm_nc_v4".to_owned(), Held::Hot(hot as u64))]);
-    let tiers = TiersPlan::here(native(), below, held).shared();
+    let below = CachePlan { cache, is_rewrite_cache: is_native, ..CachePlan::default() }.shared();
+    let held = BTreeMap::from([("vm_nc_v4".to_owned(), TableMode::Hot(hot as u64))]);
+    let tiers = TiersPlan::in_one_process(native(), below, held).shared();
     let mut tiers = System::new("three tiers", &tiers, &program, world)?;
 
     warm(&mut tiers, vms)?;
     compare(&mut software, &mut tiers, Duration::from_secs(seconds as u64))
 }
 
-/// Which VM the next packet is for: one of the hot ones in 95 of 100.
+/// Generator of the next packet's VM: one of the hot ones in 95 of 100.
 struct Draw {
     rng: fastrand::Rng,
     vms: usize,
@@ -75,41 +79,46 @@ impl Draw {
     }
 }
 
-/// An engine with its tables filled, and packets for it.
+/// Engine with its tables filled, and packets for it.
 struct System {
     name: &'static str,
-    engine: Box<dyn Controlled>,
+    engine: Box<dyn EngineControl>,
     worker: Box<dyn Engine>,
     template: Template,
     flows: Vec<Flow>,
     draw: Draw,
     batch: Batch,
-    out: Output,
+    out: BatchOutput,
     began: Instant,
 }
 
 impl System {
-    fn new(name: &'static str, choice: &Factory, program: &Program, world: World) -> anyhow::Result<System> {
+    fn new(
+        name: &'static str,
+        choice: &SharedEngineFactory,
+        program: &Program,
+        world: Workload,
+    ) -> anyhow::Result<System> {
         let began = Instant::now();
-        let refused = |refusal: p4runtime::Refusal| anyhow::anyhow!("{name}: {}", refusal.message);
+        let refused = |refusal: p4runtime::P4RuntimeError| anyhow::anyhow!("{name}: {}", refusal.message);
         let mut engine = choice.load(&program.pipeline, &Config::default()).map_err(refused)?;
-        Entries::new(world, program)?.all(|batch| engine.write(batch))?;
+        Entries::new(world, program)?.write_all(|batch| engine.write(batch))?;
         println!("{name}: tables filled in {:.1} s", began.elapsed().as_secs_f64());
         let hot = (world.vms / 20).max(1);
         Ok(System {
             name,
-            worker: engine.worker(),
+            worker: engine.new_worker(),
             engine,
             template: Template::new(64),
             flows: Flows::each(&world),
             draw: Draw { rng: fastrand::Rng::with_seed(7), vms: world.vms, hot },
             batch: Batch::with_capacity(BATCH),
-            out: Output::new(),
+            out: BatchOutput::new(),
             began,
         })
     }
 
-    /// Runs packets for so many VMs as one batch; all of them must be forwarded.
+    /// Runs packets for `count` VMs as one batch; all of them must be forwarded.
     fn run(&mut self, count: usize) -> anyhow::Result<()> {
         let (now, len) = (self.began.elapsed().as_nanos() as u64, self.template.packet_len());
         self.batch.clear();
@@ -117,18 +126,18 @@ impl System {
             let flow = self.flows[self.draw.next()];
             let packet = self.batch.push().ok().context("a batch has room")?;
             packet.reset();
-            (packet.ingress_port, packet.received_at) = (PortId(IN_PORT), now);
+            (packet.ingress_port, packet.rx_time_ns) = (PortId(IN_PORT), now);
             self.template.write(flow, packet.receive_space(len).ok().context("a packet has room")?);
-            packet.received(len);
+            packet.set_received_len(len);
         }
         self.out.clear();
         self.worker.process(&mut self.batch, &mut self.out);
-        let forwarded = self.out.emissions().iter().filter(|e| matches!(e.verdict, Verdict::Forward { .. })).count();
-        ensure!(forwarded == count, "{}: {:?}", self.name, self.out.emissions());
+        let forwarded = self.out.verdicts().iter().filter(|e| matches!(e.verdict, Verdict::Forward { .. })).count();
+        ensure!(forwarded == count, "{}: {:?}", self.name, self.out.verdicts());
         Ok(())
     }
 
-    /// Packets a second when there is always a full batch.
+    /// Measures packets per second with full batches.
     fn capacity(&mut self, time: Duration) -> anyhow::Result<f64> {
         let (start, mut packets) = (Instant::now(), 0);
         while start.elapsed() < time {
@@ -138,7 +147,7 @@ impl System {
         Ok(packets as f64 / start.elapsed().as_secs_f64())
     }
 
-    /// Packets that come at a rate, for so long.
+    /// Offers packets at a rate for this time.
     fn offered(&mut self, rate: f64, time: Duration) -> anyhow::Result<Offered> {
         let mut gaps = fastrand::Rng::with_seed(11);
         let (start, mut next, mut waiting) = (Instant::now(), 0.0, VecDeque::with_capacity(QUEUE));
@@ -168,12 +177,12 @@ impl System {
     }
 }
 
-/// What became of packets that came at a rate.
+/// Outcome of packets that were offered at a rate.
 #[derive(Default)]
 struct Offered {
     came: usize,
     lost: usize,
-    /// From when it came to when it was sent, in nanoseconds.
+    /// Time from arrival to transmission of each packet, in nanoseconds.
     times: Vec<u64>,
 }
 
@@ -191,7 +200,7 @@ impl Offered {
     }
 }
 
-/// From nothing in any cache until nearly all is there: what each tier serves.
+/// Warms the caches up, and prints the packets that each tier serves.
 fn warm(tiers: &mut System, vms: usize) -> anyhow::Result<()> {
     println!("\n| packets so far | switch | dpu | software, per mille | Mpps |\n|---|---|---|---|---|");
     let window = vms * 10;
@@ -206,7 +215,7 @@ fn warm(tiers: &mut System, vms: usize) -> anyhow::Result<()> {
             }
         }
         all += window;
-        let served: BTreeMap<&str, u64> = tiers.engine.served().into_iter().collect();
+        let served: BTreeMap<&str, u64> = tiers.engine.packets_by_tier().into_iter().collect();
         let since = |tier: &str| served.get(tier).unwrap_or(&0) - before.get(tier).unwrap_or(&0);
         let (switch, dpu, cpu) = (since("switch"), since("dpu"), since("cpu"));
         let share = |part: u64, of: f64| of * part as f64 / (switch + dpu + cpu) as f64;
@@ -223,7 +232,7 @@ fn warm(tiers: &mut System, vms: usize) -> anyhow::Result<()> {
         }
         before = served;
     }
-    tiers.engine.notes().iter().for_each(|note| println!("{note}"));
+    tiers.engine.status_notes().iter().for_each(|note| println!("{note}"));
     Ok(())
 }
 

@@ -1,52 +1,56 @@
-//! How many new flows a second become rewrites of bytes, and how many packets of known flows they rewrite, on one core, with gateway.p4.
+//! Measures how many new flows per second become byte rewrites, and how many packets of known flows
+//! per second these rewrite, on one core, with gateway.p4.
 //!
-//! `cargo run --release -p bench --example learn_rate [VMS [ROUNDS [interpreter|native]]]`, after `make bench ONLY=compile QUICK=1` has compiled the programs. Seconds are those of the processor; packets
-//! are made before. First the interpreter runs new flows' packets, then native code.
+//! `cargo run --release -p bench --example learn_rate [VMS [ROUNDS [interpreter|native]]]`, after
+//! `make bench ONLY=compile QUICK=1` has compiled the programs. Seconds are processor time; packets
+//! are made beforehand. First the interpreter runs new flows' packets, then native code.
 
 use bench::machine::thread_time;
-use bench::program::{Kind as Which, Program};
+use bench::program::{BenchProgram as Which, Program};
 use bench::ring::{IN_PORT, Template};
-use bench::world::{Entries, Flow, Flows, Layout, World};
-use flowcache::rewrite::{RewriteCache, Runs};
+use bench::workload::{Entries, Flow, Flows, TenantLayout, Workload};
+use flowcache::rewrite::{BackingEngine, RewriteCache};
 use interp::Config;
-use packet::{Batch, Engine, Output, PortId, Verdict};
+use packet::{Batch, BatchOutput, Engine, PortId, Verdict};
 use std::path::Path;
 use std::time::Duration;
 
-/// Packets that are given together.
+/// Packets per batch.
 const BATCH: usize = 32;
 
-/// Batches that are made before the clock runs: what the packets take stays in the nearer caches.
+/// Batches that are prepared before the clock runs. Few enough that the packets stay in the L1 and
+/// L2 caches.
 const READY: usize = 32;
 
-/// One packet of each flow through an engine, all of which must be forwarded: the processor time.
+/// Sends one packet of each flow through an engine, all of which must be forwarded. Returns the
+/// processor time.
 fn send(engine: &mut dyn Engine, flows: &[Flow], batches: &mut [Batch], now: u64) -> anyhow::Result<Duration> {
-    let (template, mut out, mut used) = (Template::new(64), Output::new(), Duration::ZERO);
+    let (template, mut out, mut used) = (Template::new(64), BatchOutput::new(), Duration::ZERO);
     for flows in flows.chunks(BATCH * READY) {
         for (batch, flows) in batches.iter_mut().zip(flows.chunks(BATCH)) {
             batch.clear();
             for flow in flows {
                 let packet = batch.push()?;
                 packet.reset();
-                (packet.ingress_port, packet.received_at) = (PortId(IN_PORT), now);
+                (packet.ingress_port, packet.rx_time_ns) = (PortId(IN_PORT), now);
                 let len = template.packet_len();
                 template.write(*flow, packet.receive_space(len)?);
-                packet.received(len);
+                packet.set_received_len(len);
             }
         }
         let start = thread_time();
         for (batch, _) in batches.iter_mut().zip(flows.chunks(BATCH)) {
             out.clear();
             engine.process(batch, &mut out);
-            let forwarded = out.emissions().iter().all(|e| matches!(e.verdict, Verdict::Forward { .. }));
-            anyhow::ensure!(forwarded && out.emissions().len() == batch.len(), "{:?}", out.emissions());
+            let forwarded = out.verdicts().iter().all(|e| matches!(e.verdict, Verdict::Forward { .. }));
+            anyhow::ensure!(forwarded && out.verdicts().len() == batch.len(), "{:?}", out.verdicts());
         }
         used += thread_time() - start;
     }
     Ok(used)
 }
 
-fn measure<R: Runs>(
+fn measure<R: BackingEngine>(
     cache: &mut RewriteCache<R>,
     name: &str,
     flows: &[Flow],
@@ -58,7 +62,7 @@ where
     cache.clear();
     let before = cache.stats().clone();
     let learned = send(cache, flows, batches, 1)?;
-    let kept = cache.stats().kept - before.kept;
+    let kept = cache.stats().inserted - before.inserted;
     anyhow::ensure!(kept == flows.len() as u64, "{kept} of {} flows are kept: {:?}", flows.len(), cache.stats());
     let hit = send(cache, flows, batches, 2)?;
     let rewritten = cache.stats().rewritten - before.rewritten;
@@ -80,17 +84,17 @@ fn main() -> anyhow::Result<()> {
     let which = words.next();
     let wanted = |name: &str| which.as_deref().is_none_or(|which| which == name);
     let program = Program::load(Which::Gateway, Path::new("target/bench/programs"))?;
-    let world = World { layout: Layout::ManyTenants, vms };
+    let world = Workload { layout: TenantLayout::ManyTenants, vms };
     let mut flows = Flows::each(&world);
     fastrand::Rng::with_seed(1).shuffle(&mut flows);
     let (pipeline, config) = (program.pipeline.clone(), Config::default());
     let mut interpreted = RewriteCache::new(pipeline.clone(), config.clone(), vms)?;
     let mut native = RewriteCache::native(pipeline, config, vms)?;
     if wanted("interpreter") {
-        Entries::new(world, &program)?.all(|batch| interpreted.write(batch).map(drop))?;
+        Entries::new(world, &program)?.write_all(|batch| interpreted.write(batch).map(drop))?;
     }
     if wanted("native") {
-        Entries::new(world, &program)?.all(|batch| native.write(batch).map(drop))?;
+        Entries::new(world, &program)?.write_all(|batch| native.write(batch).map(drop))?;
     }
     let mut batches: Vec<Batch> = (0..READY).map(|_| Batch::with_capacity(BATCH)).collect();
     for _ in 0..rounds {

@@ -1,68 +1,72 @@
-//! How many new flows a second the cache of rewrites sets up on one core, and what established
-//! flows keep meanwhile, with gateway.p4.
+//! Measures how many new flows per second the rewrite cache sets up on one core, and the throughput
+//! that established flows keep meanwhile, with gateway.p4.
 //!
 //! `cargo run --release -p bench --example setup_rate [VMS [ROUNDS]]`, after `make bench
-//! ONLY=compile QUICK=1` has compiled the programs. Seconds are those of the processor that the
-//! engine has used: packets are made before. Without a core of its own (`chrt -f 10 taskset -c 1`)
-//! the figures are those of a machine with other work.
+//! ONLY=compile QUICK=1` has compiled the programs. Seconds are processor time of the engine;
+//! packets are made beforehand. Without its own core (`chrt -f 10 taskset -c 1`) other work of the
+//! machine affects the figures.
 //!
-//! First a flow to each VM, all of them new, in random order, then the same packets again. Then half of the VMs have established flows, and two streams of packets come,
-//! each evenly, into a queue of 1,024 packets, from which the engine takes up to 256 at a time: established flows' and new ones'. The clock of this is the engine's
-//! processor time, so one core is all there is; who finds the queue full is lost.
+//! First comes a flow to each VM, all of them new, in random order, then the same packets again.
+//! Then half of the VMs have established flows, and two evenly spaced streams, of established and
+//! of new flows, share a queue of 1,024 packets, from which the engine takes up to 256 at a time.
+//! The clock of this is the engine's processor time, so only one core is available; a packet that
+//! finds the queue full is lost.
 
 use bench::machine::thread_time;
-use bench::program::{Kind as Which, Program};
+use bench::program::{BenchProgram as Which, Program};
 use bench::ring::{IN_PORT, Template};
-use bench::world::{Entries, Flow, Flows, Layout, World};
-use flowcache::admission::Budget;
-use flowcache::pace::Spare;
+use bench::workload::{Entries, Flow, Flows, TenantLayout, Workload};
+use flowcache::admission::SlowPathBudget;
+use flowcache::pacer::MinSlowPathShare;
 use flowcache::rewrite::RewriteCache;
 use interp::Config;
 use jit::Jit;
-use packet::{Batch, Engine, Output, PacketRef, PortId, Verdict};
+use packet::{Batch, BatchOutput, Engine, PacketRef, PortId, Verdict};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
 
-/// Packets that are given together while flows are set up.
+/// Packets per batch while flows are set up.
 const BATCH: usize = 32;
 
-/// Packets that are taken from the queue together, at most.
+/// Maximum number of packets taken from the queue together.
 const TAKEN: usize = 256;
 
-/// Batches that are made before the clock runs: what the packets take stays in the nearer caches.
+/// Batches that are prepared before the clock runs. Few enough that the packets stay in the L1 and
+/// L2 caches.
 const READY: usize = 32;
 
-/// Packets that wait at most.
+/// Capacity of the queue in packets.
 const QUEUE: usize = 1_024;
 
-/// How long two streams run, in nanoseconds of the engine's time.
+/// Duration of two streams, in nanoseconds of the engine's time.
 const STREAMS: u64 = 500_000_000;
 
-/// Rewrites, made of what native code noted.
+/// Rewrites built from native code's records.
 type Cache = RewriteCache<Jit>;
 
-fn put(batch: &mut Batch, template: &Template, flow: Flow, now: u64) {
+fn push_packet(batch: &mut Batch, template: &Template, flow: Flow, now: u64) {
     let Ok(packet) = batch.push() else { return };
     packet.reset();
-    (packet.ingress_port, packet.received_at) = (PortId(IN_PORT), now);
+    (packet.ingress_port, packet.rx_time_ns) = (PortId(IN_PORT), now);
     let len = template.packet_len();
     if let Ok(space) = packet.receive_space(len) {
         template.write(flow, space);
-        packet.received(len);
+        packet.set_received_len(len);
     }
 }
 
-/// Gives packets to an engine, a batch at a time.
+/// Sender of packets to an engine, a batch at a time.
 struct Sender<'w> {
     template: Template,
     flows: &'w [Flow],
     ready: Vec<Batch>,
-    out: Output,
+    out: BatchOutput,
 }
 
 impl Sender<'_> {
-    /// One packet of each of these flows, all of which must be forwarded: the processor time.
+    /// Sends one packet of each of these flows, all of which must be forwarded. Returns the
+    /// processor time.
     fn send(&mut self, engine: &mut Cache, mut numbers: impl Iterator<Item = usize>, now: u64) -> Duration {
         let mut used = Duration::ZERO;
         loop {
@@ -71,8 +75,8 @@ impl Sender<'_> {
             for batch in &mut self.ready[..count] {
                 self.out.clear();
                 engine.process(batch, &mut self.out);
-                let forwarded = self.out.emissions().iter().all(|e| matches!(e.verdict, Verdict::Forward { .. }));
-                assert!(forwarded, "{:?}", self.out.emissions());
+                let forwarded = self.out.verdicts().iter().all(|e| matches!(e.verdict, Verdict::Forward { .. }));
+                assert!(forwarded, "{:?}", self.out.verdicts());
             }
             used += thread_time() - start;
             if count < READY {
@@ -81,19 +85,19 @@ impl Sender<'_> {
         }
     }
 
-    /// Makes the next packets; so many batches have some.
+    /// Prepares the next packets. Returns the number of batches that have some.
     fn fill(&mut self, numbers: &mut impl Iterator<Item = usize>, now: u64) -> usize {
         let mut filled = 0;
         for batch in &mut self.ready {
             batch.clear();
-            numbers.by_ref().take(BATCH).for_each(|number| put(batch, &self.template, self.flows[number], now));
+            numbers.by_ref().take(BATCH).for_each(|number| push_packet(batch, &self.template, self.flows[number], now));
             filled += usize::from(!batch.is_empty());
         }
         filled
     }
 }
 
-/// The numbers below `count` in an order in which neighbours have nothing to do with each other.
+/// Returns the numbers below `count` in an order without locality.
 fn strewn(count: usize, seed: u64) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..count).collect();
     fastrand::Rng::with_seed(seed).shuffle(&mut numbers);
@@ -105,11 +109,11 @@ fn main() -> anyhow::Result<()> {
     let vms = words.next().map_or(Ok(100_000), |vms| vms.parse())?;
     let rounds = words.next().map_or(Ok(5), |rounds| rounds.parse())?;
     let program = Program::load(Which::Gateway, Path::new("target/bench/programs"))?;
-    let world = World { layout: Layout::ManyTenants, vms };
+    let world = Workload { layout: TenantLayout::ManyTenants, vms };
     let flows = Flows::each(&world);
     let load = |room: usize| -> anyhow::Result<Cache> {
         let mut cache = RewriteCache::native(program.pipeline.clone(), Config::default(), room)?;
-        Entries::new(world, &program)?.all(|batch| cache.write(batch).map(drop))?;
+        Entries::new(world, &program)?.write_all(|batch| cache.write(batch).map(drop))?;
         Ok(cache)
     };
     set_up(&mut load(world.vms)?, &flows, rounds);
@@ -120,31 +124,31 @@ fn main() -> anyhow::Result<()> {
         let alone = streams.warm_up(&mut engine);
         println!("  established flows alone: {alone:.0} packets a second");
         if paced {
-            engine.admit_up_to(Budget::per_second(1_000_000));
-            engine.keep_pace(Spare::default());
+            engine.admit_up_to(SlowPathBudget::per_second(1_000_000));
+            engine.enable_pacing(MinSlowPathShare::default());
         }
         streams.all(&mut engine, alone);
     }
     Ok(())
 }
 
-/// What the slow path takes.
+/// Names the slow path's pacing.
 fn taking(paced: bool) -> &'static str {
     if paced { "the slow path takes what is left, 5 % at least" } else { "the slow path takes all" }
 }
 
 fn set_up(engine: &mut Cache, flows: &[Flow], rounds: u64) {
     let ready = (0..READY).map(|_| Batch::with_capacity(BATCH)).collect();
-    let mut sender = Sender { template: Template::new(64), flows, ready, out: Output::new() };
+    let mut sender = Sender { template: Template::new(64), flows, ready, out: BatchOutput::new() };
     let order = strewn(flows.len(), 1);
     println!("{} VMs, a flow to each", flows.len());
     for round in 0..rounds {
         engine.clear();
-        let misses = engine.stats().kept;
+        let misses = engine.stats().inserted;
         let new = sender.send(engine, order.iter().copied(), 2 * round + 1);
-        let made = engine.stats().kept - misses;
+        let made = engine.stats().inserted - misses;
         let again = sender.send(engine, order.iter().copied(), 2 * round + 2);
-        let hits = engine.stats().kept - misses == made;
+        let hits = engine.stats().inserted - misses == made;
         println!(
             "  {made} new flows: {:.0} set up a second; the same again: {:.0} packets a second{}",
             made as f64 / new.as_secs_f64(),
@@ -156,19 +160,19 @@ fn set_up(engine: &mut Cache, flows: &[Flow], rounds: u64) {
     println!("  {} bytes a flow; {:?}", rewrites.memory() / rewrites.len().max(1), engine.stats());
 }
 
-/// What became of two streams.
+/// Outcome of two streams.
 struct Outcome {
-    /// The share of established flows' packets that was forwarded.
+    /// Share of established flows' packets that were forwarded.
     kept: f64,
-    /// New flows that were set up, a second.
+    /// New flows set up per second.
     set_up: f64,
-    /// Those that were refused, a second.
+    /// New flows refused per second.
     refused: f64,
 }
 
-/// Packets that come evenly.
+/// Evenly spaced packets.
 struct Stream {
-    /// Nanoseconds between two; infinite if none come.
+    /// Nanoseconds between two packets; infinite without packets.
     every: f64,
     next: f64,
     came: u64,
@@ -186,11 +190,11 @@ struct Streams<'w> {
     flows: &'w [Flow],
     template: Template,
     batch: Batch,
-    out: Output,
+    out: BatchOutput,
     now: u64,
-    /// Flows that were begun.
+    /// Number of started flows.
     begun: u64,
-    /// Established flows' packets that came.
+    /// Number of offered packets of established flows.
     sent: usize,
     order: Vec<usize>,
 }
@@ -199,7 +203,7 @@ impl Streams<'_> {
     fn new(flows: &[Flow]) -> Streams<'_> {
         let order = strewn(flows.len() / 2, 2);
         let (template, batch) = (Template::new(64), Batch::with_capacity(TAKEN));
-        Streams { flows, template, batch, out: Output::new(), now: 1_000_000_000, begun: 0, sent: 0, order }
+        Streams { flows, template, batch, out: BatchOutput::new(), now: 1_000_000_000, begun: 0, sent: 0, order }
     }
 
     fn established(&mut self) -> Flow {
@@ -207,7 +211,7 @@ impl Streams<'_> {
         self.flows[self.order[self.sent % self.order.len()]]
     }
 
-    /// A flow that was not there before: another source port each time that all VMs had one.
+    /// Returns a new flow: the source port changes after each round over all VMs.
     fn new_flow(&mut self) -> Flow {
         let half = self.flows.len() / 2;
         let flow = self.flows[half + self.begun as usize % half];
@@ -216,14 +220,14 @@ impl Streams<'_> {
         Flow { port: flow.port ^ round, ..flow }
     }
 
-    /// Has the engine process the batch: the time, and how many packets it forwarded.
+    /// Processes the batch. Returns the time, and which packets were forwarded.
     fn process(&mut self, engine: &mut Cache) -> (u64, Vec<bool>) {
         self.out.clear();
         let start = thread_time();
         engine.process(&mut self.batch, &mut self.out);
         let took = (thread_time() - start).as_nanos() as u64;
         let mut forwarded = vec![false; self.batch.len()];
-        for emission in self.out.emissions() {
+        for emission in self.out.verdicts() {
             if let (Verdict::Forward { .. }, PacketRef::Input(at)) = (emission.verdict, emission.packet) {
                 forwarded[usize::from(at)] = true;
             }
@@ -231,15 +235,16 @@ impl Streams<'_> {
         (took, forwarded)
     }
 
-    /// The cache is filled, and established flows are set up; what these do a second if nothing else comes.
+    /// Fills the cache and sets up established flows. Returns the packets per second of these
+    /// alone.
     fn warm_up(&mut self, engine: &mut Cache) -> f64 {
-        // Until the cache is full, and all memory that it will have is real.
+        // Until the cache is full, and all of its memory is resident.
         for _ in 0..(3 * self.flows.len()).div_ceil(TAKEN) {
             self.batch.clear();
             self.now += 100_000;
             for _ in 0..TAKEN {
                 let (flow, now) = (self.new_flow(), self.now);
-                put(&mut self.batch, &self.template, flow, now);
+                push_packet(&mut self.batch, &self.template, flow, now);
             }
             self.process(engine);
         }
@@ -247,11 +252,11 @@ impl Streams<'_> {
         for round in 0..5 {
             for _ in 0..self.order.len().div_ceil(TAKEN) {
                 self.batch.clear();
-                // Slowly, so that nobody is refused.
+                // Slowly, so that no flow is refused.
                 self.now += 100_000;
                 for _ in 0..TAKEN {
                     let (flow, now) = (self.established(), self.now);
-                    put(&mut self.batch, &self.template, flow, now);
+                    push_packet(&mut self.batch, &self.template, flow, now);
                 }
                 let (ns, forwarded) = self.process(engine);
                 if round > 1 {
@@ -263,7 +268,7 @@ impl Streams<'_> {
         1e9 * packets as f64 / took as f64
     }
 
-    /// Established flows at shares of what is done if nothing else comes, with and without new ones.
+    /// Runs established flows at shares of their maximum rate, with and without new ones.
     fn all(&mut self, engine: &mut Cache, alone: f64) {
         for (percent, new) in
             [10, 25, 50, 75, 95].into_iter().flat_map(|percent| [1e5, 5e5, 5.5e5].map(|new| (percent, new)))
@@ -282,11 +287,11 @@ impl Streams<'_> {
     }
 
     fn run(&mut self, engine: &mut Cache, established: f64, new: f64) -> Outcome {
-        let (start, before) = (self.now, (engine.stats().kept, engine.stats().shed));
+        let (start, before) = (self.now, (engine.stats().inserted, engine.stats().refused_admission));
         let mut streams = [Stream::new(established, start), Stream::new(new, start)];
         let (mut queue, mut kept) = (VecDeque::new(), 0);
         while self.now < start + STREAMS {
-            // Who has come by now.
+            // Packets that have arrived by now.
             while let Some(first) = (0..2).min_by(|one, other| streams[*one].next.total_cmp(&streams[*other].next)) {
                 let stream = &mut streams[first];
                 if stream.next > self.now as f64 {
@@ -306,7 +311,7 @@ impl Streams<'_> {
             let kinds: Vec<bool> = queue.drain(..queue.len().min(TAKEN)).collect();
             for is_established in &kinds {
                 let flow = if *is_established { self.established() } else { self.new_flow() };
-                put(&mut self.batch, &self.template, flow, self.now);
+                push_packet(&mut self.batch, &self.template, flow, self.now);
             }
             let (took, forwarded) = self.process(engine);
             self.now += took;
@@ -316,8 +321,8 @@ impl Streams<'_> {
         let came = streams[0].came.saturating_sub(queue.iter().filter(|kind| **kind).count() as u64);
         Outcome {
             kept: kept as f64 / came as f64,
-            set_up: (engine.stats().kept - before.0) as f64 / seconds,
-            refused: (engine.stats().shed - before.1) as f64 / seconds,
+            set_up: (engine.stats().inserted - before.0) as f64 / seconds,
+            refused: (engine.stats().refused_admission - before.1) as f64 / seconds,
         }
     }
 }

@@ -1,32 +1,36 @@
-//! What a second worker brings to rewrites, with gateway.p4: where workers take turns at one cache, and where each has its own.
+//! Measures the benefit of a second worker for rewrites, with gateway.p4: where workers take turns
+//! at one cache, and where each has its own.
 //!
-//! `cargo run --release -p bench --example worker_rate [VMS [ROUNDS]]`, after `make bench ONLY=compile QUICK=1` has compiled the programs. A flow to each VM; each worker has its part
-//! of them, stays on a core, and goes through batches of 32 that were made before, when the others do. Seconds are those of the clock while batches run, the slowest worker's. Then one worker
-//! goes on, and a VM's entry is taken out and put back again and again from the other core: how long a write takes, and what the worker has left.
+//! `cargo run --release -p bench --example worker_rate [VMS [ROUNDS]]`, after `make bench
+//! ONLY=compile QUICK=1` has compiled the programs. There is a flow to each VM. Each worker has its
+//! share of them, stays on a core, and processes batches of 32, prepared beforehand, at the same
+//! time as the others. Seconds are elapsed time while batches run, of the slowest worker. Then one
+//! worker continues while the other core deletes and restores a VM's entry repeatedly: how long a
+//! write takes, and the remaining throughput of the worker.
 
-use bench::machine::{never_stopped, pin};
-use bench::program::{Kind as Which, Program};
+use bench::machine::{pin_to_core, set_realtime_priority};
+use bench::program::{BenchProgram as Which, Program};
 use bench::ring::Template;
-use bench::world::{Entries, Flow, Flows, Layout, World};
+use bench::workload::{Entries, Flow, Flows, TenantLayout, Workload};
 use entries::{UpdateKind, WriteBatch};
-use flowcache::rewrite::{PerWorker, RewriteCache, RewriteStats};
+use flowcache::rewrite::{PerWorkerCaches, RewriteCache, RewriteStats};
 use interp::Config;
 use jit::Jit;
-use packet::{Batch, Engine, Output, Verdict};
+use packet::{Batch, BatchOutput, Engine, Verdict};
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Packets that are given together, and how many times so many are made before the clock runs.
+/// Packets per batch, and number of batches prepared before the clock runs.
 const BATCH: usize = 32;
 const READY: usize = 32;
 
-/// Writes that are measured.
+/// Number of measured writes.
 const WRITES: usize = 2_000;
 
-/// Several workers' cache, or caches.
+/// Cache, or caches, of several workers.
 trait Caches {
     fn worker(&self) -> anyhow::Result<Box<dyn Engine>>;
     fn write(&self, batch: &WriteBatch) -> anyhow::Result<()>;
@@ -34,22 +38,22 @@ trait Caches {
     fn stats(&self) -> RewriteStats;
 }
 
-impl Caches for PerWorker {
+impl Caches for PerWorkerCaches {
     fn worker(&self) -> anyhow::Result<Box<dyn Engine>> {
-        Ok(Box::new(PerWorker::worker(self)?))
+        Ok(Box::new(PerWorkerCaches::add_worker(self)?))
     }
     fn write(&self, batch: &WriteBatch) -> anyhow::Result<()> {
-        Ok(PerWorker::write(self, batch)?)
+        Ok(PerWorkerCaches::write(self, batch)?)
     }
     fn look(&self, at: &mut dyn FnMut(&Jit)) {
-        self.with(|jit| at(jit));
+        self.with_engine(|jit| at(jit));
     }
     fn stats(&self) -> RewriteStats {
-        PerWorker::stats(self)
+        PerWorkerCaches::stats(self)
     }
 }
 
-/// One cache, for a batch or a write each.
+/// One cache, locked for each batch or write.
 #[derive(Clone)]
 struct InTurns(Arc<Mutex<RewriteCache<Jit>>>);
 
@@ -68,7 +72,7 @@ impl Engine for Turn {
     fn reasons(&self) -> &packet::ReasonTable {
         &self.1
     }
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
         self.0.turn(|cache| cache.process(batch, out));
     }
 }
@@ -79,7 +83,7 @@ impl Caches for InTurns {
         Ok(Box::new(Turn(self.clone(), reasons)))
     }
     fn write(&self, batch: &WriteBatch) -> anyhow::Result<()> {
-        Ok(self.turn(|cache| cache.write_alone(batch))?)
+        Ok(self.turn(|cache| cache.write_and_release(batch))?)
     }
     fn look(&self, at: &mut dyn FnMut(&Jit)) {
         self.turn(|cache| at(cache.engine()));
@@ -89,7 +93,7 @@ impl Caches for InTurns {
     }
 }
 
-/// Workers wait here for each other without sleeping.
+/// Barrier where workers wait for each other without sleeping.
 struct Line {
     workers: usize,
     came: AtomicUsize,
@@ -104,9 +108,14 @@ impl Line {
     }
 }
 
-/// A worker goes through its flows once: the time while batches ran, and the longest batch.
-fn go(engine: &mut dyn Engine, flows: &[Flow], (batches, now): (&mut [Batch], u64), line: &Line) -> [Duration; 2] {
-    let (template, mut out, mut used) = (Template::new(64), Output::new(), Duration::ZERO);
+/// Runs a worker once through its flows. Returns the time while batches ran, and the longest batch.
+fn run_flows(
+    engine: &mut dyn Engine,
+    flows: &[Flow],
+    (batches, now): (&mut [Batch], u64),
+    line: &Line,
+) -> [Duration; 2] {
+    let (template, mut out, mut used) = (Template::new(64), BatchOutput::new(), Duration::ZERO);
     let mut longest = Duration::ZERO;
     for flows in flows.chunks(BATCH * READY) {
         for (batch, flows) in batches.iter_mut().zip(flows.chunks(BATCH)) {
@@ -122,14 +131,15 @@ fn go(engine: &mut dyn Engine, flows: &[Flow], (batches, now): (&mut [Batch], u6
             let one = Instant::now();
             engine.process(batch, &mut out);
             longest = longest.max(one.elapsed());
-            assert!(out.emissions().iter().all(|emission| matches!(emission.verdict, Verdict::Forward { .. })));
+            assert!(out.verdicts().iter().all(|emission| matches!(emission.verdict, Verdict::Forward { .. })));
         }
         used += start.elapsed();
     }
     [used, longest]
 }
 
-/// New flows, and then packets of known ones, a second; and the longest batch of new flows.
+/// Measures new flows, and then packets of known ones, per second; and the longest batch of new
+/// flows.
 fn rates(caches: &dyn Caches, workers: usize, flows: &[Flow], rounds: u64) -> anyhow::Result<([f64; 2], Duration)> {
     let part = flows.len() / workers / (BATCH * READY) * (BATCH * READY);
     let line = &Line { workers, came: AtomicUsize::new(0) };
@@ -138,11 +148,12 @@ fn rates(caches: &dyn Caches, workers: usize, flows: &[Flow], rounds: u64) -> an
         let of_worker = |(core, (mut engine, flows)): (usize, (Box<dyn Engine>, &'_ [Flow]))| {
             let flows = flows.to_vec();
             scope.spawn(move || {
-                pin(core);
+                pin_to_core(core);
                 let mut batches: Vec<Batch> = (0..READY).map(|_| Batch::with_capacity(BATCH)).collect();
-                let [new, longest] = go(&mut *engine, &flows, (&mut batches, 1), line);
-                let mut known: Vec<Duration> =
-                    (0..rounds).map(|round| go(&mut *engine, &flows, (&mut batches, 2 + round), line)[0]).collect();
+                let [new, longest] = run_flows(&mut *engine, &flows, (&mut batches, 1), line);
+                let mut known: Vec<Duration> = (0..rounds)
+                    .map(|round| run_flows(&mut *engine, &flows, (&mut batches, 2 + round), line)[0])
+                    .collect();
                 known.sort();
                 [new, known[known.len() / 2], longest]
             })
@@ -159,8 +170,9 @@ fn rates(caches: &dyn Caches, workers: usize, flows: &[Flow], rounds: u64) -> an
     Ok((rates, longest))
 }
 
-/// How long writes take while a worker goes on: the median, one of a hundred, the longest.
-fn writes(caches: &dyn Caches, program: &Program, world: World, flows: &[Flow]) -> anyhow::Result<[Duration; 3]> {
+/// Measures the duration of writes while a worker continues: the median, the 99th percentile, the
+/// maximum.
+fn writes(caches: &dyn Caches, program: &Program, world: Workload, flows: &[Flow]) -> anyhow::Result<[Duration; 3]> {
     let table = Entries::new(world, program)?.vm_table();
     let mut entries = Vec::new();
     caches.look(&mut |jit| {
@@ -171,9 +183,9 @@ fn writes(caches: &dyn Caches, program: &Program, world: World, flows: &[Flow]) 
     let mut took = Vec::new();
     std::thread::scope(|scope| -> anyhow::Result<()> {
         scope.spawn(|| {
-            pin(1);
-            never_stopped();
-            let (template, mut out) = (Template::new(64), Output::new());
+            pin_to_core(1);
+            set_realtime_priority();
+            let (template, mut out) = (Template::new(64), BatchOutput::new());
             let mut batch = Batch::with_capacity(BATCH);
             let mut flows = flows.chunks_exact(BATCH).cycle();
             while !stop.load(Ordering::Relaxed) {
@@ -185,12 +197,12 @@ fn writes(caches: &dyn Caches, program: &Program, world: World, flows: &[Flow]) 
                 engine.process(&mut batch, &mut out);
             }
         });
-        pin(0);
+        pin_to_core(0);
         std::thread::sleep(Duration::from_millis(200));
         for entry in &entries {
             for kind in [UpdateKind::Delete, UpdateKind::Insert] {
                 let mut batch = WriteBatch::new();
-                batch.kept(kind, table, entry);
+                batch.push_stored(kind, table, entry);
                 let start = Instant::now();
                 caches.write(&batch)?;
                 took.push(start.elapsed());
@@ -209,16 +221,16 @@ fn main() -> anyhow::Result<()> {
     let vms = words.next().map_or(Ok(100_000), |vms| vms.parse())?;
     let rounds: u64 = words.next().map_or(Ok(5), |rounds| rounds.parse())?;
     let program = Program::load(Which::Gateway, Path::new("target/bench/programs"))?;
-    let world = World { layout: Layout::ManyTenants, vms };
+    let world = Workload { layout: TenantLayout::ManyTenants, vms };
     let mut flows = Flows::each(&world);
     fastrand::Rng::with_seed(1).shuffle(&mut flows);
     for own in [false, true, false, true] {
         let name = if own { "each its own" } else { "in turns" };
         let load = || -> anyhow::Result<Box<dyn Caches>> {
             let mut model = RewriteCache::native(program.pipeline.clone(), Config::default(), vms)?;
-            Entries::new(world, &program)?.all(|batch| model.write(batch).map(drop))?;
+            Entries::new(world, &program)?.write_all(|batch| model.write(batch).map(drop))?;
             Ok(match own {
-                true => Box::new(PerWorker::new(model)),
+                true => Box::new(PerWorkerCaches::new(model)),
                 false => Box::new(InTurns(Arc::new(Mutex::new(model)))),
             })
         };
@@ -230,7 +242,7 @@ fn main() -> anyhow::Result<()> {
         }
         let caches = load()?;
         let took = writes(&*caches, &program, world, &flows)?;
-        let RewriteStats { rewritten, ran, stale, .. } = caches.stats();
+        let RewriteStats { rewritten, slow_path_packets: ran, stale, .. } = caches.stats();
         println!(
             "{name}, writes beside a worker: median {:?}, 99 % {:?}, longest {:?}; {rewritten} packets rewritten, {ran} not, {stale} stale",
             took[0], took[1], took[2]

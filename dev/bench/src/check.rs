@@ -1,33 +1,39 @@
-//! Nobody is fast and wrong: what a system sends is compared with what the interpreter sends, byte by byte, before it is timed.
+//! Correctness check of all measured systems: their packets are compared byte by byte with those of
+//! the interpreter before they are timed.
 
 use crate::engines;
 use crate::program::Program;
 use crate::ring::{IN_PORT, Template};
-use crate::world::{Flow, Flows, World};
+use crate::workload::{Flow, Flows, Workload};
 use anyhow::{bail, ensure};
-use packet::{Batch, Engine, Output, PortId, Verdict};
+use packet::{Batch, BatchOutput, Engine, PortId, Verdict};
 
-/// Packets that are compared.
+/// Number of packets to compare.
 pub const SAMPLES: usize = 512;
 
-/// The right answer to a packet.
+/// A packet with its expected output.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    /// Whose packet it is.
+pub struct ExpectedOutput {
+    /// Flow of the packet.
     pub flow: Flow,
-    /// As it comes in.
+    /// Bytes of the received packet.
     pub packet: Vec<u8>,
-    /// The port that it leaves on, and its bytes then.
+    /// Egress port, and bytes of the sent packet.
     pub sent: (u32, Vec<u8>),
 }
 
-/// The interpreter's answers to the first packets of `flows`.
+/// Returns the interpreter's outputs for the first packets of `flows`.
 ///
 /// # Errors
-/// A packet is dropped: entries and packets of the world do not fit each other.
-pub fn answers(program: &Program, world: World, flows: &Flows, template: &Template) -> anyhow::Result<Vec<Answer>> {
+/// If a packet is dropped, because entries and packets of the workload then do not fit each other.
+pub fn expected_outputs(
+    program: &Program,
+    world: Workload,
+    flows: &Flows,
+    template: &Template,
+) -> anyhow::Result<Vec<ExpectedOutput>> {
     let samples = SAMPLES.min(flows.all().len());
-    let mut judge = engines::judge(program, world, &flows.numbers()[..samples])?;
+    let mut judge = engines::reference_engine(program, world, &flows.numbers()[..samples])?;
     let mut answers = Vec::new();
     for flow in &flows.all()[..samples] {
         let packet = template.packet(*flow);
@@ -36,17 +42,21 @@ pub fn answers(program: &Program, world: World, flows: &Flows, template: &Templa
         let Verdict::Forward { port } = out.verdict else {
             bail!("{}: {flow:?} is not forwarded: {:?}", program.kind.name(), out.verdict)
         };
-        answers.push(Answer { flow: *flow, packet, sent: (port.0, out.bytes.clone()) });
+        answers.push(ExpectedOutput { flow: *flow, packet, sent: (port.0, out.bytes.clone()) });
     }
     Ok(answers)
 }
 
-/// Whether an engine gives these answers, to batches of `batch` packets.
+/// Checks that an engine sends the expected packets, in batches of `batch` packets.
 ///
 /// # Errors
 /// The first difference.
-pub fn engine(engine: &mut (impl Engine + ?Sized), answers: &[Answer], batch: usize) -> anyhow::Result<()> {
-    let mut output = Output::new();
+pub fn check_engine(
+    engine: &mut (impl Engine + ?Sized),
+    answers: &[ExpectedOutput],
+    batch: usize,
+) -> anyhow::Result<()> {
+    let mut output = BatchOutput::new();
     let mut packets = Batch::with_capacity(batch);
     let mut compared = 0;
     for chunk in answers.chunks(batch.max(1)) {
@@ -69,7 +79,7 @@ pub fn engine(engine: &mut (impl Engine + ?Sized), answers: &[Answer], batch: us
                 answer.flow,
                 answer.sent.0
             );
-            same(engine.name(), answer, packet.bytes(), &[])?;
+            check_packet(engine.name(), answer, packet.bytes(), &[])?;
             compared += 1;
         }
     }
@@ -77,11 +87,17 @@ pub fn engine(engine: &mut (impl Engine + ?Sized), answers: &[Answer], batch: us
     Ok(())
 }
 
-/// Whether `sent` is the answer but for the bytes in `ignored` (first, behind the last).
+/// Checks that `sent` is the expected packet, except for the byte ranges in `ignored` (start,
+/// exclusive end).
 ///
 /// # Errors
 /// The first byte that differs.
-pub fn same(system: &str, answer: &Answer, sent: &[u8], ignored: &[(usize, usize)]) -> anyhow::Result<()> {
+pub fn check_packet(
+    system: &str,
+    answer: &ExpectedOutput,
+    sent: &[u8],
+    ignored: &[(usize, usize)],
+) -> anyhow::Result<()> {
     let right = &answer.sent.1;
     ensure!(sent.len() == right.len(), "{system}: {:?}: {} bytes instead of {}", answer.flow, sent.len(), right.len());
     let counts = |at: &usize| !ignored.iter().any(|(first, end)| (*first..*end).contains(at));
@@ -98,11 +114,11 @@ mod tests {
     #[test]
     fn a_difference_is_found_and_what_is_ignored_is_not() {
         let flow = Flow { sender: 6, vni: 1, destination: 2, source: 3, port: 4, identification: 5 };
-        let answer = Answer { flow, packet: vec![], sent: (2, vec![1, 2, 3, 4]) };
-        assert!(same("a", &answer, &[1, 2, 3, 4], &[]).is_ok());
-        assert!(same("a", &answer, &[1, 2, 9, 4], &[(2, 3)]).is_ok());
-        let error = same("a", &answer, &[1, 2, 9, 5], &[(3, 4)]).expect_err("byte 2 differs");
+        let answer = ExpectedOutput { flow, packet: vec![], sent: (2, vec![1, 2, 3, 4]) };
+        assert!(check_packet("a", &answer, &[1, 2, 3, 4], &[]).is_ok());
+        assert!(check_packet("a", &answer, &[1, 2, 9, 4], &[(2, 3)]).is_ok());
+        let error = check_packet("a", &answer, &[1, 2, 9, 5], &[(3, 4)]).expect_err("byte 2 differs");
         assert!(error.to_string().contains("byte 2 is 0x09 instead of 0x03"), "{error}");
-        assert!(same("a", &answer, &[1, 2, 3], &[]).is_err());
+        assert!(check_packet("a", &answer, &[1, 2, 3], &[]).is_err());
     }
 }

@@ -1,7 +1,7 @@
-//! Our engines as values, with a world's entries in them.
+//! Our engines, loaded with the entries of a workload.
 
 use crate::program::Program;
-use crate::world::{Entries, World};
+use crate::workload::{Entries, Workload};
 use anyhow::{Context, bail};
 use entries::{WriteBatch, WriteError};
 use flowcache::rewrite::RewriteCache;
@@ -10,15 +10,15 @@ use jit::Jit;
 use packet::Engine;
 use std::time::{Duration, Instant};
 
-/// An engine that a control plane can write to.
+/// An engine with a control plane.
 pub trait Writable: Engine {
-    /// Applies a batch as a whole.
+    /// Applies a batch atomically.
     ///
     /// # Errors
-    /// An update is refused; nothing has changed.
+    /// If an update is refused; nothing has changed.
     fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError>;
 
-    /// Of a cache in front of an engine: packets that the engine had to run.
+    /// Returns the number of cache misses, for an engine with a flow cache.
     fn missed(&self) -> Option<u64> {
         None
     }
@@ -38,68 +38,68 @@ impl Writable for Jit {
 
 impl Writable for RewriteCache<Jit> {
     fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
-        self.write_alone(batch)
+        self.write_and_release(batch)
     }
 
     fn missed(&self) -> Option<u64> {
-        Some(self.stats().ran)
+        Some(self.stats().slow_path_packets)
     }
 }
 
-/// Which engine.
+/// Selects an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which {
-    /// The reference, and the judge of what is right.
+pub enum EngineKind {
+    /// The interpreter: the reference for correctness.
     Interp,
-    /// Native code for batches.
+    /// The JIT: native code for batches.
     Jit,
-    /// Rewrites of bytes, one for each flow, with room for so many, in front of native code.
+    /// The JIT behind a cache of flow rewrites. The value is the cache's capacity in flows.
     Cached(usize),
 }
 
-impl Which {
-    /// The engine that is measured.
-    pub const MEASURED: Which = Which::Jit;
+impl EngineKind {
+    /// The measured engine.
+    pub const MEASURED: EngineKind = EngineKind::Jit;
 
-    /// A new engine without entries.
+    /// Creates an engine without entries.
     ///
     /// # Errors
-    /// The engine does not take the program.
+    /// If the engine refuses the program.
     pub fn load(self, program: &Program) -> anyhow::Result<Box<dyn Writable>> {
         let pipeline = program.pipeline.clone();
         Ok(match self {
-            Which::Interp => Box::new(Interp::new(pipeline, Config::default())?),
-            Which::Jit => {
+            EngineKind::Interp => Box::new(Interp::new(pipeline, Config::default())?),
+            EngineKind::Jit => {
                 let jit = Jit::new(pipeline, Config::default())?;
-                if let Some(reason) = jit.unsupported() {
+                if let Some(reason) = jit.fallback_reason() {
                     bail!("{} is not run by native code: {}", program.kind.name(), reason.name());
                 }
                 Box::new(jit)
             }
-            Which::Cached(flows) => Box::new(RewriteCache::native(pipeline, Config::default(), flows)?),
+            EngineKind::Cached(flows) => Box::new(RewriteCache::native(pipeline, Config::default(), flows)?),
         })
     }
 }
 
-/// An engine with all of a world, and how long the entries took.
-pub struct Loaded {
+/// An engine loaded with a workload.
+pub struct FilledEngine {
     /// The engine.
     pub engine: Box<dyn Writable>,
-    /// How many entries there are.
+    /// Number of entries.
     pub entries: usize,
-    /// How long writing them took, without making them.
+    /// Time to write the entries, without generating them.
     pub writing: Duration,
 }
 
-/// Fills a new engine with a world.
+/// Loads a new engine with a workload.
 ///
 /// # Errors
-/// The engine refuses the program or an entry.
-pub fn load(which: Which, program: &Program, world: World) -> anyhow::Result<Loaded> {
+/// If the engine refuses the program or an entry.
+pub fn load(which: EngineKind, program: &Program, world: Workload) -> anyhow::Result<FilledEngine> {
     let mut engine = which.load(program)?;
     let entries = Entries::new(world, program)?;
     let (mut writing, mut shown, mut count) = (Duration::ZERO, 0, 0);
-    let total = entries.all(|batch| {
+    let total = entries.write_all(|batch| {
         let start = Instant::now();
         engine.write(batch)?;
         writing += start.elapsed();
@@ -117,14 +117,15 @@ pub fn load(which: Which, program: &Program, world: World) -> anyhow::Result<Loa
         Ok::<(), WriteError>(())
     });
     let entries = total.with_context(|| format!("filling {}", program.kind.name()))?;
-    Ok(Loaded { engine, entries, writing })
+    Ok(FilledEngine { engine, entries, writing })
 }
 
-/// The interpreter with what packets to these VMs need: the judge, also of worlds that would not fit into it.
+/// Creates the interpreter with only the entries for packets to these VMs, because a whole workload
+/// may be too large for it.
 ///
 /// # Errors
-/// The program or an entry is refused.
-pub fn judge(program: &Program, world: World, vms: &[u32]) -> anyhow::Result<Interp> {
+/// If the program or an entry is refused.
+pub fn reference_engine(program: &Program, world: Workload, vms: &[u32]) -> anyhow::Result<Interp> {
     let mut judge = Interp::new(program.pipeline.clone(), Config::default())?;
     let sorted = |mut numbers: Vec<usize>| {
         numbers.sort_unstable();
@@ -134,6 +135,6 @@ pub fn judge(program: &Program, world: World, vms: &[u32]) -> anyhow::Result<Int
     let numbers = sorted(vms.iter().map(|&number| number as usize).collect());
     let tenants = sorted(numbers.iter().map(|&number| world.vm(number).tenant).collect());
     let entries = Entries::new(world, program)?;
-    entries.some(tenants.into_iter(), numbers.into_iter(), |batch| judge.write(batch))?;
+    entries.write_subset(tenants.into_iter(), numbers.into_iter(), |batch| judge.write(batch))?;
     Ok(judge)
 }

@@ -1,35 +1,37 @@
-//! What `make bench` measures, all of it side by side in one run: the lookups of the crate `lookup` beside DPDK's, our engines beside
-//! other gateways, and the limit that the machine's memory sets to all of them.
+//! Measurements of `make bench`, all compared in one run: the lookups of the crate `lookup` with
+//! DPDK's, our engines with other gateways, and the limit that the machine's memory sets to all of
+//! them.
 //!
-//! This crate answers one question: *how fast is it, compared with what else there is on this machine, in this run?* Absolute
-//! figures of two runs are not compared.
+//! This crate answers one question: *how fast is it, compared with the other systems on this
+//! machine, in this run?* Absolute figures of two runs are not compared.
 //!
-//! | what | where |
+//! | subject | module |
 //! |---|---|
 //! | windows in turn, medians, spread | [`run`] |
 //! | the table, JSON and plots | [`report`] |
-//! | core, huge pages, what the machine is | [`machine`], [`memory`] |
-//! | what is taken back at the end | [`leftovers`] |
-//! | other software that parts need | [`needs`] |
+//! | core, huge pages, description of the machine | [`machine`], [`memory`] |
+//! | release of external resources | [`external_resources`] |
+//! | required packages and data sets | [`needs`] |
 //! | DPDK's lookups | [`peers`] |
 //! | random cache lines and a plain rewrite | [`limit`] |
-//! | ours beside DPDK's | [`lookups`] |
-//! | tenants, routes, VMs and packets for them | [`world`], [`ring`] |
-//! | our engines with a world in them | [`program`], [`engines`] |
+//! | our lookups compared with DPDK's | [`lookups`] |
+//! | tenants, routes, VMs and packets for them | [`workload`], [`ring`] |
+//! | our engines loaded with a workload | [`program`], [`engines`] |
 //! | packets from memory through all of them | [`forward`] |
 //! | other systems | [`systems`], [`switches`] |
-//! | changes while others read; compile time | [`updates`], [`compile`] |
+//! | writes during lookups; compile time | [`updates`], [`compile`] |
 //! | several workers; a generator on another core | [`workers`], [`memif`] |
-//! | whether all send the same | [`check`] |
+//! | checks that all send the same packets | [`check`] |
 //!
-//! Development only. `unsafe` stands in [`peers`], [`systems`], [`memory`], [`machine`], [`leftovers`], [`limit`] and the lookups; nothing that ships depends on them.
+//! Development only; no shipped crate depends on it. `unsafe` is used in [`peers`], [`systems`],
+//! [`memory`], [`machine`], [`external_resources`], [`limit`] and the lookups.
 
 pub mod check;
 pub mod compile;
 pub mod data;
 pub mod engines;
+pub mod external_resources;
 pub mod forward;
-pub mod leftovers;
 pub mod limit;
 pub mod lookups;
 pub mod machine;
@@ -45,4 +47,4 @@ pub mod switches;
 pub mod systems;
 pub mod updates;
 pub mod workers;
-pub mod world;
+pub mod workload;

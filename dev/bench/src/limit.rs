@@ -1,38 +1,40 @@
-//! The machine's limit: for each packet N cache lines at random places of tables of a given size, each line's place known only
-//! from the line before, with prefetches in batches; and a plain rewrite of the packet's headers.
+//! The machine's limit: for each packet N cache lines at random positions in tables of a given
+//! size, each position known only from the previous line, with prefetches in batches; and a plain
+//! rewrite of the packet's headers.
 //!
-//! This is what a gateway could reach that computes nothing: no parser, no checks, no hash of a key, no comparison with what the line
-//! holds. What a program reaches is judged as a part of it.
+//! A gateway without computation would reach this rate: no parser, no checks, no hash of a key, no
+//! comparison of the key. The rates of programs are judged relative to it.
 
 #![allow(unsafe_code)] // prefetches
 
 use crate::memory::HugeWords;
 use std::rc::Rc;
 
-/// 64-bit words of a cache line.
+/// Number of 64-bit words in a cache line.
 const LINE: usize = 8;
 
-/// Packets whose lines are fetched together.
+/// Number of packets that are prefetched together.
 pub const BATCH: usize = 64;
 
-/// Tables of random words, and in which order a packet looks at them.
+/// Tables of random words, and the order in which a packet accesses them.
 #[derive(Debug, Clone)]
 pub struct Lines {
-    tables: Rc<Vec<Table>>,
+    tables: Rc<Vec<WordTable>>,
     order: Vec<usize>,
 }
 
 #[derive(Debug)]
-struct Table {
+struct WordTable {
     words: HugeWords,
     lines: u64,
 }
 
 impl Lines {
-    /// Tables of so many bytes each, filled with random words, each looked at once.
+    /// Creates tables of the given sizes in bytes, filled with random words, each accessed once per
+    /// packet.
     ///
     /// # Errors
-    /// Not enough memory.
+    /// If there is not enough memory.
     pub fn new(bytes: &[usize], seed: u64) -> std::io::Result<Lines> {
         let mut state = seed | 1;
         let mut tables = Vec::new();
@@ -43,28 +45,29 @@ impl Lines {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 *word = state >> 16;
             }
-            tables.push(Table { words, lines: lines as u64 });
+            tables.push(WordTable { words, lines: lines as u64 });
         }
         Ok(Lines { order: (0..tables.len()).collect(), tables: Rc::new(tables) })
     }
 
-    /// The same tables, looked at in this order; a table that is named twice is looked at twice.
+    /// Returns the same tables with another order of access. A table that is listed twice is
+    /// accessed twice.
     ///
     /// # Panics
-    /// There is no table with such a number.
+    /// If a table does not exist.
     pub fn in_order(&self, order: &[usize]) -> Lines {
         assert!(order.iter().all(|&table| table < self.tables.len()), "{order:?}");
         Lines { tables: self.tables.clone(), order: order.to_vec() }
     }
 
-    /// Looks at one line of each table in the order for each of at most [`BATCH`] keys, and leaves in `keys` what it found there. All random
-    /// bits of a key decide over each place.
-    pub fn look(&self, keys: &mut [u64]) {
+    /// Accesses one line of each table, in order, for each of at most [`BATCH`] keys. Replaces
+    /// `keys` with the words that it read. All random bits of a key determine each position.
+    pub fn access_lines(&self, keys: &mut [u64]) {
         let mut places = [0usize; BATCH];
         for &table in &self.order {
             let table = &self.tables[table];
             for (key, place) in keys.iter().zip(&mut places) {
-                *place = table.place(*key);
+                *place = table.line_position(*key);
                 prefetch(&table.words, *place);
             }
             for (key, place) in keys.iter_mut().zip(&places) {
@@ -74,11 +77,11 @@ impl Lines {
     }
 }
 
-impl Table {
-    /// The first word of the line that a key leads to: the key's bits are mixed by a multiplication, and the product's upper half is scaled
-    /// to the number of lines.
+impl WordTable {
+    /// Returns the position of the first word of a key's line: the key's bits are mixed by a
+    /// multiplication, and the product's upper half is scaled to the number of lines.
     #[inline(always)]
-    fn place(&self, key: u64) -> usize {
+    fn line_position(&self, key: u64) -> usize {
         let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         ((u128::from(mixed) * u128::from(self.lines)) >> 64) as usize * LINE
     }
@@ -87,7 +90,7 @@ impl Table {
 #[inline(always)]
 fn prefetch(words: &HugeWords, place: usize) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing that the program sees, and `place` lies within the words.
+    // SAFETY: a prefetch has no visible effect, and `place` is within the words.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(words.as_ptr().add(place).cast());
@@ -96,7 +99,7 @@ fn prefetch(words: &HugeWords, place: usize) {
     let _ = (words, place);
 }
 
-/// Where a plain VXLAN packet over IPv4 without options has what is read and written, in bytes from the first.
+/// Byte offsets of the accessed fields in a plain VXLAN packet over IPv4 without options.
 mod offset {
     pub const OUTER_DESTINATION: usize = 30;
     pub const OUTER_CHECKSUM: usize = 24;
@@ -109,7 +112,7 @@ mod offset {
     pub const END: usize = 84;
 }
 
-/// The key of a packet: VNI and inner destination. 0 for one too short.
+/// Returns the key of a packet: VNI and inner destination. 0 if the packet is too short.
 #[inline(always)]
 pub fn key(packet: &[u8]) -> u64 {
     let Some(packet) = packet.first_chunk::<{ offset::END }>() else { return 0 };
@@ -117,8 +120,8 @@ pub fn key(packet: &[u8]) -> u64 {
     (word(offset::VNI) >> 8) << 32 | word(offset::INNER_DESTINATION)
 }
 
-/// Writes what a gateway writes: outer destination, VNI, inner MAC, both TTLs, both checksums (by difference). The values come from
-/// `found`, as they would come from the last table.
+/// Writes the fields that a gateway writes: outer destination, VNI, inner MAC, both TTLs, both
+/// checksums (incrementally). The values come from `found`, as they would come from the last table.
 #[inline(always)]
 pub fn rewrite(packet: &mut [u8], found: u64) {
     let Some(packet) = packet.first_chunk_mut::<{ offset::END }>() else { return };
@@ -144,7 +147,7 @@ mod tests {
         let table = &lines.tables[0];
         let mut seen = [0u32; 128];
         for key in 0..128 * 64u64 {
-            seen[table.place(key) / LINE] += 1;
+            seen[table.line_position(key) / LINE] += 1;
         }
         assert!(seen.iter().all(|&n| (20..200).contains(&n)), "each line about 64 times: {seen:?}");
     }
@@ -153,20 +156,20 @@ mod tests {
     fn each_line_depends_on_the_one_before() {
         let lines = Lines::new(&[1 << 12, 1 << 16], 7).expect("a few kilobytes");
         let mut keys = [1, 2, 1];
-        lines.look(&mut keys);
+        lines.access_lines(&mut keys);
         assert_eq!(keys[0], keys[2], "the same key finds the same");
         assert_ne!(keys[0], keys[1]);
-        let first = 1 ^ lines.tables[0].words[lines.tables[0].place(1)];
-        assert_eq!(keys[0], first ^ lines.tables[1].words[lines.tables[1].place(first)]);
+        let first = 1 ^ lines.tables[0].words[lines.tables[0].line_position(1)];
+        assert_eq!(keys[0], first ^ lines.tables[1].words[lines.tables[1].line_position(first)]);
     }
 
     #[test]
     fn a_table_can_be_looked_at_twice() {
         let lines = Lines::new(&[1 << 12, 1 << 16], 7).expect("a few kilobytes");
         let (mut once, mut twice) = ([1], [1]);
-        lines.in_order(&[0]).look(&mut once);
-        lines.in_order(&[0]).look(&mut once);
-        lines.in_order(&[0, 0]).look(&mut twice);
+        lines.in_order(&[0]).access_lines(&mut once);
+        lines.in_order(&[0]).access_lines(&mut once);
+        lines.in_order(&[0, 0]).access_lines(&mut twice);
         assert_eq!(once, twice);
     }
 

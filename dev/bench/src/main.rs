@@ -1,4 +1,4 @@
-//! `make bench`: runs the parts that are asked for and writes `target/bench/`.
+//! `make bench`: runs the selected parts and writes `target/bench/`.
 
 use anyhow::bail;
 use bench::machine::{self, HugePages, Machine};
@@ -10,42 +10,45 @@ use clap::Parser;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// All measurements side by side, in one run.
+/// Run all measurements and compare them in one run.
 #[derive(Parser)]
 struct Arguments {
-    /// Run only these parts: lookups, updates, overlay (or gateway, forward), workers, memif, switches, compile.
+    /// Run only these parts: lookups, updates, overlay (or gateway, forward), workers, memif,
+    /// switches, compile.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// A smoke run: short windows, small tables. Its figures mean little.
+    /// Smoke run: short windows, small tables. Its figures are not meaningful.
     #[arg(long)]
     quick: bool,
-    /// Windows for each entrant.
+    /// Number of windows for each entrant.
     #[arg(long, default_value_t = 5)]
     windows: usize,
-    /// Milliseconds of a window.
+    /// Length of a window, in milliseconds.
     #[arg(long, default_value_t = 300)]
     window: u64,
-    /// The largest size to look at (entries, VMs, flows): 16 million take 20 GiB of memory and most of the time.
+    /// Maximum size to measure (entries, VMs, flows). 16 million take 20 GiB of memory and most of
+    /// the time.
     #[arg(long, default_value_t = usize::MAX, hide_default_value = true)]
     largest: usize,
-    /// The core to run on.
+    /// Core to run on.
     #[arg(long, default_value_t = 1)]
     core: usize,
-    /// The seed of all random numbers.
+    /// Seed of all random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The folder with the programs' IR, as `terrace compile` writes it.
+    /// Folder with the programs' IR, as `terrace compile` writes it.
     #[arg(long)]
     programs: Option<PathBuf>,
-    /// GiB of huge pages to reserve while it runs.
+    /// Huge pages to reserve during the run, in GiB.
     #[arg(long, default_value_t = 6)]
     huge: usize,
 }
 
 fn main() -> anyhow::Result<()> {
-    // Two of the processes that it starts are itself, and one is what it becomes when it is interrupted.
+    // The program starts two processes from its own binary, and restarts itself when it is
+    // interrupted.
     let words: Vec<String> = std::env::args().skip(1).collect();
-    bench::leftovers::second_life(&words);
+    bench::external_resources::run_restarted(&words);
     if let Some(done) = bench::memif::role(&words) {
         return done;
     }
@@ -61,14 +64,14 @@ fn main() -> anyhow::Result<()> {
         only: arguments.only.iter().filter(|part| !part.is_empty()).cloned().collect(),
         seed: arguments.seed,
     };
-    let mut report = Report { run: said(&options), ..Report::default() };
-    bench::leftovers::undo_on_signals()?;
-    for missing in needs::missing(&options) {
+    let mut report = Report { run: describe_options(&options), ..Report::default() };
+    bench::external_resources::release_on_signals()?;
+    for missing in needs::missing_requirements(&options) {
         report.note(missing);
     }
-    let preferred = machine::prefer();
+    let preferred = machine::prefer_session();
     let core = if arguments.core < machine::cores() { arguments.core } else { 0 };
-    if !machine::pin(core) {
+    if !machine::pin_to_core(core) {
         report.note(format!("not pinned: core {core} is not to be had"));
     }
     let huge = HugePages::reserve(arguments.huge << 30);
@@ -84,24 +87,24 @@ fn main() -> anyhow::Result<()> {
         }
     };
     let programs = arguments.programs.unwrap_or_else(|| machine::results().join("programs"));
-    let result = parts(eal.as_ref(), &programs, core, &options, &mut report);
-    report.bars = report::bars(&report);
+    let result = run_parts(eal.as_ref(), &programs, core, &options, &mut report);
+    report.bars = report::judge_targets(&report);
     report.write(&machine::results())?;
     print!("{}", report.text());
     println!("\nwritten to {}", machine::results().display());
     drop((eal, huge));
     result?;
-    // Quick runs show that all of it works; their figures mean little.
+    // Quick runs only check that all parts work; their figures are not meaningful.
     let missed: Vec<&str> = report.missed().filter(|_| !options.quick).collect();
     if missed.is_empty() { Ok(()) } else { bail!("bars that were measured and missed: {}", missed.join("; ")) }
 }
 
-/// What can be asked for by name.
+/// Names of the parts.
 const PARTS: [&str; 10] =
     ["lookups", "updates", "overlay", "gateway", "forward", "workers", "memif", "switches", "compile", "criterion"];
 
-/// Runs what is asked for. A part that fails does not keep the others from running.
-fn parts(
+/// Runs the selected parts. A failure of one does not prevent the others from running.
+fn run_parts(
     eal: Option<&Eal>,
     programs: &Path,
     core: usize,
@@ -110,7 +113,7 @@ fn parts(
 ) -> anyhow::Result<()> {
     let mut failed = Vec::new();
     let mut part = |names: &[&str], report: &mut Report, run: &dyn Fn(&mut Report) -> anyhow::Result<()>| {
-        if names.iter().any(|name| options.wants(name))
+        if names.iter().any(|name| options.is_selected(name))
             && let Err(error) = run(report)
         {
             report.note(format!("{} FAILED: {error:#}", names[0]));
@@ -127,8 +130,8 @@ fn parts(
     if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
 }
 
-fn said(options: &Options) -> String {
-    let quick = if options.quick { "a quick run, whose figures mean little: " } else { "" };
+fn describe_options(options: &Options) -> String {
+    let quick = if options.quick { "a quick run without meaningful figures: " } else { "" };
     format!(
         "{quick}{} windows of {} ms for each, in turn; seed {}",
         options.windows,

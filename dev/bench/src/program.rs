@@ -1,4 +1,5 @@
-//! [`Program`]: a compiled P4 program, read as verified IR: what `terrace compile` writes. Compiling P4 is not measured here.
+//! [`Program`]: a compiled P4 program, read as verified IR as `terrace compile` writes it.
+//! Compiling P4 is not measured here.
 
 use anyhow::{Context, anyhow, bail};
 use entries::{ActionSpec, TableEntry};
@@ -7,47 +8,47 @@ use num_bigint::BigUint;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Which program: they have different tables for the same world.
+/// Selects a program. The programs have different tables for the same workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// `programs/overlay`.
+pub enum BenchProgram {
+    /// The program `programs/overlay`.
     Overlay,
-    /// `programs/gateway`.
+    /// The program `programs/gateway`.
     Gateway,
 }
 
-impl Kind {
-    /// The folder of its source, and its name in results.
+impl BenchProgram {
+    /// Returns the name of its source folder, also used in results.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Overlay => "overlay",
-            Kind::Gateway => "gateway",
+            BenchProgram::Overlay => "overlay",
+            BenchProgram::Gateway => "gateway",
         }
     }
 }
 
-/// Tables made for this many entries get room for more.
+/// Declared size from which tables are enlarged.
 const LARGE: u64 = 1 << 20;
 
-/// A program that is ready to be loaded into engines.
+/// A program that can be loaded into engines.
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// Which one.
-    pub kind: Kind,
-    /// Verified.
+    /// Which program this is.
+    pub kind: BenchProgram,
+    /// Verified pipeline.
     pub pipeline: Arc<Pipeline>,
 }
 
 impl Program {
-    /// Reads `<name>.ir` from a folder. Tables made for a million entries or more have room for 32
-    /// times as many here: 16 million VMs are more than the gateway is made for, and how fast a
-    /// lookup is among so many is the question. All others have the size that the program declares,
-    /// because native code decides by sizes which tables it looks up together and which in place,
-    /// and what is measured has to be what a node runs.
+    /// Reads `<name>.ir` from a folder. Tables with a declared size of a million entries or more
+    /// are enlarged 32 times, because the gateway is not designed for the 16 million VMs of the
+    /// largest measurement. All other tables keep the declared size, because native code decides by
+    /// sizes which lookups it pairs and which it runs in place, and the measured code must be the
+    /// code that a node runs.
     ///
     /// # Errors
-    /// The file is missing, or no verified pipeline.
-    pub fn load(kind: Kind, folder: &Path) -> anyhow::Result<Program> {
+    /// If the file is missing, or is not a verified pipeline.
+    pub fn load(kind: BenchProgram, folder: &Path) -> anyhow::Result<Program> {
         let path = folder.join(format!("{}.ir", kind.name()));
         let text = std::fs::read_to_string(&path)
             .with_context(|| format!("{}: `make bench` writes it with `terrace compile`", path.display()))?;
@@ -62,11 +63,11 @@ impl Program {
         Ok(Program { kind, pipeline: Arc::new(pipeline) })
     }
 
-    /// The table whose full name ends in `.name`, with those of its actions that are named.
+    /// Returns the table with a full name that ends in `.name`, with the named actions.
     ///
     /// # Errors
-    /// The program has no such table or action.
-    pub fn table<const N: usize>(&self, name: &str, actions: [&str; N]) -> anyhow::Result<Table<N>> {
+    /// If the program has no such table or action.
+    pub fn table<const N: usize>(&self, name: &str, actions: [&str; N]) -> anyhow::Result<TableRef<N>> {
         let ends =
             |full: &str, name: &str| full.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
         let mut found = self.pipeline.tables.iter().filter(|(_, table)| ends(&table.preamble.name, name));
@@ -77,38 +78,38 @@ impl Program {
             let id = table.actions.iter().map(|found| found.action).find(is);
             *slot = id.with_context(|| format!("table {name} has no action {action}"))?;
         }
-        Ok(Table { id, actions: ids })
+        Ok(TableRef { id, actions: ids })
     }
 }
 
-/// A table and some of its actions.
+/// A table with some of its actions.
 #[derive(Debug, Clone, Copy)]
-pub struct Table<const N: usize> {
-    /// The table.
+pub struct TableRef<const N: usize> {
+    /// Id of the table.
     pub id: TableId,
-    /// The actions, in the order in which they were asked for.
+    /// Actions, in the requested order.
     pub actions: [ActionId; N],
 }
 
-impl<const N: usize> Table<N> {
-    /// A call of the action with this position.
+impl<const N: usize> TableRef<N> {
+    /// Returns a call of the action at this position.
     pub fn call(&self, action: usize, args: &[u64]) -> ActionSpec {
         let args = args.iter().map(|&arg| BigUint::from(arg)).collect();
         ActionSpec::Call(ActionCall { action: self.actions[action], args })
     }
 
-    /// An entry.
+    /// Creates an entry.
     pub fn entry(&self, keys: Vec<KeyMatch>, action: usize, args: &[u64]) -> TableEntry {
         TableEntry::new(self.id, keys, self.call(action, args))
     }
 }
 
-/// Equal.
+/// Returns an exact match.
 pub fn exact(value: impl Into<u64>) -> KeyMatch {
     KeyMatch::Exact(BigUint::from(value.into()))
 }
 
-/// The first `prefix_len` bits.
+/// Returns a match of the first `prefix_len` bits.
 pub fn lpm(value: u32, prefix_len: u32) -> KeyMatch {
     KeyMatch::Lpm { value: BigUint::from(value), prefix_len }
 }

@@ -1,25 +1,28 @@
-//! [`Ring`]: the packets that in-memory systems work on, a megabyte or so of them, made anew each time.
+//! [`Ring`]: the packets that in-memory systems process, about a megabyte of them, regenerated for
+//! each round.
 //!
-//! A round is: fill all batches (the time of that is not counted), then process all of them (counted). So packets come from the
-//! second-level cache, as a network card's would come from the last level; and no packet is seen twice.
+//! A round fills all batches (not timed), and then processes all of them (timed). So packets come
+//! from the second-level cache, while a network card's would come from the last level, and no
+//! packet is processed twice.
 
-use crate::world::{Flow, Flows, GATEWAY, OWN_MAC, ROUTER_MAC};
+use crate::workload::{Flow, Flows, GATEWAY, OWN_MAC, ROUTER_MAC};
 use packet::{Batch, Packet, PortId};
 
-/// Bytes of packets in a ring, at most.
+/// Maximum size of the packets in a ring, in bytes.
 const RING_BYTES: usize = 1 << 20;
 
-/// Packets in a ring, at most. Each has a buffer of its own, of which an engine touches four lines or more with what describes it:
-/// more packets than this would not stay in the nearer caches, whatever the engine.
+/// Maximum number of packets in a ring. Each has its own buffer. An engine touches at least four
+/// cache lines of a buffer and its descriptor, so more packets would exceed the inner caches with
+/// any engine.
 const RING_PACKETS: usize = 2048;
 
-/// Bytes in front of the inner IPv4 packet: Ethernet, IPv4, UDP, VXLAN, Ethernet.
+/// Bytes before the inner IPv4 packet: Ethernet, IPv4, UDP, VXLAN, Ethernet.
 pub const HEADERS: usize = 14 + 20 + 8 + 8 + 14;
 
-/// The port that packets come in on.
+/// Ingress port of all packets.
 pub const IN_PORT: u32 = 1;
 
-/// Where a packet has what is different in each, in bytes.
+/// Byte offsets of the fields that differ between packets.
 mod offset {
     pub const OUTER: usize = 14;
     pub const OUTER_CHECKSUM: usize = 24;
@@ -32,17 +35,18 @@ mod offset {
     pub const PORT: usize = 84;
 }
 
-/// A packet without what is different in each.
+/// A packet without the fields that differ between packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     bytes: Vec<u8>,
-    /// The sums of the outer and the inner IPv4 header's other words.
+    /// Sums of the other words of the outer and the inner IPv4 header.
     outer_sum: u32,
     sum: u32,
 }
 
 impl Template {
-    /// Packets whose inner Ethernet frame has `frame` bytes, without check sequence: 64 to 1,514 (at least 60 are made).
+    /// Creates a template for packets with an inner Ethernet frame of `frame` bytes, without check
+    /// sequence: 64 to 1,514 (at least 60).
     pub fn new(frame: usize) -> Template {
         let inner = frame.max(60) - 14;
         let mut bytes = Vec::with_capacity(HEADERS + inner);
@@ -50,7 +54,7 @@ impl Template {
         mac(&mut bytes, OWN_MAC);
         mac(&mut bytes, ROUTER_MAC);
         bytes.extend_from_slice(&[0x08, 0x00]);
-        ipv4(&mut bytes, 20 + 8 + 8 + 14 + inner, 17, 0, GATEWAY);
+        append_ipv4(&mut bytes, 20 + 8 + 8 + 14 + inner, 17, 0, GATEWAY);
         let outer_sum = words(&bytes[offset::OUTER..offset::OUTER + 20]);
         for word in [0xd903, 4789, (8 + 8 + 14 + inner) as u16, 0] {
             bytes.extend_from_slice(&word.to_be_bytes());
@@ -59,7 +63,7 @@ impl Template {
         mac(&mut bytes, OWN_MAC);
         mac(&mut bytes, 0x5254_00ff_fffe);
         bytes.extend_from_slice(&[0x08, 0x00]);
-        ipv4(&mut bytes, inner, 17, 0, 0);
+        append_ipv4(&mut bytes, inner, 17, 0, 0);
         let sum = words(&bytes[HEADERS..HEADERS + 20]);
         for word in [0, 443, (inner - 20) as u16, 0] {
             bytes.extend_from_slice(&word.to_be_bytes());
@@ -68,7 +72,7 @@ impl Template {
         Template { bytes, outer_sum, sum }
     }
 
-    /// The length of a packet in bytes.
+    /// Returns the length of a packet in bytes.
     pub fn packet_len(&self) -> usize {
         self.bytes.len()
     }
@@ -90,19 +94,19 @@ impl Template {
         to[offset::CHECKSUM..offset::CHECKSUM + 2].copy_from_slice(&checksum(sum).to_be_bytes());
     }
 
-    /// Makes a packet as if it had been received at that time (nanoseconds) on [`IN_PORT`].
+    /// Builds a packet as if it had been received at time `now` (nanoseconds) on [`IN_PORT`].
     pub fn receive(&self, flow: Flow, packet: &mut Packet, now: u64) {
         packet.reset();
-        (packet.ingress_port, packet.received_at) = (PortId(IN_PORT), now);
+        (packet.ingress_port, packet.rx_time_ns) = (PortId(IN_PORT), now);
         let len = self.packet_len();
-        // No packet made here is too long for a buffer.
+        // No packet built here is too long for a buffer.
         if let Ok(space) = packet.receive_space(len) {
             self.write(flow, space);
-            packet.received(len);
+            packet.set_received_len(len);
         }
     }
 
-    /// A flow's packet.
+    /// Returns a flow's packet.
     pub fn packet(&self, flow: Flow) -> Vec<u8> {
         let mut bytes = vec![0; self.bytes.len()];
         self.write(flow, &mut bytes);
@@ -110,7 +114,7 @@ impl Template {
     }
 }
 
-fn ipv4(bytes: &mut Vec<u8>, len: usize, protocol: u8, source: u32, destination: u32) {
+fn append_ipv4(bytes: &mut Vec<u8>, len: usize, protocol: u8, source: u32, destination: u32) {
     bytes.extend_from_slice(&[0x45, 0]);
     bytes.extend_from_slice(&(len as u16).to_be_bytes());
     bytes.extend_from_slice(&[0, 0, 0x40, 0, 64, protocol, 0, 0]);
@@ -118,12 +122,12 @@ fn ipv4(bytes: &mut Vec<u8>, len: usize, protocol: u8, source: u32, destination:
     bytes.extend_from_slice(&destination.to_be_bytes());
 }
 
-/// The sum of 16-bit words (RFC 1071), not folded.
+/// Returns the sum of 16-bit words (RFC 1071), not folded.
 pub fn words(bytes: &[u8]) -> u32 {
     bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0))).sum()
 }
 
-/// The checksum of a sum of words.
+/// Returns the checksum of a sum of words.
 pub fn checksum(mut sum: u32) -> u16 {
     while sum > 0xffff {
         sum = (sum >> 16) + (sum & 0xffff);
@@ -134,32 +138,32 @@ pub fn checksum(mut sum: u32) -> u16 {
 /// Batches of packets.
 #[derive(Debug)]
 pub struct Ring {
-    /// Full ones after [`Ring::fill`].
+    /// The batches, full after [`Ring::fill`].
     pub batches: Vec<Batch>,
     template: Template,
 }
 
 impl Ring {
-    /// A ring of batches of `batch` packets.
+    /// Creates a ring of batches of `batch` packets.
     pub fn new(template: Template, batch: usize) -> Ring {
         let packets = (RING_BYTES / template.packet_len()).min(RING_PACKETS).max(batch);
         let batches = (0..packets.div_ceil(batch)).map(|_| Batch::with_capacity(batch)).collect();
         Ring { batches, template }
     }
 
-    /// Packets in the ring.
+    /// Returns the number of packets in the ring.
     pub fn packets(&self) -> usize {
         self.batches.iter().map(Batch::capacity).sum()
     }
 
-    /// Makes all packets anew: the next of `flows`.
+    /// Regenerates all packets, for the next flows.
     pub fn fill(&mut self, flows: &mut Flows) {
         for batch in &mut self.batches {
             fill(batch, &self.template, flows);
         }
     }
 
-    /// Makes one batch anew, as a port that copies would receive it.
+    /// Regenerates one batch, as a port that copies would receive it.
     pub fn fill_one(&mut self, index: usize, flows: &mut Flows) -> &mut Batch {
         let batch = &mut self.batches[index];
         fill(batch, &self.template, flows);
@@ -172,10 +176,10 @@ fn fill(batch: &mut Batch, template: &Template, flows: &mut Flows) {
     let len = template.packet_len();
     while let Ok(packet) = batch.push() {
         packet.ingress_port = PortId(IN_PORT);
-        // No packet made here is too long for a buffer.
+        // No packet built here is too long for a buffer.
         if let Ok(space) = packet.receive_space(len) {
             template.write(flows.next_flow(), space);
-            packet.received(len);
+            packet.set_received_len(len);
         }
     }
 }
@@ -183,12 +187,12 @@ fn fill(batch: &mut Batch, template: &Template, flows: &mut Flows) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::{Choice, Layout, World};
+    use crate::workload::{FlowDistribution, TenantLayout, Workload};
 
     #[test]
     fn packets_are_sound() {
-        let world = World { layout: Layout::ManyTenants, vms: 1000 };
-        let flows = Flows::new(&world, Choice::Uniform, 50, 1);
+        let world = Workload { layout: TenantLayout::ManyTenants, vms: 1000 };
+        let flows = Flows::new(&world, FlowDistribution::Uniform, 50, 1);
         for frame in [64, 1514] {
             let template = Template::new(frame);
             assert_eq!(template.packet_len(), frame + 50);

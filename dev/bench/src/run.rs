@@ -1,27 +1,30 @@
-//! The harness: entrants take turns for a window each, A B C A B C ..., and each is judged by the median of its windows.
+//! The harness: entrants run for a window each in turn, A B C A B C ..., and each is judged by the
+//! median of its windows.
 //!
-//! Time is the processor time of the thread ([`Clock`]), so that another process on the same core spoils no window; what
-//! it does to the caches, it does to all entrants alike, as they take turns. Entrants that work elsewhere (in the kernel, in another process)
-//! give the time themselves.
+//! Time is the processor time of the thread ([`Clock`]), so that another process on the same core
+//! does not distort a window. Its effect on the caches is the same for all entrants, because they
+//! run in turn. Entrants that run elsewhere (in the kernel, in another process) return their time
+//! themselves.
 
 use crate::machine;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What is measured, and how thoroughly.
+/// Selection and precision of the measurements.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Windows for each entrant; at least 5 unless it is a quick run.
+    /// Number of windows for each entrant; at least 5 except in a quick run.
     pub windows: usize,
-    /// The length of a window.
+    /// Length of a window.
     pub window: Duration,
-    /// A smoke run: fewer windows, no sizes above [`Options::QUICK_LIMIT`]. Its figures mean little.
+    /// Whether this is a smoke run: fewer windows, no sizes above [`Options::QUICK_LIMIT`]. Its
+    /// figures are not meaningful.
     pub quick: bool,
-    /// The largest size that is looked at: entries, VMs, flows.
+    /// Maximum size to measure: entries, VMs, flows.
     pub largest: usize,
     /// Parts to run; empty: all.
     pub only: Vec<String>,
-    /// The seed of all random numbers.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
@@ -33,10 +36,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The largest size of a quick run.
+    /// Maximum size of a quick run.
     pub const QUICK_LIMIT: usize = 100_000;
 
-    /// Those of `sizes` that this run looks at; always at least the smallest.
+    /// Returns the elements of `sizes` that this run measures; always at least the smallest.
     pub fn sizes(&self, sizes: &[usize]) -> Vec<usize> {
         let largest = if self.quick { self.largest.min(Options::QUICK_LIMIT) } else { self.largest };
         let wanted = |&&size: &&usize| size <= largest;
@@ -44,36 +47,36 @@ impl Options {
         if kept.is_empty() { sizes.iter().min().copied().into_iter().collect() } else { kept }
     }
 
-    /// Whether a part is to be run.
-    pub fn wants(&self, part: &str) -> bool {
+    /// Returns whether a part is selected.
+    pub fn is_selected(&self, part: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| only == part)
     }
 }
 
-/// What an entrant did when it was called once.
+/// Result of one call of an entrant.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Work {
-    /// Lookups, packets, inserts.
+pub struct CallResult {
+    /// Number of operations: lookups, packets, inserts.
     pub operations: u64,
-    /// The time that it took, if the thread's processor time is not the measure.
+    /// Time of the operations, if it is not the thread's processor time.
     pub took: Option<Duration>,
 }
 
-/// So many operations, in the thread's own time.
-impl From<u64> for Work {
-    fn from(operations: u64) -> Work {
-        Work { operations, took: None }
+/// Converts a number of operations that are measured by the thread's processor time.
+impl From<u64> for CallResult {
+    fn from(operations: u64) -> CallResult {
+        CallResult { operations, took: None }
     }
 }
 
-/// In which unit a rate is given.
+/// Unit of a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
-    /// Millions of lookups (inserts, deletes) a second.
+    /// Millions of lookups (inserts, deletes) per second.
     MillionsPerSecond,
-    /// Millions of packets a second.
+    /// Millions of packets per second.
     Mpps,
-    /// Gigabits a second; an operation is a bit.
+    /// Gigabits per second; an operation is a bit.
     Gbps,
 }
 
@@ -85,7 +88,7 @@ impl Unit {
         }
     }
 
-    /// As it stands in tables.
+    /// Returns the name for tables.
     pub fn name(self) -> &'static str {
         match self {
             Unit::MillionsPerSecond => "M/s",
@@ -95,67 +98,73 @@ impl Unit {
     }
 }
 
-/// The processor time of this thread.
+/// Stopwatch of this thread's processor time.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock(Duration);
 
 impl Clock {
-    /// Starts.
+    /// Starts the stopwatch.
     pub fn start() -> Clock {
         Clock(machine::thread_time())
     }
 
-    /// Since the start.
+    /// Returns the processor time since the start.
     pub fn elapsed(&self) -> Duration {
         machine::thread_time().saturating_sub(self.0)
     }
 }
 
-type Step<'a> = Box<dyn FnMut() -> Work + 'a>;
+type EntrantFn<'a> = Box<dyn FnMut() -> CallResult + 'a>;
 
 /// Entrants that do the same work on the same data.
-pub struct Contest<'a> {
+pub struct EntrantComparison<'a> {
     chart: String,
     axis: String,
     x: String,
     unit: Unit,
-    entrants: Vec<(String, Step<'a>)>,
+    entrants: Vec<(String, EntrantFn<'a>)>,
 }
 
-impl<'a> Contest<'a> {
-    /// A contest that is one point `x` (of the axis `axis`) in the chart `chart`. Contests with the same chart are drawn together.
-    pub fn new(chart: &str, axis: &str, x: impl Into<String>, unit: Unit) -> Contest<'a> {
-        Contest { chart: chart.to_owned(), axis: axis.to_owned(), x: x.into(), unit, entrants: Vec::new() }
+impl<'a> EntrantComparison<'a> {
+    /// Creates a comparison for one point `x` (of the axis `axis`) in the chart `chart`.
+    /// Comparisons with the same chart are drawn together.
+    pub fn new(chart: &str, axis: &str, x: impl Into<String>, unit: Unit) -> EntrantComparison<'a> {
+        EntrantComparison { chart: chart.to_owned(), axis: axis.to_owned(), x: x.into(), unit, entrants: Vec::new() }
     }
 
-    /// Adds an entrant. `step` does a piece of work (some milliseconds at most; at least 10 us, so that looking at the clock costs
-    /// nothing) and says how much it was.
-    pub fn entrant<W: Into<Work>>(&mut self, name: &str, mut step: impl FnMut() -> W + 'a) -> &mut Contest<'a> {
+    /// Adds an entrant. `step` does some work (at least 10 us, so that reading the clock has no
+    /// cost; at most some milliseconds) and returns its amount.
+    pub fn entrant<W: Into<CallResult>>(
+        &mut self,
+        name: &str,
+        mut step: impl FnMut() -> W + 'a,
+    ) -> &mut EntrantComparison<'a> {
         self.entrants.push((name.to_owned(), Box::new(move || step().into())));
         self
     }
 
-    /// Runs all entrants in turn: first a window that does not count, to warm up, then [`Options::windows`] each.
-    pub fn run(mut self, options: &Options) -> Outcome {
-        let mut entries: Vec<Entry> =
-            self.entrants.iter().map(|(name, _)| Entry { name: name.clone(), windows: Vec::new() }).collect();
+    /// Runs all entrants in turn: first a warm-up window that is not counted, then
+    /// [`Options::windows`] each.
+    pub fn run(mut self, options: &Options) -> ComparisonResult {
+        let mut entries: Vec<EntrantResult> =
+            self.entrants.iter().map(|(name, _)| EntrantResult { name: name.clone(), windows: Vec::new() }).collect();
         for window in 0..=options.windows.max(1) {
             for ((_, step), entry) in self.entrants.iter_mut().zip(&mut entries) {
                 let length = if window == 0 { options.window / 3 } else { options.window };
-                let rate = measure(step, length) / self.unit.scale();
+                let rate = measure_window(step, length) / self.unit.scale();
                 if window > 0 {
                     entry.windows.push(rate);
                 }
             }
         }
-        let outcome = Outcome { chart: self.chart, axis: self.axis, x: self.x, unit: self.unit, entries };
+        let outcome = ComparisonResult { chart: self.chart, axis: self.axis, x: self.x, unit: self.unit, entries };
         eprintln!("{}", outcome.line());
         outcome
     }
 }
 
-/// Operations a second over one window.
-fn measure(step: &mut Step<'_>, length: Duration) -> f64 {
+/// Returns the operations per second in one window.
+fn measure_window(step: &mut EntrantFn<'_>, length: Duration) -> f64 {
     let clock = Clock::start();
     let (mut operations, mut own, mut own_time) = (0u64, Duration::ZERO, false);
     let mut steps = 0u32;
@@ -167,7 +176,7 @@ fn measure(step: &mut Step<'_>, length: Duration) -> f64 {
             own += took;
             own_time = true;
         }
-        // An entrant that does next to nothing a step must not run for ever.
+        // The limit on steps ends the window of an entrant that does almost no work.
         let elapsed = if own_time { own } else { clock.elapsed() };
         if elapsed >= length || (own_time && steps >= 100_000) {
             return operations as f64 / elapsed.as_secs_f64().max(1e-9);
@@ -175,17 +184,17 @@ fn measure(step: &mut Step<'_>, length: Duration) -> f64 {
     }
 }
 
-/// What one entrant reached.
+/// Results of one entrant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
-    /// Its name.
+pub struct EntrantResult {
+    /// Name of the entrant.
     pub name: String,
-    /// The rate in each window, in the contest's unit.
+    /// Rate in each window, in the comparison's unit.
     pub windows: Vec<f64>,
 }
 
-impl Entry {
-    /// The median; 0 without windows.
+impl EntrantResult {
+    /// Returns the median; 0 without windows.
     pub fn median(&self) -> f64 {
         let mut sorted = self.windows.clone();
         sorted.sort_by(f64::total_cmp);
@@ -196,39 +205,39 @@ impl Entry {
         }
     }
 
-    /// The slowest window.
+    /// Returns the rate of the slowest window.
     pub fn min(&self) -> f64 {
         self.windows.iter().copied().reduce(f64::min).unwrap_or(0.0)
     }
 
-    /// The fastest window.
+    /// Returns the rate of the fastest window.
     pub fn max(&self) -> f64 {
         self.windows.iter().copied().reduce(f64::max).unwrap_or(0.0)
     }
 }
 
-/// The result of a contest.
+/// Result of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
-    /// The chart that it belongs to.
+pub struct ComparisonResult {
+    /// Chart of the comparison.
     pub chart: String,
-    /// What varies within the chart.
+    /// Axis of the chart.
     pub axis: String,
-    /// The point on the axis.
+    /// Point on the axis.
     pub x: String,
-    /// Of all rates.
+    /// Unit of all rates.
     pub unit: Unit,
-    /// In order of entry.
-    pub entries: Vec<Entry>,
+    /// Results of the entrants, in order.
+    pub entries: Vec<EntrantResult>,
 }
 
-impl Outcome {
-    /// The entry of this name.
-    pub fn entry(&self, name: &str) -> Option<&Entry> {
+impl ComparisonResult {
+    /// Returns the results of an entrant.
+    pub fn entry(&self, name: &str) -> Option<&EntrantResult> {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
-    /// One line, for progress.
+    /// Returns one line, to show progress.
     fn line(&self) -> String {
         let each = self.entries.iter().map(|e| format!("{} {:.2}", e.name, e.median()));
         let each: Vec<String> = each.collect();
@@ -236,8 +245,8 @@ impl Outcome {
     }
 }
 
-/// A count as people write it: `1`, `10k`, `16M`.
-pub fn count(n: usize) -> String {
+/// Formats a count with a unit prefix: `1`, `10k`, `16M`.
+pub fn format_count(n: usize) -> String {
     match n {
         n if n >= 1_000_000 && n % 1_000_000 == 0 => format!("{}M", n / 1_000_000),
         n if n >= 1_000 && n % 1_000 == 0 => format!("{}k", n / 1_000),
@@ -252,15 +261,15 @@ mod tests {
     #[test]
     fn entrants_take_turns_and_the_median_counts() {
         let order = std::cell::RefCell::new(Vec::new());
-        let mut contest = Contest::new("chart", "axis", "1k", Unit::MillionsPerSecond);
+        let mut contest = EntrantComparison::new("chart", "axis", "1k", Unit::MillionsPerSecond);
         let took = Some(Duration::from_millis(10));
         contest.entrant("slow", || {
             order.borrow_mut().push('s');
-            Work { operations: 10_000, took }
+            CallResult { operations: 10_000, took }
         });
         contest.entrant("fast", || {
             order.borrow_mut().push('f');
-            Work { operations: 20_000, took }
+            CallResult { operations: 20_000, took }
         });
         let options = Options { windows: 3, window: Duration::from_millis(10), ..Options::default() };
         let outcome = contest.run(&options);
@@ -275,7 +284,7 @@ mod tests {
 
     #[test]
     fn medians_of_odd_and_even_numbers_of_windows() {
-        let entry = |windows: &[f64]| Entry { name: String::new(), windows: windows.to_vec() };
+        let entry = |windows: &[f64]| EntrantResult { name: String::new(), windows: windows.to_vec() };
         assert_eq!(entry(&[9.0, 1.0, 2.0]).median(), 2.0);
         assert_eq!(entry(&[4.0, 1.0, 2.0, 9.0]).median(), 3.0);
         assert_eq!(entry(&[]).median(), 0.0);
@@ -289,7 +298,7 @@ mod tests {
         assert_eq!(quick.sizes(&[1_000_000, 16_000_000]), [1_000_000], "at least one");
         let small = Options { largest: 1_000_000, ..Options::default() };
         assert_eq!(small.sizes(&[1_000, 1_000_000, 16_000_000]), [1_000, 1_000_000]);
-        assert_eq!(count(16_000_000), "16M");
-        assert_eq!(count(4_096), "4096");
+        assert_eq!(format_count(16_000_000), "16M");
+        assert_eq!(format_count(4_096), "4096");
     }
 }

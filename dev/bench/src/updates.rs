@@ -1,78 +1,79 @@
-//! Entries that come and go while another core looks up without a pause: the overlay's tables in [`lookup::Live`], which the control
-//! plane's checks, its own state, and both copies of the lookups are part of. Entries are packed before ([`entries::PackedEntry`]), as a
-//! server makes them of the bytes that it gets.
+//! Entries that are added and removed while another core looks up continuously: the overlay's
+//! tables in [`lookup::LiveTables`]. The time includes the control plane's checks, its own state,
+//! and both copies of the lookups. Entries are packed in advance ([`entries::PackedEntry`]), as a
+//! server builds them from the bytes that it receives.
 
 #![allow(unsafe_code)] // what a lookup points to is read
 
 use crate::machine;
-use crate::program::{Kind, Program};
+use crate::program::{BenchProgram, Program};
 use crate::report::Report;
-use crate::run::{Options, count};
-use crate::world::{Entries, Layout, World};
+use crate::run::{Options, format_count};
+use crate::workload::{Entries, TenantLayout, Workload};
 use anyhow::ensure;
-use entries::{TableEntry, Update, UpdateKind, WriteBatch, WriteError};
+use entries::{StateUpdate, TableEntry, UpdateKind, WriteBatch, WriteError};
 use ir::TableId;
-use lookup::{Live, Reader};
+use lookup::{LeftRightReader, LiveTables};
 use std::hint::black_box;
 use std::path::Path;
 use std::ptr::null;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Entries of a batch in bulk.
+/// Number of entries in a bulk batch.
 const BULK: usize = 50_000;
 
-/// How often each kind of change is made; the median counts.
+/// Number of rounds of each kind of change; the median is reported.
 const ROUNDS: usize = 5;
 
-/// Keys of a lookup.
+/// Number of keys in a lookup.
 const BATCH: usize = 256;
 
-/// Its place in the report.
+/// Returns the group of the results in the report.
 pub fn group(vms: usize) -> String {
-    format!("VMs added and removed under lookups, {} of many tenants", count(vms))
+    format!("VMs added and removed under lookups, {} of many tenants", format_count(vms))
 }
 
-/// The rates that are judged.
+/// Rates that are judged.
 pub const RATES: [&str; 4] = ["inserts in bulk", "deletes in bulk", "inserts one at a time", "deletes one at a time"];
 
-/// The size that is judged.
+/// Number of VMs for which rates are judged.
 pub const JUDGED: usize = 1_000_000;
 
-/// In bulk, one at a time, and one at a time until readers see it.
+/// Measures changes in bulk, one at a time, and one at a time until readers see each.
 ///
 /// # Errors
-/// The program is missing, a write is refused, or a reader does not find what is there.
+/// If the program is missing, a write is refused, or a reader misses an existing entry.
 pub fn run(programs: &Path, core: usize, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     if machine::cores() < 2 {
         report.note("updates: left out: it takes two cores");
         return Ok(());
     }
-    let program = Program::load(Kind::Overlay, programs)?;
+    let program = Program::load(BenchProgram::Overlay, programs)?;
     let vms = if options.quick { 100_000 } else { JUDGED };
-    let world = World { layout: Layout::ManyTenants, vms };
-    let mut live = Live::new(program.pipeline.clone(), |_| false)?;
+    let world = Workload { layout: TenantLayout::ManyTenants, vms };
+    let mut live = LiveTables::new(program.pipeline.clone(), |_| false)?;
     let entries = Entries::new(world, &program)?;
-    entries.all(|batch| live.write(batch).map(drop))?;
+    entries.write_all(|batch| live.write(batch).map(drop))?;
     let more = if options.quick { 20_000 } else { 200_000 };
     let mut added = Vec::new();
-    entries.some(0..0, vms..vms + more, |batch| {
+    entries.write_subset(0..0, vms..vms + more, |batch| {
         added.extend(batch.updates.iter().filter_map(|update| match update {
-            Update::Entry(_, entry) => Some(entry.clone()),
+            StateUpdate::Entry(_, entry) => Some(entry.clone()),
             _ => None,
         }));
         Ok::<(), WriteError>(())
     })?;
     let table = entries.vm_table();
-    let keys: Vec<u64> = (0..1usize << 16).map(|at| key(world, at.wrapping_mul(0x9e37_79b1) % vms)).collect();
+    let keys: Vec<u64> = (0..1usize << 16).map(|at| vm_key(world, at.wrapping_mul(0x9e37_79b1) % vms)).collect();
     let (stop, reader) = (AtomicBool::new(false), live.reader());
     let other = if core == 0 { 1 } else { 0 };
     let looked = std::thread::scope(|scope| {
         let reading = scope.spawn(|| {
-            machine::pin(other);
-            read(reader, table, &keys, &stop)
+            machine::pin_to_core(other);
+            measure_lookups(reader, table, &keys, &stop)
         });
-        let written = write(&mut live, &added, vms, report);
+        let written = measure_writes(&mut live, &added, vms, report);
         stop.store(true, Ordering::Relaxed);
         written.map(|()| reading.join())
     })?;
@@ -82,12 +83,18 @@ pub fn run(programs: &Path, core: usize, options: &Options, report: &mut Report)
     Ok(())
 }
 
-/// Each kind of change: all inserts, then all deletes, so that the table is what it was.
-fn write(live: &mut Live, entries: &[TableEntry], vms: usize, report: &mut Report) -> anyhow::Result<()> {
+/// Measures each kind of change: all inserts, then all deletes, so that the table is unchanged at
+/// the end.
+fn measure_writes(
+    live: &mut LiveTables,
+    entries: &[TableEntry],
+    vms: usize,
+    report: &mut Report,
+) -> anyhow::Result<()> {
     let group = group(vms);
     let state = live.state();
     let batches = |kind: UpdateKind, size: usize| -> anyhow::Result<Vec<WriteBatch>> {
-        let packed = |entry: &TableEntry| Ok(Update::Packed(kind, state.pack(kind, entry)?));
+        let packed = |entry: &TableEntry| Ok(StateUpdate::Packed(kind, state.pack_entry(kind, entry)?));
         entries.chunks(size).map(|entries| entries.iter().map(packed).collect()).collect()
     };
     let (insert, delete) = (UpdateKind::Insert, UpdateKind::Delete);
@@ -98,7 +105,7 @@ fn write(live: &mut Live, entries: &[TableEntry], vms: usize, report: &mut Repor
         for (batches, rates) in bulk.iter().chain(&single).zip(&mut rates) {
             let start = Instant::now();
             for batch in batches {
-                live.write_soon(batch)?;
+                live.write_deferred(batch)?;
             }
             live.publish();
             rates.push(entries.len() as f64 / start.elapsed().as_secs_f64() / 1e6);
@@ -124,15 +131,15 @@ fn write(live: &mut Live, entries: &[TableEntry], vms: usize, report: &mut Repor
     Ok(())
 }
 
-/// Looks up until it is told to stop: lookups a second, and how many found nothing.
-fn read(mut reader: Reader, table: TableId, keys: &[u64], stop: &AtomicBool) -> (f64, u64) {
+/// Looks up until `stop` is set. Returns the lookups per second, and the number of misses.
+fn measure_lookups(mut reader: LeftRightReader, table: TableId, keys: &[u64], stop: &AtomicBool) -> (f64, u64) {
     let (mut out, mut looked, mut missed) = (vec![null(); BATCH], 0u64, 0);
     let start = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         for keys in keys.chunks(BATCH) {
-            reader.enter().lookup_batch(table, keys, &mut out[..keys.len()]);
+            reader.acquire().lookup_batch(table, keys, &mut out[..keys.len()]);
             missed += out.iter().filter(|found| found.is_null()).count() as u64;
-            // SAFETY: of a value that was found, 8 bytes may be read until the reader enters again.
+            // SAFETY: 8 bytes of a found value are readable until the reader enters again.
             let first = |found: &*const u8| if found.is_null() { 0 } else { unsafe { **found } };
             black_box(out.iter().fold(0, |sum, found| sum ^ first(found)));
             looked += keys.len() as u64;
@@ -141,8 +148,8 @@ fn read(mut reader: Reader, table: TableId, keys: &[u64], stop: &AtomicBool) -> 
     (looked as f64 / start.elapsed().as_secs_f64().max(1e-9), missed)
 }
 
-/// A VM's key as lookups take it: the address, the wider part, first.
-fn key(world: World, number: usize) -> u64 {
+/// Returns a VM's key as lookups take it: the address, which is the wider part, first.
+fn vm_key(world: Workload, number: usize) -> u64 {
     let vm = world.vm(number);
     u64::from(vm.address) | u64::from(vm.to_vni) << 32
 }

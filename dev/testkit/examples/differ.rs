@@ -1,15 +1,18 @@
-//! The long run: random programs, entries and packets on an engine and on the interpreter, until time is up.
+//! Long differential run: random programs, entries and packets on an engine and on the interpreter,
+//! until the time is over.
 //!
-//! `cargo run --release -p testkit --example differ -- --minutes 30 [--seed N] [--cases N] [--subject NAME] [--small]`
+//! `cargo run --release -p testkit --example differ -- --minutes 30 [--seed N] [--cases N]
+//! [--subject NAME] [--small]`
 //!
-//! Each case is made from one seed, which counts up from the first. Differences are made small and written to
-//! `target/differ/NNN.txt`; the run goes on, and ends with an error if there were any.
+//! Each case is generated from one seed, counted up from the first. Differences are shrunk and
+//! written to `target/differ/NNN.txt`. The run continues after a difference, and ends with an error
+//! if there was any.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use testkit::differ::config::Config;
-use testkit::differ::tally::Tally;
+use testkit::differ::coverage::TestCoverage;
 use testkit::differ::{plan, report, run, shrink, subjects};
 use testkit::gateway;
 
@@ -65,32 +68,32 @@ fn main() -> Result<(), String> {
     let factory = subjects::factory(&args.subject)?;
     println!("subject {}, first seed {}", args.subject, args.seed);
     let end = Instant::now() + Duration::from_secs_f64(args.minutes * 60.0);
-    let (mut tally, mut found, mut told) = (Tally::default(), 0, Instant::now());
+    let (mut tally, mut found, mut told) = (TestCoverage::default(), 0, Instant::now());
     let mut causes: BTreeMap<String, u64> = BTreeMap::new();
     let mut seed = args.seed;
     while Instant::now() < end && seed - args.seed < args.cases {
-        // A subject that takes the whole process down leaves its seed behind.
+        // If a subject ends the whole process, its seed remains in this file.
         let _ = std::fs::write(args.out.join("running"), format!("seed {seed}\n"));
-        match plan::case(seed, &config) {
+        match plan::generate_case(seed, &config) {
             Err(refused) => {
                 tally.refused += 1;
                 println!("seed {seed} is refused:\n{}\n{}", refused.text, refused.diagnostics);
             }
             Ok(case) => {
-                if let Err(difference) = run::run(&case, &*factory, &mut tally) {
+                if let Err(difference) = run::run_case(&case, &*factory, &mut tally) {
                     found += 1;
                     let cause =
                         format!("{:?}: {}", difference.kind, difference.what.lines().next().unwrap_or_default());
                     *causes.entry(cause.clone()).or_default() += 1;
                     println!("seed {seed}: {cause}");
                     let time = Duration::from_secs(args.shrink);
-                    let (case, difference) = shrink::shrink(case, difference, &*factory, time);
+                    let (case, difference) = shrink::shrink_case(case, difference, &*factory, time);
                     let small = if args.small { " --small" } else { "" };
                     let rerun = format!(
                         "cargo run --release -p testkit --example differ -- --cases 1 --subject {} --seed {seed}{small}",
                         args.subject
                     );
-                    let text = report::report(&case, &difference, &args.subject, &rerun);
+                    let text = report::render_report(&case, &difference, &args.subject, &rerun);
                     let path = args.out.join(format!("{found:03}.txt"));
                     std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
                     println!("  {}", path.display());

@@ -1,4 +1,4 @@
-//! Writes what fuzzing starts from: `cargo run -p testkit --example fuzz_seeds -- FOLDER`.
+//! Writes the initial inputs for fuzzing: `cargo run -p testkit --example fuzz_seeds -- FOLDER`.
 
 use fastrand::Rng;
 use std::path::Path;
@@ -15,10 +15,10 @@ fn main() -> anyhow::Result<()> {
     std::fs::copy(&lab, folder.join("region_file/lab.yaml"))?;
     let mut rng = Rng::with_seed(1);
     for i in 0..20 {
-        std::fs::write(folder.join(format!("region_file/{i}.yaml")), generate::region(&mut rng))?;
+        std::fs::write(folder.join(format!("region_file/{i}.yaml")), generate::random_region(&mut rng))?;
     }
     for i in 0..300 {
-        std::fs::write(folder.join(format!("packets/{i}")), generate::packet(&mut rng, &region, 1))?;
+        std::fs::write(folder.join(format!("packets/{i}")), generate::random_packet(&mut rng, &region, 1))?;
     }
     for i in 0..100 {
         let batch: Vec<u8> = (0..1 + i % 40).flat_map(|_| framed(&mut rng, &region)).collect();
@@ -41,7 +41,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the preprocessor reads, by what it shows; behind 0xff is the included file.
+/// Inputs of the preprocessor, by feature. The included file follows 0xff.
 const DIRECTIVES: &[(&str, &[u8])] = &[
     ("calls", b"#define F(x, y) #x x##y y\n#define G(x, ...) F(x, ##__VA_ARGS__) __VA_OPT__(x)\nG(a, F(b, c)) G(d)\n"),
     ("conditions", b"#if defined(A) || 1u << 3 > -1 ? 'a' : __has_include(<h>)\nx\n#elifdef B\ny\n#else\nz\n#endif\n"),
@@ -50,9 +50,9 @@ const DIRECTIVES: &[(&str, &[u8])] = &[
     ("odd", b"#line 7 \"f\"\n# 33 \"g\"\n#unknown A\n_Pragma(\"once\") #pragma GCC poison B\n__LINE__ ??= 1.2e+A\n"),
 ];
 
-/// A packet as the target `jit_packets` reads it: length and port before it.
-fn framed(rng: &mut Rng, region: &region::Region) -> Vec<u8> {
-    let packet = generate::packet(rng, region, 1);
+/// Returns a packet in the format of the target `jit_packets`: length and port before it.
+fn framed(rng: &mut Rng, region: &region::ResolvedRegion) -> Vec<u8> {
+    let packet = generate::random_packet(rng, region, 1);
     let length = packet.len().min(0x3fff);
     let head = length as u16 | rng.u16(..4) << 14;
     [&head.to_be_bytes()[..], &packet[..length]].concat()

@@ -1,14 +1,15 @@
-//! Loads a region of N machines (default 1,000,000) from its file into the reference engine and prints how long each step
-//! takes and how much memory the process has used at most: `cargo run --release -p testkit --example load_region -- N`.
+//! Loads a region of N VMs (default 1,000,000) from its file into the reference engine. Prints the
+//! duration of each step and the peak memory of the process: `cargo run --release -p testkit
+//! --example load_region -- N`.
 
 use std::time::Instant;
 use testkit::gateway;
-use testkit::regions::{self, Size};
+use testkit::regions::{self, RegionSize};
 
 fn main() -> anyhow::Result<()> {
     let vms = std::env::args().nth(1).map_or(Ok(1_000_000), |n| n.parse())?;
     let path = std::env::temp_dir().join(format!("terrace-region-{}.yaml", std::process::id()));
-    std::fs::write(&path, regions::text(Size { vpcs: 250, vms, acl_rules: 4, servers: 1000 }))?;
+    std::fs::write(&path, regions::text(RegionSize { vpcs: 250, vms, acl_rules: 4, servers: 1000 }))?;
     let result = load(&path);
     std::fs::remove_file(&path)?;
     result
@@ -28,7 +29,7 @@ fn load(path: &std::path::Path) -> anyhow::Result<()> {
     let count = entries.entries.len();
     step("make the entries");
     drop(region);
-    let batch = region::diff(region::Entries::default(), entries);
+    let batch = region::diff(region::GatewayEntries::default(), entries);
     step("make the batch");
     let mut engine = interp::Interp::new(pipeline, interp::Config::default())?;
     engine.write(&batch)?;
@@ -37,7 +38,7 @@ fn load(path: &std::path::Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The process's peak memory, as the kernel tells it.
+/// Returns the process's peak memory, as the kernel reports it.
 fn peak() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap_or(" unknown");

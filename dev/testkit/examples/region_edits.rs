@@ -1,25 +1,25 @@
-//! What a region file of a million machines costs the crate `region`: `region_edits [MACHINES [ROUNDS]]`.
+//! Measures the cost of a region file of a million VMs for the crate `region`: `region_edits
+//! [MACHINES [ROUNDS]]`.
 //!
-//! It prints how long the text takes to be read, and the most memory that the process has had;
-//! and then, for a rule that changes and for a machine more and less at the beginning, in the
-//! middle and at the end of the list, how long `Document::edit`, `Document::edit_to_file` and
-//! `Document::apply` take, and the entries of the VPCs before and after: medians of some
-//! rounds.
+//! Prints the time to read the text, and the peak memory. Then, for a changed rule, and for an
+//! added and a removed VM at the start, in the middle and at the end of the list, the duration of
+//! `Document::edit`, `Document::edit_to_file` and `Document::apply`, and the entries of the VPCs
+//! before and after: medians of some rounds.
 
-use region::{Api, Document, Entries, Numbers, Part};
+use region::{Document, GatewayApi, GatewayEntries, IdAssignments, RegionPart};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
-use testkit::regions::{self, Size};
+use testkit::regions::{self, RegionSize};
 
-/// All of the region but its machines.
-const SIZE: Size = Size { vpcs: 250, vms: 0, acl_rules: 4, servers: 1000 };
+/// Size of the region without its VMs.
+const SIZE: RegionSize = RegionSize { vpcs: 250, vms: 0, acl_rules: 4, servers: 1000 };
 
 fn file() -> PathBuf {
     std::env::temp_dir().join(format!("region-edits-{}.yaml", std::process::id()))
 }
 
-/// The most memory that this process has had.
+/// Returns the peak memory of this process.
 fn memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("unknown").trim().to_owned()
@@ -30,10 +30,10 @@ fn median(mut times_ms: Vec<f64>) -> f64 {
     times_ms[times_ms.len() / 2]
 }
 
-/// What a node has besides the document.
+/// State of a node besides the document.
 struct Gateway {
-    api: Api,
-    numbers: Numbers,
+    api: GatewayApi,
+    numbers: IdAssignments,
 }
 
 impl Gateway {
@@ -41,17 +41,17 @@ impl Gateway {
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/gateway/gateway.ir");
         let program = std::fs::read_to_string(program).expect("the program is there");
         let pipeline = Arc::new(ir::text::parse(&program).expect("a pipeline"));
-        Gateway { api: Api::new(&pipeline).expect("a gateway"), numbers: Numbers::default() }
+        Gateway { api: GatewayApi::new(&pipeline).expect("a gateway"), numbers: IdAssignments::default() }
     }
 
-    fn entries(&self, document: &Document, part: &Part) -> Entries {
-        let mut made = Entries::default();
+    fn entries(&self, document: &Document, part: &RegionPart) -> GatewayEntries {
+        let mut made = GatewayEntries::default();
         region::visit(&document.region, &self.api, &self.numbers, part, &mut |entry, _| made.entries.push(entry));
         made
     }
 }
 
-/// Goes over to another text and back to the one before, some times: the medians of both.
+/// Switches between two texts several times. Returns the medians of both directions.
 fn measure(document: &mut Document, gateway: &mut Gateway, name: &str, texts: [&str; 2], rounds: usize) {
     let mut times: [[Vec<f64>; 4]; 2] = Default::default();
     let path = file();
@@ -65,7 +65,7 @@ fn measure(document: &mut Document, gateway: &mut Gateway, name: &str, texts: [&
             let mut lap = || std::mem::replace(&mut began, Instant::now()).elapsed().as_secs_f64() * 1e3;
             let edit = document.edit(text).expect("an edit");
             times[0].push(lap());
-            let part = Part::Vpcs(edit.vpcs.clone());
+            let part = RegionPart::Vpcs(edit.vpcs.clone());
             let before = gateway.entries(document, &part);
             let mut entries_ms = lap();
             std::hint::black_box(document.apply(edit));
@@ -90,7 +90,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<usize>().expect("a number"));
     let (vms, rounds) = (arguments.next().unwrap_or(1_000_000), arguments.next().unwrap_or(5));
     let path = file();
-    std::fs::write(&path, regions::text(Size { vms, ..SIZE })).expect("room for the file");
+    std::fs::write(&path, regions::text(RegionSize { vms, ..SIZE })).expect("room for the file");
     let began = Instant::now();
     let base = region::read(&path).expect("a file");
     println!("{:<42} {:>12.1} ms", "the file to text", began.elapsed().as_secs_f64() * 1e3);

@@ -1,4 +1,4 @@
-//! Frames in VXLAN, built field by field, right or wrong on purpose.
+//! Builds VXLAN frames field by field, valid or deliberately invalid.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ fn ethernet(out: &mut Vec<u8>, destination: [u8; 6], source: [u8; 6], ether_type
     out.extend(ether_type.to_be_bytes());
 }
 
-/// RFC 1071 checksum of an even number of bytes.
+/// Returns the RFC 1071 checksum of an even number of bytes.
 pub fn checksum(bytes: &[u8]) -> u16 {
     let mut sum: u32 = bytes.chunks_exact(2).map(|c| u32::from(u16::from_be_bytes([c[0], c[1]]))).sum();
     while sum > 0xffff {
@@ -18,14 +18,14 @@ pub fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// An IP packet; its family is that of its addresses, which must be the same.
+/// An IP packet. Its addresses determine its family and must have the same family.
 #[derive(Clone, Debug)]
-pub struct Ip {
-    /// Source.
+pub struct IpPacket {
+    /// Source address.
     pub source: IpAddr,
-    /// Destination.
+    /// Destination address.
     pub destination: IpAddr,
-    /// IPv4 protocol, or IPv6 next header behind a fragment header.
+    /// IPv4 protocol, or IPv6 next header after a fragment header.
     pub protocol: u8,
     /// TTL or hop limit.
     pub ttl: u8,
@@ -33,26 +33,36 @@ pub struct Ip {
     pub dscp: u8,
     /// ECN, 2 bits.
     pub ecn: u8,
-    /// More fragments, and the offset in units of 8 bytes.
+    /// More-fragments flag, and offset in units of 8 bytes.
     pub fragment: Option<(bool, u16)>,
-    /// IPv4's options, a multiple of 4 bytes up to 40.
+    /// IPv4 options, a multiple of 4 bytes up to 40.
     pub options: Vec<u8>,
-    /// What follows.
+    /// Payload after the IP header.
     pub payload: Vec<u8>,
 }
 
-impl Ip {
-    /// A packet with TTL 64 and no further particulars.
-    pub fn new(source: IpAddr, destination: IpAddr, protocol: u8, payload: Vec<u8>) -> Ip {
-        Ip { source, destination, protocol, ttl: 64, dscp: 0, ecn: 0, fragment: None, options: Vec::new(), payload }
+impl IpPacket {
+    /// Creates a packet with TTL 64 and default values for the other fields.
+    pub fn new(source: IpAddr, destination: IpAddr, protocol: u8, payload: Vec<u8>) -> IpPacket {
+        IpPacket {
+            source,
+            destination,
+            protocol,
+            ttl: 64,
+            dscp: 0,
+            ecn: 0,
+            fragment: None,
+            options: Vec::new(),
+            payload,
+        }
     }
 
-    /// EtherType of the packet.
+    /// Returns the EtherType of the packet.
     pub fn ether_type(&self) -> u16 {
         if self.destination.is_ipv4() { 0x0800 } else { 0x86dd }
     }
 
-    /// The packet's bytes.
+    /// Returns the bytes of the packet.
     ///
     /// # Panics
     /// If source and destination are of different families.
@@ -99,7 +109,7 @@ impl Ip {
     }
 }
 
-/// A UDP or TCP segment with the ports and some bytes behind them.
+/// Returns a UDP or TCP segment with the ports and `length` bytes in total.
 pub fn segment(source: u16, destination: u16, length: usize) -> Vec<u8> {
     let mut out = [source.to_be_bytes(), destination.to_be_bytes()].concat();
     out.resize(length.max(4), 0x5a);
@@ -108,40 +118,40 @@ pub fn segment(source: u16, destination: u16, length: usize) -> Vec<u8> {
 
 /// A tenant's frame as its server sends it to the gateway.
 #[derive(Clone, Debug)]
-pub struct Tunnelled {
+pub struct VxlanFrame {
     /// Outer addresses.
     pub outer: (IpAddr, IpAddr),
     /// Outer DSCP and ECN.
     pub outer_tos: (u8, u8),
     /// VNI.
     pub vni: u32,
-    /// VXLAN flags; 8 is right.
+    /// VXLAN flags; 8 is valid.
     pub flags: u8,
     /// Outer Ethernet destination.
     pub mac: [u8; 6],
     /// Inner Ethernet destination and source.
     pub inner_macs: [[u8; 6]; 2],
-    /// Inner Ethernet type; that of the packet if `None`.
+    /// Inner EtherType; `None`: that of the inner packet.
     pub inner_type: Option<u16>,
-    /// The tenant's packet.
-    pub inner: Ip,
+    /// Inner packet.
+    pub inner: IpPacket,
 }
 
-/// The MAC address that inner frames come from.
+/// Source MAC address of inner frames.
 pub const VM_MAC: [u8; 6] = [2, 0, 0, 0x77, 0, 1];
-/// The MAC address that outer frames come from.
+/// Source MAC address of outer frames.
 pub const SERVER_MAC: [u8; 6] = [2, 0, 0, 0x66, 0, 1];
-/// The MAC address that frames are for if nothing else is said.
+/// Default destination MAC address of frames.
 pub const GATEWAY_MAC: [u8; 6] = [2, 0, 0x5e, 0, 0, 1];
 
-impl Tunnelled {
-    /// A frame without peculiarities.
-    pub fn new(outer: (IpAddr, IpAddr), vni: u32, inner: Ip) -> Tunnelled {
+impl VxlanFrame {
+    /// Creates a frame with default values for the other fields.
+    pub fn new(outer: (IpAddr, IpAddr), vni: u32, inner: IpPacket) -> VxlanFrame {
         let inner_macs = [GATEWAY_MAC, VM_MAC];
-        Tunnelled { outer, outer_tos: (0, 0), vni, flags: 8, mac: GATEWAY_MAC, inner_macs, inner_type: None, inner }
+        VxlanFrame { outer, outer_tos: (0, 0), vni, flags: 8, mac: GATEWAY_MAC, inner_macs, inner_type: None, inner }
     }
 
-    /// The frame's bytes.
+    /// Returns the bytes of the frame.
     pub fn bytes(&self) -> Vec<u8> {
         let mut frame = Vec::new();
         let [to, from] = self.inner_macs;
@@ -153,7 +163,7 @@ impl Tunnelled {
         udp.extend(&self.vni.to_be_bytes()[1..]);
         udp.push(0);
         udp.extend(frame);
-        let mut outer = Ip::new(self.outer.0, self.outer.1, 17, udp);
+        let mut outer = IpPacket::new(self.outer.0, self.outer.1, 17, udp);
         (outer.dscp, outer.ecn) = self.outer_tos;
         let mut out = Vec::new();
         ethernet(&mut out, self.mac, SERVER_MAC, outer.ether_type());

@@ -1,14 +1,14 @@
-//! The gateway program on the reference engine, with a region's entries.
+//! Runs the gateway program on the interpreter with the entries of a region.
 
 use interp::{Config, Interp};
 use packet::{DropReason, Verdict};
-use region::{Numbers, Region};
+use region::{IdAssignments, ResolvedRegion};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::model::Outcome;
+use crate::model::ModelVerdict;
 
-/// The repository's root.
+/// Returns the root directory of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -16,9 +16,10 @@ pub fn root() -> PathBuf {
 /// Compiles a program of the repository.
 ///
 /// # Errors
-/// Its diagnostics.
+/// The diagnostics of the program.
 pub fn compile(path: &Path) -> anyhow::Result<ir::Pipeline> {
-    let options = p4::compile::Options { include_dirs: vec![root().join("programs/include")], ..Default::default() };
+    let options =
+        p4::compile::CompileOptions { include_dirs: vec![root().join("programs/include")], ..Default::default() };
     let compiled = p4::compile::compile(&p4::preprocess::DiskLoader, path, &options);
     compiled.pipeline.ok_or_else(|| {
         let lines: Vec<String> = compiled.diagnostics.iter().map(|d| d.render(&compiled.source_map, false)).collect();
@@ -26,7 +27,7 @@ pub fn compile(path: &Path) -> anyhow::Result<ir::Pipeline> {
     })
 }
 
-/// The gateway program.
+/// Compiles the gateway program.
 ///
 /// # Errors
 /// If it does not compile.
@@ -34,30 +35,30 @@ pub fn pipeline() -> anyhow::Result<Arc<ir::Pipeline>> {
     Ok(Arc::new(compile(&root().join("programs/gateway/gateway.p4"))?))
 }
 
-/// A gateway that serves a region.
+/// Creates a gateway for a region.
 ///
 /// # Errors
 /// If the region's entries are refused.
-pub fn serve(pipeline: Arc<ir::Pipeline>, region: &Region) -> anyhow::Result<Interp> {
-    let mut numbers = Numbers::default();
+pub fn gateway_engine(pipeline: Arc<ir::Pipeline>, region: &ResolvedRegion) -> anyhow::Result<Interp> {
+    let mut numbers = IdAssignments::default();
     let entries = region::entries(region, "region.yaml", &pipeline, &mut numbers)?;
     let mut engine = Interp::new(pipeline, Config::default())?;
-    engine.write(&region::diff(region::Entries::default(), entries))?;
+    engine.write(&region::diff(region::GatewayEntries::default(), entries))?;
     Ok(engine)
 }
 
-/// What an engine did with a packet, in the words of the model. Reasons that are not the program's own give an error: the
-/// gateway names all of its own.
+/// Converts the outputs of a packet to a verdict of the model. Drop reasons of the engine are
+/// errors, because the gateway program declares all its reasons.
 ///
 /// # Errors
-/// A verdict that the gateway must not give.
-pub fn outcome(engine: &Interp, outputs: &interp::Outputs) -> anyhow::Result<(Outcome, Option<String>)> {
+/// If the gateway must not return this verdict.
+pub fn model_verdict(engine: &Interp, outputs: &interp::Outputs) -> anyhow::Result<(ModelVerdict, Option<String>)> {
     let [packet] = outputs.packets() else { anyhow::bail!("{} packets of one", outputs.packets().len()) };
     match packet.verdict {
-        Verdict::Forward { port } => Ok((Outcome::Send { port: port.0, bytes: packet.bytes.clone() }, None)),
-        Verdict::ToCpu { .. } => Ok((Outcome::Cpu, None)),
+        Verdict::Forward { port } => Ok((ModelVerdict::Send { port: port.0, bytes: packet.bytes.clone() }, None)),
+        Verdict::ToCpu { .. } => Ok((ModelVerdict::Cpu, None)),
         Verdict::Drop(reason @ DropReason::Program(_)) => {
-            Ok((Outcome::Drop("by the program"), Some(engine.reasons().drop_name(reason).into_owned())))
+            Ok((ModelVerdict::Drop("by the program"), Some(engine.reasons().drop_name(reason).into_owned())))
         }
         Verdict::Drop(reason) => anyhow::bail!("dropped by the engine: {}", engine.reasons().drop_name(reason)),
     }

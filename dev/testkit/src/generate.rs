@@ -1,17 +1,17 @@
-//! Random regions, and packets that are likely to find something in them.
+//! Generates random regions, and packets that are likely to hit their entries.
 
-use crate::frame::{Ip, Tunnelled, segment};
+use crate::frame::{IpPacket, VxlanFrame, segment};
 use fastrand::Rng;
-use region::Region;
+use region::ResolvedRegion;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A region with a few of everything: both families in underlay and overlay, several uplinks,
-/// peerings, policy routes, ACLs. VPC `v` has subnets 10.v.0.0/24, 10.v.1.0/24, and two of IPv6
-/// that begin with fd00:v, as [`SUBNETS`] has it; its machines have addresses from 1 on, from 3 on
-/// in the second ones.
-pub fn region(rng: &mut Rng) -> String {
+/// Generates a region with a few objects of every kind: both families in underlay and overlay,
+/// several uplinks, peerings, policy routes, ACLs. VPC `v` has subnets 10.v.0.0/24, 10.v.1.0/24,
+/// and two IPv6 subnets that start with fd00:v, as defined by [`SUBNETS`]. Its VMs have addresses
+/// from 1 on, in the second subnets from 3 on.
+pub fn random_region(rng: &mut Rng) -> String {
     let sources = ["", ", sources: [203.0.113.0/28, '2001:db8:f::/48']", ", sources: [203.0.113.0/24]"][rng.usize(..3)];
     let mut out = format!(
         "region: made\ngateway: {{mac: '02:00:5e:00:00:01', vteps: [192.0.2.1, '2001:db8::1']{sources}}}\nuplinks:\n",
@@ -26,19 +26,19 @@ pub fn region(rng: &mut Rng) -> String {
     out.push_str("servers:\n");
     for s in 0..4 {
         let address = if rng.bool() { format!("192.0.2.{}", 10 + s) } else { format!("'2001:db8::{}'", 10 + s) };
-        let _ = writeln!(out, "- {{name: s{s}, address: {address}, uplinks: [{}]}}", uplinks(rng));
+        let _ = writeln!(out, "- {{name: s{s}, address: {address}, uplinks: [{}]}}", uplinks_text(rng));
     }
     let _ = writeln!(
         out,
         "remotes:\n- {{name: hq, kind: idc, address: 198.51.100.1, vni: 7001, mac: '02:00:00:00:70:01', sources: [203.0.113.8/29], uplinks: [{}]}}\n\
          - {{name: far, kind: region, address: '2001:db8:9::1', mac: '02:00:00:00:90:01', uplinks: [{}]}}",
-        uplinks(rng),
-        uplinks(rng)
+        uplinks_text(rng),
+        uplinks_text(rng)
     );
     let vpcs = rng.usize(2..6);
     out.push_str("vpcs:\n");
     for v in 0..vpcs {
-        vpc(rng, &mut out, v, vpcs);
+        append_vpc(rng, &mut out, v, vpcs);
     }
     out.push_str("peerings:\n- between: [v0, v1]\n");
     for a in 2..vpcs {
@@ -47,7 +47,7 @@ pub fn region(rng: &mut Rng) -> String {
     out.push_str("vms:\n");
     for v in 0..vpcs {
         for m in 1..rng.usize(2..6) {
-            let addresses = format!("{}, '{}'", address(v, m as u8, false), address(v, m as u8, true));
+            let addresses = format!("{}, '{}'", vm_address(v, m as u8, false), vm_address(v, m as u8, true));
             let server = rng.usize(..4);
             let _ = writeln!(
                 out,
@@ -58,24 +58,24 @@ pub fn region(rng: &mut Rng) -> String {
     out
 }
 
-/// Lengths of the VPCs' subnets of IPv6, and by what the second one of a VPC differs from the
-/// first: in the subnet's last bits.
+/// Prefix lengths of the VPCs' IPv6 subnets, and the difference between the two subnets of a VPC,
+/// which is in the last bits of the prefix.
 const SUBNETS: [(u8, u128); 5] = [(64, 1 << 64), (40, 1 << 88), (100, 1 << 28), (48, 1 << 80), (96, 1 << 32)];
 
-/// One of a VPC's two subnets of IPv6, by its length and its first address.
+/// Returns one of the two IPv6 subnets of a VPC: prefix length and first address.
 fn subnet_v6(vpc: usize, second: bool) -> (u8, Ipv6Addr) {
     let (length, difference) = SUBNETS[vpc % SUBNETS.len()];
     let first = u128::from(Ipv6Addr::new(0xfd00, vpc as u16, 0, 0, 0, 0, 0, 0));
     (length, Ipv6Addr::from(first + u128::from(second) * difference))
 }
 
-fn uplinks(rng: &mut Rng) -> String {
+fn uplinks_text(rng: &mut Rng) -> String {
     let first = rng.usize(..4);
     let names: Vec<String> = (0..rng.usize(1..4)).map(|i| format!("u{}", (first + i) % 4)).collect();
     names.join(", ")
 }
 
-fn vpc(rng: &mut Rng, out: &mut String, v: usize, vpcs: usize) {
+fn append_vpc(rng: &mut Rng, out: &mut String, v: usize, vpcs: usize) {
     let default = ["permit", "permit", "permit", "deny"][rng.usize(..4)];
     let [first, second] = [false, true].map(|second| {
         let (length, first) = subnet_v6(v, second);
@@ -104,11 +104,11 @@ fn vpc(rng: &mut Rng, out: &mut String, v: usize, vpcs: usize) {
                 let _ = writeln!(out, "{indent}- {route}");
             }
         }
-        // Towards the higher numbers only, so that there is no loop.
+        // Only to higher numbers, so that there is no loop.
         if v + 1 < vpcs && rng.bool() {
             let _ = writeln!(out, "{indent}- {{to: 172.30.0.0/16, peer: v{}}}", v + 1);
         }
-        // By way of the next one to the one behind.
+        // Via the next VPC to the one after it.
         if v + 2 < vpcs && rng.bool() {
             let _ = writeln!(out, "{indent}- {{to: 10.{}.0.0/16, peer: v{}}}", v + 2, v + 1);
         }
@@ -126,11 +126,11 @@ fn vpc(rng: &mut Rng, out: &mut String, v: usize, vpcs: usize) {
     }
     out.push_str("  acl:\n");
     for priority in 1..rng.u32(2..8) {
-        let _ = writeln!(out, "  - {}", rule(rng, priority));
+        let _ = writeln!(out, "  - {}", acl_rule_text(rng, priority));
     }
 }
 
-fn rule(rng: &mut Rng, priority: u32) -> String {
+fn acl_rule_text(rng: &mut Rng, priority: u32) -> String {
     let mut out = format!("{{priority: {priority}, action: {}", ["permit", "deny"][rng.usize(..2)]);
     let _ = write!(out, ", direction: {}", ["egress", "ingress", "both"][rng.usize(..3)]);
     let protocol = ["any", "icmp", "tcp", "udp", "47", "icmpv6", "sctp", "udplite", "dccp", "1"][rng.usize(..10)];
@@ -156,17 +156,19 @@ fn rule(rng: &mut Rng, priority: u32) -> String {
     out + "}"
 }
 
-/// A frame that comes in on a port of the gateway: mostly sound, mostly between machines of the region, sometimes broken.
-pub fn packet(rng: &mut Rng, region: &Region, port: u32) -> Vec<u8> {
+/// Generates a frame that arrives on a port of the gateway: mostly valid, mostly between VMs of the
+/// region, sometimes corrupt.
+pub fn random_packet(rng: &mut Rng, region: &ResolvedRegion, port: u32) -> Vec<u8> {
     let file = &region.file;
     let vpc = rng.usize(..file.vpcs.len());
     let v6 = rng.bool();
     let vni = if rng.u8(..) < 12 { rng.u32(..1 << 24) } else { file.vpcs[vpc].vni.value };
-    let source = machine(rng, vpc, v6);
-    let destination = destination(rng, vpc, file.vpcs.len(), v6);
-    let (protocol, payload) = payload(rng);
-    let (protocol, payload) = if rng.u8(..8) == 0 { extended(rng, v6, protocol, payload) } else { (protocol, payload) };
-    let mut inner = Ip::new(source, destination, protocol, payload);
+    let source = random_vm(rng, vpc, v6);
+    let destination = random_destination(rng, vpc, file.vpcs.len(), v6);
+    let (protocol, payload) = random_payload(rng);
+    let (protocol, payload) =
+        if rng.u8(..8) == 0 { add_extension_headers(rng, v6, protocol, payload) } else { (protocol, payload) };
+    let mut inner = IpPacket::new(source, destination, protocol, payload);
     if rng.u8(..16) == 0 {
         inner.options = vec![1; 4 * rng.usize(1..=10)];
     }
@@ -176,10 +178,10 @@ pub fn packet(rng: &mut Rng, region: &Region, port: u32) -> Vec<u8> {
     if rng.u8(..) < 40 {
         inner.fragment = Some((rng.bool(), if rng.bool() { 0 } else { rng.u16(1..0x1fff) }));
     }
-    let from = sender(rng, region);
+    let from = random_sender(rng, region);
     let vtep = file.gateway.vteps.iter().find(|vtep| vtep.is_ipv4() == from.is_ipv4()).expect("one of each family");
-    let mut frame = Tunnelled::new((from, vtep.value), vni, inner);
-    macs(rng, region, port, &mut frame);
+    let mut frame = VxlanFrame::new((from, vtep.value), vni, inner);
+    set_macs(rng, region, port, &mut frame);
     frame.outer_tos = (rng.u8(..64), if rng.u8(..) < 128 { 0 } else { rng.u8(..4) });
     if rng.u8(..) < 8 {
         frame.flags = rng.u8(..);
@@ -188,12 +190,12 @@ pub fn packet(rng: &mut Rng, region: &Region, port: u32) -> Vec<u8> {
         frame.inner_type = Some([0x8100, 0x88a8, 0x0806, 0x0800, 0x86dd][rng.usize(..5)]);
     }
     let mut bytes = frame.bytes();
-    spoil(rng, &mut bytes);
+    corrupt_frame(rng, &mut bytes);
     bytes
 }
 
-/// Where a frame comes from: mostly a server, sometimes a remote, now and then something else.
-fn sender(rng: &mut Rng, region: &Region) -> IpAddr {
+/// Chooses the outer source: mostly a server, sometimes a remote, rarely another address.
+fn random_sender(rng: &mut Rng, region: &ResolvedRegion) -> IpAddr {
     let file = &region.file;
     match rng.u8(..64) {
         0..56 => file.servers[rng.usize(..file.servers.len())].address.value,
@@ -204,8 +206,9 @@ fn sender(rng: &mut Rng, region: &Region) -> IpAddr {
     }
 }
 
-/// To the port and to the VPCs' router, or within a VPC to the machine itself; now and then to others.
-fn macs(rng: &mut Rng, region: &Region, port: u32, frame: &mut Tunnelled) {
+/// Sets the MACs: those of the port and of the VPCs' router, or within a VPC that of the target VM;
+/// rarely others.
+fn set_macs(rng: &mut Rng, region: &ResolvedRegion, port: u32, frame: &mut VxlanFrame) {
     let uplink = region.file.uplinks.iter().find(|uplink| uplink.port.value == port);
     frame.mac = uplink.map_or(frame.mac, |uplink| uplink.mac.value.0);
     let to = region.file.vms.iter().find(|vm| vm.addresses.iter().any(|a| a.value == frame.inner.destination));
@@ -221,8 +224,8 @@ fn macs(rng: &mut Rng, region: &Region, port: u32, frame: &mut Tunnelled) {
     }
 }
 
-/// A machine's address.
-fn address(vpc: usize, host: u8, v6: bool) -> IpAddr {
+/// Returns the address of a VM.
+fn vm_address(vpc: usize, host: u8, v6: bool) -> IpAddr {
     let second = host > 2;
     if v6 {
         Ipv6Addr::from(u128::from(subnet_v6(vpc, second).1) + u128::from(host)).into()
@@ -231,16 +234,16 @@ fn address(vpc: usize, host: u8, v6: bool) -> IpAddr {
     }
 }
 
-fn machine(rng: &mut Rng, vpc: usize, v6: bool) -> IpAddr {
-    address(vpc, rng.u8(1..6), v6)
+fn random_vm(rng: &mut Rng, vpc: usize, v6: bool) -> IpAddr {
+    vm_address(vpc, rng.u8(1..6), v6)
 }
 
-fn destination(rng: &mut Rng, vpc: usize, vpcs: usize, v6: bool) -> IpAddr {
+fn random_destination(rng: &mut Rng, vpc: usize, vpcs: usize, v6: bool) -> IpAddr {
     match rng.u8(..10) {
-        0..5 => machine(rng, vpc, v6),
+        0..5 => random_vm(rng, vpc, v6),
         5..8 => {
             let other = rng.usize(..vpcs);
-            machine(rng, other, v6)
+            random_vm(rng, other, v6)
         }
         _ if v6 => {
             let first = [0xfd01, 0x2001, 0xff02, 0xfe80, 0][rng.usize(..5)];
@@ -255,7 +258,7 @@ fn destination(rng: &mut Rng, vpc: usize, vpcs: usize, v6: bool) -> IpAddr {
     }
 }
 
-fn payload(rng: &mut Rng) -> (u8, Vec<u8>) {
+fn random_payload(rng: &mut Rng) -> (u8, Vec<u8>) {
     let ports = [80, 53, 443, 2000, 0, 65535, 22];
     let length = [4, 8, 20, 100, 1300, 1420, 1470][rng.usize(..7)];
     match rng.u8(..16) {
@@ -269,8 +272,8 @@ fn payload(rng: &mut Rng) -> (u8, Vec<u8>) {
     }
 }
 
-/// Some headers in front of layer 4, in any order and now and then more than the gateway looks over.
-fn extended(rng: &mut Rng, v6: bool, protocol: u8, payload: Vec<u8>) -> (u8, Vec<u8>) {
+/// Adds some headers before layer 4, in any order, sometimes more than the gateway parses.
+fn add_extension_headers(rng: &mut Rng, v6: bool, protocol: u8, payload: Vec<u8>) -> (u8, Vec<u8>) {
     let kinds: &[u8] = if v6 { &[0, 43, 44, 51, 60, 60, 135, 139, 140] } else { &[51] };
     let (mut next, mut all) = (protocol, payload);
     for _ in 0..rng.usize(1..4) {
@@ -289,8 +292,8 @@ fn extended(rng: &mut Rng, v6: bool, protocol: u8, payload: Vec<u8>) -> (u8, Vec
     (next, all)
 }
 
-/// Now and then breaks a frame: cuts it, pads it, or changes some of its first bytes.
-fn spoil(rng: &mut Rng, bytes: &mut Vec<u8>) {
+/// Sometimes corrupts a frame: truncates it, pads it, or changes some of its first bytes.
+fn corrupt_frame(rng: &mut Rng, bytes: &mut Vec<u8>) {
     match rng.u8(..16) {
         0 => bytes.truncate(rng.usize(..=bytes.len())),
         1 => bytes.extend(vec![0; rng.usize(..30)]),
@@ -304,14 +307,15 @@ fn spoil(rng: &mut Rng, bytes: &mut Vec<u8>) {
     }
 }
 
-/// How often each outcome was compared.
-pub type Seen = BTreeMap<String, usize>;
+/// Number of comparisons with each outcome.
+pub type OutcomeCounts = BTreeMap<String, usize>;
 
-/// Compares in rounds, at least so many. Regions differ, and of some few packets are forwarded: so it goes on, for up to ten times as long, until a tenth of the
-/// packets was sent and twenty outcomes were seen. Gives what was seen, and in how many rounds.
-pub fn rounds(least: u64, mut compare: impl FnMut(u64, &mut Seen)) -> (Seen, u64) {
-    let mut seen = Seen::new();
-    let enough = |seen: &Seen| {
+/// Compares in at least `least` rounds. Continues for up to ten times that number until a tenth of
+/// the packets was sent and twenty outcomes occurred, because regions differ, and some forward few
+/// packets. Returns the outcome counts and the number of rounds.
+pub fn compare_in_rounds(least: u64, mut compare: impl FnMut(u64, &mut OutcomeCounts)) -> (OutcomeCounts, u64) {
+    let mut seen = OutcomeCounts::new();
+    let enough = |seen: &OutcomeCounts| {
         let total: usize = seen.values().sum();
         seen.get("sent").copied().unwrap_or_default() > total / 10 && seen.len() >= 20
     };

@@ -1,6 +1,7 @@
-//! What tests of several crates share: packets as a VM's server sends them, and a naive model of the gateway.
+//! Test support for several crates: packets as a VM's server sends them, a naive model of the
+//! gateway, differential testing of engines.
 //!
-//! Development only: nothing that ships depends on it.
+//! Used only in development; no shipped crate depends on it.
 
 pub mod differ;
 pub mod frame;

@@ -2,22 +2,23 @@
 
 use std::fmt::Write;
 
-/// How large a region is.
+/// Size of a region.
 #[derive(Clone, Copy, Debug)]
-pub struct Size {
+pub struct RegionSize {
     /// Number of VPCs.
     pub vpcs: usize,
-    /// Virtual machines, spread evenly over the VPCs.
+    /// Number of VMs, distributed evenly over the VPCs.
     pub vms: usize,
-    /// ACL rules of each VPC.
+    /// Number of ACL rules of each VPC.
     pub acl_rules: usize,
     /// Number of servers.
     pub servers: usize,
 }
 
-/// The text of a region file. VPC `v` has VNI 100 + v and subnet 10.0.0.0/8; machine `i` of it 10.(i / 2^16).(i / 2^8).i + 1.
-/// The rules permit or deny TCP ports from 1000 on; the first rules that packets meet do not match port 80.
-pub fn text(size: Size) -> String {
+/// Returns the text of a region file. VPC `v` has VNI 100 + v and subnet 10.0.0.0/8. Its VM `i` has
+/// address 10.(i / 2^16).(i / 2^8).i + 1. The rules permit or deny TCP ports from 1000 on. The
+/// first rules of the lists do not match port 80.
+pub fn text(size: RegionSize) -> String {
     let mut out = String::from(
         "region: made\ngateway: {mac: '02:00:5e:00:00:01', vteps: [192.0.2.1, '2001:db8::1']}\n\
          uplinks: [{name: u, port: 1, mac: '02:00:00:00:01:01', peer_mac: '02:00:00:00:01:02'}]\nservers:\n",

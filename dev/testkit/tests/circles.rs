@@ -1,7 +1,9 @@
-//! Circles of files inside a crate: files that import each other, directly or by way of others, have to be read together.
+//! Checks import cycles within a crate: files that import each other, directly or indirectly, have
+//! to be read together.
 //!
-//! An arrow is a `use` of something in another file of the crate. Re-exports are followed to where the item is; that a module
-//! declares or re-exports its parts is no arrow, and neither is what unit tests import. The numbers may only go down.
+//! An edge is a `use` of an item of another file of the crate. Re-exports are followed to the file
+//! of the item. Declarations and re-exports of submodules are not edges, and neither are imports of
+//! unit tests. The bounds may only decrease.
 
 mod tree;
 
@@ -9,13 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
-/// The crates that have circles: how many there may be, and how many files the largest may have. All others have none.
+/// Crates with cycles: maximum number of cycles, and maximum number of files in the largest. All
+/// other crates have none.
 const BOUNDS: &[(&str, usize, usize)] = &[("bench", 3, 2)];
 
-/// Where a module or an item is: `crate::live::copies` is `["live", "copies"]`.
+/// Path of a module or an item: `crate::live::copies` is `["live", "copies"]`.
 type ModulePath = Vec<String>;
 
-/// The files of one crate.
+/// Files of one crate.
 struct Crate {
     /// Source text without comments, strings and unit tests, by module.
     files: BTreeMap<ModulePath, String>,
@@ -23,9 +26,9 @@ struct Crate {
 }
 
 struct Import {
-    /// From the crate's root on; the last one is the item.
+    /// Path from the crate's root; the last segment is the item.
     path: ModulePath,
-    /// `pub use`, `pub(crate) use`.
+    /// Whether it is a `pub use` or `pub(crate) use`.
     is_reexport: bool,
 }
 
@@ -61,7 +64,7 @@ impl Crate {
         found
     }
 
-    /// A path as it stands in a module, from the crate's root on; `None` if it leads to another crate.
+    /// Resolves a path in a module from the crate's root; `None` if it belongs to another crate.
     fn rooted(&self, module: &ModulePath, path: &str) -> Option<ModulePath> {
         let mut base = module.clone();
         let parts: Vec<&str> = path.split("::").map(str::trim).collect();
@@ -85,7 +88,7 @@ impl Crate {
         Some(base)
     }
 
-    /// The file that has the item of a path, through at most `depth` re-exports.
+    /// Returns the file that has the item of a path, through at most `depth` re-exports.
     fn file_of(&self, path: &[String], depth: usize) -> Option<ModulePath> {
         let length = (0..=path.len()).rev().find(|length| self.files.contains_key(&path[..*length]))?;
         let (module, inside) = (path[..length].to_vec(), &path[length..]);
@@ -107,7 +110,7 @@ impl Crate {
         Some(module)
     }
 
-    /// For each file, those that it imports from.
+    /// Returns for each file those that it imports from.
     fn arrows(&self) -> BTreeMap<&ModulePath, BTreeSet<ModulePath>> {
         let arrows_of = |(module, imports): (&ModulePath, &Vec<Import>)| {
             let own = imports.iter().filter(|import| !import.is_reexport);
@@ -117,7 +120,7 @@ impl Crate {
     }
 }
 
-/// Sets of files that reach each other, largest first.
+/// Returns sets of files that reach each other, largest first.
 fn circles(arrows: &BTreeMap<&ModulePath, BTreeSet<ModulePath>>) -> Vec<BTreeSet<ModulePath>> {
     let reach = |from: &ModulePath| {
         let (mut reached, mut open) = (BTreeSet::new(), vec![from]);
@@ -162,7 +165,7 @@ fn expand_use_tree(tree: &str, out: &mut Vec<String>) {
     }
 }
 
-/// Where a word stands as a word of its own.
+/// Returns the position of a whole word.
 fn word_position(text: &str, word: &str) -> Option<usize> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word)
@@ -171,13 +174,13 @@ fn word_position(text: &str, word: &str) -> Option<usize> {
         .last()
 }
 
-/// Whether a file declares an item of that name.
+/// Returns whether a file declares an item of that name.
 fn declares(text: &str, item: &str) -> bool {
     let keywords = ["struct", "enum", "trait", "type", "fn", "const", "static", "union", "mod"];
     keywords.iter().any(|keyword| tree::has_words(text, &format!("{keyword} {item}")))
 }
 
-/// The text without comments, and with empty strings.
+/// Returns the text without comments, and with empty strings.
 fn without_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
@@ -197,7 +200,7 @@ fn without_comments(text: &str) -> String {
     out
 }
 
-/// The text without `#[cfg(test)] mod tests { .. }`.
+/// Returns the text without `#[cfg(test)] mod tests { .. }`.
 fn without_unit_tests(mut text: String) -> String {
     while let Some(start) = text.find("#[cfg(test)]\nmod ") {
         let end = text[start..].find(['{', ';']).map_or(text.len(), |at| start + at);
@@ -207,7 +210,7 @@ fn without_unit_tests(mut text: String) -> String {
     text
 }
 
-/// The text with `super::` in inline modules written as what it is there: the file itself.
+/// Returns the text with `super::` in inline modules resolved to the file itself.
 fn inline_modules_flat(mut text: String) -> String {
     let starts: Vec<usize> = text.match_indices("mod ").map(|(at, _)| at).collect();
     for start in starts.into_iter().rev() {
@@ -221,7 +224,7 @@ fn inline_modules_flat(mut text: String) -> String {
     text
 }
 
-/// Where a block ends that begins with its brace.
+/// Returns the end of a block that starts with its brace.
 fn body_end(text: &str) -> usize {
     let mut depth = 0;
     let close = text.char_indices().find(|(_, c)| {
@@ -231,7 +234,7 @@ fn body_end(text: &str) -> usize {
     close.map_or(text.len(), |(at, c)| at + c.len_utf8())
 }
 
-/// The circles of a crate, with their arrows, for people.
+/// Formats the cycles of a crate with their edges.
 fn described(arrows: &BTreeMap<&ModulePath, BTreeSet<ModulePath>>, circles: &[BTreeSet<ModulePath>]) -> String {
     let name = |file: &ModulePath| if file.is_empty() { "lib".to_owned() } else { file.join("/") };
     let mut text = String::new();

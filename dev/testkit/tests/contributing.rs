@@ -1,14 +1,15 @@
-//! What CONTRIBUTING.md names in backquotes exists: files, and types and functions in the files of the same step.
+//! Checks that names in backquotes in CONTRIBUTING.md exist: files, and types and functions in the
+//! files of the same step.
 
 mod tree;
 
 use std::path::Path;
 use tree::root;
 
-/// What is in backquotes but neither a file nor a name in the tree: commands, keywords, examples.
+/// Backquoted text that is neither a file nor a name in the tree: commands, keywords, examples.
 const OTHER: &[&str] = &["unsafe", "_ =>", "=", "is_valid", "age_ns"];
 
-/// The numbered steps of the page, each in one piece with its number of line; other paragraphs are steps, too.
+/// Returns the numbered steps of the page with their line numbers; other paragraphs are steps, too.
 fn steps(page: &str) -> Vec<(usize, String)> {
     let mut steps: Vec<(usize, String)> = Vec::new();
     for (at, line) in page.lines().enumerate() {
@@ -23,7 +24,7 @@ fn steps(page: &str) -> Vec<(usize, String)> {
     steps
 }
 
-/// What a step has in backquotes.
+/// Returns the backquoted texts of a step.
 fn quoted(step: &str) -> Vec<&str> {
     step.split('`').skip(1).step_by(2).collect()
 }
@@ -37,7 +38,7 @@ fn is_command(quoted: &str) -> bool {
     ["make", "cargo", "BLESS=1"].iter().any(|command| quoted.split(' ').next() == Some(command))
 }
 
-/// Whether a source text declares a name, or has an item of that name in a macro's list.
+/// Returns whether a source text declares a name, or lists it in a macro.
 fn declares(text: &str, name: &str) -> bool {
     let keywords = ["struct ", "enum ", "trait ", "type ", "fn ", "macro_rules! ", "mod ", "const "];
     let starts = keywords.iter().map(|keyword| format!("{keyword}{name}")).chain([format!("    {name} {{")]);
@@ -47,7 +48,7 @@ fn declares(text: &str, name: &str) -> bool {
 #[test]
 fn recipes_name_what_exists() {
     let page = std::fs::read_to_string(root().join("CONTRIBUTING.md")).expect("CONTRIBUTING.md is there");
-    // For names whose file the step does not give.
+    // For names without a file in their step.
     let files = tree::FOLDERS.iter().flat_map(|folder| tree::files(&root().join(folder), &["rs"]));
     let all: Vec<String> = files.map(|path| tree::read(&path)).collect();
     let mut wrong = Vec::new();

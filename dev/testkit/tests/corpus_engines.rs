@@ -1,5 +1,5 @@
-//! The P4 corpus (tests/corpus) on every engine: each test must pass on it, and random relatives of the tests' packets, in batches,
-//! must fare as they do on the interpreter.
+//! Runs the P4 corpus (tests/corpus) on every engine. Each test must pass, and random variants of
+//! its packets, in batches, must have the interpreter's results.
 
 use entries::{Counter, EntryId, MeterConfig, WriteBatch};
 use fastrand::Rng;
@@ -9,23 +9,24 @@ use packet::Verdict;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use terrace::program::{self, Sources};
-use terrace::stf::device::{Cell, Device, Refusal, Sent};
+use terrace::stf::device::{Device, ObjectCell, Refusal, Sent};
 use terrace::stf::{parse, run};
 use testkit::differ::case::PacketIn;
-use testkit::differ::subject::{Answer, Build, Oracle, Subject};
+use testkit::differ::subject::{BatchResult, EngineInputs, EngineUnderTest, Oracle};
 use testkit::differ::{compare, plan, subjects};
 
-/// Fewer tests than this mean that they were not found, not that all is well.
+/// Minimum number of tests. Fewer mean that they were not found.
 const AT_LEAST: usize = 80;
-/// PNA's port of the CPU.
+/// PNA's CPU port.
 const PNA_CPU_PORT: u32 = 0xffff_fffd;
-/// Relatives that each packet of a test gets.
+/// Number of variants of each packet.
 const RELATIVES: usize = 40;
 
-/// An engine with a clock, as tests use it. With an oracle beside it, both get everything, and relatives of each packet too.
+/// Engine with a clock for tests. If it has an oracle, both get all operations and packets, and
+/// variants of each packet too.
 struct EngineDevice {
     pipeline: Arc<Pipeline>,
-    subject: Box<dyn Subject>,
+    subject: Box<dyn EngineUnderTest>,
     oracle: Option<Oracle>,
     rng: Rng,
     now: u64,
@@ -37,18 +38,18 @@ impl EngineDevice {
     fn new(engine: &str, pipeline: Arc<Pipeline>, beside_oracle: bool, seed: u64) -> Result<EngineDevice, String> {
         let mut rng = Rng::with_seed(seed);
         let setup = match beside_oracle {
-            true => plan::setup(&mut rng, seed),
+            true => plan::engine_settings(&mut rng, seed),
             false => interp::Config::default(),
         };
-        let build = Build { text: None, pipeline: &pipeline, setup: &setup };
+        let build = EngineInputs { text: None, pipeline: &pipeline, setup: &setup };
         let subject = subjects::factory(engine)?(&build)?;
         let oracle = if beside_oracle { Some(Oracle::new(&build)?) } else { None };
-        let now = setup.start;
+        let now = setup.start_ns;
         Ok(EngineDevice { pipeline, subject, oracle, rng, now, idle: Vec::new(), compared: 0 })
     }
 
-    fn sent(&self, answer: &Answer) -> Vec<Sent> {
-        let one = |one: &testkit::differ::subject::Emitted| {
+    fn sent(&self, answer: &BatchResult) -> Vec<Sent> {
+        let one = |one: &testkit::differ::subject::EmittedPacket| {
             let port = match one.verdict {
                 Verdict::Forward { port } => port.0,
                 Verdict::ToCpu { .. } if self.pipeline.arch == Arch::Pna => PNA_CPU_PORT,
@@ -59,7 +60,7 @@ impl EngineDevice {
         answer.emitted.iter().filter_map(one).collect()
     }
 
-    /// A packet like this one.
+    /// Returns a variant of a packet.
     fn relative(&mut self, port: u32, bytes: &[u8]) -> PacketIn {
         let mut bytes = bytes.to_vec();
         let rng = &mut self.rng;
@@ -83,8 +84,8 @@ impl EngineDevice {
         let expected = oracle.process(packets);
         let found = self.subject.process(packets);
         self.compared += packets.len();
-        compare::answers(&expected, &found)
-            .or_else(|| compare::states(&self.pipeline, oracle, &mut *self.subject))
+        compare::compare_results(&expected, &found)
+            .or_else(|| compare::compare_states(&self.pipeline, oracle, &mut *self.subject))
             .map_or(Ok(()), |difference| Err(format!("{difference}\n{packets:x?}")))
     }
 }
@@ -101,7 +102,7 @@ impl Device for EngineDevice {
             if expected != outcome {
                 return Err(format!("expected {expected:?}, found {outcome:?}"));
             }
-            // With relatives about, what the test writes may be there already.
+            // With variants, an entry that the test writes may exist already.
             return Ok(());
         }
         outcome
@@ -122,22 +123,22 @@ impl Device for EngineDevice {
         if clone { state.clone_sessions().contains_key(&id) } else { state.multicast_groups().contains_key(&id) }
     }
 
-    fn counter(&self, counter: ExternId, cell: &Cell) -> Result<Counter, Refusal> {
+    fn counter(&self, counter: ExternId, cell: &ObjectCell) -> Result<Counter, Refusal> {
         let value = match cell {
-            Cell::Index(index) => self.subject.counter(counter, *index),
-            Cell::Entry(id) => self.subject.direct_counter(id),
+            ObjectCell::Index(index) => self.subject.counter(counter, *index),
+            ObjectCell::Entry(id) => self.subject.direct_counter(id),
         };
         value.ok_or_else(|| format!("{counter} has no {cell:?}"))
     }
 
-    fn meter(&self, meter: ExternId, cell: &Cell) -> Result<Option<MeterConfig>, Refusal> {
+    fn meter(&self, meter: ExternId, cell: &ObjectCell) -> Result<Option<MeterConfig>, Refusal> {
         let state = self.subject.state();
         match cell {
-            Cell::Index(index) => match self.pipeline.externs[meter].kind {
+            ObjectCell::Index(index) => match self.pipeline.externs[meter].kind {
                 ExternKind::Meter { size, .. } if *index < size => Ok(state.meter(meter, *index).copied()),
                 _ => Err(format!("{meter} has no index {index}")),
             },
-            Cell::Entry(id) => {
+            ObjectCell::Entry(id) => {
                 let entries = state.entries(id.table).map(|entry| entry.to_table_entry(&self.pipeline, id.table));
                 let mut found = entries.filter(|entry| entry.keys == id.keys && entry.priority == id.priority);
                 found.next().map(|entry| entry.meter).ok_or_else(|| "no such entry".to_owned())
@@ -199,7 +200,7 @@ fn tests(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// A test's script and pipeline.
+/// Loads a test's script and pipeline.
 fn load(test: &Path) -> Result<(terrace::stf::script::Script, Arc<Pipeline>), String> {
     let text = std::fs::read_to_string(test).map_err(|error| error.to_string())?;
     let script = parse::parse(&test.display().to_string(), &text).map_err(|error| error.to_string())?;
@@ -207,7 +208,7 @@ fn load(test: &Path) -> Result<(terrace::stf::script::Script, Arc<Pipeline>), St
     Ok((script, Arc::new(compiled.pipeline.ok_or("it does not compile")?)))
 }
 
-/// Runs the corpus on an engine; how many packets were compared with the oracle.
+/// Runs the corpus on an engine. Returns the number of packets compared with the oracle.
 fn corpus(engine: &str, beside_oracle: bool) -> usize {
     let mut all = Vec::new();
     tests(&testkit::gateway::root().join("tests/corpus"), &mut all);
@@ -221,7 +222,8 @@ fn corpus(engine: &str, beside_oracle: bool) -> usize {
             compared += device.compared;
             let report = match report {
                 Ok(report) => report,
-                // A relative may have made an entry that a command names go away; a difference never says so.
+                // A variant may have caused the removal of an entry that a command names. A
+                // difference never has this message.
                 Err(error) if beside_oracle && !error.message.contains("expected") => return Ok(()),
                 Err(error) => return Err(error.to_string()),
             };
@@ -233,7 +235,7 @@ fn corpus(engine: &str, beside_oracle: bool) -> usize {
     compared
 }
 
-/// The engines besides the interpreter itself, which `terrace`'s own test runs.
+/// Engines besides the interpreter itself, which `terrace`'s own test runs.
 const ENGINES: [&str; 2] = ["interp", "jit"];
 
 #[test]
@@ -251,7 +253,7 @@ fn relatives_of_the_corpus_fare_alike() {
     }
 }
 
-/// The harness sees a fault in the corpus.
+/// The harness detects a fault in the corpus.
 #[test]
 fn a_fault_shows_in_the_corpus() {
     let outcome = std::panic::catch_unwind(|| corpus("broken:Operator", true));

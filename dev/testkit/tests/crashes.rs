@@ -1,5 +1,5 @@
-//! Inputs that once made something panic, found by the fuzz targets, stay here: tests/crashes/<target>/, each with a sentence in
-//! tests/crashes/README.md.
+//! Runs inputs that once caused a panic, found by the fuzz targets: tests/crashes/<target>/, each
+//! described in tests/crashes/README.md.
 
 use std::path::PathBuf;
 use testkit::gateway;
@@ -30,7 +30,7 @@ fn p4_source() {
                 std::fs::read_to_string(gateway::root().join("programs/include").join(name)).expect("an include file");
             loader = loader.with(format!("include/{name}"), text);
         }
-        let options = p4::compile::Options { include_dirs: vec!["include".into()], ..Default::default() };
+        let options = p4::compile::CompileOptions { include_dirs: vec!["include".into()], ..Default::default() };
         let compiled = p4::compile::compile(&loader, "main.p4".as_ref(), &options);
         for diagnostic in &compiled.diagnostics {
             assert!(!diagnostic.render(&compiled.source_map, false).is_empty(), "{}", path.display());
@@ -59,14 +59,16 @@ fn region_file() {
 #[test]
 fn packets() {
     let region = region::load(&gateway::root().join("examples/lab.yaml")).expect("the example is right");
-    let mut engine =
-        gateway::serve(gateway::pipeline().expect("the gateway compiles"), &region).expect("entries are taken");
+    let mut engine = gateway::gateway_engine(gateway::pipeline().expect("the gateway compiles"), &region)
+        .expect("entries are taken");
     let model = testkit::model::Model::new(&region);
     for (path, bytes) in inputs("packets") {
         let outputs = engine.process(&bytes, 1, 0);
-        let (found, reason) = gateway::outcome(&engine, &outputs).expect("a verdict of the gateway's own");
+        let (found, reason) = gateway::model_verdict(&engine, &outputs).expect("a verdict of the gateway's own");
         match (model.process(&bytes, 1), reason) {
-            (testkit::model::Outcome::Drop(expected), Some(found)) => assert_eq!(expected, found, "{}", path.display()),
+            (testkit::model::ModelVerdict::Drop(expected), Some(found)) => {
+                assert_eq!(expected, found, "{}", path.display())
+            }
             (expected, None) => assert_eq!(expected, found, "{}", path.display()),
             (expected, Some(found)) => panic!("{}: {expected:?}, dropped as {found}", path.display()),
         }

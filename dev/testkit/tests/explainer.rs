@@ -1,37 +1,39 @@
-//! The explainer says of each packet what the interpreter says: the same outputs, and the same steps that lead to them. It takes its entries
-//! from a snapshot of the interpreter's state, and its registers from the interpreter, before the packet goes there.
+//! Compares the explainer with the interpreter: the same outputs, and the same steps before them.
+//! The explainer takes its entries from a snapshot of the interpreter's state, and its registers
+//! from the interpreter before it processes the packet.
 
-use entries::{PackedEntry, State, UpdateKind, WriteBatch};
-use interp::{Config as Setup, Event, Explainer, Interp, Registers, Trace};
+use entries::{ControlState, PackedEntry, UpdateKind, WriteBatch};
+use interp::{Config as Setup, Explainer, Interp, PacketTrace, Registers, TraceEvent};
 use ir::{ExternKind, Pipeline, TableId};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-use testkit::differ::case::{Case, PacketIn, Step};
+use testkit::differ::case::{PacketIn, TestCase, TestEvent};
 use testkit::differ::config::Config;
 use testkit::differ::{compile, plan};
 
 /// Cases of the run.
 const CASES: u64 = 300;
 
-/// What was compared.
+/// Amounts compared.
 #[derive(Default, Debug)]
 struct Tally {
     compared: u64,
-    /// Packets that met a meter, a random number or a flow id, which an explainer has at their beginning.
+    /// Packets that used a meter, a random number or a flow id. An explainer has these in their
+    /// initial state.
     exempt: u64,
     hits: u64,
     misses: u64,
     through_profiles: u64,
-    /// Hits in tables that are looked up by a probe, by a probe for each prefix length, by a scan.
+    /// Hits in tables with a single probe, with a probe per prefix length, and with a scan.
     ways: [u64; 3],
     register_reads: u64,
     entries_added: u64,
 }
 
-/// Whether what a packet met is known to be elsewhere in the interpreter than at its beginning.
-fn is_exempt(trace: &Trace) -> bool {
+/// Returns whether the packet used state that has left its initial form in the interpreter.
+fn is_exempt(trace: &PacketTrace) -> bool {
     trace.events().any(|event| match event {
-        Event::Extern { call, .. } => {
+        TraceEvent::Extern { call, .. } => {
             let call = call.to_ascii_lowercase();
             ["execute", "random", ".read", "allocate_flow_id"].iter().any(|part| call.ends_with(part))
                 && !is_register_read(&call)
@@ -45,11 +47,11 @@ fn is_register_read(call: &str) -> bool {
 }
 
 impl Tally {
-    fn add(&mut self, pipeline: &Pipeline, trace: &Trace) {
+    fn add(&mut self, pipeline: &Pipeline, trace: &PacketTrace) {
         self.compared += 1;
         for event in trace.events() {
             match event {
-                Event::Table { table, hit: Some(hit), .. } => {
+                TraceEvent::Table { table, hit: Some(hit), .. } => {
                     self.hits += 1;
                     self.through_profiles += u64::from(hit.through.is_some());
                     let declared = pipeline.tables.values().find(|t| t.preamble.name == *table);
@@ -62,9 +64,11 @@ impl Tally {
                     };
                     self.ways[way] += 1;
                 }
-                Event::Table { .. } => self.misses += 1,
-                Event::Extern { call, .. } if is_register_read(&call.to_ascii_lowercase()) => self.register_reads += 1,
-                Event::Extern { call, results, .. } if call == "add_entry" => {
+                TraceEvent::Table { .. } => self.misses += 1,
+                TraceEvent::Extern { call, .. } if is_register_read(&call.to_ascii_lowercase()) => {
+                    self.register_reads += 1
+                }
+                TraceEvent::Extern { call, results, .. } if call == "add_entry" => {
                     self.entries_added += u64::from(results.iter().any(|result| result == "1" || result == "true"));
                 }
                 _ => {}
@@ -108,18 +112,18 @@ impl Pair {
     }
 }
 
-fn compare(case: &Case, what: &str, tally: &mut Tally) {
+fn compare(case: &TestCase, what: &str, tally: &mut Tally) {
     let mut pair = Pair::new(&case.pipeline, &case.setup);
     let mut now = 0;
     for step in &case.steps {
         match step {
-            // Refused writes are part of it.
-            Step::Write(batch) => drop(pair.oracle.lock().unwrap().write(batch)),
-            Step::Tick(at) => {
+            // Rejected writes are part of it.
+            TestEvent::Write(batch) => drop(pair.oracle.lock().unwrap().write(batch)),
+            TestEvent::Tick(at) => {
                 now = now.max(*at);
                 pair.oracle.lock().unwrap().advance_time(*at);
             }
-            Step::Packets(packets) => {
+            TestEvent::Packets(packets) => {
                 for packet in packets {
                     now = now.max(packet.at);
                     pair.compare(packet, now, what, tally);
@@ -134,7 +138,7 @@ fn the_explainer_says_what_the_interpreter_says() {
     let first: u64 = std::env::var("DIFFER_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(70_000);
     let mut tally = Tally::default();
     for seed in first..first + CASES {
-        let case = plan::case(seed, &Config::small());
+        let case = plan::generate_case(seed, &Config::small());
         let case = case.unwrap_or_else(|refused| panic!("seed {seed}: {}\n{}", refused.text, refused.diagnostics));
         if case.pipeline.externs.values().any(|object| matches!(object.kind, ExternKind::DirectMeter { .. })) {
             continue;
@@ -152,7 +156,7 @@ fn the_explainer_says_what_the_interpreter_says() {
 fn the_explainer_explains_the_gateway() {
     let mut tally = Tally::default();
     for seed in 71_000..71_003 {
-        let case = plan::gateway(seed, 400).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let case = plan::gateway_case(seed, 400).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         compare(&case, &format!("gateway, seed {seed}"), &mut tally);
     }
     println!("{tally:?}");
@@ -195,9 +199,9 @@ fn table(pipeline: &Pipeline, name: &str) -> TableId {
     found.map(|(id, _)| id).unwrap_or_else(|| panic!("no table {name}"))
 }
 
-/// A state with so many entries in one table; those of `ternary` match nothing but its last one.
-fn filled(pipeline: &Arc<Pipeline>, name: &str, count: u32) -> State {
-    let mut state = State::new(pipeline.clone()).unwrap();
+/// Returns a state with `count` entries in one table. Of `ternary`, only the last one matches.
+fn filled(pipeline: &Arc<Pipeline>, name: &str, count: u32) -> ControlState {
+    let mut state = ControlState::new(pipeline.clone()).unwrap();
     let table = table(pipeline, name);
     let action = pipeline.actions.iter().find(|(_, action)| action.preamble.name.ends_with("to")).unwrap().0;
     let mut batch = WriteBatch::new();
@@ -213,10 +217,10 @@ fn filled(pipeline: &Arc<Pipeline>, name: &str, count: u32) -> State {
             _ => vec![value, 0xffff_ffff],
         };
         let priority = i32::from(name == "ternary");
-        let entry = PackedEntry::new(table, &key, entries::PackedAction::Call(action, &[u64::from(number % 500)]));
-        batch.packed(UpdateKind::Insert, entry.with_priority(priority));
+        let entry = PackedEntry::new(table, &key, entries::StoredActionRef::Call(action, &[u64::from(number % 500)]));
+        batch.push_packed(UpdateKind::Insert, entry.with_priority(priority));
         if batch.updates.len() == 10_000 || number + 1 == count {
-            // Prefixes of 31 bits meet each other now and then.
+            // Prefixes of 31 bits collide sometimes.
             for update in std::mem::take(&mut batch).updates {
                 let _ = state.apply(&WriteBatch { updates: vec![update] });
             }
@@ -225,8 +229,9 @@ fn filled(pipeline: &Arc<Pipeline>, name: &str, count: u32) -> State {
     state
 }
 
-/// A million entries make an answer no slower, but for the tables that are scanned. What it takes is printed, not judged; thousands of questions
-/// would make this test take minutes if each cost what a million entries cost.
+/// A million entries do not slow an answer down, except in scanned tables. The time is printed, not
+/// bounded; but thousands of questions would make this test take minutes if each cost as much as a
+/// million entries.
 #[test]
 fn an_answer_does_not_wait_for_a_million_entries() {
     let pipeline = Arc::new(compile::compile(THREE_WAYS, true).expect("a program that compiles"));
@@ -245,8 +250,7 @@ fn an_answer_does_not_wait_for_a_million_entries() {
             let value = number.wrapping_mul(0x9e37_79b1).to_be_bytes();
             let (outputs, trace) =
                 explainer.explain(&state, &Registers::initial(), &[value; 3].concat(), 1, 0).expect("its own state");
-            let hit =
-                |event: &Event| matches!(event, Event::Table { table, hit: Some(_), .. } if table.ends_with(name));
+            let hit = |event: &TraceEvent| matches!(event, TraceEvent::Table { table, hit: Some(_), .. } if table.ends_with(name));
             assert!(trace.events().any(hit), "{name} {number}: {trace}");
             let port = outputs.sent().next().map(|(port, _)| port);
             assert!(name == "prefix" || port == Some(number % 500), "{name} {number}: {trace}");
@@ -255,14 +259,15 @@ fn an_answer_does_not_wait_for_a_million_entries() {
     }
 }
 
-/// Each answer begins anew: a meter that a packet has emptied is full for the next one, and the state is as it was.
+/// Each answer is independent: a meter that a packet has emptied is full for the next one, and the
+/// state is unchanged.
 #[test]
 fn an_answer_leaves_nothing_behind() {
     let pipeline = Arc::new(compile::compile(THREE_WAYS, true).expect("a program that compiles"));
     let mut state = filled(&pipeline, "exact", 10);
     let meter = pipeline.externs.iter().find(|(_, o)| matches!(o.kind, ExternKind::Meter { .. })).unwrap().0;
     let config = entries::MeterConfig { cir: 1, cburst: 1, pir: 1, pburst: 1 };
-    state.apply(&WriteBatch { updates: vec![entries::Update::Meter(meter, 0, Some(config))] }).unwrap();
+    state.apply(&WriteBatch { updates: vec![entries::StateUpdate::Meter(meter, 0, Some(config))] }).unwrap();
     let mut explainer = Explainer::new(pipeline.clone(), Setup::default()).unwrap();
     let mut ask = |bytes: &[u8], now| explainer.explain(&state, &Registers::initial(), bytes, 1, now).unwrap();
     let first = ask(&[0; 12], 5);
@@ -270,7 +275,7 @@ fn an_answer_leaves_nothing_behind() {
     assert_eq!(first.0.sent().count(), 1, "{}", first.1);
     assert_eq!(ask(&[0; 12], 3), ask(&[0; 12], 3), "a time before the last one");
     let mut interp = Interp::new(pipeline.clone(), Setup::default()).unwrap();
-    interp.write(&WriteBatch { updates: vec![entries::Update::Meter(meter, 0, Some(config))] }).unwrap();
+    interp.write(&WriteBatch { updates: vec![entries::StateUpdate::Meter(meter, 0, Some(config))] }).unwrap();
     let sent: Vec<usize> = (0..2).map(|_| interp.process(&[0; 12], 1, 5).sent().count()).collect();
     assert_eq!(sent, [1, 0], "the meter of an engine is empty after a packet");
 

@@ -1,8 +1,9 @@
-//! What becomes of a region's keys in the gateway's tables: ICMP types, lists of ways through other VPCs, strict sources.
+//! Tests the gateway entries of region keys: ICMP types, lists for paths through other VPCs, strict
+//! sources.
 
 use entries::{ActionSpec, TableEntry};
 use ir::{ActionCall, KeyMatch, Pipeline};
-use region::{Entries, Numbers};
+use region::{GatewayEntries, IdAssignments};
 use testkit::gateway;
 
 /// Lines 1 to 5 of each file.
@@ -14,12 +15,12 @@ servers: [{name: s, address: 192.0.2.11, uplinks: [u]}]
 remotes: [{name: hq, kind: idc, address: 198.51.100.7, vni: 7000, mac: '02:00:00:00:50:01', uplinks: [u]}]
 ";
 
-fn made(pipeline: &Pipeline, text: &str) -> Entries {
+fn region_entries(pipeline: &Pipeline, text: &str) -> GatewayEntries {
     let region = region::parse("r.yaml", &format!("{UNDERLAY}{text}")).unwrap_or_else(|e| panic!("{e}"));
-    region::entries(&region, "r.yaml", pipeline, &mut Numbers::default()).expect("the program is a gateway")
+    region::entries(&region, "r.yaml", pipeline, &mut IdAssignments::default()).expect("the program is a gateway")
 }
 
-fn of<'a>(pipeline: &'a Pipeline, entries: &'a Entries, table: &'a str) -> Vec<&'a TableEntry> {
+fn table_entries<'a>(pipeline: &'a Pipeline, entries: &'a GatewayEntries, table: &'a str) -> Vec<&'a TableEntry> {
     entries.entries.iter().filter(|entry| pipeline.tables[entry.table].preamble.name.ends_with(table)).collect()
 }
 
@@ -34,9 +35,9 @@ fn types_of_icmp_are_in_one_versions_list() {
     let pipeline = gateway::pipeline().expect("the gateway compiles");
     let rule = "{priority: 1, action: deny, direction: ingress, protocol: icmp, icmp_type: 8, icmp_code: 0}";
     let text = format!("vpcs:\n- {{name: a, vni: 1, acl: [{rule}]}}\n");
-    let entries = made(&pipeline, &text);
-    let v4 = of(&pipeline, &entries, "acl_in.v4");
-    assert_eq!((v4.len(), of(&pipeline, &entries, "acl_in.v6").len()), (1, 0));
+    let entries = region_entries(&pipeline, &text);
+    let v4 = table_entries(&pipeline, &entries, "acl_in.v4");
+    assert_eq!((v4.len(), table_entries(&pipeline, &entries, "acl_in.v6").len()), (1, 0));
     let range = |n: u8| KeyMatch::Range { lo: n.into(), hi: n.into() };
     assert_eq!(v4[0].keys[3..6], [KeyMatch::Ternary { value: 1u8.into(), mask: 0xffu8.into() }, range(8), range(0)]);
 }
@@ -57,27 +58,25 @@ vpcs:
   - {priority: 9, action: deny, direction: ingress, protocol: udp}
 peerings: [{between: [a, b]}]
 ";
-    let entries = made(&pipeline, text);
-    let routes: Vec<String> = of(&pipeline, &entries, "route_v4")
+    let entries = region_entries(&pipeline, text);
+    let routes: Vec<String> = table_entries(&pipeline, &entries, "route_v4")
         .iter()
         .map(|e| action(&pipeline, e))
         .filter(|a| a.contains("idc"))
         .collect();
-    // By way of b, and b's own, which asks no list but its own outgoing one.
+    // Through b; and b's own, to which only its own outgoing list applies.
     assert_eq!(routes, [format!("idc(0, 7000, {})", 0xfffe), format!("idc(0, 7000, {})", 0xffff)]);
-    let list: Vec<(i32, String)> = of(&pipeline, &entries, "acl_in.v4")
+    let list: Vec<(i32, String)> = table_entries(&pipeline, &entries, "acl_in.v4")
         .into_iter()
         .filter(|e| e.keys[0] == KeyMatch::Exact(0xffffeu32.into()))
         .map(|e| (e.priority, action(&pipeline, e)))
         .collect();
-    // What leaves b by its egress rules; its ingress rules are about what is delivered there.
+    // Packets leave b by its egress rules; its ingress rules apply to packets delivered there.
     assert_eq!(list, [(2, "permit()".to_owned()), (1, "deny_transit()".to_owned())]);
-    let told = of(&pipeline, &entries, "acl_in.v4");
+    let told = table_entries(&pipeline, &entries, "acl_in.v4");
     assert!(
-        told.iter().any(|e| e
-            .provenance
-            .as_deref()
-            .is_some_and(|p| p.contains("r.yaml:14: by way of b: VPC b: ACL egress 7"))),
+        told.iter()
+            .any(|e| e.provenance.as_deref().is_some_and(|p| p.contains("r.yaml:14: through b: VPC b: ACL egress 7"))),
         "the entry says which rule it is: {:?}",
         told.iter().map(|e| e.provenance.clone()).collect::<Vec<_>>()
     );
@@ -95,8 +94,8 @@ vms:
 - {name: v, vpc: a, server: s, mac: '02:00:00:00:00:09', addresses: [10.1.0.5]}
 - {name: w, vpc: a, server: s, mac: '02:00:00:00:00:0a', addresses: [10.1.0.6]}
 ";
-    let entries = made(&pipeline, text);
-    let sources: Vec<String> = of(&pipeline, &entries, "vpc_source_v4")
+    let entries = region_entries(&pipeline, text);
+    let sources: Vec<String> = table_entries(&pipeline, &entries, "vpc_source_v4")
         .iter()
         .map(|e| e.provenance.as_deref().unwrap_or_default().to_owned())
         .collect();
@@ -125,10 +124,10 @@ fn a_subnets_mask_is_that_of_the_word_in_which_its_prefix_ends() {
         ("fd0c::1/128", 0xffff_ffff, 3),
     ];
     let list: Vec<String> = subnets.iter().map(|(subnet, ..)| format!("'{subnet}'")).collect();
-    let entries = made(&pipeline, &format!("vpcs:\n- {{name: a, vni: 1, subnets: [{}]}}\n", list.join(", ")));
+    let entries = region_entries(&pipeline, &format!("vpcs:\n- {{name: a, vni: 1, subnets: [{}]}}\n", list.join(", ")));
     for (subnet, mask, word) in subnets {
         let provenance = format!("r.yaml:7: VPC a: route to {subnet}");
-        let routes = of(&pipeline, &entries, if subnet.contains(':') { "route_v6" } else { "route_v4" });
+        let routes = table_entries(&pipeline, &entries, if subnet.contains(':') { "route_v6" } else { "route_v4" });
         let of_it: Vec<String> = routes
             .into_iter()
             .filter(|e| e.provenance.as_deref() == Some(&provenance))
@@ -151,15 +150,15 @@ uplinks:
 servers: [{name: s, address: 192.0.2.11, uplinks: [u, v, w]}, {name: t, address: 192.0.2.12, uplinks: [v]}]
 ";
     let region = region::parse("r.yaml", text).unwrap_or_else(|e| panic!("{e}"));
-    let numbers = &mut Numbers::default();
+    let numbers = &mut IdAssignments::default();
     let entries = region::entries(&region, "r.yaml", &pipeline, numbers).expect("the program is a gateway");
     let routes: Vec<String> =
-        of(&pipeline, &entries, "underlay_route_v4").into_iter().map(|e| action(&pipeline, e)).collect();
+        table_entries(&pipeline, &entries, "underlay_route_v4").into_iter().map(|e| action(&pipeline, e)).collect();
     assert_eq!(routes, ["via_group(8192, 31)", &format!("via_next_hop({})", numbers.next_hops["v"])]);
-    let hops = of(&pipeline, &entries, "next_hop");
+    let hops = table_entries(&pipeline, &entries, "next_hop");
     let mut hops: Vec<(KeyMatch, String)> =
         hops.into_iter().map(|e| (e.keys[0].clone(), action(&pipeline, e))).collect();
-    // The uplinks' own come first.
+    // The uplinks' own entries come first.
     let run = hops.split_off(3);
     let numbers: Vec<KeyMatch> = run.iter().map(|(key, _)| key.clone()).collect();
     assert_eq!(numbers, (8192..8224u32).map(|hop| KeyMatch::Exact(hop.into())).collect::<Vec<_>>());

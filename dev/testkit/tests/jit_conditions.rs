@@ -1,15 +1,16 @@
-//! Conditions on header fields at any bits, joined in any way, checksums over such fields, and parameters of any number of bytes that are written to headers: where
-//! native code works on the packet's bytes as they lie there. Held to the interpreter.
+//! Compares native code with the interpreter where native code works on the packet's bytes in
+//! place: conditions on header fields at any bits, combined in any form, checksums over such
+//! fields, and parameters of any number of bytes that are written to headers.
 
 use fastrand::Rng;
 use std::fmt::Write;
-use testkit::differ::number;
-use testkit::differ::pair::Pair;
+use testkit::differ::env_number;
+use testkit::differ::pair::EnginePair;
 
-/// Conditions of a program: a bit of its answer each.
+/// Conditions of a program, each with one bit of the result.
 const CONDITIONS: usize = 64;
 
-/// A field: its width, and the number that packets often have there.
+/// Field: its width, and its most frequent value in packets.
 struct Field {
     width: u32,
     usual: u64,
@@ -19,7 +20,8 @@ fn ones(width: u32) -> u64 {
     u64::MAX >> (64 - width)
 }
 
-/// Fields of any widths; of `whole` bytes and words, as most headers have them, if that is asked: sums of those are made another way.
+/// Returns fields of any widths or, if `whole`, of bytes and words as in most headers, because
+/// checksums of those use other code.
 fn fields(rng: &mut Rng, whole: bool) -> Vec<Field> {
     let (mut all, mut bits) = (Vec::new(), 0);
     while bits < 160 {
@@ -42,8 +44,8 @@ fn fields(rng: &mut Rng, whole: bool) -> Vec<Field> {
     all
 }
 
-/// What is asked of one field, true if it has its usual number, or else, false.
-fn about_one(rng: &mut Rng, at: usize, field: &Field) -> String {
+/// Returns a condition on one field that holds for its usual value or, rarely, only for others.
+fn field_condition(rng: &mut Rng, at: usize, field: &Field) -> String {
     let Field { width, usual } = *field;
     let name = format!("hdr.q.f{at}");
     let same = if rng.u8(..4) == 0 { "!=" } else { "==" };
@@ -63,17 +65,17 @@ fn about_one(rng: &mut Rng, at: usize, field: &Field) -> String {
     }
 }
 
-/// Some bits of a number's width, as the number has it.
+/// Returns some bits of a number within the width.
 fn mask(width: u32, usual: u64) -> u64 {
     (usual.rotate_left(7) ^ 0x5a5a_f00f_3c3c_9669) & ones(width)
 }
 
 fn condition(rng: &mut Rng, fields: &[Field]) -> String {
     let at = rng.usize(..fields.len());
-    let mut text = about_one(rng, at, &fields[at]);
+    let mut text = field_condition(rng, at, &fields[at]);
     for _ in 0..rng.usize(..4) {
         let near = (at + rng.usize(..3)).min(fields.len() - 1);
-        let other = about_one(rng, near, &fields[near]);
+        let other = field_condition(rng, near, &fields[near]);
         let join = if rng.u8(..3) == 0 { "||" } else { "&&" };
         text = format!("({text}) {join} ({other})");
         if rng.u8(..5) == 0 {
@@ -83,7 +85,7 @@ fn condition(rng: &mut Rng, fields: &[Field]) -> String {
     text
 }
 
-/// A field of a header gets another number.
+/// Returns an assignment of a new value to a header field.
 fn store(rng: &mut Rng, header: &str, fields: &[Field]) -> String {
     let (at, from) = (rng.usize(..fields.len()), rng.usize(..fields.len()));
     let (width, number) = (fields[at].width, rng.u64(..) & ones(fields[at].width));
@@ -96,7 +98,7 @@ fn store(rng: &mut Rng, header: &str, fields: &[Field]) -> String {
     }
 }
 
-/// A program that answers with a header of its own, and changes fields of the packet's.
+/// Returns a program that answers with its own header, and changes fields of the packet's.
 fn program(rng: &mut Rng, fields: &[Field], summed: &[Field]) -> String {
     let mut text = String::from("#include <core.p4>\n#include <pna.p4>\nheader q_h {\n");
     for (at, field) in fields.iter().enumerate() {
@@ -180,20 +182,20 @@ fn packet(rng: &mut Rng, fields: &[Field], summed: &[Field]) -> Vec<u8> {
 
 #[test]
 fn bytes_in_place_are_what_fields_are() {
-    let seed = number("SEED", fastrand::u64(..1 << 32));
-    let rounds = number("ROUNDS", 12);
+    let seed = env_number("SEED", fastrand::u64(..1 << 32));
+    let rounds = env_number("ROUNDS", 12);
     println!("SEED={seed} ROUNDS={rounds}");
     let mut rng = Rng::with_seed(seed);
     let mut both_ways = 0;
     for round in 0..rounds {
         let [fields, summed] = [false, round % 3 > 0].map(|whole| fields(&mut rng, whole));
         let text = program(&mut rng, &fields, &summed);
-        // Without the passes, too: they change conditions.
-        let mut both = Pair::new(&format!("SEED={seed}, round {round}"), &text, round % 2 == 0);
+        // Also without the passes, because they change conditions.
+        let mut both = EnginePair::new(&format!("SEED={seed}, round {round}"), &text, round % 2 == 0);
         let (mut yes, mut no) = (0, 0);
         for _ in 0..4 {
             let packets: Vec<Vec<u8>> = (0..100).map(|_| packet(&mut rng, &fields, &summed)).collect();
-            for left in both.alike(&packets) {
+            for left in both.assert_same_packets(&packets) {
                 let answers = u64::from_be_bytes(left[..8].try_into().expect("eight bytes"));
                 (yes, no) = (yes | answers, no | !answers);
             }

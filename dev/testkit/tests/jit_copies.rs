@@ -1,5 +1,6 @@
-//! Variables that are copied to each other, within a control, to and from sub-controls, around tables and branches: native code makes one of them where it can.
-//! Held to the interpreter.
+//! Compares native code with the interpreter on variables that are copied to each other, within a
+//! control, to and from sub-controls, around tables and branches. Native code coalesces such
+//! copies.
 
 use entries::Counter;
 use fastrand::Rng;
@@ -9,20 +10,20 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 use testkit::differ::compile::compile;
-use testkit::differ::pair::{Pair, pna};
-use testkit::differ::{number, what_leaves};
+use testkit::differ::pair::{EnginePair, pna};
+use testkit::differ::{env_number, sent_packets};
 
-/// Variables of a control.
+/// Number of variables of a control.
 const VARIABLES: usize = 6;
-/// Sub-controls, each of which may apply those behind it.
+/// Number of sub-controls, each of which may apply later ones.
 const STEPS: usize = 3;
 
-/// What a control's text is made with.
+/// Builder of a control's text.
 struct Making<'a> {
     rng: &'a mut Rng,
-    /// Numbers of tables so far, in this control.
+    /// Number of tables in this control so far.
     tables: usize,
-    /// The first sub-control that it may apply.
+    /// First sub-control that it may apply.
     steps: usize,
 }
 
@@ -31,7 +32,7 @@ impl Making<'_> {
         format!("v{}", self.rng.usize(..VARIABLES))
     }
 
-    /// Some statements; mostly copies.
+    /// Returns random statements, mostly copies.
     fn statements(&mut self, count: usize, depth: usize) -> String {
         let mut text = String::new();
         for _ in 0..count {
@@ -65,7 +66,8 @@ impl Making<'_> {
         text
     }
 
-    /// Declarations and body of a control whose variables are given or declared by `own`.
+    /// Returns declarations and body of a control. Its variables are parameters or declared by
+    /// `own`.
     fn control(&mut self, own: &str, statements: usize) -> (String, String) {
         let body = self.statements(statements, 2);
         let mut declared = String::from(own);
@@ -116,21 +118,23 @@ fn program(rng: &mut Rng) -> String {
 
 #[test]
 fn copies_are_what_they_were_copied_from() {
-    let seed = number("SEED", fastrand::u64(..1 << 32));
-    let rounds = number("ROUNDS", 40);
+    let seed = env_number("SEED", fastrand::u64(..1 << 32));
+    let rounds = env_number("ROUNDS", 40);
     println!("SEED={seed} ROUNDS={rounds}");
     let mut rng = Rng::with_seed(seed);
     let mut answers = 0;
     for round in 0..rounds {
         let text = program(&mut rng);
-        let mut both = Pair::new(&format!("SEED={seed}, round {round}"), &text, round % 2 == 0);
+        let mut both = EnginePair::new(&format!("SEED={seed}, round {round}"), &text, round % 2 == 0);
         let packets: Vec<Vec<u8>> = (0..200).map(|_| (0..VARIABLES).map(|_| rng.u8(..16)).collect()).collect();
-        answers += both.alike(&packets).iter().map(|bytes| &bytes[..VARIABLES]).collect::<BTreeSet<_>>().len();
+        answers +=
+            both.assert_same_packets(&packets).iter().map(|bytes| &bytes[..VARIABLES]).collect::<BTreeSet<_>>().len();
     }
     assert!(answers > rounds as usize * 20, "only {answers} different answers in {rounds} programs");
 }
 
-/// Full batches of the longest packets, which fill what is counted in a batch further than anything else: what tables are told of them is what the interpreter counts.
+/// Full batches of the longest packets maximise the per-batch counters. The tables' counts must
+/// equal the interpreter's.
 #[test]
 fn full_batches_of_long_packets_are_counted() {
     let mut rng = Rng::with_seed(7);
@@ -141,13 +145,13 @@ fn full_batches_of_long_packets_are_counted() {
         let packets: Vec<Vec<u8>> = (0..packet::MAX_BATCH)
             .map(|_| (0..packet::MAX_LEN).map(|at| if at < VARIABLES { rng.u8(..16) } else { 0x5a }).collect())
             .collect();
-        assert_eq!(what_leaves(&mut oracle, &packets), what_leaves(&mut native, &packets));
+        assert_eq!(sent_packets(&mut oracle, &packets), sent_packets(&mut native, &packets));
     }
     let mut most = 0;
     for table in pipeline.tables.keys() {
-        let wanted: Vec<_> = oracle.applied(table).map(|(_, counted)| counted).collect();
+        let wanted: Vec<_> = oracle.action_counters(table).map(|(_, counted)| counted).collect();
         let mut counted = vec![[Counter::default(); 2]; wanted.len()];
-        for place in native.tallies().tables.iter().filter(|place| place.table == table) {
+        for place in native.stats().tables.iter().filter(|place| place.table == table) {
             for ([misses, hits], action) in counted.iter_mut().zip(&place.actions) {
                 *misses += action.misses;
                 *hits += action.hits;
@@ -159,7 +163,8 @@ fn full_batches_of_long_packets_are_counted() {
     assert!(most > 3 << 20, "no table was applied to most packets: {most} bytes at most");
 }
 
-/// A variable that gets back what it held, where one way led through another store. The compiler leaves no such code, so a line is put into what it made.
+/// A variable gets its old value back where one path passed another store. The compiler never emits
+/// such code, so a line is inserted into its output.
 #[test]
 fn what_is_put_back_behind_a_branch_is_put_back() {
     let text = pna(
@@ -183,7 +188,7 @@ fn what_is_put_back_behind_a_branch_is_put_back() {
     let mut oracle = Interp::new(pipeline.clone(), Config::default()).expect("the interpreter loads it");
     let mut native = Jit::new(pipeline, Config::default()).expect("native code is made");
     let packets: Vec<Vec<u8>> = (0..64).map(|number| vec![number, number % 3]).collect();
-    let leave = what_leaves(&mut oracle, &packets);
+    let leave = sent_packets(&mut oracle, &packets);
     assert_eq!(&*leave[1], [1, 1], "the value is put back");
-    assert_eq!(leave, what_leaves(&mut native, &packets));
+    assert_eq!(leave, sent_packets(&mut native, &packets));
 }

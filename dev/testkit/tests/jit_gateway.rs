@@ -1,32 +1,32 @@
-//! The gateway program on native code and on the interpreter: the same verdicts, bytes and counters, on random regions and packets
-//! in batches of random sizes.
+//! Compares the gateway program on native code with the interpreter: verdicts, bytes and counters,
+//! on random regions and packets in batches of random sizes.
 
 use fastrand::Rng;
 use interp::{Config, Interp};
-use io::guarded::{self, Edge};
+use io::guard_pages::{self, GuardSide};
 use jit::Jit;
-use packet::{Batch, Engine, Output, PortId};
-use region::Numbers;
+use packet::{Batch, BatchOutput, Engine, PortId};
+use region::IdAssignments;
 use std::sync::Arc;
-use testkit::differ::number;
+use testkit::differ::env_number;
 use testkit::{gateway, generate};
 
-/// Runs a batch on an engine, and puts what it says into words. With an edge, each packet lies between pages that nobody may
-/// touch: who reads or writes beyond it ends the test.
-fn run(engine: &mut dyn Engine, packets: &[Vec<u8>], edge: Option<Edge>) -> Vec<String> {
+/// Runs a batch on an engine, and formats its outputs. With an edge, each packet lies between
+/// inaccessible pages, so that an access beyond it ends the test.
+fn run(engine: &mut dyn Engine, packets: &[Vec<u8>], edge: Option<GuardSide>) -> Vec<String> {
     let mut batch = Batch::new();
     for packet in packets {
         let slot = batch.push().expect("a batch has room");
         slot.ingress_port = PortId(1);
         match edge {
-            Some(edge) => guarded::fill(slot, packet, edge).expect("there is memory"),
+            Some(edge) => guard_pages::fill_guarded(slot, packet, edge).expect("there is memory"),
             None => slot.set_bytes(packet).expect("a packet is short enough"),
         }
     }
-    let mut out = Output::new();
+    let mut out = BatchOutput::new();
     engine.process(&mut batch, &mut out);
     let names = engine.reasons().clone();
-    let describe = |(emission, packet): (packet::Emission, &packet::Packet)| match emission.verdict {
+    let describe = |(emission, packet): (packet::PacketVerdict, &packet::Packet)| match emission.verdict {
         packet::Verdict::Drop(reason) => format!("{:?} dropped: {}", emission.packet, names.drop_name(reason)),
         verdict => format!("{:?} {verdict:?} {:02x?}", emission.packet, packet.bytes()),
     };
@@ -35,35 +35,35 @@ fn run(engine: &mut dyn Engine, packets: &[Vec<u8>], edge: Option<Edge>) -> Vec<
 
 #[test]
 fn native_code_does_what_the_interpreter_does() {
-    let seed = number("SEED", fastrand::u64(..1 << 32));
-    let rounds = number("ROUNDS", 20);
+    let seed = env_number("SEED", fastrand::u64(..1 << 32));
+    let rounds = env_number("ROUNDS", 20);
     println!("SEED={seed} ROUNDS={rounds}");
     let pipeline = gateway::pipeline().expect("the gateway compiles");
     let mut rng = Rng::with_seed(seed);
-    let (seen, _) = generate::rounds(rounds, |round, seen| compare(&pipeline, &mut rng, round, seen));
+    let (seen, _) = generate::compare_in_rounds(rounds, |round, seen| compare(&pipeline, &mut rng, round, seen));
     let total: usize = seen.values().sum();
     assert!(total as u64 >= rounds * 500, "only {total} packets were compared");
     assert!(seen.get("sent").copied().unwrap_or_default() > total / 10, "too few packets were forwarded: {seen:?}");
     assert!(seen.len() >= 20, "only these outcomes were compared: {seen:?}");
 }
 
-fn compare(pipeline: &Arc<ir::Pipeline>, rng: &mut Rng, round: u64, seen: &mut generate::Seen) {
-    let text = generate::region(rng);
+fn compare(pipeline: &Arc<ir::Pipeline>, rng: &mut Rng, round: u64, seen: &mut generate::OutcomeCounts) {
+    let text = generate::random_region(rng);
     let region = region::parse("made.yaml", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let mut numbers = Numbers::default();
+    let mut numbers = IdAssignments::default();
     let entries = region::entries(&region, "region.yaml", pipeline, &mut numbers).expect("the region has entries");
-    let batch = region::diff(region::Entries::default(), entries);
+    let batch = region::diff(region::GatewayEntries::default(), entries);
     let mut oracle = Interp::new(pipeline.clone(), Config::default()).expect("the interpreter loads it");
     let mut native = Jit::new(pipeline.clone(), Config::default()).expect("native code is made");
-    assert_eq!(native.unsupported(), None, "nothing of the gateway is handed to the interpreter");
-    assert!(native.lookups_together() >= 2, "lists of rules are looked up together with routes and VMs");
+    assert_eq!(native.fallback_reason(), None, "nothing of the gateway is handed to the interpreter");
+    assert!(native.paired_lookup_count() >= 2, "lists of rules are looked up together with routes and VMs");
     oracle.write(&batch).expect("entries are taken");
     native.write(&batch).expect("entries are taken");
     let mut left = 500;
     while left > 0 {
         let count = rng.usize(1..=left.min(packet::MAX_BATCH));
         left -= count;
-        let mut packets: Vec<Vec<u8>> = (0..count).map(|_| generate::packet(rng, &region, 1)).collect();
+        let mut packets: Vec<Vec<u8>> = (0..count).map(|_| generate::random_packet(rng, &region, 1)).collect();
         for packet in &mut packets {
             if rng.u8(..) >= 16 {
                 continue;
@@ -71,7 +71,7 @@ fn compare(pipeline: &Arc<ir::Pipeline>, rng: &mut Rng, round: u64, seen: &mut g
             // Any length, up to that of a jumbo frame.
             packet.resize(rng.usize(..=9216), 0x5a);
         }
-        let edge = rng.choice([None, Some(Edge::Front), Some(Edge::Back)]).flatten();
+        let edge = rng.choice([None, Some(GuardSide::Front), Some(GuardSide::Back)]).flatten();
         let expected = run(&mut oracle, &packets, None);
         let found = run(&mut native, &packets, edge);
         for (index, (expected, found)) in expected.iter().zip(&found).enumerate() {
@@ -87,8 +87,8 @@ fn compare(pipeline: &Arc<ir::Pipeline>, rng: &mut Rng, round: u64, seen: &mut g
         }
         assert_eq!(expected.len(), found.len());
     }
-    let [came, left] = native.in_eights();
-    assert!(came > left || !jit::takes_eights(), "{left} of {came} packets were left to code for one");
+    let [came, left] = native.vector_packet_counts();
+    assert!(came > left || !jit::supports_vector_path(), "{left} of {came} packets were left to code for one");
     for (id, object) in pipeline.externs.iter() {
         if let ir::ExternKind::Counter { size, .. } = object.kind {
             for index in 0..size.min(300) {

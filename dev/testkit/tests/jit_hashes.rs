@@ -1,14 +1,15 @@
-//! Hashes of data of every length, as native code computes them: of some bytes in registers, of more in memory. Held to the interpreter.
+//! Compares hashes of data of every length in native code with the interpreter's. Native code
+//! hashes short data in registers, and longer data in memory.
 
 use fastrand::Rng;
 use std::fmt::Write;
-use testkit::differ::number;
-use testkit::differ::pair::{Pair, pna};
+use testkit::differ::env_number;
+use testkit::differ::pair::{EnginePair, pna};
 
-/// The longest data, in bytes: longer than what is hashed in registers.
+/// Length of the longest data in bytes: longer than the limit for hashing in registers.
 const LONGEST: usize = 80;
 
-/// Fields of any widths that are so many bits together.
+/// Returns fields of any widths that have `bits` bits together.
 fn widths(rng: &mut Rng, mut bits: usize) -> Vec<usize> {
     let mut widths = Vec::new();
     while bits > 0 {
@@ -20,7 +21,8 @@ fn widths(rng: &mut Rng, mut bits: usize) -> Vec<usize> {
     widths
 }
 
-/// A program that puts the hashes of a header's fields into another one; `bits` of them.
+/// Returns a program that writes the hashes of `bits` bits of a header's fields into another
+/// header.
 fn program(rng: &mut Rng, bits: usize) -> String {
     let (mut fields, mut list) = (String::new(), Vec::new());
     for (at, width) in widths(rng, bits).into_iter().enumerate() {
@@ -58,14 +60,14 @@ fn program(rng: &mut Rng, bits: usize) -> String {
 
 #[test]
 fn data_of_every_length_is_hashed_alike() {
-    let seed = number("SEED", fastrand::u64(..1 << 32));
+    let seed = env_number("SEED", fastrand::u64(..1 << 32));
     println!("SEED={seed}");
     let mut rng = Rng::with_seed(seed);
     let mut told = std::collections::BTreeSet::new();
     for bytes in 1..=LONGEST {
         let bits = if rng.u8(..4) == 0 { bytes * 8 - rng.usize(..8) } else { bytes * 8 };
         let text = program(&mut rng, bits);
-        let mut both = Pair::new(&format!("SEED={seed}, {bits} bits"), &text, bytes % 2 == 0);
+        let mut both = EnginePair::new(&format!("SEED={seed}, {bits} bits"), &text, bytes % 2 == 0);
         let packets: Vec<Vec<u8>> = (0..40u8)
             .map(|number| {
                 let mut packet = vec![if number % 4 == 0 { 0xff } else { 0 }; 15 + bytes];
@@ -76,7 +78,7 @@ fn data_of_every_length_is_hashed_alike() {
                 packet
             })
             .collect();
-        told.extend(both.alike(&packets).into_iter().map(|packet| packet[..14].to_vec()));
+        told.extend(both.assert_same_packets(&packets).into_iter().map(|packet| packet[..14].to_vec()));
     }
     assert!(told.len() > LONGEST * 20, "only {} hashes were different", told.len());
 }

@@ -1,22 +1,25 @@
-//! Tables of a few entries: native code looks them up where they are applied as long as they are a handful, and lets packets wait for a lookup of all together when they are more.
-//! Lookups that need nothing of each other are made together. Programs with several of them in a row, whose entries come and go; held to the interpreter.
+//! Compares native code with the interpreter on tables of a few entries. Native code looks small
+//! tables up where they are applied; for larger ones it collects packets for a batch lookup.
+//! Independent lookups are paired. Programs have several of them in a row, and their entries come
+//! and go.
 
-use entries::{Update, UpdateKind, WriteBatch, parse_entry};
+use entries::{StateUpdate, UpdateKind, WriteBatch, parse_entry};
 use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use testkit::differ::number;
-use testkit::differ::pair::{Pair, assert_eights, pna};
+use testkit::differ::env_number;
+use testkit::differ::pair::{EnginePair, assert_vector_path_used, pna};
 
-/// Tables of a program.
+/// Number of tables of a program.
 const TABLES: usize = 6;
 /// Fields of the header, with their widths.
 const FIELDS: [(&str, u32); 5] = [("a", 8), ("b", 16), ("c", 3), ("d", 48), ("e", 5)];
-/// Keys are less than this, or, if several are looked up together, than [`EACH`]: most entries of a dozen are hit.
+/// Bound of keys, or, with paired lookups, [`EACH`]. It is low, so that most of a dozen entries are
+/// hit.
 const KEYS: u8 = 16;
 const EACH: u8 = 4;
 
-/// What a table is looked up by: one field or several, mostly a word together.
+/// Returns the keys of a table: one field or several, mostly a word together.
 fn keys(rng: &mut Rng) -> Vec<(&'static str, String)> {
     let mut keys = vec![("seen", String::from("meta.seen"))];
     match rng.u8(..6) {
@@ -70,7 +73,7 @@ fn table(rng: &mut Rng, number: usize, keys: &[(&str, String)]) -> String {
     text
 }
 
-/// How a table is applied.
+/// Returns the application of a table.
 fn apply(rng: &mut Rng, number: usize) -> String {
     match rng.u8(..5) {
         0 => format!("if (t{number}.apply().hit) {{ {} }} else {{ {} }}", change(rng), change(rng)),
@@ -105,7 +108,7 @@ fn program(rng: &mut Rng, keys: &[Vec<(&'static str, String)>]) -> String {
     )
 }
 
-/// An entry's key, as text.
+/// Formats an entry's key.
 fn key(rng: &mut Rng, keys: &[(&str, String)]) -> String {
     let width = |name: &str| match name {
         "same" => 1,
@@ -117,13 +120,13 @@ fn key(rng: &mut Rng, keys: &[(&str, String)]) -> String {
     keys.iter().map(value).collect::<Vec<_>>().join(", ")
 }
 
-/// The entries of each table: by their keys, what they do.
+/// Entries of each table: action by key.
 type Entries = [BTreeMap<String, String>; TABLES];
 
-/// Changes of entries: tables grow to `most` or shrink.
+/// Returns updates: tables grow to `most` or shrink.
 fn updates(
     rng: &mut Rng,
-    both: &Pair,
+    both: &EnginePair,
     keys: &[Vec<(&'static str, String)>],
     entries: &mut Entries,
     most: usize,
@@ -146,7 +149,7 @@ fn updates(
         };
         let text = format!("t{table}: {key} -> {action}");
         let entry = parse_entry(both.oracle.pipeline(), &text).unwrap_or_else(|error| panic!("{error}"));
-        batch.updates.push(Update::Entry(kind, entry));
+        batch.updates.push(StateUpdate::Entry(kind, entry));
         match kind {
             UpdateKind::Delete => there.remove(&key),
             _ => there.insert(key, action),
@@ -158,7 +161,7 @@ fn updates(
 fn packet(rng: &mut Rng) -> Vec<u8> {
     let mut bytes = vec![0; 20 + rng.usize(..20)];
     rng.fill(&mut bytes);
-    // Mostly small values in the fields that are looked up: a, b, c and e, d.
+    // Mostly small values in the key fields: a, b, c and e, d.
     let most = if rng.bool() { EACH } else { KEYS };
     for (at, byte) in bytes.iter_mut().enumerate().take(20) {
         *byte = match at % 10 {
@@ -176,7 +179,7 @@ fn packet(rng: &mut Rng) -> Vec<u8> {
 
 #[test]
 fn entries_that_come_and_go_are_looked_up() {
-    let (seed, rounds) = (number("SEED", fastrand::u64(..1 << 32)), number("ROUNDS", 120));
+    let (seed, rounds) = (env_number("SEED", fastrand::u64(..1 << 32)), env_number("ROUNDS", 120));
     println!("SEED={seed} ROUNDS={rounds}");
     let mut rng = Rng::with_seed(seed);
     let (mut in_place, mut together, mut few, mut many, mut hits) = (0, 0, 0, 0, 0);
@@ -184,22 +187,22 @@ fn entries_that_come_and_go_are_looked_up() {
     for round in 0..rounds {
         let keys: Vec<_> = (0..TABLES).map(|_| keys(&mut rng)).collect();
         let text = program(&mut rng, &keys);
-        let mut both = Pair::new(&format!("SEED={seed}, round {round}"), &text, round % 2 == 0);
-        in_place += both.native.in_place_lookups();
-        together += both.native.lookups_together();
+        let mut both = EnginePair::new(&format!("SEED={seed}, round {round}"), &text, round % 2 == 0);
+        in_place += both.native.in_place_lookup_count();
+        together += both.native.paired_lookup_count();
         let mut entries = Entries::default();
         for step in 0..10 {
-            // At first all tables are a handful; then some are not, and become so again.
+            // At first all tables are small; then some grow, and shrink again.
             let most = if step < 5 { 8 } else { 40 };
             let batch = updates(&mut rng, &both, &keys, &mut entries, most);
             both.write(&batch);
             few += entries.iter().filter(|there| !there.is_empty() && there.len() <= 8).count();
             many += entries.iter().filter(|there| there.len() > 8).count();
             let packets: Vec<Vec<u8>> = (0..150).map(|_| packet(&mut rng)).collect();
-            both.alike(&packets);
+            both.assert_same_packets(&packets);
         }
-        both.add_eights(&mut eights);
-        let tallies = both.native.tallies();
+        both.add_vector_counts(&mut eights);
+        let tallies = both.native.stats();
         hits += tallies.tables.iter().flat_map(|table| &table.actions).map(|action| action.hits.packets).sum::<u64>();
     }
     let rounds = rounds as usize;
@@ -207,7 +210,7 @@ fn entries_that_come_and_go_are_looked_up() {
     assert!(together > rounds / 10, "only {together} lookups of {rounds} programs are made together with others");
     assert!(few > rounds * 10 && many > rounds, "{few} times a table had a few entries, and {many} times more");
     assert!(hits > rounds as u64 * 500, "only {hits} hits");
-    assert_eights(eights, rounds as u64 * 500);
+    assert_vector_path_used(eights, rounds as u64 * 500);
     println!(
         "{in_place} lookups in place, {together} together with others; tables of a few entries {few} times, of more {many} times; {hits} hits"
     );

@@ -1,16 +1,17 @@
-//! What lies behind the first lookup of the way that most packets take: native code has it once more, for packets of whose headers all is known. Headers come and go there,
-//! fields are changed and summed, registers remember packets. Held to the interpreter.
+//! Compares native code with the interpreter after the first lookup of the hot path, where native
+//! code has a duplicate for packets with known headers. Headers are added and removed there, fields
+//! are changed and checksummed, and registers keep state.
 
 use fastrand::Rng;
 use std::fmt::Write;
-use testkit::differ::number;
-use testkit::differ::pair::{Pair, assert_eights, pna};
+use testkit::differ::env_number;
+use testkit::differ::pair::{EnginePair, assert_vector_path_used, pna};
 
-/// Headers that the parser takes one behind the other; one more is only ever added.
+/// Number of headers that the parser extracts in a row; one more is only ever added.
 const HEADERS: usize = 4;
-/// Lookups of a program.
+/// Number of lookups of a program.
 const TABLES: usize = 4;
-/// Fields of a header, with their widths. The last is for sums.
+/// Fields of a header, with their widths. The last is for checksums.
 const FIELDS: [(&str, u32); 10] = [
     ("next", 8),
     ("value", 8),
@@ -31,7 +32,7 @@ fn header(rng: &mut Rng) -> String {
     }
 }
 
-/// Something of a list that is summed, and its width.
+/// Returns an element of a checksummed list, and its width.
 fn summed(rng: &mut Rng, of: &str) -> (String, u32) {
     let (field, width) = FIELDS[rng.usize(..FIELDS.len())];
     match rng.u8(..8) {
@@ -42,12 +43,13 @@ fn summed(rng: &mut Rng, of: &str) -> (String, u32) {
     }
 }
 
-/// A sum of values that are whole words together, or mostly so, and where it goes.
+/// Returns a checksum of values that are, at least mostly, whole words together, and its
+/// destination.
 fn sum(rng: &mut Rng) -> String {
     let of = header(rng);
     let (mut list, mut bits): (Vec<String>, u32) = (Vec::new(), 0);
     if rng.bool() {
-        // As headers are summed: in their order.
+        // As in real headers: in their order.
         list.extend(FIELDS[..9].iter().map(|(field, _)| format!("{of}.{field}")));
         bits = FIELDS[..9].iter().map(|(_, width)| width).sum();
     }
@@ -77,7 +79,7 @@ fn change(rng: &mut Rng) -> String {
         4 => format!("meta.seen = meta.seen ^ {header}.value;"),
         5 => String::from("seen_packets.count((bit<8>) meta.seen[3:0]);"),
         6 => {
-            // Fields that are at hand, then written, then summed once more.
+            // Fields that are read, then written, then summed again.
             let list = FIELDS[..9].iter().map(|(field, _)| format!("{header}.{field}")).collect::<Vec<_>>().join(", ");
             let once = format!("sums.clear(); sums.add({{ {list} }}); meta.seen = meta.seen ^ sums.get()[7:0];");
             format!("{once} {header}.{field} = {header}.{field} + (bit<{width}>) meta.seen; {once}")
@@ -90,7 +92,7 @@ fn changes(rng: &mut Rng, most: usize) -> String {
     (0..rng.usize(1..=most)).map(|_| change(rng) + " ").collect()
 }
 
-/// What stands between lookups.
+/// Returns statements between lookups.
 fn step(rng: &mut Rng, remembers: bool) -> String {
     let header = header(rng);
     match rng.u8(..6) {
@@ -166,7 +168,7 @@ fn program(rng: &mut Rng) -> String {
     pna(&types, &states, &control, &emits)
 }
 
-/// Mostly all headers, and something behind them.
+/// Returns a packet, mostly with all headers and a payload.
 fn packet(rng: &mut Rng) -> Vec<u8> {
     let header = FIELDS.iter().map(|(_, width)| *width as usize).sum::<usize>() / 8;
     let len = if rng.u8(..8) > 0 { HEADERS * header + rng.usize(..20) } else { rng.usize(..HEADERS * header) };
@@ -180,30 +182,31 @@ fn packet(rng: &mut Rng) -> Vec<u8> {
 
 #[test]
 fn packets_fare_alike_behind_lookups() {
-    let (seed, rounds) = (number("SEED", fastrand::u64(..1 << 32)), number("ROUNDS", 24));
+    let (seed, rounds) = (env_number("SEED", fastrand::u64(..1 << 32)), env_number("ROUNDS", 24));
     println!("SEED={seed} ROUNDS={rounds}");
     let mut rng = Rng::with_seed(seed);
     let (mut onward, mut lookups) = (0, 0);
     let mut eights = [0; 2];
     for round in 0..rounds {
         let text = program(&mut rng);
-        let mut both = Pair::new(&format!("SEED={seed}, round {round}"), &text, round % 2 == 0);
-        let own = both.native.trace_lookups();
+        let mut both = EnginePair::new(&format!("SEED={seed}, round {round}"), &text, round % 2 == 0);
+        let own = both.native.hot_path_lookup_count();
         onward += u64::from(own > 1);
         lookups += own;
         for _ in 0..4 {
             let packets: Vec<Vec<u8>> = (0..200).map(|_| packet(&mut rng)).collect();
-            both.alike(&packets);
+            both.assert_same_packets(&packets);
         }
-        both.add_eights(&mut eights);
+        both.add_vector_counts(&mut eights);
     }
-    assert_eights(eights, rounds * 100);
+    assert_vector_path_used(eights, rounds * 100);
     assert!(onward * 3 > rounds, "only {onward} of {rounds} programs had lookups behind lookups of their trace");
     println!("{lookups} lookups of traces in {rounds} programs");
 }
 
-/// A program that has one header of one kind at the end instead of the other that came; `action` and `behind`: where it does that.
-fn instead(action: &str, behind: &str) -> String {
+/// Returns a program that ends with one header type in place of the received other one, replaced in
+/// `action` or `behind`.
+fn replacing_program(action: &str, behind: &str) -> String {
     let control = format!(
         "action instead(bit<24> more) {{ {action} }}
         table lookup {{ key = {{ hdr.first.value: exact; }} actions = {{ instead; NoAction; }} default_action = NoAction();
@@ -220,21 +223,22 @@ fn instead(action: &str, behind: &str) -> String {
     )
 }
 
-/// What takes a header's place is not where that one was.
+/// A header that replaces another one has another address.
 #[test]
 fn a_header_in_place_of_another_leaves() {
     let packets: Vec<Vec<u8>> = (0..64u8).map(|number| vec![number % 4, 9, 9, 9, number]).collect();
     let change = "hdr.first.setInvalid(); hdr.other.setValid(); hdr.other.more =";
-    let mut some = Pair::new("in an action", &instead(&format!("{change} more;"), ""), true);
-    let leave = some.alike(&packets);
+    let mut some = EnginePair::new("in an action", &replacing_program(&format!("{change} more;"), ""), true);
+    let leave = some.assert_same_packets(&packets);
     assert_eq!((&*leave[1], &*leave[3]), (&[0, 0, 0, 7, 1][..], &[3, 9, 9, 9, 3][..]));
-    let mut all = Pair::new("behind all", &instead("hdr.first.more = more;", &format!("{change} 5;")), true);
-    let leave = all.alike(&packets);
+    let mut all =
+        EnginePair::new("behind all", &replacing_program("hdr.first.more = more;", &format!("{change} 5;")), true);
+    let leave = all.assert_same_packets(&packets);
     assert_eq!((&*leave[1], &*leave[3]), (&[0, 0, 0, 5, 1][..], &[0, 0, 0, 5, 3][..]));
     assert_eq!(&*leave[4], [0, 0, 0, 5, 4]);
 }
 
-/// What ways that meet leave to the stage behind the next lookup is each one's own.
+/// Paths that join pass separate values to the stage after the next lookup.
 #[test]
 fn what_was_done_on_different_ways_is_known_behind_the_next_lookup() {
     let control = "bit<24> got; bit<8> way;
@@ -262,16 +266,17 @@ fn what_was_done_on_different_ways_is_known_behind_the_next_lookup() {
         "packet.emit(hdr.first);",
     );
     for passes in [false, true] {
-        let mut both = Pair::new("ways that meet", &text, passes);
+        let mut both = EnginePair::new("ways that meet", &text, passes);
         let packets: Vec<Vec<u8>> = (0..240u8).map(|at| vec![at % 6, at / 6 % 4, 9, 9, 9, 9, at]).collect();
         // One by one, then eight at a time.
-        assert_eq!(both.alike(&packets), both.alike(&packets));
-        let [through, _] = both.in_eights();
-        assert!(through >= 480 || !jit::takes_eights(), "only {through} packets came through stages eight at a time");
+        assert_eq!(both.assert_same_packets(&packets), both.assert_same_packets(&packets));
+        let [through, _] = both.vector_packet_counts();
+        assert!(through >= 480 || !jit::supports_vector_path(), "only {through} packets took the vector path");
     }
 }
 
-/// Values of two bodies have the same numbers: what a sum in v1model's deparser is made of is not what those before it had.
+/// Values of two bodies have the same numbers: a checksum in v1model's deparser must not use values
+/// of the bodies before it.
 #[test]
 fn sums_of_two_bodies_are_apart() {
     for loads in 0..6 {
@@ -305,10 +310,11 @@ fn sums_of_two_bodies_are_apart() {
             }}
             V1Switch(parse(), check(), ingress(), egress(), update(), deparse()) main;"
         );
-        let mut both = Pair::new(&format!("{loads} loads"), &text, true);
+        let mut both = EnginePair::new(&format!("{loads} loads"), &text, true);
         let mut rng = Rng::with_seed(loads);
         let packets: Vec<Vec<u8>> = (0..200).map(|_| (0..20).map(|_| rng.u8(..)).collect()).collect();
-        let lengths: std::collections::BTreeSet<usize> = both.alike(&packets).iter().map(Vec::len).collect();
+        let lengths: std::collections::BTreeSet<usize> =
+            both.assert_same_packets(&packets).iter().map(Vec::len).collect();
         assert!(lengths.len() > 1, "some packets leave with the header, others without");
     }
 }

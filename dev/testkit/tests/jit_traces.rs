@@ -1,5 +1,5 @@
-//! Parsers of any shape, whose first ways native code makes once more by themselves: packets that take them, that turn off and come back, and that end at any byte.
-//! Held to the interpreter.
+//! Compares native code with the interpreter on parsers of any shape. Native code duplicates their
+//! hot paths; packets follow these, leave them and rejoin, and end at any byte.
 
 use fastrand::Rng;
 use interp::{Config, Interp};
@@ -7,13 +7,13 @@ use jit::Jit;
 use std::fmt::Write;
 use std::sync::Arc;
 use testkit::differ::compile::compile;
-use testkit::differ::pair::{Pair, assert_eights, pna};
-use testkit::differ::{number, what_leaves};
+use testkit::differ::pair::{EnginePair, assert_vector_path_used, pna};
+use testkit::differ::{env_number, sent_packets};
 
-/// Headers, one for each state of a program's parser; states lead to later ones.
+/// Number of headers, one for each state of a program's parser. Transitions go to later states.
 const STATES: usize = 7;
 
-/// A state behind which the parser may go on: by what it selects, what it asks for, whether it looks ahead.
+/// Returns a parser state with its transitions: by select, with or without lookahead.
 fn state(rng: &mut Rng, at: usize) -> String {
     let later = |rng: &mut Rng| match rng.usize(at + 1..STATES + 2) {
         next if next >= STATES => String::from("accept"),
@@ -31,7 +31,8 @@ fn state(rng: &mut Rng, at: usize) -> String {
         return text;
     }
     let (first, second, third) = (format!("s{}", at + 1), later(rng), later(rng));
-    // One case comes by another state to where the first is, or elsewhere. Mostly that takes nothing of the packet.
+    // One case reaches the first case's target, or another, through another state. Mostly that
+    // extracts nothing.
     let side = if rng.bool() { first.clone() } else { later(rng) };
     let does = match rng.u8(..4) {
         0 => String::from("meta.seen = meta.seen ^ packet.lookahead<bit<88>>()[7:0];"),
@@ -46,7 +47,8 @@ fn state(rng: &mut Rng, at: usize) -> String {
     text
 }
 
-/// What the control asks before its lookup: of errors, of headers that there may be, of fields.
+/// Returns a condition of the control before its lookup: on errors, on the validity of headers, on
+/// fields.
 fn question(rng: &mut Rng) -> String {
     let at = rng.usize(..STATES);
     let number = rng.u8(..16);
@@ -91,7 +93,7 @@ fn program(rng: &mut Rng) -> String {
     pna(&types, &states, &control, &format!("packet.emit(hdr.answer); {emits}"))
 }
 
-/// Mostly what leads on by the first way, of any length.
+/// Returns a packet of any length, mostly one that follows the hot path.
 fn packet(rng: &mut Rng) -> Vec<u8> {
     let len = if rng.bool() { 80 } else { rng.usize(..60) };
     let strange = rng.u8(..3) * 4;
@@ -100,26 +102,26 @@ fn packet(rng: &mut Rng) -> Vec<u8> {
 
 #[test]
 fn packets_fare_alike_wherever_they_turn_off() {
-    let (seed, rounds) = (number("SEED", fastrand::u64(..1 << 32)), number("ROUNDS", 24));
+    let (seed, rounds) = (env_number("SEED", fastrand::u64(..1 << 32)), env_number("ROUNDS", 24));
     println!("SEED={seed} ROUNDS={rounds}");
     let mut rng = Rng::with_seed(seed);
     let (mut traced, mut short, mut long) = (0, 0, 0);
     let mut eights = [0; 2];
     for round in 0..rounds {
         let text = program(&mut rng);
-        let mut both = Pair::new(&format!("SEED={seed}, round {round}"), &text, round % 2 == 0);
-        let trace = both.native.trace_bytes();
+        let mut both = EnginePair::new(&format!("SEED={seed}, round {round}"), &text, round % 2 == 0);
+        let trace = both.native.hot_path_bytes();
         traced += u64::from(trace.is_some());
         for _ in 0..4 {
             let packets: Vec<Vec<u8>> = (0..200).map(|_| packet(&mut rng)).collect();
             let needed = trace.unwrap_or(u32::MAX) as usize;
             short += packets.iter().filter(|packet| packet.len() < needed).count();
             long += packets.iter().filter(|packet| packet.len() >= needed).count();
-            both.alike(&packets);
+            both.assert_same_packets(&packets);
         }
-        both.add_eights(&mut eights);
+        both.add_vector_counts(&mut eights);
     }
-    assert_eights(eights, rounds * 20);
+    assert_vector_path_used(eights, rounds * 20);
     let packets = rounds as usize * 800;
     assert!(traced * 3 > rounds * 2, "only {traced} of {rounds} programs had a trace");
     assert!(
@@ -128,7 +130,8 @@ fn packets_fare_alike_wherever_they_turn_off() {
     );
 }
 
-/// A parser that may enter no more states than it has: who turns off the trace has not entered those of the trace besides.
+/// A parser may enter only as many states as it has. A packet that leaves the hot path has not
+/// entered that path's later states.
 #[test]
 fn states_are_counted_once() {
     let mut states = String::from("state start { transition s0; }\n");
@@ -154,7 +157,7 @@ fn states_are_counted_once() {
         let config = Config { max_parser_states: limit, ..Config::default() };
         let mut oracle = Interp::new(pipeline.clone(), config.clone()).expect("the interpreter loads it");
         let mut native = Jit::new(pipeline.clone(), config).expect("native code is made");
-        assert!(native.trace_bytes().is_some(), "a trace");
-        assert_eq!(what_leaves(&mut oracle, &packets), what_leaves(&mut native, &packets), "{limit} states");
+        assert!(native.hot_path_bytes().is_some(), "a trace");
+        assert_eq!(sent_packets(&mut oracle, &packets), sent_packets(&mut native, &packets), "{limit} states");
     }
 }

@@ -1,27 +1,27 @@
-//! Evaluation order: random programs full of side effects on every engine, held against a direct
-//! reading of the specification. Another first seed with `ORDER_SEED`, more programs with
-//! `ORDER_PROGRAMS`.
+//! Compares the evaluation order on every engine with a direct implementation of the specification,
+//! on random programs full of side effects. `ORDER_SEED` sets the first seed, `ORDER_PROGRAMS` the
+//! number of programs.
 
 use std::ops::Range;
 use std::time::Duration;
-use testkit::differ::number;
-use testkit::order::compare::{PACKETS, Tally, compare, packets};
-use testkit::order::evaluate::Wrong;
+use testkit::differ::env_number;
+use testkit::order::compare::{OrderCoverage, PACKETS, compare, packets};
+use testkit::order::evaluate::WrongReading;
 use testkit::order::{make_code, print, shrink};
 
-/// Programs of a run on the interpreter, and on native code, which takes longer to make.
+/// Number of programs on the interpreter, and on native code, which takes longer to compile.
 const PROGRAMS: [u64; 2] = [250, 100];
 
 fn seeds(programs: u64) -> Range<u64> {
-    let first = number("ORDER_SEED", 41_000);
-    first..first + number("ORDER_PROGRAMS", programs)
+    let first = env_number("ORDER_SEED", 41_000);
+    first..first + env_number("ORDER_PROGRAMS", programs)
 }
 
-/// Compares programs on an engine; the first difference, made small, is a panic.
-fn run(engine: &str, programs: u64) -> Tally {
-    let mut tally = Tally::default();
+/// Compares programs on an engine. Shrinks the first difference and panics with it.
+fn run(engine: &str, programs: u64) -> OrderCoverage {
+    let mut tally = OrderCoverage::default();
     for seed in seeds(programs) {
-        let (program, packets) = (make_code::program(seed), packets(seed));
+        let (program, packets) = (make_code::random_program(seed), packets(seed));
         match compare(&program, &packets, engine, None) {
             Ok(handed) => tally.add(&program, &packets, handed),
             Err(difference) => {
@@ -32,7 +32,10 @@ fn run(engine: &str, programs: u64) -> Tally {
                 };
                 let small = shrink::shrink(program, fails, Duration::from_secs(60));
                 let found = compare(&small, &packets, engine, None).expect_err("it still shows");
-                panic!("{engine}, ORDER_SEED={seed}: {difference}\n\nmade small: {found}\n{}", print::print(&small));
+                panic!(
+                    "{engine}, ORDER_SEED={seed}: {difference}\n\nmade small: {found}\n{}",
+                    print::print_program(&small)
+                );
             }
         }
     }
@@ -40,11 +43,11 @@ fn run(engine: &str, programs: u64) -> Tally {
     tally
 }
 
-/// A run that a wrong reading of the specification would not show has compared too little.
-fn assert_enough(tally: &Tally) {
+/// Asserts that a misreading of the specification would have been visible.
+fn assert_enough(tally: &OrderCoverage) {
     let programs = tally.programs;
     assert_eq!(tally.packets, programs * PACKETS as u64);
-    for wrong in Wrong::ALL {
+    for wrong in WrongReading::ALL {
         let [packets, shown] = tally.decided[&format!("{wrong:?}")];
         assert!(shown >= programs / 50 && packets >= programs / 10, "few programs decide on {wrong:?}: {tally:#?}");
     }
@@ -68,11 +71,12 @@ fn native_code_evaluates_in_order() {
     assert!(handed <= tally.packets / 2, "few packets ran on native code: {tally:#?}");
 }
 
-/// Each wrong reading is found: the comparison can fail.
+/// Each misreading is detected, so the comparison can fail.
 #[test]
 fn a_wrong_order_shows() {
-    for wrong in Wrong::ALL {
-        let shows = |seed: u64| compare(&make_code::program(seed), &packets(seed), "interp", Some(wrong)).is_err();
+    for wrong in WrongReading::ALL {
+        let shows =
+            |seed: u64| compare(&make_code::random_program(seed), &packets(seed), "interp", Some(wrong)).is_err();
         assert!(seeds(PROGRAMS[0]).any(shows), "{wrong:?} goes unnoticed");
     }
 }

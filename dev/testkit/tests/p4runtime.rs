@@ -1,10 +1,11 @@
-//! P4Runtime: writes to updates and back, for made programs, the corpus and the gateway; and what is read, written to an empty device, is there again.
+//! Tests the P4Runtime translation for random programs, the corpus and the gateway: writes survive
+//! encoding and decoding, and read state, written to an empty device, is equal.
 
 #[path = "../../../crates/p4runtime/tests/translate/device.rs"]
 mod device;
 
 use device::Kept;
-use entries::{ActionSpec, Counter, State, TableEntry, Update, UpdateKind, WriteBatch};
+use entries::{ActionSpec, ControlState, Counter, StateUpdate, TableEntry, UpdateKind, WriteBatch};
 use ir::ActionCall;
 use p4runtime::proto::v1::{self, entity::Entity as E, update::Type};
 use p4runtime::{Code, Oneshots, Schema};
@@ -13,23 +14,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use testkit::differ::case::{Case, Step};
+use testkit::differ::case::{TestCase, TestEvent};
 use testkit::differ::config::Config;
 use testkit::differ::plan;
 
-/// What was compared, by kind.
+/// Amounts compared, by type.
 #[derive(Default, Debug)]
 struct Tally {
     updates: BTreeMap<&'static str, usize>,
     entries: usize,
-    /// Updates with wrong bytes that still are messages.
+    /// Damaged updates that still decode.
     damaged: usize,
     /// Tables with entries that were read.
     tables: usize,
 }
 
-/// What a message can say of a write: of a deletion only what identifies the object; counts up to 2^63 - 1; copies without repetition.
-fn sayable(update: &Update) -> Update {
+/// Reduces an update to its expressible content: of a deletion only the identity; counts up to 2^63
+/// - 1; copies without repetition.
+fn sayable(update: &StateUpdate) -> StateUpdate {
     let count = |data: &Counter| {
         let most = |value: u64| value.min(i64::MAX as u64);
         Counter { packets: most(data.packets), bytes: most(data.bytes) }
@@ -37,28 +39,28 @@ fn sayable(update: &Update) -> Update {
     let no_call = || ActionCall { action: ir::ActionId(0), args: Vec::new() };
     let mut update = update.clone();
     match &mut update {
-        Update::Entry(UpdateKind::Delete, entry) => {
+        StateUpdate::Entry(UpdateKind::Delete, entry) => {
             let bare = TableEntry::new(entry.table, entry.keys.clone(), ActionSpec::Member(0));
             *entry = bare.with_priority(entry.priority);
         }
-        Update::Entry(_, entry) => {
+        StateUpdate::Entry(_, entry) => {
             entry.counter = entry.counter.as_ref().map(count);
             entry.provenance = None;
         }
-        Update::Member(UpdateKind::Delete, member) => member.action = no_call(),
-        Update::Group(UpdateKind::Delete, group) => group.members.clear(),
-        Update::Counter(_, _, data) | Update::DirectCounter(_, data) => *data = count(data),
-        Update::Multicast(kind, group) => {
+        StateUpdate::Member(UpdateKind::Delete, member) => member.action = no_call(),
+        StateUpdate::Group(UpdateKind::Delete, group) => group.members.clear(),
+        StateUpdate::Counter(_, _, data) | StateUpdate::DirectCounter(_, data) => *data = count(data),
+        StateUpdate::Multicast(kind, group) => {
             group.replicas = if *kind == UpdateKind::Delete { vec![] } else { distinct(&group.replicas) };
         }
-        Update::Clone(kind, session) => {
+        StateUpdate::Clone(kind, session) => {
             session.replicas = distinct(&session.replicas);
             session.multicast_group = None;
             if *kind == UpdateKind::Delete {
                 *session = entries::CloneSession { id: session.id, ..Default::default() };
             }
         }
-        Update::ValueSet(_, members) => {
+        StateUpdate::ValueSet(_, members) => {
             let mut seen = BTreeSet::new();
             members.retain(|member| seen.insert(member.clone()));
         }
@@ -72,41 +74,41 @@ fn distinct(replicas: &[entries::Replica]) -> Vec<entries::Replica> {
     replicas.iter().filter(|replica| seen.insert(**replica)).copied().collect()
 }
 
-fn name(update: &Update) -> &'static str {
+fn name(update: &StateUpdate) -> &'static str {
     match update {
-        Update::Entry(UpdateKind::Insert, _) => "insert",
-        Update::Entry(UpdateKind::Modify, _) => "modify",
-        Update::Entry(UpdateKind::Delete, _) => "delete",
-        Update::DefaultAction(..) => "default",
-        Update::Member(..) => "member",
-        Update::Group(..) => "group",
-        Update::ValueSet(..) => "value set",
-        Update::Meter(..) => "meter",
-        Update::DirectMeter(..) => "direct meter",
-        Update::Counter(..) => "counter",
-        Update::DirectCounter(..) => "direct counter",
-        Update::Register(..) => "register",
-        Update::Multicast(..) => "multicast",
-        Update::Clone(..) => "clone",
+        StateUpdate::Entry(UpdateKind::Insert, _) => "insert",
+        StateUpdate::Entry(UpdateKind::Modify, _) => "modify",
+        StateUpdate::Entry(UpdateKind::Delete, _) => "delete",
+        StateUpdate::DefaultAction(..) => "default",
+        StateUpdate::Member(..) => "member",
+        StateUpdate::Group(..) => "group",
+        StateUpdate::ValueSet(..) => "value set",
+        StateUpdate::Meter(..) => "meter",
+        StateUpdate::DirectMeter(..) => "direct meter",
+        StateUpdate::Counter(..) => "counter",
+        StateUpdate::DirectCounter(..) => "direct counter",
+        StateUpdate::Register(..) => "register",
+        StateUpdate::Multicast(..) => "multicast",
+        StateUpdate::Clone(..) => "clone",
         _ => "other",
     }
 }
 
-/// What the state takes and P4Runtime refuses: entries without keys, resetting a default action that is const, and members
-/// that watch ports which the device does not have.
-fn unsaid(schema: &Schema, state: &State, update: &Update) -> bool {
+/// Returns whether the state accepts the update and P4Runtime rejects it: entries without keys, a
+/// reset of a const default action, and members that watch ports which the device does not have.
+fn unsaid(schema: &Schema, state: &ControlState, update: &StateUpdate) -> bool {
     let is_missing = |port: u32| state.ports().is_some_and(|ports| !ports.contains_key(&port));
     match update {
-        Update::Group(_, group) => group.members.iter().filter_map(|member| member.watch).any(is_missing),
-        Update::Entry(_, entry) => entry.keys.is_empty(),
-        Update::DefaultAction(table, _) => schema.pipeline().tables[*table].const_default,
+        StateUpdate::Group(_, group) => group.members.iter().filter_map(|member| member.watch).any(is_missing),
+        StateUpdate::Entry(_, entry) => entry.keys.is_empty(),
+        StateUpdate::DefaultAction(table, _) => schema.pipeline().tables[*table].const_default,
         _ => false,
     }
 }
 
-/// Sends a batch through messages and compares what comes out of them.
-fn through_messages(schema: &Schema, state: &mut State, batch: &WriteBatch, tally: &mut Tally) {
-    // What the state refuses, messages may refuse in other words.
+/// Sends a batch through messages and compares the result.
+fn through_messages(schema: &Schema, state: &mut ControlState, batch: &WriteBatch, tally: &mut Tally) {
+    // Messages may reject the same updates with other texts.
     let mut trial = state.clone();
     for update in &batch.updates {
         let update = sayable(update);
@@ -117,7 +119,7 @@ fn through_messages(schema: &Schema, state: &mut State, batch: &WriteBatch, tall
         if unsaid(schema, &trial, &update) {
             continue;
         }
-        let message = match schema.message(&update) {
+        let message = match schema.encode_update(&update) {
             Ok(message) => message,
             Err(refusal) => {
                 assert_eq!(refusal.code, Code::Unimplemented, "{update:?}: {refusal}");
@@ -130,7 +132,7 @@ fn through_messages(schema: &Schema, state: &mut State, batch: &WriteBatch, tall
         damaged(schema, &trial, &bytes, tally);
         let message = v1::Update::decode(&bytes[..]).expect("it was encoded a moment ago");
         let mut oneshots = Oneshots::new(schema, trial.clone(), std::slice::from_ref(&message));
-        let back = schema.update(&mut oneshots, &message);
+        let back = schema.translate_update(&mut oneshots, &message);
         assert_eq!(back.as_ref(), Ok(&vec![update.clone()]), "{message:#?}");
         *tally.updates.entry(name(&update)).or_default() += 1;
         trial = next;
@@ -138,8 +140,9 @@ fn through_messages(schema: &Schema, state: &mut State, batch: &WriteBatch, tall
     *state = trial;
 }
 
-/// Updates with wrong bytes in them are refused or mean something else, and what they mean the state can look at; nothing panics.
-fn damaged(schema: &Schema, state: &State, bytes: &[u8], tally: &mut Tally) {
+/// Updates with damaged bytes are rejected or have another meaning that the state can process;
+/// nothing panics.
+fn damaged(schema: &Schema, state: &ControlState, bytes: &[u8], tally: &mut Tally) {
     let mut rng = fastrand::Rng::with_seed(bytes.len() as u64);
     for _ in 0..4 {
         let mut bytes = bytes.to_vec();
@@ -152,7 +155,7 @@ fn damaged(schema: &Schema, state: &State, bytes: &[u8], tally: &mut Tally) {
             continue;
         }
         let mut oneshots = Oneshots::new(schema, state.clone(), std::slice::from_ref(&update));
-        match schema.update(&mut oneshots, &update) {
+        match schema.translate_update(&mut oneshots, &update) {
             Ok(updates) => drop(state.check(&WriteBatch { updates })),
             Err(refusal) => {
                 assert_ne!(refusal.code, Code::Internal, "{refusal}: {update:?}");
@@ -167,7 +170,7 @@ fn damaged(schema: &Schema, state: &State, bytes: &[u8], tally: &mut Tally) {
     }
 }
 
-fn read(schema: &Schema, device: &Kept, state: &State, wanted: E) -> Vec<E> {
+fn read(schema: &Schema, device: &Kept, state: &ControlState, wanted: E) -> Vec<E> {
     let mut found = Vec::new();
     let wanted = v1::Entity { entity: Some(wanted) };
     let done = schema.read(device, state, &wanted, &mut |entity| {
@@ -179,8 +182,8 @@ fn read(schema: &Schema, device: &Kept, state: &State, wanted: E) -> Vec<E> {
     found
 }
 
-/// Everything that can be read of a state; entries as a set.
-fn everything(schema: &Schema, device: &Kept, state: &State) -> BTreeMap<&'static str, Vec<String>> {
+/// Returns all readable state; entries as a set.
+fn everything(schema: &Schema, device: &Kept, state: &ControlState) -> BTreeMap<&'static str, Vec<String>> {
     let with_meters = v1::TableEntry { meter_config: Some(Default::default()), ..Default::default() };
     let mut all = BTreeMap::new();
     let kinds = [
@@ -204,12 +207,13 @@ fn everything(schema: &Schema, device: &Kept, state: &State) -> BTreeMap<&'stati
     all
 }
 
-/// Reads a state and writes what was read to a new one: they show the same.
-fn through_reading(schema: &Schema, state: &State, tally: &mut Tally) {
+/// Reads a state, writes it to a new one, and compares both.
+fn through_reading(schema: &Schema, state: &ControlState, tally: &mut Tally) {
     let pipeline = schema.pipeline();
     let device = Kept::new(pipeline.clone());
-    let mut copy = State::new(pipeline.clone()).expect("the pipeline is consistent");
-    // Members before groups before entries. The program's own entries are there already, or were deleted.
+    let mut copy = ControlState::new(pipeline.clone()).expect("the pipeline is consistent");
+    // Members before groups before entries. The program's own entries exist already, or were
+    // deleted.
     let wanted = [
         E::ActionProfileMember(Default::default()),
         E::ActionProfileGroup(Default::default()),
@@ -252,15 +256,15 @@ fn through_reading(schema: &Schema, state: &State, tally: &mut Tally) {
     for (kind, entity) in updates {
         let update = v1::Update { r#type: kind.into(), entity: Some(v1::Entity { entity: Some(entity) }) };
         let mut oneshots = Oneshots::new(schema, copy.clone(), std::slice::from_ref(&update));
-        let updates = schema.update(&mut oneshots, &update);
+        let updates = schema.translate_update(&mut oneshots, &update);
         let updates = updates.unwrap_or_else(|refusal| panic!("what was read is refused: {refusal}\n{update:#?}"));
         copy.apply(&WriteBatch { updates }).unwrap_or_else(|refused| panic!("{refused}\n{update:#?}"));
     }
     assert_eq!(everything(schema, &device, &copy), everything(schema, &device, state));
-    // And what is shown is what is there.
+    // The shown entries are the stored ones.
     for (table, declared) in pipeline.tables.iter().filter(|(_, table)| !table.preamble.hidden) {
-        let entries = |state: &State| {
-            let one = |entry: &entries::Entry| {
+        let entries = |state: &ControlState| {
+            let one = |entry: &entries::StoredEntry| {
                 let entry = entry.to_table_entry(pipeline, table);
                 format!("{:?}", TableEntry { provenance: None, ..entry })
             };
@@ -271,11 +275,11 @@ fn through_reading(schema: &Schema, state: &State, tally: &mut Tally) {
     }
 }
 
-fn case(case: &Case, tally: &mut Tally) {
+fn case(case: &TestCase, tally: &mut Tally) {
     let schema = Schema::new(case.pipeline.clone());
-    let mut state = State::new(case.pipeline.clone()).expect("the pipeline is consistent");
+    let mut state = ControlState::new(case.pipeline.clone()).expect("the pipeline is consistent");
     for step in &case.steps {
-        if let Step::Write(batch) = step {
+        if let TestEvent::Write(batch) = step {
             through_messages(&schema, &mut state, batch, tally);
         }
     }
@@ -285,17 +289,18 @@ fn case(case: &Case, tally: &mut Tally) {
 #[test]
 fn made_programs() {
     let mut tally = Tally::default();
-    // Tables and what belongs to them rather than packets.
+    // More tables and table objects than packets.
     let config = Config { packets: 0, writes: 6..12, profiles: 40, entries: 40, idle: 40, ..Config::small() };
     let mut compiled = 0;
     for seed in 0..150 {
-        match plan::case(seed, &config) {
+        match plan::generate_case(seed, &config) {
             Ok(made) => self::case(&made, &mut tally),
             Err(refused) => panic!("seed {seed}: {}", refused.diagnostics),
         }
         compiled += 1;
     }
-    // The random programs have all of these; if they had few, nothing would have been compared.
+    // The random programs must have all of these, because otherwise nothing would have been
+    // compared.
     let least = [
         ("insert", 1000),
         ("modify", 100),
@@ -323,7 +328,7 @@ fn made_programs() {
 fn the_gateway() {
     let mut tally = Tally::default();
     for seed in 0..8 {
-        case(&plan::gateway(seed, 0).expect("the made region is valid"), &mut tally);
+        case(&plan::gateway_case(seed, 0).expect("the made region is valid"), &mut tally);
     }
     let inserts = tally.updates.get("insert").copied().unwrap_or(0);
     assert!(inserts > 500 && tally.entries > 500 && tally.tables > 40, "{tally:?}");
@@ -346,11 +351,12 @@ fn the_corpus() {
         let pipeline = Arc::new(pipeline);
         let schema = Schema::new(pipeline.clone());
         let mut rng = fastrand::Rng::with_seed(seed as u64);
-        let mut writer = testkit::differ::writes::Writer::new(&mut rng, &pool, pipeline.clone()).expect("consistent");
-        let mut state = State::new(pipeline.clone()).expect("consistent");
-        through_messages(&schema, &mut state, &writer.first(1..12), &mut tally);
+        let mut writer =
+            testkit::differ::writes::WriteGenerator::new(&mut rng, &pool, pipeline.clone()).expect("consistent");
+        let mut state = ControlState::new(pipeline.clone()).expect("consistent");
+        through_messages(&schema, &mut state, &writer.initial_writes(1..12), &mut tally);
         for _ in 0..12 {
-            through_messages(&schema, &mut state, &writer.more(), &mut tally);
+            through_messages(&schema, &mut state, &writer.next_writes(), &mut tally);
         }
         through_reading(&schema, &state, &mut tally);
     }

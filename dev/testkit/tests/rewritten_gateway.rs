@@ -1,16 +1,16 @@
-//! The gateway program, rewritten as the search proposes for Sailfish's entries, does with a region's packets what the program as written does, while its
-//! large tables are as full as they may be.
+//! Compares the gateway program, transformed as the search proposes for Sailfish's entries, with
+//! the original on a region's packets, while its large tables are full.
 
-use asic::rewrite::{EntryMap, Rewritten, Sizes, alpm, digest, pool};
-use asic::search::{Accept, Answer, Question, Step as Rewrite, search};
-use asic::target::Target;
+use asic::search::{SearchLimits, SearchRequest, SearchResult, TransformStep as Rewrite, find_cheapest_steps};
+use asic::target::ChipTarget;
+use asic::transform::{EntryMap, TableSizes, TransformedPipeline, alpm, digest, pool};
 use entries::{ActionSpec, TableEntry, WriteBatch};
 use fastrand::Rng;
 use interp::{Interp, Outputs};
 use ir::{KeyMatch, Pipeline, TableId};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
-use testkit::differ::case::{Case, Step};
+use testkit::differ::case::{TestCase, TestEvent};
 use testkit::differ::plan;
 
 /// Sailfish's entries, a quarter of them IPv6.
@@ -21,21 +21,30 @@ fn find(pipeline: &Pipeline, name: &str) -> TableId {
     entries::find_table(pipeline, name).expect("the gateway has it")
 }
 
-fn answer(pipeline: &Arc<Pipeline>) -> Answer {
-    let target = Target::shipped("tofino1").expect("it is shipped");
+fn answer(pipeline: &Arc<Pipeline>) -> SearchResult {
+    let target = ChipTarget::shipped("tofino1").expect("it is shipped");
     let name = |table: &str| pipeline.tables[find(pipeline, table)].preamble.name.clone();
-    let mut sizes: Sizes = pipeline.tables.values().map(|table| (table.preamble.name.clone(), 0)).collect();
+    let mut sizes: TableSizes = pipeline.tables.values().map(|table| (table.preamble.name.clone(), 0)).collect();
     sizes.extend(TABLES.map(|(table, entries)| (name(table), entries)));
     let tables = TABLES.map(|(table, _)| name(table)).to_vec();
-    let (prefixes, accept) = (BTreeMap::new(), Accept::new(0x5eed_0123_4567_89ab));
-    search(&Question { target: &target, pipeline, sizes: &sizes, prefixes, tables, fold: 2, split: 2, accept })
-        .expect("it can be searched")
+    let (prefixes, accept) = (BTreeMap::new(), SearchLimits::new(0x5eed_0123_4567_89ab));
+    find_cheapest_steps(&SearchRequest {
+        target: &target,
+        pipeline,
+        sizes: &sizes,
+        prefixes,
+        tables,
+        fold: 2,
+        split: 2,
+        limits: accept,
+    })
+    .expect("it can be searched")
 }
 
-/// A random entry of one of the large tables, for a tenant that no packet belongs to.
+/// Returns a random entry of one of the large tables, for a tenant without packets.
 fn entry(rng: &mut Rng, pipeline: &Pipeline, table: TableId) -> TableEntry {
     let declared = &pipeline.tables[table];
-    let key = |rng: &mut Rng, key: &ir::Key| {
+    let key = |rng: &mut Rng, key: &ir::MatchKey| {
         let width = key.ty.width();
         let tenant = 0x80_0000 + rng.u32(..2000);
         let address = match width {
@@ -64,7 +73,7 @@ fn entry(rng: &mut Rng, pipeline: &Pipeline, table: TableId) -> TableEntry {
     TableEntry::new(table, keys, ActionSpec::Call(ir::ActionCall { action, args: args.collect() }))
 }
 
-/// As many entries as make the table full, beside those that a region will bring.
+/// Returns entries that fill the table, except for those that a region will add.
 fn filling(rng: &mut Rng, pipeline: &Pipeline, spare: u64) -> WriteBatch {
     let mut batch = WriteBatch::new();
     for (name, entries) in TABLES {
@@ -90,7 +99,7 @@ struct Both {
 }
 
 impl Both {
-    fn new(case: &Case, rewritten: Rewritten) -> Both {
+    fn new(case: &TestCase, rewritten: TransformedPipeline) -> Both {
         let engine =
             |pipeline: &Arc<Pipeline>| Interp::new(pipeline.clone(), case.setup.clone()).expect("it is verified");
         let (first, second) = (engine(&case.pipeline), engine(&rewritten.pipeline));
@@ -103,13 +112,13 @@ impl Both {
         self.second.write(&translated).unwrap_or_else(|error| panic!("the rewritten gateway refuses: {error}"));
     }
 
-    fn run(&mut self, case: &Case) {
+    fn run(&mut self, case: &TestCase) {
         let mut found = Outputs::new();
         for step in &case.steps {
             match step {
-                Step::Write(batch) => self.write(batch),
-                Step::Tick(_) => {}
-                Step::Packets(packets) => {
+                TestEvent::Write(batch) => self.write(batch),
+                TestEvent::Tick(_) => {}
+                TestEvent::Packets(packets) => {
                     for packet in packets {
                         let (expected, trace) = self.first.trace(&packet.bytes, packet.port, packet.at);
                         self.second.process_into(&packet.bytes, packet.port, packet.at, &mut found);
@@ -117,7 +126,7 @@ impl Both {
                         self.packets += 1;
                         self.sent += expected.sent().count() as u64;
                         for step in trace.steps {
-                            if let interp::Event::Table { table, hit: Some(_), .. } = step.event {
+                            if let interp::TraceEvent::Table { table, hit: Some(_), .. } = step.event {
                                 *self.hits.entry(table).or_default() += 1;
                             }
                         }
@@ -128,16 +137,19 @@ impl Both {
     }
 }
 
-/// Digests, both families in one table, and ALPM, as Sailfish has it.
+/// Returns Sailfish's transformations: digests, both families in one table, and ALPM.
 fn papers_way(name: impl Fn(&str) -> String) -> Vec<Rewrite> {
     let [route_v4, route_v6, vm_v4, vm_v6] = TABLES.map(|(table, _)| name(table));
     let routes = pool::pooled_name(&route_v4, &route_v6);
     let entries = (TABLES[0].1 + TABLES[1].1) / 4;
     vec![
-        Rewrite::Digest(vm_v6.clone(), digest::Options { conflicts: Some(16_384), ..digest::Options::new(77) }),
+        Rewrite::Digest(
+            vm_v6.clone(),
+            digest::DigestOptions { conflicts: Some(16_384), ..digest::DigestOptions::new(77) },
+        ),
         Rewrite::Pool([vm_v4, vm_v6]),
         Rewrite::Pool([route_v4, route_v6]),
-        Rewrite::Alpm(routes, alpm::Options::even(entries, 2048)),
+        Rewrite::Alpm(routes, alpm::AlpmOptions::with_partitions(entries, 2048)),
     ]
 }
 
@@ -148,16 +160,17 @@ fn the_rewritten_gateway_is_the_gateway() {
     let found = answer(&pipeline).steps;
     found.iter().for_each(|step| println!("{step}"));
     let name = |table: &str| pipeline.tables[find(&pipeline, table)].preamble.name.clone();
-    let share: Sizes = TABLES.iter().map(|(table, entries)| (name(table), entries / 4)).collect();
+    let share: TableSizes = TABLES.iter().map(|(table, entries)| (name(table), entries / 4)).collect();
     let papers = papers_way(name);
     for seed in 61..67 {
         println!("seed {seed}");
-        let case = plan::gateway(seed, 1500).expect("a region can be made");
+        let case = plan::gateway_case(seed, 1500).expect("a region can be made");
         for (way, steps) in [&found, &papers].into_iter().enumerate() {
-            let start = Rewritten::unchanged(case.pipeline.clone(), share.clone());
+            let start = TransformedPipeline::unchanged(case.pipeline.clone(), share.clone());
             let rewritten = steps.iter().try_fold(start, |done, step| done.then(|p, s| step.apply(p, s)));
             let mut both = Both::new(&case, rewritten.expect("the steps can be applied"));
-            // Once with all entries that the tables have to hold: half of them at once, and then some at a time.
+            // Once with all entries that the tables have to hold: half of them in one batch, the
+            // others in smaller ones.
             if seed == 61 && way == 0 {
                 let batch = filling(&mut Rng::with_seed(seed), &case.pipeline, 1000);
                 let (one, rest) = batch.updates.split_at(batch.updates.len() / 2);
@@ -165,7 +178,7 @@ fn the_rewritten_gateway_is_the_gateway() {
                 for part in rest.chunks(5000) {
                     both.write(&part.iter().cloned().collect());
                 }
-                both.map.figures().iter().for_each(|(name, value)| println!("{name}: {value}"));
+                both.map.stats().iter().for_each(|(name, value)| println!("{name}: {value}"));
             }
             both.run(&case);
             (packets, sent) = (packets + both.packets, sent + both.sent);

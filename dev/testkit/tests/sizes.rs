@@ -1,4 +1,5 @@
-//! The size of each crate stands in ARCHITECTURE.md: lines of Rust without tests, in thousands. `BLESS=1` writes it.
+//! Updates the size of each crate in ARCHITECTURE.md: lines of Rust without tests, in thousands.
+//! `BLESS=1` writes it.
 
 mod tree;
 
@@ -9,15 +10,15 @@ use tree::root;
 
 const BEGIN: &str = "<!-- sizes: made by dev/testkit/tests/sizes.rs -->\n";
 const END: &str = "<!-- end of sizes -->\n";
-/// By so much a size may be off before the page has to be written again.
+/// Relative deviation of a size before the page must be updated.
 const TOLERANCE: f64 = 0.05;
 
-/// Whether a part of a path says that there is nothing but tests.
+/// Returns whether a part of a path contains only tests.
 fn is_test(part: &str) -> bool {
     part == "tests" || part == "tests.rs" || part.ends_with("_tests.rs")
 }
 
-/// Lines of the Rust files below a folder, up to the tests that stand in them.
+/// Counts lines of the Rust files below a folder, up to the test module of each file.
 fn lines(folder: &Path) -> usize {
     let own = |path: &PathBuf| {
         let inside = path.strip_prefix(folder).unwrap_or(path);
@@ -31,7 +32,7 @@ fn sizes() -> BTreeMap<String, usize> {
     tree::packages().into_iter().map(|(name, folder)| (name, lines(&folder.join("src")))).collect()
 }
 
-/// `| name | 12.3 |` for each crate, the largest first, and for all.
+/// Formats `| name | 12.3 |` for each crate, the largest first, and for all.
 fn table(sizes: &BTreeMap<String, usize>) -> String {
     let mut rows: Vec<(&str, usize)> = sizes.iter().map(|(name, lines)| (name.as_str(), *lines)).collect();
     rows.sort_by_key(|(name, lines)| (std::cmp::Reverse(*lines), *name));

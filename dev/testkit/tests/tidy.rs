@@ -1,4 +1,5 @@
-//! The shape of the repository: who depends on whom, what is forbidden where, how long files are, which licences.
+//! Checks the structure of the repository: dependencies of crates, forbidden code, lengths of
+//! files, licences.
 
 mod tree;
 
@@ -7,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use tree::root;
 
-/// Which crates of the workspace a crate may depend on. ARCHITECTURE.md draws the same.
+/// Crates of the workspace that a crate may depend on. ARCHITECTURE.md draws the same.
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ir", &[]),
     ("p4", &["ir"]),
@@ -66,12 +67,13 @@ const LICENCES: &[&str] = &[
     "Unlicense",
 ];
 
-/// Where unsafe code may be: ports, native code, lookup kernels, and measurements of foreign libraries.
+/// Locations of unsafe code: ports, native code, lookup kernels, and measurements of foreign
+/// libraries.
 const MAY_BE_UNSAFE: &[&str] =
     &["crates/io/", "crates/jit/", "crates/lookup/", "crates/entries/src/prefetch.rs", "dev/bench/"];
 
-/// Longest source file, in lines. 100 to 400 is what reads well. An include file is one interface and stays in one piece;
-/// tests that are lists of cases may be longer.
+/// Maximum length of a source file in lines; 100 to 400 lines are easy to read. An include file is
+/// one interface and is not split; tests that are lists of cases may be longer.
 const MAX_LINES: usize = 600;
 
 fn metadata() -> Metadata {
@@ -113,7 +115,7 @@ fn crates_depend_on_what_they_may() {
     }
 }
 
-/// The binaries that are composed of the core and, with the feature `wings`, of the wings.
+/// Binaries that are composed of the core and, with the feature `wings`, of the wings.
 const COMPOSED: [&str; 2] = ["terrace", "terraced"];
 
 #[test]
@@ -165,7 +167,8 @@ fn dependencies_have_known_licences() {
     }
 }
 
-/// Whether an SPDX expression can be met: of alternatives one, of conjunctions all must be known.
+/// Returns whether an SPDX expression is permitted: one of its alternatives, and all terms of a
+/// conjunction.
 fn permitted(expression: &str) -> bool {
     let plain = expression.replace(" WITH LLVM-exception", "").replace(['(', ')'], "");
     let all_known = |part: &str| part.split(" AND ").all(|l| LICENCES.contains(&l.trim()));

@@ -1,7 +1,8 @@
-//! Tasks of the repository: `cargo xtask conformance --p4c DIR` holds the front-end and the interpreter against p4c's own tests;
-//! `cargo xtask p4info PROGRAM P4INFO` holds one program's P4Info against a text that p4c wrote;
-//! `cargo xtask tofino --p4c FILE` gives what is emitted for Tofino to the chip's open compiler; `cargo xtask tofino-tables --p4c FILE` holds the
-//! model of the chip's memories to that compiler.
+//! Tasks of the repository: `cargo xtask conformance --p4c DIR` compares the front-end and the
+//! interpreter with p4c's own tests. `cargo xtask p4info PROGRAM P4INFO` compares one program's
+//! P4Info with a text that p4c wrote. `cargo xtask tofino --p4c FILE` compiles the emitted Tofino
+//! programs with the chip's open compiler. `cargo xtask tofino-tables --p4c FILE` compares the
+//! model of the chip's memories with that compiler.
 
 mod conformance;
 mod p4info;

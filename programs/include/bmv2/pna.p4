@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Portable NIC Architecture as its specification has it today: three blocks, MainParser,
-// MainControl and MainDeparser. p4c calls this file so, too. `../pna.p4` says what each part means
-// and where the two interfaces differ.
+// The current Portable NIC Architecture with three blocks: MainParser, MainControl and
+// MainDeparser. The file has the same name in p4c. `../pna.p4` documents the declarations and the
+// differences between both interfaces.
 
 #define PNA_THREE_BLOCKS
 #include "../pna.p4"

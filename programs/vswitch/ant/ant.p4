@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ANT: where does a packet go on a Kubernetes node that runs Antrea? Twenty-two tables, numbered as in Antrea's documentation
-// of 2021. The VLAN stands for the registers and marks that Antrea's flows match; connection tracking is not here, and tables
-// that only steer packets through it only send them on. ../README.md says what is published of it and what is inferred.
+// ANT: where does a packet go on a Kubernetes node with Antrea? Twenty-two tables, numbered as in Antrea's documentation of
+// 2021. The VLAN replaces the registers and marks that Antrea's flows match. Connection tracking is absent; tables that
+// only steer packets through it forward them. ../README.md lists which parts are published and which are inferred.
 
 #include <core.p4>
 #include <pna.p4>
@@ -39,7 +39,7 @@ control ant(inout headers_t hdr,
             inout pna_main_output_metadata_t ostd) {
 #include "../actions.p4"
 
-    /// One hop fewer, behind the tables that chose the next hop.
+    /// Decrements the TTL, after the tables that chose the next hop.
     action decrement(table_t next) {
         if (meta.expired) {
             expire();
@@ -49,7 +49,7 @@ control ant(inout headers_t hdr,
         }
     }
 
-    /// RFC 826: the station that was asked for has `mac`. The sender is at `port`.
+    /// RFC 826: replies that the requested station has `mac`. The sender is at `port`.
     action answer_arp(mac_t mac, PortId_t port) {
         ipv4_t asked = hdr.arp.target;
         hdr.arp.operation = ARP_REPLY;
@@ -63,7 +63,7 @@ control ant(inout headers_t hdr,
         meta.next = END;
     }
 
-    /// Where does the packet come from: a pod, the tunnel, the gateway?
+    /// Does the packet come from a pod, the tunnel or the gateway?
     table classifier {
         key = {
             istd.input_port: exact @name("in_port");
@@ -86,7 +86,7 @@ control ant(inout headers_t hdr,
         size = 65536;
     }
 
-    /// ARP requests that the node can answer.
+    /// ARP requests that the node answers.
     table arp_responder {
         key = {
             meta.vlan:     exact   @name("vlan");
@@ -97,7 +97,7 @@ control ant(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Does it come back from a service to its sender?
+    /// Does the packet return from a service to its sender?
     table service_hairpin {
         key = {
             meta.vlan:            exact   @name("vlan");
@@ -108,7 +108,7 @@ control ant(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Connection tracking (not here).
+    /// Connection tracking (absent).
     table conntrack {
         key = {
             meta.vlan:     exact   @name("vlan");
@@ -119,7 +119,7 @@ control ant(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Connections that are known skip services and policies.
+    /// Known connections skip services and policies.
     table conntrack_state {
         key = {
             meta.vlan:     exact   @name("vlan");
@@ -130,7 +130,7 @@ control ant(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Does the service keep the endpoint that the client had?
+    /// Does the service keep the client's endpoint?
     table session_affinity {
         key = {
             meta.vlan:            exact   @name("vlan");
@@ -144,7 +144,7 @@ control ant(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Which service is it?
+    /// Which service does the packet address?
     table service_lb {
         key = {
             meta.vlan:            exact   @name("vlan");
@@ -157,7 +157,7 @@ control ant(inout headers_t hdr,
         size = 65536;
     }
 
-    /// The endpoint (without translation of addresses, which connection tracking would do).
+    /// The endpoint, without the address translation of connection tracking.
     table endpoint_dnat {
         key = {
             meta.vlan:         exact   @name("vlan");
@@ -168,7 +168,7 @@ control ant(inout headers_t hdr,
         size = 65536;
     }
 
-    /// May it leave the pod, by the policies of the cluster?
+    /// Does a policy of the cluster permit the packet to leave the pod?
     table antrea_policy_egress_rule {
         key = {
             meta.vlan:            exact   @name("vlan");
@@ -182,7 +182,7 @@ control ant(inout headers_t hdr,
         size = 65536;
     }
 
-    /// May it leave the pod, by the policies of the namespace?
+    /// Does a policy of the namespace permit the packet to leave the pod?
     table egress_rule {
         key = {
             meta.vlan:            exact   @name("vlan");
@@ -196,7 +196,7 @@ control ant(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Pods with policies may not do what none of them allows.
+    /// Drops packets from a pod with policies if no policy permits them.
     table egress_default {
         key = {
             meta.vlan:       exact   @name("vlan");
@@ -207,7 +207,7 @@ control ant(inout headers_t hdr,
         size = 65536;
     }
 
-    /// The next hop, by the longest prefix. Within the node nothing changes.
+    /// The next hop, by the longest prefix. Within the node the packet is unchanged.
     table l3_forwarding {
         key = {
             meta.vlan:            exact @name("vlan");
@@ -218,7 +218,7 @@ control ant(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Source addresses for the way out of the cluster (connection tracking would translate).
+    /// Source addresses for packets out of the cluster (connection tracking would translate them).
     table snat {
         key = {
             meta.vlan:     exact   @name("vlan");
@@ -229,7 +229,7 @@ control ant(inout headers_t hdr,
         size = 65536;
     }
 
-    /// One hop fewer.
+    /// Decrements the TTL.
     table l3_dec_ttl {
         key = {
             meta.vlan:     exact   @name("vlan");
@@ -240,7 +240,7 @@ control ant(inout headers_t hdr,
         size = 65536;
     }
 
-    /// The port.
+    /// The output port.
     table l2_forwarding_calc {
         key = {
             meta.vlan:                exact @name("vlan");
@@ -251,7 +251,7 @@ control ant(inout headers_t hdr,
         size = 65536;
     }
 
-    /// May it reach the pod, by the policies of the cluster?
+    /// Does a policy of the cluster permit the packet to reach the pod?
     table antrea_policy_ingress_rule {
         key = {
             meta.vlan:            exact   @name("vlan");
@@ -265,7 +265,7 @@ control ant(inout headers_t hdr,
         size = 65536;
     }
 
-    /// May it reach the pod, by the policies of the namespace?
+    /// Does a policy of the namespace permit the packet to reach the pod?
     table ingress_rule {
         key = {
             meta.vlan:          exact   @name("vlan");
@@ -278,7 +278,7 @@ control ant(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Pods with policies may not get what none of them allows.
+    /// Drops packets to a pod with policies if no policy permits them.
     table ingress_default {
         key = {
             meta.vlan:     exact   @name("vlan");
@@ -289,7 +289,7 @@ control ant(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Connection tracking (not here).
+    /// Connection tracking (absent).
     table conntrack_commit {
         key = {
             meta.vlan:     exact   @name("vlan");
@@ -312,7 +312,7 @@ control ant(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Out through the port that was found.
+    /// Sends the packet through the chosen port.
     table l2_forwarding_out {
         key = {
             meta.vlan:     exact   @name("vlan");
@@ -324,7 +324,7 @@ control ant(inout headers_t hdr,
     }
 
     apply {
-        // A header that is cut off reads as 0, and no table would notice.
+        // Drops a packet with a truncated header, because its fields read as 0 and tables would match them.
         if (istd.parser_error != error.NoError) {
             meta.drop_reason = drop_reason_t.malformed;
             drop_packet();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OFD: where does a packet go in the OpenFlow Data Plane Abstraction, as CORD's ONOS fills it? Ten tables, numbered as
-// there: admission by port and VLAN, then bridging, routing, multicast or MPLS, then the policy. ../README.md says what is
-// published of it and what is inferred.
+// OFD: where does a packet go in the OpenFlow Data Plane Abstraction, as CORD's ONOS configures it? Ten tables with the
+// same numbers: admission by port and VLAN, then bridging, routing, multicast or MPLS, then the policy. ../README.md lists
+// which parts are published and which are inferred.
 
 #include <core.p4>
 #include <pna.p4>
@@ -27,13 +27,13 @@ control ofd(inout headers_t hdr,
             inout pna_main_output_metadata_t ostd) {
 #include "../actions.p4"
 
-    /// The outer label is done.
+    /// Removes the outer label.
     action pop_outer(table_t next) {
         hdr.mpls_outer.setInvalid();
         meta.next = next;
     }
 
-    /// The last label is done: what is left is IPv4.
+    /// Removes the last label; IPv4 follows.
     action pop_inner(table_t next) {
         hdr.mpls_inner.setInvalid();
         if (hdr.vlan.isValid()) {
@@ -44,7 +44,7 @@ control ofd(inout headers_t hdr,
         meta.next = next;
     }
 
-    /// A label switch's step: another label, a port.
+    /// Switches labels: a new label and a port.
     action swap_inner(label_t label, PortId_t port, table_t next) {
         hdr.mpls_inner.label = label;
         send_to_port(port);
@@ -52,7 +52,7 @@ control ofd(inout headers_t hdr,
         meta.next = next;
     }
 
-    /// Which ports are in use?
+    /// Is the port in use?
     table ingress_port {
         key = {
             istd.input_port: exact @name("in_port");
@@ -73,7 +73,7 @@ control ofd(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Is the packet for a router here, and for which one: unicast, multicast, MPLS? If for none, it is bridged.
+    /// Is the packet for a router of this switch, and for which one: unicast, multicast, MPLS? Other packets are bridged.
     table termination_mac {
         key = {
             meta.vlan:                exact   @name("vlan");
@@ -96,7 +96,7 @@ control ofd(inout headers_t hdr,
         size = 65536;
     }
 
-    /// The inner label: the end of a tunnel, whose inside is routed, or a switch on the way.
+    /// The inner label: the end of a tunnel with a routed packet, or a transit switch.
     table mpls_1 {
         key = {
             meta.vlan:            exact @name("vlan");
@@ -118,7 +118,7 @@ control ofd(inout headers_t hdr,
         size = 65536;
     }
 
-    /// A source and a group; one port stands for the group of ports.
+    /// A source and a group; one port represents the group of ports.
     table multicast_routing {
         key = {
             meta.vlan:            exact   @name("vlan");
@@ -141,7 +141,7 @@ control ofd(inout headers_t hdr,
         size = 65536;
     }
 
-    /// May it pass?
+    /// Does the policy permit the packet?
     table policy_acl {
         key = {
             meta.vlan:                exact   @name("vlan");
@@ -158,7 +158,7 @@ control ofd(inout headers_t hdr,
         size = 65536;
     }
 
-    /// A station that the policy sends to be learned: is it known meanwhile?
+    /// A station that the policy sends to the controller for learning: is it known now?
     table mac_learning {
         key = {
             meta.vlan:           exact @name("vlan");
@@ -170,7 +170,7 @@ control ofd(inout headers_t hdr,
     }
 
     apply {
-        // A header that is cut off reads as 0, and no table would notice.
+        // Drops a packet with a truncated header, because its fields read as 0 and tables would match them.
         if (istd.parser_error != error.NoError) {
             meta.drop_reason = drop_reason_t.malformed;
             drop_packet();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OLS: where does a packet go in a logical switch of OVN? Thirty tables, numbered as in OVN 20.03: twenty on the way in, ten
-// on the way out. The VLAN stands for the datapath, which OVN matches in every table; connection tracking is not here, and
-// tables that only steer packets through it only send them on. ../README.md says what is published of it and what is inferred.
+// OLS: where does a packet go in a logical switch of OVN? Thirty tables, numbered as in OVN 20.03: twenty for ingress, ten
+// for egress. The VLAN replaces the datapath, which OVN matches in every table. Connection tracking is absent; tables that
+// only steer packets through it forward them. ../README.md lists which parts are published and which are inferred.
 
 #include <core.p4>
 #include <pna.p4>
@@ -47,7 +47,7 @@ control ols(inout headers_t hdr,
             inout pna_main_output_metadata_t ostd) {
 #include "../actions.p4"
 
-    /// The class of service, in DSCP's six bits; the checksum is brought up to date (RFC 1624, equation 3).
+    /// Sets the class of service (DSCP, six bits) and updates the checksum (RFC 1624, equation 3).
     action mark(bit<6> dscp, table_t next) {
         bit<8>  after = dscp ++ hdr.ipv4.dscp_ecn[1:0];
         bit<18> sum = (bit<18>) hdr.ipv4.checksum + (bit<18>) hdr.ipv4.dscp_ecn + (bit<18>) ~(bit<16>) after;
@@ -57,7 +57,7 @@ control ols(inout headers_t hdr,
         meta.next = next;
     }
 
-    /// Back to the sender, at `port`, from `mac`. What the answer says is the controller's to write.
+    /// Sends the packet back to the sender, at `port`, from `mac`. The controller writes the contents of the reply.
     action turn_around(mac_t mac, PortId_t port) {
         hdr.ethernet.destination = hdr.ethernet.source;
         hdr.ethernet.source = mac;
@@ -65,7 +65,7 @@ control ols(inout headers_t hdr,
         meta.next = END;
     }
 
-    /// RFC 826: the station that was asked for has `mac`. The sender is at `port`.
+    /// RFC 826: replies that the requested station has `mac`. The sender is at `port`.
     action answer_arp(mac_t mac, PortId_t port) {
         ipv4_t asked = hdr.arp.target;
         hdr.arp.operation = ARP_REPLY;
@@ -100,7 +100,7 @@ control ols(inout headers_t hdr,
         size = 65536;
     }
 
-    /// May the station say this in ARP?
+    /// May the station send these ARP fields?
     table ls_in_port_sec_nd {
         key = {
             meta.vlan:           exact   @name("vlan");
@@ -112,7 +112,7 @@ control ols(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Does the switch have ACLs? (OVN: the packet goes through connection tracking first.)
+    /// Does the switch have ACLs? (In OVN, the packet then passes connection tracking first.)
     table ls_in_pre_acl {
         key = {
             meta.vlan:     exact   @name("vlan");
@@ -134,7 +134,7 @@ control ols(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Connection tracking, where a table before has asked for it.
+    /// Connection tracking, if an earlier table requested it.
     table ls_in_pre_stateful {
         key = {
             meta.vlan:     exact   @name("vlan");
@@ -145,7 +145,7 @@ control ols(inout headers_t hdr,
         size = 65536;
     }
 
-    /// May it leave the station?
+    /// Do the ACLs permit the packet to leave the station?
     table ls_in_acl {
         key = {
             meta.vlan:                exact   @name("vlan");
@@ -162,7 +162,7 @@ control ols(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Which class is it?
+    /// Which class of service does the packet have?
     table ls_in_qos_mark {
         key = {
             meta.vlan:            exact   @name("vlan");
@@ -176,7 +176,7 @@ control ols(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Which meter counts it? (The meter is not here.)
+    /// Which meter measures the packet? (The meter is absent.)
     table ls_in_qos_meter {
         key = {
             meta.vlan:            exact   @name("vlan");
@@ -190,7 +190,7 @@ control ols(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Connections that are balanced already.
+    /// Connections that a load balancer has already assigned.
     table ls_in_lb {
         key = {
             meta.vlan:     exact   @name("vlan");
@@ -214,7 +214,7 @@ control ols(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Does a balanced packet go back to its sender?
+    /// Does a balanced packet return to its sender?
     table ls_in_pre_hairpin {
         key = {
             meta.vlan:            exact   @name("vlan");
@@ -226,7 +226,7 @@ control ols(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Then it leaves where it came in.
+    /// Sends such a packet out through its input port.
     table ls_in_hairpin {
         key = {
             meta.vlan:     exact   @name("vlan");
@@ -237,7 +237,7 @@ control ols(inout headers_t hdr,
         size = 65536;
     }
 
-    /// ARP requests that the switch can answer.
+    /// ARP requests that the switch answers.
     table ls_in_arp_rsp {
         key = {
             meta.vlan:     exact   @name("vlan");
@@ -248,7 +248,7 @@ control ols(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Requests that the switch can answer with the options of the port.
+    /// DHCP requests that the switch answers with the options of the port.
     table ls_in_dhcp_options {
         key = {
             meta.vlan:            exact   @name("vlan");
@@ -264,7 +264,7 @@ control ols(inout headers_t hdr,
         size = 65536;
     }
 
-    /// The answer.
+    /// The DHCP reply.
     table ls_in_dhcp_response {
         key = {
             meta.vlan:           exact   @name("vlan");
@@ -278,7 +278,7 @@ control ols(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Questions for names that the switch knows.
+    /// DNS requests for names that the switch knows.
     table ls_in_dns_lookup {
         key = {
             meta.vlan:          exact   @name("vlan");
@@ -290,7 +290,7 @@ control ols(inout headers_t hdr,
         size = 65536;
     }
 
-    /// The answer.
+    /// The DNS reply.
     table ls_in_dns_response {
         key = {
             meta.vlan:          exact   @name("vlan");
@@ -324,7 +324,7 @@ control ols(inout headers_t hdr,
         size = 65536;
     }
 
-    /// The same for the way out: load balancers,
+    /// Egress counterparts of earlier tables: load balancers,
     table ls_out_pre_lb {
         key = {
             meta.vlan:     exact   @name("vlan");
@@ -357,7 +357,7 @@ control ols(inout headers_t hdr,
         size = 65536;
     }
 
-    /// connections that are balanced.
+    /// assigned connections.
     table ls_out_lb {
         key = {
             meta.vlan:     exact   @name("vlan");
@@ -368,7 +368,7 @@ control ols(inout headers_t hdr,
         size = 65536;
     }
 
-    /// May it reach the station?
+    /// Do the ACLs permit the packet to reach the station?
     table ls_out_acl {
         key = {
             meta.vlan:                exact   @name("vlan");
@@ -385,7 +385,7 @@ control ols(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Which class is it?
+    /// Which class of service does the packet have?
     table ls_out_qos_mark {
         key = {
             meta.vlan:            exact   @name("vlan");
@@ -399,7 +399,7 @@ control ols(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Which meter counts it? (The meter is not here.)
+    /// Which meter measures the packet? (The meter is absent.)
     table ls_out_qos_meter {
         key = {
             meta.vlan:            exact   @name("vlan");
@@ -424,7 +424,7 @@ control ols(inout headers_t hdr,
         size = 65536;
     }
 
-    /// May the station get packets for this address?
+    /// May the station receive packets for this address?
     table ls_out_port_sec_ip {
         key = {
             meta.vlan:                exact   @name("vlan");
@@ -436,7 +436,7 @@ control ols(inout headers_t hdr,
         size = 65536;
     }
 
-    /// May the port get packets for this station?
+    /// May the port receive packets for this station?
     table ls_out_port_sec_l2 {
         key = {
             meta.vlan:                exact   @name("vlan");
@@ -448,7 +448,7 @@ control ols(inout headers_t hdr,
     }
 
     apply {
-        // A header that is cut off reads as 0, and no table would notice.
+        // Drops a packet with a truncated header, because its fields read as 0 and tables would match them.
         if (istd.parser_error != error.NoError) {
             meta.drop_reason = drop_reason_t.malformed;
             drop_packet();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OTL: where does a packet go in the L2-L3-ACL example of the Open Networking Foundation's table type patterns, as OpenDaylight
-// carries it? Eight tables. ../README.md says what is published of it and what is inferred.
+// OTL: where does a packet go in the L2-L3-ACL example of the Open Networking Foundation's table type patterns, as in
+// OpenDaylight? Eight tables. ../README.md lists which parts are published and which are inferred.
 
 #include <core.p4>
 #include <pna.p4>
@@ -24,7 +24,7 @@ control otl(inout headers_t hdr,
             inout pna_main_output_metadata_t ostd) {
 #include "../actions.p4"
 
-    /// Protocols of the link, by their group address.
+    /// Link protocols, by their group address.
     table control_frame {
         key = {
             hdr.ethernet.destination: ternary @name("dl_dst");
@@ -34,7 +34,7 @@ control otl(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Is the VLAN allowed on the port, and does it learn?
+    /// Is the VLAN allowed on the port, and does it learn stations?
     table ingress_vlan {
         key = {
             istd.input_port: exact @name("in_port");
@@ -56,7 +56,7 @@ control otl(inout headers_t hdr,
         size = 65536;
     }
 
-    /// May it pass?
+    /// Does the policy permit the packet?
     table acl {
         key = {
             meta.vlan:                exact   @name("vlan");
@@ -73,7 +73,7 @@ control otl(inout headers_t hdr,
         size = 65536;
     }
 
-    /// The station, or a router here.
+    /// The station, or a router of this switch.
     table l2 {
         key = {
             meta.vlan:                exact @name("vlan");
@@ -118,7 +118,7 @@ control otl(inout headers_t hdr,
     }
 
     apply {
-        // A header that is cut off reads as 0, and no table would notice.
+        // Drops a packet with a truncated header, because its fields read as 0 and tables would match them.
         if (istd.parser_error != error.NoError) {
             meta.drop_reason = drop_reason_t.malformed;
             drop_packet();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PSC: where does a packet go in the L2-L3-ACL switch of the PISCES paper? Seven tables: VLAN, learning, routing or
-// switching, the policy, VLAN. ../README.md says what is published of it and what is inferred.
+// switching, the policy, VLAN. ../README.md lists which parts are published and which are inferred.
 
 #include <core.p4>
 #include <pna.p4>
@@ -23,7 +23,7 @@ control psc(inout headers_t hdr,
             inout pna_main_output_metadata_t ostd) {
 #include "../actions.p4"
 
-    /// Out without a tag.
+    /// Removes the tag from the sent packet.
     action untag() {
         hdr.ethernet.ether_type = meta.eth_type;
         hdr.vlan.setInvalid();
@@ -85,7 +85,7 @@ control psc(inout headers_t hdr,
         size = 65536;
     }
 
-    /// May it pass?
+    /// Does the policy permit the packet?
     table acl {
         key = {
             meta.vlan:            exact   @name("vlan");
@@ -100,7 +100,7 @@ control psc(inout headers_t hdr,
         size = 65536;
     }
 
-    /// Does the packet leave with its tag?
+    /// Is the packet sent with its tag?
     table vlan_egress {
         key = {
             meta.vlan:     exact   @name("vlan");
@@ -112,7 +112,7 @@ control psc(inout headers_t hdr,
     }
 
     apply {
-        // A header that is cut off reads as 0, and no table would notice.
+        // Drops a packet with a truncated header, because its fields read as 0 and tables would match them.
         if (istd.parser_error != error.NoError) {
             meta.drop_reason = drop_reason_t.malformed;
             drop_packet();

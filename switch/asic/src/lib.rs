@@ -1,21 +1,23 @@
-//! The switch tier: pipelined switching ASICs, as data, as a resource model, as an engine, and as a target for P4.
+//! The switch tier: pipelined switching ASICs as data, as a resource model, as an engine, and as a
+//! target for P4.
 //!
-//! This crate answers one question: *what becomes of a program with so many entries on such a chip?*
+//! This crate answers one question: *which resources of a chip does a program with given table
+//! sizes need, and where do its tables go?*
 //!
-//! | what | where |
+//! | topic | module |
 //! |---|---|
-//! | a chip, as data: stages, memories, buses, clock, ports | [`target`] |
-//! | what a program asks of a chip: tables, dependencies, headers | [`demand`] |
-//! | how a table lies in a chip's memories | [`memory`] |
-//! | where its tables go: stages, pipes, passes | [`place`] |
-//! | what the packet carries, in containers | [`phv`] |
-//! | P4 for the chip: a pipeline written out again | [`emit`] |
-//! | changes that keep the meaning and make it smaller: pooling, digests, ALPM, pieces | [`rewrite`] |
-//! | the chip itself, emulated: an engine that runs a placed pipeline | [`emulate`] |
-//! | which of them make a program smallest | [`search`] |
+//! | a chip as data: stages, memories, buses, clock, ports | [`target`] |
+//! | resource demand of a program: tables, dependencies, header fields | [`demand`] |
+//! | layout of a table in a chip's memories | [`memory`] |
+//! | placement of tables: stages, pipes, passes | [`place`] |
+//! | PHV containers of a program's headers and metadata | [`phv`] |
+//! | P4 for the chip, written from a pipeline | [`emit`] |
+//! | transforms that keep semantics and shrink tables: pooling, digests, ALPM | [`transform`] |
+//! | an emulated chip: an engine that runs a placed pipeline | [`emulate`] |
+//! | search for the cheapest combination of transforms | [`search`] |
 //!
-//! Two kinds of answers are kept apart. An *estimate* adds up memory blocks and knows no stages: it is what one writes on a napkin, and what
-//! papers print. A *decision* says which entries of which table are in which stage of which pipe, and nothing in it is in two places.
+//! Two kinds of results are kept apart. An *estimate* adds up memory blocks and ignores stages, as
+//! papers do. A *placement* assigns every entry of every table to exactly one stage of a pipe.
 
 pub mod demand;
 pub mod emit;
@@ -24,6 +26,6 @@ pub mod live;
 pub mod memory;
 pub mod phv;
 pub mod place;
-pub mod rewrite;
 pub mod search;
 pub mod target;
+pub mod transform;

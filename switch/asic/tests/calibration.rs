@@ -1,21 +1,21 @@
-//! The model against what the chip's open compiler used for single tables (`calibration.csv`): one row each, compiled for Tofino 1. The table
-//! that it prints says for how many rows blocks and stages are right; below the bars it fails. `CALIBRATION_PARTS=1` shows what the model does
-//! with the rows where it differs.
+//! Compares the model with the chip's open compiler on single tables (`calibration.csv`, one row
+//! each, compiled for Tofino 1). Prints the number of rows with correct blocks and stages; fails
+//! below the bounds. `CALIBRATION_PARTS=1` prints the model's parts for the rows that differ.
 
-use asic::demand::{Action, Attached, AttachedKind, Key, Match, Table};
-use asic::memory::{self, Part};
-use asic::target::Target;
+use asic::demand::{ActionDemand, AttachedKind, AttachedState, KeyDemand, MemoryMatchKind, TableDemand};
+use asic::memory::{self, StageAllocation};
+use asic::target::ChipTarget;
 
-/// A row of the file.
+/// Row of the file.
 #[derive(Clone, Debug)]
 struct Row {
     name: String,
-    table: Table,
-    /// What the compiler used; none if it gave up.
+    table: TableDemand,
+    /// Resources that the compiler used; none if it gave up.
     used: Option<Used>,
 }
 
-/// What a table takes of a chip with as many stages as it needs.
+/// Resources of a table on a chip with enough stages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Used {
     stages: u64,
@@ -29,7 +29,7 @@ struct Used {
     each: Vec<(u64, u64)>,
 }
 
-fn keys(kind: &str, key: &str) -> Vec<Key> {
+fn keys(kind: &str, key: &str) -> Vec<KeyDemand> {
     let widths: &[u32] = match key {
         "v4" => &[32],
         "vni_v4" => &[24, 32],
@@ -45,23 +45,28 @@ fn keys(kind: &str, key: &str) -> Vec<Key> {
     };
     let last = widths.len() - 1;
     let exact = |i: usize| kind == "exact" || (kind != "ternary" && i != last);
-    let key =
-        |(i, bits): (usize, &u32)| Key { name: format!("hdr.k.f{i}"), bits: *bits, exact: exact(i), range: false };
+    let key = |(i, bits): (usize, &u32)| KeyDemand {
+        name: format!("hdr.k.f{i}"),
+        bits: *bits,
+        exact: exact(i),
+        range: false,
+    };
     widths.iter().enumerate().map(key).collect()
 }
 
-fn table(kind: &str, key: &str, entries: u64, data: u32, counter: bool, partitions: u64) -> Table {
-    let action = |name: &str, params| Action { name: name.into(), params, default_only: false };
+fn table(kind: &str, key: &str, entries: u64, data: u32, counter: bool, partitions: u64) -> TableDemand {
+    let action = |name: &str, params| ActionDemand { name: name.into(), params, default_only: false };
     // Data is written to header fields of 32 bits.
     let params = vec![32; data.div_ceil(32) as usize];
-    let counter = counter.then(|| Attached { name: "c".into(), kind: AttachedKind::Counter, size: None, bits: 128 });
-    Table {
+    let counter =
+        counter.then(|| AttachedState { name: "c".into(), kind: AttachedKind::Counter, size: None, bits: 128 });
+    TableDemand {
         name: "t".into(),
         id: None,
         kind: match kind {
-            "exact" => Match::Exact,
-            "alpm" => Match::Alpm { partitions },
-            _ => Match::Ternary,
+            "exact" => MemoryMatchKind::Exact,
+            "alpm" => MemoryMatchKind::Alpm { partitions },
+            _ => MemoryMatchKind::Ternary,
         },
         keys: keys(kind, key),
         entries,
@@ -70,7 +75,7 @@ fn table(kind: &str, key: &str, entries: u64, data: u32, counter: bool, partitio
     }
 }
 
-/// `77/0`: SRAM and TCAM blocks of a stage.
+/// Parses `77/0`: SRAM and TCAM blocks of a stage.
 fn of_stage(text: &str) -> (u64, u64) {
     let (sram, tcam) = text.split_once('/').expect("SRAM/TCAM");
     (sram.parse().expect("blocks"), tcam.parse().expect("blocks"))
@@ -98,8 +103,8 @@ fn rows() -> Vec<Row> {
     include_str!("calibration.csv").lines().skip(1).map(row).collect()
 }
 
-fn used(parts: &[Part]) -> Used {
-    let sum = |f: fn(&Part) -> u32| parts.iter().map(|p| u64::from(f(p))).sum();
+fn used(parts: &[StageAllocation]) -> Used {
+    let sum = |f: fn(&StageAllocation) -> u32| parts.iter().map(|p| u64::from(f(p))).sum();
     Used {
         stages: parts.len() as u64,
         sram: sum(|p| p.usage.sram),
@@ -112,7 +117,7 @@ fn used(parts: &[Part]) -> Used {
     }
 }
 
-/// A measure, how many of the rows meet it, and the share that must.
+/// Measure: its name, the number of rows that meet it, and the required share.
 struct Bar {
     name: &'static str,
     met: usize,
@@ -131,7 +136,7 @@ fn within(ours: u64, theirs: u64, percent: f64, blocks: u64) -> bool {
     off <= blocks || off as f64 <= theirs as f64 * percent / 100.0
 }
 
-fn bars(target: &Target, pairs: &[(Row, Option<Used>)]) -> Vec<Bar> {
+fn bars(target: &ChipTarget, pairs: &[(Row, Option<Used>)]) -> Vec<Bar> {
     let stages = u64::from(target.stages);
     let both: Vec<(Used, Used)> =
         pairs.iter().filter_map(|(row, ours)| Some((row.used.clone()?, ours.clone()?))).collect();
@@ -158,11 +163,11 @@ fn bars(target: &Target, pairs: &[(Row, Option<Used>)]) -> Vec<Bar> {
 
 #[test]
 fn blocks_and_stages_are_those_of_the_compiler() {
-    let target = Target::shipped("tofino1").expect("shipped");
+    let target = ChipTarget::shipped("tofino1").expect("shipped");
     let pairs: Vec<(Row, Option<Used>)> = rows()
         .into_iter()
         .map(|row| {
-            let parts = memory::alone(&target, &row.table);
+            let parts = memory::allocate_alone(&target, &row.table);
             let ours = parts.as_ref().ok().map(|p| used(p));
             if let (Some(theirs), Some(ours)) = (&row.used, &ours)
                 && theirs != ours

@@ -1,38 +1,40 @@
-//! What is emitted for v1model and PNA, compiled again, does what the program does: same packets, drops, state, and control-plane API.
+//! Compiles the emitted v1model and PNA programs again and compares them with the original:
+//! packets, drops, state, and control-plane API.
 //!
-//! Made programs come from the differential harness; the first seed is another one with `DIFFER_SEED`, their number with `EMIT_CASES`.
+//! Random programs come from the differential harness. `DIFFER_SEED` sets the first seed,
+//! `EMIT_CASES` the number.
 
-use asic::emit::{Target, emit};
-use asic::rewrite::Sizes;
+use asic::emit::{EmitTarget, emit};
+use asic::transform::TableSizes;
 use ir::{Arch, ExternKind, Pipeline};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use testkit::differ::case::{Case, PacketIn, Source, Step};
+use testkit::differ::case::{PacketIn, ProgramSource, TestCase, TestEvent};
 use testkit::differ::compile::compile;
 use testkit::differ::config::Config;
-use testkit::differ::number;
-use testkit::differ::subject::{Answer, Build, Oracle, Subject};
+use testkit::differ::env_number;
+use testkit::differ::subject::{BatchResult, EngineInputs, EngineUnderTest, Oracle};
 use testkit::differ::{compare, plan, print};
 
-fn own(pipeline: &Pipeline) -> Target {
+fn own(pipeline: &Pipeline) -> EmitTarget {
     match pipeline.arch {
-        Arch::V1Model => Target::V1Model,
-        Arch::Pna => Target::Pna,
+        Arch::V1Model => EmitTarget::V1Model,
+        Arch::Pna => EmitTarget::Pna,
     }
 }
 
-/// What happened to a program on its way out and in again.
+/// Failure of the emission or recompilation of a program.
 #[derive(Debug)]
 enum Fault {
-    /// There is no form for something.
+    /// The target cannot express a construct.
     Unsupported(String),
-    /// All else is a bug.
+    /// Any other failure is a bug.
     Bug(String),
 }
 
-/// The pipeline that the emitted text is.
-fn again(pipeline: &Pipeline) -> Result<(String, Pipeline), Fault> {
-    let text = emit(pipeline, own(pipeline), &Sizes::new()).map_err(|e| Fault::Unsupported(e.to_string()))?.text;
+/// Emits a pipeline and compiles the text. Returns both.
+fn recompile(pipeline: &Pipeline) -> Result<(String, Pipeline), Fault> {
+    let text = emit(pipeline, own(pipeline), &TableSizes::new()).map_err(|e| Fault::Unsupported(e.to_string()))?.text;
     let compiled = compile(&text, true).map_err(|e| Fault::Bug(format!("the text is refused:\n{e}\n{text}")))?;
     let (old, new) = (ir::p4info::generate(pipeline), ir::p4info::generate(&compiled));
     let differences = ir::p4info::differences(&new, &old);
@@ -42,12 +44,12 @@ fn again(pipeline: &Pipeline) -> Result<(String, Pipeline), Fault> {
     }
 }
 
-/// Tables, counters and registers, by name.
-fn state(pipeline: &Pipeline, subject: &dyn Subject) -> BTreeMap<String, Vec<String>> {
+/// Returns tables, counters and registers, by name.
+fn state(pipeline: &Pipeline, subject: &dyn EngineUnderTest) -> BTreeMap<String, Vec<String>> {
     let mut all = BTreeMap::new();
     for (id, table) in pipeline.tables.iter() {
         let state = subject.state();
-        let entry = |e: &entries::Entry| entries::format_entry(pipeline, &e.to_table_entry(pipeline, id));
+        let entry = |e: &entries::StoredEntry| entries::format_entry(pipeline, &e.to_table_entry(pipeline, id));
         let mut entries: Vec<String> = state.entries(id).map(entry).collect();
         entries.sort();
         all.insert(format!("table {}", table.preamble.name), entries);
@@ -68,22 +70,23 @@ fn state(pipeline: &Pipeline, subject: &dyn Subject) -> BTreeMap<String, Vec<Str
     all
 }
 
-fn digests(pipeline: &Pipeline, subject: &mut dyn Subject) -> Vec<String> {
+fn digests(pipeline: &Pipeline, subject: &mut dyn EngineUnderTest) -> Vec<String> {
     let taken = subject.take_digests();
     taken.into_iter().map(|(id, values)| format!("{} {values:?}", pipeline.externs[id].preamble.name)).collect()
 }
 
-/// Runs a case on the program and on what was emitted of it.
-fn run(case: &Case, emitted: Arc<Pipeline>) -> Result<usize, String> {
-    let moved = case.moved(case.source.clone(), emitted.clone());
-    let build = |pipeline| Build { text: None, pipeline, setup: &case.setup };
+/// Runs a case on the program and on the recompiled one.
+fn run(case: &TestCase, emitted: Arc<Pipeline>) -> Result<usize, String> {
+    let moved = case.remapped(case.source.clone(), emitted.clone());
+    let build = |pipeline| EngineInputs { text: None, pipeline, setup: &case.setup };
     let mut old = Oracle::new(&build(&case.pipeline))?;
     let mut new = Oracle::new(&build(&emitted))?;
     let mut packets = 0;
     for (step, (left, right)) in case.steps.iter().zip(&moved.steps).enumerate() {
         match (left, right) {
-            (Step::Write(left), Step::Write(right)) => {
-                // What is refused may be sound once it is moved: moving gives entries the priority that they need.
+            (TestEvent::Write(left), TestEvent::Write(right)) => {
+                // A rejected update may become valid when entries are moved, because moving assigns
+                // the priorities that they need.
                 let left = old.write(left);
                 if left.is_err() {
                     continue;
@@ -93,14 +96,14 @@ fn run(case: &Case, emitted: Arc<Pipeline>) -> Result<usize, String> {
                     return Err(format!("step {step}: a write: {left:?}, {right:?}"));
                 }
             }
-            (Step::Packets(batch), _) => {
+            (TestEvent::Packets(batch), _) => {
                 packets += batch.len();
-                let (left, right): (Answer, Answer) = (old.process(batch), new.process(batch));
-                if let Some(difference) = compare::answers(&left, &right) {
+                let (left, right): (BatchResult, BatchResult) = (old.process(batch), new.process(batch));
+                if let Some(difference) = compare::compare_results(&left, &right) {
                     return Err(format!("step {step}: {difference}"));
                 }
             }
-            (Step::Tick(now), _) => {
+            (TestEvent::Tick(now), _) => {
                 old.tick(*now);
                 new.tick(*now);
             }
@@ -120,8 +123,8 @@ fn run(case: &Case, emitted: Arc<Pipeline>) -> Result<usize, String> {
     Ok(packets)
 }
 
-fn round_trip(case: &Case) -> Result<usize, Fault> {
-    let (text, emitted) = again(&case.pipeline)?;
+fn round_trip(case: &TestCase) -> Result<usize, Fault> {
+    let (text, emitted) = recompile(&case.pipeline)?;
     run(case, Arc::new(emitted)).map_err(|difference| Fault::Bug(format!("{difference}\n{text}")))
 }
 
@@ -131,11 +134,12 @@ fn first_line(text: &str) -> String {
 
 #[test]
 fn made_programs_come_back_the_same() {
-    let (first, cases) = (number("DIFFER_SEED", 30_000), number("EMIT_CASES", 200));
+    let (first, cases) = (env_number("DIFFER_SEED", 30_000), env_number("EMIT_CASES", 200));
     let (mut packets, mut done, mut refused) = (0, 0, BTreeMap::<String, u64>::new());
     let mut bugs = Vec::new();
     for seed in first..first + cases {
-        let case = plan::case(seed, &Config::small()).unwrap_or_else(|r| panic!("seed {seed}: {}", r.diagnostics));
+        let case =
+            plan::generate_case(seed, &Config::small()).unwrap_or_else(|r| panic!("seed {seed}: {}", r.diagnostics));
         match round_trip(&case) {
             Ok(n) => {
                 packets += n;
@@ -149,8 +153,8 @@ fn made_programs_come_back_the_same() {
     }
     if let Some((seed, what, source)) = bugs.first() {
         let text = match source {
-            Source::Made(program) => print::print(program),
-            Source::File(file) => file.clone(),
+            ProgramSource::Made(program) => print::print_program(program),
+            ProgramSource::File(file) => file.clone(),
         };
         let all: Vec<String> =
             bugs.iter().map(|(seed, what, _)| format!("seed {seed}: {}", first_line(what))).collect();
@@ -160,7 +164,8 @@ fn made_programs_come_back_the_same() {
     assert!(done >= cases * 98 / 100, "few programs have a form: {refused:?}");
 }
 
-/// P4Info has a table behind an `exit`, which no packet applies, and a digest that is sent there.
+/// P4Info includes a table after an `exit`, which no packet reaches, and a digest that is sent
+/// there.
 #[test]
 fn what_no_packet_reaches_stays_in_p4info() {
     let text = "#include <core.p4>
@@ -185,14 +190,14 @@ fn what_no_packet_reaches_stays_in_p4info() {
     let pipeline = compile(text, true).unwrap_or_else(|error| panic!("{error}"));
     let info = ir::p4info::generate(&pipeline);
     assert_eq!((info.tables.len(), info.digests.len()), (1, 1));
-    let (emitted, _) = again(&pipeline).unwrap_or_else(|fault| panic!("{fault:?}"));
+    let (emitted, _) = recompile(&pipeline).unwrap_or_else(|fault| panic!("{fault:?}"));
     assert!(emitted.contains("if (no_packet_gets_here)") && emitted.contains("behind.apply();"), "{emitted}");
 }
 
 #[test]
 fn the_gateway_comes_back_the_same() {
     for seed in 0..3 {
-        let case = plan::gateway(seed, 800).expect("a case for the gateway");
+        let case = plan::gateway_case(seed, 800).expect("a case for the gateway");
         let packets = round_trip(&case).unwrap_or_else(|fault| match fault {
             Fault::Bug(what) | Fault::Unsupported(what) => panic!("seed {seed}: {what}"),
         });
@@ -200,23 +205,27 @@ fn the_gateway_comes_back_the_same() {
     }
 }
 
-/// The gateway as a v1model program forwards the same packets to the same ports, drops the same for the same reasons, and has the same tables.
+/// The gateway as a v1model program forwards the same packets to the same ports, drops the same for
+/// the same reasons, and has the same tables.
 #[test]
 fn the_gateway_runs_on_v1model() {
     for seed in 0..3 {
-        let case = plan::gateway(seed, 800).expect("a case for the gateway");
-        let text = emit(&case.pipeline, Target::V1Model, &Sizes::new()).unwrap_or_else(|error| panic!("{error}")).text;
+        let case = plan::gateway_case(seed, 800).expect("a case for the gateway");
+        let text = emit(&case.pipeline, EmitTarget::V1Model, &TableSizes::new())
+            .unwrap_or_else(|error| panic!("{error}"))
+            .text;
         let emitted = Arc::new(compile(&text, true).unwrap_or_else(|error| panic!("{error}\n{text}")));
         assert_eq!(emitted.arch, Arch::V1Model);
         let mut case = case;
-        // v1model has no name for the CPU: the engine is told which port it is.
+        // v1model has no name for the CPU port, so the configuration gives its number.
         case.setup.cpu_port = Some(510);
         let packets = run(&case, emitted).unwrap_or_else(|difference| panic!("seed {seed}: {difference}\n{text}"));
         assert_eq!(packets, 800);
     }
 }
 
-/// A packet of words that are nearly full or empty, so that sums run over and come out as either zero.
+/// Returns a packet with words of all ones or zeros with few changes, because sums of these
+/// overflow and give either zero.
 fn full_and_empty(rng: &mut fastrand::Rng) -> PacketIn {
     let word = |rng: &mut fastrand::Rng| match rng.u8(..8) {
         0 | 1 => 0xffff,
@@ -227,7 +236,7 @@ fn full_and_empty(rng: &mut fastrand::Rng) -> PacketIn {
     };
     let words = if rng.u8(..8) == 0 { rng.usize(0..20) } else { rng.usize(20..40) };
     let mut bytes: Vec<u8> = (0..words).flat_map(|_| word(rng).to_be_bytes()).collect();
-    // Of what the program skips, some bytes, and then a number of options.
+    // Some of the bytes that the program skips, then a number of options.
     let skipped = rng.usize(..4);
     bytes.iter_mut().take(skipped).skip(1).for_each(|byte| *byte = 0xfe);
     if let Some(count) = bytes.get_mut(skipped.max(1)) {
@@ -236,16 +245,16 @@ fn full_and_empty(rng: &mut fastrand::Rng) -> PacketIn {
     PacketIn { port: 1, at: 0, bytes }
 }
 
-/// The program of checksums for v1model does the same with packets.
+/// Compares the v1model checksum program on packets.
 fn checksums_are_the_same(pipeline: Pipeline) {
-    let text = emit(&pipeline, Target::V1Model, &Sizes::new()).unwrap_or_else(|error| panic!("{error}")).text;
+    let text = emit(&pipeline, EmitTarget::V1Model, &TableSizes::new()).unwrap_or_else(|error| panic!("{error}")).text;
     let emitted = Arc::new(compile(&text, true).unwrap_or_else(|error| panic!("{error}\n{text}")));
-    // The one checksum that has a counterpart.
+    // The only checksum that has a counterpart.
     assert_eq!(text.matches("HashAlgorithm.csum16").count(), 1, "{text}");
-    let mut rng = fastrand::Rng::with_seed(number("DIFFER_SEED", 1));
-    let steps = (0..100).map(|_| Step::Packets((0..100).map(|_| full_and_empty(&mut rng)).collect())).collect();
-    let (source, setup) = (Source::File("checksums.p4".to_owned()), interp::Config::default());
-    let case = Case { seed: 1, source, pipeline: Arc::new(pipeline), setup, steps };
+    let mut rng = fastrand::Rng::with_seed(env_number("DIFFER_SEED", 1));
+    let steps = (0..100).map(|_| TestEvent::Packets((0..100).map(|_| full_and_empty(&mut rng)).collect())).collect();
+    let (source, setup) = (ProgramSource::File("checksums.p4".to_owned()), interp::Config::default());
+    let case = TestCase { seed: 1, source, pipeline: Arc::new(pipeline), setup, steps };
     let packets = run(&case, emitted).unwrap_or_else(|difference| panic!("{difference}\n{text}"));
     assert_eq!(packets, 10_000);
 }
@@ -259,48 +268,49 @@ fn checksums_are_arithmetic_on_v1model() {
     checksums_are_the_same(checksums());
 }
 
-/// As above, where packets enter the parser's first block again: a sum begins before it.
+/// The checksum program in a version in which packets reenter the parser's first block: a sum
+/// starts before it.
 #[test]
 fn a_checksum_in_a_loop_begins_once() {
     let mut pipeline = checksums();
     let parser = pipeline.controls.values_mut().find(|c| c.kind == ir::ControlKind::MainParser).expect("a parser");
     let start = parser.body.states.iter().find(|state| state.name == "start").expect("a first state").block;
-    assert!(parser.body.leads_to(start, start));
+    assert!(parser.body.can_reach(start, start));
     parser.body.entry = Some(start);
     checksums_are_the_same(pipeline);
 }
 
-/// Bytes that are cut off are the same ones in the text for PNA and in that for v1model.
+/// Truncated bytes are the same in the text for PNA and in that for v1model.
 #[test]
 fn packets_are_cut_the_same() {
     let path = testkit::gateway::root().join("tests/corpus/pna/truncate.p4");
     let pipeline = Arc::new(testkit::gateway::compile(&path).expect("a program of the corpus"));
-    let text = emit(&pipeline, Target::V1Model, &Sizes::new()).unwrap_or_else(|error| panic!("{error}")).text;
+    let text = emit(&pipeline, EmitTarget::V1Model, &TableSizes::new()).unwrap_or_else(|error| panic!("{error}")).text;
     let emitted = Arc::new(compile(&text, true).unwrap_or_else(|error| panic!("{error}\n{text}")));
-    let mut rng = fastrand::Rng::with_seed(number("DIFFER_SEED", 1));
+    let mut rng = fastrand::Rng::with_seed(env_number("DIFFER_SEED", 1));
     let mut packet = |n: u8| {
         let mut bytes = vec![n % 10, rng.u8(..16)];
         bytes.resize_with(rng.usize(2..14), || rng.u8(..));
         PacketIn { port: 1, at: 0, bytes }
     };
-    let steps = vec![Step::Packets((0..200).map(&mut packet).collect())];
-    let (source, setup) = (Source::File("truncate.p4".to_owned()), interp::Config::default());
-    let mut case = Case { seed: 1, source, pipeline, setup, steps };
+    let steps = vec![TestEvent::Packets((0..200).map(&mut packet).collect())];
+    let (source, setup) = (ProgramSource::File("truncate.p4".to_owned()), interp::Config::default());
+    let mut case = TestCase { seed: 1, source, pipeline, setup, steps };
     round_trip(&case).unwrap_or_else(|fault| panic!("{fault:?}"));
     case.setup.cpu_port = Some(510);
     run(&case, emitted).unwrap_or_else(|difference| panic!("{difference}\n{text}"));
 }
 
-/// What v1model lacks is refused by name and place.
+/// A construct that v1model lacks is rejected with name and location.
 #[test]
 fn what_v1model_lacks_is_named() {
     let path = testkit::gateway::root().join("tests/corpus/pna/add_on_miss.p4");
     let pipeline = testkit::gateway::compile(&path).expect("a program of the corpus");
-    let error = emit(&pipeline, Target::V1Model, &Sizes::new()).expect_err("a refusal").to_string();
+    let error = emit(&pipeline, EmitTarget::V1Model, &TableSizes::new()).expect_err("a refusal").to_string();
     assert!(error.contains("add_on_miss.p4:") && error.contains("adds entries"), "{error}");
 }
 
-/// Fields of no fixed length have no place in words that the program names.
+/// Fields of variable length cannot be part of words that the program names.
 #[test]
 fn a_varbit_in_a_sum_is_named() {
     let text = include_str!("emit_round_trip/checksums.p4")
@@ -308,6 +318,6 @@ fn a_varbit_in_a_sum_is_named() {
         .replace("    result_h result;", "    result_h result; options_h options;")
         .replace("        lone.add(", "        update.add(hdr.options.all); lone.add(");
     let pipeline = compile(&text, true).unwrap_or_else(|error| panic!("{error}"));
-    let error = emit(&pipeline, Target::V1Model, &Sizes::new()).expect_err("a refusal").to_string();
+    let error = emit(&pipeline, EmitTarget::V1Model, &TableSizes::new()).expect_err("a refusal").to_string();
     assert!(error.contains("made.p4:160:9: a varbit field in a checksum"), "{error}");
 }

@@ -1,18 +1,19 @@
-//! Target files: those that are shipped, and those that are refused, with file, line and mend.
+//! Tests target files: the shipped ones, and rejected ones, with file, line and fix.
 
-use asic::target::{Target, Usage};
+use asic::target::{ChipTarget, StageResources};
 
 const TOFINO1: &str = include_str!("../targets/tofino1.toml");
 
-/// The message for a file that is `tofino1.toml` with one text replaced.
+/// Returns the message for `tofino1.toml` with one text replaced.
 fn refused(from: &str, to: &str) -> String {
     assert!(TOFINO1.contains(from), "{from:?} is not in tofino1.toml");
-    let error = Target::from_toml(&TOFINO1.replacen(from, to, 1), "mine.toml").expect_err("refused");
-    assert!(!error.mend.is_empty());
+    let error = ChipTarget::from_toml(&TOFINO1.replacen(from, to, 1), "mine.toml").expect_err("refused");
+    assert!(!error.help.is_empty());
     error.to_string()
 }
 
-/// Line of the first line of tofino1.toml that begins with `start` after the line `section`.
+/// Returns the line of the first line of tofino1.toml that starts with `start` after the line
+/// `section`.
 fn line_of(section: &str, start: &str) -> usize {
     let mut lines = TOFINO1.lines().enumerate().skip_while(|(_, l)| *l != section);
     lines.find(|(_, l)| l.starts_with(start)).map(|(n, _)| n + 1).expect("in the file")
@@ -20,18 +21,18 @@ fn line_of(section: &str, start: &str) -> usize {
 
 #[test]
 fn shipped_targets_load() {
-    for name in Target::SHIPPED {
-        let target = Target::shipped(name).unwrap_or_else(|| panic!("{name} does not load"));
+    for name in ChipTarget::SHIPPED {
+        let target = ChipTarget::shipped(name).unwrap_or_else(|| panic!("{name} does not load"));
         assert_eq!(target.name, name);
     }
-    assert!(Target::shipped("tofino9").is_none());
-    let stages = |name| Target::shipped(name).map(|t| (t.stages, t.pipes));
+    assert!(ChipTarget::shipped("tofino9").is_none());
+    let stages = |name| ChipTarget::shipped(name).map(|t| (t.stages, t.pipes));
     assert_eq!((stages("tofino1"), stages("tofino2"), stages("dpu8")), (Some((12, 4)), Some((20, 4)), Some((8, 1))));
 }
 
 #[test]
 fn a_pipe_has_what_sailfish_counts() {
-    let t = Target::shipped("tofino1").expect("shipped");
+    let t = ChipTarget::shipped("tofino1").expect("shipped");
     assert_eq!((t.stages * t.sram.per_stage, t.stages * t.tcam.per_stage), (960, 288));
     let containers = |bits| t.phv.iter().filter(|c| c.bits == bits && !c.carry_only).map(|c| c.count).sum::<u32>();
     assert_eq!((containers(8), containers(16), containers(32)), (64, 96, 64));
@@ -40,7 +41,7 @@ fn a_pipe_has_what_sailfish_counts() {
 #[test]
 fn power_and_price_are_the_users() {
     let text = format!("power_w = 250.5\nprice = 9000\n{TOFINO1}");
-    let target = Target::from_toml(&text, "mine.toml").expect("loads");
+    let target = ChipTarget::from_toml(&text, "mine.toml").expect("loads");
     assert_eq!((target.power_w, target.price), (Some(250.5), Some(9000.0)));
 }
 
@@ -54,7 +55,7 @@ fn contradictions_name_line_reason_and_mend() {
         "{message}"
     );
     assert!(
-        message.contains("mend: make per_stage.tcam, tcam.per_stage and tcam.rows x tcam.columns one number"),
+        message.contains("help: make per_stage.tcam, tcam.per_stage and tcam.rows x tcam.columns one number"),
         "{message}"
     );
 
@@ -70,7 +71,7 @@ fn contradictions_name_line_reason_and_mend() {
         ("immediate_bits = 32", "immediate_bits = 65", "65 bits of action data are part of an overhead of 64"),
         ("version_bits = 4", "version_bits = 5", "5 version bits do not fit into a nibble"),
         ("max_ranked_blocks = 5", "max_ranked_blocks = 6", "lie in half a row of SRAM, which has 5"),
-        ("depth = 1024", "depth = 1000", "do not stand beside SRAM blocks"),
+        ("depth = 1024", "depth = 1000", "do not match SRAM blocks"),
         ("count = 96\ngroup = 8", "count = 97\ngroup = 8", "97 containers of 16 bits in groups of 8"),
         ("stages = 12", "stages = 12\nprice = -1.0", "price is negative"),
     ] {
@@ -88,16 +89,16 @@ fn what_is_no_target_names_the_line() {
     let message = refused("clock_hz = 1_220_000_000\n", "");
     assert!(message.contains("missing field `clock_hz`"), "{message}");
     for text in ["", "name = ", "\u{0}\u{1}", "[[[[[[["] {
-        assert!(Target::from_toml(text, "mine.toml").is_err(), "{text:?}");
+        assert!(ChipTarget::from_toml(text, "mine.toml").is_err(), "{text:?}");
     }
 }
 
 #[test]
 fn usage_adds_and_says_what_exceeds() {
-    let a = Usage { sram: 3, tables: 1, ..Usage::default() };
-    let b = Usage { sram: 2, tcam: 1, ..Usage::default() };
-    assert_eq!(a.plus(b), Usage { sram: 5, tcam: 1, tables: 1, ..Usage::default() });
-    assert_eq!(a.minus(b), Usage { sram: 1, tables: 1, ..Usage::default() });
-    assert_eq!(b.exceeds(&a), Some("tcam"));
+    let a = StageResources { sram: 3, tables: 1, ..StageResources::default() };
+    let b = StageResources { sram: 2, tcam: 1, ..StageResources::default() };
+    assert_eq!(a.plus(b), StageResources { sram: 5, tcam: 1, tables: 1, ..StageResources::default() });
+    assert_eq!(a.minus(b), StageResources { sram: 1, tables: 1, ..StageResources::default() });
+    assert_eq!(b.first_exceeded(&a), Some("tcam"));
     assert!(b.fits(&a.plus(b)));
 }

@@ -1,14 +1,17 @@
-//! The emulated switch: slow, and strict where a chip is. An entry for which the chip has no room is refused.
+//! Engine of the emulated switch: slow, but with the limits of a chip. It refuses entries that
+//! exceed the chip's capacity.
 
-use crate::plan::{Made, NoPlan, SwitchPlan};
-use asic::emulate::Mapped;
-use entries::{Counter, Entry, EntryError, State, UpdateError, WriteBatch, WriteError};
-use interp::{Config, DigestMessage, EntryLevel, IdleEntry, MeterLevel, Registers};
+use crate::plan::{PlacedProgram, SwitchPlan, SwitchPlanError};
+use asic::emulate::MappedSwitch;
+use entries::{ControlState, Counter, EntryError, StoredEntry, UpdateError, WriteBatch, WriteError};
+use interp::{Config, DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, Registers};
 use ir::{ExternId, Pipeline, TableId};
-use jit::{ActionTally, TableTally, Tallies};
-use node::engine::{Controlled, EngineFactory, Factory, Room, Turns, counted_one_by_one};
+use jit::{ActionStats, EngineStats, TableStats};
+use node::engine::{
+    ChipSizing, EngineControl, EngineFactory, SharedEngine, SharedEngineFactory, scan_nonzero_elements,
+};
 use num_bigint::BigUint;
-use p4runtime::{Code, Refusal};
+use p4runtime::{Code, P4RuntimeError};
 use packet::Engine;
 use std::sync::{Arc, OnceLock};
 
@@ -17,37 +20,37 @@ impl EngineFactory for SwitchPlan {
         "asic"
     }
 
-    fn load(&self, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn Controlled>, Refusal> {
-        let (switch, made) = self.make(pipeline, settings).map_err(|error| match error {
-            NoPlan::Full(why) => Refusal::new(Code::ResourceExhausted, why),
-            NoPlan::Impossible(why) => Refusal::unimplemented(why),
+    fn load(&self, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn EngineControl>, P4RuntimeError> {
+        let (switch, made) = self.place_program(pipeline, settings).map_err(|error| match error {
+            SwitchPlanError::Full(why) => P4RuntimeError::new(Code::ResourceExhausted, why),
+            SwitchPlanError::Impossible(why) => P4RuntimeError::unimplemented(why),
         })?;
-        let engine = Turns::new(switch);
-        Ok(Box::new(Placed { pipeline: pipeline.clone(), engine, made, binds: OnceLock::new() }))
+        let engine = SharedEngine::new(switch);
+        Ok(Box::new(ChipEngine { pipeline: pipeline.clone(), engine, placed: made, binds: OnceLock::new() }))
     }
 
-    fn with_room(&self, room: &Room) -> Option<Factory> {
+    fn with_chip_sizing(&self, room: &ChipSizing) -> Option<SharedEngineFactory> {
         Some(Arc::new(SwitchPlan { room: room.clone(), ..self.clone() }))
     }
 }
 
-/// A program on a chip.
-struct Placed {
+/// Engine of a program on a chip.
+struct ChipEngine {
     pipeline: Arc<Pipeline>,
-    engine: Turns<Mapped>,
-    made: Made,
-    /// What stands in the way of more entries, once it was asked for.
+    engine: SharedEngine<MappedSwitch>,
+    placed: PlacedProgram,
+    /// Binding resource, computed at the first refused entry.
     binds: OnceLock<String>,
 }
 
-impl Placed {
-    /// A refusal for want of room says what binds, too.
-    fn explained(&self, refused: WriteError) -> WriteError {
+impl ChipEngine {
+    /// Adds the binding resource to a refusal for lack of capacity.
+    fn with_binding_resource(&self, refused: WriteError) -> WriteError {
         let WriteError { index, error: UpdateError::Entry(error) } = refused else { return refused };
         let error = match *error {
-            EntryError::NoRoom { table, capacity, parts } => {
-                let binds = self.binds.get_or_init(|| self.made.binds());
-                EntryError::NoRoom { table, capacity, parts: format!("{parts}; {binds}") }
+            EntryError::ChipFull { table, capacity, parts } => {
+                let binds = self.binds.get_or_init(|| self.placed.binding_resource());
+                EntryError::ChipFull { table, capacity, parts: format!("{parts}; {binds}") }
             }
             other => other,
         };
@@ -55,7 +58,7 @@ impl Placed {
     }
 }
 
-impl Controlled for Placed {
+impl EngineControl for ChipEngine {
     fn name(&self) -> &'static str {
         "asic"
     }
@@ -64,113 +67,113 @@ impl Controlled for Placed {
         &self.pipeline
     }
 
-    fn worker(&self) -> Box<dyn Engine> {
-        self.engine.worker()
+    fn new_worker(&self) -> Box<dyn Engine> {
+        self.engine.new_worker()
     }
 
-    fn look(&self, at: &mut dyn FnMut(&State)) {
-        at(self.engine.turn().state());
+    fn visit_state(&self, at: &mut dyn FnMut(&ControlState)) {
+        at(self.engine.lock_engine().state());
     }
 
     fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
-        let outcome = self.engine.turn().write(batch);
-        outcome.map_err(|refused| self.explained(refused))
+        let outcome = self.engine.lock_engine().write(batch);
+        outcome.map_err(|refused| self.with_binding_resource(refused))
     }
 
     fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
-        self.engine.turn().switch().counter(counter, index)
+        self.engine.lock_engine().switch().counter(counter, index)
     }
 
     fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, Counter)> {
-        let engine = self.engine.turn();
+        let engine = self.engine.lock_engine();
         let switch = engine.switch();
-        counted_one_by_one(end.min(switch.array_len(counter).unwrap_or(0)), |index| switch.counter(counter, index))
+        scan_nonzero_elements(end.min(switch.array_len(counter).unwrap_or(0)), |index| switch.counter(counter, index))
     }
 
     fn array_len(&self, object: ExternId) -> Option<u64> {
-        self.engine.turn().switch().array_len(object)
+        self.engine.lock_engine().switch().array_len(object)
     }
 
     fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
-        self.engine.turn().switch().register(register, index)
+        self.engine.lock_engine().switch().register(register, index)
     }
 
     fn registers(&self) -> Registers {
         let engine = self.engine.clone();
-        Registers::new(move |register, index| engine.turn().switch().register(register, index))
+        Registers::new(move |register, index| engine.lock_engine().switch().register(register, index))
     }
 
-    fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<Counter> {
-        self.engine.turn().entry_counter(table, entry)
+    fn entry_counter(&self, table: TableId, entry: &StoredEntry) -> Option<Counter> {
+        self.engine.lock_engine().entry_counter(table, entry)
     }
 
-    fn entry_idle_for(&self, table: TableId, entry: &Entry) -> Option<u64> {
-        self.engine.turn().entry_idle_for(table, entry)
+    fn entry_idle_for(&self, table: TableId, entry: &StoredEntry) -> Option<u64> {
+        self.engine.lock_engine().entry_idle_for(table, entry)
     }
 
     fn take_digests(&mut self) -> Vec<DigestMessage> {
-        self.engine.turn().switch_mut().take_digests()
+        self.engine.lock_engine().switch_mut().take_digests()
     }
 
     fn advance_time(&mut self, now: u64) -> Vec<IdleEntry> {
-        self.engine.turn().advance_time(now)
+        self.engine.lock_engine().advance_time(now)
     }
 
     fn hold_idle(&self, hold: bool) {
-        self.engine.turn().switch_mut().hold_idle(hold);
+        self.engine.lock_engine().switch_mut().hold_idle(hold);
     }
 
-    fn meter_levels(&self, meter: ExternId) -> Vec<(u64, MeterLevel)> {
-        self.engine.turn().switch().meter_levels(meter)
+    fn meter_levels(&self, meter: ExternId) -> Vec<(u64, MeterFill)> {
+        self.engine.lock_engine().switch().meter_levels(meter)
     }
 
-    fn set_meter_level(&self, meter: ExternId, index: u64, level: MeterLevel) {
-        self.engine.turn().switch_mut().set_meter_level(meter, index, level);
+    fn set_meter_level(&self, meter: ExternId, index: u64, level: MeterFill) {
+        self.engine.lock_engine().switch_mut().set_meter_level(meter, index, level);
     }
 
-    fn entry_level(&self, table: TableId, entry: &Entry) -> Option<EntryLevel> {
-        self.engine.turn().entry_level(table, entry)
+    fn entry_level(&self, table: TableId, entry: &StoredEntry) -> Option<EntryRuntimeState> {
+        self.engine.lock_engine().entry_level(table, entry)
     }
 
-    fn set_entry_level(&self, table: TableId, entry: &Entry, level: EntryLevel) {
-        self.engine.turn().set_entry_level(table, entry, level);
+    fn set_entry_level(&self, table: TableId, entry: &StoredEntry, level: EntryRuntimeState) {
+        self.engine.lock_engine().set_entry_level(table, entry, level);
     }
 
     fn flow_id(&self) -> u32 {
-        self.engine.turn().switch().flow_id()
+        self.engine.lock_engine().switch().flow_id()
     }
 
     fn set_flow_id(&self, id: u32) {
-        self.engine.turn().switch_mut().set_flow_id(id);
+        self.engine.lock_engine().switch_mut().set_flow_id(id);
     }
 
-    fn tallies(&self) -> Tallies {
-        let engine = self.engine.turn();
+    fn tallies(&self) -> EngineStats {
+        let engine = self.engine.lock_engine();
         let at = |table: TableId| {
-            let actions = engine.applied(table)?.into_iter();
-            let actions = actions.map(|(action, [misses, hits])| ActionTally { action, hits, misses });
-            Some(TableTally { table, actions: actions.collect() })
+            let actions = engine.action_counters(table)?.into_iter();
+            let actions = actions.map(|(action, [misses, hits])| ActionStats { action, hits, misses });
+            Some(TableStats { table, actions: actions.collect() })
         };
-        Tallies { stages: Vec::new(), tables: self.pipeline.tables.keys().filter_map(at).collect() }
+        EngineStats { stages: Vec::new(), tables: self.pipeline.tables.keys().filter_map(at).collect() }
     }
 
-    fn without_code(&self) -> Option<String> {
-        Some(format!("the program is on an emulated switch, {}", self.made.target.name))
+    fn fallback_reason(&self) -> Option<String> {
+        Some(format!("the program is on an emulated switch, {}", self.placed.target.name))
     }
 
-    fn notes(&self) -> Vec<String> {
-        let engine = self.engine.turn();
-        let mut notes = self.made.notes();
+    fn status_notes(&self) -> Vec<String> {
+        let engine = self.engine.lock_engine();
+        let mut notes = self.placed.notes();
         let place = |(table, room, place): (String, u64, String)| format!("{table}: {room} entries in {place}");
-        notes.extend(engine.places().into_iter().map(place));
-        let uncounted = self.pipeline.tables.iter().filter(|(id, _)| engine.applied(*id).is_none());
+        notes.extend(engine.table_locations().into_iter().map(place));
+        let uncounted = self.pipeline.tables.iter().filter(|(id, _)| engine.action_counters(*id).is_none());
         notes.extend(uncounted.map(|(_, table)| {
             format!(
-                "{}: other tables of the chip stand for it, so its hits and misses are not counted",
+                "{}: other tables of the chip replace it, so its hits and misses are not counted",
                 table.preamble.name
             )
         }));
-        notes.extend(engine.figures().into_iter().map(|(what, value)| format!("{what}: {value}")));
+        notes.extend(engine.stats().into_iter().map(|(what, value)| format!("{what}: {value}")));
         let switch = engine.switch();
         notes.extend(switch.violations().map(|(violation, packets)| {
             format!("{packets} packets were dropped: {}", violation.describe(switch.pipeline()))

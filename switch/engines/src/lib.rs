@@ -1,63 +1,73 @@
-//! The switch wing's engines: a program placed on an emulated chip, and a program divided among tiers.
+//! Engines of the switch: a program placed on an emulated chip, and a program partitioned over
+//! tiers.
 //!
-//! | what | where |
+//! | topic | file |
 //! |---|---|
-//! | the emulated switch as a node's engine | `chip.rs` |
-//! | which chip it is, and what is where on it | `plan.rs` |
-//! | a program divided among tiers, and what moves between them | `tiers/` |
+//! | emulated switch as a node's engine | `chip.rs` |
+//! | choice and placement of the chip | `plan.rs` |
+//! | program partitioned over tiers, and the traffic between them | `tiers/` |
 
 mod chip;
 mod plan;
 pub mod tiers;
 
-pub use plan::{Compress, Made, NoPlan, SwitchPlan};
+pub use plan::{Compress, PlacedProgram, SwitchPlan, SwitchPlanError};
 
-use asic::target::Target;
+use asic::target::ChipTarget;
 use node::config::{SwitchSetting, TiersSetting};
-use node::engine::{Factory, Room};
-use node::wings::{Division, SwitchWing};
-use offload::cut::Held;
+use node::engine::{ChipSizing, SharedEngineFactory};
+use node::wings::{SwitchWing, TierDivision};
+use offload::partition::TableMode;
 use std::sync::Arc;
 use std::time::Duration;
 use tiers::TiersPlan;
 
-/// The wing, for the composition of a binary.
-pub struct Switch;
+/// Implementation of [`SwitchWing`] for binaries that include the switch engines.
+pub struct SwitchEngines;
 
-impl SwitchWing for Switch {
-    fn chip(&self, setting: &SwitchSetting, room: Room) -> Result<Factory, String> {
+impl SwitchWing for SwitchEngines {
+    fn chip_factory(&self, setting: &SwitchSetting, room: ChipSizing) -> Result<SharedEngineFactory, String> {
         let SwitchSetting { target, fold, compress, .. } = setting;
         let target = find_target(target)?;
         Ok(Arc::new(SwitchPlan { target, fold: *fold, compress: Compress(compress.clone()), room }))
     }
 
-    fn tiers(&self, division: Division<'_>) -> Factory {
-        let Division { setting, above, below, down, up } = division;
-        let TiersSetting { hot, absent, key, down_port, spread, silence_ms, choose_ms, .. } = setting;
-        let hot = hot.iter().map(|(name, entries)| (name.clone(), Held::Hot(*entries)));
-        let held = hot.chain(absent.iter().map(|name| (name.clone(), Held::Absent))).collect();
+    fn tiers_factory(&self, division: TierDivision<'_>) -> SharedEngineFactory {
+        let TierDivision { setting, above, below, down, up } = division;
+        let TiersSetting {
+            hot,
+            absent,
+            bridge_key,
+            lower_port,
+            affinity_object,
+            probe_timeout_ms,
+            hot_interval_ms,
+            ..
+        } = setting;
+        let hot = hot.iter().map(|(name, entries)| (name.clone(), TableMode::Hot(*entries)));
+        let held = hot.chain(absent.iter().map(|name| (name.clone(), TableMode::Absent))).collect();
         Arc::new(TiersPlan {
             above,
             below,
-            held,
-            key: *key,
-            down_port: *down_port,
+            table_modes: held,
+            key: *bridge_key,
+            lower_port: *lower_port,
             down,
             up,
-            spread: spread.clone(),
-            silence: Duration::from_millis(*silence_ms),
-            choose: Duration::from_millis(*choose_ms),
+            affinity_object: affinity_object.clone(),
+            link_timeout: Duration::from_millis(*probe_timeout_ms),
+            reselect_interval: Duration::from_millis(*hot_interval_ms),
         })
     }
 }
 
-/// A chip that is shipped, or that of a file.
-fn find_target(name: &str) -> Result<Target, String> {
-    if let Some(target) = Target::shipped(name) {
+/// Returns a shipped chip, or the one of a target file.
+fn find_target(name: &str) -> Result<ChipTarget, String> {
+    if let Some(target) = ChipTarget::shipped(name) {
         return Ok(target);
     }
-    let known = Target::SHIPPED.join(", ");
+    let known = ChipTarget::SHIPPED.join(", ");
     std::fs::read_to_string(name)
         .map_err(|error| format!("{name}: {error}; give a target file, or one of {known}"))
-        .and_then(|text| Target::from_toml(&text, name).map_err(|error| error.to_string()))
+        .and_then(|text| ChipTarget::from_toml(&text, name).map_err(|error| error.to_string()))
 }

@@ -1,40 +1,44 @@
-//! Which chip an emulated switch is, and what is where on it: a program with room for so many entries, rewritten if that is asked for, and placed.
+//! Placement of a program on the emulated chip: with the requested table sizes, after the requested
+//! transformations.
 
-use asic::demand::Program;
-use asic::emulate::{Mapped, Placed, Switch};
-use asic::place::{Objective, Path, Placement, binding, heuristic};
-use asic::rewrite::{Rewritten, Sizes};
-use asic::target::Target;
+use asic::demand::ResourceDemand;
+use asic::emulate::{EmulatedSwitch, MappedSwitch, PlacementMap};
+use asic::place::{Objective, PipePath, Placement, find_binding, heuristic};
+use asic::target::ChipTarget;
+use asic::transform::{TableSizes, TransformedPipeline};
 use interp::Config;
 use ir::{Block, ExternKind, Pipeline};
-use node::engine::Room;
+use node::engine::ChipSizing;
 use offload::plan::{Compression, compressions};
-use offload::sizing::{Names, Sizing};
+use offload::sizing::{AllowedNames, Sizing};
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-/// How a program gets onto a chip.
+/// Configuration of the emulated switch.
 #[derive(Clone, Debug)]
 pub struct SwitchPlan {
     /// The chip.
-    pub target: Target,
-    /// Pipes that are one behind the other; `None`: the fewest of 1, 2 and 4 with which the program fits.
+    pub target: ChipTarget,
+    /// Number of pipes folded into one; `None`: the smallest of 1, 2 and 4 with which the program
+    /// fits.
     pub fold: Option<u32>,
-    /// How tables are made smaller.
+    /// Compression of tables.
     pub compress: Compress,
-    /// How many entries tables have room for.
-    pub room: Room,
+    /// Capacities of tables.
+    pub room: ChipSizing,
 }
 
 impl SwitchPlan {
-    /// A chip with room for [`Room::DEFAULT`] entries in each table, and the program as it is.
-    pub fn new(target: Target) -> SwitchPlan {
-        SwitchPlan { target, fold: None, compress: Compress::default(), room: Room::default() }
+    /// Returns a chip with a capacity of [`ChipSizing::DEFAULT`] entries per table and without
+    /// compression.
+    pub fn new(target: ChipTarget) -> SwitchPlan {
+        SwitchPlan { target, fold: None, compress: Compress::default(), room: ChipSizing::default() }
     }
 }
 
-/// How tables are made smaller: `none`, `auto` for the cheapest combination, or steps ([`offload::plan::compressions`]).
+/// Compression of tables: `none`, `auto` for the cheapest combination, or steps
+/// ([`offload::plan::compressions`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compress(pub String);
 
@@ -44,34 +48,34 @@ impl Default for Compress {
     }
 }
 
-/// Why a program is not on a chip.
+/// Reason for which a program cannot be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoPlan {
-    /// There is too little of something: what, and what comes nearest.
+pub enum SwitchPlanError {
+    /// A resource is exhausted; the text names it and the nearest placement.
     Full(String),
-    /// However much there were.
+    /// The program cannot be placed with any resources.
     Impossible(String),
 }
 
-/// A program's way onto the chip.
-pub struct Made {
+/// Program placed on the chip.
+pub struct PlacedProgram {
     /// The chip.
-    pub target: Target,
-    program: Program,
+    pub target: ChipTarget,
+    program: ResourceDemand,
     placement: Placement,
     steps: Vec<String>,
 }
 
-impl Made {
-    /// What stands in the way of more entries, in a sentence.
-    pub fn binds(&self) -> String {
-        binding(&self.target, &self.program, &self.placement).sentence
+impl PlacedProgram {
+    /// Returns a sentence on the resource that prevents more entries.
+    pub fn binding_resource(&self) -> String {
+        find_binding(&self.target, &self.program, &self.placement).sentence
     }
 
-    /// Where the program is, in a few words, and how it was rewritten.
+    /// Returns the placement and the transformations for display.
     pub fn notes(&self) -> Vec<String> {
         let (used, stages) = (self.placement.stages_used(), self.target.stages);
-        let pipes = match self.placement.path.pipes() {
+        let pipes = match self.placement.path.pipe_count() {
             1 => "each pipe alike".to_owned(),
             pipes => format!("{pipes} pipes folded"),
         };
@@ -80,22 +84,22 @@ impl Made {
     }
 }
 
-/// Entries of all tables and elements of all objects.
-pub(crate) fn sizes(room: &Room, pipeline: &Pipeline) -> Result<Sizes, String> {
+/// Returns the sizes of all tables and objects.
+pub(crate) fn requested_sizes(room: &ChipSizing, pipeline: &Pipeline) -> Result<TableSizes, String> {
     let indexed = pipeline.externs.values().filter(|inst| inst.kind.is_indexed());
-    let mut sizes = Sizes::new();
+    let mut sizes = TableSizes::new();
     for table in pipeline.tables.values() {
         let own = table.entries.len() as u64;
         let entries = table.size.map_or(room.others, |size| room.others.min(size.max(1))).max(own);
         sizes.insert(table.preamble.name.clone(), entries);
     }
     for object in indexed {
-        let count = elements(&object.kind).map_or(room.others, |size| room.others.min(size.max(1)));
+        let count = element_count(&object.kind).map_or(room.others, |size| room.others.min(size.max(1)));
         sizes.insert(object.preamble.name.clone(), count);
     }
     sizes.extend(room.tables.clone());
     if let Some((file, text)) = &room.sizing {
-        let sizing = Sizing::parse(text, &Names::of(pipeline)).map_err(|mistakes| {
+        let sizing = Sizing::parse(text, &AllowedNames::from_pipeline(pipeline)).map_err(|mistakes| {
             let lines: Vec<String> = mistakes.iter().map(|mistake| format!("{file}:{mistake}")).collect();
             lines.join("; ")
         })?;
@@ -105,11 +109,11 @@ pub(crate) fn sizes(room: &Room, pipeline: &Pipeline) -> Result<Sizes, String> {
     Ok(sizes)
 }
 
-/// A table that a packet can meet twice before it leaves a control.
-fn met_twice(pipeline: &Pipeline) -> Option<&str> {
+/// Returns a table that a path of a control applies twice.
+fn table_applied_twice(pipeline: &Pipeline) -> Option<&str> {
     for control in pipeline.controls.values() {
         let blocks = &control.body.blocks;
-        let applies = |block: Block| blocks[block].applied();
+        let applies = |block: Block| blocks[block].applied_table();
         for (first, table) in blocks.keys().filter_map(|block| Some((block, applies(block)?))) {
             let next = |block: Block| blocks[block].successors();
             let (mut open, mut seen) = (next(first), HashSet::new());
@@ -126,8 +130,8 @@ fn met_twice(pipeline: &Pipeline) -> Option<&str> {
     None
 }
 
-/// How many elements an object has.
-fn elements(kind: &ExternKind) -> Option<u64> {
+/// Returns the number of elements of an object.
+fn element_count(kind: &ExternKind) -> Option<u64> {
     match kind {
         ExternKind::Counter { size, .. } | ExternKind::Meter { size, .. } | ExternKind::Register { size, .. } => {
             Some(*size)
@@ -137,61 +141,71 @@ fn elements(kind: &ExternKind) -> Option<u64> {
 }
 
 impl SwitchPlan {
-    /// Puts a program on the chip.
+    /// Places a program on the chip, after the configured transforms that make tables smaller. Folds
+    /// the configured number of pipes, or 1, 2 and then 4 until the program fits. Returns the
+    /// switch that controllers write to, and the placed program that runs on it.
     ///
     /// # Errors
-    /// See [`NoPlan`].
-    pub fn make(&self, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<(Mapped, Made), NoPlan> {
-        if let Some(table) = met_twice(pipeline) {
-            let why = "is looked up twice on one way through the program, and a chip looks a table up once: write it as two tables";
-            return Err(NoPlan::Impossible(format!("{}: table {table} {why}", pipeline.name)));
-        }
-        let sizes = sizes(&self.room, pipeline).map_err(NoPlan::Impossible)?;
-        // Nobody is to know which keys collide.
-        let seed = RandomState::new().hash_one(0u64);
-        let steps = compressions(&self.compress.0, pipeline, &sizes, &self.target, seed).map_err(NoPlan::Impossible)?;
-        let mut why = NoPlan::Impossible(String::new());
-        for pipes in self.fold.map_or_else(|| vec![1, 2, 4], |pipes| vec![pipes]) {
-            match self.folded(pipeline, settings, &sizes, &steps, pipes) {
-                Ok(made) => return Ok(made),
-                Err(error) => why = error,
-            }
-        }
-        Err(why)
-    }
-
-    fn folded(
+    /// Returns the error of the last attempt; [`SwitchPlanError`] lists the causes.
+    pub fn place_program(
         &self,
         pipeline: &Arc<Pipeline>,
         settings: &Config,
-        sizes: &Sizes,
+    ) -> Result<(MappedSwitch, PlacedProgram), SwitchPlanError> {
+        if let Some(table) = table_applied_twice(pipeline) {
+            let why = "is applied twice on one path through the program, and a chip looks up a table once per pass: write it as two tables";
+            return Err(SwitchPlanError::Impossible(format!("{}: table {table} {why}", pipeline.name)));
+        }
+        let sizes = requested_sizes(&self.room, pipeline).map_err(SwitchPlanError::Impossible)?;
+        // Key digests use a secret random seed, because senders could otherwise construct keys that
+        // collide.
+        let seed = RandomState::new().hash_one(0u64);
+        let steps = compressions(&self.compress.0, pipeline, &sizes, &self.target, seed)
+            .map_err(SwitchPlanError::Impossible)?;
+        let mut last_error = SwitchPlanError::Impossible(String::new());
+        for pipes in self.fold.map_or_else(|| vec![1, 2, 4], |pipes| vec![pipes]) {
+            match self.place_folded(pipeline, settings, &sizes, &steps, pipes) {
+                Ok(placed) => return Ok(placed),
+                Err(error) => last_error = error,
+            }
+        }
+        Err(last_error)
+    }
+
+    fn place_folded(
+        &self,
+        pipeline: &Arc<Pipeline>,
+        settings: &Config,
+        sizes: &TableSizes,
         steps: &[Compression],
         pipes: u32,
-    ) -> Result<(Mapped, Made), NoPlan> {
+    ) -> Result<(MappedSwitch, PlacedProgram), SwitchPlanError> {
         let target = &self.target;
         let sentence = |error: String| {
             let folded = if pipes == 1 { "one pipe".to_owned() } else { format!("{pipes} pipes folded") };
             format!("{} does not run on {} ({folded}): {error}", pipeline.name, target.name)
         };
-        let impossible = |error: String| NoPlan::Impossible(sentence(error));
-        let path = Path::folded(target, pipes).map_err(|error| impossible(error.to_string()))?;
-        let mut rewritten = Rewritten::unchanged(pipeline.clone(), sizes.clone());
+        let impossible = |error: String| SwitchPlanError::Impossible(sentence(error));
+        let path = PipePath::folded(target, pipes).map_err(|error| impossible(error.to_string()))?;
+        let mut rewritten = TransformedPipeline::unchanged(pipeline.clone(), sizes.clone());
         for step in steps {
-            let refused = |error: asic::rewrite::RewriteError| impossible(format!("{}: {error}", step.name));
+            let refused = |error: asic::transform::TransformError| impossible(format!("{}: {error}", step.name));
             rewritten = rewritten.then(&step.rewrite).map_err(refused)?;
         }
-        let program = Program::of(&rewritten.pipeline, &rewritten.sizes);
+        let program = ResourceDemand::from_pipeline(&rewritten.pipeline, &rewritten.sizes);
         let program = program.map_err(|error| impossible(error.to_string()))?;
         let placement = heuristic(target, &program, &path, Objective::Fits);
-        let placement = placement.map_err(|error| NoPlan::Full(sentence(error.to_string())))?;
-        let placed = Placed::of(target, &program, &placement).map_err(|error| impossible(error.to_string()))?;
-        let switch = Switch::new(rewritten.pipeline.clone(), placed, settings.clone());
+        let placement = placement.map_err(|error| SwitchPlanError::Full(sentence(error.to_string())))?;
+        let placed = PlacementMap::from_placement(target, &program, &placement)
+            .map_err(|error| impossible(error.to_string()))?;
+        let switch = EmulatedSwitch::new(rewritten.pipeline.clone(), placed, settings.clone());
         let switch = switch.map_err(|error| impossible(error.to_string()))?;
         let mapped = match steps.is_empty() {
-            true => Mapped::plain(switch),
-            false => Mapped::behind(pipeline, switch, rewritten.map).map_err(|error| impossible(error.to_string()))?,
+            true => MappedSwitch::unmapped(switch),
+            false => MappedSwitch::behind_map(pipeline, switch, rewritten.map)
+                .map_err(|error| impossible(error.to_string()))?,
         };
         let steps = steps.iter().map(|step| step.name.clone()).collect();
-        Ok((mapped, Made { target: target.clone(), program, placement, steps }))
+        Ok((mapped, PlacedProgram { target: target.clone(), program, placement, steps }))
     }
 }

@@ -1,61 +1,64 @@
-//! How many clusters of switches hold a region, when tenants are split over them (Sailfish, section 4).
+//! Number of switch clusters for a region with its tenants split over them (Sailfish, section 4).
 //!
-//! A tenant is in one cluster as a whole: its routes and its VMs are looked up in the same switch. Entries that belong to no tenant are in
-//! each cluster. What fits into a cluster is decided by whoever asks (a placement, not a sum of blocks); this module only decides who goes where.
+//! A tenant is entirely in one cluster, because one switch looks up its routes and its VMs. Entries
+//! without a tenant are in every cluster. The caller decides whether a cluster fits (by a
+//! placement, not by a sum of blocks); this module assigns the tenants.
 
 use crate::sizing::Tenants;
-use asic::rewrite::Sizes;
+use asic::transform::TableSizes;
 use serde::Serialize;
 
-/// What one tenant needs.
+/// Demand of one tenant.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tenant {
-    /// Its name or VNI.
+    /// Name or VNI.
     pub name: String,
-    /// Its entries in each table.
-    pub entries: Sizes,
+    /// Number of entries in each table.
+    pub entries: TableSizes,
 }
 
-/// A cluster: tenants that share a switch.
+/// Cluster: tenants that share a switch.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Cluster {
-    /// How many tenants.
+    /// Number of tenants.
     pub tenants: u64,
-    /// The largest of them.
+    /// Name of the largest tenant.
     pub largest: String,
-    /// Entries that each table of the switch holds.
-    pub entries: Sizes,
+    /// Number of entries in each table of the switch.
+    pub entries: TableSizes,
 }
 
-/// A region over clusters.
+/// Assignment of a region's tenants to clusters.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Clusters {
     /// The clusters.
     pub clusters: Vec<Cluster>,
-    /// Tenants that are larger than a cluster: they are in none.
+    /// Tenants that do not fit in a cluster; they are not assigned.
     pub too_large: Vec<String>,
-    /// Whether it was cut off at the greatest number of clusters.
+    /// Whether the assignment stopped at [`MAX_CLUSTERS`].
     pub cut_off: bool,
 }
 
 impl Clusters {
-    /// Switches, with a standby for each (1:1).
+    /// Returns the number of switches, with a standby for each (1:1).
     pub fn switches(&self) -> u64 {
         2 * self.clusters.len() as u64
     }
 }
 
-/// Greatest number of clusters that are counted.
+/// Maximum number of clusters.
 pub const MAX_CLUSTERS: usize = 4096;
 
-/// Greatest number of tenants too large for a cluster that are named.
+/// Maximum number of reported tenants that do not fit in a cluster.
 const MAX_NAMED: usize = 1000;
 
-/// The tenants that a sizing describes, largest first: each has its share of the entries of the tables that are split.
-pub fn tenants(description: &Tenants, sizes: &Sizes) -> Vec<Tenant> {
+/// Returns the tenants of a sizing, largest first, each with its share of the entries of the split
+/// tables.
+pub fn expand_tenants(description: &Tenants, sizes: &TableSizes) -> Vec<Tenant> {
     let weight = |rank: u64| (rank as f64).powf(-description.skew);
     let total: f64 = (1..=description.count).map(weight).sum();
-    // Shares are cut at whole entries of the running sum, so that all of them together are exactly the table's.
+    // Shares are differences of the rounded running sum, so that they add up to exactly the table's
+    // size.
     let mut before = 0.0;
     let mut out = Vec::with_capacity(usize::try_from(description.count).unwrap_or(0));
     for rank in 1..=description.count {
@@ -70,18 +73,22 @@ pub fn tenants(description: &Tenants, sizes: &Sizes) -> Vec<Tenant> {
     out
 }
 
-fn add(to: &mut Sizes, entries: &Sizes) {
+fn add_entries(to: &mut TableSizes, entries: &TableSizes) {
     for (name, count) in entries {
         *to.entry(name.clone()).or_default() += count;
     }
 }
 
-/// Spreads tenants over clusters. `shared` are the entries that each cluster has besides its tenants'; `fits` says whether a cluster can
-/// hold so many entries; what it says must hold for fewer entries, too.
+/// Assigns tenants to clusters. `shared` are entries that every cluster holds; `fits` returns
+/// whether a cluster can hold the given entries and must be monotonic.
 ///
-/// Large tenants come first; what is left in a cluster behind the last large one is filled with the smallest. So it asks `fits` about
-/// 2 log2(tenants) times a cluster.
-pub fn spread(mut tenants: Vec<Tenant>, shared: &Sizes, mut fits: impl FnMut(&Sizes) -> bool) -> Clusters {
+/// Large tenants come first; the smallest tenants fill the rest of each cluster. Calls `fits` about
+/// 2 log2(tenants) times per cluster.
+pub fn assign_tenants(
+    mut tenants: Vec<Tenant>,
+    shared: &TableSizes,
+    mut fits: impl FnMut(&TableSizes) -> bool,
+) -> Clusters {
     let total = |t: &Tenant| t.entries.values().sum::<u64>();
     tenants.sort_by(|a, b| total(b).cmp(&total(a)).then_with(|| a.name.cmp(&b.name)));
     let mut result = Clusters::default();
@@ -91,7 +98,7 @@ pub fn spread(mut tenants: Vec<Tenant>, shared: &Sizes, mut fits: impl FnMut(&Si
             result.cut_off = true;
             break;
         }
-        let taken = longest(&tenants[head..tail], shared, &mut fits, false);
+        let taken = largest_fit(&tenants[head..tail], shared, &mut fits, false);
         if taken == 0 {
             if result.too_large.len() < MAX_NAMED {
                 result.too_large.push(tenants[head].name.clone());
@@ -100,27 +107,32 @@ pub fn spread(mut tenants: Vec<Tenant>, shared: &Sizes, mut fits: impl FnMut(&Si
             continue;
         }
         let mut entries = shared.clone();
-        tenants[head..head + taken].iter().for_each(|t| add(&mut entries, &t.entries));
+        tenants[head..head + taken].iter().for_each(|t| add_entries(&mut entries, &t.entries));
         let largest = tenants[head].name.clone();
         head += taken;
-        let small = longest(&tenants[head..tail], &entries, &mut fits, true);
-        tenants[tail - small..tail].iter().for_each(|t| add(&mut entries, &t.entries));
+        let small = largest_fit(&tenants[head..tail], &entries, &mut fits, true);
+        tenants[tail - small..tail].iter().for_each(|t| add_entries(&mut entries, &t.entries));
         tail -= small;
         result.clusters.push(Cluster { tenants: (taken + small) as u64, largest, entries });
     }
     result
 }
 
-/// How many tenants from the front (or from the back) fit together with what is there already.
-fn longest(tenants: &[Tenant], there: &Sizes, fits: &mut impl FnMut(&Sizes) -> bool, back: bool) -> usize {
+/// Returns the number of tenants from the front (or back) that fit in addition to `there`.
+fn largest_fit(
+    tenants: &[Tenant],
+    there: &TableSizes,
+    fits: &mut impl FnMut(&TableSizes) -> bool,
+    back: bool,
+) -> usize {
     let mut try_with = |count: usize| {
         let mut entries = there.clone();
         let some = if back { &tenants[tenants.len() - count..] } else { &tenants[..count] };
-        some.iter().for_each(|t| add(&mut entries, &t.entries));
+        some.iter().for_each(|t| add_entries(&mut entries, &t.entries));
         fits(&entries)
     };
     let (mut good, mut bad) = (0, tenants.len() + 1);
-    // Doubling first: clusters hold far fewer tenants than there are.
+    // Doubles first, because a cluster holds far fewer tenants than the region.
     let mut step = 1;
     while step < bad && try_with(step) {
         good = step;
@@ -147,39 +159,39 @@ mod tests {
         counts.iter().enumerate().map(one).collect()
     }
 
-    fn holds(limit: u64) -> impl FnMut(&Sizes) -> bool {
+    fn holds(limit: u64) -> impl FnMut(&TableSizes) -> bool {
         move |sizes| sizes.get("vms").copied().unwrap_or(0) + sizes.get("shared").copied().unwrap_or(0) <= limit
     }
 
     #[test]
     fn every_tenant_is_in_one_cluster_and_none_is_too_full() {
         let counts: Vec<u64> = (1..=500).map(|n| n * 37 % 101 + 1).collect();
-        let shared: Sizes = [("shared".to_owned(), 100)].into();
-        let clusters = spread(of(&counts), &shared, holds(1_000));
+        let shared: TableSizes = [("shared".to_owned(), 100)].into();
+        let clusters = assign_tenants(of(&counts), &shared, holds(1_000));
         let held: u64 = clusters.clusters.iter().map(|c| c.entries["vms"]).sum();
         assert_eq!(held, counts.iter().sum::<u64>());
         assert_eq!(clusters.clusters.iter().map(|c| c.tenants).sum::<u64>(), 500);
         assert!(clusters.clusters.iter().all(|c| c.entries["vms"] <= 900 && c.entries["shared"] == 100));
-        // No more than one above what the sum asks for.
+        // At most one cluster above the lower bound.
         assert!(clusters.clusters.len() as u64 <= held.div_ceil(900) + 1, "{}", clusters.clusters.len());
     }
 
     #[test]
     fn a_tenant_larger_than_a_cluster_is_named() {
-        let clusters = spread(of(&[50, 2_000, 60]), &Sizes::new(), holds(100));
+        let clusters = assign_tenants(of(&[50, 2_000, 60]), &TableSizes::new(), holds(100));
         assert_eq!(clusters.too_large, ["t1"]);
         assert_eq!(clusters.clusters.len(), 2);
         assert_eq!(clusters.switches(), 4);
-        let nothing = spread(of(&[1, 1]), &[("shared".to_owned(), 500)].into(), holds(100));
+        let nothing = assign_tenants(of(&[1, 1]), &[("shared".to_owned(), 500)].into(), holds(100));
         assert_eq!((nothing.clusters.len(), nothing.too_large.len()), (0, 2));
     }
 
     #[test]
     fn shares_are_all_of_the_entries() {
-        let sizes: Sizes = [("vms".to_owned(), 1_000_003), ("routes".to_owned(), 7)].into();
+        let sizes: TableSizes = [("vms".to_owned(), 1_000_003), ("routes".to_owned(), 7)].into();
         for skew in [0.0, 0.8, 2.0] {
             let tables = vec!["vms".to_owned(), "routes".to_owned()];
-            let all = tenants(&Tenants { count: 999, skew, tables }, &sizes);
+            let all = expand_tenants(&Tenants { count: 999, skew, tables }, &sizes);
             assert_eq!(all.iter().map(|t| t.entries["vms"]).sum::<u64>(), 1_000_003);
             assert_eq!(all.iter().map(|t| t.entries["routes"]).sum::<u64>(), 7);
             assert!(all[0].entries["vms"] >= all[998].entries["vms"]);

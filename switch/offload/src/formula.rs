@@ -1,27 +1,28 @@
-//! Formulas: how many entries a table holds, in terms of what the region has (`vms * (1 - ipv6)`).
+//! Formulas for the number of entries of a table, in terms of parameters of a region (`vms * (1 -
+//! ipv6)`).
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Deepest nesting of a formula.
+/// Maximum nesting depth of a formula.
 const MAX_DEPTH: u32 = 64;
 
-/// A formula over named parameters, with `+ - * /`, parentheses, `min(a, b)` and `max(a, b)`.
+/// Formula over named parameters, with `+ - * /`, parentheses, `min(a, b)` and `max(a, b)`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Formula {
     text: String,
-    root: Node,
+    root: FormulaNode,
 }
 
 #[derive(Clone, PartialEq, Debug)]
-enum Node {
+enum FormulaNode {
     Number(f64),
     Name(String),
-    Pair(Op, Box<(Node, Node)>),
+    Pair(FormulaOp, Box<(FormulaNode, FormulaNode)>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Op {
+enum FormulaOp {
     Add,
     Sub,
     Mul,
@@ -30,17 +31,17 @@ enum Op {
     Max,
 }
 
-/// What is wrong with a formula, with the column (from 1) where that is known.
+/// Error in a formula.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FormulaError {
-    /// It cannot be read.
+    /// Syntax error.
     #[error("column {column} of `{text}`: expected {expected}")]
-    Form {
+    Syntax {
         /// The formula.
         text: String,
-        /// Where, in characters from 1.
+        /// Column in characters, from 1.
         column: usize,
-        /// What was expected.
+        /// Expected syntax.
         expected: &'static str,
     },
     /// A parameter has no value.
@@ -48,17 +49,17 @@ pub enum FormulaError {
     Unknown {
         /// The formula.
         text: String,
-        /// The parameter.
+        /// Name of the parameter.
         name: String,
-        /// Those that have a value.
+        /// Names of the known parameters.
         known: String,
     },
-    /// The value is no number of entries.
+    /// The value is not a number of entries.
     #[error("`{text}` is {value}, which is no number of entries (0 to 2^40)")]
     Value {
         /// The formula.
         text: String,
-        /// What came out.
+        /// The value.
         value: String,
     },
 }
@@ -67,31 +68,31 @@ pub enum FormulaError {
 pub type Parameters = BTreeMap<String, f64>;
 
 impl Formula {
-    /// Reads a formula.
+    /// Parses a formula.
     ///
     /// # Errors
-    /// [`FormulaError::Form`].
+    /// [`FormulaError::Syntax`].
     pub fn parse(text: &str) -> Result<Formula, FormulaError> {
-        let mut reader = Reader { text, rest: text, depth: 0 };
-        let root = reader.sum()?;
+        let mut reader = FormulaParser { text, rest: text, depth: 0 };
+        let root = reader.parse_sum()?;
         match reader.peek() {
             None => Ok(Formula { text: text.to_owned(), root }),
             Some(_) => Err(reader.expected("an operator (+ - * /) or the end")),
         }
     }
 
-    /// A plain number.
-    pub fn number(value: f64) -> Formula {
-        Formula { text: value.to_string(), root: Node::Number(value) }
+    /// Returns a constant formula.
+    pub fn from_number(value: f64) -> Formula {
+        Formula { text: value.to_string(), root: FormulaNode::Number(value) }
     }
 
-    /// Its value, rounded up to whole entries.
+    /// Evaluates the formula, rounded up to whole entries.
     ///
     /// # Errors
     /// [`FormulaError::Unknown`], [`FormulaError::Value`].
-    pub fn entries(&self, parameters: &Parameters) -> Result<u64, FormulaError> {
+    pub fn entry_count(&self, parameters: &Parameters) -> Result<u64, FormulaError> {
         let value = self.value(&self.root, parameters)?;
-        // What is a whole number but for rounding stays that number.
+        // Tolerates rounding errors of the arithmetic.
         let whole = (value - 1e-6).ceil().max(0.0);
         match value.is_finite() && value >= -1e-6 && whole <= (1u64 << 40) as f64 {
             true => Ok(whole as u64),
@@ -99,26 +100,26 @@ impl Formula {
         }
     }
 
-    fn value(&self, node: &Node, parameters: &Parameters) -> Result<f64, FormulaError> {
+    fn value(&self, node: &FormulaNode, parameters: &Parameters) -> Result<f64, FormulaError> {
         let (op, pair) = match node {
-            Node::Number(value) => return Ok(*value),
-            Node::Name(name) => {
+            FormulaNode::Number(value) => return Ok(*value),
+            FormulaNode::Name(name) => {
                 return parameters.get(name).copied().ok_or_else(|| FormulaError::Unknown {
                     text: self.text.clone(),
                     name: name.clone(),
                     known: parameters.keys().cloned().collect::<Vec<_>>().join(", "),
                 });
             }
-            Node::Pair(op, pair) => (op, pair),
+            FormulaNode::Pair(op, pair) => (op, pair),
         };
         let (a, b) = (self.value(&pair.0, parameters)?, self.value(&pair.1, parameters)?);
         Ok(match op {
-            Op::Add => a + b,
-            Op::Sub => a - b,
-            Op::Mul => a * b,
-            Op::Div => a / b,
-            Op::Min => a.min(b),
-            Op::Max => a.max(b),
+            FormulaOp::Add => a + b,
+            FormulaOp::Sub => a - b,
+            FormulaOp::Mul => a * b,
+            FormulaOp::Div => a / b,
+            FormulaOp::Min => a.min(b),
+            FormulaOp::Max => a.max(b),
         })
     }
 }
@@ -129,19 +130,19 @@ impl fmt::Display for Formula {
     }
 }
 
-struct Reader<'a> {
+struct FormulaParser<'a> {
     text: &'a str,
     rest: &'a str,
     depth: u32,
 }
 
-impl Reader<'_> {
+impl FormulaParser<'_> {
     fn peek(&mut self) -> Option<char> {
         self.rest = self.rest.trim_start();
         self.rest.chars().next()
     }
 
-    fn eat(&mut self, wanted: char) -> bool {
+    fn consume_char(&mut self, wanted: char) -> bool {
         let found = self.peek() == Some(wanted);
         if found {
             self.rest = &self.rest[wanted.len_utf8()..];
@@ -151,36 +152,36 @@ impl Reader<'_> {
 
     fn expected(&self, expected: &'static str) -> FormulaError {
         let column = self.text[..self.text.len() - self.rest.len()].chars().count() + 1;
-        FormulaError::Form { text: self.text.to_owned(), column, expected }
+        FormulaError::Syntax { text: self.text.to_owned(), column, expected }
     }
 
-    fn sum(&mut self) -> Result<Node, FormulaError> {
-        let mut left = self.product()?;
+    fn parse_sum(&mut self) -> Result<FormulaNode, FormulaError> {
+        let mut left = self.parse_product()?;
         loop {
             let op = match self.peek() {
-                Some('+') => Op::Add,
-                Some('-') => Op::Sub,
+                Some('+') => FormulaOp::Add,
+                Some('-') => FormulaOp::Sub,
                 _ => return Ok(left),
             };
             self.rest = &self.rest[1..];
-            left = Node::Pair(op, Box::new((left, self.product()?)));
+            left = FormulaNode::Pair(op, Box::new((left, self.parse_product()?)));
         }
     }
 
-    fn product(&mut self) -> Result<Node, FormulaError> {
-        let mut left = self.factor()?;
+    fn parse_product(&mut self) -> Result<FormulaNode, FormulaError> {
+        let mut left = self.parse_factor()?;
         loop {
             let op = match self.peek() {
-                Some('*') => Op::Mul,
-                Some('/') => Op::Div,
+                Some('*') => FormulaOp::Mul,
+                Some('/') => FormulaOp::Div,
                 _ => return Ok(left),
             };
             self.rest = &self.rest[1..];
-            left = Node::Pair(op, Box::new((left, self.factor()?)));
+            left = FormulaNode::Pair(op, Box::new((left, self.parse_factor()?)));
         }
     }
 
-    fn factor(&mut self) -> Result<Node, FormulaError> {
+    fn parse_factor(&mut self) -> Result<FormulaNode, FormulaError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(self.expected("fewer parentheses: at most 64 in each other"));
@@ -188,66 +189,66 @@ impl Reader<'_> {
         let node = match self.peek() {
             Some('(') => {
                 self.rest = &self.rest[1..];
-                let inner = self.sum()?;
-                self.closing()?;
+                let inner = self.parse_sum()?;
+                self.expect_closing()?;
                 inner
             }
             Some('-') => {
                 self.rest = &self.rest[1..];
-                Node::Pair(Op::Sub, Box::new((Node::Number(0.0), self.factor()?)))
+                FormulaNode::Pair(FormulaOp::Sub, Box::new((FormulaNode::Number(0.0), self.parse_factor()?)))
             }
-            Some(c) if c.is_ascii_digit() => self.number()?,
-            Some(c) if c.is_ascii_alphabetic() || c == '_' => self.name()?,
+            Some(c) if c.is_ascii_digit() => self.parse_number()?,
+            Some(c) if c.is_ascii_alphabetic() || c == '_' => self.parse_name()?,
             _ => return Err(self.expected("a number, a parameter or `(`")),
         };
         self.depth -= 1;
         Ok(node)
     }
 
-    fn closing(&mut self) -> Result<(), FormulaError> {
-        match self.eat(')') {
+    fn expect_closing(&mut self) -> Result<(), FormulaError> {
+        match self.consume_char(')') {
             true => Ok(()),
             false => Err(self.expected("`)`")),
         }
     }
 
-    fn take(&mut self, belongs: impl Fn(char) -> bool) -> String {
+    fn take_while(&mut self, belongs: impl Fn(char) -> bool) -> String {
         let end = self.rest.find(|c| !belongs(c)).unwrap_or(self.rest.len());
         let (taken, rest) = self.rest.split_at(end);
         self.rest = rest;
         taken.to_owned()
     }
 
-    fn number(&mut self) -> Result<Node, FormulaError> {
+    fn parse_number(&mut self) -> Result<FormulaNode, FormulaError> {
         let error = self.expected("a number such as 1_000_000, 0.25 or 2M");
-        let digits = self.take(|c| c.is_ascii_digit() || c == '_' || c == '.').replace('_', "");
+        let digits = self.take_while(|c| c.is_ascii_digit() || c == '_' || c == '.').replace('_', "");
         let value: f64 = digits.parse().map_err(|_| error)?;
         let scale = match self.rest.chars().next() {
             Some('k') => 1e3,
             Some('M') => 1e6,
-            _ => return Ok(Node::Number(value)),
+            _ => return Ok(FormulaNode::Number(value)),
         };
         self.rest = &self.rest[1..];
-        Ok(Node::Number(value * scale))
+        Ok(FormulaNode::Number(value * scale))
     }
 
-    fn name(&mut self) -> Result<Node, FormulaError> {
-        let name = self.take(|c| c.is_ascii_alphanumeric() || c == '_');
+    fn parse_name(&mut self) -> Result<FormulaNode, FormulaError> {
+        let name = self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
         let op = match name.as_str() {
-            "min" => Op::Min,
-            "max" => Op::Max,
-            _ => return Ok(Node::Name(name)),
+            "min" => FormulaOp::Min,
+            "max" => FormulaOp::Max,
+            _ => return Ok(FormulaNode::Name(name)),
         };
-        if !self.eat('(') {
+        if !self.consume_char('(') {
             return Err(self.expected("`(`: min and max are functions"));
         }
-        let a = self.sum()?;
-        if !self.eat(',') {
+        let a = self.parse_sum()?;
+        if !self.consume_char(',') {
             return Err(self.expected("`,`"));
         }
-        let b = self.sum()?;
-        self.closing()?;
-        Ok(Node::Pair(op, Box::new((a, b))))
+        let b = self.parse_sum()?;
+        self.expect_closing()?;
+        Ok(FormulaNode::Pair(op, Box::new((a, b))))
     }
 }
 
@@ -261,7 +262,8 @@ mod tests {
 
     #[test]
     fn arithmetic_is_that_of_school() {
-        let of = |text: &str| Formula::parse(text).unwrap().entries(&with(&[("vms", 1e6), ("ipv6", 0.25)])).unwrap();
+        let of =
+            |text: &str| Formula::parse(text).unwrap().entry_count(&with(&[("vms", 1e6), ("ipv6", 0.25)])).unwrap();
         assert_eq!(of("vms * (1 - ipv6)"), 750_000);
         assert_eq!(of("2 + 3 * 4 - 6 / 2"), 11);
         assert_eq!(of("10 - 3 - 2"), 5);
@@ -278,10 +280,10 @@ mod tests {
         assert_eq!(wrong("(1 + 2"), "column 7 of `(1 + 2`: expected `)`");
         assert_eq!(wrong("1 2"), "column 3 of `1 2`: expected an operator (+ - * /) or the end");
         assert!(wrong(&"(".repeat(100_000)).contains("fewer parentheses"));
-        let error = Formula::parse("vm / 0").unwrap().entries(&with(&[("vms", 1.0)])).unwrap_err();
+        let error = Formula::parse("vm / 0").unwrap().entry_count(&with(&[("vms", 1.0)])).unwrap_err();
         assert_eq!(error.to_string(), "`vm / 0`: there is no parameter `vm`; known are vms");
-        let error = Formula::parse("1 / 0").unwrap().entries(&with(&[])).unwrap_err();
+        let error = Formula::parse("1 / 0").unwrap().entry_count(&with(&[])).unwrap_err();
         assert_eq!(error.to_string(), "`1 / 0` is inf, which is no number of entries (0 to 2^40)");
-        assert!(Formula::parse("0 - 5").unwrap().entries(&with(&[])).is_err());
+        assert!(Formula::parse("0 - 5").unwrap().entry_count(&with(&[])).is_err());
     }
 }

@@ -1,20 +1,20 @@
-//! Which part of a program, and which of its entries, is on which tier.
+//! Placement of a program and of its entries on tiers.
 //!
-//! | what | where |
+//! | question | module |
 //! |---|---|
-//! | how many entries each table must hold, in terms of what a region has | [`sizing`], [`formula`] |
-//! | a pipeline in two, with a bridge header between | [`cut`] |
-//! | the entries of a table that are on the switch, where it has room for a few | [`hot`] |
-//! | does it fit, how, and what comes of it | [`plan`] |
-//! | how many clusters of switches hold a region | [`clusters`] |
-//! | what of the control plane's writes the upper tier gets | [`share`] |
-//! | how far a parameter can go | [`sweep`] |
+//! | How many entries must each table hold, given the size of a region? | [`sizing`], [`formula`] |
+//! | How is a pipeline partitioned into two halves joined by a bridge header? | [`partition`] |
+//! | Which entries of a table does the switch hold, if not all? | [`hot_set`] |
+//! | Does a program fit on a chip, and with which performance? | [`plan`] |
+//! | How many clusters of switches hold a region? | [`clusters`] |
+//! | Which writes of the control plane go to the upper tier? | [`upper_tier_filter`] |
+//! | What is the largest value of a parameter that fits? | [`sweep`] |
 
 pub mod clusters;
-pub mod cut;
 pub mod formula;
-pub mod hot;
+pub mod hot_set;
+pub mod partition;
 pub mod plan;
-pub mod share;
 pub mod sizing;
 pub mod sweep;
+pub mod upper_tier_filter;

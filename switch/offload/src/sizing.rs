@@ -1,30 +1,31 @@
-//! The sizing file: how many entries each table must hold, in terms of what a region has. TOML; `docs/plan.schema.json` is its schema.
+//! Sizing file: the number of entries of each table, in terms of parameters of a region. TOML; the
+//! schema is `docs/reference/plan.schema.json`.
 //!
 //! ```toml
-//! [parameters]            # what the formulas may name; `terrace plan --set vms=2M` changes one, `--sweep vms` walks along it
+//! [parameters]            # names for formulas; see `terrace plan --set vms=2M` and `--sweep`
 //! vms = 1146880
 //! ipv6 = 0.25
 //! tenants = 20000
 //!
-//! [tables]                # control-plane names, or their ends where those are unambiguous; others have the program's `size`
+//! [tables]                # control-plane names or ends of them; others have the program's `size`
 //! vm_nc_v4 = "vms * (1 - ipv6)"
 //! vm_nc_v6 = "vms * ipv6"
 //!
-//! [objects]               # elements of counters, meters and registers; others have what the program says
+//! [objects]               # elements of counters, meters, registers; others as in the program
 //! vpc_received = "tenants"
 //!
-//! [values]                # different values that an argument of an action has, over all entries: they are kept once (`share` in the plan's steps)
+//! [values]                # different values of an action's argument, for sharing results
 //! "on_server_v4.server" = "vms / 20"
 //!
-//! [tenants]               # how the entries of some tables are spread over tenants, to count clusters
+//! [tenants]               # distribution of entries over tenants, to count clusters
 //! count = 20000
 //! skew = 0.8
 //! tables = ["vm_nc_v4", "vm_nc_v6"]
 //! ```
 
 use crate::formula::{Formula, FormulaError, Parameters};
-use asic::rewrite::Sizes;
-use asic::rewrite::results::value_names;
+use asic::transform::TableSizes;
+use asic::transform::share_results::value_names;
 use ir::Pipeline;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -32,80 +33,80 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
 
-/// Greatest number of tenants.
+/// Maximum number of tenants.
 pub const MAX_TENANTS: u64 = 1 << 24;
 
-/// The file as it is written.
+/// Content of a sizing file.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SizingFile {
-    /// Values that formulas may name.
+    /// Parameters of formulas.
     #[schemars(with = "BTreeMap<String, f64>")]
     pub parameters: BTreeMap<String, Spanned<f64>>,
-    /// Entries of each table: a number, or a formula.
+    /// Entries of each table: a number or a formula.
     #[schemars(with = "BTreeMap<String, Amount>")]
     pub tables: BTreeMap<String, Spanned<Amount>>,
-    /// Elements of counters, meters and registers that the program indexes: a number, or a formula.
+    /// Elements of indexed counters, meters and registers: a number or a formula.
     #[schemars(with = "BTreeMap<String, Amount>")]
     pub objects: BTreeMap<String, Spanned<Amount>>,
-    /// How many different values an argument of an action (`on_server_v4.server`) has over all entries: a number, or a formula.
+    /// Different values of an action's argument (`on_server_v4.server`): a number or a formula.
     #[schemars(with = "BTreeMap<String, Amount>")]
     pub values: BTreeMap<String, Spanned<Amount>>,
-    /// How tenants share the entries.
+    /// Distribution of entries over tenants.
     #[schemars(with = "Option<TenantsFile>")]
     pub tenants: Option<Spanned<TenantsFile>>,
 }
 
-/// A number of entries, or a formula for one.
+/// Number of entries, or a formula for it.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Amount {
-    /// So many.
+    /// A number.
     Number(f64),
     /// A formula over the parameters.
     Formula(String),
 }
 
-/// How tenants share the entries of some tables.
+/// Distribution of the entries of some tables over tenants.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TenantsFile {
-    /// How many tenants.
+    /// Number of tenants.
     pub count: u64,
-    /// The n-th largest tenant has a share in proportion to n^-skew (Zipf); 0: all are equal.
+    /// Zipf exponent: the n-th largest tenant's share is proportional to n^-skew; 0: all are equal.
     #[serde(default)]
     pub skew: f64,
-    /// Tables whose entries belong to tenants; each cluster holds all entries of the others.
+    /// Tables with entries of tenants; each cluster holds all entries of the other tables.
     pub tables: Vec<String>,
 }
 
-/// A sizing file that was checked against a program.
+/// Sizing file that was checked against a program.
 #[derive(Clone, Debug)]
 pub struct Sizing {
     parameters: Parameters,
-    /// Full control-plane name, formula.
+    /// Full control-plane names with formulas.
     tables: Vec<(String, Formula)>,
     objects: Vec<(String, Formula)>,
     values: Vec<(String, Formula)>,
     tenants: Option<Tenants>,
 }
 
-/// What a sizing file may name: full control-plane names.
+/// Full control-plane names that a sizing file may use.
 #[derive(Clone, Debug, Default)]
-pub struct Names {
+pub struct AllowedNames {
     /// Tables.
     pub tables: Vec<String>,
-    /// Counters, meters and registers that the program indexes.
+    /// Indexed counters, meters and registers.
     pub objects: Vec<String>,
-    /// Arguments of actions, [`asic::rewrite::results::value_name`].
+    /// Arguments of actions, as in [`asic::transform::share_results::value_name`].
     pub values: Vec<String>,
 }
 
-impl Names {
-    /// Those of a program.
-    pub fn of(pipeline: &Pipeline) -> Names {
+impl AllowedNames {
+    /// Returns the names of a program.
+    pub fn from_pipeline(pipeline: &Pipeline) -> AllowedNames {
         let indexed = pipeline.externs.values().filter(|inst| inst.kind.is_indexed());
-        Names {
+        AllowedNames {
             tables: pipeline.tables.values().map(|table| table.preamble.name.clone()).collect(),
             objects: indexed.map(|inst| inst.preamble.name.clone()).collect(),
             values: value_names(pipeline).collect(),
@@ -113,10 +114,10 @@ impl Names {
     }
 }
 
-/// How tenants share the entries of some tables.
+/// Distribution of the entries of some tables over tenants.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tenants {
-    /// How many.
+    /// Number of tenants.
     pub count: u64,
     /// Zipf exponent of their shares.
     pub skew: f64,
@@ -124,18 +125,18 @@ pub struct Tenants {
     pub tables: Vec<String>,
 }
 
-/// A mistake in a sizing file.
+/// Error in a sizing file.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{}{message}", place.map(|(line, column)| format!("{line}:{column}: ")).unwrap_or_default())]
-pub struct Mistake {
-    /// Line and column, from 1; none if it is about the whole file.
-    pub place: Option<(usize, usize)>,
-    /// What is wrong, and the mend.
+#[error("{}{message}", location.map(|(line, column)| format!("{line}:{column}: ")).unwrap_or_default())]
+pub struct SizingError {
+    /// Line and column, from 1; `None` if the error concerns the whole file.
+    pub location: Option<(usize, usize)>,
+    /// Error and help.
     pub message: String,
 }
 
 impl Sizing {
-    /// Nothing but what the program says.
+    /// Returns a sizing without values.
     pub fn empty() -> Sizing {
         Sizing {
             parameters: Parameters::new(),
@@ -146,29 +147,29 @@ impl Sizing {
         }
     }
 
-    /// Reads a file for a program with these names.
+    /// Parses a file for a program with these names.
     ///
     /// # Errors
-    /// All mistakes that were found.
-    pub fn parse(text: &str, names: &Names) -> Result<Sizing, Vec<Mistake>> {
+    /// All errors that were found.
+    pub fn parse(text: &str, names: &AllowedNames) -> Result<Sizing, Vec<SizingError>> {
         let file: SizingFile = toml::from_str(text).map_err(|error| {
-            let place = error.span().map(|span| place(text, span));
-            let message = format!("{}; docs/plan.md has all keys", error.message().trim_end());
-            vec![Mistake { place, message }]
+            let place = error.span().map(|span| line_and_column(text, span));
+            let message = format!("{}; docs/reference/plan.md has all keys", error.message().trim_end());
+            vec![SizingError { location: place, message }]
         })?;
-        let mut checker = Checker { text, names, mistakes: Vec::new() };
-        let sizing = checker.check(file);
+        let mut checker = SizingChecker { text, names, mistakes: Vec::new() };
+        let sizing = checker.check_file(file);
         match checker.mistakes.is_empty() {
             true => Ok(sizing),
             false => Err(checker.mistakes),
         }
     }
 
-    /// The same with another value of a parameter.
+    /// Returns the sizing with another value of a parameter.
     ///
     /// # Errors
-    /// The parameters that there are, if this is none of them.
-    pub fn with(&self, parameter: &str, value: f64) -> Result<Sizing, String> {
+    /// Message with the known parameters, if the parameter is unknown.
+    pub fn with_parameter(&self, parameter: &str, value: f64) -> Result<Sizing, String> {
         let mut changed = self.clone();
         match changed.parameters.get_mut(parameter) {
             Some(place) => *place = value,
@@ -181,70 +182,70 @@ impl Sizing {
         Ok(changed)
     }
 
-    /// Value of a parameter.
+    /// Returns the value of a parameter.
     pub fn parameter(&self, name: &str) -> Option<f64> {
         self.parameters.get(name).copied()
     }
 
-    /// Entries of the tables that the file names, and values of arguments.
+    /// Returns the entries of the tables in the file, and the values of arguments.
     ///
     /// # Errors
-    /// A formula that is no number of entries.
-    pub fn sizes(&self) -> Result<Sizes, FormulaError> {
-        let one = |(name, formula): &(String, Formula)| Ok((name.clone(), formula.entries(&self.parameters)?));
+    /// The value of a formula is not a number of entries.
+    pub fn sizes(&self) -> Result<TableSizes, FormulaError> {
+        let one = |(name, formula): &(String, Formula)| Ok((name.clone(), formula.entry_count(&self.parameters)?));
         self.tables.iter().chain(&self.values).map(one).collect()
     }
 
-    /// Elements of the objects that the file names.
+    /// Returns the elements of the objects in the file.
     ///
     /// # Errors
-    /// A formula that is no number of elements.
-    pub fn objects(&self) -> Result<Sizes, FormulaError> {
-        let one = |(name, formula): &(String, Formula)| Ok((name.clone(), formula.entries(&self.parameters)?));
+    /// The value of a formula is not a number of elements.
+    pub fn objects(&self) -> Result<TableSizes, FormulaError> {
+        let one = |(name, formula): &(String, Formula)| Ok((name.clone(), formula.entry_count(&self.parameters)?));
         self.objects.iter().map(one).collect()
     }
 
-    /// How tenants share them.
+    /// Returns the distribution over tenants.
     pub fn tenants(&self) -> Option<&Tenants> {
         self.tenants.as_ref()
     }
 }
 
-/// The schema of sizing files (JSON Schema).
+/// Returns the JSON schema of sizing files.
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(SizingFile).to_value()
 }
 
-/// Line and column (from 1, in characters) of the start of a span of bytes.
-fn place(text: &str, span: Range<usize>) -> (usize, usize) {
+/// Returns line and column (from 1, in characters) of the start of a byte span.
+fn line_and_column(text: &str, span: Range<usize>) -> (usize, usize) {
     let before = text.get(..span.start).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     (line, before.rsplit('\n').next().map_or(0, |rest| rest.chars().count()) + 1)
 }
 
-struct Checker<'a> {
+struct SizingChecker<'a> {
     text: &'a str,
-    names: &'a Names,
-    mistakes: Vec<Mistake>,
+    names: &'a AllowedNames,
+    mistakes: Vec<SizingError>,
 }
 
-impl Checker<'_> {
-    fn wrong(&mut self, span: Range<usize>, message: String) {
-        self.mistakes.push(Mistake { place: Some(place(self.text, span)), message });
+impl SizingChecker<'_> {
+    fn report_error(&mut self, span: Range<usize>, message: String) {
+        self.mistakes.push(SizingError { location: Some(line_and_column(self.text, span)), message });
     }
 
-    fn check(&mut self, file: SizingFile) -> Sizing {
+    fn check_file(&mut self, file: SizingFile) -> Sizing {
         let parameters: Parameters =
             file.parameters.iter().map(|(name, value)| (name.clone(), *value.get_ref())).collect();
         let names = self.names;
-        let tables = self.amounts(file.tables, &names.tables, "table", &parameters);
-        let objects = self.amounts(file.objects, &names.objects, "counter, meter or register", &parameters);
-        let values = self.amounts(file.values, &names.values, "argument of an action", &parameters);
-        let tenants = file.tenants.map(|tenants| self.tenants(tenants));
+        let tables = self.check_amounts(file.tables, &names.tables, "table", &parameters);
+        let objects = self.check_amounts(file.objects, &names.objects, "counter, meter or register", &parameters);
+        let values = self.check_amounts(file.values, &names.values, "argument of an action", &parameters);
+        let tenants = file.tenants.map(|tenants| self.check_tenants(tenants));
         Sizing { parameters, tables, objects, values, tenants }
     }
 
-    fn amounts(
+    fn check_amounts(
         &mut self,
         given: BTreeMap<String, Spanned<Amount>>,
         known: &[String],
@@ -254,47 +255,47 @@ impl Checker<'_> {
         let mut amounts: Vec<(String, Formula)> = Vec::new();
         for (name, amount) in given {
             let span = amount.span();
-            let Some(full) = self.name(&name, known, what, span.clone()) else { continue };
+            let Some(full) = self.resolve_name(&name, known, what, span.clone()) else { continue };
             if amounts.iter().any(|(other, _)| *other == full) {
-                self.wrong(span, format!("`{name}` is `{full}`, which stands here twice; take one line away"));
+                self.report_error(span, format!("`{name}` is `{full}`, which is listed twice; remove one line"));
                 continue;
             }
             let formula = match amount.into_inner() {
-                Amount::Number(value) => Ok(Formula::number(value)),
+                Amount::Number(value) => Ok(Formula::from_number(value)),
                 Amount::Formula(text) => Formula::parse(&text),
             };
-            match formula.and_then(|formula| formula.entries(parameters).map(|_| formula)) {
+            match formula.and_then(|formula| formula.entry_count(parameters).map(|_| formula)) {
                 Ok(formula) => amounts.push((full, formula)),
-                Err(error) => self.wrong(span, error.to_string()),
+                Err(error) => self.report_error(span, error.to_string()),
             }
         }
         amounts
     }
 
-    fn tenants(&mut self, given: Spanned<TenantsFile>) -> Tenants {
+    fn check_tenants(&mut self, given: Spanned<TenantsFile>) -> Tenants {
         let span = given.span();
         let TenantsFile { count, skew, tables } = given.into_inner();
         if !(1..=MAX_TENANTS).contains(&count) {
-            self.wrong(span.clone(), format!("count is 1 to {MAX_TENANTS}"));
+            self.report_error(span.clone(), format!("count is 1 to {MAX_TENANTS}"));
         }
         if !(0.0..=4.0).contains(&skew) {
-            self.wrong(span.clone(), "skew is 0 (all tenants are equal) to 4".to_owned());
+            self.report_error(span.clone(), "skew is 0 (all tenants are equal) to 4".to_owned());
         }
         let known = &self.names.tables;
-        let tables = tables.iter().filter_map(|name| self.name(name, known, "table", span.clone())).collect();
+        let tables = tables.iter().filter_map(|name| self.resolve_name(name, known, "table", span.clone())).collect();
         Tenants { count, skew, tables }
     }
 
-    /// The full name of something.
-    fn name(&mut self, name: &str, known: &[String], what: &str, span: Range<usize>) -> Option<String> {
+    /// Resolves a name or the end of one to the full name.
+    fn resolve_name(&mut self, name: &str, known: &[String], what: &str, span: Range<usize>) -> Option<String> {
         match entries::find_name(known.iter().map(String::as_str), name) {
             Ok(at) => return known.get(at).cloned(),
             Err(ends) if ends.is_empty() => {
-                self.wrong(span, format!("the program has no {what} `{name}`; it has {}", known.join(", ")));
+                self.report_error(span, format!("the program has no {what} `{name}`; it has {}", known.join(", ")));
             }
             Err(ends) => {
                 let ends = ends.join(", ");
-                self.wrong(span, format!("`{name}` is the end of several names: {ends}; write more of it"));
+                self.report_error(span, format!("`{name}` is the end of several names: {ends}; write more of it"));
             }
         }
         None
@@ -308,7 +309,7 @@ mod tests {
     const TABLES: [&str; 4] = ["gateway.route_v4", "gateway.vm_nc_v4", "gateway.acl_in.v4", "gateway.acl_out.v4"];
 
     fn read(text: &str) -> Result<Sizing, Vec<String>> {
-        let names = Names {
+        let names = AllowedNames {
             tables: TABLES.map(String::from).to_vec(),
             objects: vec!["gateway.vpc_received".to_owned()],
             values: vec!["gateway.on_server.server".to_owned(), "gateway.on_server.vm_mac".to_owned()],
@@ -322,8 +323,11 @@ mod tests {
         let sizes = sizing.sizes().unwrap();
         assert_eq!(sizes["gateway.vm_nc_v4"], 3_000);
         assert_eq!(sizes["gateway.route_v4"], 7);
-        assert_eq!(sizing.with("vms", 5.0).unwrap().sizes().unwrap()["gateway.vm_nc_v4"], 15);
-        assert_eq!(sizing.with("vm", 5.0).unwrap_err(), "there is no parameter `vm`; the sizing file has vms");
+        assert_eq!(sizing.with_parameter("vms", 5.0).unwrap().sizes().unwrap()["gateway.vm_nc_v4"], 15);
+        assert_eq!(
+            sizing.with_parameter("vm", 5.0).unwrap_err(),
+            "there is no parameter `vm`; the sizing file has vms"
+        );
     }
 
     #[test]
@@ -348,7 +352,7 @@ mod tests {
         );
         assert!(all.iter().any(|m| m.starts_with("3:6: `v4` is the end of several names")));
         assert!(all.iter().any(|m| m.starts_with("4:12: column 6 of `vms +`")));
-        assert!(all.iter().any(|m| m.contains("which stands here twice")));
+        assert!(all.iter().any(|m| m.contains("which is listed twice")));
         assert!(read("[table]\n").unwrap_err()[0].contains("unknown field `table`"));
         let all = read("[tenants]\ncount = 0\nskew = 9\ntables = [\"nope\"]\n").unwrap_err();
         assert_eq!(all.len(), 3, "{all:#?}");

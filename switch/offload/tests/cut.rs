@@ -1,29 +1,33 @@
-//! A pipeline in two does what the whole does: random programs, cut at random places.
+//! Compares a partitioned pipeline with the whole: random programs, split at random cut points.
 //!
-//! The interpreter runs the whole, the upper half and the lower half. What leaves the upper half on the port that leads down is given to the
-//! lower one, and what that one sends goes back through the upper one. Of hot tables the upper half has some entries, chosen anew again and again. Packets that
-//! leave, drops and their reasons, packets and bytes counted must be the same.
+//! The interpreter runs the whole, the upper half and the lower half. Packets that leave the upper
+//! half on the port to the lower tier enter the lower half, and its output passes the upper half
+//! again. Of hot tables the upper half has some entries, which change repeatedly. Sent packets,
+//! drops and their reasons, and counts of packets and bytes must be equal.
 
-use asic::emit::{Halves as Pipe, Target};
-use asic::rewrite::Sizes;
-use entries::{Entry, Update, WriteBatch, WriteError};
+use asic::emit::{EmitTarget, GressUse as Pipe};
+use asic::transform::TableSizes;
+use entries::{StateUpdate, StoredEntry, WriteBatch, WriteError};
 use fastrand::Rng;
 use interp::{Interp, OutPacket};
-use ir::{Arch, ControlKind, ExternKind, Pipeline, TableId, Term};
-use offload::cut::{At, Cut, CutError, DivideError, HELLO, Options, Stop, cut, divide, wire};
-use offload::share::{Share, applied};
+use ir::{Arch, ControlKind, ExternKind, Pipeline, TableId, Terminator};
+use offload::partition::{
+    CutPoint, DivideError, PROBE, PartitionError, PartitionOptions, PipelinePartition, PointInBlock, bridge_wire,
+    partition_for_chip, partition_pipeline,
+};
+use offload::upper_tier_filter::{UpperTierFilter, applied_tables};
 use packet::Verdict;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use testkit::differ::case::{Case, PacketIn, Source, Step};
+use testkit::differ::case::{PacketIn, ProgramSource, TestCase, TestEvent};
 use testkit::differ::compile::tofino_errors;
 use testkit::differ::config::Config;
-use testkit::differ::{number, plan};
+use testkit::differ::{env_number, plan};
 
-const OPTIONS: Options = Options { down_port: 300, key: 0x7e55_ace5 };
+const OPTIONS: PartitionOptions = PartitionOptions { lower_port: 300, key: 0x7e55_ace5 };
 
-/// Cases of the run, unless `TERRACE_CASES` says otherwise.
+/// Cases of the run, unless `TERRACE_CASES` sets it.
 const CASES: u64 = 1_000;
 
 /// Cases of programs that are written for a chip, likewise.
@@ -33,13 +37,14 @@ const DIVIDED: u64 = 900;
 struct Tally {
     cut: u64,
     packets: u64,
-    /// Packets that came to a stop.
+    /// Packets that reached a cut point.
     bridged: u64,
-    /// Of those, packets that left at last.
+    /// Those of them that finally left.
     sent_below: u64,
     asked: u64,
     followed: u64,
-    /// Hot tables; and packets that went through the upper half alone while a hot table had some entries, not all.
+    /// Hot tables; and packets that passed only the upper half while a hot table had some entries,
+    /// not all.
     hot: u64,
     hot_chosen: u64,
     hot_moved: u64,
@@ -48,24 +53,26 @@ struct Tally {
     skipped: u64,
 }
 
-/// Some places in the control that can be cut.
-fn places(rng: &mut Rng, pipeline: &Pipeline) -> Vec<Stop> {
+/// Returns some possible cut points of the control.
+fn places(rng: &mut Rng, pipeline: &Pipeline) -> Vec<CutPoint> {
     let wanted = if pipeline.arch == Arch::Pna { ControlKind::MainControl } else { ControlKind::Ingress };
     let Some((id, control)) = pipeline.controls.iter().find(|(_, c)| c.kind == wanted) else { return Vec::new() };
     let mut all = Vec::new();
     for (block, data) in control.body.blocks.iter() {
-        let mut add = |at, hot| all.push(Stop { control: id, block, at, hot, why: "asked".to_owned() });
-        (0..data.insts.len()).for_each(|n| add(At::Inst(n), false));
-        let applies = matches!(data.term.as_ref().map(|term| &term.term), Some(Term::Apply { .. }));
-        add(At::Term, applies && rng.bool());
+        let mut add =
+            |at, hot| all.push(CutPoint { control: id, block, at, is_hot_miss: hot, reason: "asked".to_owned() });
+        (0..data.insts.len()).for_each(|n| add(PointInBlock::Inst(n), false));
+        let applies = matches!(data.term.as_ref().map(|term| &term.term), Some(Terminator::Apply { .. }));
+        add(PointInBlock::Term, applies && rng.bool());
         if applies {
-            add(At::Term, true);
+            add(PointInBlock::Term, true);
         }
     }
     rng.shuffle(&mut all);
-    // Often a hot table alone: each further stop brings others along, until little is left above.
-    if rng.bool() && all.iter().any(|stop| stop.hot) {
-        all.retain(|stop| stop.hot);
+    // Often a hot table alone, because each further cut point implies others, until little remains
+    // above.
+    if rng.bool() && all.iter().any(|stop| stop.is_hot_miss) {
+        all.retain(|stop| stop.is_hot_miss);
         all.truncate(1);
     }
     all.truncate(rng.usize(1..=3));
@@ -76,8 +83,8 @@ struct Halves {
     whole: Interp,
     upper: Interp,
     lower: Interp,
-    share: Share,
-    /// Bytes of a bridge header.
+    share: UpperTierFilter,
+    /// Size of a bridge header in bytes.
     bridge: usize,
 }
 
@@ -88,11 +95,11 @@ fn seen(packet: &OutPacket) -> (Verdict, Vec<u8>) {
 }
 
 impl Halves {
-    fn new(case: &Case, cut: &Cut, room: u64) -> Halves {
+    fn new(case: &TestCase, cut: &PipelinePartition, room: u64) -> Halves {
         let engine = |pipeline: Arc<Pipeline>| Interp::new(pipeline, case.setup.clone()).expect("it loads");
         let mut with_port = case.setup.clone();
         with_port.ports = with_port.ports.map(|mut ports| {
-            ports.insert(OPTIONS.down_port);
+            ports.insert(OPTIONS.lower_port);
             ports
         });
         let upper = Interp::new(Arc::new(cut.upper.clone()), with_port).expect("the upper half loads");
@@ -100,41 +107,41 @@ impl Halves {
             whole: engine(case.pipeline.clone()),
             upper,
             lower: engine(Arc::new(cut.lower.clone())),
-            share: Share::new(&case.pipeline, cut, |_| room),
+            share: UpperTierFilter::new(&case.pipeline, cut, |_| room),
             bridge: cut.bridge_bits() as usize / 8,
         }
     }
 
-    /// What is sent below, as it leaves above.
+    /// Runs the lower half's output through the upper half.
     fn back(&mut self, packet: &OutPacket, at: u64) -> Vec<(Verdict, Vec<u8>)> {
         let Verdict::Forward { port } = packet.verdict else { return vec![seen(packet)] };
         let mut frame = vec![0; self.bridge];
-        wire::back(&mut frame, OPTIONS.key, port.0, 0);
+        bridge_wire::write_return_header(&mut frame, OPTIONS.key, port.0, 0);
         frame.extend_from_slice(&packet.bytes);
-        self.upper.process(&frame, OPTIONS.down_port, at).packets().iter().map(seen).collect()
+        self.upper.process(&frame, OPTIONS.lower_port, at).packets().iter().map(seen).collect()
     }
 
-    /// Other entries are hot from now on.
+    /// Changes the hot entries.
     fn choose(&mut self, seed: u64, tally: &mut Tally) {
-        let tables: Vec<TableId> = self.share.hot().map(|(table, _)| table).collect();
+        let tables: Vec<TableId> = self.share.hot_sets().map(|(table, _)| table).collect();
         for table in tables {
             let state = self.lower.state().clone();
-            let weigh = |entry: &Entry| {
+            let weigh = |entry: &StoredEntry| {
                 let mut hasher = DefaultHasher::new();
                 (seed, entry.key(), entry.priority()).hash(&mut hasher);
                 hasher.finish() % 4
             };
-            let (moves, batch) = self.share.choose(table, &state, weigh);
-            tally.hot_chosen += moves.new.len() as u64;
-            tally.hot_moved += moves.out.len() as u64;
+            let (moves, batch) = self.share.reselect_hot(table, &state, weigh);
+            tally.hot_chosen += moves.added.len() as u64;
+            tally.hot_moved += moves.removed.len() as u64;
             self.upper.write(&batch).expect("the upper half takes what was chosen");
         }
     }
 
-    /// Writes to both halves what the whole took.
+    /// Writes a batch that the whole accepts to both halves.
     fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
         let changes = self.lower.state().clone().apply(batch)?;
-        let above = self.share.above(batch, &changes);
+        let above = self.share.filter_batch(batch, &changes);
         self.upper.write(&above)?;
         self.lower.write(batch)
     }
@@ -144,20 +151,20 @@ impl Halves {
         let mut found = Seen::new();
         for first in self.upper.process(bytes, port, at).packets() {
             match first.verdict {
-                Verdict::Forward { port } if port.0 == OPTIONS.down_port => {
+                Verdict::Forward { port } if port.0 == OPTIONS.lower_port => {
                     tally.bridged += 1;
                     let mut frame = first.bytes.clone();
-                    let told = wire::stamp(&mut frame, OPTIONS.key, port.0, bytes.len() as u16, 0);
-                    let told = told.filter(|told| told.stop < HELLO).expect("what goes down has a bridge header");
-                    self.lower.count_as(Some(told.length.into()));
-                    let below = self.lower.process(&frame, OPTIONS.down_port, at);
+                    let told = bridge_wire::complete_header(&mut frame, OPTIONS.key, port.0, bytes.len() as u16, 0);
+                    let told = told.filter(|told| told.cut_point < PROBE).expect("what goes down has a bridge header");
+                    self.lower.set_metered_length(Some(told.length_bytes.into()));
+                    let below = self.lower.process(&frame, OPTIONS.lower_port, at);
                     tally.sent_below += below.sent().count() as u64;
                     for packet in below.packets() {
                         found.extend(self.back(packet, at));
                     }
                 }
                 _ => {
-                    tally.served_above += u64::from(self.share.hot().any(|(_, hot)| !hot.is_empty()));
+                    tally.served_above += u64::from(self.share.hot_sets().any(|(_, hot)| !hot.is_empty()));
                     found.push(seen(first));
                 }
             }
@@ -166,7 +173,7 @@ impl Halves {
         (expected, found)
     }
 
-    /// What was counted: both halves together.
+    /// Compares the counts of the whole with the sum of both halves.
     fn counters(&self, what: &dyn Fn() -> String) {
         let pipeline = self.whole.pipeline().clone();
         for (id, object) in pipeline.externs.iter() {
@@ -183,47 +190,49 @@ impl Halves {
     }
 }
 
-fn describe(case: &Case, cut: &Cut) -> String {
+fn describe(case: &TestCase, cut: &PipelinePartition) -> String {
     let upper = ir::text::print(&cut.upper);
     let lower = ir::text::print(&cut.lower);
     let whole = ir::text::print(&case.pipeline);
     let path = std::env::temp_dir().join(format!("terrace-cut-{}.txt", case.seed));
-    let text = format!("{:#?}\n{whole}\n---- upper\n{upper}\n---- lower\n{lower}", cut.points);
+    let text = format!("{:#?}\n{whole}\n---- upper\n{upper}\n---- lower\n{lower}", cut.cut_points);
     let written = std::fs::write(&path, text).is_ok();
     if written { format!("the pipelines are in {}", path.display()) } else { String::new() }
 }
 
-fn compare(case: &Case, cut: &Cut, tally: &mut Tally) {
+fn compare(case: &TestCase, cut: &PipelinePartition, tally: &mut Tally) {
     let mut halves = Halves::new(case, cut, case.seed % 9);
-    tally.hot += cut.hot.len() as u64;
-    let above = applied(&cut.upper);
-    let unused = cut.hot.iter().find(|table| !above.contains(table));
+    tally.hot += cut.hot_tables.len() as u64;
+    let above = applied_tables(&cut.upper);
+    let unused = cut.hot_tables.iter().find(|table| !above.contains(table));
     assert_eq!(unused, None, "seed {}: nobody looks for hot entries there; {}", case.seed, describe(case, cut));
     for (number, step) in case.steps.iter().enumerate() {
         if (case.seed + number as u64).is_multiple_of(2) {
             halves.choose(case.seed + number as u64, tally);
         }
         match step {
-            Step::Write(batch) => {
-                // A counter has two places, of which the control plane reads the sum: to set it is not for both.
+            TestEvent::Write(batch) => {
+                // A counter exists in both halves, and the control plane reads the sum: a write
+                // sets only one of them.
                 let mut batch = batch.clone();
-                batch.updates.retain(|update| !matches!(update, Update::Counter(..)));
+                batch.updates.retain(|update| !matches!(update, StateUpdate::Counter(..)));
                 let whole = halves.whole.write(&batch);
                 let halves = halves.write(&batch);
-                // Tables that packets add to may differ in what there is to delete. Once one side has taken a batch that the
-                // other one refused, their entries differ, and packets with them: the case ends here.
+                // Tables that packets add to may differ in the entries that can be deleted. When
+                // one side accepts a batch that the other rejects, their entries and packets
+                // differ, so the case ends here.
                 if whole.is_ok() != halves.is_ok() {
                     let written = case.pipeline.tables.values().any(|t| t.add_on_miss || t.idle_timeout);
                     assert!(written, "seed {}: {whole:?} {halves:?}", case.seed);
                     return;
                 }
             }
-            Step::Tick(at) => {
+            TestEvent::Tick(at) => {
                 for engine in [&mut halves.whole, &mut halves.upper, &mut halves.lower] {
                     engine.advance_time(*at);
                 }
             }
-            Step::Packets(packets) => {
+            TestEvent::Packets(packets) => {
                 for packet in packets {
                     let (mut expected, mut found) = halves.packet(&packet.bytes, packet.port, packet.at, tally);
                     expected.sort_by_key(|seen| format!("{seen:?}"));
@@ -240,28 +249,28 @@ fn compare(case: &Case, cut: &Cut, tally: &mut Tally) {
 
 #[test]
 fn halves_do_what_the_whole_does() {
-    let (cases, first) = (number("TERRACE_CASES", CASES), number("TERRACE_SEED", 1));
+    let (cases, first) = (env_number("TERRACE_CASES", CASES), env_number("TERRACE_SEED", 1));
     eprintln!("seeds {first}..{}; TERRACE_SEED and TERRACE_CASES change that", first + cases);
     let config = Config { packets: 120, random: 0, ..Config::small() };
     let mut tally = Tally::default();
     for seed in first..first + cases {
-        let case = plan::case(seed, &config).expect("a program that compiles");
+        let case = plan::generate_case(seed, &config).expect("a program that compiles");
         let stops = places(&mut Rng::with_seed(seed), &case.pipeline);
-        match cut(&case.pipeline, &stops, OPTIONS) {
+        match partition_pipeline(&case.pipeline, &stops, OPTIONS) {
             Ok(cut) => {
                 tally.cut += 1;
-                tally.asked += cut.points.iter().filter(|point| point.asked).count() as u64;
-                tally.followed += cut.points.iter().filter(|point| !point.asked).count() as u64;
+                tally.asked += cut.cut_points.iter().filter(|point| point.is_requested).count() as u64;
+                tally.followed += cut.cut_points.iter().filter(|point| !point.is_requested).count() as u64;
                 compare(&case, &cut, &mut tally);
             }
-            Err(CutError::Varbit(_)) => *tally.refused.entry("varbit").or_default() += 1,
-            Err(CutError::Length) => *tally.refused.entry("length").or_default() += 1,
-            Err(CutError::Again(_)) => *tally.refused.entry("again").or_default() += 1,
+            Err(PartitionError::Varbit(_)) => *tally.refused.entry("varbit").or_default() += 1,
+            Err(PartitionError::EgressLength) => *tally.refused.entry("length").or_default() += 1,
+            Err(PartitionError::SecondPass(_)) => *tally.refused.entry("again").or_default() += 1,
             Err(error) => panic!("seed {seed}: {error}"),
         }
     }
     eprintln!("{tally:#?}");
-    // A comparison that saw too little says nothing.
+    // The comparison must have covered enough to be meaningful.
     assert!(tally.cut * 3 > cases, "{tally:?}");
     assert!(tally.bridged * 5 > tally.packets && tally.bridged < tally.packets, "{tally:?}");
     assert!(tally.sent_below * 10 > tally.bridged && tally.followed > 0, "{tally:?}");
@@ -269,38 +278,41 @@ fn halves_do_what_the_whole_does() {
     assert!(tally.served_above * 300 > tally.packets, "{tally:?}");
 }
 
-/// Programs are written for a chip as far as it can express them. Both halves, the upper one as it is before it is written, do what the whole does.
+/// Programs are written for a chip as far as it can express them. Both halves, the upper one before
+/// it is written, agree with the whole.
 #[test]
 fn what_a_chip_has_no_form_for_is_done_below() {
-    let (cases, first) = (number("TERRACE_CASES", DIVIDED), number("TERRACE_SEED", 1));
+    let (cases, first) = (env_number("TERRACE_CASES", DIVIDED), env_number("TERRACE_SEED", 1));
     eprintln!("seeds {first}..{}; TERRACE_SEED and TERRACE_CASES change that", first + cases);
     let config = Config { packets: 120, random: 0, ..Config::small() };
     let (mut tally, mut whole) = (Tally::default(), 0);
     let mut left: BTreeMap<String, u64> = BTreeMap::new();
     for seed in first..first + cases {
-        let case = plan::case(seed, &config).expect("a program that compiles");
+        let case = plan::generate_case(seed, &config).expect("a program that compiles");
         if case.pipeline.arch != Arch::Pna {
             tally.skipped += 1;
             continue;
         }
-        match divide(&case.pipeline, Target::T2na, &Sizes::new(), Pipe::Ingress, OPTIONS) {
+        match partition_for_chip(&case.pipeline, EmitTarget::T2na, &TableSizes::new(), Pipe::Ingress, OPTIONS) {
             Ok(divided) => {
                 let errors = tofino_errors(&divided.emitted.text);
                 assert!(errors.is_empty(), "seed {seed}: {}\n{}", errors.join("\n"), divided.emitted.text);
-                divided.emitted.left_out.iter().for_each(|what| *left.entry(what.what.clone()).or_default() += 1);
-                let Some(cut) = divided.cut else {
+                divided.emitted.left_out.iter().for_each(|what| *left.entry(what.construct.clone()).or_default() += 1);
+                let Some(cut) = divided.partition else {
                     whole += 1;
                     continue;
                 };
                 tally.cut += 1;
-                tally.followed += cut.points.iter().filter(|point| !point.asked).count() as u64;
-                tally.asked += cut.points.iter().filter(|point| point.asked).count() as u64;
+                tally.followed += cut.cut_points.iter().filter(|point| !point.is_requested).count() as u64;
+                tally.asked += cut.cut_points.iter().filter(|point| point.is_requested).count() as u64;
                 compare(&case, &cut, &mut tally);
             }
-            Err(DivideError::Cut { error: CutError::Varbit(_), .. }) => {
+            Err(DivideError::Cut { error: PartitionError::Varbit(_), .. }) => {
                 *tally.refused.entry("varbit").or_default() += 1
             }
-            Err(DivideError::Cut { error: CutError::Again(_), .. }) => *tally.refused.entry("again").or_default() += 1,
+            Err(DivideError::Cut { error: PartitionError::SecondPass(_), .. }) => {
+                *tally.refused.entry("again").or_default() += 1
+            }
             Err(DivideError::Cut { error, .. }) => panic!("seed {seed}: {error}"),
             Err(DivideError::Emit(error)) => {
                 *left.entry(format!("refused: {error}")).or_default() += 1;
@@ -313,15 +325,17 @@ fn what_a_chip_has_no_form_for_is_done_below() {
     assert!(tally.packets >= 120 * tally.cut && tally.bridged < tally.packets, "{tally:?}");
 }
 
-/// Three in sixteen packets need what a chip has no form for, and those alone leave for the tier below, whatever was said of them before.
+/// Three in sixteen packets need code that a chip cannot express. Only those are passed to the tier
+/// below, whatever path others take.
 #[test]
 fn only_packets_that_need_more_than_a_chip_can_do_go_down() {
     let text = include_str!("programs/rare.p4");
     let pipeline = Arc::new(testkit::differ::compile::compile(text, true).unwrap_or_else(|error| panic!("{error}")));
-    let divided = divide(&pipeline, Target::Tna, &Sizes::new(), Pipe::Ingress, OPTIONS).expect("it can be divided");
+    let divided = partition_for_chip(&pipeline, EmitTarget::Tna, &TableSizes::new(), Pipe::Ingress, OPTIONS)
+        .expect("it can be divided");
     assert!(divided.emitted.left_out.is_empty(), "{:?}", divided.emitted.left_out);
-    let cut = divided.cut.expect("the chip cannot divide");
-    let why: Vec<&str> = cut.points.iter().map(|point| point.why.as_str()).collect();
+    let cut = divided.partition.expect("the chip cannot divide");
+    let why: Vec<&str> = cut.cut_points.iter().map(|point| point.reason.as_str()).collect();
     assert_eq!(why, ["multiplication or division", "`digest.pack`", "arithmetic on more than 32 bits"]);
     let mut rng = Rng::with_seed(1);
     let mut packet = |n: u64| PacketIn {
@@ -331,15 +345,21 @@ fn only_packets_that_need_more_than_a_chip_can_do_go_down() {
     };
     let packets: Vec<PacketIn> = (0..2_000).map(&mut packet).collect();
     let needs = packets.iter().filter(|packet| (7..=9).contains(&packet.bytes[0])).count() as u64;
-    let source = Source::File("rare.p4".to_owned());
-    let case =
-        Case { seed: 1, source, pipeline, setup: interp::Config::default(), steps: vec![Step::Packets(packets)] };
+    let source = ProgramSource::File("rare.p4".to_owned());
+    let case = TestCase {
+        seed: 1,
+        source,
+        pipeline,
+        setup: interp::Config::default(),
+        steps: vec![TestEvent::Packets(packets)],
+    };
     let mut tally = Tally::default();
     compare(&case, &cut, &mut tally);
     assert!((300..450).contains(&needs) && tally.bridged == needs, "{needs} packets need more: {tally:?}");
 }
 
-/// Of the PNA corpus all can be divided but what mirrors or recirculates and one whose deparser emits too little, and nothing is left out but what counts and what is in a deparser.
+/// All programs of the PNA corpus can be divided, except those that mirror or recirculate and one
+/// deparser that emits too little. Only counters and deparser code are omitted.
 #[test]
 fn the_corpus_is_divided() {
     let root = testkit::gateway::root();
@@ -351,17 +371,18 @@ fn the_corpus_is_divided() {
     for path in &files {
         let pipeline = testkit::gateway::compile(path).unwrap_or_else(|error| panic!("{error}"));
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        match divide(&pipeline, Target::Tna, &Sizes::new(), Pipe::Ingress, OPTIONS) {
+        match partition_for_chip(&pipeline, EmitTarget::Tna, &TableSizes::new(), Pipe::Ingress, OPTIONS) {
             Ok(divided) => {
                 let errors = tofino_errors(&divided.emitted.text);
                 assert!(errors.is_empty(), "{name}: {}\n{}", errors.join("\n"), divided.emitted.text);
-                cuts += u64::from(divided.cut.is_some());
+                cuts += u64::from(divided.partition.is_some());
                 left.extend((!divided.emitted.left_out.is_empty()).then_some(name));
             }
             Err(_) => refused.push(name),
         }
     }
-    // The first one emits only some of the headers that the tier below needs; the last one recirculates, too.
+    // The first one emits only some of the headers that the tier below needs; the last one
+    // recirculates, too.
     assert_eq!(refused, ["checksum", "mirror", "recirculate", "three_blocks"]);
     assert_eq!(left, ["counter_direct", "digest"]);
     assert!(files.len() > 20 && cuts > 8, "{cuts} of {} were cut", files.len());

@@ -1,15 +1,16 @@
-//! Whatever a packet finds among the hot entries of a table, it finds in the whole table: random tables of random programs, entries that come, change and go,
-//! choices in between, and keys near the entries.
+//! Tests that any hit among the hot entries of a table is the hit of the whole table: random tables
+//! of random programs, entries that are added, changed and removed, repeated choices of hot
+//! entries, and keys close to the entries.
 
-use entries::{Change, Entry, PackedEntry, State, Update, UpdateKind, WriteBatch};
+use entries::{ControlState, PackedEntry, StateChange, StateUpdate, StoredEntry, UpdateKind, WriteBatch};
 use fastrand::Rng;
 use ir::{KeyMatch, Pipeline, TableId};
 use num_bigint::BigUint;
-use offload::hot::Hot;
+use offload::hot_set::HotSet;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use testkit::differ::case::Step;
+use testkit::differ::case::TestEvent;
 use testkit::differ::config::Config;
 use testkit::differ::plan;
 
@@ -24,15 +25,15 @@ struct Tally {
     kinds: BTreeMap<String, u64>,
 }
 
-/// The whole tables, and those with hot entries alone.
+/// Tables with all entries, and tables with the hot entries alone.
 struct Pair {
-    whole: State,
-    above: State,
-    hot: BTreeMap<TableId, Hot>,
+    whole: ControlState,
+    above: ControlState,
+    hot: BTreeMap<TableId, HotSet>,
 }
 
-fn packed(kind: UpdateKind, table: TableId, entry: &Entry) -> Update {
-    Update::Packed(kind, PackedEntry::of(kind, table, entry))
+fn packed(kind: UpdateKind, table: TableId, entry: &StoredEntry) -> StateUpdate {
+    StateUpdate::Packed(kind, PackedEntry::from_stored(kind, table, entry))
 }
 
 impl Pair {
@@ -40,9 +41,10 @@ impl Pair {
         let mut without = (**pipeline).clone();
         let may = |table: &ir::Table| !table.const_entries && !table.idle_timeout && table.implementation.is_none();
         let hot = pipeline.tables.iter().filter(|(_, table)| may(table));
-        let hot: BTreeMap<TableId, Hot> = hot.map(|(id, _)| (id, Hot::new(pipeline, id, room))).collect();
+        let hot: BTreeMap<TableId, HotSet> = hot.map(|(id, _)| (id, HotSet::new(pipeline, id, room))).collect();
         hot.keys().for_each(|table| without.tables[*table].entries.clear());
-        let state = |pipeline: &Arc<Pipeline>| State::new(pipeline.clone()).expect("a program's own entries are good");
+        let state =
+            |pipeline: &Arc<Pipeline>| ControlState::new(pipeline.clone()).expect("a program's own entries are good");
         Pair { whole: state(pipeline), above: state(&Arc::new(without)), hot }
     }
 
@@ -51,19 +53,19 @@ impl Pair {
         let mut updates = Vec::new();
         for change in &changes {
             match change {
-                Change::Inserted(table, entry, _) => {
+                StateChange::Inserted(table, entry, _) => {
                     let Some(hot) = self.hot.get_mut(table) else { continue };
-                    let away = hot.inserted(entry);
+                    let away = hot.on_insert(entry);
                     tally.sent_away += away.len() as u64;
                     updates.extend(away.iter().map(|entry| packed(UpdateKind::Delete, *table, entry)));
                 }
-                Change::Modified(table, _, entry, _) => {
-                    let is_hot = self.hot.get_mut(table).is_some_and(|hot| hot.modified(entry));
+                StateChange::Modified(table, _, entry, _) => {
+                    let is_hot = self.hot.get_mut(table).is_some_and(|hot| hot.on_modify(entry));
                     updates.extend(is_hot.then(|| packed(UpdateKind::Modify, *table, entry)));
                 }
-                Change::Deleted(table, entry) => {
+                StateChange::Deleted(table, entry) => {
                     let hot = self.hot.get_mut(table);
-                    let is_hot = hot.is_some_and(|hot| hot.deleted(entry.key(), entry.priority()));
+                    let is_hot = hot.is_some_and(|hot| hot.on_delete(entry.key(), entry.priority()));
                     updates.extend(is_hot.then(|| packed(UpdateKind::Delete, *table, entry)));
                 }
                 _ => {}
@@ -74,26 +76,26 @@ impl Pair {
 
     fn choose(&mut self, seed: u64, tally: &mut Tally) {
         for (table, hot) in &mut self.hot {
-            let hits = |entry: &Entry| {
+            let hits = |entry: &StoredEntry| {
                 let mut hasher = DefaultHasher::new();
                 (seed, entry.key(), entry.priority()).hash(&mut hasher);
                 hasher.finish() % 3
             };
-            let moves = hot.choose(&self.whole, hits);
-            tally.chosen += moves.new.len() as u64;
-            let out = moves.out.iter().map(|entry| packed(UpdateKind::Delete, *table, entry));
-            let new = moves.new.iter().map(|entry| packed(UpdateKind::Insert, *table, entry));
+            let moves = hot.reselect(&self.whole, hits);
+            tally.chosen += moves.added.len() as u64;
+            let out = moves.removed.iter().map(|entry| packed(UpdateKind::Delete, *table, entry));
+            let new = moves.added.iter().map(|entry| packed(UpdateKind::Insert, *table, entry));
             self.above.apply(&out.chain(new).collect()).expect("there is room");
-            assert!(hot.len() <= hot.room() && self.above.entry_count(*table) as u64 == hot.len());
+            assert!(hot.len() <= hot.capacity() && self.above.entry_count(*table) as u64 == hot.len());
         }
     }
 
-    /// A key that an entry matches, or nearly.
+    /// Returns a key that an entry matches, or nearly matches.
     fn near(&self, table: TableId, rng: &mut Rng) -> Option<Vec<BigUint>> {
         let count = self.whole.entry_count(table);
         let entry = self.whole.entries(table).nth((count > 0).then(|| rng.usize(..count))?)?;
         let layout = self.whole.layout(table);
-        let one = |(field, given): (&entries::KeyField, KeyMatch)| {
+        let one = |(field, given): (&entries::PackedKeyField, KeyMatch)| {
             let noise = BigUint::from(rng.u64(..)) % (BigUint::from(1u8) << field.width);
             match given {
                 KeyMatch::Exact(value) | KeyMatch::Optional(Some(value)) => value,
@@ -138,7 +140,8 @@ fn what_is_found_among_hot_entries_is_found_in_the_whole_table() {
     eprintln!("seeds {first}..{}; TERRACE_SEED changes that", first + PROGRAMS);
     let mut tally = Tally::default();
     for seed in first..first + PROGRAMS {
-        let case = plan::case(seed, &Config { packets: 1, random: 0, ..Config::small() }).expect("it compiles");
+        let case =
+            plan::generate_case(seed, &Config { packets: 1, random: 0, ..Config::small() }).expect("it compiles");
         let mut rng = Rng::with_seed(seed);
         let mut pair = Pair::new(&case.pipeline, rng.u64(1..20));
         for table in pair.hot.keys() {
@@ -150,14 +153,14 @@ fn what_is_found_among_hot_entries_is_found_in_the_whole_table() {
             if rng.u8(..3) == 0 {
                 pair.choose(seed + number as u64, &mut tally);
             }
-            if let Step::Write(batch) = step {
+            if let TestEvent::Write(batch) = step {
                 pair.write(batch, &mut tally);
             }
             pair.look(&mut rng, seed, &mut tally);
         }
     }
     eprintln!("{tally:?}");
-    // What compared too little says nothing.
+    // The comparison must have covered enough to be meaningful.
     assert!(tally.found > 5_000 && tally.found * 10 < tally.lookups * 9, "{tally:?}");
     assert!(tally.chosen > 1_000 && tally.sent_away > 20 && tally.kinds.len() >= 5, "{tally:?}");
 }

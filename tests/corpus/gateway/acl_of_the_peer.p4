@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between peers, the list of the VPC that the packet goes to is asked by its own VPC number. IPv6.
+// Between peers, the list of the destination VPC is matched by its own VPC number. IPv6.
 //
 // Packets and expected packets were made with scapy, hashes with zlib.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Control and protocol traffic goes to the CPU, unchanged, before anything else looks at it.
+// Control and protocol traffic goes to the CPU, unchanged, before any other check.
 //
 // Packets and expected packets were made with scapy, hashes with zlib.
 

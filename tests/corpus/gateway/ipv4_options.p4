@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options of IPv4: packets pass with them (RFC 7126), the checksum over all of the header is brought up to date, and what the
-// list and the hash see is layer 4 behind them.
+// IPv4 options: packets keep them (RFC 7126), the checksum over the
+// whole header is updated, and ACL and hash use layer 4 after them.
 //
 // Packets and expected packets were made with scapy, hashes with zlib.
 

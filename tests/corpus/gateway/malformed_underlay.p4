@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is wrong with the outer headers, each with its reason.
+// Errors in the outer headers, each with its drop reason.
 //
 // Packets and expected packets were made with scapy, hashes with zlib.
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A gateway that isn't configured completely drops with a reason that says what is missing, and sends
-// nothing half-rewritten.
+// An incompletely configured gateway drops with a reason that
+// names the missing entry, and sends no partly rewritten packet.
 //
 // Packets and expected packets were made with scapy, hashes with zlib.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A VPC may refuse kinds of options and extension headers: of what its VMs send, and of what is sent to them by a peer.
+// A VPC may refuse types of options and extension headers that its VMs send or that a peer sends to them.
 //
 // Packets and expected packets were made with scapy, hashes with zlib.
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// VXLAN is taken from servers and remotes alone, in frames to the port's own MAC. Further sources are prefixes, of which the longest
-// says what they are. A VPC may take its packets from some of them only.
+// VXLAN is accepted only from servers and remotes, in frames to the port's own MAC. Further sources
+// are prefixes; the longest determines their role. A VPC may accept packets only from some of them.
 //
 // Packets and expected packets were made with scapy, hashes with zlib.
 

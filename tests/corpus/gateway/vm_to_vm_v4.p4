@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A VM to another VM of its VPC: TCP, UDP and ICMP over IPv4; the VNI stays, outer and inner headers
-// are rewritten.
+// From a VM to another VM of its VPC: TCP, UDP and ICMP over IPv4;
+// the VNI is unchanged, outer and inner headers are rewritten.
 //
 // Packets and expected packets were made with scapy, hashes with zlib.
 

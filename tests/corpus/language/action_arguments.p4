@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Actions with parameters of both kinds: those with a direction are bound where the table lists the action and are
-// evaluated when it runs; those without come from the entry (section "Actions").
+// Actions with parameters of both kinds: those with a direction are bound where the table lists
+// the action and evaluated when it runs; those without come from the entry (section "Actions").
 
 #include <core.p4>
 #include <v1model.p4>

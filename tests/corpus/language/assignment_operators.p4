@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// x op= y is x = x op y, for l-values that are slices, too (section "Assignment statement").
+// x op= y means x = x op y, also for slices as l-values (section "Assignment statement").
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Casts: int<W> to a wider int copies the sign, bit to a wider bit adds zeros, to a narrower one cuts the
-// upper bits; comparison goes by the type's sign; bool casts to bit<1> (section "Casts").
+// Casts: int<W> to a wider int extends the sign, bit to a wider bit adds zeros, to a narrower one
+// drops the upper bits; comparison uses the type's sign; bool casts to bit<1> (section "Casts").
 
 #include <core.p4>
 #include <v1model.p4>

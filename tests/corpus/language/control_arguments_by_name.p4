@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A control applied with named arguments, whose headers, stacks and unions are copied back in the order of the call; a stack's
-// element at an index known at run time stays the one from before the call.
+// A control applied with named arguments, whose headers, stacks and unions are copied back in the
+// order of the call; a stack element with a run-time index is the one selected before the call.
 
 #include <core.p4>
 #include <v1model.p4>
@@ -61,10 +61,10 @@ control ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metad
         standard.egress_spec = 2;
         bit<8> i = 0;
         hdr.u.data = { 1, 2, 3, 4 };
-        // by is 1, the cell that of index 1, and i becomes 2.
+        // by is 1, cell refers to index 1, and i becomes 2.
         sub.apply(by = increment(i), cell = hdr.cells[i], u = hdr.u, i = i);
         hdr.data.a = i;
-        // The member cell is both the cell and, as a part, the union: the union is copied back last.
+        // The member cell is also part of the union argument: the union is copied back last.
         sub.apply(cell = hdr.u.cell, i = hdr.data.b, u = hdr.u, by = increment(i));
         hdr.data.c = i;
     }

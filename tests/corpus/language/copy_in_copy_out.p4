@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copy-in, copy-out (P4-16 1.2.5, section "Calling convention"): arguments are copied in from left to right
-// when a call begins and copied out from left to right when it ends. So within a call, inout parameters
-// are apart from each other even if they were given the same variable, and the last copy-out wins.
+// Copy-in, copy-out (P4-16 1.2.5, section "Calling convention"): arguments are copied in from left
+// to right at the start of a call and copied out from left to right at its end. So within a call,
+// inout parameters are independent even if they have the same argument, and the last copy-out wins.
 
 #include <core.p4>
 #include <v1model.p4>

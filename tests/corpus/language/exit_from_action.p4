@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exit ends all blocks that are running (the action, the table's control and its caller), but parameters are
-// still copied out, and the next block of the architecture runs (section "Exit statement").
+// exit ends all running blocks (the action, the table's control and its caller), but parameters
+// are still copied out, and the next block of the architecture runs (section "Exit statement").
 
 #include <core.p4>
 #include <v1model.p4>

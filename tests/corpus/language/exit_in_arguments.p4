@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An exit while an argument is evaluated: the call does not occur, the results of the calls around it are copied out,
-// and the assignment does not happen (P4-16, "Exit statement").
+// An exit while an argument is evaluated: the call does not occur, the results of the enclosing
+// calls are copied out, and the assignment does not happen (P4-16, "Exit statement").
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arguments of externs are evaluated before the call, from left to right, each of them: a value that the call
-// has read does not change with a later argument, and a receiver of digests has effects, too.
+// Arguments of externs are evaluated before the call, from left to right: a value that the
+// call has read does not change with a later argument, and a digest receiver has effects, too.
 
 #include <core.p4>
 #include <v1model.p4>
@@ -48,7 +48,7 @@ control ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metad
         bit<8> i = 1;
         // Cell 2 gets 3.
         cells.write((bit<32>)increment(i), increment(i));
-        // The l-value is found before the index is evaluated.
+        // The l-value is evaluated before the index.
         cells.read(hdr.data.a, (bit<32>)(increment(i) - 2));
         // i is 5 for the receiver; the message has 6 and 7.
         digest<message_t>((bit<32>)increment(i), { increment(i), increment(i) });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// for ... in over a range (both ends are part of it) and over a header stack, in order; the range is evaluated
-// once, before the first pass.
+// for ... in over a range (inclusive at both ends) and over a header stack,
+// in order; the range is evaluated once, before the first iteration.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// for with three clauses: the condition is checked before each pass; break leaves without the update; continue
-// skips to the update (section "For statement").
+// for with three clauses: the condition is checked before each iteration;
+// break skips the update; continue runs it (section "For statement").
 
 #include <core.p4>
 #include <v1model.p4>

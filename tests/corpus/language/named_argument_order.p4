@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Named arguments are evaluated in the order in which the call has them, not in that of the parameters; in an
-// extern's call, and in a table's list of actions, too (P4-16, "Calling convention: call by copy in/copy out").
+// Named arguments are evaluated in the order of the call, not of the parameters; also in an extern's
+// call, and in a table's list of actions (P4-16, "Calling convention: call by copy in/copy out").
 
 #include <core.p4>
 #include <v1model.p4>

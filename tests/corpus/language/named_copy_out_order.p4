@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Results are copied out in the order in which the call has the arguments; the last one to the same place stays
-// (P4-16, "Calling convention: call by copy in/copy out", step 6).
+// Results are copied out in the order of the call's arguments; the last one to a
+// location wins (P4-16, "Calling convention: call by copy in/copy out", step 6).
 
 #include <core.p4>
 #include <v1model.p4>

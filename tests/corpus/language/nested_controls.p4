@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Controls with constructor parameters: each instance has its own parameter and its own tables, also if both are
-// of one type; an instance may be applied twice (sections "Parameterization" and "Direct invocation").
+// Controls with constructor parameters: each instance has its own parameter and its own tables, also if both
+// are of one type; an instance may be applied twice (sections "Parameterization" and "Direct invocation").
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An exit in an action that another one calls, in a control that is applied: all of them copy out on the way
-// (P4-16, "Exit statement").
+// An exit in an action that another one calls, in a control that is applied:
+// all of them copy out before it takes effect (P4-16, "Exit statement").
 
 #include <core.p4>
 #include <v1model.p4>

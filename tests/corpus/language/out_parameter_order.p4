@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Evaluation order and out parameters: arguments are evaluated from left to right before the call, l-values
-// included, so an index that the call itself changes is the one from before the call.
+// Evaluation order and out parameters: arguments are evaluated from left to right before the call,
+// including l-values, so an index that the call itself changes has its value from before the call.
 
 #include <core.p4>
 #include <v1model.p4>

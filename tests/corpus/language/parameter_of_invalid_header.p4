@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A parameter is a copy: it keeps what is written to it, also if its argument is a field of an invalid header,
-// to which the copy back then writes nothing (P4-16, "Calling convention" and "Reading uninitialized values").
+// A parameter is a copy: it keeps written values, also if its argument is a field of an invalid header, to
+// which the copy-out then writes nothing (P4-16, "Calling convention" and "Reading uninitialized values").
 
 #include <core.p4>
 #include <v1model.p4>

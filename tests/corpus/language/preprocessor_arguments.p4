@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Directives among the arguments of a macro are executed; a variable argument that is missing takes the comma before it along;
-// `__VA_OPT__` is there only with variable arguments; parameters may have a name with dots (C and GNU's extensions to it).
+// Directives among the arguments of a macro are executed; a missing variable argument removes the comma before it;
+// `__VA_OPT__` expands only with variable arguments; parameter names may contain dots (C with GNU extensions).
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conditions are C's: numbers of 64 bits with and without sign, characters, `?:`, what `&&` does not need is not divided,
-// `defined` that a macro makes, files that can be included, `#elifdef`, a counter.
+// Conditions follow C: numbers of 64 bits with and without sign, characters, `?:`, no division in an
+// unneeded operand of `&&`, `defined` from a macro, files that can be included, `#elifdef`, a counter.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where `##` makes no single token of its sides, as next to a dot or a parenthesis, both stay: assembler's preprocessor, which
-// P4 uses, does not complain. An empty side leaves the other.
+// Where `##` gives no single token, as next to a dot or a parenthesis, both sides stay: the
+// preprocessor for assembler, which P4 uses, does not complain. An empty side leaves the other.
 
 #include <core.p4>
 #include <v1model.p4>

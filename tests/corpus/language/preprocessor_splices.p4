@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A backslash and a newline vanish before there are tokens: within a name, a number, an operator and a comment, also with
-// blanks between the two (C, section "Translation phases", phase 2; GNU's reading of blanks).
+// A backslash and a newline are removed before tokens are formed: within a name, a number, an operator and a
+// comment, also with blanks between the two (C, "Translation phases", phase 2; GNU's treatment of blanks).
 
 #include <core.p4>
 #include <v1model.p4>
@@ -43,7 +43,7 @@ control ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metad
         hdr.data.a = WHOLE_\
 NAME;
         hdr.data.b = SHIFTED;
-        hdr.data.c = SUM; // a comment that goes on \
+        hdr.data.c = SUM; // a comment that continues \
         hdr.data.c = 0;
         hdr.data.d = hdr.data.c -\
   1;

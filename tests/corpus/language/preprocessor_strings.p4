@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The preprocessor knows no strings over several lines: it works on each line, so that directives and macros work in them. What is
-// in a string on one line is left alone, as is the rest of a line with one quote.
+// The preprocessor has no strings over several lines: it handles each line, so directives and macros work
+// in them. A string within one line is unchanged, and so is the line's remainder after a single quote.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// return ends the action, function or control that it stands in and nothing else.
+// return ends only the enclosing action, function or control.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// |+| and |-| stop at the ends of the type's range: 0 and 255 for bit<8>, -128 and 127 for int<8>; + and -
-// wrap around (section "Arithmetic operations").
+// |+| and |-| saturate at the ends of the type's range: 0 and 255 for bit<8>,
+// -128 and 127 for int<8>; + and - wrap around (section "Arithmetic operations").
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An enum with an underlying type may be a header field: it is read as its bits, compared by name, and a value
-// that no member has keeps its bits (section "Enumeration types").
+// An enum with an underlying type may be a header field: it is extracted as its bits, compared
+// by name, and a value without a member keeps its bits (section "Enumeration types").
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A shift by the width or more gives 0, or for a right shift of a negative int, -1; >> of an int copies the
-// sign, of a bit not (section "Shift operations").
+// A shift by the width or more gives 0, or -1 for a right shift of a negative
+// int; >> of an int extends the sign, of a bit not (section "Shift operations").
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// && and || evaluate their right operand only if the left one doesn't decide; ?: evaluates only the operand that
-// it takes (section "Expression evaluation order").
+// && and || evaluate their right operand only if the left one doesn't decide; ?:
+// evaluates only the selected operand (section "Expression evaluation order").
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a slice cuts is evaluated before the place of the cut; as an l-value it is written where it is by then
-// (P4-16, "Expression evaluation order" and "Assignment statement").
+// The base of a slice is evaluated before its bounds; as an l-value, its location at the time
+// of the write is written (P4-16, "Expression evaluation order" and "Assignment statement").
 
 #include <core.p4>
 #include <v1model.p4>

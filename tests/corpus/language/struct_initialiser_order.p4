@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fields of an initialiser are evaluated in the order in which it has them, not in that of the declaration;
+// The fields of an initialiser are evaluated in its own order, not in that of the declaration;
 // also within a header, a call and another initialiser (P4-16, "Expression evaluation order").
 
 #include <core.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// switch on action_run: the label is the action that ran, the default action included; without a matching
-// label nothing runs.
+// switch on action_run: the label is the action that ran, including
+// the default action; without a matching label nothing runs.
 
 #include <core.p4>
 #include <v1model.p4>

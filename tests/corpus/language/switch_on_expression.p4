@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// switch on a bit<8> value: a label without a block falls through to the next one that has a block; a block
-// doesn't fall through; default takes the rest (section "Switch statement").
+// switch on a bit<8> value: a label without a block falls through to the next one with a
+// block; a block doesn't fall through; default covers all others (section "Switch statement").
 
 #include <core.p4>
 #include <v1model.p4>

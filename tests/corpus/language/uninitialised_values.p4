@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Terrace's own choice where the specification says "undefined": variables, out parameters and fields of
-// invalid headers read as 0, and a write to a field of an invalid header has no effect.
+// Terrace's own choice where the specification leaves values undefined: variables, out parameters and
+// fields of invalid headers read as 0, and a write to a field of an invalid header has no effect.
 
 #include <core.p4>
 #include <v1model.p4>

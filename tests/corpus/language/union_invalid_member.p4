@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Of a union, setInvalid of any member makes all of it invalid; so does the assignment of an invalid header to one,
-// by `=`, by `{#}` and by the copy back from a call (P4-16, "Operations on header unions").
+// setInvalid of any union member invalidates the whole union; so does the assignment of an invalid
+// header to one, by `=`, by `{#}` and by the copy-out of a call (P4-16, "Operations on header unions").
 
 #include <core.p4>
 #include <v1model.p4>
@@ -80,13 +80,13 @@ control ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metad
         } else if (hdr.data.a == 4) {
             reset(hdr.u1.one);
         } else if (hdr.data.a == 5) {
-            // One member from another: the other is invalid then.
+            // One member from another, which becomes invalid.
             hdr.u1.one = { 0x34 };
             hdr.u1.other = hdr.u1.one;
         } else if (hdr.data.a == 6) {
             hdr.u1.one = hdr.u1.other;
         } else if (hdr.data.a == 7) {
-            // All of a union is copied, and the copy is as valid as the original.
+            // A union is copied as a whole, and the copy has the original's validity.
             hdr.u2 = hdr.u1;
             hdr.u1.one.setInvalid();
         } else if (hdr.data.a == 8) {
@@ -96,7 +96,7 @@ control ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metad
             hdr.u1 = (one_or_two){#};
             hdr.data.d = hdr.u1 == (one_or_two){#} && hdr.u1 == hdr.u2 ? 8w1 : 0;
         } else {
-            // A field of a member that is invalid is written to without effect.
+            // A write to a field of an invalid member has no effect.
             hdr.u1.one.v = 1;
         }
         hdr.data.b = bits(hdr.u1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The overlay: local and peer routes, the longest prefix, what is rewritten, and what is dropped.
+// The overlay: local and peer routes, the longest prefix, rewritten fields, and drops.
 //
 // Packets and expected packets were made field by field outside of Terrace, by the headers' RFCs.
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A parser without a way to accept or reject ends by an error alone: where the packet ends, or a stack is full. What was
-// extracted stays, and ingress sees the error.
+// A parser without a path to accept or reject ends only by an error: at the packet's
+// end, or at a full stack. Extracted headers stay, and ingress sees the error.
 
 #include <core.p4>
 #include <v1model.p4>

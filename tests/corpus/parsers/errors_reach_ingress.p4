@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A parser error ends parsing, leaves what was extracted before it, and is in parser_error; v1model goes on to
-// ingress with it. NoMatch: no case of a select; PacketTooShort; an error of the program's own by verify.
+// A parser error ends parsing, keeps the headers extracted before it, and is in parser_error; v1model continues
+// in ingress with it. NoMatch: no case of a select; PacketTooShort; the program's own error by verify.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stacks in a parser: .next fills them in order, .last is the newest; extraction into a full stack is
-// StackOutOfBounds and keeps the elements (section "Header stacks").
+// Stacks in a parser: .next fills them in order, .last is the newest; extraction into
+// a full stack is StackOutOfBounds and keeps the elements (section "Header stacks").
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Of a union's headers at most one is valid: making one valid makes the others invalid; emit emits the valid
-// one; isValid says whether there is one (section "Header unions").
+// Of a union's headers at most one is valid: making one valid makes the others invalid;
+// emit emits the valid one; isValid returns whether one is valid (section "Header unions").
 
 #include <core.p4>
 #include <v1model.p4>

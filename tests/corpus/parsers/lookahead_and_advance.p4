@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// lookahead reads without moving; advance moves without reading, and what it skipped isn't emitted again;
-// length is that of the whole packet.
+// lookahead reads without moving; advance moves without reading, and
+// skipped bytes aren't emitted again; length is that of the whole packet.
 
 #include <core.p4>
 #include <v1model.p4>

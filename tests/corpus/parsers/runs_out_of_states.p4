@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A loop of states that neither reads the packet nor ends: the engine's bound on states ends it (error.ParserTimeout), the packet
-// is dropped by that name, and the next one is parsed as if nothing had been.
+// A loop of states that neither extracts nor ends: the engine's limit on states ends it
+// (error.ParserTimeout), the packet is dropped with that name, and the next one is parsed normally.
 
 #include <core.p4>
 #include <v1model.p4>

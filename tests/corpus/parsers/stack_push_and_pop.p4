@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// push_front moves elements towards the end, makes the first ones invalid and loses the last ones; pop_front
-// moves them to the front and makes the last ones invalid.
+// push_front moves elements towards the end, makes the first ones invalid and loses
+// the last ones; pop_front moves them to the front and makes the last ones invalid.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A parser that calls another one: the callee goes on at the caller's cursor; its accept returns to the caller,
-// its error ends both (section "Parsers", "Invoking subparsers").
+// A parser that calls another one: the callee continues at the caller's cursor; its accept
+// returns to the caller, its error ends both (section "Parsers", "Invoking subparsers").
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stack of unions: next names a union whose member is extracted and makes the stack advance; push and pop move whole
-// unions; a member at an index known at run time is invalidated with all of its union.
+// A stack of unions: next names a union, and extraction of its member advances the stack; push
+// and pop move whole unions; a member with a run-time index is invalidated with its whole union.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A parser value set: members come from the control plane; a value that is in it takes its case.
+// A parser value set: members come from the control plane; a value in the set takes its case.
 
 #include <core.p4>
 #include <v1model.p4>

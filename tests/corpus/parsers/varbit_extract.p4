@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// extract with a size for a varbit field; HeaderTooShort if it is larger than the field; the header is emitted
-// with the bits that it has.
+// extract with a size for a varbit field; HeaderTooShort if it
+// exceeds the field; the header is emitted with its actual bits.
 
 #include <core.p4>
 #include <v1model.p4>

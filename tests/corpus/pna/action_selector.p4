@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ActionSelector: the member at (hash of the selector key, cut to outputWidth) mod n of the group acts; a group
-// without members does what a miss does.
+// ActionSelector: the group's member at (hash of the selector key, truncated
+// to outputWidth) mod n acts; a group without members acts as a miss.
 
 #include <core.p4>
 #include <pna.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A miss whose default action calls add_entry adds an entry with the key that missed; the packet itself has still
-// missed; later packets find the entry, and the control plane sees it. A full table adds no more and says so.
+// A miss whose default action calls add_entry adds an entry with the missed key; the packet itself has still
+// missed; later packets hit the entry, and the control plane sees it. A full table adds no more and reports it.
 
 #include <core.p4>
 #include <pna.p4>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checksum adds up data over several calls: CRC32 of 1234 and then 56789 is that of 123456789; clear begins anew.
+// Checksum adds up data over several calls: CRC32 of 1234, then 56789 is that of 123456789; clear restarts it.
 
 #include <core.p4>
 #include <pna.p4>

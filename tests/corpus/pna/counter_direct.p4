@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DirectCounter counts where the action calls count, and only there; misses count nothing.
+// DirectCounter counts only where actions call count; misses count nothing.
 
 #include <core.p4>
 #include <pna.p4>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counter: packets, and the packet's bytes or the increment that the call gives; indices outside count nothing.
+// Counter: packets, and the packet's bytes or the call's increment; indices outside count nothing.
 
 #include <core.p4>
 #include <pna.p4>

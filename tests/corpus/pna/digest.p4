@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Digest in the deparser: one message for each pack, with the values of that moment.
+// Digest in the deparser: one message for each pack, with the current values.
 
 #include <core.p4>
 #include <pna.p4>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All ports of a test are network ports: the direction is NET_TO_HOST, and SelectByDirection takes its first value.
+// All ports of a test are network ports: NET_TO_HOST, and SelectByDirection takes its first value.
 
 #include <core.p4>
 #include <pna.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// send_to_port and drop_packet: the last call decides; neither ends the control; without any the packet is dropped;
-// a packet to PNA_PORT_CPU goes there.
+// send_to_port and drop_packet: the last call decides; neither ends the control;
+// without either the packet is dropped; a packet to PNA_PORT_CPU goes to the CPU.
 
 #include <core.p4>
 #include <pna.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hash over the nine characters 123456789: CRC32 cbf43926, CRC16 bb3d (the published check values); TARGET_DEFAULT is
-// CRC32; a narrower result is the lower bits; get_hash(base, data, max) = base + hash mod max.
+// Hash over the nine characters 123456789: CRC32 cbf43926, CRC16 bb3d (published check values); TARGET_DEFAULT
+// is CRC32; a narrower result is the lower bits; get_hash(base, data, max) = base + hash mod max.
 
 #include <core.p4>
 #include <pna.p4>

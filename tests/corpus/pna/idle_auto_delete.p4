@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AUTO_DELETE: an entry lives as long as its expire-time profile says since it was added or its timer was restarted;
-// a hit whose action doesn't restart the timer doesn't prolong it, as another action of the table does restart it.
+// AUTO_DELETE: an entry lives for the time of its expire-time profile after insertion or a timer restart; a
+// hit whose action doesn't restart the timer doesn't prolong it, because another action of the table does.
 
 #include <core.p4>
 #include <pna.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NOTIFY_CONTROL: the control plane is told when an entry has been idle for its time, and again each time that this
-// passes; the entry stays. No action restarts the timer, so each hit does.
+// NOTIFY_CONTROL: the control plane is notified when an entry has been idle for its time,
+// and each time again; the entry stays. No action restarts the timer, so each hit does.
 
 #include <core.p4>
 #include <pna.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// InternetChecksum: over data with its correct checksum it is 0; incremental update by RFC 1624: take the old checksum
-// and the old word away, add the new word; get_state and set_state carry a sum to another instance.
+// InternetChecksum: over data with its correct checksum it is 0; incremental update by RFC 1624: subtract the
+// old checksum and the old word, add the new word; get_state and set_state transfer a sum to another instance.
 
 #include <core.p4>
 #include <pna.p4>

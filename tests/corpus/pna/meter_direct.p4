@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RFC 2698, colour-blind: a packet of size B is red if Tp < B; else yellow if Tc < B, and Tp -= B; else green, and
-// both are less by B. The buckets start full (Tp = peak burst, Tc = committed burst) and are filled at the
-// peak and the committed rate up to their bursts.
-// Here: bytes; committed 1000 bytes/s, burst 10; peak 1000 bytes/s, burst 20. pkt_len stands in for the packet's length.
+// RFC 2698, color-blind: a packet of size B is red if Tp < B; else yellow if Tc < B, and Tp -= B;
+// else green, and both decrease by B. The buckets start full (Tp = peak burst, Tc = committed
+// burst) and refill at the peak and the committed rate up to their bursts. Here: bytes; committed
+// 1000 bytes/s, burst 10; peak 1000 bytes/s, burst 20. pkt_len replaces the packet's length.
 
 #include <core.p4>
 #include <pna.p4>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RFC 2698, colour-blind: a packet of size B is red if Tp < B; else yellow if Tc < B, and Tp -= B; else green, and
-// both are less by B. The buckets start full (Tp = peak burst, Tc = committed burst) and are filled at the
-// peak and the committed rate up to their bursts.
-// Here: B = 1 packet; committed 1 packet/s, burst 1; peak 1 packet/s, burst 3. Colour-aware, a packet that comes in
-// red stays red, one that comes in yellow is yellow at best (and takes from Tp only).
+// RFC 2698, color-blind: a packet of size B is red if Tp < B; else yellow if Tc < B, and Tp -= B;
+// else green, and both decrease by B. The buckets start full (Tp = peak burst, Tc = committed
+// burst) and refill at the peak and the committed rate up to their bursts. Here: bytes; committed
+// Here: B = 1 packet; committed 1 packet/s, burst 1; peak 1 packet/s, burst 3. Color-aware:
+// a red packet stays red, a yellow one is yellow at best (and takes only from Tp).
 
 #include <core.p4>
 #include <pna.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mirror_packet makes a copy for each slot, whatever becomes of the packet; a second call for a slot replaces the first;
-// a session that isn't there makes none. The copy is the packet after the main block's changes.
+// mirror_packet makes a copy for each slot, whatever the packet's verdict; a second call for a slot
+// replaces the first; a missing session makes none. The copy is the packet after the main block's changes.
 
 #include <core.p4>
 #include <pna.p4>

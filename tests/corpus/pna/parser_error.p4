@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A packet that the parser rejects enters the main control, with the error and what was extracted before it.
+// A packet that the parser rejects enters the main control with the error and the extracted headers.
 
 #include <core.p4>
 #include <pna.p4>

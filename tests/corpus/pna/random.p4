@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random gives values within its bounds, both of which are possible.
+// Random gives values within its bounds, both of which occur.
 
 #include <core.p4>
 #include <pna.p4>

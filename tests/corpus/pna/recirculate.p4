@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// recirculate: the deparsed packet goes through the main block again, with a pass number one higher and the same input
-// port; user metadata begin anew. After seven recirculations the packet is dropped.
+// recirculate: the deparsed packet enters the main block again, with the pass number incremented and
+// the same input port; user metadata are reset. After seven recirculations the packet is dropped.
 
 #include <core.p4>
 #include <pna.p4>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Register: starts at its initial value, or at 0; outside the array a read gives 0 and a write is lost.
+// Register: starts at its initial value, or at 0; outside the array reads give 0 and writes are lost.
 
 #include <core.p4>
 #include <pna.p4>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// set_entry_expire_time gives the entry that was hit another profile and restarts its timer.
+// set_entry_expire_time assigns another profile to the hit entry and restarts its timer.
 
 #include <core.p4>
 #include <pna.p4>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Today's PNA has three blocks (<bmv2/pna.p4>): no pre control, `recirculated` in place of direction and pass number,
-// SelectByDirection by a bool, and a deparser that may change headers. A recirculated packet begins with what the
-// deparser left.
+// Today's PNA has three blocks (<bmv2/pna.p4>): no pre control, `recirculated` in
+// place of direction and pass number, SelectByDirection by a bool, and a deparser
+// that may change headers. A recirculated packet starts with the deparser's output.
 
 #include <core.p4>
 #include <bmv2/pna.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Of three blocks, add_entry and add_entry_if return ADD_ENTRY_SUCCESS (0) or ADD_ENTRY_NOT_DONE (1): the second where the
-// condition is false or the table is full.
+// With three blocks, add_entry and add_entry_if return ADD_ENTRY_SUCCESS (0),
+// or ADD_ENTRY_NOT_DONE (1) if the condition is false or the table is full.
 
 #include <core.p4>
 #include <bmv2/pna.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// truncate: of the deparsed packet, no more than so many bytes leave; the last call decides; a packet that is
-// shorter is left alone.
+// truncate: limits the bytes of the deparsed packet that
+// leave; the last call decides; a shorter packet is unchanged.
 
 #include <core.p4>
 #include <pna.p4>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Entries in the program without priorities: the first one that matches wins (section "Entries").
+// Entries in the program without priorities: the first matching one wins (section "Entries").
 
 #include <core.p4>
 #include <v1model.p4>

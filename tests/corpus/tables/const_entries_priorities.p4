@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Entries with priorities: by default the largest wins. Entries without one get the previous one's less
-// priority_delta (section "Entries").
+// Entries with priorities: by default the largest wins. Entries without
+// one get the previous one's minus priority_delta (section "Entries").
 
 #include <core.p4>
 #include <v1model.p4>

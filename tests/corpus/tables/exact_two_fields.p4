@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exact match on two fields: all of them have to be equal; a miss runs the default action, which the control
-// plane may change.
+// Exact match on two fields: all of them must be equal; a miss
+// runs the default action, which the control plane may change.
 
 #include <core.p4>
 #include <v1model.p4>

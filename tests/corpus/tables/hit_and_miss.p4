@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// apply().hit and apply().miss as conditions, with the table's effects done before the branch is taken.
+// apply().hit and apply().miss as conditions, with the table's effects complete before the branch.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A key can apply another table; keys are evaluated from left to right before the lookup, and an exit in one of them
-// leaves the table unapplied (P4-16, "Exit statement" and "Match-action unit execution semantics").
+// A key can apply another table; keys are evaluated from left to right before the lookup, and an exit in one
+// of them leaves the table unapplied (P4-16, "Exit statement" and "Match-action unit execution semantics").
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keys that aren't plain fields: a slice, an expression, a header's validity. They are evaluated each time the
-// table is applied.
+// Keys that aren't plain fields: a slice, an expression, a header's
+// validity. They are evaluated at each application of the table.
 
 #include <core.p4>
 #include <v1model.p4>

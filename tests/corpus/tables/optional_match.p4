@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// optional: an entry gives the field's value or leaves the field out.
+// optional: an entry gives the field's value or omits the field.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// range: both ends are part of it; of ranges that overlap, the greater priority wins.
+// range: both ends are included; of overlapping ranges, the larger priority wins.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A table whose size is 0 promises nothing and takes entries, as one without a size does.
+// A table of size 0 guarantees no capacity and accepts entries, as one without a size does.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ternary: of several entries that match, the one with the greatest priority wins, however specific its mask.
+// ternary: of several matching entries, the one with the largest priority wins, whatever its mask.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An action selector: of a group of n members, the one at (hash of the selector keys, cut to outputWidth) mod n
-// acts, members standing in order of their numbers; an entry may also name a member. Neither selector key takes part in the lookup.
+// An action selector: the group's member at (hash of the selector keys, truncated to outputWidth) mod n acts, with
+// members in order of their ids; an entry may also name a member. Neither selector key takes part in the lookup.
 
 #include <core.p4>
 #include <v1model.p4>

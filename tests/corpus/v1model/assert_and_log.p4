@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// assert and assume that hold have no effect; one that doesn't drops the packet; log_msg has no effect on it.
+// assert and assume that hold have no effect; a failing one drops the packet; log_msg has no effect.
 
 #include <core.p4>
 #include <v1model.p4>

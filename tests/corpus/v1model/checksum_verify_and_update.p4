@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// verify_checksum sets checksum_error for ingress if the Internet checksum (RFC 1071) is wrong; update_checksum
-// writes it after egress; both only if their condition holds (here: y isn't 0).
+// verify_checksum sets checksum_error for ingress if the Internet checksum (RFC 1071) is wrong;
+// update_checksum writes it after egress; both only if their condition holds (here: y isn't 0).
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The forms with payload go over the data and then all bytes that the parser left; an odd last byte is padded with 0
-// at its end (RFC 1071).
+// The forms with payload cover the data and then all unparsed
+// bytes; an odd last byte is padded with 0 at its end (RFC 1071).
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// clone E2E: the copy is the packet as it is at the end of egress, goes through egress once more with
-// instance_type 2, on the session's port.
+// clone E2E: the copy is the packet as it is at the end of egress. It
+// passes egress again with instance_type 2, on the session's port.
 
 #include <core.p4>
 #include <v1model.p4>

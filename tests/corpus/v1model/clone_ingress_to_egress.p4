@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// clone I2E: the copy is the packet as it came in, enters egress with instance_type 1 on the session's port; the
-// original goes its way with what ingress did. A session that isn't there makes no copy.
+// clone I2E: the copy is the packet as received. It enters egress with instance_type 1 on the
+// session's port; the original continues with ingress' changes. A missing session makes no copy.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// clone_preserving_field_list keeps the metadata of that list with the values they have when ingress ends; all
-// other metadata are 0 in the copy. Of two calls the last one counts.
+// clone_preserving_field_list preserves the metadata of that list with their values at the
+// end of ingress; all other metadata are 0 in the copy. The last of two calls decides.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A direct counter counts each hit of an entry once, also if the action never calls count or calls it twice; misses
-// aren't counted; an entry that is removed and added again starts at 0.
+// A direct counter counts each hit of an entry once, also if the action never calls count or
+// calls it twice; misses aren't counted; an entry that is deleted and reinserted starts at 0.
 
 #include <core.p4>
 #include <v1model.p4>

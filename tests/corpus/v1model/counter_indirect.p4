@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Indirect counters count packets and bytes at an index; an index outside the array counts nothing and does no
-// harm. Bytes are those of the packet as it came in, although ingress makes it longer.
+// Indirect counters count packets and bytes at an index; an index outside the array counts
+// nothing. Bytes are those of the received packet, although ingress makes it longer.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// digest hands the control plane the values that the data have when it is called; one message for each call; the
-// packet goes its way; without a call there is none.
+// digest sends the control plane the values of its data at the call; one message
+// for each call; the packet is unaffected; without a call no message is sent.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mark_to_drop sets egress_spec to 511 and mcast_grp to 0; an assignment after it takes that back; in egress it drops
-// as well; a packet whose ingress says nothing goes to port 0.
+// mark_to_drop sets egress_spec to 511 and mcast_grp to 0; a later assignment revokes
+// that; in egress it drops as well; a packet without an egress_spec goes to port 0.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The number of a field list is any constant: of an annotation a constant, an expression, a member of an enumeration,
-// a cast, several of them; of a call the same. A struct is kept as a whole, and so are fields in it one by one.
+// A field list's number is any constant: in an annotation a constant, an expression, an enum member, a
+// cast, or several; in a call likewise. A struct is preserved as a whole, and so are single fields of it.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// hash over the nine characters 123456789, whose CRCs are published as check values: CRC-32 (IEEE 802.3)
-// cbf43926, CRC-16/ARC bb3d. csum16 and xor16 work on 16-bit words, the last one padded with 0 at its end.
-// identity over 16 bits is those bits. result = base + hash mod max; with max = 0 it is base.
+// hash over the nine characters 123456789, with published CRC check values: CRC-32 (IEEE 802.3)
+// cbf43926, CRC-16/ARC bb3d. csum16 and xor16 work on 16-bit words, the last one padded with 0 at its
+// end. identity over 16 bits is those bits. result = base + hash mod max; with max = 0 it is base.
 
 #include <core.p4>
 #include <v1model.p4>

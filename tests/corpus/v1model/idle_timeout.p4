@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// support_timeout: an entry that nothing hits for its idle time is reported, again each time that the idle time passes,
-// and stays; a hit starts the time anew.
+// support_timeout: an entry without hits for its idle time is reported, and
+// again after each further idle time; it stays; a hit restarts the time.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RFC 2698, colour-blind: a packet of size B is red if Tp < B; else yellow if Tc < B, and Tp -= B; else green, and
-// both are less by B. The buckets start full (Tp = peak burst, Tc = committed burst) and are filled at the
-// peak and the committed rate up to their bursts.
+// RFC 2698, color-blind: a packet of size B is red if Tp < B; else yellow if Tc < B, and Tp -= B;
+// else green, and both decrease by B. The buckets start full (Tp = peak burst, Tc = committed
+// burst) and refill at the peak and the committed rate up to their bursts. Here: bytes; committed
 // Here: B = the packet's bytes; committed 100 bytes/s, burst 10; peak 100 bytes/s, burst 14. After a miss: green.
 
 #include <core.p4>

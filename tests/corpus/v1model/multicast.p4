@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A multicast group makes a copy for each port of each node, with the node's replication id in egress_rid and
-// instance_type 5; multicast goes before a drop; group 9 doesn't exist: no copies.
+// A multicast group makes a copy for each port of each node, with the node's replication id in egress_rid
+// and instance_type 5; multicast has precedence over a drop; group 9 doesn't exist: no copies.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// random gives a value within its bounds, both of which are possible; lo = hi gives that value; lo > hi gives lo.
+// random gives a value within its bounds, both of which occur; lo = hi gives that value; lo > hi gives lo.
 
 #include <core.p4>
 #include <v1model.p4>

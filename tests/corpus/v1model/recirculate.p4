@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// recirculate: the deparsed packet starts again, with instance_type 4 in ingress and its ingress port, keeping the
-// fields of the list. In egress it is an ordinary unicast packet again, instance_type 0 (as in bmv2). A packet that
-// recirculates for ever is dropped in the end.
+// recirculate: the deparsed packet restarts, with instance_type 4 in ingress and its ingress
+// port, and preserves the fields of the list. In egress it is an ordinary unicast packet again,
+// instance_type 0 (as in bmv2). A packet that recirculates endlessly is finally dropped.
 
 #include <core.p4>
 #include <v1model.p4>

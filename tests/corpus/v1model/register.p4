@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Registers keep their values from packet to packet and start at 0; the control plane writes and reads them, too;
-// outside the array a write has no effect and a read gives 0.
+// Registers keep their values from packet to packet and start at 0; the control plane
+// writes and reads them, too; outside the array a write has no effect and a read gives 0.
 
 #include <core.p4>
 #include <v1model.p4>

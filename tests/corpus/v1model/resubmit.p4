@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// resubmit: the packet starts again as it came in, with instance_type 6, keeping the fields of the list; it goes before
-// a drop or an output port that ingress chose.
+// resubmit: the packet restarts as received, with instance_type 6, and preserves the
+// fields of the list; it has precedence over a drop or an output port that ingress chose.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ingress and egress see: ingress_port, packet_length in bytes, egress_port in egress, instance_type 0.
+// Metadata in ingress and egress: ingress_port, packet_length in bytes, egress_port, instance_type 0.
 
 #include <core.p4>
 #include <v1model.p4>

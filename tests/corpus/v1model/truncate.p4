@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// truncate cuts what is sent, headers and payload together; longer than the packet: no effect; the last call counts.
+// truncate limits headers and payload together; longer than the packet: no effect; the last call decides.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OLS: port security, ACLs both ways, a class, an answered ARP request, an answer to DHCP.
+// OLS: port security, ACLs in both directions, a class, an answered ARP request, an answer to DHCP.
 //
-// Packets and expected packets were made field by field outside of Terrace, by the headers' specifications.
+// Packets and expected packets were made field by field outside of Terrace, from specifications.
 
 #include "../../../programs/vswitch/ols/ols.p4"

@@ -1,8 +1,11 @@
-//! The flow cache in the kernel: native code, or the reference engine, says what it did as rewrites, the kernel's program does it again.
+//! Flow cache in the kernel. Native code or the reference engine builds rewrites, and the kernel's
+//! program executes them.
 //!
-//! Packets that come here are those that the kernel does not know, or all, if there is no XDP. What becomes of one is that engine's word; the rewrite that was made of
-//! it goes to the kernel, if the ports by which its flow comes and leaves are the kernel's. A write takes out of the kernel what it makes stale before it
-//! is acknowledged. What the kernel counts is credited here before anybody reads it, before writes, and before entries are looked through for idle ones.
+//! This engine receives the packets that miss in the kernel, or all packets without XDP. The
+//! backing engine decides their verdicts. A built rewrite is installed in the kernel if both ports
+//! of its flow are attached to it. A write removes stale flows from the kernel before it is
+//! acknowledged. Counts of the kernel are applied before reads, writes and searches for idle
+//! entries.
 
 mod form;
 mod kernel_counts;
@@ -10,212 +13,219 @@ mod plan;
 
 pub use plan::XdpPlan;
 
-use crate::rewrites::{self, Made};
+use crate::rewrites::{self, LoadedCache};
 use entries::{WriteBatch, WriteError};
-use flowcache::rewrite::flows::{Flow, Placed};
-use flowcache::rewrite::form::Fate;
-use flowcache::rewrite::{RewriteCache, Runs};
+use flowcache::rewrite::flows::{CachedFlow, FlowInsertion};
+use flowcache::rewrite::form::FlowAction;
+use flowcache::rewrite::{BackingEngine, RewriteCache};
 use interp::{Config, IdleEntry};
-use io::xdp::{Kernel, REST, Tally};
+use io::xdp::{FlowCounters, REUSE_DELAY, XdpProgram};
 use ir::Pipeline;
 use kernel_counts::KernelCounts;
-use node::engine::{Controlled, Holds, Inside, in_turns};
-use packet::{Batch, Engine, EngineCounters, Output, ReasonTable};
+use node::engine::{EngineControl, EngineState, WrappingEngine, shared_control};
+use packet::{Batch, BatchOutput, Engine, EngineCounters, ReasonTable};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Counts are fetched from the kernel at most so often.
-const FETCH: Duration = Duration::from_millis(1);
+/// Minimum interval between two fetches of the kernel's counts.
+const FETCH_INTERVAL: Duration = Duration::from_millis(1);
 
-pub(crate) fn load(plan: &XdpPlan, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn Controlled>, String> {
+pub(crate) fn load(
+    plan: &XdpPlan,
+    pipeline: &Arc<Pipeline>,
+    settings: &Config,
+) -> Result<Box<dyn EngineControl>, String> {
     let room = plan.flows.max(1) as usize;
-    Ok(match rewrites::make(&plan.cache, room, pipeline, settings)? {
-        Made::Native(cache) => in_turns(pipeline, XdpEngine::new(plan, *cache), None),
-        Made::Reference(cache, why) => in_turns(pipeline, XdpEngine::new(plan, *cache), Some(why)),
+    Ok(match rewrites::load_cache(&plan.cache, room, pipeline, settings)? {
+        LoadedCache::Native(cache) => shared_control(pipeline, XdpEngine::new(plan, *cache), None),
+        LoadedCache::Reference(cache, why) => shared_control(pipeline, XdpEngine::new(plan, *cache), Some(why)),
     })
 }
 
-/// Why a flow is not in the kernel though it could be.
+/// Reason why a flow is not installed in the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Outside {
-    /// It comes, or leaves, by a port that is not the kernel's.
+enum NotInstalled {
+    /// Its ingress or egress port is not attached to the kernel's program.
     Port,
-    /// It takes more of a packet's beginning than the kernel's program sees.
+    /// It reads or writes bytes beyond the kernel program's window.
     Deep,
-    /// A map of the kernel's is full, or refuses it.
+    /// A map of the kernel is full or refuses it.
     Map,
-    /// The kernel's maps are still another program's.
+    /// Another program still owns the kernel's maps.
     Busy,
 }
 
-impl Outside {
-    fn why(self) -> &'static str {
+impl NotInstalled {
+    fn description(self) -> &'static str {
         match self {
-            Outside::Port => "a port of theirs has no XDP",
-            Outside::Deep => "what decides, or changes, lies more than 128 bytes behind a packet's start",
-            Outside::Map => "the kernel's maps are full",
-            Outside::Busy => "the kernel still had those of the program before",
+            NotInstalled::Port => "one of their ports has no XDP",
+            NotInstalled::Deep => "a deciding or changed byte lies more than 128 bytes after a packet's start",
+            NotInstalled::Map => "the kernel's maps are full",
+            NotInstalled::Busy => "the kernel's maps still belonged to the previous program",
         }
     }
 }
 
-/// The kernel's side of a place.
+/// State of a place in the kernel: key of its flow, and the counts already applied.
 #[derive(Clone, Copy, Default)]
-struct Side {
-    key: Option<io::xdp::form::Key>,
-    credited: Tally,
+struct KernelPlace {
+    key: Option<io::xdp::maps::XdpKey>,
+    credited: FlowCounters,
 }
 
-/// See the module.
-pub(crate) struct XdpEngine<R: Runs> {
+/// Engine with a rewrite cache and its copy in the kernel.
+pub(crate) struct XdpEngine<R: BackingEngine> {
     cache: RewriteCache<R>,
-    kernel: Result<Kernel, String>,
+    kernel: Result<XdpProgram, String>,
     owner: u64,
-    sides: Vec<Side>,
-    /// Flows that were taken out, and when: packets may be under way that have found them.
-    leaving: VecDeque<(Instant, u32, Flow)>,
-    outside: BTreeMap<Outside, u64>,
-    /// What became of packets that the kernel has done with, as far as they are credited.
+    kernel_places: Vec<KernelPlace>,
+    /// Removed flows with the time of removal. Packets in flight can still use them.
+    removed_flows: VecDeque<(Instant, u32, CachedFlow)>,
+    not_installed: BTreeMap<NotInstalled, u64>,
+    /// Results of the packets that the kernel handled, as of the last fetch.
     by_kernel: KernelCounts,
     fetched: Option<Instant>,
 }
 
-impl<R: Runs> XdpEngine<R> {
+impl<R: BackingEngine> XdpEngine<R> {
     fn new(plan: &XdpPlan, mut cache: RewriteCache<R>) -> XdpEngine<R> {
         static OWNERS: AtomicU64 = AtomicU64::new(1);
-        cache.tells();
+        cache.enable_flow_events();
         XdpEngine {
             kernel: plan.kernel().cloned().map_err(str::to_owned),
             owner: OWNERS.fetch_add(1, Ordering::Relaxed),
-            sides: vec![Side::default(); cache.flows().room()],
+            kernel_places: vec![KernelPlace::default(); cache.flows().capacity()],
             cache,
-            leaving: VecDeque::new(),
-            outside: BTreeMap::new(),
+            removed_flows: VecDeque::new(),
+            not_installed: BTreeMap::new(),
             by_kernel: KernelCounts::new(plan.kernel().ok()),
             fetched: None,
         }
     }
 
-    /// A flow's way into the kernel.
-    fn install(&mut self, placed: &Placed) -> Result<(), Outside> {
+    /// Installs a flow in the kernel.
+    fn install(&mut self, placed: &FlowInsertion) -> Result<(), NotInstalled> {
         let Ok(kernel) = &self.kernel else { return Ok(()) };
-        if !kernel.claim(self.owner) {
-            return Err(Outside::Busy);
+        if !kernel.claim_flows(self.owner) {
+            return Err(NotInstalled::Busy);
         }
         let flows = self.cache.flows();
         let Some(flow) = flows.get(placed.place) else { return Ok(()) };
-        let from = kernel.port(flow.rewrite.key.port).ok_or(Outside::Port)?;
-        let leaves = match &flow.rewrite.fate {
-            Fate::Forward { port, .. } => Some(kernel.port(*port).ok_or(Outside::Port)?),
-            Fate::Drop(_) => None,
+        let from = kernel.slot_of_port(flow.rewrite.key.port).ok_or(NotInstalled::Port)?;
+        let leaves = match &flow.rewrite.action {
+            FlowAction::Forward { port, .. } => Some(kernel.slot_of_port(*port).ok_or(NotInstalled::Port)?),
+            FlowAction::Drop(_) => None,
         };
-        if !form::fits(&flow.rewrite) {
-            return Err(Outside::Deep);
+        if !form::fits_kernel_window(&flow.rewrite) {
+            return Err(NotInstalled::Deep);
         }
-        let used = &flows.shapes()[flow.shape as usize];
-        // Also if it isn't new: when it was, the flow may have had no way into the kernel.
-        let count = flows.shapes().len() as u32;
-        kernel.set_shape(flow.shape, &form::shape(used), count).map_err(|_| Outside::Map)?;
-        let key = form::key(flow.shape, &flow.rewrite.key, from);
-        kernel.install(placed.place, &form::flow(&flow.rewrite, key, leaves)).map_err(|_| Outside::Map)?;
-        self.sides[placed.place as usize] = Side { key: Some(key), credited: Tally::default() };
+        let used = &flows.key_masks()[flow.key_mask as usize];
+        // Repeated for known key masks, because earlier installations can have failed.
+        let count = flows.key_masks().len() as u32;
+        kernel.set_shape(flow.key_mask, &form::to_kernel_mask(used), count).map_err(|_| NotInstalled::Map)?;
+        let key = form::to_kernel_key(flow.key_mask, &flow.rewrite.key, from);
+        kernel
+            .install(placed.place, &form::to_kernel_flow(&flow.rewrite, key, leaves))
+            .map_err(|_| NotInstalled::Map)?;
+        self.kernel_places[placed.place as usize] = KernelPlace { key: Some(key), credited: FlowCounters::default() };
         Ok(())
     }
 
-    /// A flow leaves the kernel.
-    fn retire(&mut self, place: u32, flow: Flow) {
-        if let (Ok(kernel), Some(key)) = (&self.kernel, self.sides[place as usize].key) {
+    /// Removes a flow from the kernel. Its place stays reserved until its last packets are counted.
+    fn retire(&mut self, place: u32, flow: CachedFlow) {
+        if let (Ok(kernel), Some(key)) = (&self.kernel, self.kernel_places[place as usize].key) {
             kernel.remove(&key, place);
         }
-        self.leaving.push_back((Instant::now(), place, flow));
+        self.removed_flows.push_back((Instant::now(), place, flow));
     }
 
-    /// What the kernel has counted since it was asked last.
-    fn counted(&mut self, place: u32) -> Option<(u64, u64, u64)> {
+    /// Returns the kernel's counts of a place since the last call: packets, bytes, and time of the
+    /// last (ns).
+    fn take_new_counts(&mut self, place: u32) -> Option<(u64, u64, u64)> {
         let Ok(kernel) = &self.kernel else { return None };
-        let side = &mut self.sides[place as usize];
+        let side = &mut self.kernel_places[place as usize];
         side.key?;
-        let now = kernel.tally(place);
+        let now = kernel.flow_counters(place);
         let before = std::mem::replace(&mut side.credited, now);
         let counter = now.counter.since(before.counter);
         (!counter.is_zero()).then_some((counter.packets, counter.bytes, now.last))
     }
 
-    /// Fetches all counts.
-    fn fetch(&mut self) {
+    /// Fetches and applies all counts. Releases places of removed flows after [`REUSE_DELAY`].
+    fn fetch_counts(&mut self) {
         self.fetched = Some(Instant::now());
-        let outcomes = self.kernel.as_ref().ok().map(Kernel::outcomes);
-        let places: Vec<u32> = self.cache.flows().places().collect();
+        let outcomes = self.kernel.as_ref().ok().map(XdpProgram::outcomes);
+        let places: Vec<u32> = self.cache.flows().used_places().collect();
         for place in places {
-            if let Some((packets, bytes, last)) = self.counted(place) {
+            if let Some((packets, bytes, last)) = self.take_new_counts(place) {
                 if let Some(flow) = self.cache.flows().get(place) {
-                    self.by_kernel.add(&flow.rewrite, packets, bytes);
+                    self.by_kernel.add_flow_counts(&flow.rewrite, packets, bytes);
                 }
-                self.cache.credit(place, packets, bytes, last);
+                self.cache.add_kernel_counts(place, packets, bytes, last);
             }
         }
-        self.cache.settle();
+        self.cache.flush_counters();
         if let Some(outcomes) = outcomes {
-            self.by_kernel.see(&outcomes);
+            self.by_kernel.apply_outcomes(&outcomes);
         }
-        for _ in 0..self.leaving.len() {
-            let Some((since, place, flow)) = self.leaving.pop_front() else { break };
-            let over = since.elapsed() >= REST;
-            if let Some((packets, bytes, last)) = self.counted(place) {
-                self.by_kernel.add(&flow.rewrite, packets, bytes);
-                self.cache.credit_gone(&flow, packets, bytes, last);
+        for _ in 0..self.removed_flows.len() {
+            let Some((since, place, flow)) = self.removed_flows.pop_front() else { break };
+            let over = since.elapsed() >= REUSE_DELAY;
+            if let Some((packets, bytes, last)) = self.take_new_counts(place) {
+                self.by_kernel.add_flow_counts(&flow.rewrite, packets, bytes);
+                self.cache.add_removed_counts(&flow, packets, bytes, last);
             }
             if over {
-                self.sides[place as usize] = Side::default();
+                self.kernel_places[place as usize] = KernelPlace::default();
                 self.cache.release(place);
             } else {
-                self.leaving.push_back((since, place, flow));
+                self.removed_flows.push_back((since, place, flow));
             }
         }
     }
 
-    /// What a batch brought goes to the kernel, and what it took the place of leaves it.
-    fn install_all(&mut self) {
-        let told = self.cache.take_told();
+    /// Installs the flows that a batch inserted, and removes those that they replaced.
+    fn install_new_flows(&mut self) {
+        let told = self.cache.take_flow_events();
         for placed in told.placed {
             if let Err(why) = self.install(&placed) {
-                *self.outside.entry(why).or_default() += 1;
+                *self.not_installed.entry(why).or_default() += 1;
             }
             if let Some((place, flow)) = placed.replaced {
                 self.retire(place, *flow);
             }
         }
         if told.full {
-            self.make_room();
+            self.evict_oldest();
         }
     }
 
-    /// Some of the flows that had no packets for the longest time go.
-    fn make_room(&mut self) {
-        if !self.leaving.is_empty() {
-            // There will be room as soon as they have left.
-            return self.fetch();
+    /// Evicts flows without recent packets.
+    fn evict_oldest(&mut self) {
+        if !self.removed_flows.is_empty() {
+            // Places become free once the removed flows are released.
+            return self.fetch_counts();
         }
-        self.fetch();
+        self.fetch_counts();
         let flows = self.cache.flows();
-        let count = if flows.are_scattered() { flows.len() } else { flows.room() / 64 + 1 };
-        for (place, flow) in self.cache.evict(count) {
+        let count = if flows.is_fragmented() { flows.len() } else { flows.capacity() / 64 + 1 };
+        for (place, flow) in self.cache.evict_flows(count) {
             self.retire(place, flow);
         }
     }
 }
 
-impl<R: Runs> Drop for XdpEngine<R> {
+impl<R: BackingEngine> Drop for XdpEngine<R> {
     fn drop(&mut self) {
         if let Ok(kernel) = &self.kernel {
-            kernel.release(self.owner);
+            kernel.release_flows(self.owner);
         }
     }
 }
 
-impl<R: Runs + Holds + 'static> Engine for XdpEngine<R>
+impl<R: BackingEngine + EngineState + 'static> Engine for XdpEngine<R>
 where
     RewriteCache<R>: Engine,
 {
@@ -227,42 +237,43 @@ where
         Engine::reasons(&self.cache)
     }
 
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
-        // A packet may have been on its way while its flow went into the kernel; or the flow has no way there.
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
+        // These packets were received before their flow was installed, or their flow cannot be
+        // installed.
         self.cache.process(batch, out);
-        self.install_all();
+        self.install_new_flows();
     }
 
-    fn told(&mut self) -> Vec<(u16, String)> {
-        self.cache.told()
+    fn take_trace_notes(&mut self) -> Vec<(u16, String)> {
+        self.cache.take_trace_notes()
     }
 
-    fn tick(&mut self, now: u64, _out: &mut Output) {
-        let idle = self.pass(now);
+    fn tick(&mut self, now: u64, _out: &mut BatchOutput) {
+        let idle = self.expire_entries(now);
         self.cache.engine_mut().notify(idle);
     }
 
-    fn rest(&mut self) {
-        self.cache.rest();
+    fn on_idle(&mut self) {
+        self.cache.on_idle();
     }
 }
 
-impl<R: Runs + Holds + 'static> Inside for XdpEngine<R>
+impl<R: BackingEngine + EngineState + 'static> WrappingEngine for XdpEngine<R>
 where
     RewriteCache<R>: Engine,
 {
-    type Of = R;
+    type Inner = R;
 
     const NAME: &'static str = "xdp";
 
-    fn inside(&mut self) -> &mut R {
+    fn inner_mut(&mut self) -> &mut R {
         self.cache.engine_mut()
     }
 
-    fn change(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
-        // Counts of flows that go belong to entries as they are now.
+    fn write_batch(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
+        // Counts of removed flows must be applied to the entries before they change.
         if !self.cache.flows().is_empty() {
-            self.fetch();
+            self.fetch_counts();
         }
         for (place, flow) in self.cache.write(batch)? {
             self.retire(place, flow);
@@ -270,56 +281,58 @@ where
         Ok(())
     }
 
-    fn pass(&mut self, now: u64) -> Vec<IdleEntry> {
-        self.merge();
+    fn expire_entries(&mut self, now: u64) -> Vec<IdleEntry> {
+        self.merge_counts();
         let (idle, gone) = self.cache.advance_time(now);
         gone.into_iter().for_each(|(place, flow)| self.retire(place, flow));
         idle
     }
 
-    fn merge(&mut self) {
+    fn merge_counts(&mut self) {
         match self.fetched {
-            Some(fetched) if fetched.elapsed() < FETCH => self.cache.settle(),
-            _ => self.fetch(),
+            Some(fetched) if fetched.elapsed() < FETCH_INTERVAL => self.cache.flush_counters(),
+            _ => self.fetch_counts(),
         }
     }
 
-    fn served(&self) -> Vec<(&'static str, u64)> {
-        let beside = rewrites::served(self.cache.stats());
+    fn packets_by_tier(&self) -> Vec<(&'static str, u64)> {
+        let beside = rewrites::served_packets(self.cache.stats());
         [("kernel", self.by_kernel.counters().received.packets)].into_iter().chain(beside).collect()
     }
 
     fn retire(&mut self) {
         let Ok(kernel) = &self.kernel else { return };
-        kernel.release(self.owner);
-        // Packets that have found a flow are done with then.
-        std::thread::sleep(REST);
-        self.fetch();
+        kernel.release_flows(self.owner);
+        // Waits until no packet uses a flow any more.
+        std::thread::sleep(REUSE_DELAY);
+        self.fetch_counts();
     }
 
-    fn beside_workers(&self) -> EngineCounters {
+    fn bypass_counters(&self) -> EngineCounters {
         self.by_kernel.counters().clone()
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn status_notes(&self) -> Vec<String> {
         let flows = self.cache.flows();
         let stats = self.cache.stats();
         let mut notes = vec![format!(
-            "xdp: {} flows of {}, under {} shapes; {} packets took the slow path, {} were rewritten beside it",
+            "xdp: {} flows of {}, under {} key masks; {} packets took the slow path, {} were rewritten in user space",
             flows.len(),
-            flows.room(),
-            flows.shapes().len(),
-            stats.ran,
+            flows.capacity(),
+            flows.key_masks().len(),
+            stats.slow_path_packets,
             stats.rewritten
         )];
         match &self.kernel {
             Err(why) => notes.push(format!("xdp: not in the kernel: {why}")),
-            Ok(kernel) => notes.extend(kernel_counts::notes(kernel)),
+            Ok(kernel) => notes.extend(kernel_counts::kernel_notes(kernel)),
         }
         notes.extend(
-            self.outside.iter().map(|(why, count)| format!("xdp: {count} flows not in the kernel: {}", why.why())),
+            self.not_installed
+                .iter()
+                .map(|(why, count)| format!("xdp: {count} flows not in the kernel: {}", why.description())),
         );
-        notes.extend(rewrites::notes(self.cache.ways(), stats, "xdp"));
+        notes.extend(rewrites::rewrite_notes(self.cache.path_count(), stats, "xdp"));
         notes
     }
 }

@@ -1,24 +1,25 @@
-//! [`XdpPlan`]: the kernel's flow cache of a node, its ports, and what there is if the kernel has none.
+//! [`XdpPlan`]: a node's flow cache in the kernel and its ports, with ordinary ports where the
+//! kernel cannot support it.
 
 use crate::CachePlan;
 use interp::Config;
-use io::xdp::{Kernel, Mode, XdpPort};
+use io::xdp::{XdpMode, XdpPort, XdpProgram};
 use io::{OpenedPort, PortError, PortKind, dpdk::DpdkOptions, open_port};
 use ir::Pipeline;
-use node::engine::{Controlled, EngineFactory};
-use p4runtime::Refusal;
+use node::engine::{EngineControl, EngineFactory};
+use p4runtime::P4RuntimeError;
 use std::sync::{Arc, OnceLock};
 
-/// How the kernel's flow cache is made. Clones are of the same one.
+/// Configuration of the kernel's flow cache. Clones share the cache.
 #[derive(Clone, Debug)]
 pub struct XdpPlan {
-    /// Room for so many flows.
+    /// Capacity in flows.
     pub flows: u32,
-    /// What the slow path takes, and how long flows without packets stay; of the rest of it nothing counts.
+    /// Slow-path budget and timeouts. Its other settings are unused.
     pub cache: CachePlan,
-    /// Where it is attached to interfaces: in the driver, or behind it.
-    pub mode: Mode,
-    kernel: Arc<OnceLock<Result<Kernel, String>>>,
+    /// Attachment to interfaces: native (in the driver) or generic.
+    pub mode: XdpMode,
+    kernel: Arc<OnceLock<Result<XdpProgram, String>>>,
 }
 
 impl Default for XdpPlan {
@@ -28,48 +29,48 @@ impl Default for XdpPlan {
 }
 
 impl XdpPlan {
-    /// Flows, unless somebody says otherwise.
+    /// Default capacity in flows.
     pub const FLOWS: u32 = 16_384;
 
-    /// With room for so many flows.
+    /// Creates a plan with a capacity of `flows`.
     pub fn new(flows: u32) -> XdpPlan {
-        XdpPlan { flows, cache: CachePlan::default(), mode: Mode::Native, kernel: Arc::default() }
+        XdpPlan { flows, cache: CachePlan::default(), mode: XdpMode::Native, kernel: Arc::default() }
     }
 
-    /// With what the slow path takes.
-    pub fn with(self, cache: CachePlan) -> XdpPlan {
+    /// Sets slow-path budget and timeouts.
+    pub fn with_cache(self, cache: CachePlan) -> XdpPlan {
         XdpPlan { cache, ..self }
     }
 
-    /// None, for that reason: ports are ordinary ones.
+    /// Returns a plan without a kernel cache, for the given reason. Ports are ordinary ones.
     pub fn without(why: &str) -> XdpPlan {
         let plan = XdpPlan::default();
-        // Nobody has asked yet.
+        // The cell of the new plan is empty, so this cannot fail.
         let _ = plan.kernel.set(Err(why.to_owned()));
         plan
     }
 
-    /// The kernel's flow cache, loaded when it is asked for first.
+    /// Returns the kernel's flow cache, which is loaded at the first call.
     ///
     /// # Errors
-    /// Why there is none.
-    pub fn kernel(&self) -> Result<&Kernel, &str> {
-        let load = || Kernel::load(self.flows).map_err(|error| error.to_string());
+    /// The reason why it cannot be loaded.
+    pub fn kernel(&self) -> Result<&XdpProgram, &str> {
+        let load = || XdpProgram::load(self.flows).map_err(|error| error.to_string());
         self.kernel.get_or_init(load).as_ref().map_err(String::as_str)
     }
 
-    /// Attached in the driver if it can be, or behind it.
-    pub fn attached(self, mode: Mode) -> XdpPlan {
+    /// Sets the attachment mode.
+    pub fn with_mode(self, mode: XdpMode) -> XdpPlan {
         XdpPlan { mode, ..self }
     }
 }
 
 impl XdpPlan {
-    /// Opens an interface of the calling thread's network namespace as the port of that number, with the kernel's flow cache attached. If that cannot be, the port is
-    /// an ordinary one, and a note says why.
+    /// Opens an interface of the calling thread's network namespace as port `number`, attached to
+    /// the kernel's flow cache. If that fails, opens an ordinary port, with the reason in its note.
     ///
     /// # Errors
-    /// It is no port at all.
+    /// The device cannot be opened as a port.
     pub fn open(&self, interface: &str, number: u32) -> Result<OpenedPort, PortError> {
         if !is_interface(interface) {
             return open_port(interface, PortKind::Auto, &DpdkOptions::default());
@@ -100,8 +101,8 @@ impl EngineFactory for XdpPlan {
         "xdp"
     }
 
-    fn load(&self, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn Controlled>, Refusal> {
-        super::load(self, pipeline, settings).map_err(Refusal::unimplemented)
+    fn load(&self, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn EngineControl>, P4RuntimeError> {
+        super::load(self, pipeline, settings).map_err(P4RuntimeError::unimplemented)
     }
 
     fn open_port(&self, device: &str, number: u32) -> Option<Result<OpenedPort, PortError>> {
@@ -109,7 +110,7 @@ impl EngineFactory for XdpPlan {
     }
 }
 
-/// A memif or a device of DPDK's is none.
+/// Returns whether the device is a network interface, not a memif or DPDK device.
 fn is_interface(device: &str) -> bool {
     !device.starts_with(io::memif::PREFIX) && !io::dpdk::DpdkDevice::recognise(device)
 }

@@ -1,72 +1,74 @@
-//! Who may take the slow path: packets that there is no rewrite for, as far as there is time for them, tenant by tenant ([`crate::admission`]).
+//! Admission of misses to the slow path, by budget, time and tenant ([`crate::admission`]).
 
+use super::backing_engine::BackingEngine;
 use super::engine::RewriteCache;
 use super::form::window;
-use super::runs::Runs;
-use crate::admission::{Admission, Budget};
-use crate::pace::Spare;
+use crate::admission::{SlowPathAdmission, SlowPathBudget};
+use crate::pacer::MinSlowPathShare;
 use packet::{EngineReason, Packet, Verdict};
 use std::time::Instant;
 
-impl<R: Runs> RewriteCache<R> {
-    /// From now on packets that there is no rewrite for are run up to this budget, which tenants share; others are dropped. Where packets are given one by one
-    /// ([`RewriteCache::rewrite`]), that is left to the caller.
-    pub fn admit_up_to(&mut self, budget: Budget) {
-        self.admission = Some(Admission::new(budget));
+impl<R: BackingEngine> RewriteCache<R> {
+    /// Limits misses to this budget, which tenants share. Refused packets are dropped. Callers of
+    /// [`RewriteCache::rewrite_packet`] have to limit packets themselves.
+    pub fn admit_up_to(&mut self, budget: SlowPathBudget) {
+        self.admission = Some(SlowPathAdmission::new(budget));
     }
 
-    /// From now on they take no more time than rewritten ones leave, either ([`crate::pace`]). False if there is no budget.
-    pub fn keep_pace(&mut self, spare: Spare) -> bool {
-        self.admission.as_mut().map(|admission| admission.keep_pace(spare)).is_some()
+    /// Limits misses to the time that rewritten packets leave ([`crate::pacer`]). Returns false
+    /// without a budget.
+    pub fn enable_pacing(&mut self, spare: MinSlowPathShare) -> bool {
+        self.admission.as_mut().map(|admission| admission.enable_pacing(spare)).is_some()
     }
 
-    /// Whose packet it is says that variable (`hdr.vxlan.vni`), as the parser leaves it. Without one, all packets are one tenant's. False if the program does not
-    /// have it, or it is wider than 64 bits.
-    pub fn tell_tenants_by(&mut self, variable: &str) -> bool {
-        let slot = self.maker.known.variable(variable);
-        self.maker.tenants.slot = slot;
+    /// Selects the variable with the tenant id, such as `hdr.vxlan.vni`, as the parser leaves it.
+    /// Without a variable, all packets belong to one tenant. Returns false if the program has no
+    /// such variable, or it is wider than 64 bits.
+    pub fn set_tenant_variable(&mut self, variable: &str) -> bool {
+        let slot = self.builder.facts.variable_slot(variable);
+        self.builder.tenants.slot = slot;
         slot.is_some()
     }
 
-    /// Who was refused, and how often.
-    pub fn admission(&self) -> Option<&Admission> {
+    /// Returns the admission state, with the refused packets of each tenant.
+    pub fn admission(&self) -> Option<&SlowPathAdmission> {
         self.admission.as_ref()
     }
 
-    /// Those of the packets without a verdict that may not be run get one.
-    pub(super) fn admit(&mut self, packets: &[Packet], verdicts: &mut [Option<Verdict>]) {
+    /// Sets drop verdicts for refused packets among those without a verdict.
+    pub(super) fn set_admission_verdicts(&mut self, packets: &[Packet], verdicts: &mut [Option<Verdict>]) {
         let Some(admission) = &mut self.admission else { return };
         for (packet, verdict) in packets.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_none()) {
-            let tenant = self.maker.tenants.of(&window(packet.bytes()));
-            if !admission.admit(tenant, packet.received_at) {
-                self.maker.stats.shed += 1;
-                *verdict = Some(Verdict::Drop(EngineReason::SlowPathShare.into()));
+            let tenant = self.builder.tenants.tenant_of(&window(packet.bytes()));
+            if !admission.admit(tenant, packet.rx_time_ns) {
+                self.builder.stats.refused_admission += 1;
+                *verdict = Some(Verdict::Drop(EngineReason::SlowPathLimit.into()));
             }
         }
     }
 
-    /// Does a batch's work, and notes how long all of it and its slow path took, if a pace is kept.
-    pub(super) fn in_time(&mut self, work: impl FnOnce(&mut Self)) {
-        let paced = self.admission.as_mut().is_some_and(|admission| admission.pace().is_some());
+    /// Runs `work` for a batch. With pacing, measures the time of the batch and of its slow path.
+    pub(super) fn measure_batch(&mut self, work: impl FnOnce(&mut Self)) {
+        let paced = self.admission.as_mut().is_some_and(|admission| admission.pacer_mut().is_some());
         if !paced {
             return work(self);
         }
-        let (start, ran) = (Instant::now(), self.maker.stats.ran);
-        self.slow.took = Some(0);
+        let (start, ran) = (Instant::now(), self.builder.stats.slow_path_packets);
+        self.slow_path.took_ns = Some(0);
         work(self);
-        let slow = self.slow.took.take().unwrap_or_default();
-        let packets = self.maker.stats.ran - ran;
-        if let Some(pace) = self.admission.as_mut().and_then(Admission::pace) {
-            pace.note(start.elapsed().as_nanos() as u64, slow, packets);
+        let slow = self.slow_path.took_ns.take().unwrap_or_default();
+        let packets = self.builder.stats.slow_path_packets - ran;
+        if let Some(pace) = self.admission.as_mut().and_then(SlowPathAdmission::pacer_mut) {
+            pace.record_time(start.elapsed().as_nanos() as u64, slow, packets);
         }
     }
 
-    /// A part of it that is the slow path's.
-    pub(super) fn slowly<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
-        let Some(took) = self.slow.took else { return work(self) };
+    /// Runs `work` as a part of the slow path. With pacing, adds its time.
+    pub(super) fn measure_slow_path<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let Some(took_ns) = self.slow_path.took_ns else { return work(self) };
         let start = Instant::now();
         let done = work(self);
-        self.slow.took = Some(took + start.elapsed().as_nanos() as u64);
+        self.slow_path.took_ns = Some(took_ns + start.elapsed().as_nanos() as u64);
         done
     }
 }

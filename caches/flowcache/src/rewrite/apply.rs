@@ -1,38 +1,39 @@
-//! Carries a rewrite out. What a program in the kernel does with a packet is this, byte by byte.
+//! Byte-by-byte execution of a rewrite: the semantics of the kernel program.
 
-use super::form::{Fate, Head, Rewrite, WINDOW, window};
+use super::form::{FlowAction, FlowRewrite, NewHeader, WINDOW, window};
 
-impl Rewrite {
-    /// Whether a packet that has the key may be rewritten: its length, and its sums.
-    pub fn fits(&self, bytes: &[u8]) -> bool {
+impl FlowRewrite {
+    /// Returns whether the rewrite applies to a packet with its key: length and checksums.
+    pub fn can_apply(&self, bytes: &[u8]) -> bool {
         let (first, last) = self.lengths;
         let window = window(bytes);
         let length = bytes.len();
         (first as usize..=last as usize).contains(&length)
-            && self.checks.iter().all(|check| check.passes(check.sum.constant, &window, length))
+            && self.checks.iter().all(|check| check.holds_for(check.sum.constant, &window, length))
     }
 
-    /// The port that the packet leaves by, and in `out` its bytes; `None` if it is dropped. Only for a packet that has the key and fits.
-    pub fn run(&self, bytes: &[u8], out: &mut Vec<u8>) -> Option<u32> {
+    /// Rewrites a packet, which must have the key and pass [`FlowRewrite::can_apply`]. Writes its
+    /// bytes to `out` and returns the egress port; `None`: the packet is dropped.
+    pub fn apply_to(&self, bytes: &[u8], out: &mut Vec<u8>) -> Option<u32> {
         out.clear();
-        match &self.fate {
-            Fate::Drop(_) => None,
-            Fate::Forward { port, head } => {
-                head.write(bytes, out);
+        match &self.action {
+            FlowAction::Drop(_) => None,
+            FlowAction::Forward { port, head } => {
+                head.write_packet(bytes, out);
                 Some(*port)
             }
         }
     }
 }
 
-impl Head {
-    pub(super) fn write(&self, bytes: &[u8], out: &mut Vec<u8>) {
+impl NewHeader {
+    pub(super) fn write_packet(&self, bytes: &[u8], out: &mut Vec<u8>) {
         let received = window(bytes);
         let mut head = [0u8; WINDOW];
         for (at, byte) in head.iter_mut().enumerate().take(self.len as usize) {
-            let from = at as isize - self.grow as isize;
+            let from = at as isize - self.len_delta as isize;
             let old = usize::try_from(from).ok().and_then(|from| received.get(from)).copied().unwrap_or(0);
-            *byte = old & self.keep[at] | self.set[at];
+            *byte = old & self.keep_mask[at] | self.set_bytes[at];
         }
         for (at, add) in &self.lengths {
             let value = (bytes.len() as i64 + i64::from(*add)) as u16;
@@ -43,7 +44,7 @@ impl Head {
             head[*at as usize..*at as usize + 2].copy_from_slice(&value.to_be_bytes());
         }
         out.extend_from_slice(&head[..self.len as usize]);
-        let payload = (self.len as isize - self.grow as isize).max(0) as usize;
+        let payload = (self.len as isize - self.len_delta as isize).max(0) as usize;
         out.extend_from_slice(bytes.get(payload..).unwrap_or_default());
     }
 }

@@ -1,255 +1,265 @@
-//! Whole batches: those packets that there are rewrites for first, then the others, one by one.
+//! Batch processing: cached packets are rewritten first, then the misses run one by one.
 
-use super::Unrewritable;
+use super::NotRewritable;
+use super::backing_engine::BackingEngine;
 use super::engine::RewriteCache;
-use super::find::{Seeking, TOGETHER, TOO_LONG};
-use super::flows::Placed;
-use super::row::Row;
-use super::rows::NONE;
-use super::runs::Runs;
-use super::window::Window;
+use super::flows::FlowInsertion;
+use super::row::FlowRow;
+use super::row_lookup::{LOOKUP_BATCH, LookupBatch, TOO_LONG};
+use super::row_memory::NONE;
+use super::window::PacketWindow;
 use entries::{WriteBatch, WriteError};
-use jit::rewrite::Told;
+use jit::rewrite::RewriteOutcome;
 use packet::{
-    Batch, DropReason, Emission, Engine, EngineReason, Origin, Output, Packet, PacketRef, PortId, ReasonTable, Verdict,
+    Batch, BatchOutput, DropReason, Engine, EngineReason, Packet, PacketOrigin, PacketRef, PacketVerdict, PortId,
+    ReasonTable, Verdict,
 };
 
-/// Flows that go together, at most.
-const GONE: usize = 256;
+/// Maximum number of flows evicted at once.
+const MAX_EVICTIONS: usize = 256;
 
-/// How many of the packets came at one time with the first.
-pub(super) fn at_one_time(packets: &[Packet]) -> usize {
-    let time = packets.first().map_or(0, |packet| packet.received_at);
-    packets.iter().position(|packet| packet.received_at != time).unwrap_or(packets.len())
+/// Returns how many packets have the receive time of the first one.
+pub(super) fn count_same_time(packets: &[Packet]) -> usize {
+    let time = packets.first().map_or(0, |packet| packet.rx_time_ns);
+    packets.iter().position(|packet| packet.rx_time_ns != time).unwrap_or(packets.len())
 }
 
-/// Has packets of a batch done, the first of which has that number in it.
-pub trait Serves {
-    /// `out` gets what became of them.
-    fn serve(&mut self, packets: &mut [Packet], first: usize, out: &mut Output);
+/// Processes packets of a batch.
+pub trait ServeBatch {
+    /// Processes `packets`, of which the first has index `first` in its batch, and adds the results
+    /// to `out`.
+    fn serve_packets(&mut self, packets: &mut [Packet], first: usize, out: &mut BatchOutput);
 }
 
-impl<R: Runs> RewriteCache<R>
+impl<R: BackingEngine> RewriteCache<R>
 where
-    RewriteCache<R>: Serves,
+    RewriteCache<R>: ServeBatch,
 {
-    /// A whole batch. If packets have marks, each goes by itself, so that it is known what was done for it.
-    pub(super) fn serve_all(&mut self, batch: &mut Batch, out: &mut Output) {
-        self.of_marked.clear();
+    /// Processes a batch. If it has traced packets, each packet is processed alone, so that the
+    /// statistics show its treatment.
+    pub(super) fn serve_batch(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
+        self.packet_explanations.clear();
         let packets = batch.packets_mut();
-        if packets.iter().all(|packet| packet.mark == 0) {
-            return self.in_time(|cache| cache.serve(packets, 0, out));
+        if packets.iter().all(|packet| packet.trace_id == 0) {
+            return self.measure_batch(|cache| cache.serve_packets(packets, 0, out));
         }
         for (at, packet) in packets.iter_mut().enumerate() {
-            let (mark, before) = (packet.mark, self.maker.stats.clone());
-            self.serve(std::slice::from_mut(packet), at, out);
+            let (mark, before) = (packet.trace_id, self.builder.stats.clone());
+            self.serve_packets(std::slice::from_mut(packet), at, out);
             if mark != 0 {
-                self.of_marked.push((mark, self.maker.stats.since_of_one(&before)));
+                self.packet_explanations.push((mark, self.builder.stats.describe_packet_since(&before)));
             }
         }
     }
 }
 
-impl<R: Runs> RewriteCache<R> {
-    /// Rewrites those packets that there are rewrites for, and counts them: what became of each. At most [`TOGETHER`], which came at one time; the others have no verdict.
-    pub(super) fn rewrite_all(&mut self, packets: &mut [Packet], verdicts: &mut [Option<Verdict>]) {
-        let mut seeking = self.seeking.take().unwrap_or_default();
-        self.maker.flows.find_all(&mut seeking, packets);
-        if self.is_settling() {
-            self.settle_some(TOGETHER);
+impl<R: BackingEngine> RewriteCache<R> {
+    /// Rewrites and counts the packets that hit, and sets their verdicts. Verdicts of misses stay
+    /// unset. The packets are at most [`LOOKUP_BATCH`] and have one receive time.
+    pub(super) fn rewrite_hits(&mut self, packets: &mut [Packet], verdicts: &mut [Option<Verdict>]) {
+        let mut lookup_batch = self.lookup_batch.take().unwrap_or_default();
+        self.builder.flows.find_rows(&mut lookup_batch, packets);
+        if self.is_flushing() {
+            self.flush_counters_bounded(LOOKUP_BATCH);
         }
-        let now = self.runs.saw(packets.first().map_or(0, |packet| packet.received_at));
-        let Seeking { lanes, sights, head } = &mut *seeking;
+        let now = self.backing.observe_time(packets.first().map_or(0, |packet| packet.rx_time_ns));
+        let LookupBatch { slots, views, head } = &mut *lookup_batch;
         let (mut missed, mut without) = (0, 0);
-        for (((lane, sight), packet), verdict) in lanes.iter().zip(sights).zip(&mut *packets).zip(verdicts) {
-            if lane.row == NONE {
+        for (((slot, view), packet), verdict) in slots.iter().zip(views).zip(&mut *packets).zip(verdicts) {
+            if slot.row == NONE {
                 missed += 1;
                 continue;
             }
-            *verdict = Some(match lane.done.told() {
-                Told::There(port) | Told::Apart(port) => Verdict::Forward { port: PortId(port) },
-                Told::Dropped(TOO_LONG) => Verdict::Drop(EngineReason::PacketTooLong.into()),
-                Told::Dropped(reason) => Verdict::Drop(self.maker.flows.reasons()[reason as usize]),
-                Told::Others => {
+            *verdict = Some(match slot.done.decode() {
+                RewriteOutcome::InPlace(port) | RewriteOutcome::Separate(port) => {
+                    Verdict::Forward { port: PortId(port) }
+                }
+                RewriteOutcome::Dropped(TOO_LONG) => Verdict::Drop(EngineReason::PacketTooLong.into()),
+                RewriteOutcome::Dropped(reason) => Verdict::Drop(self.builder.flows.reasons()[reason as usize]),
+                RewriteOutcome::NotApplied => {
                     without += 1;
-                    self.maker.flows.went_without(lane.row, self.often);
-                    let row = self.maker.flows.row(lane.row);
-                    written(row, &sight.window, packet, (self.maker.flows.reasons(), head))
+                    self.builder.flows.count_without_code(slot.row, self.native_threshold);
+                    let row = self.builder.flows.row(slot.row);
+                    rewrite_without_code(row, &view.window, packet, (self.builder.flows.reasons(), head))
                 }
             });
-            let length = packet.came_with.map_or(lane.length as u64, u64::from);
-            self.count(lane.row, 1, length, now);
+            let length = packet.metered_len_bytes.map_or(slot.length as u64, u64::from);
+            self.count_packets(slot.row, 1, length, now);
         }
         let rewritten = packets.len() as u64 - missed;
-        self.maker.stats.rewritten += rewritten;
-        self.maker.stats.by_code += rewritten - without;
-        self.seeking = Some(seeking);
+        self.builder.stats.rewritten += rewritten;
+        self.builder.stats.by_native_code += rewritten - without;
+        self.lookup_batch = Some(lookup_batch);
     }
 
-    /// What became of a rewrite is counted, and told; where nobody else has rewrites, the place of one that another took the place of may be used again.
-    pub(super) fn placed(&mut self, placed: Result<Placed, Unrewritable>) {
-        self.tell(&placed);
-        match (placed, &mut self.told) {
+    /// Counts an insertion and records it for the kernel cache. Without a kernel cache, releases
+    /// the place of a replaced flow.
+    pub(super) fn finish_insertion(&mut self, placed: Result<FlowInsertion, NotRewritable>) {
+        self.count_insertion(&placed);
+        match (placed, &mut self.flow_events) {
             (Ok(placed), Some(told)) => told.placed.push(placed),
-            (Ok(Placed { replaced: Some((place, _)), .. }), None) => self.maker.flows.release(place),
-            (Err(Unrewritable::NoRoom), Some(told)) => told.full = true,
+            (Ok(FlowInsertion { replaced: Some((place, _)), .. }), None) => self.builder.flows.release(place),
+            (Err(NotRewritable::NoRoom), Some(told)) => told.full = true,
             _ => {}
         }
     }
 
-    /// [`RewriteCache::write`] in a cache whose rewrites are nobody else's: places of those that go may be used again at once.
+    /// Applies a batch with [`RewriteCache::write`] and releases the places of stale flows, for a
+    /// cache without kernel flows.
     ///
     /// # Errors
-    /// Nothing has changed.
-    pub fn write_alone(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
+    /// Those of [`RewriteCache::write`]; no state has changed.
+    pub fn write_and_release(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
         let gone = self.write(batch)?;
         gone.into_iter().for_each(|(place, _)| self.release(place));
         Ok(())
     }
 
-    /// Time passes, in a cache whose rewrites are nobody else's.
-    pub(super) fn pass_time(&mut self, now: u64) {
+    /// Advances time and releases the places of removed flows, for a cache without kernel flows.
+    pub(super) fn advance_and_release(&mut self, now: u64) {
         let (idle, gone) = self.advance_time(now);
-        gone.into_iter().for_each(|(place, _)| self.maker.flows.release(place));
-        self.runs.notify(idle);
+        gone.into_iter().for_each(|(place, _)| self.builder.flows.release(place));
+        self.backing.notify(idle);
     }
 
-    /// Flows go, and whoever comes may have their places.
-    pub(super) fn discard_all(&mut self, places: &[u32]) {
-        places.chunks(TOGETHER).for_each(|places| self.discard(places));
+    /// Discards flows and releases their places.
+    pub(super) fn discard_places(&mut self, places: &[u32]) {
+        places.chunks(LOOKUP_BATCH).for_each(|places| self.discard_chunk(places));
     }
 
-    /// The same of a few.
-    fn discard(&mut self, places: &[u32]) {
-        self.maker.flows.leaving_soon(places);
+    /// Discards up to [`LOOKUP_BATCH`] flows.
+    fn discard_chunk(&mut self, places: &[u32]) {
+        self.builder.flows.prefetch_rows(places);
         for place in places {
-            if let Some(row) = self.maker.flows.row_of(*place) {
-                self.settle_one(row);
+            if let Some(row) = self.builder.flows.row_at_place(*place) {
+                self.flush_row(row);
             }
         }
-        self.settle_tallies();
-        self.maker.flows.discard_all(&self.maker.known, places);
+        self.flush_layout_tallies();
+        self.builder.flows.discard_flows(&self.builder.facts, places);
     }
 
-    /// Forgets all flows, in a cache whose rewrites are nobody else's.
+    /// Removes all flows, for a cache without kernel flows.
     pub fn clear(&mut self) {
-        let all: Vec<u32> = self.maker.flows.places().collect();
-        self.discard_all(&all);
-        self.renew();
+        let all: Vec<u32> = self.builder.flows.used_places().collect();
+        self.discard_places(&all);
+        self.reset_row_memory();
     }
 
-    /// Has places for so many flows, unless somebody else has those that could go.
-    pub(super) fn room_for(&mut self, count: usize) {
-        if self.told.is_none() && self.maker.flows.are_scattered() {
-            self.maker.stats.scattered += 1;
+    /// Evicts flows until `count` places are free. Does nothing with a kernel cache, which evicts
+    /// flows itself.
+    pub(super) fn reserve_places(&mut self, count: usize) {
+        if self.flow_events.is_none() && self.builder.flows.is_fragmented() {
+            self.builder.stats.fragmentation_flushes += 1;
             self.clear();
         }
-        while self.told.is_none() && self.maker.flows.free() < count && !self.maker.flows.is_empty() {
-            self.make_room();
+        while self.flow_events.is_none() && self.builder.flows.free_places() < count && !self.builder.flows.is_empty() {
+            self.evict_oldest();
         }
     }
 
-    /// Some of the flows that had no packets for the longest time go.
-    fn make_room(&mut self) {
-        // Few, as packets wait meanwhile.
-        let oldest = self.maker.flows.oldest((self.maker.flows.room() / 64 + 1).min(GONE));
-        self.maker.stats.evicted += oldest.len() as u64;
-        self.discard_all(&oldest);
+    /// Evicts flows without recent packets.
+    fn evict_oldest(&mut self) {
+        // The number is limited, because packets wait meanwhile.
+        let oldest = self.builder.flows.find_oldest_places((self.builder.flows.capacity() / 64 + 1).min(MAX_EVICTIONS));
+        self.builder.stats.evicted += oldest.len() as u64;
+        self.discard_places(&oldest);
     }
 }
 
 impl RewriteCache {
-    /// Runs a packet that there is no rewrite for, and keeps what it did; older flows go for it if there is no place.
-    fn learn_one(&mut self, index: usize, packet: &mut Packet, out: &mut Output) {
-        self.room_for(1);
-        let mut results = std::mem::take(&mut self.slow.results);
-        self.runs.count_as(packet.came_with);
-        let placed = self.run_and_keep(packet.bytes(), packet.ingress_port.0, packet.received_at, &mut results);
-        self.runs.count_as(None);
-        self.placed(placed);
+    /// Runs a packet without a rewrite and inserts its rewrite. Evicts flows if no place is free.
+    fn run_and_learn(&mut self, index: usize, packet: &mut Packet, out: &mut BatchOutput) {
+        self.reserve_places(1);
+        let mut results = std::mem::take(&mut self.slow_path.results);
+        self.backing.set_metered_length(packet.metered_len_bytes);
+        let placed = self.run_and_insert(packet.bytes(), packet.ingress_port.0, packet.rx_time_ns, &mut results);
+        self.backing.set_metered_length(None);
+        self.finish_insertion(placed);
         interp::emit(&results, index as u16, packet, out);
-        self.slow.results = results;
+        self.slow_path.results = results;
     }
 }
 
-impl Serves for RewriteCache {
-    fn serve(&mut self, packets: &mut [Packet], offset: usize, out: &mut Output) {
-        let mut verdicts = std::mem::take(&mut self.slow.verdicts);
-        // Where packets add entries, each is done with before the next one is looked for.
-        let most = if self.maker.again.is_none() { 1 } else { TOGETHER };
+impl ServeBatch for RewriteCache {
+    fn serve_packets(&mut self, packets: &mut [Packet], offset: usize, out: &mut BatchOutput) {
+        let mut verdicts = std::mem::take(&mut self.slow_path.verdicts);
+        // In programs with add-on-miss tables, each packet is finished before the next lookup.
+        let most = if self.builder.repeater.is_none() { 1 } else { LOOKUP_BATCH };
         let mut first = 0;
         while first < packets.len() {
-            let count = at_one_time(&packets[first..]).min(most);
+            let count = count_same_time(&packets[first..]).min(most);
             let some = &mut packets[first..first + count];
             verdicts.clear();
             verdicts.resize(count, None);
-            self.rewrite_all(some, &mut verdicts);
-            self.admit(some, &mut verdicts);
+            self.rewrite_hits(some, &mut verdicts);
+            self.set_admission_verdicts(some, &mut verdicts);
             let mut ran = false;
             for (at, packet) in some.iter_mut().enumerate() {
                 if ran && verdicts[at].is_none() {
-                    // The packet in front may have been of the same flow.
-                    self.rewrite_all(std::slice::from_mut(packet), std::slice::from_mut(&mut verdicts[at]));
+                    // The packet before can belong to the same flow.
+                    self.rewrite_hits(std::slice::from_mut(packet), std::slice::from_mut(&mut verdicts[at]));
                 }
                 ran |= verdicts[at].is_none();
                 match verdicts[at] {
-                    Some(verdict) => out.emit(received(offset + first + at, verdict)),
-                    None => self.slowly(|cache| cache.learn_one(offset + first + at, packet, out)),
+                    Some(verdict) => out.emit(received_emission(offset + first + at, verdict)),
+                    None => self.measure_slow_path(|cache| cache.run_and_learn(offset + first + at, packet, out)),
                 }
             }
             first += count;
         }
-        self.slow.verdicts = verdicts;
+        self.slow_path.verdicts = verdicts;
     }
 }
 
-/// What became of a packet that was received.
-pub(super) fn received(index: usize, verdict: Verdict) -> Emission {
-    Emission { packet: PacketRef::Input(index as u16), origin: Origin::Received, verdict }
+/// Returns the emission of a received packet.
+pub(super) fn received_emission(index: usize, verdict: Verdict) -> PacketVerdict {
+    PacketVerdict { packet: PacketRef::Input(index as u16), origin: PacketOrigin::Received, verdict }
 }
 
-impl<R: Runs + Send> Engine for RewriteCache<R>
+impl<R: BackingEngine + Send> Engine for RewriteCache<R>
 where
-    RewriteCache<R>: Serves,
+    RewriteCache<R>: ServeBatch,
 {
     fn name(&self) -> &str {
         "rewrites"
     }
 
     fn reasons(&self) -> &ReasonTable {
-        self.runs.reasons()
+        self.backing.reasons()
     }
 
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
-        self.serve_all(batch, out);
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
+        self.serve_batch(batch, out);
     }
 
-    fn told(&mut self) -> Vec<(u16, String)> {
-        std::mem::take(&mut self.of_marked)
+    fn take_trace_notes(&mut self) -> Vec<(u16, String)> {
+        std::mem::take(&mut self.packet_explanations)
     }
 
-    fn tick(&mut self, now: u64, _out: &mut Output) {
-        self.pass_time(now);
+    fn tick(&mut self, now: u64, _out: &mut BatchOutput) {
+        self.advance_and_release(now);
     }
 
-    fn rest(&mut self) {
-        self.runs.park();
+    fn on_idle(&mut self) {
+        self.backing.park();
     }
 }
 
-/// Rewrites a packet whose row that is, without native code; `window` has its first bytes. What became of it.
-fn written(
-    row: Row<'_>,
-    window: &Window,
+/// Rewrites a packet by its row without native code. `window` has the packet's first bytes. Returns
+/// the verdict.
+fn rewrite_without_code(
+    row: FlowRow<'_>,
+    window: &PacketWindow,
     packet: &mut Packet,
-    (reasons, head): (&[DropReason], &mut Window),
+    (reasons, head): (&[DropReason], &mut PacketWindow),
 ) -> Verdict {
     let became = row.verdict(reasons);
     let length = packet.bytes().len();
-    if !matches!(became, Verdict::Forward { .. }) || row.write_in_place(window, packet.bytes_mut()) {
+    if !matches!(became, Verdict::Forward { .. }) || row.rewrite_in_place(window, packet.bytes_mut()) {
         return became;
     }
-    let (len, taken) = row.write(window, length, head);
+    let (len, taken) = row.write_header(window, length, head);
     match packet.replace_front(taken, &head[..len]) {
         Ok(()) => became,
         Err(_) => Verdict::Drop(EngineReason::PacketTooLong.into()),

@@ -1,13 +1,14 @@
-//! Calls of externs: which of them a rewrite can do, and what they add to.
+//! Symbolic execution of extern calls: which calls a rewrite supports, and the counters they
+//! update.
 
-use super::Unrewritable;
-use super::shadow::Shadow;
-use super::sym::{FIXED, Piece, Sym, Words};
-use super::template::{Bytes, Counted};
-use interp::walk::{Call, CallArg, Pc, Reg, Step, Walker};
+use super::NotRewritable;
+use super::symbolic_executor::SymbolicExecutor;
+use super::symbolic_value::{FIXED, SumOperand, SymbolicSum, SymbolicValue};
+use super::template::{CountedBytes, CounterRef};
+use interp::block_hook::{BlockStepper, CallArg, DecodedCall, InstIndex, Reg, StepResult};
 use ir::{Arch, ExternFn, HashAlgorithm};
 
-fn values(call: &Call, index: usize) -> &[Reg] {
+fn arg_regs(call: &DecodedCall, index: usize) -> &[Reg] {
     match call.args.get(index) {
         Some(CallArg::Values(regs)) => regs,
         Some(CallArg::Value(reg)) => std::slice::from_ref(reg),
@@ -15,235 +16,243 @@ fn values(call: &Call, index: usize) -> &[Reg] {
     }
 }
 
-fn scalar(walker: &Walker<'_>, call: &Call, index: usize) -> u64 {
+fn scalar_arg(walker: &BlockStepper<'_>, call: &DecodedCall, index: usize) -> u64 {
     match call.args.get(index) {
-        Some(CallArg::Value(reg)) => walker.slots()[reg.slot as usize],
+        Some(CallArg::Value(reg)) => walker.reg_words()[reg.first_word as usize],
         _ => 0,
     }
 }
 
-fn table_of(call: &Call) -> usize {
+fn table_arg(call: &DecodedCall) -> usize {
     let table = call.args.iter().find_map(|arg| if let CallArg::Table(table) = arg { Some(*table) } else { None });
     table.unwrap_or(0)
 }
 
-impl Shadow {
-    fn pin_all(&mut self, call: &Call) {
+impl SymbolicExecutor {
+    fn constrain_args(&mut self, call: &DecodedCall) {
         for index in 0..call.args.len() {
-            values(call, index).iter().for_each(|reg| self.pin_reg(*reg));
+            arg_regs(call, index).iter().for_each(|reg| self.constrain_register(*reg));
         }
     }
 
-    pub fn call(&mut self, walker: &mut Walker<'_>, pc: Pc, call: &Call) -> Step {
+    pub fn execute_call(&mut self, walker: &mut BlockStepper<'_>, pc: InstIndex, call: &DecodedCall) -> StepResult {
         use ExternFn::*;
-        let mut result = Sym::Const;
+        let mut result = SymbolicValue::Const;
         let csum = call.algorithm.unwrap_or(HashAlgorithm::Csum16) == HashAlgorithm::Csum16;
         match call.func {
-            CounterCount => self.count(walker, call),
-            DirectCounterCount => self.count_direct(walker, call),
+            CounterCount => self.execute_count(walker, call),
+            DirectCounterCount => self.execute_direct_count(walker, call),
             HashGet | Checksum16Get if call.args.len() == 1 && csum => {
-                let words = self.words(walker, values(call, 0));
-                result = Sym::Sum(Box::new(words), true);
+                let words = self.checksum_terms(walker, arg_regs(call, 0));
+                result = SymbolicValue::Sum(Box::new(words), true);
             }
             HashGet | Hash | Checksum16Get | ChecksumUpdate | IsHostPort | IsNetPort | SendToPort | Assert | Assume => {
-                self.pin_all(call);
+                self.constrain_args(call);
             }
-            // Their data were pinned.
+            // The calls that supplied their data were constrained.
             ChecksumClear | ChecksumGet | LogMsg | DropPacket => {}
-            VerifyChecksum => self.verify(walker, call, csum),
-            UpdateChecksum => result = self.update(walker, call, csum),
-            VerifyChecksumWithPayload | UpdateChecksumWithPayload => self.pins.fail(Unrewritable::Payload),
+            VerifyChecksum => self.execute_verify_checksum(walker, call, csum),
+            UpdateChecksum => result = self.execute_update_checksum(walker, call, csum),
+            VerifyChecksumWithPayload | UpdateChecksumWithPayload => self.constraints.fail(NotRewritable::Payload),
             InternetChecksumClear
             | InternetChecksumAdd
             | InternetChecksumSubtract
             | InternetChecksumGet
             | InternetChecksumGetState
-            | InternetChecksumSetState => result = self.internet(walker, call),
+            | InternetChecksumSetState => result = self.execute_internet_checksum(walker, call),
             MarkToDrop => {
                 let known = walker.program().well_known;
                 for reg in [known.egress_spec, known.mcast_grp].into_iter().flatten() {
-                    self.set(reg.slot, Sym::Fixed);
+                    self.set_origin(reg.first_word, SymbolicValue::Fixed);
                 }
             }
             RestartExpireTimer => {
-                let table = table_of(call);
-                if let Some(application) = self.hit_in(walker, table) {
-                    self.credits.push((Counted::Restart(application), Bytes::LENGTH));
+                let table = table_arg(call);
+                if let Some(application) = self.application_of_hit(walker, table) {
+                    self.counter_updates.push((CounterRef::Restart(application), CountedBytes::LENGTH));
                 }
             }
-            MeterExecute | DirectMeterExecute => self.pins.fail(Unrewritable::Meter),
-            RegisterRead | RegisterWrite => self.pins.fail(Unrewritable::Register),
-            RandomRead | Random | AllocateFlowId => self.pins.fail(Unrewritable::Random),
-            DigestPack => self.pins.fail(Unrewritable::Digest),
-            AddEntry => self.pins.fail(Unrewritable::AddEntry),
-            SetEntryExpireTime => self.pins.fail(Unrewritable::Timer),
-            Clone | Resubmit | Recirculate | MirrorPacket | PnaRecirculate => self.pins.fail(Unrewritable::Copies),
-            Truncate => self.pins.fail(Unrewritable::Truncate),
+            MeterExecute | DirectMeterExecute => self.constraints.fail(NotRewritable::Meter),
+            RegisterRead | RegisterWrite => self.constraints.fail(NotRewritable::Register),
+            RandomRead | Random | AllocateFlowId => self.constraints.fail(NotRewritable::Random),
+            DigestPack => self.constraints.fail(NotRewritable::Digest),
+            AddEntry => self.constraints.fail(NotRewritable::AddEntry),
+            SetEntryExpireTime => self.constraints.fail(NotRewritable::Timer),
+            Clone | Resubmit | Recirculate | MirrorPacket | PnaRecirculate => {
+                self.constraints.fail(NotRewritable::Copies)
+            }
+            Truncate => self.constraints.fail(NotRewritable::Truncate),
         }
         let step = walker.step(pc);
         for reg in &call.results {
             for word in 0..reg.words {
-                let sym = if word == 0 { result.clone() } else { Sym::Const };
-                // A sum that is cut, or that is wider than a slot says, is looked at.
-                let whole = !matches!(sym, Sym::Sum(..)) || reg.width >= 16;
+                let sym = if word == 0 { result.clone() } else { SymbolicValue::Const };
+                // A truncated sum is not supported.
+                let whole = !matches!(sym, SymbolicValue::Sum(..)) || reg.width >= 16;
                 if !whole {
-                    self.pins.fail(Unrewritable::Checksum);
+                    self.constraints.fail(NotRewritable::Checksum);
                 }
-                self.set(reg.slot + word, sym);
+                self.set_origin(reg.first_word + word, sym);
             }
         }
         step
     }
 
-    /// How many bytes a counter counts: an argument, or the packet's length.
-    fn bytes(&mut self, walker: &Walker<'_>, call: &Call, index: usize) -> Bytes {
-        let Some(CallArg::Value(reg)) = call.args.get(index) else { return Bytes::LENGTH };
-        let value = walker.slots()[reg.slot as usize];
-        let sym = self.sym(reg.slot);
-        match self.pins.as_length(&sym, value) {
-            Some(length) => Bytes::Length(length),
+    /// Returns how many bytes a counter counts: the argument, or the packet's length.
+    fn counted_bytes(&mut self, walker: &BlockStepper<'_>, call: &DecodedCall, index: usize) -> CountedBytes {
+        let Some(CallArg::Value(reg)) = call.args.get(index) else { return CountedBytes::LENGTH };
+        let value = walker.reg_words()[reg.first_word as usize];
+        let sym = self.origin_of(reg.first_word);
+        match self.constraints.as_length(&sym, value) {
+            Some(length) => CountedBytes::Length(length),
             None => {
-                self.depends_on(reg.slot);
-                Bytes::These(value)
+                self.constrain_value(reg.first_word);
+                CountedBytes::These(value)
             }
         }
     }
 
-    fn count(&mut self, walker: &Walker<'_>, call: &Call) {
+    fn execute_count(&mut self, walker: &BlockStepper<'_>, call: &DecodedCall) {
         let (Some(CallArg::Value(reg)), Some(counter)) = (call.args.first(), call.object) else { return };
-        self.pin_reg(*reg);
-        let bytes = self.bytes(walker, call, 1);
-        self.credits.push((Counted::Counter(counter, self.noted.indices() - 1), bytes));
+        self.constrain_register(*reg);
+        let bytes = self.counted_bytes(walker, call, 1);
+        self.counter_updates.push((CounterRef::Counter(counter, self.path_record.index_count() - 1), bytes));
     }
 
-    fn count_direct(&mut self, walker: &Walker<'_>, call: &Call) {
-        if self.known.pipeline.arch != Arch::Pna {
+    fn execute_direct_count(&mut self, walker: &BlockStepper<'_>, call: &DecodedCall) {
+        if self.facts.pipeline.arch != Arch::Pna {
             return;
         }
-        let table = table_of(call);
-        let bytes = self.bytes(walker, call, 1);
-        if let Some(application) = self.hit_in(walker, table) {
-            self.credits.push((Counted::Direct(application), bytes));
+        let table = table_arg(call);
+        let bytes = self.counted_bytes(walker, call, 1);
+        if let Some(application) = self.application_of_hit(walker, table) {
+            self.counter_updates.push((CounterRef::Direct(application), bytes));
         }
     }
 
-    /// The application in which the packet last hit an entry of the table.
-    fn hit_in(&self, walker: &Walker<'_>, table: usize) -> Option<usize> {
-        walker.hit_in(table).and_then(|number| self.noted.found_in(table, number))
+    /// Returns the last application in which the packet hit an entry of the table.
+    fn application_of_hit(&self, walker: &BlockStepper<'_>, table: usize) -> Option<usize> {
+        walker.last_hit_slot(table).and_then(|number| self.path_record.last_hit(table, number))
     }
 
-    /// What is hashed, as a program lists it.
-    fn pieces(&mut self, walker: &Walker<'_>, data: &[Reg]) -> Vec<Piece> {
+    /// Returns the bits and lengths of hashed data, in the program's order.
+    fn sum_operands(&mut self, walker: &BlockStepper<'_>, data: &[Reg]) -> Vec<SumOperand> {
         let mut pieces = Vec::new();
         for reg in data {
             let mut reg = *reg;
-            if reg.varbit {
-                self.depends_on(reg.slot);
-                let width = walker.slots()[reg.slot as usize].min(u64::from(reg.width)) as u32;
-                reg = Reg { slot: reg.slot + 1, words: width.div_ceil(64), width, ..reg };
+            if reg.is_varbit {
+                self.constrain_value(reg.first_word);
+                let width = walker.reg_words()[reg.first_word as usize].min(u64::from(reg.width)) as u32;
+                reg = Reg { first_word: reg.first_word + 1, words: width.div_ceil(64), width, ..reg };
             }
-            if let (Sym::Length(length), 16..=64) = (self.sym(reg.slot), reg.width)
-                && self.pins.is_short(length)
+            if let (SymbolicValue::Length(length), 16..=64) = (self.origin_of(reg.first_word), reg.width)
+                && self.constraints.is_short(length)
             {
-                pieces.extend((16..reg.width).map(|_| Piece::Bit(FIXED, false)));
-                self.pins.within(length, 0xffff);
-                pieces.push(Piece::Length(length));
+                pieces.extend((16..reg.width).map(|_| SumOperand::Bit(FIXED, false)));
+                self.constraints.constrain_within(length, 0xffff);
+                pieces.push(SumOperand::Length(length));
                 continue;
             }
             for place in (0..reg.width).rev() {
-                let (bit, value) = self.bit(walker, reg.slot, place);
-                pieces.push(Piece::Bit(bit, value));
+                let (bit, value) = self.bit_origin(walker, reg.first_word, place);
+                pieces.push(SumOperand::Bit(bit, value));
             }
         }
         pieces
     }
 
-    fn words(&mut self, walker: &Walker<'_>, data: &[Reg]) -> Words {
-        let pieces = self.pieces(walker, data);
-        let mut words = Words::default();
-        self.pins.add_words(&mut words, &pieces);
+    fn checksum_terms(&mut self, walker: &BlockStepper<'_>, data: &[Reg]) -> SymbolicSum {
+        let pieces = self.sum_operands(walker, data);
+        let mut words = SymbolicSum::default();
+        self.constraints.add_words(&mut words, &pieces);
         words
     }
 
-    fn internet(&mut self, walker: &Walker<'_>, call: &Call) -> Sym {
+    fn execute_internet_checksum(&mut self, walker: &BlockStepper<'_>, call: &DecodedCall) -> SymbolicValue {
         use ExternFn::*;
         let object = call.object.map_or(0, |id| id.0 as usize);
         let mut words = self.sums.remove(&object).unwrap_or_default();
-        let mut result = Sym::Const;
+        let mut result = SymbolicValue::Const;
         match call.func {
-            InternetChecksumClear => words = Words::default(),
+            InternetChecksumClear => words = SymbolicSum::default(),
             InternetChecksumAdd => {
-                let pieces = self.pieces(walker, values(call, 0));
-                self.pins.add_words(&mut words, &pieces);
+                let pieces = self.sum_operands(walker, arg_regs(call, 0));
+                self.constraints.add_words(&mut words, &pieces);
             }
             InternetChecksumSubtract => {
-                // a - b is a + ~b (RFC 1624), of a `b` that is known.
-                values(call, 0).iter().for_each(|reg| self.pin_reg(*reg));
-                let less = self.words(walker, values(call, 0));
-                words.constant += u64::from(!self.pins.value(&less));
+                // a - b is a + ~b (RFC 1624), for a constant `b`.
+                arg_regs(call, 0).iter().for_each(|reg| self.constrain_register(*reg));
+                let less = self.checksum_terms(walker, arg_regs(call, 0));
+                words.constant += u64::from(!self.constraints.sum_value(&less));
                 words.open = true;
             }
-            InternetChecksumGet => result = Sym::Sum(Box::new(words.clone()), true),
-            InternetChecksumGetState => result = Sym::Sum(Box::new(words.clone()), false),
+            InternetChecksumGet => result = SymbolicValue::Sum(Box::new(words.clone()), true),
+            InternetChecksumGetState => result = SymbolicValue::Sum(Box::new(words.clone()), false),
             _ => {
-                self.pin_all(call);
-                words = Words { constant: scalar(walker, call, 0) & 0xffff, open: true, ..Words::default() };
+                self.constrain_args(call);
+                words = SymbolicSum {
+                    constant: scalar_arg(walker, call, 0) & 0xffff,
+                    open: true,
+                    ..SymbolicSum::default()
+                };
             }
         }
         self.sums.insert(object, words);
-        if matches!(result, Sym::Sum(..)) { self.constant_if_known(result) } else { result }
+        if matches!(result, SymbolicValue::Sum(..)) { self.constant_if_known(result) } else { result }
     }
 
-    /// A sum of constants is one.
-    fn constant_if_known(&self, sym: Sym) -> Sym {
+    /// Returns a constant if all terms of the sum are constants.
+    fn constant_if_known(&self, sym: SymbolicValue) -> SymbolicValue {
         match &sym {
-            Sym::Sum(words, _) if self.pins.is_known(words) => Sym::Const,
+            SymbolicValue::Sum(words, _) if self.constraints.is_constant_sum(words) => SymbolicValue::Const,
             _ => sym,
         }
     }
 
-    fn update(&mut self, walker: &Walker<'_>, call: &Call, csum: bool) -> Sym {
-        let Some(CallArg::Value(condition)) = call.args.first() else { return Sym::Const };
-        self.pin_reg(*condition);
-        if walker.slots()[condition.slot as usize] == 0 {
-            return match (values(call, 2), &call.results[..]) {
-                ([old], [new]) if old.words == 1 && !old.varbit && old.width == new.width => self.raw(old.slot),
+    fn execute_update_checksum(&mut self, walker: &BlockStepper<'_>, call: &DecodedCall, csum: bool) -> SymbolicValue {
+        let Some(CallArg::Value(condition)) = call.args.first() else { return SymbolicValue::Const };
+        self.constrain_register(*condition);
+        if walker.reg_words()[condition.first_word as usize] == 0 {
+            return match (arg_regs(call, 2), &call.results[..]) {
+                ([old], [new]) if old.words == 1 && !old.is_varbit && old.width == new.width => {
+                    self.raw_origin(old.first_word)
+                }
                 _ => {
-                    self.pin_all(call);
-                    Sym::Const
+                    self.constrain_args(call);
+                    SymbolicValue::Const
                 }
             };
         }
         if !csum {
-            values(call, 1).iter().for_each(|reg| self.pin_reg(*reg));
-            return Sym::Const;
+            arg_regs(call, 1).iter().for_each(|reg| self.constrain_register(*reg));
+            return SymbolicValue::Const;
         }
-        let words = self.words(walker, values(call, 1));
-        self.constant_if_known(Sym::Sum(Box::new(words), true))
+        let words = self.checksum_terms(walker, arg_regs(call, 1));
+        self.constant_if_known(SymbolicValue::Sum(Box::new(words), true))
     }
 
-    fn verify(&mut self, walker: &Walker<'_>, call: &Call, csum: bool) {
+    fn execute_verify_checksum(&mut self, walker: &BlockStepper<'_>, call: &DecodedCall, csum: bool) {
         let Some(CallArg::Value(condition)) = call.args.first() else { return };
-        self.pin_reg(*condition);
-        if walker.slots()[condition.slot as usize] == 0 {
+        self.constrain_register(*condition);
+        if walker.reg_words()[condition.first_word as usize] == 0 {
             return;
         }
-        let [field] = values(call, 2) else { return self.pin_all(call) };
+        let [field] = arg_regs(call, 2) else { return self.constrain_args(call) };
         if !csum || field.width != 16 {
-            return self.pin_all(call);
+            return self.constrain_args(call);
         }
-        let words = self.words(walker, values(call, 1));
-        let found = walker.slots()[field.slot as usize];
-        if found != u64::from(!self.pins.value(&words)) {
-            return self.pins.fail(Unrewritable::Checksum);
+        let words = self.checksum_terms(walker, arg_regs(call, 1));
+        let found = walker.reg_words()[field.first_word as usize];
+        if found != u64::from(!self.constraints.sum_value(&words)) {
+            return self.constraints.fail(NotRewritable::Checksum);
         }
-        let sym = self.raw(field.slot);
-        match self.pins.field(&sym) {
-            Some(at) => self.checked(&words, 0xffff, Some(at)),
+        let sym = self.raw_origin(field.first_word);
+        match self.constraints.packet_field(&sym) {
+            Some(at) => self.add_check(&words, 0xffff, Some(at)),
             None => {
-                self.pins.pin(&sym, u64::MAX);
-                self.pins.by_value(&sym);
-                self.checked(&words, !(found as u16), None);
+                self.constraints.constrain_slot_bits(&sym, u64::MAX);
+                self.constraints.note_value_dependence(&sym);
+                self.add_check(&words, !(found as u16), None);
             }
         }
     }

@@ -1,441 +1,479 @@
-//! [`RewriteCache`]: an engine, and the rewrites of what it did.
+//! [`RewriteCache`]: an engine with a cache of rewrites that were built from its results.
 
-use super::code::OFTEN;
-use super::fill::{Came, Left};
-use super::find::{Seeking, Sight};
-use super::flows::{Flow, Flows, Placed, Ready};
-use super::maker::{Made, Maker};
-use super::misses::Misses;
-use super::newcomers::{Newcomers, Turns};
-use super::noted::{Noted, Notes};
-use super::rows::NONE;
-use super::runs::Runs;
-use super::shadow::{Known, Shadow};
+use super::backing_engine::BackingEngine;
+use super::builder::{BuiltRewrite, RewriteBuilder};
+use super::code::COMPILE_THRESHOLD;
+use super::doorkeeper::{Doorkeeper, InsertionThrottle};
+use super::fill::{ReceivedPacket, ResultingPacket};
+use super::flows::{CachedFlow, FlowInsertion, FlowTable, PreparedFlow};
+use super::miss_batch::MissBatch;
+use super::path_record::{PathRecord, PathRecorder};
+use super::row_lookup::{LookupBatch, PacketView};
+use super::row_memory::NONE;
 use super::stats::RewriteStats;
-use super::{Unrewritable, row, window};
-use crate::admission::Admission;
-use entries::{Change, WriteBatch, WriteError};
-use interp::{ByteForm, Config, Credit, IdleEntry, Interp, LoadError, Outputs};
+use super::symbolic_executor::{ProgramFacts, SymbolicExecutor};
+use super::{NotRewritable, row, window};
+use crate::admission::SlowPathAdmission;
+use entries::{StateChange, WriteBatch, WriteError};
+use interp::{ByteCount, Config, DeferredCount, IdleEntry, Interp, LoadError, Outputs};
 use ir::Pipeline;
-use packet::{Origin, Packet, PortId, Verdict};
+use packet::{Packet, PacketOrigin, PortId, Verdict};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Rewrites of which it is looked each time whether they had packets.
-const LOOKED_AT: usize = 1 << 12;
+/// Places that each tick searches for idle rewrites.
+const IDLE_SCAN_PLACES: usize = 1 << 12;
 
-/// Rows that are asked for before they are settled, and how many lines of each.
-const AHEAD: usize = 8;
-const LINES: usize = 4;
+/// Rows between the prefetch of a row and the flush of its counts, and prefetched lines of each.
+const PREFETCH_AHEAD: usize = 8;
+const PREFETCH_LINES: usize = 4;
 
-/// What became of a packet.
+/// Result of a cache lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Answer {
-    /// It was rewritten: its verdict, of this place.
+pub enum CacheResult {
+    /// The packet was rewritten: place of the rewrite, and verdict.
     Rewritten(u32, Verdict),
-    /// No rewrite fits.
+    /// No rewrite matches.
     Missed,
 }
 
-/// Rewrites that batches brought, for whoever has them carried out elsewhere ([`RewriteCache::tells`]).
+/// Flows inserted by batches, for a kernel cache ([`RewriteCache::enable_flow_events`]).
 #[derive(Debug, Default)]
-pub struct Told {
-    /// Those that are kept now, and what they took the place of: that is freed by whoever is told ([`RewriteCache::release`]).
-    pub placed: Vec<Placed>,
-    /// There was no place for one: nobody goes for it by itself ([`RewriteCache::evict`]).
+pub struct FlowEvents {
+    /// Inserted flows, and the flows that they replaced. The receiver releases the places of
+    /// replaced flows ([`RewriteCache::release`]).
+    pub placed: Vec<FlowInsertion>,
+    /// An insertion failed for lack of a place. The receiver has to evict flows
+    /// ([`RewriteCache::evict_flows`]).
     pub full: bool,
 }
 
-/// An engine whose packets' rewrites are kept. Somebody else may have them carried out; what that counts is credited here.
+/// Engine with a cache of rewrites. A kernel cache can apply them as well; its counts are applied
+/// here.
 ///
-/// `R` runs the packets that there is no rewrite for: the interpreter, or native code.
+/// `R` runs the misses: the interpreter, or native code.
 pub struct RewriteCache<R = Interp> {
-    pub(super) runs: R,
-    pub(super) maker: Maker,
-    /// Rows with packets that were not credited yet, since somebody asked for all counts last; and before that.
-    counted: Vec<u32>,
-    settling: Vec<u32>,
-    /// Layouts whose rows had packets, with what is not credited yet of what all rows of theirs add to.
-    tallied: Vec<(u32, Sums)>,
-    /// Packets that are looked for together.
-    pub(super) seeking: Option<Box<Seeking>>,
-    /// After how many packets of a shape or layout native code is made for it.
-    pub(super) often: u32,
-    pub(super) slow: Slow,
-    pub(super) admission: Option<Admission>,
-    /// As it was made.
+    pub(super) backing: R,
+    pub(super) builder: RewriteBuilder,
+    /// Rows with deferred counts: since the last flush started, and of that flush.
+    rows_with_counts: Vec<u32>,
+    rows_in_flush: Vec<u32>,
+    /// Layouts with deferred counts of the tallies that all of their rows update.
+    layout_counts: Vec<(u32, CountTotals)>,
+    /// Scratch memory of batched lookups.
+    pub(super) lookup_batch: Option<Box<LookupBatch>>,
+    /// Number of packets of a key mask or layout before native code is compiled for it.
+    pub(super) native_threshold: u32,
+    pub(super) slow_path: SlowPathScratch,
+    pub(super) admission: Option<SlowPathAdmission>,
+    /// Configuration of the engine.
     pub(super) config: Config,
-    /// `None`: nobody else has the rewrites.
-    pub(super) told: Option<Told>,
-    /// What was done for packets with a mark.
-    pub(super) of_marked: Vec<(u16, String)>,
-    /// A rewrite without packets for so many nanoseconds goes.
-    pub(super) idle_after: Option<u64>,
+    /// Flow events for a kernel cache; `None` without one.
+    pub(super) flow_events: Option<FlowEvents>,
+    /// Explanations of traced packets, by trace id.
+    pub(super) packet_explanations: Vec<(u16, String)>,
+    /// Time after which a rewrite without packets expires, in nanoseconds.
+    pub(super) idle_timeout_ns: Option<u64>,
 }
 
-/// What the packets that there is no rewrite for go through.
-pub(super) struct Slow {
-    pub notes: Notes,
+/// Scratch memory of the slow path.
+pub(super) struct SlowPathScratch {
+    pub notes: PathRecorder,
     pub results: Outputs,
-    pub ready: Ready,
-    pub misses: Misses,
+    pub ready: PreparedFlow,
+    pub misses: MissBatch,
     pub verdicts: Vec<Option<Verdict>>,
-    /// Packets of the batch that there is no rewrite for: which, and by what number its flow is known again.
+    /// Misses of the batch: index, and hash that identifies the flow.
     pub missing: Vec<(usize, u64)>,
-    pub newcomers: Newcomers,
-    pub turns: Turns,
-    /// Nanoseconds that it took in this batch, if they are noted.
-    pub took: Option<u64>,
+    pub doorkeeper: Doorkeeper,
+    pub throttle: InsertionThrottle,
+    /// Nanoseconds of the slow path in this batch, if measured.
+    pub took_ns: Option<u64>,
 }
 
 impl RewriteCache {
-    /// Loads a pipeline that the verifier has accepted; with room for so many flows.
+    /// Loads a verified pipeline, with a capacity of `room` flows.
     ///
     /// # Errors
     /// Those of [`Interp::new`].
     pub fn new(pipeline: Arc<Pipeline>, config: Config, room: usize) -> Result<RewriteCache, LoadError> {
         let interp = Interp::new(pipeline.clone(), config.clone())?;
-        let known = Arc::new(Known::new(&pipeline, interp.program()));
-        RewriteCache::with(interp, known, config, room)
+        let known = Arc::new(ProgramFacts::new(&pipeline, interp.program()));
+        RewriteCache::from_engine(interp, known, config, room)
     }
 
-    /// Runs a packet; and the place of the rewrite that was made of it.
+    /// Runs a packet and inserts its rewrite.
     ///
     /// # Errors
-    /// Why none was kept; the packet was run nevertheless.
-    pub fn learn(&mut self, bytes: &[u8], port: u32, now: u64, out: &mut Outputs) -> Result<Placed, Unrewritable> {
-        let placed = self.run_and_keep(bytes, port, now, out);
-        self.tell(&placed);
-        placed
-    }
-
-    pub(super) fn run_and_keep(
+    /// The reason why no rewrite was inserted. The packet was run nevertheless.
+    pub fn learn_packet(
         &mut self,
         bytes: &[u8],
         port: u32,
         now: u64,
         out: &mut Outputs,
-    ) -> Result<Placed, Unrewritable> {
-        self.maker.stats.ran += 1;
-        let made = self.make((bytes, port, now), out)?;
-        self.maker.ready(made, &mut self.slow.ready);
-        self.maker.keep(made, &self.slow.ready, (bytes, now))
+    ) -> Result<FlowInsertion, NotRewritable> {
+        let placed = self.run_and_insert(bytes, port, now, out);
+        self.count_insertion(&placed);
+        placed
     }
 
-    fn make(&mut self, packet: (&[u8], u32, u64), out: &mut Outputs) -> Result<Made, Unrewritable> {
+    pub(super) fn run_and_insert(
+        &mut self,
+        bytes: &[u8],
+        port: u32,
+        now: u64,
+        out: &mut Outputs,
+    ) -> Result<FlowInsertion, NotRewritable> {
+        self.builder.stats.slow_path_packets += 1;
+        let made = self.build_rewrite((bytes, port, now), out)?;
+        self.builder.prepare_insertion(made, &mut self.slow_path.ready);
+        self.builder.insert_rewrite(made, &self.slow_path.ready, (bytes, now))
+    }
+
+    fn build_rewrite(&mut self, packet: (&[u8], u32, u64), out: &mut Outputs) -> Result<BuiltRewrite, NotRewritable> {
         let (bytes, port, now) = packet;
         let bytes = &bytes[..bytes.len().min(packet::MAX_LEN)];
-        let came = Came { bytes, port };
-        let maker = &mut self.maker;
-        if maker.again.is_none() || maker.shadow_first {
-            let mut shadow = Shadow::new(&maker.known, bytes, maker.tenants.slot);
-            self.runs.process_by(&mut shadow, bytes, port, now, out);
-            let noted = std::mem::take(&mut shadow.noted);
-            let whole = maker.again.is_some() && shadow.pins.failed.is_none();
-            return maker.by_shadow(&self.runs, shadow, (came, only(out)?), (&noted, whole));
+        let received = ReceivedPacket { bytes, port };
+        let builder = &mut self.builder;
+        if builder.repeater.is_none() || builder.starts_symbolically {
+            let mut executor = SymbolicExecutor::new(&builder.facts, bytes, builder.tenants.slot);
+            self.backing.process_by(&mut executor, bytes, port, now, out);
+            let noted = std::mem::take(&mut executor.path_record);
+            let whole = builder.repeater.is_some() && executor.constraints.failed.is_none();
+            return builder.build_symbolically(
+                &self.backing,
+                executor,
+                (received, single_result(out)?),
+                (&noted, whole),
+            );
         }
-        let notes = &mut self.slow.notes;
-        notes.noted.clear();
-        self.runs.process_by(notes, bytes, port, now, out);
-        maker.by_way(&self.runs, (came, now), only(out), &notes.noted)
+        let notes = &mut self.slow_path.notes;
+        notes.path_record.clear();
+        self.backing.process_by(notes, bytes, port, now, out);
+        builder.build_from_path(&self.backing, (received, now), single_result(out), &notes.path_record)
     }
 }
 
-impl<R: Runs> RewriteCache<R> {
-    pub(super) fn with(runs: R, known: Arc<Known>, config: Config, room: usize) -> Result<RewriteCache<R>, LoadError> {
-        let notes = Notes { known: known.clone(), noted: Noted::default() };
+impl<R: BackingEngine> RewriteCache<R> {
+    pub(super) fn from_engine(
+        backing: R,
+        known: Arc<ProgramFacts>,
+        config: Config,
+        room: usize,
+    ) -> Result<RewriteCache<R>, LoadError> {
+        let notes = PathRecorder { known: known.clone(), path_record: PathRecord::default() };
         Ok(RewriteCache {
-            runs,
-            maker: Maker::new(known, config.clone(), room)?,
-            counted: Vec::new(),
-            settling: Vec::new(),
-            tallied: Vec::new(),
-            seeking: None,
-            often: OFTEN,
-            slow: Slow {
+            backing,
+            builder: RewriteBuilder::new(known, config.clone(), room)?,
+            rows_with_counts: Vec::new(),
+            rows_in_flush: Vec::new(),
+            layout_counts: Vec::new(),
+            lookup_batch: None,
+            native_threshold: COMPILE_THRESHOLD,
+            slow_path: SlowPathScratch {
                 notes,
                 results: Outputs::new(),
-                ready: Ready::default(),
-                misses: Misses::default(),
+                ready: PreparedFlow::default(),
+                misses: MissBatch::default(),
                 verdicts: Vec::new(),
                 missing: Vec::new(),
-                newcomers: Newcomers::default(),
-                turns: Turns::default(),
-                took: None,
+                doorkeeper: Doorkeeper::default(),
+                throttle: InsertionThrottle::default(),
+                took_ns: None,
             },
             admission: None,
             config,
-            told: None,
-            of_marked: Vec::new(),
-            idle_after: None,
+            flow_events: None,
+            packet_explanations: Vec::new(),
+            idle_timeout_ns: None,
         })
     }
 
-    /// Rewrites are carried out elsewhere, too: batches tell of those that they bring, and take none out by themselves.
-    pub fn tells(&mut self) {
-        self.told.get_or_insert_default();
+    /// Records inserted flows for a kernel cache. Batches then do not evict flows themselves.
+    pub fn enable_flow_events(&mut self) {
+        self.flow_events.get_or_insert_default();
     }
 
-    /// What batches have brought since this was asked last.
-    pub fn take_told(&mut self) -> Told {
-        self.told.as_mut().map(std::mem::take).unwrap_or_default()
+    /// Returns the flow events since the last call.
+    pub fn take_flow_events(&mut self) -> FlowEvents {
+        self.flow_events.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// From now on rewrites without packets for so many nanoseconds go, as time passes ([`RewriteCache::advance_time`]): each time a part of them is looked at.
-    pub fn idle_after(&mut self, nanoseconds: Option<u64>) {
-        self.idle_after = nanoseconds;
+    /// Sets the time after which rewrites without packets expire, in nanoseconds. Each
+    /// [`RewriteCache::advance_time`] searches a part of the rewrites.
+    pub fn set_idle_timeout_ns(&mut self, nanoseconds: Option<u64>) {
+        self.idle_timeout_ns = nanoseconds;
     }
 
-    /// Native code is made for shapes and layouts once so many of their packets have gone without it.
-    pub fn native_after(&mut self, packets: u32) {
-        self.often = packets;
+    /// Sets the number of packets of a key mask or layout after which native code is compiled for
+    /// it.
+    pub fn set_native_threshold(&mut self, packets: u32) {
+        self.native_threshold = packets;
     }
 
-    /// The engine that runs packets, with all state.
+    /// Returns the engine of the slow path, which holds all state.
     pub fn engine(&self) -> &R {
-        &self.runs
+        &self.backing
     }
 
-    /// The same, to set counters and the like. Tables are changed by [`RewriteCache::write`] only.
+    /// Returns the engine of the slow path, to set counters and other state. Tables must be changed
+    /// by [`RewriteCache::write`] only.
     pub fn engine_mut(&mut self) -> &mut R {
-        &mut self.runs
+        &mut self.backing
     }
 
-    /// How many ways are known.
-    pub fn ways(&self) -> usize {
-        self.maker.ways.len()
+    /// Returns the number of known paths.
+    pub fn path_count(&self) -> usize {
+        self.builder.paths.len()
     }
 
-    /// The rewrites.
-    pub fn flows(&self) -> &Flows {
-        &self.maker.flows
+    /// Returns the cached flows.
+    pub fn flows(&self) -> &FlowTable {
+        &self.builder.flows
     }
 
-    /// What was counted.
+    /// Returns the statistics.
     pub fn stats(&self) -> &RewriteStats {
-        &self.maker.stats
+        &self.builder.stats
     }
 
-    /// Counts what became of a rewrite.
-    pub(super) fn tell(&mut self, placed: &Result<Placed, Unrewritable>) {
-        let stats = &mut self.maker.stats;
+    /// Counts the result of an insertion, and applies the deferred counts of a replaced flow.
+    pub(super) fn count_insertion(&mut self, placed: &Result<FlowInsertion, NotRewritable>) {
+        let stats = &mut self.builder.stats;
         match placed {
             Ok(placed) => {
-                stats.kept += 1;
+                stats.inserted += 1;
                 if let Some((_, gone)) = &placed.replaced {
                     stats.replaced += 1;
-                    let (packets, bytes, last) = gone.uncredited;
-                    self.credit_gone(gone, packets, bytes, last);
+                    let (packets, bytes, last) = gone.deferred_counts;
+                    self.add_removed_counts(gone, packets, bytes, last);
                 }
             }
             Err(why) => *stats.refused.entry(*why).or_default() += 1,
         }
     }
 
-    /// Rewrites a packet, if there is a rewrite for it, and counts it. `out` gets its bytes if it leaves.
-    pub fn rewrite(&mut self, bytes: &[u8], port: u32, now: u64, out: &mut Vec<u8>) -> Answer {
-        let mut sight = Sight::EMPTY;
-        let Ok(mut packet) = Packet::from_bytes(bytes) else { return Answer::Missed };
+    /// Looks up a packet, and rewrites and counts it if it hits. Writes the bytes of a forwarded
+    /// packet to `out`.
+    pub fn rewrite_packet(&mut self, bytes: &[u8], port: u32, now: u64, out: &mut Vec<u8>) -> CacheResult {
+        let mut view = PacketView::EMPTY;
+        let Ok(mut packet) = Packet::from_bytes(bytes) else { return CacheResult::Missed };
         packet.ingress_port = PortId(port);
-        let found = self.maker.flows.find(&mut packet, &mut sight);
+        let found = self.builder.flows.find_row(&mut packet, &mut view);
         if found == NONE {
-            return Answer::Missed;
+            return CacheResult::Missed;
         }
-        let row = self.maker.flows.row(found);
-        let verdict = row.verdict(self.maker.flows.reasons());
+        let row = self.builder.flows.row(found);
+        let verdict = row.verdict(self.builder.flows.reasons());
         out.clear();
         if matches!(verdict, Verdict::Forward { .. }) {
             let mut head = window::EMPTY;
-            let (len, taken) = row.write(&sight.window, bytes.len(), &mut head);
+            let (len, taken) = row.write_header(&view.window, bytes.len(), &mut head);
             out.extend_from_slice(&head[..len]);
             out.extend_from_slice(bytes.get(taken..).unwrap_or_default());
         }
-        let (_, place) = row::of(row.words);
-        let now = self.runs.saw(now);
-        self.maker.stats.rewritten += 1;
-        self.count(found, 1, bytes.len() as u64, now);
-        Answer::Rewritten(place, verdict)
+        let (_, place) = row::layout_and_place(row.words);
+        let now = self.backing.observe_time(now);
+        self.builder.stats.rewritten += 1;
+        self.count_packets(found, 1, bytes.len() as u64, now);
+        CacheResult::Rewritten(place, verdict)
     }
 
     #[inline]
-    pub(super) fn count(&mut self, row: u32, packets: u64, bytes: u64, last: u64) {
-        if row::add(self.maker.flows.words_mut(row), packets, bytes, last) {
-            self.counted.push(row);
-            // Rows that are gone stay in the list, and may come again: with the next packets some of it is done.
-            if self.counted.len() > 2 * self.maker.flows.room() {
-                self.begin_to_settle();
+    pub(super) fn count_packets(&mut self, row: u32, packets: u64, bytes: u64, last: u64) {
+        if row::add_counts(self.builder.flows.words_mut(row), packets, bytes, last) {
+            self.rows_with_counts.push(row);
+            // The list can contain removed and reused rows. A flush, in parts with the next
+            // packets, clears it.
+            if self.rows_with_counts.len() > 2 * self.builder.flows.capacity() {
+                self.start_flush();
             }
         }
     }
 
-    /// Counts packets that were rewritten elsewhere: so many, of so many bytes in all, the last of them at `last` nanoseconds.
-    pub fn credit(&mut self, place: u32, packets: u64, bytes: u64, last: u64) {
-        if let Some(row) = self.maker.flows.row_of(place) {
-            self.count(row, packets, bytes, last);
+    /// Adds the counts of packets that the kernel rewrote: number, total bytes, and time of the
+    /// last (ns).
+    pub fn add_kernel_counts(&mut self, place: u32, packets: u64, bytes: u64, last: u64) {
+        if let Some(row) = self.builder.flows.row_at_place(place) {
+            self.count_packets(row, packets, bytes, last);
         }
     }
 
-    /// The same, for one that was taken out.
-    pub fn credit_gone(&mut self, flow: &Flow, packets: u64, bytes: u64, last: u64) {
+    /// Adds such counts for a removed flow.
+    pub fn add_removed_counts(&mut self, flow: &CachedFlow, packets: u64, bytes: u64, last: u64) {
         if packets == 0 {
             return;
         }
-        credit(&mut self.runs, flow.rewrite.credits.iter().cloned(), (packets, bytes, last));
+        apply_counts(&mut self.backing, flow.rewrite.counter_updates.iter().cloned(), (packets, bytes, last));
     }
 
-    /// Counters, tallies and idle times have what rewritten packets add to them: before anybody reads them. A write and the passing of time do it by
-    /// themselves.
-    pub fn settle(&mut self) {
-        self.begin_to_settle();
-        self.settle_some(usize::MAX);
+    /// Applies all deferred counts to counters, tallies and idle times. Required before they are
+    /// read. Writes and [`RewriteCache::advance_time`] do it themselves.
+    pub fn flush_counters(&mut self) {
+        self.start_flush();
+        self.flush_counters_bounded(usize::MAX);
     }
 
-    /// What was counted until now will be settled by [`RewriteCache::settle_some`].
-    pub(super) fn begin_to_settle(&mut self) {
-        self.settling.append(&mut self.counted);
+    /// Starts a flush of the counts up to now, for [`RewriteCache::flush_counters_bounded`].
+    pub(super) fn start_flush(&mut self) {
+        self.rows_in_flush.append(&mut self.rows_with_counts);
     }
 
-    /// Settles so many rows of those at most; whether there are more.
-    pub(super) fn settle_some(&mut self, most: usize) -> bool {
-        let left = self.settling.len().saturating_sub(most);
-        for at in (left..self.settling.len()).rev() {
-            if let Some(ahead) = at.checked_sub(AHEAD) {
-                self.maker.flows.row_soon(self.settling[ahead], LINES);
+    /// Flushes up to `most` rows of the started flush. Returns whether more remain.
+    pub(super) fn flush_counters_bounded(&mut self, most: usize) -> bool {
+        let left = self.rows_in_flush.len().saturating_sub(most);
+        for at in (left..self.rows_in_flush.len()).rev() {
+            if let Some(ahead) = at.checked_sub(PREFETCH_AHEAD) {
+                self.builder.flows.prefetch_row(self.rows_in_flush[ahead], PREFETCH_LINES);
             }
-            self.settle_one(self.settling[at]);
+            self.flush_row(self.rows_in_flush[at]);
         }
-        self.settling.truncate(left);
-        self.settle_tallies();
+        self.rows_in_flush.truncate(left);
+        self.flush_layout_tallies();
         left > 0
     }
 
-    /// Whether there are rows left from [`RewriteCache::begin_to_settle`].
-    pub(super) fn is_settling(&self) -> bool {
-        !self.settling.is_empty()
+    /// Returns whether rows of a started flush remain.
+    pub(super) fn is_flushing(&self) -> bool {
+        !self.rows_in_flush.is_empty()
     }
 
-    /// The same of one row, but what is the same for all rows of its layout, which waits for [`RewriteCache::settle_tallies`]; it may be one that is gone, or was settled.
-    pub(super) fn settle_one(&mut self, number: u32) {
-        let words = self.maker.flows.words_mut(number);
+    /// Flushes the counts of a row, except for tallies of its layout, which wait for
+    /// [`RewriteCache::flush_layout_tallies`]. The row can be removed or flushed already.
+    pub(super) fn flush_row(&mut self, number: u32) {
+        let words = self.builder.flows.words_mut(number);
         let sum = [row::PACKETS, row::BYTES].map(|at| std::mem::take(&mut words[at]));
         let last = words[row::LAST];
         if sum[0] == 0 {
             return;
         }
-        let (layout, _) = row::of(words);
-        credit(&mut self.runs, self.maker.flows.row(number).credits(), (sum[0], sum[1], last));
-        match self.tallied.last_mut() {
+        let (layout, _) = row::layout_and_place(words);
+        apply_counts(&mut self.backing, self.builder.flows.row(number).counter_updates(), (sum[0], sum[1], last));
+        match self.layout_counts.last_mut() {
             Some((same, sums)) if *same == layout => {
                 *sums = (sums.0 + sum[0], sums.1 + sum[1], sums.2.max(last));
             }
-            _ => self.tallied.push((layout, (sum[0], sum[1], last))),
+            _ => self.layout_counts.push((layout, (sum[0], sum[1], last))),
         }
     }
 
-    /// Before any of these layouts goes.
-    pub(super) fn settle_tallies(&mut self) {
-        for (layout, sums) in self.tallied.drain(..) {
-            credit(&mut self.runs, self.maker.flows.layout(layout).tallies(), sums);
+    /// Flushes the tallies of layouts. Must run before any of these layouts is dropped.
+    pub(super) fn flush_layout_tallies(&mut self) {
+        for (layout, sums) in self.layout_counts.drain(..) {
+            apply_counts(&mut self.backing, self.builder.flows.layout(layout).common_counters(), sums);
         }
     }
 
-    /// Applies a batch as a whole. The rewrites that contradict the tables now are no more found, and come back with their places, which are not used again
-    /// until [`RewriteCache::release`].
+    /// Applies a batch atomically. Removes stale rewrites and returns them with their places, which
+    /// stay reserved until [`RewriteCache::release`].
     ///
     /// # Errors
     /// Those of [`Interp::write`].
-    pub fn write(&mut self, batch: &WriteBatch) -> Result<Vec<(u32, Flow)>, WriteError> {
-        self.settle();
-        let mut noted: Vec<(Change, Option<u32>)> = Vec::new();
-        self.runs.write_noting(batch, &mut |change, number| noted.push((change.clone(), number)))?;
-        let stale = self.contradicted(&noted);
-        Ok(self.forget(stale))
+    pub fn write(&mut self, batch: &WriteBatch) -> Result<Vec<(u32, CachedFlow)>, WriteError> {
+        self.flush_counters();
+        let mut noted: Vec<(StateChange, Option<u32>)> = Vec::new();
+        self.backing.write_noting(batch, &mut |change, number| noted.push((change.clone(), number)))?;
+        let stale = self.stale_places(&noted);
+        Ok(self.remove_stale(stale))
     }
 
-    /// Places of rewrites that contradict the tables after these changes.
-    pub(super) fn contradicted(&self, noted: &[(Change, Option<u32>)]) -> BTreeSet<u32> {
+    /// Returns the places of rewrites that these changes made stale.
+    pub(super) fn stale_places(&self, noted: &[(StateChange, Option<u32>)]) -> BTreeSet<u32> {
         let mut stale = BTreeSet::new();
         for (change, number) in noted {
-            self.maker.flows.stale(&self.maker.known, &self.runs, (change, *number), &mut stale);
+            self.builder.flows.collect_stale(&self.builder.facts, &self.backing, (change, *number), &mut stale);
         }
         stale
     }
 
-    fn forget(&mut self, stale: BTreeSet<u32>) -> Vec<(u32, Flow)> {
-        let gone = self.take_out(stale);
-        self.maker.stats.stale += gone.len() as u64;
+    fn remove_stale(&mut self, stale: BTreeSet<u32>) -> Vec<(u32, CachedFlow)> {
+        let gone = self.remove_places(stale);
+        self.builder.stats.stale += gone.len() as u64;
         gone
     }
 
-    fn take_out(&mut self, places: impl IntoIterator<Item = u32>) -> Vec<(u32, Flow)> {
-        let Maker { flows, known, .. } = &mut self.maker;
+    fn remove_places(&mut self, places: impl IntoIterator<Item = u32>) -> Vec<(u32, CachedFlow)> {
+        let RewriteBuilder { flows, facts: known, .. } = &mut self.builder;
         places.into_iter().filter_map(|place| Some((place, flows.remove(known, place)?))).collect()
     }
 
-    /// Time passes; idle entries, and rewrites that found one that is gone, or had no packets for too long.
-    pub fn advance_time(&mut self, now: u64) -> (Vec<IdleEntry>, Vec<(u32, Flow)>) {
-        self.settle();
-        let idle = self.runs.advance_time(now);
+    /// Advances time to `now` (ns). Returns idle table entries, and removed rewrites: those that
+    /// depended on a removed entry, and idle ones.
+    pub fn advance_time(&mut self, now: u64) -> (Vec<IdleEntry>, Vec<(u32, CachedFlow)>) {
+        self.flush_counters();
+        let idle = self.backing.advance_time(now);
         let mut stale = BTreeSet::new();
         for gone in idle.iter().filter(|gone| gone.deleted) {
-            self.maker.flows.gone(&self.maker.known, gone.table, &gone.entry, None, &mut stale);
+            self.builder.flows.collect_dependents_of_entry(
+                &self.builder.facts,
+                gone.table,
+                &gone.entry,
+                None,
+                &mut stale,
+            );
         }
-        let mut gone = self.forget(stale);
-        let unused = self.unused(now);
-        gone.extend(self.take_out(unused));
+        let mut gone = self.remove_stale(stale);
+        let unused = self.idle_places(now);
+        gone.extend(self.remove_places(unused));
         (idle, gone)
     }
 
-    /// Places of rewrites that have had no packets for too long, which are counted as gone; each time a part of all is looked at.
-    pub(super) fn unused(&mut self, now: u64) -> Vec<u32> {
-        let Some(after) = self.idle_after else { return Vec::new() };
-        let unused = self.maker.flows.unused_since(now.saturating_sub(after), LOOKED_AT);
-        self.maker.stats.expired += unused.len() as u64;
+    /// Returns the places of idle rewrites and counts them as expired. Each call searches a part of
+    /// all places.
+    pub(super) fn idle_places(&mut self, now: u64) -> Vec<u32> {
+        let Some(after) = self.idle_timeout_ns else { return Vec::new() };
+        let unused = self.builder.flows.find_idle_places(now.saturating_sub(after), IDLE_SCAN_PLACES);
+        self.builder.stats.expired += unused.len() as u64;
         unused
     }
 
-    /// Takes out up to `count` flows that had no packets for the longest time.
-    pub fn evict(&mut self, count: usize) -> Vec<(u32, Flow)> {
-        self.settle();
-        let oldest = self.maker.flows.oldest(count);
-        let gone = self.take_out(oldest);
-        self.maker.stats.evicted += gone.len() as u64;
-        self.renew();
+    /// Evicts up to `count` flows without recent packets.
+    pub fn evict_flows(&mut self, count: usize) -> Vec<(u32, CachedFlow)> {
+        self.flush_counters();
+        let oldest = self.builder.flows.find_oldest_places(count);
+        let gone = self.remove_places(oldest);
+        self.builder.stats.evicted += gone.len() as u64;
+        self.reset_row_memory();
         gone
     }
 
-    /// If all rows are gone and settled, their memory may be used for others in any way.
-    pub(super) fn renew(&mut self) {
-        if self.maker.flows.renew() {
-            // They name rows that are no more.
-            self.counted.clear();
-            self.settling.clear();
+    /// Resets the row memory if no rows and no deferred counts remain.
+    pub(super) fn reset_row_memory(&mut self) {
+        if self.builder.flows.reset_row_memory() {
+            // These lists refer to rows that do not exist any more.
+            self.rows_with_counts.clear();
+            self.rows_in_flush.clear();
         }
     }
 
-    /// A place may be used again.
+    /// Releases a place for new flows.
     pub fn release(&mut self, place: u32) {
-        self.maker.flows.release(place);
+        self.builder.flows.release(place);
     }
 }
 
-/// The one packet that became of it, if it is one that a rewrite can make.
-fn only(out: &Outputs) -> Result<Left<'_>, Unrewritable> {
+/// Returns the only resulting packet, if a rewrite can produce it.
+fn single_result(out: &Outputs) -> Result<ResultingPacket<'_>, NotRewritable> {
     match out.packets() {
-        [only] if only.origin != Origin::Received => Err(Unrewritable::Copies),
-        [only] if matches!(only.verdict, Verdict::ToCpu { .. }) => Err(Unrewritable::ToCpu),
-        [only] => Ok(Left { verdict: only.verdict, bytes: &only.bytes }),
-        _ => Err(Unrewritable::Copies),
+        [only] if only.origin != PacketOrigin::Received => Err(NotRewritable::Copies),
+        [only] if matches!(only.verdict, Verdict::ToCpu { .. }) => Err(NotRewritable::ToCpu),
+        [only] => Ok(ResultingPacket { verdict: only.verdict, bytes: &only.bytes }),
+        _ => Err(NotRewritable::Copies),
     }
 }
 
-/// Packets, bytes, and the time of the last.
-type Sums = (u64, u64, u64);
+/// Packets, bytes, and receive time of the last packet (ns).
+type CountTotals = (u64, u64, u64);
 
-/// What so many packets of so many bytes, the last of them then, add up to.
-fn credit<R: Runs>(runs: &mut R, credits: impl Iterator<Item = (Credit, ByteForm)>, (packets, bytes, last): Sums) {
-    runs.saw(last);
+/// Applies counts to the given counters.
+fn apply_counts<R: BackingEngine>(
+    backing: &mut R,
+    credits: impl Iterator<Item = (DeferredCount, ByteCount)>,
+    (packets, bytes, last): CountTotals,
+) {
+    backing.observe_time(last);
     for (credit, form) in credits {
-        runs.credit(&credit, packets, form.total(packets, bytes), last);
+        backing.apply_counts(&credit, packets, form.total(packets, bytes), last);
     }
 }

@@ -1,61 +1,65 @@
-//! What a rewrite is: which packets it is for, and what becomes of them. Plain numbers, so that a program in the kernel can hold and run it.
+//! Definition of a rewrite: the packets that it matches and their treatment. It consists of plain
+//! numbers, so that a program in the kernel can store and execute it.
 
-use interp::{ByteForm, Credit};
+use interp::{ByteCount, DeferredCount};
 use packet::DropReason;
 
-/// Bytes from the start of a packet that a key, a copy or a sum can look at, and bytes of new headers: enough for a tunnel in a tunnel behind the bridge header of a tier above. The
-/// kernel's program has fewer.
+/// First bytes of a packet that keys, copies and sums can read, and maximum length of new headers.
+/// It suffices for a tunnel in a tunnel behind a bridge header. The kernel program has a smaller
+/// limit.
 pub const WINDOW: usize = 256;
-/// Fields of a key that are taken as their distance from the packet's length.
-pub const MAX_NEAR: usize = 6;
-/// Words of a sum that differ from packet to packet.
+/// Maximum number of end-relative fields of a key.
+pub const MAX_END_RELATIVE_FIELDS: usize = 6;
+/// Maximum number of packet words of a sum.
 pub const MAX_TERMS: usize = 12;
-/// Sums that are checked, and sums that are written, of one rewrite.
+/// Maximum number of checked sums, and of written sums, of a rewrite.
 pub const MAX_SUMS: usize = 4;
-/// Lengths that are written.
+/// Maximum number of written lengths.
 pub const MAX_LENGTHS: usize = 6;
 
-/// Which bits of a packet make its key.
+/// Bits of a packet that form its key.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Shape {
-    /// Of the first bytes.
+pub struct KeyMask {
+    /// Mask of the first bytes.
     pub mask: [u8; WINDOW],
-    /// Bytes at which 16-bit fields begin that count as their difference to the packet's length, modulo 2^16; in order. So packets of one flow have one key
-    /// whatever their length is. The mask has none of their bits.
-    pub near: Vec<u16>,
+    /// Offsets of 16-bit end-relative fields, in order. The key has their difference to the
+    /// packet's length, modulo 2^16, so that packets of a flow have one key for all lengths. The
+    /// mask excludes their bits.
+    pub end_relative_fields: Vec<u16>,
     /// The packet's length is part of the key.
     pub length: bool,
 }
 
-/// What the packets of a flow have in common.
+/// Key of a flow.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Key {
-    /// The port that they come in by.
+pub struct FlowKey {
+    /// Ingress port.
     pub port: u32,
-    /// Their length in bytes; 0 unless [`Shape::length`].
+    /// Packet length in bytes; 0 unless [`KeyMask::length`].
     pub length: u16,
-    /// Their first bytes under the mask, and the differences in place of fields that are near the length.
+    /// Masked first bytes, with the differences of end-relative fields.
     pub bytes: [u8; WINDOW],
 }
 
-impl Shape {
-    /// Whether packets that have the same key by this shape have the same one by the other one, too.
-    pub fn says_more_than(&self, other: &Shape) -> bool {
+impl KeyMask {
+    /// Returns whether packets with equal keys under this mask have equal keys under `other` as
+    /// well.
+    pub fn is_refinement_of(&self, other: &KeyMask) -> bool {
         let whole = |at: usize| self.mask[at] == 0xff && self.mask[at + 1] == 0xff;
-        let near = |at: &u16| self.near.contains(at) || self.length && whole(*at as usize);
+        let near = |at: &u16| self.end_relative_fields.contains(at) || self.length && whole(*at as usize);
         self.mask.iter().zip(&other.mask).all(|(own, other)| other & !own == 0)
-            && other.near.iter().all(near)
+            && other.end_relative_fields.iter().all(near)
             && (self.length || !other.length)
     }
 
-    /// The key of a packet.
-    pub fn key(&self, bytes: &[u8], port: u32) -> Key {
-        let mut key = Key { port, length: if self.length { bytes.len() as u16 } else { 0 }, bytes: [0; WINDOW] };
+    /// Returns the key of a packet.
+    pub fn key(&self, bytes: &[u8], port: u32) -> FlowKey {
+        let mut key = FlowKey { port, length: if self.length { bytes.len() as u16 } else { 0 }, bytes: [0; WINDOW] };
         let window = window(bytes);
         for (to, (byte, mask)) in key.bytes.iter_mut().zip(window.iter().zip(&self.mask)) {
             *to = byte & mask;
         }
-        for at in self.near.iter().map(|at| *at as usize) {
+        for at in self.end_relative_fields.iter().map(|at| *at as usize) {
             let distance = word(&window, at).wrapping_sub(bytes.len() as u16);
             key.bytes[at..at + 2].copy_from_slice(&distance.to_be_bytes());
         }
@@ -63,7 +67,7 @@ impl Shape {
     }
 }
 
-/// The first bytes of a packet, zeros behind a shorter one.
+/// Returns the first bytes of a packet, padded with zeros.
 pub(super) fn window(bytes: &[u8]) -> [u8; WINDOW] {
     let mut window = [0; WINDOW];
     let len = bytes.len().min(WINDOW);
@@ -71,14 +75,14 @@ pub(super) fn window(bytes: &[u8]) -> [u8; WINDOW] {
     window
 }
 
-/// The same in words of 64 bits, in the machine's order.
+/// Returns the window's 64-bit words in host order.
 pub(super) fn words(window: &[u8; WINDOW]) -> impl Iterator<Item = u64> {
     window.as_chunks::<8>().0.iter().map(|bytes| u64::from_ne_bytes(*bytes))
 }
 
-/// One of them.
+/// Returns a 64-bit word of the window in host order; 0 beyond its end.
 #[inline]
-pub(super) fn word_of(window: &[u8; WINDOW], at: usize) -> u64 {
+pub(super) fn window_word(window: &[u8; WINDOW], at: usize) -> u64 {
     window.as_chunks::<8>().0.get(at).map_or(0, |bytes| u64::from_ne_bytes(*bytes))
 }
 
@@ -86,101 +90,105 @@ pub(super) fn word(window: &[u8; WINDOW], at: usize) -> u16 {
     u16::from_be_bytes([window[at], window[at + 1]])
 }
 
-/// A one's complement sum of 16-bit words (RFC 1071), those that are the same for all packets of the flow added up already.
+/// One's complement sum of 16-bit words (RFC 1071). The words that are equal for all packets of the
+/// flow are summed up in advance.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Sum {
-    /// The words that are known; not folded.
+pub struct PacketSum {
+    /// Sum of the constant words, not folded.
     pub constant: u64,
-    /// How often the packet's length is added.
+    /// Number of times that the packet's length is added.
     pub lengths: u32,
-    /// Words of the packet: first byte, and which bits.
+    /// Words of the packet: offset and mask.
     pub terms: Vec<(u16, u16)>,
 }
 
-impl Sum {
-    /// The sum for a packet, folded to 16 bits: 0 only if all words are.
+impl PacketSum {
+    /// Returns the sum for a packet, folded to 16 bits. It is 0 only if all words are 0.
     pub fn of(&self, window: &[u8; WINDOW], length: usize) -> u16 {
-        self.with(self.constant, window, length)
+        self.sum_with(self.constant, window, length)
     }
 
-    /// The same with another constant.
+    /// Returns the sum with another constant.
     #[inline]
-    pub(super) fn with(&self, constant: u64, window: &[u8; WINDOW], length: usize) -> u16 {
+    pub(super) fn sum_with(&self, constant: u64, window: &[u8; WINDOW], length: usize) -> u16 {
         let words = self.terms.iter().map(|(at, mask)| u64::from(word(window, *at as usize) & mask));
-        fold(constant + u64::from(self.lengths) * length as u64 + words.sum::<u64>())
+        fold_sum(constant + u64::from(self.lengths) * length as u64 + words.sum::<u64>())
     }
 }
 
-pub(super) fn fold(mut sum: u64) -> u16 {
+pub(super) fn fold_sum(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
     sum as u16
 }
 
-/// What a sum must be, for the rewrite to be right for the packet.
+/// Checksum that must hold for the rewrite to apply to a packet.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Check {
+pub struct ChecksumCheck {
     /// The sum.
-    pub sum: Sum,
-    /// What it must be: exclusive or of this with the word there, if there is one.
+    pub sum: PacketSum,
+    /// Required value: this, xor the packet word at `word`, if any.
     pub expected: u16,
-    /// First byte of that word.
+    /// Offset of that word.
     pub word: Option<u16>,
 }
 
-impl Check {
-    /// Whether the packet passes, with that constant of the sum.
-    pub(super) fn passes(&self, constant: u64, window: &[u8; WINDOW], length: usize) -> bool {
+impl ChecksumCheck {
+    /// Returns whether the packet passes, with this constant of the sum.
+    pub(super) fn holds_for(&self, constant: u64, window: &[u8; WINDOW], length: usize) -> bool {
         let word = self.word.map_or(0, |at| word(window, at as usize));
-        self.sum.with(constant, window, length) == self.expected ^ word
+        self.sum.sum_with(constant, window, length) == self.expected ^ word
     }
 }
 
-/// The new beginning of a packet.
+/// New header of a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Head {
-    /// Bytes that are added in front; negative: taken away.
-    pub grow: i16,
-    /// How many bytes, of the packet as it leaves, are made by `keep` and `set`.
+pub struct NewHeader {
+    /// Bytes added at the start; negative: removed.
+    pub len_delta: i16,
+    /// Length of the new header: the bytes of the sent packet that `keep_mask` and `set_bytes`
+    /// produce.
     pub len: u16,
-    /// Bits that stay what they are where the payload comes to lie: byte `i` is the received packet's byte `i - grow`.
-    pub keep: [u8; WINDOW],
-    /// Other bits.
-    pub set: [u8; WINDOW],
-    /// 16-bit fields that get the received packet's length plus something: first byte in the new packet, and what is added.
+    /// Mask of the bits kept from the packet: byte `i` is the received packet's byte `i - len_delta`.
+    pub keep_mask: [u8; WINDOW],
+    /// All other bits.
+    pub set_bytes: [u8; WINDOW],
+    /// 16-bit fields that are set to the received packet's length plus a number: offset in the new
+    /// packet, and the number.
     pub lengths: Vec<(u16, i32)>,
-    /// 16-bit fields that get a sum: first byte in the new packet; the sum over the received packet; complemented or not.
-    pub sums: Vec<(u16, Sum, bool)>,
+    /// 16-bit fields that are set to a sum: offset in the new packet, sum over the received packet,
+    /// and whether it is complemented.
+    pub sums: Vec<(u16, PacketSum, bool)>,
 }
 
-/// What becomes of the packets of a flow.
+/// Treatment of the packets of a flow.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Fate {
-    /// They leave.
+pub enum FlowAction {
+    /// Forward.
     Forward {
-        /// By that port.
+        /// Egress port.
         port: u32,
-        /// Looking like that.
-        head: Box<Head>,
+        /// New header.
+        head: Box<NewHeader>,
     },
-    /// They are dropped.
+    /// Drop for this reason.
     Drop(DropReason),
 }
 
-/// What a packet did, as packets like it can have it done again without the program.
+/// Treatment of a flow's packets without the program.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Rewrite {
-    /// Which bits make the key.
-    pub shape: Shape,
-    /// The key.
-    pub key: Key,
-    /// Lengths in bytes for which it holds: the first, and the last.
+pub struct FlowRewrite {
+    /// Key mask.
+    pub key_mask: KeyMask,
+    /// Key.
+    pub key: FlowKey,
+    /// First and last packet length that the rewrite applies to, in bytes.
     pub lengths: (u32, u32),
-    /// What must add up besides.
-    pub checks: Vec<Check>,
-    /// What is done.
-    pub fate: Fate,
-    /// What each packet adds to, and by how many bytes.
-    pub credits: Vec<(Credit, ByteForm)>,
+    /// Checksums that must hold.
+    pub checks: Vec<ChecksumCheck>,
+    /// Treatment.
+    pub action: FlowAction,
+    /// Counters that each packet updates, and by how many bytes.
+    pub counter_updates: Vec<(DeferredCount, ByteCount)>,
 }

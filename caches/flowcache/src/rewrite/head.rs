@@ -1,86 +1,94 @@
-//! From what the deparser emitted to the new beginning of a packet; and from what was looked at to a key.
+//! From the deparser's output to a header rewrite, and from constraints to a key mask.
 
-use super::Unrewritable;
-use super::form::{MAX_LENGTHS, MAX_SUMS, Shape, WINDOW};
-use super::shadow::{Emitted, Shadow};
-use super::sym::{FIXED, Sym, is_constant};
-use super::template::{NewHead, Template};
-use interp::walk::{Slot, Walker};
+use super::NotRewritable;
+use super::form::{KeyMask, MAX_LENGTHS, MAX_SUMS, WINDOW};
+use super::symbolic_executor::{DeparserOutput, SymbolicExecutor};
+use super::symbolic_value::{FIXED, SymbolicValue, is_constant};
+use super::template::{HeaderTemplate, RewriteTemplate};
+use interp::block_hook::{BlockStepper, WordIndex};
 
-impl Shadow {
-    /// A header is emitted.
-    pub fn emit(&mut self, walker: &Walker<'_>, h: u32) {
+impl SymbolicExecutor {
+    /// Emits a header.
+    pub fn execute_emit(&mut self, walker: &BlockStepper<'_>, h: u32) {
         let header = &walker.program().headers[h as usize];
         for field in &header.fields {
-            let (mut first, mut width) = (field.reg.slot, field.reg.width);
-            if field.reg.varbit {
-                self.depends_on(first);
-                width = walker.slots()[first as usize].min(u64::from(width)) as u32;
+            let (mut first, mut width) = (field.reg.first_word, field.reg.width);
+            if field.reg.is_varbit {
+                self.constrain_value(first);
+                width = walker.reg_words()[first as usize].min(u64::from(width)) as u32;
                 first += 1;
             }
             if self.emitted.bits.len() > 1 << 16 {
-                return self.pins.fail(Unrewritable::TooDeep);
+                return self.constraints.fail(NotRewritable::TooDeep);
             }
             self.emit_field(walker, first, width);
         }
     }
 
-    fn emit_field(&mut self, walker: &Walker<'_>, first: Slot, width: u32) {
+    fn emit_field(&mut self, walker: &BlockStepper<'_>, first: WordIndex, width: u32) {
         let at = self.emitted.bits.len();
-        // The low 16 bits are the number.
+        // The number is in the low 16 bits.
         let low = at + width.max(16) as usize - 16;
         let placed = low.is_multiple_of(8) && (16..=64).contains(&width);
-        let sym = self.sym(first);
-        // A length that was compared as one is written as one: wherever it goes, it need not be part of the key.
-        let near = self.pins.field(&sym).is_some_and(|at| self.pins.near.contains(&at));
+        let sym = self.origin_of(first);
+        // A field that was compared as a length is written as a length, so that it need not be in
+        // the key.
+        let near =
+            self.constraints.packet_field(&sym).is_some_and(|at| self.constraints.end_relative_fields.contains(&at));
         let length = match near && width == 16 {
-            true => self.pins.as_length(&sym, walker.slots()[first as usize]),
+            true => self.constraints.as_length(&sym, walker.reg_words()[first as usize]),
             false => None,
         };
-        let sym = length.map_or(sym, Sym::Length);
+        let sym = length.map_or(sym, SymbolicValue::Length);
         match sym {
-            Sym::Length(length) if placed && self.pins.is_short(length) => {
-                self.pins.within(length, 0xffff);
+            SymbolicValue::Length(length) if placed && self.constraints.is_short(length) => {
+                self.constraints.constrain_within(length, 0xffff);
                 self.emitted.lengths.push((low, length));
                 self.emitted.bits.extend((0..width).map(|_| FIXED));
             }
-            Sym::Sum(words, complement) if placed => {
+            SymbolicValue::Sum(words, complement) if placed => {
                 self.emitted.sums.push((low, *words, complement));
                 self.emitted.bits.extend((0..width).map(|_| FIXED));
             }
             _ => {
                 for place in (0..width).rev() {
-                    let (bit, _) = self.bit(walker, first, place);
+                    let (bit, _) = self.bit_origin(walker, first, place);
                     self.emitted.bits.push(bit);
                 }
             }
         }
     }
 
-    /// What was found of the packet's way, if it can be said; the packet leaves, or is dropped.
-    pub fn finish(mut self, leaves: bool) -> Result<Template, Unrewritable> {
-        self.pins.failed.map_or(Ok(()), Err)?;
+    /// Returns the template of the packet's path. `leaves`: the packet is forwarded.
+    pub fn into_template(mut self, leaves: bool) -> Result<RewriteTemplate, NotRewritable> {
+        self.constraints.failed.map_or(Ok(()), Err)?;
         let emitted = std::mem::take(&mut self.emitted);
-        let placed = if leaves { Some(self.place(&emitted)?) } else { None };
-        self.whole_fields();
+        let placed = if leaves { Some(self.place_header(&emitted)?) } else { None };
+        self.widen_key_fields();
         let head = match placed {
-            Some(placed) => Some(Box::new(self.head(emitted, placed)?)),
+            Some(placed) => Some(Box::new(self.build_header(emitted, placed)?)),
             None => None,
         };
-        self.pins.failed.map_or(Ok(()), Err)?;
-        let pins = &self.pins;
-        let shape = Shape { mask: pins.mask, near: pins.near.iter().copied().collect(), length: pins.whole_length };
+        self.constraints.failed.map_or(Ok(()), Err)?;
+        let constraints = &self.constraints;
+        let key_mask = KeyMask {
+            mask: constraints.mask,
+            end_relative_fields: constraints.end_relative_fields.iter().copied().collect(),
+            length: constraints.is_exact_length,
+        };
         self.checks.dedup();
-        let (bounds, checks, credits) = (pins.bounds.clone(), self.checks, self.credits);
-        Ok(Template { shape, bounds, checks, head, credits })
+        let (bounds, checks, credits) = (constraints.bounds.clone(), self.checks, self.counter_updates);
+        Ok(RewriteTemplate { key_mask, bounds, checks, header: head, counter_updates: credits })
     }
 
-    /// How many bytes the new beginning has and how many it takes the place of. Bits that stay in their place behind it are payload.
-    fn place(&mut self, emitted: &Emitted) -> Result<(usize, usize), Unrewritable> {
-        let (mut head, mut taken) = (emitted.bits.len().div_ceil(8), self.parsed.div_ceil(8).min(self.pins.length));
+    /// Returns the length of the new header, and of the bytes that it replaces. Excludes unmoved
+    /// bits at the end, which are handled as payload.
+    fn place_header(&mut self, emitted: &DeparserOutput) -> Result<(usize, usize), NotRewritable> {
+        let (mut head, mut taken) =
+            (emitted.bits.len().div_ceil(8), self.parsed.div_ceil(8).min(self.constraints.length));
         let shift = head as i64 * 8 - taken as i64 * 8;
-        // A packet must not be longer than it can be.
-        self.pins.bound(0, packet::MAX_LEN as i64 - (head as i64 - taken as i64));
+        // The resulting packet must not exceed the maximum length.
+        self.constraints.bound_length(0, packet::MAX_LEN as i64 - (head as i64 - taken as i64));
         let special = emitted.lengths.iter().map(|(at, _)| *at).chain(emitted.sums.iter().map(|(at, ..)| *at));
         let special = special.map(|at| at / 8 + 2).max().unwrap_or(0);
         let stays = |byte: usize| {
@@ -94,40 +102,45 @@ impl Shadow {
             (head, taken) = (head - 1, taken - 1);
         }
         if head > WINDOW || taken > WINDOW {
-            return Err(Unrewritable::TooDeep);
+            return Err(NotRewritable::TooDeep);
         }
         for (at, bit) in emitted.bits.iter().enumerate().take(head * 8) {
             if i64::from(*bit) != at as i64 - shift {
-                self.pins.pin_bit(*bit);
+                self.constraints.constrain_bit(*bit);
             }
         }
-        self.pins.bound(taken as i64, i64::MAX);
-        self.pins.failed.map_or(Ok((head, taken)), Err)
+        self.constraints.bound_length(taken as i64, i64::MAX);
+        self.constraints.failed.map_or(Ok((head, taken)), Err)
     }
 
-    /// Keys ask for whole fields, so that there are few different sets of bits; of what was only looked ahead at, for whole bytes.
-    fn whole_fields(&mut self) {
+    /// Extends the key mask to whole fields (of lookahead data: whole bytes), so that few different
+    /// masks exist.
+    fn widen_key_fields(&mut self) {
         for (first, width) in std::mem::take(&mut self.fields) {
             let bits = first..(first + width).min(WINDOW as u32 * 8);
-            if bits.clone().any(|bit| self.pins.is_pinned(bit as u16)) {
-                bits.for_each(|bit| self.pins.pin_bit(bit as u16));
+            if bits.clone().any(|bit| self.constraints.is_constrained(bit as u16)) {
+                bits.for_each(|bit| self.constraints.constrain_bit(bit as u16));
             }
         }
-        for byte in &mut self.pins.mask {
+        for byte in &mut self.constraints.mask {
             *byte = if *byte == 0 { 0 } else { 0xff };
         }
-        // Of a field that is known, and whose distance from the length is, the length is known.
-        let mask = self.pins.mask;
+        // A field that is both a constant and end-relative makes the length a constant.
+        let mask = self.constraints.mask;
         let looked = |at: &u16| mask[*at as usize] != 0 || mask[*at as usize + 1] != 0;
-        let known: Vec<u16> = self.pins.near.iter().copied().filter(|at| looked(at)).collect();
+        let known: Vec<u16> = self.constraints.end_relative_fields.iter().copied().filter(|at| looked(at)).collect();
         for at in known {
-            self.pins.near.remove(&at);
-            self.pins.whole_length = true;
-            (self.pins.mask[at as usize], self.pins.mask[at as usize + 1]) = (0xff, 0xff);
+            self.constraints.end_relative_fields.remove(&at);
+            self.constraints.is_exact_length = true;
+            (self.constraints.mask[at as usize], self.constraints.mask[at as usize + 1]) = (0xff, 0xff);
         }
     }
 
-    fn head(&mut self, emitted: Emitted, (len, taken): (usize, usize)) -> Result<NewHead, Unrewritable> {
+    fn build_header(
+        &mut self,
+        emitted: DeparserOutput,
+        (len, taken): (usize, usize),
+    ) -> Result<HeaderTemplate, NotRewritable> {
         let grow = len as i64 - taken as i64;
         let mut keep = [0; WINDOW];
         for (at, bit) in emitted.bits.iter().enumerate().take(len * 8) {
@@ -137,11 +150,11 @@ impl Shadow {
             }
         }
         if emitted.lengths.len() > MAX_LENGTHS || emitted.sums.len() > MAX_SUMS {
-            return Err(Unrewritable::TooMuch);
+            return Err(NotRewritable::TooMuch);
         }
         let lengths = emitted.lengths.into_iter().map(|(at, length)| ((at / 8) as u16, length)).collect();
         let sums =
             emitted.sums.into_iter().map(|(at, words, complement)| ((at / 8) as u16, words, complement)).collect();
-        Ok(NewHead { grow: grow as i16, len: len as u16, keep, lengths, sums })
+        Ok(HeaderTemplate { len_delta: grow as i16, len: len as u16, keep, lengths, sums })
     }
 }

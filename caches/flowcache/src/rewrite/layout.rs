@@ -1,88 +1,109 @@
-//! [`Layout`]: what all rewrites of a way share, and where in a row of words each one's own part lies.
+//! [`FlowLayout`]: shared part of all rewrites of a path, and the offsets of the row's own words.
 //!
-//! A row is, in words of 64 bits: [`HEADER`] words about the flow; its key; the bits that its packets' new beginning gets; numbers of 32 bits, two to a word (where its packets
-//! go, what is added to lengths, constants of sums, entries); and numbers of 64 bits (elements of counters, keys that tables were asked). What a packet
-//! that hits needs comes first.
+//! A row consists of 64-bit words:
+//!
+//! - [`HEADER`] words about the flow,
+//! - its key,
+//! - the bits set in the new header,
+//! - 32-bit numbers, two to a word: output port, length differences, constants of sums, entries,
+//! - 64-bit numbers: counter indices, byte differences, keys of lookups.
+//!
+//! The words that a hit reads come first.
 
+use super::fast_executor::{FastExecutor, SharedHeaderRewrite};
 use super::form::WINDOW;
-use super::hot::{Front, Hot};
-use super::key::KeyForm;
-use super::noted::Noted;
-use super::template::{Bytes, Counted, Template};
-use super::{Unrewritable, form};
-use interp::{ByteForm, Credit};
+use super::key::KeyExtractor;
+use super::path_record::PathRecord;
+use super::template::{CountedBytes, CounterRef, RewriteTemplate};
+use super::{NotRewritable, form};
+use interp::{ByteCount, DeferredCount};
 
-/// Words of a row before its key: [`super::row`].
+/// Words of a row before its key ([`super::row`]).
 pub const HEADER: usize = 6;
 
-/// The most words of a row.
-const MOST: usize = 4_096;
+/// Maximum number of words of a row.
+const MAX_WORDS: usize = 4_096;
 
-/// See the module.
+/// Shared part of all rewrites of a path.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Layout {
-    /// The number of the shape.
-    pub shape: u32,
-    /// `None`: packets are dropped.
-    pub front: Option<Box<Front>>,
-    /// Sums without their constants.
-    pub checks: Vec<form::Check>,
-    /// What packets add to that is each row's own, and what is the same for all.
-    pub credits: Vec<(Counted, Bytes)>,
-    pub tallies: Vec<(Counted, Bytes)>,
-    /// Tables that were asked, and words of their keys.
-    pub asked: Vec<(u32, u32)>,
-    /// First word behind the key, and behind the new bits.
+pub struct FlowLayout {
+    /// Number of the key mask.
+    pub key_mask: u32,
+    /// Header rewrite; `None`: packets are dropped.
+    pub header_rewrite: Option<Box<SharedHeaderRewrite>>,
+    /// Checksum checks, with constants of 0.
+    pub checks: Vec<form::ChecksumCheck>,
+    /// Counters that packets update: per row, and common to all rows.
+    pub counter_updates: Vec<(CounterRef, CountedBytes)>,
+    pub tallies: Vec<(CounterRef, CountedBytes)>,
+    /// Table and number of key words of each lookup.
+    pub lookups: Vec<(u32, u32)>,
+    /// Offset of the first word after the key, and after the set bits.
     pub set: usize,
     pub smalls: usize,
-    /// Numbers of 32 bits: the first constant of a sum, of a check, the first entry, the first generation.
+    /// Index of the first 32-bit number of each group: constants of sums, constants of checks,
+    /// entries, generations.
     pub sums: usize,
     pub checked: usize,
     pub found: usize,
     pub generations: usize,
-    /// The first word of numbers of 64 bits: elements of counters, bytes that are counted, keys.
+    /// Offset of the first 64-bit number of each group: counter indices, byte differences, keys.
     pub indices: usize,
     pub adds: usize,
     pub keys: usize,
-    /// Words of a row.
+    /// Number of words of a row.
     pub words: usize,
-    /// What packets that hit need of all that.
-    pub hot: Hot,
+    /// Executor for packets that hit.
+    pub executor: FastExecutor,
 }
 
-impl Layout {
-    /// Of rewrites of a template under a shape, whose packets are noted as this one. Hits of tables that nobody counts are left out.
+impl FlowLayout {
+    /// Creates the layout of a template's rewrites under a key mask, from the record of one packet.
+    /// Omits hits of tables for which `counts` is false, because their count is not observable.
     ///
     /// # Errors
-    /// It takes too much room.
+    /// The row or its checks exceed the limits.
     pub fn new(
-        template: &Template,
-        (shape, key): (u32, &KeyForm),
-        noted: &Noted,
+        template: &RewriteTemplate,
+        (key_mask, key): (u32, &KeyExtractor),
+        path_record: &PathRecord,
         counts: impl Fn(usize) -> bool,
-    ) -> Result<Layout, Unrewritable> {
-        let front = template.head.as_ref().map(|head| {
-            let sums = head.sums.iter().map(|(at, words, complement)| (*at, template.terms(words), *complement));
+    ) -> Result<FlowLayout, NotRewritable> {
+        let front = template.header.as_ref().map(|head| {
+            let sums = head.sums.iter().map(|(at, words, complement)| (*at, template.free_terms(words), *complement));
             let lengths = head.lengths.iter().map(|(at, _)| *at).collect();
-            Box::new(Front { grow: head.grow, len: head.len, keep: head.keep, lengths, sums: sums.collect() })
+            Box::new(SharedHeaderRewrite {
+                len_delta: head.len_delta,
+                len: head.len,
+                keep: head.keep,
+                lengths,
+                sums: sums.collect(),
+            })
         });
-        let check = |(words, check): &(_, form::Check)| form::Check { sum: template.terms(words), ..check.clone() };
-        let checks: Vec<form::Check> = template.checks.iter().map(check).collect();
+        let check = |(words, check): &(_, form::ChecksumCheck)| form::ChecksumCheck {
+            sum: template.free_terms(words),
+            ..check.clone()
+        };
+        let checks: Vec<form::ChecksumCheck> = template.checks.iter().map(check).collect();
         let written = front.iter().flat_map(|front| &front.sums).map(|(_, sum, _)| sum);
         let many = checks.iter().map(|check| &check.sum).chain(written).any(|sum| sum.terms.len() > form::MAX_TERMS);
         if many || checks.len() > form::MAX_SUMS {
-            return Err(Unrewritable::TooMuch);
+            return Err(NotRewritable::TooMuch);
         }
-        let counted = |(counted, _): &&(Counted, Bytes)| match counted {
-            Counted::Hit(at) => noted.application(*at).is_some_and(|it| counts(it.table)),
+        let counted = |(counted, _): &&(CounterRef, CountedBytes)| match counted {
+            CounterRef::Hit(at) => path_record.application(*at).is_some_and(|it| counts(it.table)),
             _ => true,
         };
-        let is_tally = |(counted, bytes): &(Counted, Bytes)| matches!(counted, Counted::Applied(..)) && !bytes.is_own();
-        let (tallies, credits): (Vec<_>, Vec<_>) = template.credits.iter().filter(counted).copied().partition(is_tally);
-        let asked: Vec<(u32, u32)> = noted.tables().map(|(table, key)| (table as u32, key.len() as u32)).collect();
+        let is_tally = |(counted, bytes): &(CounterRef, CountedBytes)| {
+            matches!(counted, CounterRef::Applied(..)) && !bytes.is_per_flow()
+        };
+        let (tallies, credits): (Vec<_>, Vec<_>) =
+            template.counter_updates.iter().filter(counted).copied().partition(is_tally);
+        let asked: Vec<(u32, u32)> =
+            path_record.lookups().map(|(table, key)| (table as u32, key.len() as u32)).collect();
         let of_entries = credits.iter().filter(|(counted, _)| counted.application().is_some()).count();
-        let counters = credits.iter().filter(|(counted, _)| matches!(counted, Counted::Counter(..))).count();
-        let own_bytes = credits.iter().filter(|(_, bytes)| bytes.is_own()).count();
+        let counters = credits.iter().filter(|(counted, _)| matches!(counted, CounterRef::Counter(..))).count();
+        let own_bytes = credits.iter().filter(|(_, bytes)| bytes.is_per_flow()).count();
         let key_words: usize = asked.iter().map(|(_, words)| *words as usize).sum();
         let set = HEADER + key.len();
         let smalls = set + front.as_ref().map_or(0, |front| front.len.div_ceil(8) as usize);
@@ -93,35 +114,37 @@ impl Layout {
         let indices = smalls + (generations + of_entries).div_ceil(2);
         let (adds, keys) = (indices + counters, indices + counters + own_bytes);
         let words = keys + key_words;
-        if words > MOST {
-            return Err(Unrewritable::TooMuch);
+        if words > MAX_WORDS {
+            return Err(NotRewritable::TooMuch);
         }
-        let hot = Hot::new(front.as_deref(), &checks);
+        let hot = FastExecutor::new(front.as_deref(), &checks);
         #[rustfmt::skip]
-        let layout = Layout { hot, shape, front, checks, credits, tallies, asked, set, smalls, sums, checked, found, generations, indices, adds, keys, words };
+        let layout = FlowLayout { executor: hot, key_mask, header_rewrite: front, checks, counter_updates: credits, tallies, lookups: asked, set, smalls, sums, checked, found, generations, indices, adds, keys, words };
         Ok(layout)
     }
 
-    /// How many of a packet's first bytes are in what is made of it, and in its sums: a multiple of 8.
+    /// Returns how many first bytes of a packet the header and the sums read: a multiple of 8.
     pub fn depth(&self) -> usize {
-        let front = self.front.as_deref();
+        let front = self.header_rewrite.as_deref();
         let written = front.iter().flat_map(|front| &front.sums).map(|(_, sum, _)| sum);
         let summed = self.checks.iter().map(|check| &check.sum).chain(written).flat_map(|sum| &sum.terms);
         let words = summed.map(|(at, _)| *at).chain(self.checks.iter().filter_map(|check| check.word));
-        let kept = front.map_or(0, |front| i64::from(front.len.next_multiple_of(8)) - i64::from(front.grow));
+        let kept = front.map_or(0, |front| i64::from(front.len.next_multiple_of(8)) - i64::from(front.len_delta));
         let depth = words.map(|at| i64::from(at) + 2).chain([kept]).max().unwrap_or(0);
         (depth.max(0) as usize).next_multiple_of(8).min(WINDOW)
     }
 
-    /// How many words of a row a packet that hits reads, from the first on.
-    pub fn hot_words(&self) -> usize {
+    /// Returns the number of words that a hit reads, from the start of the row.
+    pub fn hit_words(&self) -> usize {
         self.smalls + self.found.div_ceil(2)
     }
 
-    /// What is the same for all rows of what packets add to.
-    pub fn tallies(&self) -> impl Iterator<Item = (Credit, ByteForm)> + '_ {
+    /// Returns the counters that are common to all rows.
+    pub fn common_counters(&self) -> impl Iterator<Item = (DeferredCount, ByteCount)> + '_ {
         self.tallies.iter().filter_map(|(counted, bytes)| match *counted {
-            Counted::Applied(table, arm, hit) => Some((Credit::Applied { table, arm, hit }, bytes.of(|| 0))),
+            CounterRef::Applied(table, arm, hit) => {
+                Some((DeferredCount::Applied { table, arm, hit }, bytes.byte_formula(|| 0)))
+            }
             _ => None,
         })
     }

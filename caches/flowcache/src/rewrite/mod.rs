@@ -1,152 +1,162 @@
-//! What a packet did, as a rewrite of bytes: for whoever cannot run the program, as a program in the kernel.
+//! Rewrites: the treatment of a packet as a rewrite of its bytes, for executors that cannot run the
+//! program, such as the kernel.
 //!
-//! This module answers one question: *which packets have the same done to them as this one, and what is it, said in bytes?* The interpreter runs the packet
-//! through all blocks, parser to deparser, and beside it goes a shadow ([`shadow`]) that knows of each value where its bits come from ([`sym`]). What a
-//! decision, a table or a hash looks at becomes part of the flow's key; what nobody looked at may differ. Two things may differ though they are
-//! computed with: lengths, as the packet's length and a constant, and one's complement sums over words of the packet. So packets of a flow share one
-//! rewrite whatever their payload and length is.
+//! This module answers one question: *which packets get the same treatment as this one, and which
+//! byte operations is it?* The interpreter runs the packet through all blocks, parser to deparser.
+//! A symbolic executor ([`symbolic_executor`]) runs beside it and tracks the origin of each bit
+//! ([`symbolic_value`]). Bits that a decision, a table or a hash reads become part of the flow's
+//! key. All other bits can differ. Two kinds of values can differ although they are computed: the
+//! packet's length plus a constant, and one's complement sums over words of the packet. Therefore
+//! packets of a flow share one rewrite for all payloads and lengths.
 //!
-//! A shadow takes many times as long as the interpreter alone. But what it finds depends on the packet's *way*, all its decisions, and hardly on
-//! its values: so it is found once for each way, and kept as what the way's rewrites have in common (a `Template`). Of a later packet only decisions, table applications and
-//! counters are noted; with these and the packet as it leaves the template gives its rewrite. Where the shadow did look at a value that the way does not say (a
-//! mask that an entry gives), it says so, and each packet of that way has a shadow of its own.
+//! Symbolic execution is many times slower than the interpreter. But its result depends on the
+//! packet's *path* (all its decisions), and rarely on values. So it runs once for each path, and
+//! the result is stored as a `RewriteTemplate`. For a later packet only decisions, table
+//! applications and counters are recorded. This record and the resulting packet fill the template.
+//! If the form of a rewrite depends on a value that the path does not determine (such as a mask in
+//! action data), each packet of that path runs under symbolic execution.
 //!
-//! A rewrite ([`form`]) is a key, bounds, checks, new bytes for the packet's beginning, and what is to be added to which counter. [`apply`] carries it out.
-//! [`flows`] keeps rewrites, each as a row of words beside what its way's rewrites share (`layout.rs`, `row.rs`, `rows.rs`), finds them, and knows which ones a
-//! change of a table makes stale; packets that hit are found and rewritten by native code where they come often (`find.rs`, `code.rs`), in plain Rust else (`key.rs`, `hot.rs`).
-//! Where there is hardly room, not everybody is kept (`newcomers.rs`). [`RewriteCache`] is all of it in front of an engine, [`PerWorker`] several of them over the same tables.
+//! A rewrite ([`form`]) consists of a key, length bounds, checks, a new header and counter updates.
+//! [`apply`] executes it. [`flows`] stores rewrites, each as a row of words beside its path's
+//! layout (`layout.rs`, `row.rs`, `row_memory.rs`), looks them up, and invalidates them on table
+//! changes. Frequent packets are looked up and rewritten by native code (`row_lookup.rs`,
+//! `code.rs`), others by plain Rust (`key.rs`, `fast_executor.rs`). A nearly full cache admits only
+//! some flows (`doorkeeper.rs`). [`RewriteCache`] combines all of this with an engine.
+//! [`PerWorkerCaches`] is one such cache for each worker, over the same tables.
 
+mod active_key_mask;
 mod admit;
 pub mod apply;
 mod arith;
+mod backing_engine;
 mod batch;
+mod builder;
 mod calls;
 mod code;
+mod doorkeeper;
 mod engine;
+mod fast_executor;
 mod fill;
-mod find;
 pub mod flows;
 pub mod form;
 mod head;
-mod hot;
 mod key;
 mod layout;
-mod leave;
-mod maker;
-mod misses;
+mod miss_batch;
 mod native;
-mod newcomers;
-mod noted;
+mod path_record;
+mod paths;
+mod removal;
 mod row;
-mod rows;
-mod runs;
-mod seat;
-mod shadow;
+mod row_lookup;
+mod row_memory;
 mod stats;
-mod sym;
+mod symbolic_executor;
+mod symbolic_value;
 mod template;
 mod tenants;
-mod ways;
 mod wide;
 mod window;
+mod worker_cell;
 mod workers;
 
 const _: () = assert!(form::WINDOW == 256, "the text of `TooDeep` says so");
 
-pub use engine::{Answer, RewriteCache, Told};
+pub use active_key_mask::{ActiveKeyMask, GATE};
+pub use backing_engine::BackingEngine;
+pub use engine::{CacheResult, FlowEvents, RewriteCache};
 pub use native::NativeError;
-pub use runs::Runs;
-pub use shadow::Known;
 pub use stats::RewriteStats;
-pub use workers::{Held, PerWorker, WorkerCache};
+pub use symbolic_executor::ProgramFacts;
+pub use workers::{CacheTotals, PerWorkerCaches, WorkerCache};
 
-/// Why a packet's way can't be said as a rewrite.
+/// Reason why a rewrite cannot express the treatment of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub enum Unrewritable {
-    /// A meter marks it.
+pub enum NotRewritable {
+    /// A meter colors the packet.
     Meter,
-    /// It reads or writes a register.
+    /// The packet reads or writes a register.
     Register,
-    /// A random number, or a number that each packet gets another one of.
+    /// The packet uses a random number, or a unique number.
     Random,
-    /// It looks at the time.
+    /// The packet reads the time.
     Time,
-    /// It sends a message to the control plane.
+    /// The packet sends a digest to the control plane.
     Digest,
-    /// It adds an entry, or misses in a table that packets add entries to.
+    /// The packet adds an entry, or misses in an add-on-miss table.
     AddEntry,
-    /// It sets the idle time of an entry.
+    /// The packet sets the idle timeout of an entry.
     Timer,
-    /// A member of a group acts.
+    /// A group member is selected.
     Group,
-    /// It is copied, or goes through the program again.
+    /// The packet is cloned, recirculated or resubmitted.
     Copies,
-    /// A checksum that is wrong, or that something else depends on than a checksum field.
+    /// A checksum is wrong, or another value than a checksum field depends on it.
     Checksum,
-    /// A checksum over the payload.
+    /// A checksum covers the payload.
     Payload,
-    /// It is cut.
+    /// The packet is truncated.
     Truncate,
-    /// It goes to the node's CPU port.
+    /// The packet goes to the node's CPU port.
     ToCpu,
-    /// The engine gave up.
+    /// The engine aborted the packet.
     Aborted,
-    /// What is looked at, or written, lies too far from the start.
+    /// A deciding or changed byte lies beyond the window.
     TooDeep,
-    /// More checks, sums or lengths than a rewrite holds.
+    /// The rewrite needs more checks, sums or lengths than supported.
     TooMuch,
-    /// There are as many different sets of bits in keys as can be tried.
+    /// The maximum number of key masks is in use.
     Shapes,
-    /// There is no room for more flows.
+    /// The cache is full.
     NoRoom,
 }
 
-impl Unrewritable {
-    /// In a sentence.
-    pub fn why(self) -> &'static str {
+impl NotRewritable {
+    /// Returns the reason as a clause for messages.
+    pub fn description(self) -> &'static str {
         match self {
-            Unrewritable::Meter => "a meter marks it",
-            Unrewritable::Register => "it reads or writes a register",
-            Unrewritable::Random => "it draws a random number, or takes a number of its own",
-            Unrewritable::Time => "it looks at the time",
-            Unrewritable::Digest => "it sends a message to the control plane",
-            Unrewritable::AddEntry => "it adds an entry, or misses in a table that packets add entries to",
-            Unrewritable::Timer => "it sets the idle time of an entry",
-            Unrewritable::Group => "a member of a group is chosen for it",
-            Unrewritable::Copies => "it is copied, or goes through the program again",
-            Unrewritable::Checksum => "a checksum is wrong, or decides more than whether it is right",
-            Unrewritable::Payload => "a checksum is over the payload",
-            Unrewritable::Truncate => "it is cut",
-            Unrewritable::ToCpu => "it goes to the CPU port",
-            Unrewritable::Aborted => "the engine gave up on it",
-            Unrewritable::TooDeep => "what decides, or changes, lies more than 256 bytes behind its start",
-            Unrewritable::TooMuch => "it takes more sums or lengths than a rewrite holds",
-            Unrewritable::Shapes => "there are too many different kinds of flows",
-            Unrewritable::NoRoom => "there is no room for more flows",
+            NotRewritable::Meter => "a meter colors it",
+            NotRewritable::Register => "it reads or writes a register",
+            NotRewritable::Random => "it uses a random number, or a unique number",
+            NotRewritable::Time => "it reads the time",
+            NotRewritable::Digest => "it sends a digest to the control plane",
+            NotRewritable::AddEntry => "it adds an entry, or misses in a table that packets add entries to",
+            NotRewritable::Timer => "it sets the idle timeout of an entry",
+            NotRewritable::Group => "a member of a group is chosen for it",
+            NotRewritable::Copies => "it is cloned, resubmitted or recirculated",
+            NotRewritable::Checksum => "a checksum is wrong, or another value depends on it",
+            NotRewritable::Payload => "a checksum covers the payload",
+            NotRewritable::Truncate => "it is truncated",
+            NotRewritable::ToCpu => "it goes to the CPU port",
+            NotRewritable::Aborted => "the engine aborted it",
+            NotRewritable::TooDeep => "a deciding or changed byte lies more than 256 bytes after its start",
+            NotRewritable::TooMuch => "it needs more sums or lengths than a rewrite supports",
+            NotRewritable::Shapes => "too many different key masks are in use",
+            NotRewritable::NoRoom => "the cache is full",
         }
     }
 
-    /// For metrics.
+    /// Returns the name of the reason in metrics.
     pub fn name(self) -> &'static str {
         match self {
-            Unrewritable::Meter => "meter",
-            Unrewritable::Register => "register",
-            Unrewritable::Random => "random",
-            Unrewritable::Time => "time",
-            Unrewritable::Digest => "digest",
-            Unrewritable::AddEntry => "adds_entry",
-            Unrewritable::Timer => "timer",
-            Unrewritable::Group => "group",
-            Unrewritable::Copies => "copies",
-            Unrewritable::Checksum => "checksum",
-            Unrewritable::Payload => "payload_checksum",
-            Unrewritable::Truncate => "truncate",
-            Unrewritable::ToCpu => "to_cpu",
-            Unrewritable::Aborted => "aborted",
-            Unrewritable::TooDeep => "too_deep",
-            Unrewritable::TooMuch => "too_much",
-            Unrewritable::Shapes => "shapes_full",
-            Unrewritable::NoRoom => "flows_full",
+            NotRewritable::Meter => "meter",
+            NotRewritable::Register => "register",
+            NotRewritable::Random => "random",
+            NotRewritable::Time => "time",
+            NotRewritable::Digest => "digest",
+            NotRewritable::AddEntry => "adds_entry",
+            NotRewritable::Timer => "timer",
+            NotRewritable::Group => "group",
+            NotRewritable::Copies => "copies",
+            NotRewritable::Checksum => "checksum",
+            NotRewritable::Payload => "payload_checksum",
+            NotRewritable::Truncate => "truncate",
+            NotRewritable::ToCpu => "to_cpu",
+            NotRewritable::Aborted => "aborted",
+            NotRewritable::TooDeep => "too_deep",
+            NotRewritable::TooMuch => "too_much",
+            NotRewritable::Shapes => "shapes_full",
+            NotRewritable::NoRoom => "flows_full",
         }
     }
 }

@@ -1,64 +1,65 @@
-//! Native code as what runs the packets that there is no rewrite for: many at once, each noted ([`jit::Record`]).
+//! Native code as the slow path of rewrites: it runs many misses together and records each
+//! ([`jit::PacketRecord`]).
 
-use super::Unrewritable;
-use super::batch::{Serves, at_one_time, received};
+use super::NotRewritable;
+use super::backing_engine::BackingEngine;
+use super::batch::{ServeBatch, count_same_time, received_emission};
+use super::doorkeeper::{BatchMode, Doorkeeper};
 use super::engine::RewriteCache;
-use super::fill::{Came, Left};
-use super::find::TOGETHER;
-use super::flows::Ready;
-use super::misses::Misses;
-use super::newcomers::{Newcomers, Turn};
-use super::noted::Noted;
-use super::runs::Runs;
-use super::shadow::Known;
-use entries::{Change, Entry, State, WriteBatch, WriteError};
-use interp::{Config, Credit, IdleEntry, Interp};
+use super::fill::{ReceivedPacket, ResultingPacket};
+use super::flows::PreparedFlow;
+use super::miss_batch::MissBatch;
+use super::path_record::PathRecord;
+use super::row_lookup::LOOKUP_BATCH;
+use super::symbolic_executor::ProgramFacts;
+use entries::{ControlState, StateChange, StoredEntry, WriteBatch, WriteError};
+use interp::{Config, DeferredCount, IdleEntry, Interp};
 use ir::{Pipeline, TableId};
-use jit::{Jit, JitError, Unsupported};
-use packet::{Emission, Engine, Origin, Output, Packet, PacketRef, ReasonTable, Verdict};
+use jit::{FallbackReason, Jit, JitError};
+use packet::{BatchOutput, Engine, Packet, PacketOrigin, PacketRef, PacketVerdict, ReasonTable, Verdict};
 use std::borrow::Cow;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Why native code does not run the packets.
+/// Reason why native code cannot run a program.
 #[derive(Debug, Error)]
 pub enum NativeError {
-    /// The program can't be loaded.
+    /// The program cannot be loaded.
     #[error(transparent)]
     Load(#[from] JitError),
-    /// Native code has no form for something: [`RewriteCache::new`] takes the program.
-    #[error("native code is not made for this program: {0}")]
-    Unsupported(Unsupported),
+    /// Native code does not support an instruction; [`RewriteCache::new`] accepts the program.
+    #[error("native code does not support this program: {0}")]
+    Unsupported(FallbackReason),
 }
 
-impl Runs for Jit {
+impl BackingEngine for Jit {
     const DECIDES_AS_INTERP: bool = false;
 
-    fn arg(&self, table: TableId, found: Option<u32>, word: usize) -> Option<u64> {
+    fn action_data_word(&self, table: TableId, found: Option<u32>, word: usize) -> Option<u64> {
         let mut words = Vec::new();
-        if self.args(table, found, &mut words) { words.get(word).copied() } else { None }
+        if self.copy_action_data(table, found, &mut words) { words.get(word).copied() } else { None }
     }
 
     fn generation(&self, table: TableId, number: u32) -> u32 {
         Jit::generation(self, table, number)
     }
 
-    fn entry_of(&self, table: TableId, number: u32) -> Option<Cow<'_, Entry>> {
-        Jit::entry_of(self, table, number).map(Cow::Owned)
+    fn entry_of(&self, table: TableId, number: u32) -> Option<Cow<'_, StoredEntry>> {
+        Jit::entry_by_id(self, table, number).map(Cow::Owned)
     }
 
-    fn saw(&mut self, now: u64) -> u64 {
-        Jit::saw(self, now)
+    fn observe_time(&mut self, now: u64) -> u64 {
+        Jit::observe_time(self, now)
     }
 
-    fn credit(&mut self, credit: &Credit, packets: u64, bytes: u64, last: u64) {
+    fn apply_counts(&mut self, credit: &DeferredCount, packets: u64, bytes: u64, last: u64) {
         Jit::credit(self, credit, packets, bytes, last);
     }
 
     fn write_noting(
         &mut self,
         batch: &WriteBatch,
-        note: &mut dyn FnMut(&Change, Option<u32>),
+        note: &mut dyn FnMut(&StateChange, Option<u32>),
     ) -> Result<(), WriteError> {
         Jit::write_noting(self, batch, note)
     }
@@ -67,7 +68,7 @@ impl Runs for Jit {
         Jit::advance_time(self, now)
     }
 
-    fn with_state<R>(&self, f: impl FnOnce(&State) -> R) -> R {
+    fn with_state<R>(&self, f: impl FnOnce(&ControlState) -> R) -> R {
         Jit::with_state(self, f)
     }
 
@@ -80,74 +81,76 @@ impl Runs for Jit {
     }
 
     fn notify(&mut self, _: Vec<IdleEntry>) {
-        // Programs with idle times are not made native.
+        // Programs with idle timeouts are not compiled to native code.
     }
 }
 
-/// New flows that are made together.
-const LEARNED: usize = 64;
+/// Maximum number of new flows built together.
+const MAX_LEARNED: usize = 64;
 
 impl RewriteCache<Jit> {
-    /// Loads a pipeline that the verifier has accepted; with room for so many flows.
+    /// Loads a verified pipeline, with a capacity of `room` flows.
     ///
     /// # Errors
-    /// Those of [`Jit::new`]; and a program that is not made native.
+    /// Those of [`Jit::new`]; and a program that native code does not support.
     pub fn native(pipeline: Arc<Pipeline>, config: Config, room: usize) -> Result<RewriteCache<Jit>, NativeError> {
-        let jit = Jit::recording(pipeline.clone(), config.clone())?;
-        if let Some(why) = jit.unsupported() {
+        let jit = Jit::new_recording(pipeline.clone(), config.clone())?;
+        if let Some(why) = jit.fallback_reason() {
             return Err(NativeError::Unsupported(why));
         }
         let load = |error| NativeError::Load(JitError::Load(error));
         let interp = Interp::new(pipeline.clone(), config.clone()).map_err(load)?;
-        let known = Arc::new(Known::new(&pipeline, interp.program()));
-        RewriteCache::with(jit, known, config, room).map_err(load)
+        let known = Arc::new(ProgramFacts::new(&pipeline, interp.program()));
+        RewriteCache::from_engine(jit, known, config, room).map_err(load)
     }
 
-    /// Runs packets that there is no rewrite for, and keeps what they did; older flows go for them if there is no place. They are the first of those that are `missing` and have
-    /// no verdict; how many were looked at.
-    fn learn_some(
+    /// Runs misses and inserts their rewrites. Evicts flows if no place is free. Takes packets from
+    /// the start of `missing` that have no verdict. Returns how many elements of `missing` it
+    /// consumed.
+    fn learn_misses(
         &mut self,
-        misses: &mut Misses,
+        misses: &mut MissBatch,
         missing: &[(usize, u64)],
         packets: &mut [Packet],
         verdicts: &mut [Option<Verdict>],
     ) -> usize {
-        let looked = self.gather(misses, missing, packets, verdicts);
-        misses.noted.resize_with(LEARNED, Noted::default);
-        let (noted, learned) = (&mut misses.noted, &misses.learned);
+        let looked = self.gather_misses(misses, missing, packets, verdicts);
+        misses.path_record.resize_with(MAX_LEARNED, PathRecord::default);
+        let (path_record, learned) = (&mut misses.path_record, &misses.learned);
         let mut next = learned.iter().enumerate().peekable();
-        self.runs.process_recorded(&mut misses.batch, &mut misses.out, &mut |at, record| {
+        self.backing.process_recorded(&mut misses.batch, &mut misses.out, &mut |at, record| {
             if let Some((place, _)) = next.next_if(|(_, number)| **number == at) {
-                noted[place].take(record);
+                path_record[place].copy_record(record);
             }
         });
-        self.maker.stats.ran += misses.learned.len() as u64;
-        self.count_passed(misses.of.len() - misses.learned.len());
-        self.room_for(misses.learned.len());
-        self.make_all(misses, packets);
-        self.keep_all(misses, packets);
-        misses.give_back(packets, verdicts);
+        self.builder.stats.slow_path_packets += misses.learned.len() as u64;
+        self.count_not_inserted(misses.of.len() - misses.learned.len());
+        self.reserve_places(misses.learned.len());
+        self.build_rewrites(misses, packets);
+        self.insert_rewrites(misses, packets);
+        misses.return_packets(packets, verdicts);
         looked
     }
 
-    /// Takes packets for [`RewriteCache::learn_some`]: copies of those that are kept.
-    fn gather(
+    /// Moves packets into the batch for [`RewriteCache::learn_misses`]; packets to insert are
+    /// copied.
+    fn gather_misses(
         &mut self,
-        misses: &mut Misses,
+        misses: &mut MissBatch,
         missing: &[(usize, u64)],
         packets: &mut [Packet],
         verdicts: &[Option<Verdict>],
     ) -> usize {
         misses.clear();
         for (looked, (at, number)) in missing.iter().enumerate() {
-            if misses.learned.len() == LEARNED {
+            if misses.learned.len() == MAX_LEARNED {
                 return looked;
             }
             if verdicts[*at].is_some() {
                 continue;
             }
             let Ok(room) = misses.batch.push() else { return looked };
-            if self.is_learned(*number, &packets[*at]) {
+            if self.admits_flow(*number, &packets[*at]) {
                 room.copy_from(&packets[*at]);
                 misses.learned.push(misses.of.len());
             } else {
@@ -158,25 +161,27 @@ impl RewriteCache<Jit> {
         missing.len()
     }
 
-    /// Whether what a packet does is kept, whose flow has that number.
-    fn is_learned(&mut self, number: u64, packet: &Packet) -> bool {
-        if !self.is_scarce() {
+    /// Returns whether the packet's rewrite is to be inserted. `number`: hash of its flow, or 0.
+    fn admits_flow(&mut self, number: u64, packet: &Packet) -> bool {
+        if !self.is_nearly_full() {
             return true;
         }
-        let newcomers = &mut self.slow.newcomers;
-        let number = if number == 0 { newcomers.number(packet.bytes()) } else { number };
-        newcomers.are_known(number, self.maker.flows.room())
+        let doorkeeper = &mut self.slow_path.doorkeeper;
+        let number = if number == 0 { doorkeeper.packet_hash(packet.bytes()) } else { number };
+        doorkeeper.check_and_mark(number, self.builder.flows.capacity())
     }
 
-    /// Whether there is hardly room.
-    fn is_scarce(&self) -> bool {
-        self.told.is_none() && Newcomers::matter(self.maker.flows.free(), self.maker.flows.room())
+    /// Returns whether the doorkeeper applies, because the cache is nearly full.
+    fn is_nearly_full(&self) -> bool {
+        self.flow_events.is_none()
+            && Doorkeeper::is_needed(self.builder.flows.free_places(), self.builder.flows.capacity())
     }
 
-    /// Runs those that are `missing` and have no verdict, which are at most a batch, and keeps nothing. False, and nothing was done, if that is not made native.
-    fn pass_some(
+    /// Runs the packets of `missing` without verdicts, at most a batch, and inserts nothing.
+    /// Returns false without side effects if native code cannot do that.
+    fn run_misses_unrecorded(
         &mut self,
-        misses: &mut Misses,
+        misses: &mut MissBatch,
         missing: &[(usize, u64)],
         (packets, verdicts): (&mut [Packet], &mut [Option<Verdict>]),
     ) -> bool {
@@ -186,138 +191,146 @@ impl RewriteCache<Jit> {
             std::mem::swap(room, &mut packets[*at]);
             misses.of.push(*at);
         }
-        let ran = self.runs.process_quietly(misses.batch.packets_mut(), 0, &mut misses.out);
+        let ran = self.backing.process_unrecorded(misses.batch.packets_mut(), 0, &mut misses.out);
         if ran {
-            self.count_passed(misses.of.len());
+            self.count_not_inserted(misses.of.len());
         }
-        misses.give_back(packets, if ran { verdicts } else { &mut [] });
+        misses.return_packets(packets, if ran { verdicts } else { &mut [] });
         ran
     }
 
-    fn count_passed(&mut self, packets: usize) {
-        self.maker.stats.ran += packets as u64;
-        self.maker.stats.passed += packets as u64;
+    fn count_not_inserted(&mut self, packets: usize) {
+        self.builder.stats.slow_path_packets += packets as u64;
+        self.builder.stats.not_inserted += packets as u64;
     }
 
-    /// Packets that came at one time: those that there are rewrites for, then the others, so that these wait for memory together. What became of each.
-    fn together(&mut self, turn: Turn, packets: &mut [Packet], verdicts: &mut Vec<Option<Verdict>>) {
+    /// Processes packets with one receive time: rewrites the hits, then runs the misses together,
+    /// so that their cache misses overlap. Sets the verdicts.
+    fn process_group(&mut self, turn: BatchMode, packets: &mut [Packet], verdicts: &mut Vec<Option<Verdict>>) {
         verdicts.clear();
         verdicts.resize(packets.len(), None);
-        let mut missing = std::mem::take(&mut self.slow.missing);
+        let mut missing = std::mem::take(&mut self.slow_path.missing);
         missing.clear();
         let mut first = 0;
-        for (packets, verdicts) in packets.chunks_mut(TOGETHER).zip(verdicts.chunks_mut(TOGETHER)) {
-            let before = self.maker.stats.rewritten;
-            self.rewrite_all(packets, verdicts);
-            if self.maker.stats.rewritten - before < packets.len() as u64 {
-                let lanes = self.seeking.iter().flat_map(|seeking| &seeking.lanes).zip(&*verdicts).enumerate();
-                let none = lanes.filter(|(_, (_, verdict))| verdict.is_none());
-                missing.extend(none.map(|(at, (lane, _))| (first + at, lane.first)));
+        for (packets, verdicts) in packets.chunks_mut(LOOKUP_BATCH).zip(verdicts.chunks_mut(LOOKUP_BATCH)) {
+            let before = self.builder.stats.rewritten;
+            self.rewrite_hits(packets, verdicts);
+            if self.builder.stats.rewritten - before < packets.len() as u64 {
+                let slots =
+                    self.lookup_batch.iter().flat_map(|lookup_batch| &lookup_batch.slots).zip(&*verdicts).enumerate();
+                let none = slots.filter(|(_, (_, verdict))| verdict.is_none());
+                missing.extend(none.map(|(at, (slot, _))| (first + at, slot.first)));
             }
             first += packets.len();
         }
-        self.slow.turns.saw(packets.len(), missing.len());
+        self.slow_path.throttle.record_lookups(packets.len(), missing.len());
         if !missing.is_empty() {
-            self.admit(packets, verdicts);
-            self.slowly(|cache| cache.run_all(turn, &missing, packets, verdicts));
+            self.set_admission_verdicts(packets, verdicts);
+            self.measure_slow_path(|cache| cache.run_misses(turn, &missing, packets, verdicts));
         }
-        self.slow.missing = missing;
+        self.slow_path.missing = missing;
     }
 
-    /// Runs those that are `missing` and have no verdict.
-    fn run_all(
+    /// Runs the packets of `missing` that have no verdict.
+    fn run_misses(
         &mut self,
-        turn: Turn,
+        turn: BatchMode,
         missing: &[(usize, u64)],
         packets: &mut [Packet],
         verdicts: &mut [Option<Verdict>],
     ) {
-        let mut misses = std::mem::take(&mut self.slow.misses);
-        let passed = turn != Turn::Keep && self.pass_some(&mut misses, missing, (packets, verdicts));
+        let mut misses = std::mem::take(&mut self.slow_path.misses);
+        let passed = turn != BatchMode::Insert && self.run_misses_unrecorded(&mut misses, missing, (packets, verdicts));
         let mut rest = if passed { &[] } else { missing };
         while !rest.is_empty() {
-            rest = &rest[self.learn_some(&mut misses, rest, packets, verdicts)..];
+            rest = &rest[self.learn_misses(&mut misses, rest, packets, verdicts)..];
         }
-        self.slow.misses = misses;
+        self.slow_path.misses = misses;
     }
 
-    /// All packets are run without being looked for: false, and nothing was done, if that is not made native. The first has that number in its batch.
-    fn pass_all(&mut self, packets: &mut [Packet], first: usize, out: &mut Output) -> bool {
-        let ran = self.admission.is_none() && self.runs.process_quietly(packets, first, out);
+    /// Runs all packets without a lookup. Returns false without side effects if native code cannot
+    /// do that. `first`: index of the first packet in its batch.
+    fn run_unrecorded(&mut self, packets: &mut [Packet], first: usize, out: &mut BatchOutput) -> bool {
+        let ran = self.admission.is_none() && self.backing.process_unrecorded(packets, first, out);
         if ran {
-            self.count_passed(packets.len());
+            self.count_not_inserted(packets.len());
         }
         ran
     }
 
-    fn make_all(&mut self, misses: &mut Misses, packets: &[Packet]) {
-        let Misses { batch, out, noted, of, learned, made, rows } = misses;
+    fn build_rewrites(&mut self, misses: &mut MissBatch, packets: &[Packet]) {
+        let MissBatch { batch, out, path_record, of, learned, made, rows } = misses;
         made.clear();
-        rows.resize_with(rows.len().max(learned.len()), Ready::default);
+        rows.resize_with(rows.len().max(learned.len()), PreparedFlow::default);
         for (place, number) in learned.iter().enumerate() {
-            let (packet, noted, number) = (&packets[of[*number]], &noted[place], *number);
-            let came = Came { bytes: packet.bytes(), port: packet.ingress_port.0 };
-            let became = left(out.emissions().get(number), &batch.packets()[number], number);
-            let one = self.maker.by_way(&self.runs, (came, packet.received_at), became, noted);
+            let (packet, path_record, number) = (&packets[of[*number]], &path_record[place], *number);
+            let received = ReceivedPacket { bytes: packet.bytes(), port: packet.ingress_port.0 };
+            let became = result_of_packet(out.verdicts().get(number), &batch.packets()[number], number);
+            let one = self.builder.build_from_path(&self.backing, (received, packet.rx_time_ns), became, path_record);
             if let Ok(one) = one {
-                self.maker.ready(one, &mut rows[place]);
+                self.builder.prepare_insertion(one, &mut rows[place]);
             }
             made.push(one);
         }
     }
 
-    fn keep_all(&mut self, misses: &mut Misses, packets: &[Packet]) {
+    fn insert_rewrites(&mut self, misses: &mut MissBatch, packets: &[Packet]) {
         let made = misses.rows.iter().zip(&misses.made).filter(|(_, made)| made.is_ok());
         for (before, (ready, _)) in made.enumerate() {
-            self.maker.flows.ready_soon(ready, before);
+            self.builder.flows.prefetch_insertion(ready, before);
         }
         for (place, (made, number)) in misses.made.iter().zip(&misses.learned).enumerate() {
             let (ready, at) = (&misses.rows[place], misses.of[*number]);
-            // The packet in front may have been of the same flow.
+            // The packet before can belong to the same flow.
             if let Ok(made) = made
-                && self.maker.flows.is_kept(made.layout, ready)
+                && self.builder.flows.is_cached(made.layout, ready)
             {
-                self.maker.leave(*made);
+                self.builder.drop_layout_reference(*made);
                 continue;
             }
             let packet = &packets[at];
-            let placed = made.and_then(|made| self.maker.keep(made, ready, (packet.bytes(), packet.received_at)));
-            self.placed(placed);
+            let placed =
+                made.and_then(|made| self.builder.insert_rewrite(made, ready, (packet.bytes(), packet.rx_time_ns)));
+            self.finish_insertion(placed);
         }
     }
 }
 
-impl Serves for RewriteCache<Jit> {
-    fn serve(&mut self, packets: &mut [Packet], offset: usize, out: &mut Output) {
-        let mut verdicts = std::mem::take(&mut self.slow.verdicts);
+impl ServeBatch for RewriteCache<Jit> {
+    fn serve_packets(&mut self, packets: &mut [Packet], offset: usize, out: &mut BatchOutput) {
+        let mut verdicts = std::mem::take(&mut self.slow_path.verdicts);
         let mut first = 0;
         while first < packets.len() {
-            let count = at_one_time(&packets[first..]);
+            let count = count_same_time(&packets[first..]);
             let some = &mut packets[first..first + count];
-            let turn = if self.is_scarce() { self.slow.turns.next() } else { Turn::Keep };
-            if turn == Turn::Pass && self.pass_all(some, offset + first, out) {
+            let turn = if self.is_nearly_full() { self.slow_path.throttle.next_mode() } else { BatchMode::Insert };
+            if turn == BatchMode::Bypass && self.run_unrecorded(some, offset + first, out) {
                 first += count;
                 continue;
             }
-            self.together(turn, some, &mut verdicts);
+            self.process_group(turn, some, &mut verdicts);
             for (at, verdict) in verdicts.iter().enumerate().filter_map(|(at, verdict)| Some((at, (*verdict)?))) {
-                out.emit(received(offset + first + at, verdict));
+                out.emit(received_emission(offset + first + at, verdict));
             }
             first += count;
         }
-        self.slow.verdicts = verdicts;
+        self.slow_path.verdicts = verdicts;
     }
 }
 
-/// What became of the packet of that number, if it is what a rewrite can make.
-fn left<'p>(emission: Option<&Emission>, packet: &'p Packet, number: usize) -> Result<Left<'p>, Unrewritable> {
+/// Returns the result of packet `number`, if a rewrite can produce it.
+fn result_of_packet<'p>(
+    emission: Option<&PacketVerdict>,
+    packet: &'p Packet,
+    number: usize,
+) -> Result<ResultingPacket<'p>, NotRewritable> {
     match emission {
-        Some(Emission { verdict: Verdict::ToCpu { .. }, .. }) => Err(Unrewritable::ToCpu),
-        Some(Emission { packet: PacketRef::Input(at), origin: Origin::Received, verdict })
+        Some(PacketVerdict { verdict: Verdict::ToCpu { .. }, .. }) => Err(NotRewritable::ToCpu),
+        Some(PacketVerdict { packet: PacketRef::Input(at), origin: PacketOrigin::Received, verdict })
             if usize::from(*at) == number =>
         {
-            Ok(Left { verdict: *verdict, bytes: packet.bytes() })
+            Ok(ResultingPacket { verdict: *verdict, bytes: packet.bytes() })
         }
-        _ => Err(Unrewritable::Copies),
+        _ => Err(NotRewritable::Copies),
     }
 }

@@ -1,66 +1,85 @@
-//! [`RewriteStats`]: what became of packets and rewrites.
+//! [`RewriteStats`]: statistics of a rewrite cache.
 
-use super::Unrewritable;
+use super::NotRewritable;
 use std::collections::BTreeMap;
 
-/// What was counted.
+/// Statistics of a rewrite cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RewriteStats {
-    /// Packets that there was no rewrite for.
-    pub ran: u64,
-    /// Packets that were rewritten here.
+    /// Packets that missed and ran on the engine.
+    pub slow_path_packets: u64,
+    /// Packets that the cache rewrote.
     pub rewritten: u64,
-    /// Packets of these that native code has rewritten.
-    pub by_code: u64,
-    /// Packets of these of which nothing was kept, as there was hardly room: their flow had not been seen before, or nobody looked.
-    pub passed: u64,
-    /// Rewrites that were kept.
-    pub kept: u64,
-    /// Rewrites that were made by what is known of the packet's way.
-    pub by_way: u64,
-    /// Packets with a shadow beside them.
-    pub shadowed: u64,
-    /// Packets of which it is known by their way that there is no rewrite.
-    pub refused_by_way: u64,
-    /// Rewrites that took the place of one for other lengths.
+    /// Rewritten packets that native code rewrote.
+    pub by_native_code: u64,
+    /// Missed packets that were not considered for insertion, because the cache was nearly full.
+    pub not_inserted: u64,
+    /// Rewrites inserted.
+    pub inserted: u64,
+    /// Rewrites built from a path's template.
+    pub from_template: u64,
+    /// Packets that ran under symbolic execution.
+    pub symbolic_runs: u64,
+    /// Packets of paths that are known to have no rewrite.
+    pub refused_by_path: u64,
+    /// Rewrites that replaced one of the same key for other packet lengths.
     pub replaced: u64,
-    /// Rewrites that a change of a table made stale.
+    /// Rewrites invalidated by table changes.
     pub stale: u64,
-    /// Rewrites that went for others.
+    /// Rewrites evicted for space.
     pub evicted: u64,
-    /// How often all went, as their memory was scattered.
-    pub scattered: u64,
-    /// Rewrites that had no packets for too long.
+    /// Full flushes, because row memory was fragmented.
+    pub fragmentation_flushes: u64,
+    /// Rewrites expired.
     pub expired: u64,
-    /// Packets that were refused the slow path.
-    pub shed: u64,
-    /// Packets whose rewrite would not have been what was done to them: a fault, and the rewrite was not kept.
+    /// Packets refused the slow path.
+    pub refused_admission: u64,
+    /// Rewrites that did not reproduce the engine's result: a bug. They were not inserted.
     pub faults: u64,
-    /// Packets of which no rewrite was kept, by reason.
-    pub refused: BTreeMap<Unrewritable, u64>,
+    /// Packets without a rewrite, by reason.
+    pub refused: BTreeMap<NotRewritable, u64>,
 }
 
 impl RewriteStats {
-    /// What another one counted, besides.
+    /// Adds the counts of another cache.
     pub fn add(&mut self, other: &RewriteStats) {
-        let RewriteStats { ran, rewritten, kept, by_way, shadowed, refused_by_way, replaced, stale, evicted, .. } =
-            other;
-        let RewriteStats { by_code, passed, scattered, expired, shed, faults, refused, .. } = other;
+        let RewriteStats {
+            slow_path_packets: ran,
+            rewritten,
+            inserted: kept,
+            from_template,
+            symbolic_runs,
+            refused_by_path,
+            replaced,
+            stale,
+            evicted,
+            ..
+        } = other;
+        let RewriteStats {
+            by_native_code,
+            not_inserted: passed,
+            fragmentation_flushes,
+            expired,
+            refused_admission: shed,
+            faults,
+            refused,
+            ..
+        } = other;
         for (to, more) in [
-            (&mut self.ran, ran),
+            (&mut self.slow_path_packets, ran),
             (&mut self.rewritten, rewritten),
-            (&mut self.by_code, by_code),
-            (&mut self.passed, passed),
-            (&mut self.kept, kept),
-            (&mut self.by_way, by_way),
-            (&mut self.shadowed, shadowed),
-            (&mut self.refused_by_way, refused_by_way),
+            (&mut self.by_native_code, by_native_code),
+            (&mut self.not_inserted, passed),
+            (&mut self.inserted, kept),
+            (&mut self.from_template, from_template),
+            (&mut self.symbolic_runs, symbolic_runs),
+            (&mut self.refused_by_path, refused_by_path),
             (&mut self.replaced, replaced),
             (&mut self.stale, stale),
             (&mut self.evicted, evicted),
-            (&mut self.scattered, scattered),
+            (&mut self.fragmentation_flushes, fragmentation_flushes),
             (&mut self.expired, expired),
-            (&mut self.shed, shed),
+            (&mut self.refused_admission, shed),
             (&mut self.faults, faults),
         ] {
             *to += more;
@@ -68,23 +87,23 @@ impl RewriteStats {
         refused.iter().for_each(|(why, count)| *self.refused.entry(*why).or_default() += count);
     }
 
-    /// What was done for the one packet that came since `before`, in words.
-    pub(super) fn since_of_one(&self, before: &RewriteStats) -> String {
+    /// Describes the treatment of the one packet that was processed since `before`.
+    pub(super) fn describe_packet_since(&self, before: &RewriteStats) -> String {
         let more = |count: fn(&RewriteStats) -> u64| count(self) > count(before);
         if more(|stats| stats.rewritten) {
-            return "offloaded: there was a rewrite for it".to_owned();
+            return "offloaded: a cached rewrite was applied".to_owned();
         }
-        if more(|stats| stats.shed) {
+        if more(|stats| stats.refused_admission) {
             return "not in the flow cache, and its tenant has used up its share of the slow path".to_owned();
         }
         let refused = self.refused.iter().find(|(why, count)| before.refused.get(why) != Some(count));
         let kept = match refused {
-            Some((why, _)) => format!("not offloaded: {}", why.why()),
-            None if more(|stats| stats.passed) => {
-                "there is hardly room: it may be kept if more packets of its flow come".to_owned()
+            Some((why, _)) => format!("not offloaded: {}", why.description()),
+            None if more(|stats| stats.not_inserted) => {
+                "the cache is nearly full: its flow is cached if more of its packets arrive".to_owned()
             }
-            None if more(|stats| stats.kept) => "a rewrite is kept for the next ones".to_owned(),
-            None => "a rewrite for it was kept meanwhile".to_owned(),
+            None if more(|stats| stats.inserted) => "its rewrite is cached for the next packets".to_owned(),
+            None => "a rewrite for it was cached in the meantime".to_owned(),
         };
         format!("not in the flow cache: the slow path decided; {kept}")
     }

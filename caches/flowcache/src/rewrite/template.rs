@@ -1,92 +1,95 @@
-//! [`Template`]: what all rewrites of a way have in common.
+//! [`RewriteTemplate`]: common part of all rewrites of a path.
 //!
-//! Which bits make the key, which bits of the new head are the packet's own, which lengths and sums are written and checked: that is the same for all packets
-//! that decide alike, unless a value says it ([`super::sym::Pins::by_value`]). The rest is found without the program: constants of the new head are what the packet left with,
-//! a sum's constant is what makes it come out, entries and counters were noted ([`super::noted`]). A rewrite that does not do to the packet itself what was done
-//! is not made.
+//! The template has the key mask, the kept bits of the new header, and the written and checked
+//! lengths and sums. All packets with equal decisions share them, unless they depend on a value
+//! ([`super::symbolic_value::PathConstraints::depends_on_values`]). The other parts are filled in
+//! without running the program: constants of the header from the resulting packet, constants of
+//! sums from their results, entries and counters from the path record ([`super::path_record`]). A
+//! rewrite that does not reproduce the result is rejected.
 
-use super::form::{Check, Shape, Sum, WINDOW};
-use super::sym::{Bound, Length, Pins, Words};
-use interp::ByteForm;
+use super::form::{ChecksumCheck, KeyMask, PacketSum, WINDOW};
+use super::symbolic_value::{LengthRange, LinearLength, PathConstraints, SymbolicSum};
+use interp::ByteCount;
 use ir::{ExternId, TableId};
 
-/// What a packet of the way adds to. Table applications and counts are numbers of what was noted.
+/// Counter that each packet of the path updates. Table applications and counts are indices into the
+/// path record.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Counted {
-    /// The tally of an action of a table, with a hit or without.
+pub enum CounterRef {
+    /// Tally of a table's action, for hits or misses.
     Applied(TableId, u32, bool),
-    /// The entry that the application found.
+    /// Hit count of the entry that the application found.
     Hit(usize),
-    /// Its direct counter.
+    /// Direct counter of that entry.
     Direct(usize),
-    /// Its idle time.
+    /// Idle timer of that entry.
     Restart(usize),
-    /// An element of a counter.
+    /// Element of an indexed counter.
     Counter(ExternId, usize),
 }
 
-impl Counted {
-    /// The application whose entry is concerned.
+impl CounterRef {
+    /// Returns the application that found the updated entry.
     pub fn application(self) -> Option<usize> {
         match self {
-            Counted::Hit(at) | Counted::Direct(at) | Counted::Restart(at) => Some(at),
-            Counted::Applied(..) | Counted::Counter(..) => None,
+            CounterRef::Hit(at) | CounterRef::Direct(at) | CounterRef::Restart(at) => Some(at),
+            CounterRef::Applied(..) | CounterRef::Counter(..) => None,
         }
     }
 }
 
-/// How many bytes are counted.
+/// Number of bytes that a counter adds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Bytes {
+pub enum CountedBytes {
     /// A length.
-    Length(Length),
-    /// So many.
+    Length(LinearLength),
+    /// A constant.
     These(u64),
 }
 
-impl Bytes {
+impl CountedBytes {
     /// The packet's length.
-    pub const LENGTH: Bytes = Bytes::Length(Length::of_packet(0));
+    pub const LENGTH: CountedBytes = CountedBytes::Length(LinearLength::of_packet(0));
 
-    /// Whether each flow has a number of its own.
-    pub fn is_own(self) -> bool {
-        matches!(self, Bytes::Length(Length { of: Some(_), .. }))
+    /// Returns whether the difference to the packet's length is different for each flow.
+    pub fn is_per_flow(self) -> bool {
+        matches!(self, CountedBytes::Length(LinearLength { of: Some(_), .. }))
     }
 
-    /// For a flow, which may have that one.
-    pub fn of(self, own: impl FnOnce() -> u64) -> ByteForm {
+    /// Returns the byte formula of a flow. `own` returns the flow's difference.
+    pub fn byte_formula(self, own: impl FnOnce() -> u64) -> ByteCount {
         match self {
-            Bytes::Length(Length { of: Some(_), .. }) => ByteForm { length: true, add: own() },
-            Bytes::Length(Length { more, .. }) => ByteForm { length: true, add: more as u64 },
-            Bytes::These(bytes) => ByteForm { length: false, add: bytes },
+            CountedBytes::Length(LinearLength { of: Some(_), .. }) => ByteCount { length: true, add: own() },
+            CountedBytes::Length(LinearLength { more, .. }) => ByteCount { length: true, add: more as u64 },
+            CountedBytes::These(bytes) => ByteCount { length: false, add: bytes },
         }
     }
 }
 
-/// The new beginning of a packet. See [`form::Head`].
+/// Header rewrite of a path ([`super::form::NewHeader`]).
 #[derive(Clone, Debug)]
-pub struct NewHead {
-    pub grow: i16,
+pub struct HeaderTemplate {
+    pub len_delta: i16,
     pub len: u16,
     pub keep: [u8; WINDOW],
-    pub lengths: Vec<(u16, Length)>,
-    pub sums: Vec<(u16, Words, bool)>,
+    pub lengths: Vec<(u16, LinearLength)>,
+    pub sums: Vec<(u16, SymbolicSum, bool)>,
 }
 
-/// See the module.
+/// Common part of all rewrites of a path.
 #[derive(Clone, Debug)]
-pub struct Template {
-    pub shape: Shape,
-    pub bounds: Vec<Bound>,
-    pub checks: Vec<(Words, Check)>,
-    /// `None`: it is dropped.
-    pub head: Option<Box<NewHead>>,
-    pub credits: Vec<(Counted, Bytes)>,
+pub struct RewriteTemplate {
+    pub key_mask: KeyMask,
+    pub bounds: Vec<LengthRange>,
+    pub checks: Vec<(SymbolicSum, ChecksumCheck)>,
+    /// Header rewrite; `None`: packets are dropped.
+    pub header: Option<Box<HeaderTemplate>>,
+    pub counter_updates: Vec<(CounterRef, CountedBytes)>,
 }
 
-impl Template {
-    /// What of a sum is the same for all flows.
-    pub fn terms(&self, words: &Words) -> Sum {
-        Pins::terms(&self.shape.mask, words)
+impl RewriteTemplate {
+    /// Returns the part of a sum that all flows share.
+    pub fn free_terms(&self, words: &SymbolicSum) -> PacketSum {
+        PathConstraints::free_terms(&self.key_mask.mask, words)
     }
 }

@@ -1,76 +1,79 @@
-//! [`Tenants`]: whose packet it is, before the program has run it.
+//! [`TenantExtractor`]: finds the tenant id in a packet's bytes before the program runs.
 //!
-//! The variable that says so gets its bits from the packet in the parser, and where they are depends on what the parser looked at until then. The shadow of the first packet of
-//! a way sees both ([`Place`]); another packet that has the same bits in these places has its tenant's number there, too.
+//! The parser sets the tenant variable from packet bits, at positions that depend on the bits it
+//! read before. Symbolic execution of the first packet of a path records both ([`TenantIdBits`]).
+//! Another packet with the same values of these bits has its tenant id at the same position.
 
-use super::form::{WINDOW, word_of, words};
-use super::sym::{FIXED, Pins, Sym};
-use interp::walk::Slot;
+use super::form::{WINDOW, window_word, words};
+use super::symbolic_value::{FIXED, PathConstraints, SymbolicValue};
+use interp::block_hook::WordIndex;
 
-/// The most places that are known, and tried one by one: a parser reaches a header in a few ways.
-const MOST: usize = 64;
+/// Maximum number of known positions, which are tried one by one. A parser has few paths to a
+/// header.
+const MAX_POSITIONS: usize = 64;
 
-/// Words of the packet's first bytes.
+/// Number of 64-bit words of the window.
 const WORDS: usize = WINDOW / 8;
 
-/// Where the number is in packets that have these bits.
+/// Position of the tenant id in packets with certain header bits.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct TenantIdBits {
     mask: [u64; WORDS],
     value: [u64; WORDS],
-    /// Its bits from the lowest, as numbers of the packet's.
+    /// Bits of the id from the lowest, as bit numbers of the packet.
     bits: Vec<u16>,
 }
 
-fn bit(window: &[u8; WINDOW], bit: u16) -> u64 {
+fn packet_bit(window: &[u8; WINDOW], bit: u16) -> u64 {
     u64::from(window[usize::from(bit / 8)] >> (7 - bit % 8) & 1)
 }
 
-impl Place {
-    /// Of a packet of which this was looked at, and whose variable has that value: `None` if it is made of anything but bits of its beginning.
-    pub fn new(pins: &Pins, sym: &Sym, value: u64) -> Option<Place> {
-        let Sym::Bits(bits) = sym else { return None };
+impl TenantIdBits {
+    /// Creates the position from the constraints of a packet, given the variable's origin and
+    /// value. Returns `None` if the id does not consist of bits of the window.
+    pub fn new(constraints: &PathConstraints, sym: &SymbolicValue, value: u64) -> Option<TenantIdBits> {
+        let SymbolicValue::Bits(bits) = sym else { return None };
         let width = bits.iter().rposition(|bit| *bit != FIXED)? + 1;
         let bits = bits[..width].to_vec();
         if bits.iter().any(|bit| usize::from(*bit) >= 8 * WINDOW) {
             return None;
         }
         let (mut mask, mut looked_at) = ([0; WORDS], [0; WORDS]);
-        mask.iter_mut().zip(words(&pins.mask)).for_each(|(to, word)| *to = word);
+        mask.iter_mut().zip(words(&constraints.mask)).for_each(|(to, word)| *to = word);
         for (at, to) in looked_at.iter_mut().enumerate() {
-            *to = word_of(&pins.window, at) & mask[at];
+            *to = window_word(&constraints.window, at) & mask[at];
         }
-        let place = Place { mask, value: looked_at, bits };
-        (place.number(&pins.window) == value).then_some(place)
+        let place = TenantIdBits { mask, value: looked_at, bits };
+        (place.tenant_id(&constraints.window) == value).then_some(place)
     }
 
-    fn is_of(&self, window: &[u8; WINDOW]) -> bool {
-        (0..WORDS).all(|at| word_of(window, at) & self.mask[at] == self.value[at])
+    fn matches_packet(&self, window: &[u8; WINDOW]) -> bool {
+        (0..WORDS).all(|at| window_word(window, at) & self.mask[at] == self.value[at])
     }
 
-    fn number(&self, window: &[u8; WINDOW]) -> u64 {
-        self.bits.iter().rev().fold(0, |number, at| number << 1 | bit(window, *at))
+    fn tenant_id(&self, window: &[u8; WINDOW]) -> u64 {
+        self.bits.iter().rev().fold(0, |number, at| number << 1 | packet_bit(window, *at))
     }
 }
 
-/// See the module.
+/// Extracts the tenant id from packets.
 #[derive(Debug, Default)]
-pub struct Tenants {
-    /// The variable's.
-    pub slot: Option<Slot>,
-    places: Vec<Place>,
+pub struct TenantExtractor {
+    /// Slot of the tenant variable.
+    pub slot: Option<WordIndex>,
+    places: Vec<TenantIdBits>,
 }
 
-impl Tenants {
-    /// A shadow has seen where it is.
-    pub fn learn(&mut self, place: Option<Place>) {
-        if let Some(place) = place.filter(|place| self.places.len() < MOST && !self.places.contains(place)) {
+impl TenantExtractor {
+    /// Adds a position that symbolic execution found.
+    pub fn add_position(&mut self, place: Option<TenantIdBits>) {
+        if let Some(place) = place.filter(|place| self.places.len() < MAX_POSITIONS && !self.places.contains(place)) {
             self.places.push(place);
         }
     }
 
-    /// The tenant of a packet with these first bytes; 0 if it says none, or none like it has been seen.
-    pub fn of(&self, window: &[u8; WINDOW]) -> u64 {
-        self.places.iter().find(|place| place.is_of(window)).map_or(0, |place| place.number(window))
+    /// Returns the tenant id of a packet with these first bytes; 0 if no known position matches.
+    pub fn tenant_of(&self, window: &[u8; WINDOW]) -> u64 {
+        self.places.iter().find(|place| place.matches_packet(window)).map_or(0, |place| place.tenant_id(window))
     }
 }

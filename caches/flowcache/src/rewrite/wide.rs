@@ -1,51 +1,71 @@
-//! Instructions on values of more than 64 bits: those that move bits are followed, of all others what they read is pinned.
+//! Symbolic execution of instructions on values of more than 64 bits. Instructions that move bits
+//! are tracked. All others constrain their operands.
 
-use super::shadow::Shadow;
-use super::sym::{CONST, FIXED, Sym, of_bits};
-use interp::walk::{Pc, Reg, Slot, Step, Walker, WideOp};
+use super::symbolic_executor::SymbolicExecutor;
+use super::symbolic_value::{CONST, FIXED, SymbolicValue, symbolic_from_bits};
+use interp::block_hook::{BlockStepper, InstIndex, Reg, StepResult, WideOp, WordIndex};
 use ir::BinaryOp;
 
-impl Shadow {
-    pub fn wide(&mut self, walker: &mut Walker<'_>, block: usize, pc: Pc, index: u32) -> Step {
-        let made: Vec<(Slot, Sym)> = match walker.code().wide[index as usize] {
-            WideOp::Cast { d, a } if !(d.varbit || a.varbit || a.signed && d.width > a.width) => {
-                self.moved(d, |bit| (bit < a.width).then_some((a, bit)))
+impl SymbolicExecutor {
+    pub fn execute_wide(
+        &mut self,
+        walker: &mut BlockStepper<'_>,
+        block: usize,
+        pc: InstIndex,
+        index: u32,
+    ) -> StepResult {
+        let made: Vec<(WordIndex, SymbolicValue)> = match walker.code().wide[index as usize] {
+            WideOp::Cast { d, a } if !(d.is_varbit || a.is_varbit || a.is_signed && d.width > a.width) => {
+                self.move_bits(d, |bit| (bit < a.width).then_some((a, bit)))
             }
-            WideOp::Slice { d, a, lo } if !d.varbit && !a.varbit => {
-                self.moved(d, |bit| (bit + lo < a.width).then_some((a, bit + lo)))
+            WideOp::Slice { d, a, lo } if !d.is_varbit && !a.is_varbit => {
+                self.move_bits(d, |bit| (bit + lo < a.width).then_some((a, bit + lo)))
             }
-            WideOp::Concat { d, high, low } if !d.varbit && !high.varbit && !low.varbit => {
-                self.moved(d, |bit| match bit.checked_sub(low.width) {
+            WideOp::Concat { d, high, low } if !d.is_varbit && !high.is_varbit && !low.is_varbit => {
+                self.move_bits(d, |bit| match bit.checked_sub(low.width) {
                     None => Some((low, bit)),
                     Some(bit) => (bit < high.width).then_some((high, bit)),
                 })
             }
             WideOp::Binary { op: op @ (BinaryOp::And | BinaryOp::Or | BinaryOp::Xor), d, a, b }
-                if !d.varbit && !a.varbit && !b.varbit && a.words == d.words && b.words == d.words =>
+                if !d.is_varbit && !a.is_varbit && !b.is_varbit && a.words == d.words && b.words == d.words =>
             {
-                (0..d.words).map(|word| (d.slot + word, self.word(walker, op, a.slot + word, b.slot + word))).collect()
+                (0..d.words)
+                    .map(|word| {
+                        (
+                            d.first_word + word,
+                            self.execute_wide_word(walker, op, a.first_word + word, b.first_word + word),
+                        )
+                    })
+                    .collect()
             }
             _ => {
-                self.opaque(block, pc);
+                self.execute_opaque(block, pc);
                 return walker.step(pc);
             }
         };
         let step = walker.step(pc);
-        made.into_iter().for_each(|(slot, sym)| self.set(slot, sym));
+        made.into_iter().for_each(|(slot, sym)| self.set_origin(slot, sym));
         step
     }
 
-    fn word(&mut self, walker: &Walker<'_>, op: BinaryOp, a: Slot, b: Slot) -> Sym {
-        let (a, b) = (self.bitwise(walker, a), self.bitwise(walker, b));
+    fn execute_wide_word(
+        &mut self,
+        walker: &BlockStepper<'_>,
+        op: BinaryOp,
+        a: WordIndex,
+        b: WordIndex,
+    ) -> SymbolicValue {
+        let (a, b) = (self.bitwise_operand(walker, a), self.bitwise_operand(walker, b));
         match op {
-            BinaryOp::And => self.and(a, b),
-            BinaryOp::Or => self.or(a, b, true),
-            _ => self.or(a, b, false),
+            BinaryOp::And => self.execute_and(a, b),
+            BinaryOp::Or => self.execute_or(a, b, true),
+            _ => self.execute_or(a, b, false),
         }
     }
 
-    /// Each bit of a result is a bit of a register, or 0.
-    fn moved(&mut self, d: Reg, from: impl Fn(u32) -> Option<(Reg, u32)>) -> Vec<(Slot, Sym)> {
+    /// Executes an instruction that copies a register bit or 0 to each result bit.
+    fn move_bits(&mut self, d: Reg, from: impl Fn(u32) -> Option<(Reg, u32)>) -> Vec<(WordIndex, SymbolicValue)> {
         let mut made = Vec::new();
         for word in 0..d.words {
             let mut bits = [FIXED; 64];
@@ -53,18 +73,18 @@ impl Shadow {
             for (at, bit) in bits.iter_mut().enumerate() {
                 let place = word * 64 + at as u32;
                 let Some((reg, place)) = from(place).filter(|_| place < d.width) else { continue };
-                match self.raw(reg.slot + place / 64) {
-                    Sym::Const | Sym::Given(_) => *bit = CONST,
-                    Sym::Fixed => {}
-                    Sym::Bits(of) => *bit = of[(place % 64) as usize],
-                    live_one @ Sym::Live(_) => live = Some(live_one),
+                match self.raw_origin(reg.first_word + place / 64) {
+                    SymbolicValue::Const | SymbolicValue::Given(_) => *bit = CONST,
+                    SymbolicValue::Fixed => {}
+                    SymbolicValue::Bits(of) => *bit = of[(place % 64) as usize],
+                    live_one @ SymbolicValue::Live(_) => live = Some(live_one),
                     other => {
-                        self.pins.pin(&other, u64::MAX);
+                        self.constraints.constrain_slot_bits(&other, u64::MAX);
                         *bit = CONST;
                     }
                 }
             }
-            made.push((d.slot + word, live.unwrap_or_else(|| of_bits(bits))));
+            made.push((d.first_word + word, live.unwrap_or_else(|| symbolic_from_bits(bits))));
         }
         made
     }

@@ -1,192 +1,203 @@
-//! [`PerWorker`]: native code on several workers, each with rewrites of its own, so that none waits for another.
+//! [`PerWorkerCaches`]: native code on several workers, each with its own rewrites, so that none
+//! waits for another.
 //!
-//! Tables and objects are shared, rewrites are not: a flow comes to one worker (RSS), and that one keeps it. A write has all workers wait between two batches, and takes out of
-//! each cache what it makes stale before any of them goes on; so packets of the next batch see it, on all workers. What a cache has counted goes to its own worker's
-//! counters, which readers add up.
+//! Workers share tables and objects, but not rewrites, because RSS sends a flow to one worker. A
+//! write stops all workers between two batches and removes stale rewrites from all caches before
+//! any worker continues. So the next batch of each worker sees the write. Each cache adds its
+//! counts to its own worker's counters, which readers sum up.
 
+use super::backing_engine::BackingEngine;
 use super::engine::RewriteCache;
-use super::runs::Runs;
-use super::seat::{Seat, Visit};
 use super::stats::RewriteStats;
-use entries::{Change, Update, UpdateKind, WriteBatch, WriteError};
+use super::worker_cell::{WorkerCell, WorkerCellGuard};
+use entries::{StateChange, StateUpdate, UpdateKind, WriteBatch, WriteError};
 use interp::LoadError;
 use jit::Jit;
-use packet::{Batch, Engine, Output, ReasonTable};
+use packet::{Batch, BatchOutput, Engine, ReasonTable};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
-/// Rows that are settled before a worker may go on.
-const AT_ONCE: usize = 256;
+/// Rows flushed before the worker can continue.
+const ROWS_PER_VISIT: usize = 256;
 
-/// Whether an update says what a counter has: what came before it is counted before.
-fn sets_counts(update: &Update) -> bool {
+/// Returns whether an update sets a counter. Earlier counts must be flushed before it.
+fn sets_counters(update: &StateUpdate) -> bool {
     match update {
-        Update::Counter(..) | Update::DirectCounter(..) => true,
-        Update::Entry(UpdateKind::Modify, entry) => entry.counter.is_some(),
-        Update::Packed(UpdateKind::Modify, entry) => entry.counter.is_some(),
+        StateUpdate::Counter(..) | StateUpdate::DirectCounter(..) => true,
+        StateUpdate::Entry(UpdateKind::Modify, entry) => entry.counter.is_some(),
+        StateUpdate::Packed(UpdateKind::Modify, entry) => entry.counter.is_some(),
         _ => false,
     }
 }
 
-/// See the module. A clone is the same caches.
+/// Caches of several workers over shared tables. Clones share the caches.
 #[derive(Clone)]
-pub struct PerWorker(Arc<Mutex<Shared>>);
+pub struct PerWorkerCaches(Arc<Mutex<SharedCaches>>);
 
-struct Shared {
-    /// As workers' caches are made. It runs no packets: by its engine tables are written and counters read.
+struct SharedCaches {
+    /// Template of the workers' caches. It runs no packets. Its engine writes tables and reads
+    /// counters.
     model: RewriteCache<Jit>,
-    seats: Vec<Arc<Seat<RewriteCache<Jit>>>>,
-    /// What caches of workers that are gone have counted.
+    seats: Vec<Arc<WorkerCell<RewriteCache<Jit>>>>,
+    /// Statistics of the caches of former workers.
     gone: RewriteStats,
 }
 
-/// What all caches hold together.
+/// Totals over all caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct CacheTotals {
     /// Caches, one for each worker.
     pub caches: usize,
     /// Rewrites.
     pub flows: usize,
-    /// Room for so many.
-    pub room: usize,
-    /// Shapes that are tried, in the cache that has most.
-    pub shapes: usize,
-    /// Ways that are known, in the cache that knows most.
-    pub ways: usize,
-    /// Bytes in use, about.
+    /// Capacity in flows.
+    pub capacity: usize,
+    /// Active key masks of the cache that has most.
+    pub key_masks: usize,
+    /// Known paths of the cache that has most.
+    pub paths: usize,
+    /// Approximate memory use in bytes.
     pub bytes: usize,
 }
 
-impl PerWorker {
-    /// Workers' caches are as this one is now: its room, its times, and for each of them its budget and pace.
-    pub fn new(model: RewriteCache<Jit>) -> PerWorker {
-        PerWorker(Arc::new(Mutex::new(Shared { model, seats: Vec::new(), gone: RewriteStats::default() })))
+impl PerWorkerCaches {
+    /// Creates caches for workers with the configuration of `model`: capacity, timeouts, and each
+    /// worker's budget and pacing.
+    pub fn new(model: RewriteCache<Jit>) -> PerWorkerCaches {
+        PerWorkerCaches(Arc::new(Mutex::new(SharedCaches { model, seats: Vec::new(), gone: RewriteStats::default() })))
     }
 
-    fn shared(&self) -> MutexGuard<'_, Shared> {
+    fn lock_shared(&self) -> MutexGuard<'_, SharedCaches> {
         self.0.lock()
     }
 
-    /// A cache for another thread. When it is dropped, what it has counted stays.
+    /// Adds a worker and returns its cache. Its counts are kept when it is dropped.
     ///
     /// # Errors
     /// Those of [`RewriteCache::new`].
-    pub fn worker(&self) -> Result<WorkerCache, LoadError> {
-        let mut shared = self.shared();
-        let cache = shared.model.another()?;
+    pub fn add_worker(&self) -> Result<WorkerCache, LoadError> {
+        let mut shared = self.lock_shared();
+        let cache = shared.model.new_for_worker()?;
         let reasons = cache.reasons().clone();
-        let seat = Arc::new(Seat::new(cache));
+        let seat = Arc::new(WorkerCell::new(cache));
         shared.seats.push(seat.clone());
         Ok(WorkerCache { all: self.clone(), seat, reasons })
     }
 
-    /// The engine that workers' engines share tables and objects with. Counters do not have all that is counted yet ([`PerWorker::settle`]).
-    pub fn with<T>(&self, at: impl FnOnce(&mut Jit) -> T) -> T {
-        at(self.shared().model.engine_mut())
+    /// Calls `at` with the engine that shares tables and objects with the workers. Counters can
+    /// lack deferred counts ([`PerWorkerCaches::flush_counters`]).
+    pub fn with_engine<T>(&self, at: impl FnOnce(&mut Jit) -> T) -> T {
+        at(self.lock_shared().model.engine_mut())
     }
 
-    /// Counters, tallies and idle times have what rewritten packets add to them: all that came before this is called. Workers go on between a few rows and the next.
-    pub fn settle(&self) {
-        let seats = self.shared().seats.clone();
-        seats.iter().for_each(|seat| seat.visit().inside.begin_to_settle());
+    /// Applies all deferred counts up to this call to counters, tallies and idle times. Workers can
+    /// continue after every few rows.
+    pub fn flush_counters(&self) {
+        let seats = self.lock_shared().seats.clone();
+        seats.iter().for_each(|seat| seat.lock_for_visitor().inside.start_flush());
         for seat in &seats {
-            while seat.visit().inside.settle_some(AT_ONCE) {}
+            while seat.lock_for_visitor().inside.flush_counters_bounded(ROWS_PER_VISIT) {}
         }
     }
 
-    /// Applies a batch as a whole: packets of each worker's next batch see it.
+    /// Applies a batch atomically. The next batch of each worker sees it.
     ///
     /// # Errors
-    /// Nothing has changed.
+    /// No state has changed.
     pub fn write(&self, batch: &WriteBatch) -> Result<(), WriteError> {
-        let mut shared = self.shared();
-        let Shared { model, seats, .. } = &mut *shared;
-        let mut caches: Vec<Visit<'_, RewriteCache<Jit>>> = seats.iter().map(|seat| seat.visit()).collect();
-        let counts = batch.updates.iter().any(sets_counts);
+        let mut shared = self.lock_shared();
+        let SharedCaches { model, seats, .. } = &mut *shared;
+        let mut caches: Vec<WorkerCellGuard<'_, RewriteCache<Jit>>> =
+            seats.iter().map(|seat| seat.lock_for_visitor()).collect();
+        let counts = batch.updates.iter().any(sets_counters);
         for visit in &mut caches {
-            // What was counted for an entry that changes is settled when its rewrites go; for one that goes, nobody asks.
+            // Removing the stale rewrites flushes the counts of a modified entry. Counts of a
+            // deleted entry are not needed.
             if counts {
-                visit.inside.settle();
+                visit.inside.flush_counters();
             }
-            // Who waits for its turn must not keep the writer waiting.
+            // A worker that waits for its cell must not block the writer.
             visit.inside.engine_mut().park();
         }
-        let mut noted: Vec<(Change, Option<u32>)> = Vec::new();
+        let mut noted: Vec<(StateChange, Option<u32>)> = Vec::new();
         model.engine_mut().write_noting(batch, |change, number| noted.push((change.clone(), number)))?;
         for visit in &mut caches {
             let cache = &mut *visit.inside;
-            let stale = cache.contradicted(&noted);
-            cache.maker.stats.stale += stale.len() as u64;
-            cache.discard_all(&stale.into_iter().collect::<Vec<u32>>());
+            let stale = cache.stale_places(&noted);
+            cache.builder.stats.stale += stale.len() as u64;
+            cache.discard_places(&stale.into_iter().collect::<Vec<u32>>());
         }
         Ok(())
     }
 
-    /// Applies many batches while there are no workers: [`Jit::load`].
+    /// Applies many batches before the first worker exists ([`Jit::load_batches`]).
     ///
     /// # Panics
-    /// If there are any.
+    /// If a worker exists.
     pub fn load(&self, batches: &mut dyn Iterator<Item = WriteBatch>) {
-        let mut shared = self.shared();
+        let mut shared = self.lock_shared();
         assert!(shared.seats.is_empty(), "workers' rewrites would not know of what is loaded");
-        let Ok(()) = shared.model.engine_mut().load(batches.map(Ok::<_, std::convert::Infallible>));
+        let Ok(()) = shared.model.engine_mut().load_batches(batches.map(Ok::<_, std::convert::Infallible>));
     }
 
-    /// Time passes: of each cache a part is looked through for rewrites that had no packets for too long.
+    /// Advances time, and searches a part of each cache for idle rewrites.
     pub fn advance_time(&self, now: u64) {
-        let mut shared = self.shared();
+        let mut shared = self.lock_shared();
         shared.model.engine_mut().advance_time(now);
-        shared.seats.iter().for_each(|seat| seat.visit().inside.expire(now));
+        shared.seats.iter().for_each(|seat| seat.lock_for_visitor().inside.discard_idle(now));
     }
 
-    /// What was counted, by all.
+    /// Returns the sum of the statistics.
     pub fn stats(&self) -> RewriteStats {
-        let shared = self.shared();
+        let shared = self.lock_shared();
         let mut stats = shared.gone.clone();
-        shared.seats.iter().for_each(|seat| stats.add(seat.visit().inside.stats()));
+        shared.seats.iter().for_each(|seat| stats.add(seat.lock_for_visitor().inside.stats()));
         stats
     }
 
-    /// What there is of rewrites.
-    pub fn held(&self) -> Held {
-        let shared = self.shared();
-        shared.seats.iter().fold(Held::default(), |held, seat| held.and(seat.visit().inside.held()))
+    /// Returns the totals over all caches.
+    pub fn totals(&self) -> CacheTotals {
+        let shared = self.lock_shared();
+        shared
+            .seats
+            .iter()
+            .fold(CacheTotals::default(), |held, seat| held.add_totals(seat.lock_for_visitor().inside.totals()))
     }
 }
 
-impl Held {
-    /// With what others hold.
-    fn and(self, other: Held) -> Held {
-        Held {
+impl CacheTotals {
+    /// Adds the totals of other caches.
+    fn add_totals(self, other: CacheTotals) -> CacheTotals {
+        CacheTotals {
             caches: self.caches + other.caches,
             flows: self.flows + other.flows,
-            room: self.room + other.room,
-            shapes: self.shapes.max(other.shapes),
-            ways: self.ways.max(other.ways),
+            capacity: self.capacity + other.capacity,
+            key_masks: self.key_masks.max(other.key_masks),
+            paths: self.paths.max(other.paths),
             bytes: self.bytes + other.bytes,
         }
     }
 }
 
-impl<R: Runs> RewriteCache<R> {
-    /// What it holds.
-    pub fn held(&self) -> Held {
+impl<R: BackingEngine> RewriteCache<R> {
+    /// Returns the totals of this cache.
+    pub fn totals(&self) -> CacheTotals {
         let flows = self.flows();
-        Held {
+        CacheTotals {
             caches: 1,
             flows: flows.len(),
-            room: flows.room(),
-            shapes: flows.shapes().len(),
-            ways: self.ways(),
-            bytes: flows.memory() + self.slow.newcomers.memory(),
+            capacity: flows.capacity(),
+            key_masks: flows.key_masks().len(),
+            paths: self.path_count(),
+            bytes: flows.memory() + self.slow_path.doorkeeper.memory(),
         }
     }
 }
 
-/// A worker's cache.
+/// Cache of one worker.
 pub struct WorkerCache {
-    all: PerWorker,
-    seat: Arc<Seat<RewriteCache<Jit>>>,
+    all: PerWorkerCaches,
+    seat: Arc<WorkerCell<RewriteCache<Jit>>>,
     reasons: ReasonTable,
 }
 
@@ -199,49 +210,54 @@ impl Engine for WorkerCache {
         &self.reasons
     }
 
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
-        self.seat.take().process(batch, out);
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
+        self.seat.lock_for_worker().process(batch, out);
     }
 
-    fn told(&mut self) -> Vec<(u16, String)> {
-        self.seat.take().told()
+    fn take_trace_notes(&mut self) -> Vec<(u16, String)> {
+        self.seat.lock_for_worker().take_trace_notes()
     }
 
-    fn tick(&mut self, now: u64, _out: &mut Output) {
-        self.seat.take().expire(now);
+    fn tick(&mut self, now: u64, _out: &mut BatchOutput) {
+        self.seat.lock_for_worker().discard_idle(now);
     }
 
-    fn rest(&mut self) {
-        self.seat.take().rest();
+    fn on_idle(&mut self) {
+        self.seat.lock_for_worker().on_idle();
     }
 }
 
 impl Drop for WorkerCache {
     fn drop(&mut self) {
-        let mut shared = self.all.shared();
+        let mut shared = self.all.lock_shared();
         shared.seats.retain(|seat| !Arc::ptr_eq(seat, &self.seat));
-        let mut cache = self.seat.take();
-        cache.settle();
-        cache.rest();
+        let mut cache = self.seat.lock_for_worker();
+        cache.flush_counters();
+        cache.on_idle();
         shared.gone.add(cache.stats());
     }
 }
 
 impl RewriteCache<Jit> {
-    /// One for another worker, over the same tables and objects, that keeps what this one would, but nothing yet.
-    fn another(&self) -> Result<RewriteCache<Jit>, LoadError> {
-        let known = self.maker.known.clone();
-        let mut cache = RewriteCache::with(self.runs.worker(), known, self.config.clone(), self.maker.flows.room())?;
-        cache.maker.tenants.slot = self.maker.tenants.slot;
+    /// Creates an empty cache for another worker, with the same tables, objects and configuration.
+    fn new_for_worker(&self) -> Result<RewriteCache<Jit>, LoadError> {
+        let known = self.builder.facts.clone();
+        let mut cache = RewriteCache::from_engine(
+            self.backing.new_worker(),
+            known,
+            self.config.clone(),
+            self.builder.flows.capacity(),
+        )?;
+        cache.builder.tenants.slot = self.builder.tenants.slot;
         cache.admission = self.admission.clone();
-        cache.idle_after = self.idle_after;
-        cache.often = self.often;
+        cache.idle_timeout_ns = self.idle_timeout_ns;
+        cache.native_threshold = self.native_threshold;
         Ok(cache)
     }
 
-    /// Rewrites that had no packets for too long go.
-    fn expire(&mut self, now: u64) {
-        let unused = self.unused(now);
-        self.discard_all(&unused);
+    /// Discards idle rewrites.
+    fn discard_idle(&mut self, now: u64) {
+        let unused = self.idle_places(now);
+        self.discard_places(&unused);
     }
 }

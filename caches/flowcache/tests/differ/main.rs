@@ -1,24 +1,24 @@
-//! Flow caches against the interpreter: random programs, entries, updates and packets, with every kind of cache, most of them so small that segments
-//! go all the time; and the gateway.
+//! Compares flow caches with the interpreter: random programs, entries, updates and packets, and
+//! the gateway. Covers every cache kind; most caches are so small that they evict constantly.
 
 mod subject;
 
 use std::time::Instant;
 use subject::{Sabotage, TOTALS};
-use testkit::differ::agree::{again, agrees};
-use testkit::differ::case::{Case, PacketIn};
+use testkit::differ::agree::{agrees, repeat_packets};
+use testkit::differ::case::{PacketIn, TestCase};
 use testkit::differ::config::Config;
-use testkit::differ::number;
-use testkit::differ::run::Difference;
-use testkit::differ::tally::Tally;
+use testkit::differ::coverage::TestCoverage;
+use testkit::differ::env_number;
+use testkit::differ::run::Mismatch;
 use testkit::differ::{plan, run};
 
-/// The first seed: another one with `DIFFER_SEED`.
+/// Returns the first seed, which `DIFFER_SEED` overrides.
 fn first_seed() -> u64 {
-    number("DIFFER_SEED", 61_000)
+    env_number("DIFFER_SEED", 61_000)
 }
 
-/// A byte changed.
+/// Returns the packet with one byte changed.
 fn changed(packet: &PacketIn, rng: &mut fastrand::Rng) -> PacketIn {
     let mut packet = packet.clone();
     if let Some(byte) = (!packet.bytes.is_empty()).then(|| rng.usize(0..packet.bytes.len())) {
@@ -27,27 +27,27 @@ fn changed(packet: &PacketIn, rng: &mut fastrand::Rng) -> PacketIn {
     packet
 }
 
-fn random(seed: u64) -> Case {
-    let case = plan::case(seed, &Config::small());
+fn random(seed: u64) -> TestCase {
+    let case = plan::generate_case(seed, &Config::small());
     let case = case.unwrap_or_else(|refused| panic!("seed {seed}: {}\n{}", refused.text, refused.diagnostics));
-    again(case, seed, 1, changed)
+    repeat_packets(case, seed, 1, changed)
 }
 
-fn one(case: &Case, seed: u64, sabotage: Sabotage, tally: &mut Tally) -> Result<(), Difference> {
-    run::run(case, &*subject::factory(seed, sabotage), tally)
+fn run_case(case: &TestCase, seed: u64, sabotage: Sabotage, tally: &mut TestCoverage) -> Result<(), Mismatch> {
+    run::run_case(case, &*subject::factory(seed, sabotage), tally)
 }
 
-fn checked(case: Case, seed: u64, tally: &mut Tally) {
+fn checked(case: TestCase, seed: u64, tally: &mut TestCoverage) {
     let name = format!("flowcache, {:?},", subject::config(seed));
     let rerun = format!("DIFFER_SEED={seed} DIFFER_CASES=1 cargo test -p flowcache --test differ");
     agrees(case, &*subject::factory(seed, Sabotage::None), (&name, &rerun), tally);
 }
 
-/// Random programs do what they do without a cache. `DIFFER_SECONDS` makes it as long as wanted.
+/// Random programs behave as without a cache. `DIFFER_SECONDS` sets a minimum duration.
 #[test]
 fn a_cache_is_the_interpreter() {
-    let (cases, seconds) = (number("DIFFER_CASES", 240), number("DIFFER_SECONDS", 0));
-    let mut tally = Tally::default();
+    let (cases, seconds) = (env_number("DIFFER_CASES", 240), env_number("DIFFER_SECONDS", 0));
+    let mut tally = TestCoverage::default();
     let start = Instant::now();
     let mut seed = first_seed();
     while seed < first_seed() + cases || start.elapsed().as_secs() < seconds {
@@ -59,40 +59,41 @@ fn a_cache_is_the_interpreter() {
     if cases >= 100 {
         assert!(tally.packets >= cases * 200 && tally.forwarded >= tally.packets / 4, "{tally}");
         assert!(totals.hits >= totals.packets / 5, "{totals:?}");
-        assert!(totals.misses > 0 && totals.partial > 0 && totals.left > 0, "{totals:?}");
+        assert!(totals.misses > 0 && totals.partial > 0 && totals.diverged > 0, "{totals:?}");
         assert!(totals.evicted > 0 && totals.stale > 0 && totals.shared > 0 && totals.expired > 0, "{totals:?}");
-        // Ways are cut by what was measured, and some packets go through the tables twice.
-        assert!(totals.measured > cases && totals.passed_again > 0, "{totals:?}");
-        assert!(totals.cut > 0 && !totals.uncacheable.is_empty(), "{totals:?}");
+        // Measurements determine the splits, and some packets pass the tables twice.
+        assert!(totals.split_by_samples > cases && totals.second_passes > 0, "{totals:?}");
+        assert!(totals.split_traversals > 0 && !totals.uncacheable.is_empty(), "{totals:?}");
     }
 }
 
-/// Programs that have shown a fault once: values that were made for one way out of a decision only; keys of one table held to entries of another; members
-/// of a union that a copy leaves alone; a packet that was imagined with fields of a header that it did not have.
+/// Regression cases. Values computed for only one outcome of a decision; keys of one table compared
+/// with entries of another; union members that a copy leaves unchanged; a synthetic packet with
+/// fields of a header that it did not have.
 #[test]
 fn what_once_differed() {
     for seed in [900_871, 2_001_077, 5_000_762, 702_524] {
-        checked(random(seed), seed, &mut Tally::default());
+        checked(random(seed), seed, &mut TestCoverage::default());
     }
 }
 
-/// The gateway, with random regions.
+/// Compares on the gateway with random regions.
 #[test]
 fn a_cache_is_the_gateway() {
-    let mut tally = Tally::default();
-    for seed in first_seed()..first_seed() + number("DIFFER_GATEWAYS", 8) {
-        let case = plan::gateway(seed, 400).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        checked(again(case, seed, 1, changed), seed, &mut tally);
+    let mut tally = TestCoverage::default();
+    for seed in first_seed()..first_seed() + env_number("DIFFER_GATEWAYS", 8) {
+        let case = plan::gateway_case(seed, 400).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        checked(repeat_packets(case, seed, 1, changed), seed, &mut tally);
     }
     println!("{tally}");
     assert!(tally.packets >= 8 * 1_200 && tally.forwarded > tally.packets / 20, "{tally}");
 }
 
-/// The harness sees it when tables change behind the cache's back.
+/// The harness detects table changes that bypass the cache.
 #[test]
 fn what_is_stale_is_seen() {
     let found = (first_seed()..first_seed() + 60)
-        .filter(|seed| one(&random(*seed), *seed, Sabotage::Stale, &mut Tally::default()).is_err())
+        .filter(|seed| run_case(&random(*seed), *seed, Sabotage::Stale, &mut TestCoverage::default()).is_err())
         .count();
     assert!(found >= 5, "only {found} of 60 programs differ when nothing is ever stale");
 }

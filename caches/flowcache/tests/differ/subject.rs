@@ -1,57 +1,64 @@
-//! A flow cache as what the differential harness compares, with a fault on purpose if wanted.
+//! Flow cache as a subject of the differential harness, optionally with an injected fault.
 
 use entries::WriteBatch;
-use flowcache::{CacheConfig, FlowCache, Kind, Stats};
-use packet::{Batch, Output};
+use flowcache::{SegmentCache, SegmentCacheConfig, SegmentCacheKind, SegmentCacheStats};
+use packet::{Batch, BatchOutput};
 use std::sync::Mutex;
 use testkit::differ::case::PacketIn;
-use testkit::differ::subject::{Answer, Idle, Subject, idle_entries, through_engine};
+use testkit::differ::subject::{BatchResult, EngineUnderTest, IdleReport, idle_entries, through_engine};
 use testkit::differ::subjects::OwnedFactory;
 
-/// What is wrong on purpose.
+/// Injected fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sabotage {
-    /// Nothing.
+    /// No fault.
     None,
-    /// Writes do not reach the cache: the tables change behind its back.
+    /// Writes do not reach the cache, so the tables change without its knowledge.
     Stale,
 }
 
-/// What all caches of a run have counted.
-pub static TOTALS: Mutex<Option<Stats>> = Mutex::new(None);
+/// Statistics summed over all caches of a run.
+pub static TOTALS: Mutex<Option<SegmentCacheStats>> = Mutex::new(None);
 
-/// The cache of a seed: each kind in turn, small enough that segments go.
-pub fn config(seed: u64) -> CacheConfig {
+/// Returns the configuration for a seed. Seeds cycle through the kinds; capacities are small, so
+/// that segments are evicted.
+pub fn config(seed: u64) -> SegmentCacheConfig {
     let mut rng = fastrand::Rng::with_seed(seed);
     let tables = rng.usize(1..6);
     let kind = match seed % 4 {
-        0 => Kind::Exact,
-        1 => Kind::Megaflow,
-        2 => Kind::SubTraversal { tables },
-        _ => Kind::Adaptive { tables },
+        0 => SegmentCacheKind::Exact,
+        1 => SegmentCacheKind::Megaflow,
+        2 => SegmentCacheKind::SubTraversal { tables },
+        _ => SegmentCacheKind::Adaptive { tables },
     };
     let entries = [2, 8, 64, 4_096][rng.usize(0..4)];
     let masks = [1, 4, 1_024][rng.usize(0..3)];
-    CacheConfig { kind, entries, masks, idle_ns: rng.bool().then_some(1_000_000), slow_path: None }
+    SegmentCacheConfig {
+        kind,
+        max_segments: entries,
+        max_masks: masks,
+        idle_ns: rng.bool().then_some(1_000_000),
+        slow_path: None,
+    }
 }
 
 struct Cached {
-    cache: FlowCache,
+    cache: SegmentCache,
     batch: Batch,
-    out: Output,
+    out: BatchOutput,
     sabotage: Sabotage,
 }
 
-/// Makes the cache of a seed.
+/// Returns a factory of caches configured by their seed.
 pub fn factory(seed: u64, sabotage: Sabotage) -> OwnedFactory {
     Box::new(move |build| {
-        let cache = FlowCache::new(build.pipeline.clone(), build.setup.clone(), config(seed));
+        let cache = SegmentCache::new(build.pipeline.clone(), build.setup.clone(), config(seed));
         let mut cache = cache.map_err(|error| error.to_string())?;
-        // Most programs have few packets to measure by.
+        // Measure early, because most programs get few packets.
         if !seed.is_multiple_of(5) {
-            cache.measure_eagerly();
+            cache.sample_eagerly();
         }
-        Ok(Box::new(Cached { cache, batch: Batch::new(), out: Output::new(), sabotage }))
+        Ok(Box::new(Cached { cache, batch: Batch::new(), out: BatchOutput::new(), sabotage }))
     })
 }
 
@@ -62,28 +69,28 @@ impl Drop for Cached {
     }
 }
 
-fn add(totals: &mut Stats, more: &Stats) {
+fn add(totals: &mut SegmentCacheStats, more: &SegmentCacheStats) {
     totals.packets += more.packets;
     totals.hits += more.hits;
     totals.misses += more.misses;
     totals.partial += more.partial;
-    totals.left += more.left;
+    totals.diverged += more.diverged;
     totals.inserted += more.inserted;
     totals.shared += more.shared;
     totals.evicted += more.evicted;
     totals.expired += more.expired;
     totals.stale += more.stale;
     totals.rejected += more.rejected;
-    totals.cut += more.cut;
-    totals.whole += more.whole;
-    totals.measured += more.measured;
-    totals.passed_again += more.passed_again;
+    totals.split_traversals += more.split_traversals;
+    totals.whole_traversals += more.whole_traversals;
+    totals.split_by_samples += more.split_by_samples;
+    totals.second_passes += more.second_passes;
     for (reason, count) in &more.uncacheable {
         *totals.uncacheable.entry(*reason).or_default() += count;
     }
 }
 
-impl Subject for Cached {
+impl EngineUnderTest for Cached {
     fn name(&self) -> String {
         "flowcache".to_owned()
     }
@@ -94,12 +101,12 @@ impl Subject for Cached {
         }
         .map_err(|error| error.to_string())
     }
-    fn process(&mut self, packets: &[PacketIn]) -> Answer {
+    fn process(&mut self, packets: &[PacketIn]) -> BatchResult {
         through_engine(&mut self.cache, &mut self.batch, &mut self.out, packets, None)
     }
-    fn tick(&mut self, now: u64) -> Vec<Idle> {
+    fn tick(&mut self, now: u64) -> Vec<IdleReport> {
         let idle = self.cache.advance_time(now);
-        assert_eq!(self.cache.check(), Ok(()), "what finds stale segments");
+        assert_eq!(self.cache.check_index(), Ok(()), "what finds stale segments");
         idle_entries(self.cache.interp().pipeline(), &idle)
     }
     testkit::interp_accessors!([cache.interp()], [cache.interp_mut()]);

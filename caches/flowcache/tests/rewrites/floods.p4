@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An overlay whose tenant's number is in one of several places, for whoever must know whose packet it is before the program has run; what is in front of it leaves rewrites
-// of several sizes. Packets are counted by tenant and together.
+// Overlay whose tenant number is in one of several places, for code that needs the tenant early.
+// The headers before it give rewrites several sizes. Packets are counted by tenant and in total.
 
 #include <core.p4>
 #include <pna.p4>
@@ -50,7 +50,7 @@ control forward(inout headers_t hdr, inout metadata_t meta, in pna_main_input_me
         size = 64;
     }
     apply {
-        // Who sends to whom is part of the flow.
+        // Source and destination are part of the flow.
         if (hdr.overlay.isValid() && hdr.overlay.source != hdr.overlay.destination) {
             tenants.apply();
         } else {

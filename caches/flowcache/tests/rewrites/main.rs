@@ -1,4 +1,5 @@
-//! Rewrites against the interpreter: random programs, entries, updates, and packets of the same flows with other payloads and lengths; and the gateway.
+//! Compares rewrites with the interpreter: random programs, entries, updates, and packets of the
+//! same flows with other payloads and lengths; and the gateway.
 
 mod entries;
 mod floods;
@@ -9,20 +10,20 @@ mod workers;
 
 use std::time::Instant;
 use subject::{Sabotage, TOTALS, Totals};
-use testkit::differ::agree::{again, agrees};
-use testkit::differ::case::{Case, PacketIn};
+use testkit::differ::agree::{agrees, repeat_packets};
+use testkit::differ::case::{PacketIn, TestCase};
 use testkit::differ::config::Config;
-use testkit::differ::number;
-use testkit::differ::run::Difference;
-use testkit::differ::tally::Tally;
+use testkit::differ::coverage::TestCoverage;
+use testkit::differ::env_number;
+use testkit::differ::run::Mismatch;
 use testkit::differ::{plan, run};
 
-/// The first seed: another one with `DIFFER_SEED`.
+/// Returns the first seed, which `DIFFER_SEED` overrides.
 fn first_seed() -> u64 {
-    number("DIFFER_SEED", 83_000)
+    env_number("DIFFER_SEED", 83_000)
 }
 
-/// A bit changed, a longer or a shorter payload, or other bytes at the end.
+/// Returns the packet with one bit changed, a longer or shorter payload, or other bytes at its end.
 fn changed(packet: &PacketIn, rng: &mut fastrand::Rng) -> PacketIn {
     let mut packet = packet.clone();
     let bytes = &mut packet.bytes;
@@ -37,7 +38,7 @@ fn changed(packet: &PacketIn, rng: &mut fastrand::Rng) -> PacketIn {
     packet
 }
 
-/// The one's complement sum of an IPv4 header, and its checksum put right.
+/// Corrects the checksum of an IPv4 header.
 fn fix_ipv4(header: &mut [u8]) {
     header[10..12].fill(0);
     let sum = header.chunks(2).fold(0u32, |sum, pair| sum + u32::from(u16::from_be_bytes([pair[0], pair[1]])));
@@ -51,7 +52,8 @@ fn add(field: &mut [u8], more: i32) {
     field[..2].copy_from_slice(&(value as u16).to_be_bytes());
 }
 
-/// A packet of the same flow: IPv4 in VXLAN over IPv4 with a longer or shorter payload, other identifications and right checksums. Of others, as [`changed`].
+/// Returns a packet of the same flow. IPv4 in VXLAN over IPv4 gets a longer or shorter payload,
+/// other identifications and correct checksums; other packets change as by [`changed`].
 fn same_flow(packet: &PacketIn, rng: &mut fastrand::Rng) -> PacketIn {
     let tunnelled = packet.bytes.len() >= 88
         && packet.bytes[12..14] == [8, 0]
@@ -78,7 +80,7 @@ fn same_flow(packet: &PacketIn, rng: &mut fastrand::Rng) -> PacketIn {
     packet
 }
 
-/// Two of three programs do little of what leaves no rewrite.
+/// Two of three programs rarely use features that prevent rewrites.
 fn config(seed: u64) -> Config {
     let calm = Config {
         externs: 3,
@@ -94,17 +96,17 @@ fn config(seed: u64) -> Config {
     if seed.is_multiple_of(3) { Config::small() } else { calm }
 }
 
-fn random(seed: u64) -> Case {
-    let case = plan::case(seed, &config(seed));
+fn random(seed: u64) -> TestCase {
+    let case = plan::generate_case(seed, &config(seed));
     let case = case.unwrap_or_else(|refused| panic!("seed {seed}: {}\n{}", refused.text, refused.diagnostics));
-    again(case, seed, 2, changed)
+    repeat_packets(case, seed, 2, changed)
 }
 
-fn one(case: &Case, seed: u64, sabotage: Sabotage, tally: &mut Tally) -> Result<(), Difference> {
-    run::run(case, &*subject::factory(seed, sabotage), tally)
+fn run_case(case: &TestCase, seed: u64, sabotage: Sabotage, tally: &mut TestCoverage) -> Result<(), Mismatch> {
+    run::run_case(case, &*subject::factory(seed, sabotage), tally)
 }
 
-fn checked(case: Case, seed: u64, tally: &mut Tally) {
+fn checked(case: TestCase, seed: u64, tally: &mut TestCoverage) {
     let rerun = format!("DIFFER_SEED={seed} DIFFER_CASES=1 cargo test -p flowcache --test rewrites");
     agrees(case, &*subject::factory(seed, Sabotage::None), ("rewrites", &rerun), tally);
 }
@@ -113,17 +115,17 @@ fn totals() -> Totals {
     TOTALS.lock().expect("nobody panics with it").take().unwrap_or_default()
 }
 
-/// Random programs, and then the gateway with random regions, do what they do. `DIFFER_SECONDS` makes it as long as wanted. One test, as what is counted is
-/// counted for all.
+/// Random programs, then the gateway with random regions, equal the interpreter. `DIFFER_SECONDS`
+/// sets a minimum duration. This is one test, because the totals are shared.
 #[test]
 fn rewrites_are_the_interpreter() {
-    let (cases, seconds) = (number("DIFFER_CASES", 240), number("DIFFER_SECONDS", 0));
-    let mut tally = Tally::default();
+    let (cases, seconds) = (env_number("DIFFER_CASES", 240), env_number("DIFFER_SECONDS", 0));
+    let mut tally = TestCoverage::default();
     let start = Instant::now();
-    // Programs that have shown a fault once: a checksum wider than a word that is not updated after all; times that go backwards; a length and
-    // something that does not fit 16 bits.
+    // Regression cases: a checksum wider than a word that is not updated after all; times that go
+    // backwards; a length and a value that does not fit in 16 bits.
     for seed in [700_365, 701_120, 701_883, 902_528] {
-        checked(random(seed), seed, &mut Tally::default());
+        checked(random(seed), seed, &mut TestCoverage::default());
     }
     let mut seed = first_seed();
     while seed < first_seed() + cases || start.elapsed().as_secs() < seconds {
@@ -138,41 +140,41 @@ fn rewrites_are_the_interpreter() {
         assert!(found.native >= found.packets / 20 && found.native_by_way >= found.native / 20, "{found:?}");
         assert!(found.by_workers >= found.packets / 400, "{found:?}");
         assert!(found.passed >= 300, "{found:?}");
-        assert!(found.by_code >= found.together / 20, "{found:?}");
+        assert!(found.by_native_code >= found.together / 20, "{found:?}");
         assert!(found.together >= found.batched / 20 && found.batched >= found.packets / 4, "{found:?}");
         assert!(found.rewritten >= found.packets / 20 && found.forwarded >= found.rewritten / 10, "{found:?}");
         assert!(found.other_lengths >= found.rewritten / 20 && found.grown > 0, "{found:?}");
-        assert!(found.by_way > found.kept / 6 && found.refused_by_way > found.packets / 5, "{found:?}");
+        assert!(found.from_template > found.kept / 6 && found.refused_by_path > found.packets / 5, "{found:?}");
         assert!(found.stale > 0 && found.evicted > 0 && found.refused.len() >= 8, "{found:?}");
     }
-    let mut tally = Tally::default();
-    for seed in first_seed()..first_seed() + number("DIFFER_GATEWAYS", 16) {
-        let case = plan::gateway(seed, 400).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        checked(again(case, seed, 2, same_flow), seed, &mut tally);
+    let mut tally = TestCoverage::default();
+    for seed in first_seed()..first_seed() + env_number("DIFFER_GATEWAYS", 16) {
+        let case = plan::gateway_case(seed, 400).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        checked(repeat_packets(case, seed, 2, same_flow), seed, &mut tally);
     }
     let found = totals();
     println!("the gateway\n{found:?}\n{tally}");
     assert_eq!(found.faults, 0, "a rewrite does not do what was done to the packet that it was made from");
     assert!(tally.packets >= 16 * 1_200 && tally.forwarded > tally.packets / 20, "{tally}");
     assert!(found.forwarded > found.packets / 40, "{found:?}");
-    assert!(found.by_way > found.kept / 6, "{found:?}");
+    assert!(found.from_template > found.kept / 6, "{found:?}");
     assert!(found.native >= 1_000 && found.native_by_way > found.native / 20, "{found:?}");
     assert!(found.by_workers > 100, "{found:?}");
-    assert!(found.by_code > found.together / 10, "{found:?}");
+    assert!(found.by_native_code > found.together / 10, "{found:?}");
     assert!(found.together > found.batched / 40 && found.batched >= found.packets / 4, "{found:?}");
     assert!(found.sums > found.forwarded / 2 && found.lengths > found.forwarded / 2, "{found:?}");
     assert!(found.other_lengths > found.rewritten / 20, "{found:?}");
 }
 
-/// The harness sees it when tables change behind the rewrites' back, and when lengths and checksums are not looked at.
+/// The harness detects table changes that bypass the rewrites, and unchecked lengths and checksums.
 #[test]
 fn faults_are_seen() {
     let found = (first_seed()..first_seed() + 160)
-        .filter(|seed| one(&random(*seed), *seed, Sabotage::Stale, &mut Tally::default()).is_err())
+        .filter(|seed| run_case(&random(*seed), *seed, Sabotage::Stale, &mut TestCoverage::default()).is_err())
         .count();
     assert!(found >= 5, "only {found} of 160 programs differ when nothing is ever stale");
     let found = (first_seed()..first_seed() + 160)
-        .filter(|seed| one(&random(*seed), *seed, Sabotage::Unchecked, &mut Tally::default()).is_err())
+        .filter(|seed| run_case(&random(*seed), *seed, Sabotage::Unchecked, &mut TestCoverage::default()).is_err())
         .count();
     assert!(found >= 5, "only {found} of 160 programs differ when lengths and sums are not checked");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A v1model router that looks at checksums, writes them, and puts IPv4 in IPv4 for some destinations: what rewrites must follow of lengths and sums, ingress to egress.
+// v1model router with checksums and IPv4-in-IPv4, for the lengths and sums of rewrites.
 
 #include <core.p4>
 #include <v1model.p4>

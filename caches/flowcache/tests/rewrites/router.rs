@@ -1,9 +1,10 @@
-//! A v1model router with checksums and a tunnel: flows of it, each with packets of many lengths, payloads and identifications.
+//! Tests a v1model router with checksums and a tunnel. Each flow has packets of many lengths,
+//! payloads and identifications.
 
 use crate::entries::entry;
 use entries::{UpdateKind, WriteBatch};
-use flowcache::Unrewritable;
-use flowcache::rewrite::{Answer, RewriteCache};
+use flowcache::NotRewritable;
+use flowcache::rewrite::{CacheResult, RewriteCache};
 use interp::{Config, Interp, Outputs};
 use packet::Verdict;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ fn sum(bytes: &[u8]) -> u16 {
     sum as u16
 }
 
-/// UDP in IPv4, `payload` bytes of it.
+/// Builds a UDP packet in IPv4 with `payload` bytes.
 fn packet(destination: u32, ttl: u8, payload: usize, rng: &mut fastrand::Rng) -> Vec<u8> {
     let length = (28 + payload) as u16;
     let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0];
@@ -71,28 +72,28 @@ fn a_router_s_flows_share_rewrites() {
         let expected = oracle.process(&bytes, 1, number * 1_000);
         let [only] = expected.packets() else { panic!("{expected:?}") };
         let mut out = Vec::new();
-        match cache.rewrite(&bytes, 1, number * 1_000, &mut out) {
-            Answer::Rewritten(_, verdict) => {
+        match cache.rewrite_packet(&bytes, 1, number * 1_000, &mut out) {
+            CacheResult::Rewritten(_, verdict) => {
                 rewritten += 1;
                 assert_eq!(verdict, only.verdict, "{bytes:02x?}");
                 if matches!(verdict, Verdict::Forward { .. }) {
                     assert_eq!(out, only.bytes, "from {bytes:02x?}");
                 }
             }
-            Answer::Missed => {
+            CacheResult::Missed => {
                 let mut outputs = Outputs::new();
-                match cache.learn(&bytes, 1, number * 1_000, &mut outputs) {
+                match cache.learn_packet(&bytes, 1, number * 1_000, &mut outputs) {
                     Ok(placed) => placed.replaced.iter().for_each(|(place, _)| cache.release(*place)),
-                    Err(why) => assert!(number % 10 == 9 && why == Unrewritable::Checksum, "{why:?}"),
+                    Err(why) => assert!(number % 10 == 9 && why == NotRewritable::Checksum, "{why:?}"),
                 }
                 learned += 1;
                 assert_eq!(outputs, expected);
             }
         }
     }
-    cache.settle();
+    cache.flush_counters();
     for table in pipeline.tables.keys() {
-        assert!(oracle.applied(table).eq(cache.engine().applied(table)));
+        assert!(oracle.action_counters(table).eq(cache.engine().action_counters(table)));
         for entry in oracle.state().entries(table) {
             assert_eq!(oracle.entry_counter(table, entry), cache.engine().entry_counter(table, entry));
         }
@@ -100,9 +101,10 @@ fn a_router_s_flows_share_rewrites() {
     for object in pipeline.externs.keys() {
         (0..16).for_each(|index| assert_eq!(oracle.counter(object, index), cache.engine().counter(object, index)));
     }
-    // Twelve flows; longer packets into the tunnel are others than shorter ones. All else than wrong checksums is rewritten from the second packet on.
+    // Twelve flows; longer packets into the tunnel take another path than shorter ones. All packets
+    // with correct checksums are rewritten from the second one on.
     println!("{rewritten} rewritten, {learned} learned, {wrong} wrong");
     assert_eq!(cache.stats().faults, 0);
     assert!(rewritten > 1_400, "{rewritten} rewritten, {learned} learned, {wrong} wrong; {:?}", cache.stats());
-    assert_eq!(cache.stats().refused.get(&Unrewritable::Checksum), Some(&wrong));
+    assert_eq!(cache.stats().refused.get(&NotRewritable::Checksum), Some(&wrong));
 }

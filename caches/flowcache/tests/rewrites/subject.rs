@@ -1,92 +1,94 @@
-//! Rewrites, carried out as the kernel would, as what the differential harness compares.
+//! Rewrites, applied as the kernel would, as a subject of the differential harness.
 
 use crate::workers::Several;
 use entries::WriteBatch;
-use flowcache::Unrewritable;
-use flowcache::rewrite::flows::Flow;
-use flowcache::rewrite::{Answer as Rewritten, NativeError, RewriteCache, RewriteStats, Runs};
+use flowcache::NotRewritable;
+use flowcache::rewrite::flows::CachedFlow;
+use flowcache::rewrite::{BackingEngine, CacheResult as Rewritten, NativeError, RewriteCache, RewriteStats};
 use interp::Outputs;
-use io::guarded::Edge;
+use io::guard_pages::GuardSide;
 use jit::Jit;
-use packet::{Batch, Origin, Output, PortId, Verdict};
+use packet::{Batch, BatchOutput, PacketOrigin, PortId, Verdict};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use testkit::differ::case::PacketIn;
-use testkit::differ::subject::{Answer, Emitted, Idle, Subject, idle_entries, through_engine};
+use testkit::differ::subject::{BatchResult, EmittedPacket, EngineUnderTest, IdleReport, idle_entries, through_engine};
 use testkit::differ::subjects::OwnedFactory;
 
-/// What is wrong on purpose.
+/// Injected fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sabotage {
-    /// Nothing.
+    /// No fault.
     None,
-    /// Writes do not reach the rewrites: the tables change behind their back.
+    /// Writes do not reach the rewrites, so the tables change without their knowledge.
     Stale,
-    /// Packets are rewritten whether or not lengths and checksums allow it.
+    /// Packets are rewritten even where lengths or checksums forbid it.
     Unchecked,
 }
 
-/// What all of a run have counted.
+/// Counts summed over a run.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     pub packets: u64,
     pub rewritten: u64,
-    /// Packets in batches, and those of them that were rewritten; what follows is not counted of these.
+    /// Packets in batches, and those of them that were rewritten. The counts below exclude them.
     pub batched: u64,
     pub together: u64,
-    /// Packets that native code has rewritten.
-    pub by_code: u64,
-    /// Packets that native code ran without being noted, as there was hardly room for more flows.
+    /// Packets that native code rewrote.
+    pub by_native_code: u64,
+    /// Packets that native code ran without recording, because the cache was nearly full.
     pub passed: u64,
-    /// Packets that native code ran, and rewrites that came of them by their way.
+    /// Packets that native code ran, and rewrites built from their path.
     pub native: u64,
     pub native_by_way: u64,
-    /// Packets that were rewritten where several workers have caches of their own.
+    /// Packets rewritten where several workers have their own caches.
     pub by_workers: u64,
     pub forwarded: u64,
-    /// Rewritten packets that were not of the length of the one that the rewrite was made from.
+    /// Rewritten packets with another length than the packet that the rewrite was made from.
     pub other_lengths: u64,
-    /// Rewritten packets whose rewrite had a sum to check, or to write.
+    /// Packets with a rewrite that checks or writes a checksum.
     pub sums: u64,
-    /// Whose rewrite writes a length.
+    /// Packets with a rewrite that writes a length.
     pub lengths: u64,
     pub grown: u64,
     pub kept: u64,
-    pub by_way: u64,
-    pub shadowed: u64,
-    pub refused_by_way: u64,
+    pub from_template: u64,
+    pub symbolic_runs: u64,
+    pub refused_by_path: u64,
     pub replaced: u64,
     pub stale: u64,
     pub evicted: u64,
-    /// How often all rewrites went, as memory was scattered.
-    pub scattered: u64,
+    /// Number of flushes of all rewrites because of fragmented memory.
+    pub fragmentation_flushes: u64,
     pub faults: u64,
-    pub refused: BTreeMap<Unrewritable, u64>,
+    pub refused: BTreeMap<NotRewritable, u64>,
 }
 
 pub static TOTALS: Mutex<Option<Totals>> = Mutex::new(None);
 
 struct Rewriting {
     cache: RewriteCache,
-    /// Lengths of the packets that rewrites were made from, by place.
+    /// Lengths of the packets that rewrites were made from, by slot.
     made_from: BTreeMap<u32, usize>,
     totals: Totals,
     sabotage: Sabotage,
-    /// Some are given their packets in batches, others one by one, so that it is seen what was done to each.
-    batch: Option<(Batch, Output)>,
+    /// Some subjects take batches. Others take single packets, so that the handling of each is
+    /// visible.
+    batch: Option<(Batch, BatchOutput)>,
 }
 
-/// Makes the cache of a seed: some have room for few flows.
+/// Returns a factory of caches by seed; some hold few flows.
 pub fn factory(seed: u64, sabotage: Sabotage) -> OwnedFactory {
     Box::new(move |build| {
         let room = [16, 4_096, 4_096, 4_096][(seed % 4) as usize];
-        // Half of those that are given batches have native code, if that is made for the program, and half of these several workers.
+        // Half of those with batches use native code where the program supports it, and half of
+        // these several workers.
         if sabotage == Sabotage::None && seed % 16 >= 12 {
             let native = RewriteCache::native(build.pipeline.clone(), build.setup.clone(), room);
             match native.map(|cache| with_code(cache, seed)) {
                 Ok(cache) if seed % 16 >= 14 => return Ok(Box::new(Several::new(cache, seed))),
                 Ok(cache) => {
-                    let (batch, out) = (Batch::new(), Output::new());
+                    let (batch, out) = (Batch::new(), BatchOutput::new());
                     return Ok(Box::new(Native { cache, batch, batches: 0, out, totals: Totals::default() }));
                 }
                 Err(NativeError::Unsupported(_)) => {}
@@ -95,15 +97,15 @@ pub fn factory(seed: u64, sabotage: Sabotage) -> OwnedFactory {
         }
         let cache = RewriteCache::new(build.pipeline.clone(), build.setup.clone(), room);
         let cache = with_code(cache.map_err(|error| error.to_string())?, seed);
-        let batch = (sabotage != Sabotage::Unchecked && seed % 8 >= 4).then(|| (Batch::new(), Output::new()));
+        let batch = (sabotage != Sabotage::Unchecked && seed % 8 >= 4).then(|| (Batch::new(), BatchOutput::new()));
         Ok(Box::new(Rewriting { cache, made_from: BTreeMap::new(), totals: Totals::default(), sabotage, batch }))
     })
 }
 
-/// Half of them have native code for what packets did twice.
-fn with_code<R: Runs>(mut cache: RewriteCache<R>, seed: u64) -> RewriteCache<R> {
+/// Enables native code for repeated packets in half of the caches.
+fn with_code<R: BackingEngine>(mut cache: RewriteCache<R>, seed: u64) -> RewriteCache<R> {
     if seed % 2 == 1 {
-        cache.native_after(1);
+        cache.set_native_threshold(1);
     }
     cache
 }
@@ -116,25 +118,25 @@ impl Drop for Rewriting {
     }
 }
 
-/// As [`Rewriting`], where native code runs the packets that there is no rewrite for.
+/// Variant of [`Rewriting`] in which native code runs the packets that have no rewrite.
 struct Native {
     cache: RewriteCache<Jit>,
     batch: Batch,
     batches: usize,
-    out: Output,
+    out: BatchOutput,
     totals: Totals,
 }
 
 impl Drop for Native {
     fn drop(&mut self) {
         let stats = self.cache.stats();
-        self.totals.native = stats.ran;
-        self.totals.native_by_way = stats.by_way;
+        self.totals.native = stats.slow_path_packets;
+        self.totals.native_by_way = stats.from_template;
         add(&self.totals, stats);
     }
 }
 
-impl Subject for Native {
+impl EngineUnderTest for Native {
     fn name(&self) -> String {
         "rewrites of native code".to_owned()
     }
@@ -143,18 +145,18 @@ impl Subject for Native {
         gone.into_iter().for_each(|(place, _)| self.cache.release(place));
         Ok(())
     }
-    fn process(&mut self, packets: &[PacketIn]) -> Answer {
+    fn process(&mut self, packets: &[PacketIn]) -> BatchResult {
         let before = self.cache.stats().rewritten;
-        // Some packets lie between forbidden pages.
+        // Some packets lie between inaccessible pages.
         self.batches += 1;
-        let edge = [Some(Edge::Back), Some(Edge::Front)].get(self.batches % 16).copied().flatten();
+        let edge = [Some(GuardSide::Back), Some(GuardSide::Front)].get(self.batches % 16).copied().flatten();
         let answer = through_engine(&mut self.cache, &mut self.batch, &mut self.out, packets, edge);
-        self.cache.settle();
+        self.cache.flush_counters();
         self.totals.batched += packets.len() as u64;
         self.totals.together += self.cache.stats().rewritten - before;
         answer
     }
-    fn tick(&mut self, now: u64) -> Vec<Idle> {
+    fn tick(&mut self, now: u64) -> Vec<IdleReport> {
         let (idle, gone) = self.cache.advance_time(now);
         gone.into_iter().for_each(|(place, _)| self.cache.release(place));
         idle_entries(self.cache.engine().pipeline(), &idle)
@@ -166,16 +168,16 @@ pub fn add(own: &Totals, stats: &RewriteStats) {
     let mut totals = TOTALS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let all = totals.get_or_insert_default();
     let RewriteStats {
-        by_code,
-        passed,
-        kept,
-        by_way,
-        shadowed,
-        refused_by_way,
+        by_native_code,
+        not_inserted: passed,
+        inserted: kept,
+        from_template,
+        symbolic_runs,
+        refused_by_path,
         replaced,
         stale,
         evicted,
-        scattered,
+        fragmentation_flushes,
         faults,
         refused,
         ..
@@ -193,16 +195,16 @@ pub fn add(own: &Totals, stats: &RewriteStats) {
         (&mut all.sums, own.sums),
         (&mut all.lengths, own.lengths),
         (&mut all.grown, own.grown),
-        (&mut all.by_code, *by_code),
+        (&mut all.by_native_code, *by_native_code),
         (&mut all.passed, *passed),
         (&mut all.kept, *kept),
-        (&mut all.by_way, *by_way),
-        (&mut all.shadowed, *shadowed),
-        (&mut all.refused_by_way, *refused_by_way),
+        (&mut all.from_template, *from_template),
+        (&mut all.symbolic_runs, *symbolic_runs),
+        (&mut all.refused_by_path, *refused_by_path),
         (&mut all.replaced, *replaced),
         (&mut all.stale, *stale),
         (&mut all.evicted, *evicted),
-        (&mut all.scattered, *scattered),
+        (&mut all.fragmentation_flushes, *fragmentation_flushes),
         (&mut all.faults, *faults),
     ] {
         *to += more;
@@ -217,15 +219,15 @@ fn port_of(verdict: Verdict) -> Option<PortId> {
 }
 
 impl Rewriting {
-    fn one(&mut self, index: usize, packet: &PacketIn, emitted: &mut Vec<Emitted>) {
-        use flowcache::rewrite::form::Fate;
+    fn one(&mut self, index: usize, packet: &PacketIn, emitted: &mut Vec<EmittedPacket>) {
+        use flowcache::rewrite::form::FlowAction;
         self.totals.packets += 1;
         // The interpreter, which would keep the time, may not see the packet.
-        let (origin, input) = (Origin::Received, Some(index));
+        let (origin, input) = (PacketOrigin::Received, Some(index));
         let mut bytes = Vec::new();
         let answer = match self.sabotage {
             Sabotage::Unchecked => self.unchecked(packet, &mut bytes),
-            _ => self.cache.rewrite(&packet.bytes, packet.port, packet.at, &mut bytes),
+            _ => self.cache.rewrite_packet(&packet.bytes, packet.port, packet.at, &mut bytes),
         };
         if let Rewritten::Rewritten(place, verdict) = answer {
             self.totals.rewritten += 1;
@@ -233,20 +235,22 @@ impl Rewriting {
             let other = self.made_from.get(&place).is_some_and(|length| *length != packet.bytes.len());
             self.totals.other_lengths += u64::from(other);
             let rewrite = self.cache.flows().get(place).expect("it was found").rewrite;
-            assert!(rewrite.shape.key(&packet.bytes, packet.port) == rewrite.key && rewrite.fits(&packet.bytes));
-            // What others are told does the same.
+            assert!(
+                rewrite.key_mask.key(&packet.bytes, packet.port) == rewrite.key && rewrite.can_apply(&packet.bytes)
+            );
+            // The rewrite in its exported form has the same effect.
             let mut told = Vec::new();
-            let leaves = rewrite.run(&packet.bytes, &mut told);
+            let leaves = rewrite.apply_to(&packet.bytes, &mut told);
             assert_eq!((leaves.map(PortId), &told), (port_of(verdict), &bytes), "{rewrite:?}");
-            let head = if let Fate::Forward { head, .. } = &rewrite.fate { Some(head) } else { None };
+            let head = if let FlowAction::Forward { head, .. } = &rewrite.action { Some(head) } else { None };
             let sums = !rewrite.checks.is_empty() || head.is_some_and(|head| !head.sums.is_empty());
             self.totals.sums += u64::from(sums);
             self.totals.lengths += u64::from(head.is_some_and(|head| !head.lengths.is_empty()));
-            self.totals.grown += u64::from(head.is_some_and(|head| head.grow != 0));
-            return emitted.push(Emitted { input, origin, verdict, bytes });
+            self.totals.grown += u64::from(head.is_some_and(|head| head.len_delta != 0));
+            return emitted.push(EmittedPacket { input, origin, verdict, bytes });
         }
         let mut outputs = Outputs::new();
-        let learned = self.cache.learn(&packet.bytes, packet.port, packet.at, &mut outputs);
+        let learned = self.cache.learn_packet(&packet.bytes, packet.port, packet.at, &mut outputs);
         match learned {
             Ok(placed) => {
                 self.made_from.insert(placed.place, packet.bytes.len());
@@ -254,8 +258,8 @@ impl Rewriting {
                     self.cache.release(place);
                 }
             }
-            Err(Unrewritable::NoRoom) => {
-                for (place, _) in self.cache.evict(2) {
+            Err(NotRewritable::NoRoom) => {
+                for (place, _) in self.cache.evict_flows(2) {
                     self.cache.release(place);
                 }
             }
@@ -263,29 +267,29 @@ impl Rewriting {
         }
         for packet in outputs.packets() {
             let bytes = if matches!(packet.verdict, Verdict::Drop(_)) { Vec::new() } else { packet.bytes.clone() };
-            emitted.push(Emitted { input, origin: packet.origin, verdict: packet.verdict, bytes });
+            emitted.push(EmittedPacket { input, origin: packet.origin, verdict: packet.verdict, bytes });
         }
     }
 
-    /// By the key alone.
+    /// Rewrites by the key alone.
     fn unchecked(&mut self, packet: &PacketIn, bytes: &mut Vec<u8>) -> Rewritten {
-        use flowcache::rewrite::form::Fate;
+        use flowcache::rewrite::form::FlowAction;
         let flows = self.cache.flows();
-        let has_key = |flow: &Flow| flow.rewrite.shape.key(&packet.bytes, packet.port) == flow.rewrite.key;
-        let found = flows.places().find_map(|place| Some((place, flows.get(place).filter(has_key)?)));
+        let has_key = |flow: &CachedFlow| flow.rewrite.key_mask.key(&packet.bytes, packet.port) == flow.rewrite.key;
+        let found = flows.used_places().find_map(|place| Some((place, flows.get(place).filter(has_key)?)));
         let Some((place, flow)) = found else { return Rewritten::Missed };
-        let leaves = flow.rewrite.run(&packet.bytes, bytes);
-        let verdict = match (leaves, &flow.rewrite.fate) {
+        let leaves = flow.rewrite.apply_to(&packet.bytes, bytes);
+        let verdict = match (leaves, &flow.rewrite.action) {
             (Some(port), _) => Verdict::Forward { port: PortId(port) },
-            (None, Fate::Drop(reason)) => Verdict::Drop(*reason),
+            (None, FlowAction::Drop(reason)) => Verdict::Drop(*reason),
             _ => return Rewritten::Missed,
         };
-        self.cache.credit(place, 1, packet.bytes.len() as u64, packet.at);
+        self.cache.add_kernel_counts(place, 1, packet.bytes.len() as u64, packet.at);
         Rewritten::Rewritten(place, verdict)
     }
 }
 
-impl Subject for Rewriting {
+impl EngineUnderTest for Rewriting {
     fn name(&self) -> String {
         "rewrites".to_owned()
     }
@@ -297,23 +301,23 @@ impl Subject for Rewriting {
         gone.map_err(|error| error.to_string())?.into_iter().for_each(|(place, _)| self.cache.release(place));
         Ok(())
     }
-    fn process(&mut self, packets: &[PacketIn]) -> Answer {
+    fn process(&mut self, packets: &[PacketIn]) -> BatchResult {
         if let Some((batch, out)) = &mut self.batch {
             let before = self.cache.stats().rewritten;
             let answer = through_engine(&mut self.cache, batch, out, packets, None);
-            self.cache.settle();
+            self.cache.flush_counters();
             self.totals.batched += packets.len() as u64;
             self.totals.together += self.cache.stats().rewritten - before;
             return answer;
         }
-        let mut answer = Answer::default();
+        let mut answer = BatchResult::default();
         for (index, packet) in packets.iter().enumerate() {
             self.one(index, packet, &mut answer.emitted);
         }
-        self.cache.settle();
+        self.cache.flush_counters();
         answer
     }
-    fn tick(&mut self, now: u64) -> Vec<Idle> {
+    fn tick(&mut self, now: u64) -> Vec<IdleReport> {
         let (idle, gone) = self.cache.advance_time(now);
         gone.into_iter().for_each(|(place, _)| self.cache.release(place));
         idle_entries(self.cache.engine().pipeline(), &idle)

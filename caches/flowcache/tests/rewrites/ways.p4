@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What entries give decides, on one and the same way, where bits come from (`masked`, `shifted`, `chosen`), or only what they are (`plain`).
+// On one path, entries decide the origin of bits (`masked`, `shifted`, `chosen`), or only values.
 
 #include <core.p4>
 #include <v1model.p4>

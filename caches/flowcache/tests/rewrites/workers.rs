@@ -1,44 +1,46 @@
-//! Caches of several workers over the same tables: what they do together is what the interpreter does, and none goes on with what a write has made stale.
+//! Tests caches of several workers over the same tables. Together they equal the interpreter, and
+//! none uses rewrites that a write has made stale.
 
 use crate::entries::entry;
 use crate::floods::{TENANTS, pipeline, verdicts};
 use crate::subject::{Totals, add};
-use entries::{Counter, EntryId, TableEntry, Update, UpdateKind, WriteBatch};
-use flowcache::rewrite::{PerWorker, RewriteCache, WorkerCache};
+use entries::{Counter, EntryId, StateUpdate, TableEntry, UpdateKind, WriteBatch};
+use flowcache::rewrite::{PerWorkerCaches, RewriteCache, WorkerCache};
 use interp::Config;
 use jit::Jit;
-use packet::{Batch, Output, Verdict};
+use packet::{Batch, BatchOutput, Verdict};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use testkit::differ::case::PacketIn;
-use testkit::differ::subject::{Answer, Idle, Subject, idle_entries, through_engine};
+use testkit::differ::subject::{BatchResult, EngineUnderTest, IdleReport, idle_entries, through_engine};
 
-/// Packets go to workers in turn, a few to each.
+/// Distributes packets over workers in turn, a few to each.
 pub struct Several {
-    caches: PerWorker,
+    caches: PerWorkerCaches,
     workers: Vec<WorkerCache>,
-    /// What all of them count in.
+    /// Engine with the combined counts.
     view: Jit,
     batch: Batch,
-    out: Output,
+    out: BatchOutput,
     rng: fastrand::Rng,
-    /// The time of the latest packet: for a worker that has not seen it yet a packet of a time before comes at this one, as for those that have.
+    /// Time of the latest packet. A worker that has not seen it yet treats a packet of an earlier
+    /// time as of this time, as workers that have seen it do.
     latest: u64,
     totals: Totals,
 }
 
 impl Several {
-    /// Workers whose caches are as this one.
+    /// Creates workers with caches configured as `model`.
     pub fn new(model: RewriteCache<Jit>, seed: u64) -> Several {
-        let caches = PerWorker::new(model);
-        let workers = (0..3).map(|_| caches.worker().expect("it was loaded")).collect();
-        let view = caches.with(|jit| jit.worker());
-        let (batch, out, rng) = (Batch::new(), Output::new(), fastrand::Rng::with_seed(seed));
+        let caches = PerWorkerCaches::new(model);
+        let workers = (0..3).map(|_| caches.add_worker().expect("it was loaded")).collect();
+        let view = caches.with_engine(|jit| jit.new_worker());
+        let (batch, out, rng) = (Batch::new(), BatchOutput::new(), fastrand::Rng::with_seed(seed));
         Several { caches, workers, view, batch, out, rng, latest: 0, totals: Totals::default() }
     }
 
-    /// With all that was counted by now, which writes do not wait for.
+    /// Returns the engine with all pending counts applied, which writes do not wait for.
     fn settled(&self) -> &Jit {
-        self.caches.settle();
+        self.caches.flush_counters();
         &self.view
     }
 }
@@ -53,15 +55,15 @@ impl Drop for Several {
     }
 }
 
-impl Subject for Several {
+impl EngineUnderTest for Several {
     fn name(&self) -> String {
         "rewrites of several workers".to_owned()
     }
     fn write(&mut self, batch: &WriteBatch) -> Result<(), String> {
         self.caches.write(batch).map_err(|error| error.to_string())
     }
-    fn process(&mut self, packets: &[PacketIn]) -> Answer {
-        let mut answer = Answer::default();
+    fn process(&mut self, packets: &[PacketIn]) -> BatchResult {
+        let mut answer = BatchResult::default();
         let mut first = 0;
         while first < packets.len() {
             let count = self.rng.usize(1..=12).min(packets.len() - first);
@@ -72,7 +74,7 @@ impl Subject for Several {
             }
             let worker = self.rng.usize(0..self.workers.len());
             if self.rng.u8(0..40) == 0 {
-                self.workers[worker] = self.caches.worker().expect("it was loaded");
+                self.workers[worker] = self.caches.add_worker().expect("it was loaded");
             }
             let of_some = through_engine(&mut self.workers[worker], &mut self.batch, &mut self.out, &some, None);
             answer.faults.extend(of_some.faults);
@@ -84,31 +86,31 @@ impl Subject for Several {
         }
         answer
     }
-    fn tick(&mut self, now: u64) -> Vec<Idle> {
+    fn tick(&mut self, now: u64) -> Vec<IdleReport> {
         self.caches.advance_time(now);
         idle_entries(self.view.pipeline(), &[])
     }
     testkit::jit_accessors!([settled()], [view]);
 }
 
-/// Each tenant's packets leave by that port.
+/// Returns a write that sends each tenant's packets to that port.
 fn all_by(pipeline: &ir::Pipeline, kind: UpdateKind, port: u64) -> WriteBatch {
     (1..=TENANTS).map(|tenant| entry(pipeline, kind, ir::KeyMatch::Exact(tenant.into()), "leave", &[port])).collect()
 }
 
-/// While somebody sends all tenants to another port again and again, packets of a batch all leave by one port, and by none that was given up before they came: on
-/// both workers.
+/// While a writer moves all tenants from port to port, the packets of a batch all leave by one
+/// port, and never by one that was replaced before they arrived. This holds on both workers.
 #[test]
 fn no_worker_goes_on_with_what_is_stale() {
     const ROUNDS: u64 = 2_000;
     let pipeline = pipeline();
     let model = RewriteCache::native(pipeline.clone(), Config::default(), 1 << 10).expect("it is made native");
-    let caches = PerWorker::new(model);
+    let caches = PerWorkerCaches::new(model);
     caches.write(&all_by(&pipeline, UpdateKind::Insert, 1)).expect("good entries");
     let (begun, done, stop) = (AtomicU64::new(1), AtomicU64::new(1), AtomicBool::new(false));
     let batches: u64 = std::thread::scope(|scope| {
         let workers = [0, 1].map(|worker: u32| {
-            let (mut cache, begun, done, stop) = (caches.worker().expect("it was loaded"), &begun, &done, &stop);
+            let (mut cache, begun, done, stop) = (caches.add_worker().expect("it was loaded"), &begun, &done, &stop);
             scope.spawn(move || {
                 let (mut batches, mut ports) = (0, 0);
                 while !stop.load(Ordering::Relaxed) {
@@ -136,7 +138,7 @@ fn no_worker_goes_on_with_what_is_stale() {
             caches.write(&all_by(&pipeline, UpdateKind::Modify, port)).expect("good entries");
             done.store(port, Ordering::SeqCst);
             if port.is_multiple_of(4) {
-                // So that there are rewrites again.
+                // Lets workers create rewrites again.
                 std::thread::sleep(std::time::Duration::from_micros(200));
             }
         }
@@ -145,49 +147,50 @@ fn no_worker_goes_on_with_what_is_stale() {
     });
     let (stats, packets) = (caches.stats(), batches * u64::from(TENANTS));
     println!("{batches} batches beside {ROUNDS} writes: {stats:?}");
-    assert_eq!((stats.rewritten + stats.ran, stats.faults), (packets, 0));
+    assert_eq!((stats.rewritten + stats.slow_path_packets, stats.faults), (packets, 0));
     assert!(stats.rewritten > 1_000 && stats.stale > ROUNDS, "{stats:?}");
-    // Who is gone has left what it counted.
+    // The counts of a worker that ended are kept.
     let table = pipeline.tables.keys().next().expect("a table");
-    let counted = caches.with(|jit| testkit::differ::native::applied(jit, table));
+    let counted = caches.with_engine(|jit| testkit::differ::native::applied(jit, table));
     assert_eq!(counted.iter().map(|[_, hits]| hits.packets).sum::<u64>(), packets);
-    assert_eq!(caches.held().caches, 0);
+    assert_eq!(caches.totals().caches, 0);
 }
 
-/// Budget, tenants and times are each worker's.
+/// Budget, tenants and times are separate for each worker.
 #[test]
 fn workers_are_as_their_model() {
-    use flowcache::admission::Budget;
+    use flowcache::admission::SlowPathBudget;
     let pipeline = pipeline();
     let mut model = RewriteCache::native(pipeline.clone(), Config::default(), 64).expect("it is made native");
-    model.idle_after(Some(1_000));
-    assert!(model.tell_tenants_by("hdr.overlay.vni"));
-    model.admit_up_to(Budget { packets_per_second: 4_000, window_ns: 1_000_000 });
-    let caches = PerWorker::new(model);
+    model.set_idle_timeout_ns(Some(1_000));
+    assert!(model.set_tenant_variable("hdr.overlay.vni"));
+    model.admit_up_to(SlowPathBudget { packets_per_second: 4_000, window_ns: 1_000_000 });
+    let caches = PerWorkerCaches::new(model);
     caches.load(&mut std::iter::once(all_by(&pipeline, UpdateKind::Insert, 7)));
-    let mut workers = [0, 1].map(|_| caches.worker().expect("it was loaded"));
+    let mut workers = [0, 1].map(|_| caches.add_worker().expect("it was loaded"));
     for (at, worker) in workers.iter_mut().enumerate() {
         let flows: Vec<_> = (0..10).map(|flow| (1, 100 + flow, 3)).collect();
         let became = verdicts(worker, &flows, 5);
         let left = became.iter().filter(|verdict| matches!(verdict, Verdict::Forward { port } if port.0 == 7)).count();
-        assert_eq!((left, caches.held().flows), (4, 4 * (at + 1)), "{became:?}");
+        assert_eq!((left, caches.totals().flows), (4, 4 * (at + 1)), "{became:?}");
     }
     caches.advance_time(500);
-    assert_eq!(caches.held().flows, 8);
+    assert_eq!(caches.totals().flows, 8);
     caches.advance_time(2_000);
-    let held = caches.held();
-    assert_eq!((held.flows, held.caches, held.room), (0, 2, 128));
-    assert_eq!((caches.stats().expired, caches.stats().shed), (8, 12));
+    let held = caches.totals();
+    assert_eq!((held.flows, held.caches, held.capacity), (0, 2, 128));
+    assert_eq!((caches.stats().expired, caches.stats().refused_admission), (8, 12));
 }
 
-/// A write that says what a counter has counts from there on, whatever rewritten packets were not counted yet; one that does not goes on from what they add up to.
+/// A write that sets a counter restarts it at that value, whatever rewritten packets are uncounted.
+/// A write without a value continues from the sum.
 #[test]
 fn what_a_write_sets_is_counted_from_there() {
     let pipeline = pipeline();
     let model = RewriteCache::native(pipeline.clone(), Config::default(), 64).expect("it is made native");
-    let caches = PerWorker::new(model);
+    let caches = PerWorkerCaches::new(model);
     caches.load(&mut std::iter::once(all_by(&pipeline, UpdateKind::Insert, 7)));
-    let mut workers = [0, 1].map(|_| caches.worker().expect("it was loaded"));
+    let mut workers = [0, 1].map(|_| caches.add_worker().expect("it was loaded"));
     let send = |workers: &mut [WorkerCache]| {
         for worker in workers {
             for now in 0..5 {
@@ -199,8 +202,8 @@ fn what_a_write_sets_is_counted_from_there() {
     let (all, _) = pipeline.externs.iter().find(|(_, it)| it.preamble.name.ends_with("all")).expect("a counter");
     let id = |tenant: u32| EntryId { table, keys: vec![ir::KeyMatch::Exact(tenant.into())], priority: 0 };
     let counted = |what: &str, expected: [u64; 3]| {
-        caches.settle();
-        let found = caches.with(|jit| {
+        caches.flush_counters();
+        let found = caches.with_engine(|jit| {
             [jit.direct_counter(&id(1)), jit.direct_counter(&id(2)), jit.counter(all, 1)]
                 .map(|found| found.expect("there is one").packets)
         });
@@ -211,20 +214,20 @@ fn what_a_write_sets_is_counted_from_there() {
     let data = |packets: u64| Counter { packets, bytes: 1_000 };
     let modified = |tenant: u32, port: u64, counter: Option<Counter>| {
         let key = ir::KeyMatch::Exact(tenant.into());
-        let Update::Entry(_, entry) = entry(&pipeline, UpdateKind::Modify, key, "leave", &[port]) else {
+        let StateUpdate::Entry(_, entry) = entry(&pipeline, UpdateKind::Modify, key, "leave", &[port]) else {
             unreachable!()
         };
-        Update::Entry(UpdateKind::Modify, TableEntry { counter, ..entry })
+        StateUpdate::Entry(UpdateKind::Modify, TableEntry { counter, ..entry })
     };
     let mut expected = [10, 10, 20];
     for (what, update, sets) in [
-        ("an entry's counter", Update::DirectCounter(id(1), data(100)), [Some(100), None, None]),
-        ("a counter", Update::Counter(all, 1, data(3)), [None, None, Some(3)]),
+        ("an entry's counter", StateUpdate::DirectCounter(id(1), data(100)), [Some(100), None, None]),
+        ("a counter", StateUpdate::Counter(all, 1, data(3)), [None, None, Some(3)]),
         ("an entry with its counter", modified(2, 7, Some(data(50))), [None, Some(50), None]),
         ("an entry without", modified(1, 8, None), [None; 3]),
-        ("another one", Update::DirectCounter(id(2), data(0)), [None, Some(0), None]),
+        ("another one", StateUpdate::DirectCounter(id(2), data(0)), [None, Some(0), None]),
     ] {
-        // Nothing of this is settled before the write.
+        // Nothing of this is flushed before the write.
         send(&mut workers);
         expected = [expected[0] + 10, expected[1] + 10, expected[2] + 20];
         caches.write(&[update].into_iter().collect()).expect("a good write");

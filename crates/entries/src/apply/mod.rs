@@ -1,32 +1,34 @@
-//! Applying a batch: each update is checked and made in turn, and all are taken back if one is refused.
+//! Application of a batch: each update is checked and applied in turn, and all are undone if one is
+//! rejected.
 
 mod entries;
 mod objects;
 
 use crate::batch::*;
-use crate::entry::{Action, MeterConfig, PackedAction, PackedKey, UpdateKind};
+use crate::entry::{MeterConfig, PackedKey, StoredAction, StoredActionRef, UpdateKind};
 use crate::error::{EntryError, UpdateError, WriteError};
-use crate::kept::{Entry, Parts};
-use crate::profile::{Ports, Profile};
-use crate::state::State;
+use crate::profile::{PortStatuses, Profile};
+use crate::state::ControlState;
+use crate::stored_entry::{EntryFields, StoredEntry};
 use crate::validate;
 use ir::{ExternId, ExternKind, Pipeline, TableId, ValueSetId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The most copies that a multicast group or session makes.
+/// Maximum number of copies that a multicast group or session makes.
 pub const MAX_REPLICAS: usize = 1024;
 
-/// From so many updates on it pays to look at the batch as a whole first.
-const BULK: usize = 256;
+/// Number of updates from which it pays to scan the batch as a whole first.
+const BULK_BATCH_LEN: usize = 256;
 
-/// For so many updates of a large batch memory is asked for before they are looked at one by one: as many as a processor waits for at a
-/// time.
-const SOON: usize = 16;
+/// Number of updates of a large batch that are prefetched together before they are applied one by
+/// one; about the number of cache misses that a processor handles at a time.
+const PREFETCH_AHEAD: usize = 16;
 
-/// How to take a step back, but for entries: what was done to them is in the changes.
-enum Undo {
-    Default(TableId, Action),
+/// Undo record of an update. Updates of entries have none, because the changes contain the old
+/// entries.
+enum UndoRecord {
+    Default(TableId, StoredAction),
     Users((ExternId, bool, u32), u64),
     Profile(ExternId, Arc<Profile>),
     ValueSet(ValueSetId, Arc<Vec<PackedKey>>),
@@ -34,64 +36,73 @@ enum Undo {
     Multicast(Arc<BTreeMap<u32, MulticastGroup>>),
     Clones(Arc<BTreeMap<u32, CloneSession>>),
     ExpireTimes(Arc<BTreeMap<u8, u64>>),
-    Ports(Ports),
-    Name(Naming),
+    Ports(PortStatuses),
+    Name(SdnStringUpdate),
 }
 
 /// A batch that is being applied.
 struct Transaction<'a> {
-    state: &'a mut State,
+    state: &'a mut ControlState,
     pipeline: &'a Pipeline,
-    undo: Vec<Undo>,
-    changes: Vec<Change>,
+    undo_log: Vec<UndoRecord>,
+    changes: Vec<StateChange>,
 }
 
-impl State {
-    /// Applies a batch and returns what has changed, in order. If one update is refused, nothing has changed.
-    pub fn apply(&mut self, batch: &WriteBatch) -> Result<Vec<Change>, WriteError> {
+impl ControlState {
+    /// Applies a batch and returns the changes, in order. If one update is rejected, nothing
+    /// changes.
+    pub fn apply(&mut self, batch: &WriteBatch) -> Result<Vec<StateChange>, WriteError> {
         self.apply_into(Vec::new(), batch)
     }
 
-    /// As [`State::apply`], with the changes in a vector that is empty and has room.
+    /// Applies a batch as [`ControlState::apply`] does, appending the changes to `changes`, an
+    /// empty vector, to reuse its capacity.
     ///
     /// # Errors
-    /// As there.
-    pub fn apply_into(&mut self, mut changes: Vec<Change>, batch: &WriteBatch) -> Result<Vec<Change>, WriteError> {
+    /// The first rejected update; nothing has changed.
+    pub fn apply_into(
+        &mut self,
+        mut changes: Vec<StateChange>,
+        batch: &WriteBatch,
+    ) -> Result<Vec<StateChange>, WriteError> {
         let pipeline = self.pipeline.clone();
         let sequence = self.sequence;
         let capacity = batch.updates.len();
-        self.make_room(batch);
+        self.reserve_for_batch(batch);
         changes.reserve(capacity);
-        let mut transaction = Transaction { state: self, pipeline: &pipeline, undo: Vec::new(), changes };
+        let mut transaction = Transaction { state: self, pipeline: &pipeline, undo_log: Vec::new(), changes };
         for (index, update) in batch.updates.iter().enumerate() {
-            if index % SOON == 0 && capacity >= BULK {
-                batch.updates[index..capacity.min(index + SOON)].iter().for_each(|update| transaction.expect(update));
+            if index % PREFETCH_AHEAD == 0 && capacity >= BULK_BATCH_LEN {
+                batch.updates[index..capacity.min(index + PREFETCH_AHEAD)]
+                    .iter()
+                    .for_each(|update| transaction.prefetch_update(update));
             }
-            if let Err(error) = transaction.update(update) {
+            if let Err(error) = transaction.apply_update(update) {
                 transaction.roll_back();
                 self.sequence = sequence;
                 return Err(WriteError { index, error });
             }
         }
         let changes = transaction.changes;
-        // That links have changed on which nothing depends is no version of the tables.
-        let of_ports = |update: &Update| matches!(update, Update::Ports(_));
+        // A link change that affects no group does not change the version of the tables.
+        let of_ports = |update: &StateUpdate| matches!(update, StateUpdate::Ports(_));
         if !changes.is_empty() || !batch.updates.iter().all(of_ports) || batch.updates.is_empty() {
             self.version += 1;
         }
         Ok(changes)
     }
 
-    /// Makes room for the entries of a large batch at once: growing step by step would hash all entries at each step.
-    fn make_room(&mut self, batch: &WriteBatch) {
-        if batch.updates.len() < BULK {
+    /// Reserves memory for the entries of a large batch at once, because growing step by step would
+    /// rehash all entries at each step.
+    fn reserve_for_batch(&mut self, batch: &WriteBatch) {
+        if batch.updates.len() < BULK_BATCH_LEN {
             return;
         }
         let mut counts = vec![0usize; self.tables.len()];
         for update in &batch.updates {
             let (kind, table) = match update {
-                Update::Entry(kind, entry) => (kind, entry.table),
-                Update::Packed(kind, entry) => (kind, entry.table),
+                StateUpdate::Entry(kind, entry) => (kind, entry.table),
+                StateUpdate::Packed(kind, entry) => (kind, entry.table),
                 _ => continue,
             };
             let Some(count) = counts.get_mut(table.0 as usize) else { continue };
@@ -102,56 +113,57 @@ impl State {
             }
         }
         for ((table, count), declared) in self.tables.iter_mut().zip(counts).zip(self.pipeline.tables.values()) {
-            // What is beyond the table's size will be refused.
+            // Entries beyond the table's size will be rejected.
             let most = declared.size.map_or(usize::MAX, |size| usize::try_from(size).unwrap_or(usize::MAX));
             let count = count.min(most.saturating_sub(table.entries.len()));
-            if count >= BULK {
+            if count >= BULK_BATCH_LEN {
                 triomphe::Arc::make_mut(table).reserve(count);
             }
         }
     }
 
-    /// What [`State::apply`] would say, without a change.
+    /// Returns the result of [`ControlState::apply`] without applying the batch.
     pub fn check(&self, batch: &WriteBatch) -> Result<(), WriteError> {
         self.clone().apply(batch).map(drop)
     }
 
-    /// Adds an entry that a packet asked for (PNA `add_entry`); key and arguments are packed and fit, all keys are exact.
-    /// `None` if the key is there already, the table is full, or its entries are const.
+    /// Adds an entry for a packet (PNA `add_entry`). Key and arguments are packed and valid, and
+    /// all keys are exact. Returns `None` if the key exists, the table is full, or its entries are
+    /// const.
     pub fn add_from_data_plane(
         &mut self,
         table: TableId,
         key: PackedKey,
-        action: Action,
+        action: StoredAction,
         idle_timeout_ns: u64,
-    ) -> Option<Entry> {
+    ) -> Option<StoredEntry> {
         let declared = self.pipeline.tables.get(table)?;
         let full = declared.size.is_some_and(|size| self.entry_count(table) as u64 >= size);
-        if full || declared.const_entries || self.find(table, &key, 0).is_some() {
+        if full || declared.const_entries || self.get_entry(table, &key, 0).is_some() {
             return None;
         }
         self.sequence += 1;
         self.version += 1;
-        let entry = Entry::new(Parts {
+        let entry = StoredEntry::new(EntryFields {
             key: &key,
             priority: 0,
             is_const: false,
             action: action.packed(),
             sequence: self.sequence,
             idle_timeout_ns,
-            rare: None,
+            extras: None,
         });
-        let (layout, place) = self.place(table);
-        place.insert(layout, &key, 0, None, || entry.clone()).ok()?;
+        let (layout, table_state) = self.table_mut(table);
+        table_state.insert(layout, &key, 0, None, || entry.clone()).ok()?;
         Some(entry)
     }
 
-    /// Takes out an entry whose idle time has passed in a table that deletes such entries.
-    pub fn remove_idle(&mut self, table: TableId, entry: &Entry) {
+    /// Removes an expired entry from a table that deletes idle entries.
+    pub fn remove_idle(&mut self, table: TableId, entry: &StoredEntry) {
         let Some(declared) = self.pipeline.tables.get(table) else { return };
         let implementation = declared.implementation;
-        let (layout, place) = self.place(table);
-        if place.remove(layout, entry.key(), entry.priority()).is_none() {
+        let (layout, table_state) = self.table_mut(table);
+        if table_state.remove(layout, entry.key(), entry.priority()).is_none() {
             return;
         }
         self.version += 1;
@@ -162,63 +174,63 @@ impl State {
     }
 }
 
-/// The member (`false`) or group (`true`) that an action names.
-fn member_of(action: PackedAction<'_>) -> Option<(bool, u32)> {
+/// Returns the member (`false`) or group (`true`) that an action names.
+fn member_of(action: StoredActionRef<'_>) -> Option<(bool, u32)> {
     match action {
-        PackedAction::Call(..) => None,
-        PackedAction::Member(id) => Some((false, id)),
-        PackedAction::Group(id) => Some((true, id)),
+        StoredActionRef::Call(..) => None,
+        StoredActionRef::Member(id) => Some((false, id)),
+        StoredActionRef::Group(id) => Some((true, id)),
     }
 }
 
 impl Transaction<'_> {
-    /// Asks for the memory that an update will touch. What it says is not looked at yet.
-    fn expect(&self, update: &Update) {
-        if let Update::Packed(_, entry) = update
+    /// Prefetches the memory that an update will access. The update is not validated yet.
+    fn prefetch_update(&self, update: &StateUpdate) {
+        if let StateUpdate::Packed(_, entry) = update
             && let Some(table) = self.state.tables.get(entry.table.0 as usize)
         {
-            table.expect(entry.key(), entry.priority);
+            table.prefetch(entry.key(), entry.priority);
         }
     }
 
-    fn update(&mut self, update: &Update) -> Result<(), UpdateError> {
+    fn apply_update(&mut self, update: &StateUpdate) -> Result<(), UpdateError> {
         match update {
-            Update::Packed(kind, entry) => self.packed(*kind, entry)?,
-            Update::Entry(kind, entry) => self.entry(*kind, entry)?,
-            Update::DefaultAction(table, spec) => self.default_action(*table, spec.as_ref())?,
-            Update::Member(kind, member) => self.member(*kind, member)?,
-            Update::Group(kind, group) => self.group(*kind, group)?,
-            Update::ValueSet(set, members) => self.value_set(*set, members)?,
-            Update::Meter(meter, index, config) => self.meter(*meter, *index, config.as_ref())?,
-            Update::DirectMeter(id, config) => self.direct_meter(id, config.as_ref())?,
-            Update::Counter(counter, index, data) => {
+            StateUpdate::Packed(kind, entry) => self.apply_packed_entry(*kind, entry)?,
+            StateUpdate::Entry(kind, entry) => self.apply_entry(*kind, entry)?,
+            StateUpdate::DefaultAction(table, spec) => self.set_default_action(*table, spec.as_ref())?,
+            StateUpdate::Member(kind, member) => self.apply_member(*kind, member)?,
+            StateUpdate::Group(kind, group) => self.apply_group(*kind, group)?,
+            StateUpdate::ValueSet(set, members) => self.set_value_set(*set, members)?,
+            StateUpdate::Meter(meter, index, config) => self.set_meter(*meter, *index, config.as_ref())?,
+            StateUpdate::DirectMeter(id, config) => self.set_direct_meter(id, config.as_ref())?,
+            StateUpdate::Counter(counter, index, data) => {
                 let size = |kind: &ExternKind| match kind {
                     ExternKind::Counter { size, .. } => Some(*size),
                     _ => None,
                 };
-                self.index(*counter, *index, "counter", size)?;
-                self.changes.push(Change::Counter(*counter, *index, *data));
+                self.check_index(*counter, *index, "counter", size)?;
+                self.changes.push(StateChange::Counter(*counter, *index, *data));
             }
-            Update::DirectCounter(id, data) => {
-                let table = validate::table(self.pipeline, id.table)?;
+            StateUpdate::DirectCounter(id, data) => {
+                let table = validate::find_table(self.pipeline, id.table)?;
                 if table.direct_counter.is_none() {
                     return Err(EntryError::NoDirectCounter { table: table.preamble.name.clone() }.into());
                 }
-                let entry = self.existing(id)?;
-                self.changes.push(Change::DirectCounter(id.table, entry, *data));
+                let entry = self.existing_entry(id)?;
+                self.changes.push(StateChange::DirectCounter(id.table, entry, *data));
             }
-            Update::Register(register, index, values) => self.register(*register, *index, values)?,
-            Update::Multicast(kind, group) => self.multicast(*kind, group)?,
-            Update::Clone(kind, session) => self.clone_session(*kind, session)?,
-            Update::ExpireTime(profile, time) => {
-                self.undo.push(Undo::ExpireTimes(self.state.expire_times.clone()));
+            StateUpdate::Register(register, index, values) => self.set_register(*register, *index, values)?,
+            StateUpdate::Multicast(kind, group) => self.apply_multicast_group(*kind, group)?,
+            StateUpdate::Clone(kind, session) => self.apply_clone_session(*kind, session)?,
+            StateUpdate::ExpireTime(profile, time) => {
+                self.undo_log.push(UndoRecord::ExpireTimes(self.state.expire_times.clone()));
                 Arc::make_mut(&mut self.state.expire_times).insert(*profile, *time);
-                self.changes.push(Change::ExpireTime(*profile));
+                self.changes.push(StateChange::ExpireTime(*profile));
             }
-            Update::Ports(ports) => self.ports(ports.as_ref()),
-            Update::Name(naming) => {
-                let value = self.state.names.apply(naming)?;
-                self.undo.push(Undo::Name(Naming { value, ..naming.clone() }));
+            StateUpdate::Ports(ports) => self.apply_ports(ports.as_ref()),
+            StateUpdate::SdnString(naming) => {
+                let value = self.state.sdn_strings.apply_update(naming)?;
+                self.undo_log.push(UndoRecord::Name(SdnStringUpdate { value, ..naming.clone() }));
             }
         }
         Ok(())
@@ -228,33 +240,33 @@ impl Transaction<'_> {
         let state = self.state;
         for change in self.changes.into_iter().rev() {
             let Some((table, _)) = change.entry() else { continue };
-            let (layout, place) = state.place(table);
+            let (layout, table_state) = state.table_mut(table);
             match change {
-                Change::Inserted(_, entry, _) => drop(place.remove(layout, entry.key(), entry.priority())),
-                Change::Modified(_, old, ..) => drop(place.replace(old)),
-                Change::Deleted(_, entry) => {
-                    let there = place.insert(layout, entry.key(), entry.priority(), None, || entry.clone());
+                StateChange::Inserted(_, entry, _) => drop(table_state.remove(layout, entry.key(), entry.priority())),
+                StateChange::Modified(_, old, ..) => drop(table_state.replace(old)),
+                StateChange::Deleted(_, entry) => {
+                    let there = table_state.insert(layout, entry.key(), entry.priority(), None, || entry.clone());
                     debug_assert!(there.is_ok(), "it was there before");
                 }
                 _ => {}
             }
         }
-        for step in self.undo.into_iter().rev() {
+        for step in self.undo_log.into_iter().rev() {
             match step {
-                Undo::Default(table, action) => state.place(table).1.default = action,
-                Undo::Users(key, count) => {
+                UndoRecord::Default(table, action) => state.table_mut(table).1.default = action,
+                UndoRecord::Users(key, count) => {
                     Arc::make_mut(&mut state.users).insert(key, count);
                 }
-                Undo::Profile(id, profile) => {
+                UndoRecord::Profile(id, profile) => {
                     state.profiles.insert(id, profile);
                 }
-                Undo::ValueSet(id, members) => state.value_sets[id.0 as usize] = members,
-                Undo::Meters(meters) => state.meters = meters,
-                Undo::Multicast(groups) => state.multicast = groups,
-                Undo::Clones(sessions) => state.clones = sessions,
-                Undo::ExpireTimes(times) => state.expire_times = times,
-                Undo::Ports(ports) => state.ports = ports,
-                Undo::Name(naming) => state.names.set(&naming),
+                UndoRecord::ValueSet(id, members) => state.value_sets[id.0 as usize] = members,
+                UndoRecord::Meters(meters) => state.meters = meters,
+                UndoRecord::Multicast(groups) => state.multicast = groups,
+                UndoRecord::Clones(sessions) => state.clones = sessions,
+                UndoRecord::ExpireTimes(times) => state.expire_times = times,
+                UndoRecord::Ports(ports) => state.ports = ports,
+                UndoRecord::Name(naming) => state.sdn_strings.set_string(&naming),
             }
         }
     }

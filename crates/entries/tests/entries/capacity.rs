@@ -1,10 +1,10 @@
-//! A million entries in reasonable time and memory.
+//! Inserts a million entries in reasonable time and memory.
 
 use crate::pipeline::*;
 use entries::*;
 use std::time::{Duration, Instant};
 
-/// Resident memory in bytes.
+/// Returns the resident memory in bytes.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
@@ -25,19 +25,20 @@ fn a_million_routes() {
     drop(batch);
     assert_eq!(s.state.entry_count(s.routes), 1_000_000);
     let found = s.state.lookup(s.routes, &[big(999), big(999 << 12 | 5)]).unwrap();
-    assert_eq!(found.action(), PackedAction::Call(s.forward, &[999_999 % 512, 0]));
-    // Generous bounds: the build may be unoptimised, the machine busy. What they catch is quadratic time and waste.
+    assert_eq!(found.action(), StoredActionRef::Call(s.forward, &[999_999 % 512, 0]));
+    // Generous bounds, because the build may be unoptimised and the machine busy. They catch
+    // quadratic time and waste.
     assert!(took < Duration::from_secs(30), "{took:?}");
     let used = resident().saturating_sub(before);
     assert!(used < 1 << 30, "{} MiB", used >> 20);
 }
 
-/// Deleting all of them again, in one batch.
+/// Deletes all entries in one batch.
 #[test]
 fn emptying() {
     let mut s = sample();
     let all: Vec<TableEntry> = (0..50_000u128).map(|n| s.acl(n, 1)).collect();
-    let each = |kind| all.iter().map(move |e| Update::Entry(kind, e.clone())).collect::<WriteBatch>();
+    let each = |kind| all.iter().map(move |e| StateUpdate::Entry(kind, e.clone())).collect::<WriteBatch>();
     s.state.apply(&each(UpdateKind::Insert)).unwrap();
     s.state.apply(&each(UpdateKind::Delete)).unwrap();
     assert_eq!(s.state.entry_count(s.acl), 0);

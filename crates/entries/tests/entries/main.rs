@@ -1,4 +1,4 @@
-//! Tests of what the control plane may write, and of what is there afterwards.
+//! Tests writes of the control plane and the state after them.
 
 mod capacity;
 mod packed;

@@ -1,19 +1,20 @@
-//! Entries made of bytes, as a server gets them; what the packed form alone can have wrong.
+//! Tests entries made of bytes, as a server receives them, and errors that only the packed form can
+//! have.
 
-#![allow(clippy::result_large_err)] // closures that hand on what the packer says
+#![allow(clippy::result_large_err)] // closures that return the packer's errors
 
 use crate::pipeline::*;
 use entries::*;
 
 fn alone(kind: UpdateKind, entry: PackedEntry) -> WriteBatch {
-    [Update::Packed(kind, entry)].into_iter().collect()
+    [StateUpdate::Packed(kind, entry)].into_iter().collect()
 }
 
-/// In any order, with keys left out that may match anything.
+/// Keys and arguments in any order; wildcard keys omitted.
 #[test]
 fn from_bytes_and_back() {
     let mut s = sample();
-    let mut packer = s.state.packer(s.acl).unwrap();
+    let mut packer = s.state.entry_packer(s.acl).unwrap();
     packer.call(s.forward).unwrap().arg(1, &[0xab, 0xcd][..]).unwrap();
     packer.ternary(1, &[0x20, 0, 0, 0, 0, 0, 0, 0, 9][..], &[0xff; 16][..]).unwrap();
     packer.exact(0, &[0, 0, 0, 0xf, 0xff, 0xff][..]).unwrap().arg(0, 511).unwrap();
@@ -26,7 +27,7 @@ fn from_bytes_and_back() {
         ir::KeyMatch::Optional(None),
     ];
     let same = TableEntry::new(s.acl, keys, s.call(s.forward, &[511, 0xabcd])).with_priority(4);
-    assert_eq!(s.state.pack(UpdateKind::Insert, &same).unwrap(), entry);
+    assert_eq!(s.state.pack_entry(UpdateKind::Insert, &same).unwrap(), entry);
     s.state.apply(&alone(UpdateKind::Insert, entry)).unwrap();
     let kept = s.state.entries(s.acl).next().unwrap();
     let mut bytes = Vec::new();
@@ -41,7 +42,7 @@ fn from_bytes_and_back() {
 fn refusals_of_the_packer() {
     let s = sample();
     let told = |what: &dyn Fn(&mut EntryPacker<'_>) -> Result<(), EntryError>| {
-        let mut packer = s.state.packer(s.acl).unwrap();
+        let mut packer = s.state.entry_packer(s.acl).unwrap();
         let done = what(&mut packer).and_then(|()| packer.finish().map(drop));
         done.unwrap_err().to_string()
     };
@@ -66,31 +67,31 @@ fn refusals_of_the_packer() {
     assert!(
         told(&|p| p.call(ir::ActionId(2)).map(drop)).starts_with("table ingress.acl: it has no action ingress.other")
     );
-    assert!(s.state.packer(ir::TableId(9)).is_err());
+    assert!(s.state.entry_packer(ir::TableId(9)).is_err());
 }
 
 #[test]
 fn refusals_of_words() {
     let mut s = sample();
     let mut told = |entry: PackedEntry| s.state.apply(&alone(UpdateKind::Insert, entry)).unwrap_err().error.to_string();
-    let forward = PackedAction::Call(s.forward, &[1, 2]);
+    let forward = StoredActionRef::Call(s.forward, &[1, 2]);
     assert_eq!(
         told(PackedEntry::new(s.host, &[1, 2], forward)),
         "table ingress.host: the packed key has 2 words, the table's keys take 1; lay it out for this table"
     );
     assert_eq!(
-        told(PackedEntry::new(s.host, &[1], PackedAction::Call(s.forward, &[1]))),
+        told(PackedEntry::new(s.host, &[1], StoredActionRef::Call(s.forward, &[1]))),
         "table ingress.host, action ingress.forward: the packed arguments have 1 words, its parameters take 2; lay them out for this action"
     );
     assert_eq!(
         told(PackedEntry::identity(s.host, &[1])),
         "table ingress.host: it has no action number 4294967295; its actions are ingress.drop, ingress.forward"
     );
-    // VPC, source and mask, ports, offsets, then the protocol and whether it is there.
+    // VPC, source and mask, ports, offsets, then the protocol and whether it is present.
     let acl = |protocol: [u64; 2]| {
         let [value, there] = protocol;
         let key = [1, 0, 0, 0, 0, 0, 0xffff, 0x80, 0x7f, value, there];
-        PackedEntry::new(s.acl, &key, PackedAction::Call(s.drop, &[])).with_priority(1)
+        PackedEntry::new(s.acl, &key, StoredActionRef::Call(s.drop, &[])).with_priority(1)
     };
     for (protocol, presence) in [([6, 0], 0), ([6, 2], 2)] {
         assert_eq!(

@@ -1,12 +1,12 @@
-//! A pipeline with a table of each sort.
+//! Pipeline with a table of each sort.
 
-use entries::{ActionSpec, State, TableEntry};
+use entries::{ActionSpec, ControlState, TableEntry};
 use ir::*;
 use num_bigint::BigUint;
 use std::sync::Arc;
 
 pub struct Sample {
-    pub state: State,
+    pub state: ControlState,
     pub host: TableId,
     pub routes: TableId,
     pub acl: TableId,
@@ -21,22 +21,23 @@ fn named(name: &str) -> Preamble {
 }
 
 fn table(p: &mut Pipeline, name: &str, keys: &[(&str, Type, MatchKind)], drop: ActionId, forward: ActionId) -> TableId {
-    let keys = keys.iter().map(|(name, ty, kind)| Key::new(*name, *ty, *kind)).collect();
+    let keys = keys.iter().map(|(name, ty, kind)| MatchKey::new(*name, *ty, *kind)).collect();
     let actions = vec![ActionRef::new(drop), ActionRef { table_only: true, ..ActionRef::new(forward) }];
     p.tables.push(Table::new(named(name), keys, actions, ActionCall { action: drop, args: vec![] }))
 }
 
-/// `host`: exact, at most 3 entries; `routes`: exact and lpm, with idle timeout; `acl`: all kinds; `fixed`: const.
+/// Builds `host`: exact, at most 3 entries; `routes`: exact and lpm, with idle timeout; `acl`: all
+/// kinds; `fixed`: const.
 pub fn sample() -> Sample {
     let mut p = Pipeline::new("sample", Arch::V1Model);
     p.files.push("sample.p4".into());
-    let drop = p.actions.push(Action { preamble: named("ingress.drop"), params: vec![], loc: Loc::default() });
+    let drop = p.actions.push(Action { preamble: named("ingress.drop"), params: vec![], loc: SourceLoc::default() });
     let param = |name: &str, width| Param::new(name, Type::Bit(width));
     let params = vec![param("port", 9), param("mac", 48)];
-    let forward = p.actions.push(Action { preamble: named("ingress.forward"), params, loc: Loc::default() });
-    let other = p.actions.push(Action { preamble: named("ingress.other"), params: vec![], loc: Loc::default() });
+    let forward = p.actions.push(Action { preamble: named("ingress.forward"), params, loc: SourceLoc::default() });
+    let other = p.actions.push(Action { preamble: named("ingress.other"), params: vec![], loc: SourceLoc::default() });
     assert_eq!(other, ActionId(2));
-    let object = |name: &str, kind| ExternInst { preamble: named(name), kind, loc: Loc::default() };
+    let object = |name: &str, kind| ExternInst { preamble: named(name), kind, loc: SourceLoc::default() };
     let counter = p
         .externs
         .push(object("ingress.drops", ExternKind::Counter { size: 8, unit: CounterUnit::Both, index_type: None }));
@@ -62,9 +63,9 @@ pub fn sample() -> Sample {
         priority: 0,
         action: ActionCall { action: forward, args: vec![1u8.into(), 2u8.into()] },
         is_const: true,
-        loc: Loc { file: 0, line: 33, column: 1 },
+        loc: SourceLoc { file: 0, line: 33, column: 1 },
     });
-    let state = State::new(Arc::new(p)).expect("the sample is consistent");
+    let state = ControlState::new(Arc::new(p)).expect("the sample is consistent");
     Sample { state, host, routes, acl, fixed, drop, forward, counter }
 }
 
@@ -98,7 +99,7 @@ impl Sample {
     pub fn route(&self, vrf: u128, dst: u128, len: u32, port: u128) -> TableEntry {
         TableEntry::new(self.routes, vec![exact(vrf), lpm(dst, len)], self.call(self.forward, &[port, 0]))
     }
-    /// An ACL entry that asks for a VPC and nothing else.
+    /// Returns an ACL entry that matches only on a VPC.
     pub fn acl(&self, vpc: u128, priority: i32) -> TableEntry {
         let keys = vec![exact(vpc), ternary(0, 0), range(0, 0xffff), range(0x80, 0x7f), KeyMatch::Optional(None)];
         TableEntry::new(self.acl, keys, self.call(self.drop, &[])).with_priority(priority)

@@ -1,11 +1,11 @@
-//! What is refused, word for word: table, key, value and mend.
+//! Compares the full text of rejections: table, key, value and fix.
 
 use crate::pipeline::*;
 use entries::*;
 use ir::{ActionCall, ActionId, ExternId, KeyMatch, TableId};
 
-/// The message for one update; the state must be as before.
-fn refused(s: &mut Sample, update: Update) -> String {
+/// Returns the message for one update and checks that the state is unchanged.
+fn refused(s: &mut Sample, update: StateUpdate) -> String {
     let (version, before) = (s.state.version(), s.state.clone());
     let error = s.state.apply(&[update.clone()].into_iter().collect()).expect_err("refused");
     assert_eq!(s.state.version(), version);
@@ -18,7 +18,7 @@ fn refused(s: &mut Sample, update: Update) -> String {
 }
 
 fn insert(s: &mut Sample, entry: TableEntry) -> String {
-    refused(s, Update::Entry(UpdateKind::Insert, entry))
+    refused(s, StateUpdate::Entry(UpdateKind::Insert, entry))
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn keys() {
         ),
         (
             s.route(1, 0x0a000001, 8, 1),
-            "table ingress.routes, key hdr.dst: 0xa000001/8 has bits set behind the prefix; write 0xa000000/8",
+            "table ingress.routes, key hdr.dst: 0xa000001/8 has bits set after the prefix; write 0xa000000/8",
         ),
         (
             s.route(1, 0, 33, 1),
@@ -109,12 +109,12 @@ fn actions() {
         let entry = with(&s, action);
         assert_eq!(insert(&mut s, entry), message);
     }
-    let table_only = Update::DefaultAction(s.host, Some(s.call(s.forward, &[1, 2])));
+    let table_only = StateUpdate::DefaultAction(s.host, Some(s.call(s.forward, &[1, 2])));
     assert_eq!(
         refused(&mut s, table_only),
         "table ingress.host: action ingress.forward is @tableonly; the default needs another action"
     );
-    let fixed = Update::DefaultAction(s.fixed, Some(s.call(s.drop, &[])));
+    let fixed = StateUpdate::DefaultAction(s.fixed, Some(s.call(s.drop, &[])));
     assert_eq!(
         refused(&mut s, fixed),
         "table egress.fixed: its default action is const, it can only be changed in the program"
@@ -135,12 +135,12 @@ fn presence() {
         "table ingress.host: it is full (3 entries); delete some, or give it a greater size in the program"
     );
     for kind in [UpdateKind::Modify, UpdateKind::Delete] {
-        let update = Update::Entry(kind, fourth.clone());
+        let update = StateUpdate::Entry(kind, fourth.clone());
         assert_eq!(refused(&mut s, update), "table ingress.host: there is no entry (hdr.mac=0x4); insert it first");
     }
     let fixed = TableEntry::new(s.fixed, vec![exact(7)], s.call(s.drop, &[]));
     for kind in [UpdateKind::Insert, UpdateKind::Modify, UpdateKind::Delete] {
-        let update = Update::Entry(kind, fixed.clone());
+        let update = StateUpdate::Entry(kind, fixed.clone());
         assert_eq!(
             refused(&mut s, update),
             "table egress.fixed: its entries are const, they can only be changed in the program"
@@ -148,7 +148,7 @@ fn presence() {
     }
     let strong = s.acl(1, 5);
     s.state.apply(WriteBatch::new().insert(strong)).unwrap();
-    let gone = Update::Entry(UpdateKind::Delete, s.acl(1, 6));
+    let gone = StateUpdate::Entry(UpdateKind::Delete, s.acl(1, 6));
     assert!(refused(&mut s, gone).ends_with("with priority 6; insert it first"));
 }
 
@@ -186,21 +186,27 @@ fn objects() {
     let group = |id| MulticastGroup { id, replicas: vec![] };
     let many = MulticastGroup { id: 1, replicas: vec![Replica { port: 1, instance: 0 }; 1025] };
     let cases = [
-        (Update::Counter(counter, 8, none), "ingress.drops: index 8 is out of range; the last one is 7"),
-        (Update::Counter(ExternId(9), 0, none), "there is no extern object number 9; the program has 1"),
-        (Update::Meter(counter, 0, None), "ingress.drops is a counter, not a meter"),
-        (Update::Register(counter, None, vec![]), "ingress.drops is a counter, not a register"),
-        (Update::Member(UpdateKind::Insert, member), "ingress.drops is a counter, not a action profile or selector"),
+        (StateUpdate::Counter(counter, 8, none), "ingress.drops: index 8 is out of range; the last one is 7"),
+        (StateUpdate::Counter(ExternId(9), 0, none), "there is no extern object number 9; the program has 1"),
+        (StateUpdate::Meter(counter, 0, None), "ingress.drops is a counter, not a meter"),
+        (StateUpdate::Register(counter, None, vec![]), "ingress.drops is a counter, not a register"),
         (
-            Update::Multicast(UpdateKind::Insert, group(0)),
-            "multicast group 0 is not possible, it stands for none; number them from 1",
+            StateUpdate::Member(UpdateKind::Insert, member),
+            "ingress.drops is a counter, not a action profile or selector",
         ),
         (
-            Update::Multicast(UpdateKind::Modify, group(1)),
+            StateUpdate::Multicast(UpdateKind::Insert, group(0)),
+            "multicast group 0 is not possible, because 0 means none; number them from 1",
+        ),
+        (
+            StateUpdate::Multicast(UpdateKind::Modify, group(1)),
             "the packet replication engine has no multicast group 1; insert it first",
         ),
-        (Update::Multicast(UpdateKind::Insert, many), "multicast group 1: 1025 copies are more than possible (1024)"),
-        (Update::ValueSet(ir::ValueSetId(0), vec![]), "there is no value set number 0; the program has 0"),
+        (
+            StateUpdate::Multicast(UpdateKind::Insert, many),
+            "multicast group 1: 1025 copies are more than possible (1024)",
+        ),
+        (StateUpdate::ValueSet(ir::ValueSetId(0), vec![]), "there is no value set number 0; the program has 0"),
     ];
     for (update, message) in cases {
         assert_eq!(refused(&mut s, update), message);

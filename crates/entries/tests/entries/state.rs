@@ -1,12 +1,13 @@
-//! Batches are applied as a whole or not at all; snapshots stand still; lookups find what a naive model finds.
+//! Tests that batches apply completely or not at all, that snapshots never change, and that lookups
+//! agree with a naive model.
 
 use crate::pipeline::*;
 use entries::*;
 use ir::KeyMatch;
 use proptest::prelude::*;
 
-/// Everything that can be seen of a state.
-fn contents(s: &State) -> Vec<String> {
+/// Returns all visible properties of a state.
+fn contents(s: &ControlState) -> Vec<String> {
     let mut lines = Vec::new();
     for table in s.pipeline().tables.keys() {
         lines.extend(s.entries(table).map(|e| format!("{:?}", e.to_table_entry(s.pipeline(), table))));
@@ -24,9 +25,9 @@ fn order_within_a_batch() {
     let mut batch = WriteBatch::new();
     batch.delete(s.host(1, 0)).insert(s.host(1, 2)).modify(s.host(1, 3));
     let changes = s.state.apply(&batch).unwrap();
-    assert!(matches!(changes[..], [Change::Deleted(..), Change::Inserted(..), Change::Modified(..)]));
+    assert!(matches!(changes[..], [StateChange::Deleted(..), StateChange::Inserted(..), StateChange::Modified(..)]));
     let found = s.state.lookup(s.host, &[big(1)]).unwrap();
-    assert_eq!(found.action(), PackedAction::Call(s.forward, &[3, 0]));
+    assert_eq!(found.action(), StoredActionRef::Call(s.forward, &[3, 0]));
     assert_eq!(s.state.version(), 2);
 }
 
@@ -43,7 +44,7 @@ fn snapshots_stand_still() {
     assert_eq!((snapshot.version(), s.state.version()), (1, 2));
 }
 
-/// The program's entries are there from the beginning and say where they come from.
+/// The program's entries exist from the start and report their origin.
 #[test]
 fn program_entries() {
     let s = sample();
@@ -56,7 +57,7 @@ fn program_entries() {
 fn add_from_data_plane() {
     let mut s = sample();
     let key = |mac: u64| PackedKey::from_slice(&[mac]);
-    let action = Action::Call(s.forward, Box::new([1, 2]));
+    let action = StoredAction::Call(s.forward, Box::new([1, 2]));
     for mac in 1..=3 {
         assert!(s.state.add_from_data_plane(s.host, key(mac), action.clone(), 0).is_some());
     }
@@ -66,40 +67,40 @@ fn add_from_data_plane() {
     assert_eq!((s.state.entry_count(s.host), s.state.version()), (3, 3));
 }
 
-/// A random update; small numbers, so that they meet.
+/// Returns a random update with small numbers, so that updates collide.
 fn update() -> impl Strategy<Value = (u8, u8, u8, u8)> {
     (0..9u8, 0..4u8, 0..4u8, any::<u8>())
 }
 
-fn made(s: &Sample, (what, a, b, c): (u8, u8, u8, u8)) -> Update {
+fn state_update(s: &Sample, (what, a, b, c): (u8, u8, u8, u8)) -> StateUpdate {
     let kind = [UpdateKind::Insert, UpdateKind::Insert, UpdateKind::Modify, UpdateKind::Delete][usize::from(b)];
     let (x, y) = (u128::from(a), u128::from(c));
     match what {
-        0 | 1 => Update::Entry(kind, s.host(x, y)),
+        0 | 1 => StateUpdate::Entry(kind, s.host(x, y)),
         2 | 3 => {
             let len = u32::from(c) % 5;
-            Update::Entry(kind, s.route(x % 2, (y >> 4 << 28) >> (32 - len.max(1)) << (32 - len.max(1)), len, y))
+            StateUpdate::Entry(kind, s.route(x % 2, (y >> 4 << 28) >> (32 - len.max(1)) << (32 - len.max(1)), len, y))
         }
-        4 | 5 => Update::Entry(kind, s.acl(x, i32::from(c % 3) + 1)),
-        6 => Update::DefaultAction(s.host, (c % 2 == 0).then(|| s.call(s.drop, &[]))),
+        4 | 5 => StateUpdate::Entry(kind, s.acl(x, i32::from(c % 3) + 1)),
+        6 => StateUpdate::DefaultAction(s.host, (c % 2 == 0).then(|| s.call(s.drop, &[]))),
         7 => {
             let replicas = vec![Replica { port: u32::from(c), instance: 0 }];
-            Update::Multicast(kind, MulticastGroup { id: u32::from(a), replicas })
+            StateUpdate::Multicast(kind, MulticastGroup { id: u32::from(a), replicas })
         }
-        _ => Update::ExpireTime(a, u64::from(c)),
+        _ => StateUpdate::ExpireTime(a, u64::from(c)),
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// A batch has the effect of its updates one by one; if one is refused, it has none.
+    /// A batch has the effect of its updates one by one; if one is rejected, it has none.
     #[test]
     fn all_or_nothing(batches in proptest::collection::vec(proptest::collection::vec(update(), 1..8), 1..30)) {
         let mut s = sample();
         let (mut applied, mut refused) = (0, 0);
         for seeds in batches {
-            let batch: WriteBatch = seeds.iter().map(|seed| made(&s, *seed)).collect();
+            let batch: WriteBatch = seeds.iter().map(|seed| state_update(&s, *seed)).collect();
             let before = contents(&s.state);
             let mut single = s.state.clone();
             let one_by_one =
@@ -120,7 +121,7 @@ proptest! {
         prop_assert!(applied + refused > 0);
     }
 
-    /// What is packed comes out again.
+    /// A packed entry unpacks to itself.
     #[test]
     fn packing(vpc in 0..1u128 << 20, src in any::<u128>(), mask in any::<u128>(), lo in any::<u16>(), hi in any::<u16>(),
                proto in any::<Option<u8>>(), port in 0..512u128, mac in 0..1u128 << 48) {

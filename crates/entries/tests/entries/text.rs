@@ -1,4 +1,4 @@
-//! Entries as text.
+//! Tests entries as text.
 
 use crate::pipeline::*;
 use entries::*;
@@ -65,12 +65,13 @@ fn messages() {
 fn default_actions() {
     let s = sample();
     let parse = |text: &str| parse_write(s.state.pipeline(), text);
-    let Ok(Update::DefaultAction(table, Some(spec))) = parse(" routes: default -> forward(port=3, mac=0x2) ") else {
+    let Ok(StateUpdate::DefaultAction(table, Some(spec))) = parse(" routes: default -> forward(port=3, mac=0x2) ")
+    else {
         panic!("no default action");
     };
     assert_eq!((table, spec), (s.route(7, 0, 0, 0).table, s.call(s.forward, &[3, 2])));
-    assert!(matches!(parse("ingress.routes: default->drop"), Ok(Update::DefaultAction(..))));
-    let Ok(Update::Entry(UpdateKind::Insert, entry)) = parse("routes: 7, 10.0.0.0/8 -> drop()") else {
+    assert!(matches!(parse("ingress.routes: default->drop"), Ok(StateUpdate::DefaultAction(..))));
+    let Ok(StateUpdate::Entry(UpdateKind::Insert, entry)) = parse("routes: 7, 10.0.0.0/8 -> drop()") else {
         panic!("no entry")
     };
     assert_eq!(entry, parse_entry(s.state.pipeline(), "routes: 7, 10.0.0.0/8 -> drop()").unwrap());
@@ -79,12 +80,12 @@ fn default_actions() {
     assert!(message("routes: default -> member 1").contains("not a member or group"));
     assert!(message("routes: default -> drop() timeout=1s").contains("has no priority and no timeout"));
     assert!(message("nowhere: default -> drop()").contains("there is no table `nowhere`"));
-    // A key is no keyword.
+    // A key cannot be `default`.
     assert!(message("routes: 7, default -> drop()").contains("`default` is no value"));
 }
 
 proptest! {
-    /// What is written reads back as the same entry.
+    /// A formatted entry parses to the same entry.
     #[test]
     fn round_trip(vpc in 0..1u128 << 20, src in any::<u128>(), mask in any::<u128>(), lo in any::<u16>(), port in 0..512u128,
                   proto in any::<Option<u8>>(), priority in 1..i32::MAX, timeout in any::<u32>()) {
@@ -102,7 +103,7 @@ proptest! {
         prop_assert_eq!(parse_entry(s.state.pipeline(), &text), Ok(given), "{}", text);
     }
 
-    /// Whatever the text, no panic.
+    /// No text causes a panic.
     #[test]
     fn any_text(text in "[a-z.:,=/&*>() 0-9-]{0,60}", tail in ".{0,20}") {
         let s = sample();

@@ -1,55 +1,59 @@
-//! One body: order of blocks, places of values, jumps.
+//! Decodes one body: order of blocks, registers of values, jumps.
 
-use crate::decode::decoder::{Decoder, Form};
-use crate::decode::error::Fault;
-use crate::decode::inst::inst;
-use crate::decode::layout::Layout;
-use crate::decode::uses::{LastUses, Writes};
+use crate::decode::decoder::{BodyDecoder, CodeGranularity};
+use crate::decode::error::DecodeFault;
+use crate::decode::inst::emit_inst;
+use crate::decode::layout::RegisterLayout;
+use crate::decode::uses::{LastUses, VariableWrites};
 use crate::program::*;
-use ir::{Block, BlockCall, Body, Control, Entity, Inst, Loc, Pipeline, Term, Value};
+use ir::{Block, BlockCall, Body, Control, Entity, Inst, Pipeline, SourceLoc, Terminator, Value};
 
-/// Decodes a control's body.
+/// Translates the body of a programmable block (parser, control, deparser) from a graph of basic
+/// blocks into linear code: blocks in reverse postorder, values in registers, jumps to indices.
+/// `form` is the granularity: one operation for each instruction, or fused ones. `layout` assigns
+/// the registers of all blocks of the program.
 pub(super) fn decode_body(
     pipeline: &Pipeline,
-    layout: &mut Layout,
+    layout: &mut RegisterLayout,
     control: &Control,
-    form: Form,
-) -> Result<Code, Fault> {
+    form: CodeGranularity,
+) -> Result<BlockCode, DecodeFault> {
     let body = &control.body;
     let states = body.states.iter().map(|state| state.name.clone()).collect();
-    let code = Code { name: control.name.clone(), kind: control.kind, states, ..Code::empty() };
-    let blocks = reachable(body)?;
+    let code = BlockCode { name: control.name.clone(), kind: control.kind, states, ..BlockCode::empty() };
+    let blocks = reverse_postorder(body)?;
     let mut order = vec![None; body.blocks.len()];
     for (position, block) in blocks.iter().enumerate() {
         order[block.index()] = Some(position);
     }
-    let mut decoder = Decoder {
+    let mut decoder = BodyDecoder {
         pipeline,
         layout,
         body,
         code,
         form,
-        loc: Loc::default(),
-        origin: Origin::Edge(Block::from_index(0), None),
+        loc: SourceLoc::default(),
+        origin: InstOrigin::Edge(Block::from_index(0), None),
         regs: vec![None; body.values.len()],
         order,
         labels: vec![None; body.blocks.len()],
         stubs: Vec::new(),
     };
-    decoder.place_values(&blocks)?;
+    decoder.assign_registers(&blocks)?;
     for block in &blocks {
-        decoder.block(*block)?;
+        decoder.emit_block(*block)?;
     }
     if blocks.is_empty() {
         decoder.emit(Op::Return);
     }
-    decoder.resolve()?;
+    decoder.resolve_labels()?;
+    // Further labels belong to edges that pass block parameters.
     decoder.labels.truncate(body.blocks.len());
-    Ok(Code { blocks: decoder.labels, values: decoder.regs, ..decoder.code })
+    Ok(BlockCode { blocks: decoder.labels, values: decoder.regs, ..decoder.code })
 }
 
-/// The blocks that can be reached, each before its successors unless in a loop.
-fn reachable(body: &Body) -> Result<Vec<Block>, Fault> {
+/// Returns the reachable blocks in reverse postorder.
+fn reverse_postorder(body: &Body) -> Result<Vec<Block>, DecodeFault> {
     let mut seen = vec![false; body.blocks.len()];
     let mut order = Vec::new();
     let Some(entry) = body.entry else { return Ok(order) };
@@ -73,42 +77,48 @@ fn reachable(body: &Body) -> Result<Vec<Block>, Fault> {
     Ok(order)
 }
 
-/// Successors, last first: the one that a reader expects to follow is then emitted right behind.
-fn successors(term: &Term) -> Vec<Block> {
+/// Returns the successors in reverse, so that the first one is emitted directly after its
+/// predecessor.
+fn successors(term: &Terminator) -> Vec<Block> {
     let mut out = match term {
-        Term::Jump(to) => vec![to.block],
-        Term::Branch { then, els, .. } => vec![then.block, els.block],
-        Term::Switch { cases, default, .. } => cases.iter().map(|(_, to)| to.block).chain([default.block]).collect(),
-        Term::Apply { arms, .. } => arms.iter().map(|arm| arm.block).collect(),
-        Term::Return | Term::Exit | Term::Reject => Vec::new(),
+        Terminator::Jump(to) => vec![to.block],
+        Terminator::Branch { then, els, .. } => vec![then.block, els.block],
+        Terminator::Switch { cases, default, .. } => {
+            cases.iter().map(|(_, to)| to.block).chain([default.block]).collect()
+        }
+        Terminator::Apply { arms, .. } => arms.iter().map(|arm| arm.block).collect(),
+        Terminator::Return | Terminator::Exit | Terminator::Reject => Vec::new(),
     };
     out.reverse();
     out
 }
 
-/// Where values are.
-impl Decoder<'_> {
-    /// Constants lie in slots of their own; the parameters of a block lie one after the other (table arms rely on it); a load
-    /// is the variable itself if that is not written before the last use.
-    fn place_values(&mut self, blocks: &[Block]) -> Result<(), Fault> {
+/// Registers of values.
+impl BodyDecoder<'_> {
+    /// Assigns registers to block parameters, constants and loads.
+    ///
+    /// Constants have words of their own. The parameters of a block are contiguous, because table
+    /// arms rely on it. A load uses the variable itself if the variable is not written before the
+    /// last use.
+    fn assign_registers(&mut self, blocks: &[Block]) -> Result<(), DecodeFault> {
         let last_use = LastUses::new(self.body, blocks);
         for block in blocks {
             let data = &self.body.blocks[*block];
             for param in &data.params {
                 let ty = *self.body.values.get(*param).ok_or_else(|| format!("{param} does not exist"))?;
-                self.regs[param.index()] = Some(self.layout.value(ty));
+                self.regs[param.index()] = Some(self.layout.alloc_value(ty));
             }
-            let writes = Writes::new(self.pipeline, &data.insts);
+            let writes = VariableWrites::new(self.pipeline, &data.insts);
             for (position, data) in data.insts.iter().enumerate() {
                 let [result] = data.results[..] else { continue };
                 if result.index() >= self.regs.len() {
                     return Err(format!("{result} does not exist"));
                 }
                 match &data.inst {
-                    Inst::Const(constant) => self.regs[result.index()] = Some(self.layout.constant(constant)),
-                    Inst::Load(var) if self.form == Form::Short => {
-                        let last = last_use.within(*block, result);
-                        if last.is_some_and(|last| !writes.between(*var, position, last)) {
+                    Inst::Const(constant) => self.regs[result.index()] = Some(self.layout.alloc_constant(constant)),
+                    Inst::Load(var) if self.form == CodeGranularity::Short => {
+                        let last = last_use.last_in_block(*block, result);
+                        if last.is_some_and(|last| !writes.has_write_between(*var, position, last)) {
                             self.regs[result.index()] = Some(self.var(*var)?);
                         }
                     }
@@ -121,79 +131,79 @@ impl Decoder<'_> {
 }
 
 /// Emission.
-impl Decoder<'_> {
-    fn here(&self) -> Pc {
-        self.code.ops.len() as Pc
+impl BodyDecoder<'_> {
+    fn next_index(&self) -> InstIndex {
+        self.code.ops.len() as InstIndex
     }
 
-    fn block(&mut self, block: Block) -> Result<(), Fault> {
-        // A jump to what follows needs no instruction.
-        if let (Some(Op::Goto { pc }), Form::Short) = (self.code.ops.last(), self.form)
+    fn emit_block(&mut self, block: Block) -> Result<(), DecodeFault> {
+        // A jump to the next instruction is redundant.
+        if let (Some(Op::Goto { pc }), CodeGranularity::Short) = (self.code.ops.last(), self.form)
             && *pc == block.0
         {
             self.code.ops.pop();
             self.code.locs.pop();
             self.code.origins.pop();
         }
-        self.labels[block.index()] = Some(self.here());
+        self.labels[block.index()] = Some(self.next_index());
         let body = self.body;
         for (index, state) in body.states.iter().enumerate() {
             if state.block == block {
-                (self.loc, self.origin) = (state.loc, Origin::State);
+                (self.loc, self.origin) = (state.loc, InstOrigin::State);
                 self.emit(Op::State { index: index as u32 });
             }
         }
         let data = &body.blocks[block];
         for (at, data) in data.insts.iter().enumerate() {
-            (self.loc, self.origin) = (data.loc, Origin::Inst(block, at));
-            inst(self, data).map_err(|fault| format!("{block}: {fault}"))?;
+            (self.loc, self.origin) = (data.loc, InstOrigin::Inst(block, at));
+            emit_inst(self, data).map_err(|fault| format!("{block}: {fault}"))?;
         }
         if let Some(term) = &data.term {
-            (self.loc, self.origin) = (term.loc, Origin::Term(block));
-            self.term(block, &term.term).map_err(|fault| format!("{block}: {fault}"))?;
+            (self.loc, self.origin) = (term.loc, InstOrigin::Term(block));
+            self.emit_terminator(block, &term.term).map_err(|fault| format!("{block}: {fault}"))?;
         }
         while let Some((label, edge)) = self.stubs.pop() {
-            self.labels[label as usize] = Some(self.here());
-            self.edge(&edge)?;
+            self.labels[label as usize] = Some(self.next_index());
+            self.emit_edge(&edge)?;
         }
         Ok(())
     }
 
-    fn term(&mut self, block: Block, term: &Term) -> Result<(), Fault> {
+    fn emit_terminator(&mut self, block: Block, term: &Terminator) -> Result<(), DecodeFault> {
         match term {
-            Term::Jump(edge) => self.edge(edge)?,
-            Term::Branch { cond, then, els } => {
-                let c = self.value(*cond)?.slot;
-                let (then, els) = (self.target(block, then)?, self.target(block, els)?);
+            Terminator::Jump(edge) => self.emit_edge(edge)?,
+            Terminator::Branch { cond, then, els } => {
+                let c = self.value(*cond)?.first_word;
+                let (then, els) = (self.edge_label(block, then)?, self.edge_label(block, els)?);
                 self.emit(Op::Branch { c, then, els });
             }
-            Term::Switch { value, cases, default } => {
+            Terminator::Switch { value, cases, default } => {
                 let value = self.value(*value)?;
-                let mut switch = Switch { value, narrow: Vec::new(), wide: Vec::new(), default: 0 };
+                let mut switch = DecodedSwitch { value, narrow: Vec::new(), wide: Vec::new(), default: 0 };
                 for (constant, edge) in cases {
-                    let pc = self.target(block, edge)?;
+                    let pc = self.edge_label(block, edge)?;
                     let mut words = Vec::new();
                     entries::push_words(&constant.bits, value.words as usize, &mut words);
                     match words[..] {
-                        [word] if !value.varbit => switch.narrow.push((word, pc)),
+                        [word] if !value.is_varbit => switch.narrow.push((word, pc)),
                         _ => switch.wide.push((words.into_boxed_slice(), pc)),
                     }
                 }
-                switch.default = self.target(block, default)?;
+                switch.default = self.edge_label(block, default)?;
                 switch.narrow.sort_by_key(|(word, _)| *word);
                 let index = self.code.switches.len() as u32;
                 self.code.switches.push(switch);
                 self.emit(Op::Switch { index });
             }
-            Term::Apply { table, keys, arms } => self.apply(*table, keys, arms)?,
-            Term::Return => self.emit(Op::Return),
-            Term::Exit => self.emit(Op::Exit),
-            Term::Reject => self.emit(Op::Reject),
+            Terminator::Apply { table, keys, arms } => self.emit_apply(*table, keys, arms)?,
+            Terminator::Return => self.emit(Op::Return),
+            Terminator::Exit => self.emit(Op::Exit),
+            Terminator::Reject => self.emit(Op::Reject),
         }
         Ok(())
     }
 
-    fn apply(&mut self, table: ir::TableId, keys: &[Value], arms: &[ir::Arm]) -> Result<(), Fault> {
+    fn emit_apply(&mut self, table: ir::TableId, keys: &[Value], arms: &[ir::ActionArm]) -> Result<(), DecodeFault> {
         let declared = self.pipeline.tables.get(table).ok_or_else(|| format!("{table} does not exist"))?;
         if declared.keys.len() != keys.len() {
             return Err(format!("{} is applied with {} keys", declared.preamble.name, keys.len()));
@@ -210,8 +220,8 @@ impl Decoder<'_> {
             if params.len() != wanted + 1 || self.order[arm.block.index()].is_none() {
                 return Err(format!("{} has {} parameters, {} wanted", arm.block, params.len(), wanted + 1));
             }
-            let hit = self.value(params[0])?.slot;
-            site.arms.push(Arm { pc: arm.block.0, hit, params: hit + 1 });
+            let hit = self.value(params[0])?.first_word;
+            site.arms.push(ApplyArm { pc: arm.block.0, hit, params: hit + 1 });
         }
         let index = self.code.applies.len() as u32;
         self.code.applies.push(site);
@@ -219,8 +229,9 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// A label that leads to the edge's target, by way of a stub if there is something to do on it.
-    fn target(&mut self, from: Block, edge: &BlockCall) -> Result<Pc, Fault> {
+    /// Returns a label for the target of the edge. The label is a stub if the edge has moves or
+    /// goes backwards.
+    fn edge_label(&mut self, from: Block, edge: &BlockCall) -> Result<InstIndex, DecodeFault> {
         let to = self.order.get(edge.block.index()).copied().flatten();
         let back = to <= self.order[from.index()];
         if edge.args.is_empty() && !back {
@@ -232,8 +243,8 @@ impl Decoder<'_> {
         Ok(label)
     }
 
-    /// Moves the arguments and jumps.
-    fn edge(&mut self, edge: &BlockCall) -> Result<(), Fault> {
+    /// Moves the arguments to the block parameters and jumps.
+    fn emit_edge(&mut self, edge: &BlockCall) -> Result<(), DecodeFault> {
         let params = &self.body.blocks.get(edge.block).ok_or("the target does not exist")?.params;
         if params.len() != edge.args.len() {
             return Err(format!("{} takes {} arguments, {} given", edge.block, params.len(), edge.args.len()));
@@ -244,36 +255,37 @@ impl Decoder<'_> {
             if d.words != a.words {
                 return Err(format!("{arg} has another width than {param}"));
             }
-            if d.slot != a.slot {
-                moves.push((d, a, Origin::Edge(edge.block, Some(at))));
+            if d.first_word != a.first_word {
+                moves.push((d, a, InstOrigin::Edge(edge.block, Some(at))));
             }
         }
         self.parallel_moves(moves, edge.block);
-        self.origin = Origin::Edge(edge.block, None);
+        self.origin = InstOrigin::Edge(edge.block, None);
         self.emit(Op::Goto { pc: edge.block.0 });
         Ok(())
     }
 
-    /// Emits moves that happen at once, one after the other: a place that another move still reads is written last.
-    fn parallel_moves(&mut self, mut moves: Vec<(Reg, Reg, Origin)>, to: Block) {
+    /// Emits parallel moves as a sequence, in which a register that another move still reads is
+    /// written last.
+    fn parallel_moves(&mut self, mut moves: Vec<(Reg, Reg, InstOrigin)>, to: Block) {
         while !moves.is_empty() {
-            let free = moves.iter().position(|(d, ..)| moves.iter().all(|(_, a, _)| a.slot != d.slot));
+            let free = moves.iter().position(|(d, ..)| moves.iter().all(|(_, a, _)| a.first_word != d.first_word));
             match free {
                 Some(index) => {
                     let (d, a, origin) = moves.swap_remove(index);
                     self.origin = origin;
-                    self.mov(d, a);
+                    self.emit_move(d, a);
                 }
                 None => {
-                    // Only cycles are left: one of their places is saved.
+                    // Only cycles remain, so that one register is saved first.
                     let saved = moves[0].0;
                     let ty = ir::Type::Bit(saved.words * 64);
-                    let copy = Reg { slot: self.layout.value(ty).slot, ..saved };
-                    self.origin = Origin::Edge(to, None);
-                    self.mov(copy, saved);
+                    let copy = Reg { first_word: self.layout.alloc_value(ty).first_word, ..saved };
+                    self.origin = InstOrigin::Edge(to, None);
+                    self.emit_move(copy, saved);
                     for (_, a, _) in &mut moves {
-                        if a.slot == saved.slot {
-                            a.slot = copy.slot;
+                        if a.first_word == saved.first_word {
+                            a.first_word = copy.first_word;
                         }
                     }
                 }
@@ -281,10 +293,10 @@ impl Decoder<'_> {
         }
     }
 
-    /// Replaces labels by positions.
-    fn resolve(&mut self) -> Result<(), Fault> {
+    /// Replaces labels by instruction indices.
+    fn resolve_labels(&mut self) -> Result<(), DecodeFault> {
         let labels = &self.labels;
-        let find = |label: &mut Pc| match labels.get(*label as usize).copied().flatten() {
+        let find = |label: &mut InstIndex| match labels.get(*label as usize).copied().flatten() {
             Some(pc) => {
                 *label = pc;
                 Ok(())

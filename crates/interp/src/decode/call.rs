@@ -1,19 +1,19 @@
-//! Extern calls.
+//! Decodes extern calls and checks their arguments.
 
 use crate::algorithm;
-use crate::decode::decoder::Decoder;
-use crate::decode::error::Fault;
-use crate::program::{Call, CallArg, Op, Reg};
-use ir::{Arg, Entity, ExternFn, ExternId, ExternKind, HashAlgorithm, Pipeline, Value};
+use crate::decode::decoder::BodyDecoder;
+use crate::decode::error::DecodeFault;
+use crate::program::{CallArg, DecodedCall, Op, Reg};
+use ir::{Entity, ExternArg, ExternFn, ExternId, ExternKind, HashAlgorithm, Pipeline, Value};
 
-/// Emits a call.
+/// Emits an extern call.
 pub(super) fn extern_call(
-    decoder: &mut Decoder<'_>,
+    decoder: &mut BodyDecoder<'_>,
     object: Option<ExternId>,
     func: ExternFn,
-    args: &[Arg],
+    args: &[ExternArg],
     results: &[Value],
-) -> Result<(), Fault> {
+) -> Result<(), DecodeFault> {
     let pipeline = decoder.pipeline;
     let call = checked_call(pipeline, object, func, args, results, &mut |value| decoder.value(value))?;
     let index = decoder.code.calls.len() as u32;
@@ -22,15 +22,17 @@ pub(super) fn extern_call(
     Ok(())
 }
 
-/// The call with its values where `place` says they are. What it is called on and with is as the function needs it.
+/// Decodes a call; `place` maps values to registers.
+///
+/// Errors: the object, the arguments or the results do not fit the function.
 pub(crate) fn checked_call(
     pipeline: &Pipeline,
     object: Option<ExternId>,
     func: ExternFn,
-    args: &[Arg],
+    args: &[ExternArg],
     results: &[Value],
-    place: &mut dyn FnMut(Value) -> Result<Reg, Fault>,
-) -> Result<Call, Fault> {
+    place: &mut dyn FnMut(Value) -> Result<Reg, DecodeFault>,
+) -> Result<DecodedCall, DecodeFault> {
     let kind = match object {
         Some(id) => Some(&pipeline.externs.get(id).ok_or_else(|| format!("{id} does not exist"))?.kind),
         None => None,
@@ -44,7 +46,7 @@ pub(crate) fn checked_call(
     };
     let mut decoded = Vec::new();
     for arg in args {
-        if let Arg::Str(text) = arg
+        if let ExternArg::Str(text) = arg
             && names_algorithm(func)
         {
             let found = algorithm::by_name(text).ok_or_else(|| format!("there is no hash algorithm {text}"))?;
@@ -53,13 +55,13 @@ pub(crate) fn checked_call(
         decoded.push(call_arg(pipeline, arg, place)?);
     }
     check_args(func, &decoded)?;
-    let results: Result<Vec<Reg>, Fault> = results.iter().map(|value| place(*value)).collect();
+    let results: Result<Vec<Reg>, DecodeFault> = results.iter().map(|value| place(*value)).collect();
     let results = results?;
     check_results(func, kind, &results)?;
     if names_algorithm(func) && algorithm.is_none() {
         algorithm = Some(HashAlgorithm::Csum16);
     }
-    Ok(Call { object, func, args: decoded, results, algorithm })
+    Ok(DecodedCall { object, func, args: decoded, results, algorithm })
 }
 
 fn names_algorithm(func: ExternFn) -> bool {
@@ -90,8 +92,9 @@ fn object_fits(func: ExternFn, kind: Option<&ExternKind>) -> bool {
     }
 }
 
-/// Checks the shapes of the arguments that the function can't do without: the engine then relies on them.
-fn check_args(func: ExternFn, args: &[CallArg]) -> Result<(), Fault> {
+/// Checks number and form of the arguments that the function requires, because the engine relies on
+/// them.
+fn check_args(func: ExternFn, args: &[CallArg]) -> Result<(), DecodeFault> {
     use ExternFn::*;
     let shape: String = args
         .iter()
@@ -139,7 +142,7 @@ fn check_args(func: ExternFn, args: &[CallArg]) -> Result<(), Fault> {
     }
 }
 
-fn check_results(func: ExternFn, kind: Option<&ExternKind>, results: &[Reg]) -> Result<(), Fault> {
+fn check_results(func: ExternFn, kind: Option<&ExternKind>, results: &[Reg]) -> Result<(), DecodeFault> {
     use ExternFn::*;
     let wanted = match (func, kind) {
         (RegisterRead, Some(ExternKind::Register { elem, .. })) => elem.len(),
@@ -172,25 +175,25 @@ fn check_results(func: ExternFn, kind: Option<&ExternKind>, results: &[Reg]) -> 
 
 fn call_arg(
     pipeline: &Pipeline,
-    arg: &Arg,
-    place: &mut dyn FnMut(Value) -> Result<Reg, Fault>,
-) -> Result<CallArg, Fault> {
+    arg: &ExternArg,
+    place: &mut dyn FnMut(Value) -> Result<Reg, DecodeFault>,
+) -> Result<CallArg, DecodeFault> {
     Ok(match arg {
-        Arg::Value(value) => CallArg::Value(place(*value)?),
-        Arg::Values(values) => {
-            let regs: Result<Vec<Reg>, Fault> = values.iter().map(|value| place(*value)).collect();
+        ExternArg::Value(value) => CallArg::Value(place(*value)?),
+        ExternArg::Values(values) => {
+            let regs: Result<Vec<Reg>, DecodeFault> = values.iter().map(|value| place(*value)).collect();
             CallArg::Values(regs?)
         }
-        Arg::Str(text) => CallArg::Str(text.clone()),
-        Arg::Vars(vars) => match vars.iter().find(|var| pipeline.vars.get(**var).is_none()) {
+        ExternArg::Str(text) => CallArg::Str(text.clone()),
+        ExternArg::Vars(vars) => match vars.iter().find(|var| pipeline.vars.get(**var).is_none()) {
             Some(var) => return Err(format!("{var} does not exist")),
             None => CallArg::Vars(vars.clone()),
         },
-        Arg::Table(table) => match pipeline.tables.get(*table) {
+        ExternArg::Table(table) => match pipeline.tables.get(*table) {
             Some(_) => CallArg::Table(table.index()),
             None => return Err(format!("{table} does not exist")),
         },
-        Arg::Action(action) => match pipeline.actions.get(*action) {
+        ExternArg::Action(action) => match pipeline.actions.get(*action) {
             Some(_) => CallArg::Action(*action),
             None => return Err(format!("{action} does not exist")),
         },

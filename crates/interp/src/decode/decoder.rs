@@ -1,49 +1,51 @@
-//! [`Decoder`]: a body while it is decoded: where its values are, and the code so far.
+//! [`BodyDecoder`]: state of the decoding of one body.
 
-use crate::decode::error::Fault;
-use crate::decode::layout::Layout;
-use crate::program::{Code, Op, Origin, Pc, Reg};
-use ir::{BlockCall, Body, Entity, Loc, Pipeline, Value, VarId};
+use crate::decode::error::DecodeFault;
+use crate::decode::layout::RegisterLayout;
+use crate::program::{BlockCode, InstIndex, InstOrigin, Op, Reg};
+use ir::{BlockCall, Body, Entity, Pipeline, SourceLoc, Value, VarId};
 
-/// How a body is decoded.
+/// Granularity of the decoded code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
-    /// In few instructions.
+pub enum CodeGranularity {
+    /// As few instructions as possible.
     Short,
-    /// An instruction for each of the IR (none for a constant), at least one for each block, and slots for each value
-    /// that no other value or variable has.
+    /// One instruction for each IR instruction (none for a constant) and at least one for each
+    /// block. Each value has words of its own that it shares with no other value or variable.
     PerInstruction,
 }
 
-/// A body while it is decoded.
-pub(super) struct Decoder<'a> {
+/// State of the decoding of one body: the registers of values and the code emitted up to now.
+pub(super) struct BodyDecoder<'a> {
     pub pipeline: &'a Pipeline,
-    pub layout: &'a mut Layout,
+    pub layout: &'a mut RegisterLayout,
     pub body: &'a Body,
-    pub code: Code,
-    pub form: Form,
-    pub loc: Loc,
-    pub origin: Origin,
+    pub code: BlockCode,
+    pub form: CodeGranularity,
+    pub loc: SourceLoc,
+    pub origin: InstOrigin,
     pub regs: Vec<Option<Reg>>,
     /// Position of each block in the order of emission.
     pub order: Vec<Option<usize>>,
-    /// Where each label (block, or stretch of moves before one) starts.
-    pub labels: Vec<Option<Pc>>,
-    /// Moves and a jump that some edges need, to be emitted: label, edge.
+    /// First instruction of each label. A label is a block or a stub, i.e. a sequence of moves on
+    /// an edge.
+    pub labels: Vec<Option<InstIndex>>,
+    /// Stubs still to emit for edges that need moves and a jump: label, edge.
     pub stubs: Vec<(u32, BlockCall)>,
 }
 
-impl Decoder<'_> {
-    /// A value's slots. A use that no definition dominates is the verifier's to find; here it reads
-    /// 0.
-    pub fn value(&mut self, value: Value) -> Result<Reg, Fault> {
+impl BodyDecoder<'_> {
+    /// Returns the register of a value.
+    ///
+    /// A use that no definition dominates reads 0 here, because the verifier reports it.
+    pub fn value(&mut self, value: Value) -> Result<Reg, DecodeFault> {
         let ty = *self.body.values.get(value).ok_or_else(|| format!("{value} does not exist"))?;
         let layout = &mut *self.layout;
-        Ok(*self.regs[value.index()].get_or_insert_with(|| layout.value(ty)))
+        Ok(*self.regs[value.index()].get_or_insert_with(|| layout.alloc_value(ty)))
     }
 
-    /// A variable's slots.
-    pub fn var(&self, var: VarId) -> Result<Reg, Fault> {
+    /// Returns the register of a variable.
+    pub fn var(&self, var: VarId) -> Result<Reg, DecodeFault> {
         match self.pipeline.vars.get(var) {
             Some(_) => Ok(self.layout.var(var)),
             None => Err(format!("{var} does not exist")),
@@ -58,10 +60,10 @@ impl Decoder<'_> {
     }
 
     /// Appends a move.
-    pub fn mov(&mut self, d: Reg, a: Reg) {
+    pub fn emit_move(&mut self, d: Reg, a: Reg) {
         match d.words {
-            1 => self.emit(Op::Mov1 { d: d.slot, a: a.slot }),
-            n => self.emit(Op::MovN { d: d.slot, a: a.slot, n }),
+            1 => self.emit(Op::Mov1 { d: d.first_word, a: a.first_word }),
+            n => self.emit(Op::MovN { d: d.first_word, a: a.first_word, n }),
         }
     }
 }

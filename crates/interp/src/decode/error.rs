@@ -1,32 +1,32 @@
-//! Why a pipeline can't be loaded.
+//! Reasons why a pipeline cannot be loaded.
 
 use thiserror::Error;
 
-/// A pipeline that can't be loaded.
+/// Reason why a pipeline cannot be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LoadError {
-    /// Something that the verifier refuses: always a bug of what made the pipeline.
+    /// Inconsistency that the verifier rejects, always a bug of the compiler.
     #[error(
-        "in {place}: {what}; the pipeline is inconsistent, which is a bug of what made it (run the IR verifier on it)"
+        "in {place}: {what}; the pipeline is inconsistent, which is a bug of the compiler (run the IR verifier on it)"
     )]
     Inconsistent {
-        /// Where.
+        /// Name of the block.
         place: String,
-        /// What.
+        /// Description of the inconsistency.
         what: String,
     },
-    /// The pipeline's own entries or default actions.
+    /// Rejected const entry or default action of the pipeline.
     #[error(transparent)]
     State(#[from] entries::StateError),
-    /// A limit of this engine.
+    /// Program beyond a limit of this engine.
     #[error("the program needs {slots} words of variables, more than {most}: make stacks or varbits smaller")]
     TooLarge {
-        /// How many.
+        /// Words that the program needs.
         slots: u64,
-        /// How many there can be.
+        /// Maximum number of words.
         most: u64,
     },
 }
 
-/// Something wrong within one body; the caller adds the place.
-pub(crate) type Fault = String;
+/// Inconsistency within one body. The caller adds the name of the block.
+pub(crate) type DecodeFault = String;

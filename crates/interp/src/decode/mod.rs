@@ -1,4 +1,4 @@
-//! From a pipeline to a [`Program`].
+//! Decodes a pipeline into a [`DecodedProgram`].
 
 mod body;
 pub(crate) mod call;
@@ -8,25 +8,28 @@ mod inst;
 pub(crate) mod layout;
 mod uses;
 
-pub use decoder::Form;
+pub use decoder::CodeGranularity;
 pub use error::LoadError;
 
-use crate::program::{Code, Errors, Program, ROLES};
+use crate::program::{BlockCode, DecodedProgram, ErrorIndices, ROLES};
 use crate::well_known::WellKnown;
 use body::decode_body;
 use ir::{Entity, Pipeline, VarId, VarKind};
-use layout::Layout;
+use layout::RegisterLayout;
 
-/// The most slots that the variables and constants of a program may take: 64 MiB a packet in flight.
+/// Maximum number of words of the variables and constants of a program: 64 MiB for each packet in
+/// flight.
 const MAX_SLOTS: u64 = 1 << 23;
 
 /// Decodes a pipeline.
-pub fn decode(pipeline: &Pipeline, form: Form) -> Result<Program, LoadError> {
+///
+/// Errors: the pipeline is inconsistent or larger than a limit of the engine.
+pub fn decode(pipeline: &Pipeline, form: CodeGranularity) -> Result<DecodedProgram, LoadError> {
     let slots: u64 = pipeline.vars.values().map(|v| u64::from(v.ty.width() / 64 + 2)).sum();
     if slots > MAX_SLOTS {
         return Err(LoadError::TooLarge { slots, most: MAX_SLOTS });
     }
-    let mut layout = Layout::new(pipeline);
+    let mut layout = RegisterLayout::new(pipeline);
     let mut codes = Vec::new();
     for control in pipeline.controls.values() {
         let code = decode_body(pipeline, &mut layout, control, form)
@@ -39,21 +42,21 @@ pub fn decode(pipeline: &Pipeline, form: Form) -> Result<Program, LoadError> {
         Some(_) => entries::action_layout(pipeline, listed.action).last().map_or(0, |f| (f.offset + f.words) as u32),
         None => 0,
     };
-    let mut program = Program {
+    let mut program = DecodedProgram {
         initial: Vec::new(),
-        vars: layout.var_slots(),
-        plain: layout.plain_slots(),
+        var_words: layout.var_words(),
+        non_header_words: layout.non_header_words(),
         var_regs: pipeline.vars.keys().map(|id| layout.var(id)).collect(),
         var_names: pipeline.vars.values().map(|v| v.name.clone()).collect(),
-        slot_vars: Vec::new(),
+        word_vars: Vec::new(),
         metadata,
         headers: layout.headers(pipeline)?,
         roles: roles(&codes),
         codes,
         well_known: WellKnown::new(pipeline, |id| layout.var(id)),
-        colours: colours(pipeline),
+        color_encodings: color_encodings(pipeline),
         default_expire_profile: pipeline.tables.values().map(default_expire_profile).collect(),
-        errors: Errors {
+        errors: ErrorIndices {
             packet_too_short: error("PacketTooShort"),
             header_too_short: error("HeaderTooShort"),
             parser_timeout: error("ParserTimeout"),
@@ -64,10 +67,10 @@ pub fn decode(pipeline: &Pipeline, form: Form) -> Result<Program, LoadError> {
         arm_words: pipeline.tables.values().map(|t| t.actions.iter().map(words).collect()).collect(),
     };
     program.initial = layout.initial();
-    program.slot_vars = vec![0; program.vars.1 as usize];
+    program.word_vars = vec![0; program.var_words.1 as usize];
     for (index, reg) in program.var_regs.iter().enumerate() {
-        let first = (reg.slot - program.vars.0) as usize;
-        program.slot_vars[first..first + reg.words as usize].fill(index as u32);
+        let first = (reg.first_word - program.var_words.0) as usize;
+        program.word_vars[first..first + reg.words as usize].fill(index as u32);
     }
     if program.initial.len() as u64 > 2 * MAX_SLOTS {
         return Err(LoadError::TooLarge { slots: program.initial.len() as u64, most: 2 * MAX_SLOTS });
@@ -76,14 +79,14 @@ pub fn decode(pipeline: &Pipeline, form: Form) -> Result<Program, LoadError> {
     Ok(program)
 }
 
-/// The variables that a clone resets: all but header fields and next indices.
+/// Returns the variables that a clone resets: all except header fields and next indices.
 pub(crate) fn metadata(pipeline: &Pipeline) -> impl Iterator<Item = VarId> {
     let kept = |(_, var): &(VarId, &ir::Var)| !matches!(var.kind, VarKind::Field(..) | VarKind::NextIndex(_));
     pipeline.vars.iter().filter(kept).map(|(id, _)| id)
 }
 
-/// The first block of each role.
-fn roles(codes: &[Code]) -> [Option<usize>; ROLES] {
+/// Returns the first block of each role.
+fn roles(codes: &[BlockCode]) -> [Option<usize>; ROLES] {
     let mut roles = [None; ROLES];
     for (index, code) in codes.iter().enumerate() {
         roles[code.kind as usize].get_or_insert(index);
@@ -91,8 +94,9 @@ fn roles(codes: &[Code]) -> [Option<usize>; ROLES] {
     roles
 }
 
-/// The program's numbers of green, yellow and red: v1model has numbers for colours, PNA an enumeration.
-pub(crate) fn colours(pipeline: &Pipeline) -> [u64; 3] {
+/// Returns the program's encodings of green, yellow and red. v1model fixes numbers for the colors,
+/// PNA declares an enumeration.
+pub(crate) fn color_encodings(pipeline: &Pipeline) -> [u64; 3] {
     if pipeline.arch == ir::Arch::V1Model {
         return [0, 1, 2];
     }

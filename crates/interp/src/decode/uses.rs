@@ -1,9 +1,10 @@
-//! Where values are used last and variables are written: whether a load can be the variable itself.
+//! Last uses of values and writes of variables, which decide whether a load can use the variable
+//! itself.
 
-use ir::{Arg, Block, Body, Entity, ExternFn, Inst, Pipeline, Term, Value, VarId, VarKind};
+use ir::{Block, Body, Entity, ExternArg, ExternFn, Inst, Pipeline, Terminator, Value, VarId, VarKind};
 use std::collections::HashMap;
 
-/// For each value, the only block that uses it and the last position there.
+/// For each value, its last use and whether all uses are in one block.
 pub(super) struct LastUses {
     uses: HashMap<Value, (Block, usize, bool)>,
 }
@@ -28,26 +29,26 @@ impl LastUses {
         LastUses { uses }
     }
 
-    /// The last use, if all are in this block.
-    pub fn within(&self, block: Block, value: Value) -> Option<usize> {
+    /// Returns the position of the last use, if all uses are in this block.
+    pub fn last_in_block(&self, block: Block, value: Value) -> Option<usize> {
         self.uses.get(&value).filter(|(b, _, only)| *b == block && *only).map(|(_, position, _)| *position)
     }
 }
 
-/// Where a block writes variables.
-pub(super) struct Writes {
+/// Positions at which a block writes variables.
+pub(super) struct VariableWrites {
     stores: HashMap<VarId, Vec<usize>>,
-    /// Positions at which whole headers, or anything, may change.
+    /// Positions that can change any field of a header.
     headers: Vec<usize>,
     anything: Vec<usize>,
     field: Vec<bool>,
 }
 
-impl Writes {
-    pub fn new(pipeline: &Pipeline, insts: &[ir::InstData]) -> Writes {
+impl VariableWrites {
+    pub fn new(pipeline: &Pipeline, insts: &[ir::InstData]) -> VariableWrites {
         let is_field = |v: &ir::Var| matches!(v.kind, VarKind::Field(..));
         let field = pipeline.vars.values().map(is_field).collect();
-        let mut writes = Writes { stores: HashMap::new(), headers: Vec::new(), anything: Vec::new(), field };
+        let mut writes = VariableWrites { stores: HashMap::new(), headers: Vec::new(), anything: Vec::new(), field };
         for (position, data) in insts.iter().enumerate() {
             match &data.inst {
                 Inst::Store(var, _) => writes.stores.entry(*var).or_default().push(position),
@@ -63,15 +64,15 @@ impl Writes {
         writes
     }
 
-    /// Whether the variable may be written after `from` and before `to`.
-    pub fn between(&self, var: VarId, from: usize, to: usize) -> bool {
+    /// Returns whether the variable can be written after `from` and before `to`.
+    pub fn has_write_between(&self, var: VarId, from: usize, to: usize) -> bool {
         let any = |positions: &[usize]| positions.iter().any(|p| *p > from && *p < to);
         let is_field = self.field.get(var.index()).copied().unwrap_or(true);
         any(&self.anything) || is_field && any(&self.headers) || self.stores.get(&var).is_some_and(|s| any(s))
     }
 }
 
-/// Whether the function itself sets variables of the program (the architecture's metadata).
+/// Returns whether the function itself sets variables of the program (the architecture's metadata).
 fn writes_variables(func: ExternFn) -> bool {
     matches!(func, ExternFn::MarkToDrop | ExternFn::VerifyChecksum | ExternFn::VerifyChecksumWithPayload)
 }
@@ -94,8 +95,8 @@ fn for_each_operand(inst: &Inst, mut note: impl FnMut(Value)) {
         Inst::Extern { args, .. } => {
             for arg in args {
                 match arg {
-                    Arg::Value(value) => note(*value),
-                    Arg::Values(values) => values.iter().copied().for_each(&mut note),
+                    ExternArg::Value(value) => note(*value),
+                    ExternArg::Values(values) => values.iter().copied().for_each(&mut note),
                     _ => {}
                 }
             }
@@ -105,21 +106,21 @@ fn for_each_operand(inst: &Inst, mut note: impl FnMut(Value)) {
 }
 
 /// Calls `note` for each value that the terminator reads.
-fn for_each_term_operand(term: &Term, mut note: impl FnMut(Value)) {
+fn for_each_term_operand(term: &Terminator, mut note: impl FnMut(Value)) {
     match term {
-        Term::Jump(to) => to.args.iter().copied().for_each(note),
-        Term::Branch { cond, then, els } => {
+        Terminator::Jump(to) => to.args.iter().copied().for_each(note),
+        Terminator::Branch { cond, then, els } => {
             note(*cond);
             then.args.iter().chain(&els.args).copied().for_each(note);
         }
-        Term::Switch { value, cases, default } => {
+        Terminator::Switch { value, cases, default } => {
             note(*value);
             for (_, to) in cases {
                 to.args.iter().copied().for_each(&mut note);
             }
             default.args.iter().copied().for_each(note);
         }
-        Term::Apply { keys, .. } => keys.iter().copied().for_each(note),
-        Term::Return | Term::Exit | Term::Reject => {}
+        Terminator::Apply { keys, .. } => keys.iter().copied().for_each(note),
+        Terminator::Return | Terminator::Exit | Terminator::Reject => {}
     }
 }

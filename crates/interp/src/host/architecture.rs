@@ -1,4 +1,5 @@
-//! What an engine's drivers of the architectures share with the interpreter: constants, variables, reasons.
+//! Definitions of the architectures that engines share with the interpreter: constants, variables,
+//! reasons.
 
 use crate::decode;
 use ir::{Pipeline, VarId};
@@ -16,12 +17,14 @@ pub mod pna {
     pub use crate::pna::{CPU_PORT, MAX_PASSES};
 }
 
-/// The program's numbers of green, yellow and red: v1model 0, 1, 2; PNA the positions in `PNA_MeterColor_t`.
-pub fn colours(pipeline: &Pipeline) -> [u64; 3] {
-    decode::colours(pipeline)
+/// Returns the program's encodings of green, yellow and red: v1model 0, 1, 2; PNA the positions in
+/// `PNA_MeterColor_t`.
+pub fn color_encodings(pipeline: &Pipeline) -> [u64; 3] {
+    decode::color_encodings(pipeline)
 }
 
-/// The variables that v1model's clone resets before it restores the preserved ones: all but header fields and next indices.
+/// Returns the variables that v1model's clone resets before it restores the preserved ones: all
+/// except header fields and next indices.
 pub fn metadata(pipeline: &Pipeline) -> impl Iterator<Item = VarId> {
     decode::metadata(pipeline)
 }

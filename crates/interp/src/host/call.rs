@@ -1,96 +1,106 @@
-//! Calls.
+//! Extern calls and their effects on the architecture.
 
-use crate::frame::{Destination, Frame, Request};
-use crate::host::place::Known;
-use crate::host::{ExternHost, Lane, SiteId};
-use crate::machine::Machine;
-use crate::meter::Colour;
-use crate::program::Call;
-use crate::wire::BitBuffer;
-use ir::{ExternFn, ExternKind, Loc};
+use crate::bit_io::BitBuffer;
+use crate::exec_context::ExecContext;
+use crate::frame::{CopyRequest, Destination, Frame};
+use crate::host::value_slot::CallSiteRecord;
+use crate::host::{ChecksumState, ExternHost, SiteId};
+use crate::meter::MeterColor;
+use crate::program::DecodedCall;
+use ir::{ExternFn, ExternKind, SourceLoc};
 
-/// What a call may look at besides its arguments.
+/// Packet data that a call can read besides its arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketContext<'a> {
-    /// When the packet came in, in nanoseconds.
+    /// Arrival time of the packet in nanoseconds.
     pub now: u64,
-    /// The packet's length in bytes when it came in or was recirculated: what counters and meters use.
+    /// Length of the packet in bytes on arrival or recirculation, which counters and meters use.
     pub ingress_length: u32,
-    /// The bytes that the parser did not take; only looked at if [`crate::host::Site::payload`].
+    /// Bytes that the parser did not consume; only read if
+    /// [`crate::host::ExternCallSite::payload`].
     pub payload: &'a [u8],
-    /// Which packet of the batch it is, from 0: tells apart what checksum objects keep for each.
+    /// Index of the packet in the batch, from 0. It selects the state of checksum objects.
     pub lane: usize,
-    /// The number of the entry that the packet hit last in the site's table; `None` after a miss. Hits are forgotten where a pass
-    /// begins, and where v1model's egress does.
+    /// Number of the entry that the packet hit last in the site's table; `None` after a miss. Hits
+    /// are cleared at the start of a pass and of v1model's egress.
     pub hit: Option<u32>,
-    /// v1model: what [`ExternHost::hit`] gave for the site's table last; green after a miss.
-    pub colour: Colour,
+    /// v1model: last result of [`ExternHost::hit`] for the site's table; green after a miss.
+    pub colour: MeterColor,
 }
 
 impl Default for PacketContext<'_> {
     fn default() -> Self {
-        PacketContext { now: 0, ingress_length: 0, payload: &[], lane: 0, hit: None, colour: Colour::Green }
+        PacketContext { now: 0, ingress_length: 0, payload: &[], lane: 0, hit: None, colour: MeterColor::Green }
     }
 }
 
-/// What a call asks of the architecture. Carrying it out is the engine's part; the interpreter's way is in brackets.
+/// Effect of a call on the architecture, which the engine carries out. The interpreter's
+/// implementation is in parentheses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Effect {
-    /// Nothing.
+pub enum ArchEffect {
+    /// None.
     #[default]
     None,
-    /// A checksum is wrong (remembered until the end of the block `VerifyChecksum`, then put in `checksum_error`).
+    /// A checksum is wrong (kept until the end of the block `VerifyChecksum`, then stored in
+    /// `checksum_error`).
     ChecksumError,
-    /// An `assert` or `assume` failed (the packet is dropped at once, whatever it asked for).
+    /// An `assert` or `assume` failed (the packet is dropped at once, despite other requests).
     AssertFailed,
-    /// v1model: the packet is cut to this many bytes when it leaves (the last call counts).
+    /// v1model: truncates the packet to this many bytes when it is sent (the last call counts).
     Truncate(u32),
-    /// v1model: `egress_spec` becomes [`super::architecture::v1model::DROP_PORT`] and `mcast_grp` 0.
+    /// v1model: sets `egress_spec` to [`super::architecture::v1model::DROP_PORT`] and `mcast_grp`
+    /// to 0.
     MarkToDrop,
-    /// v1model: a copy for this session at the end of the block, with the site's preserved variables (the last call counts).
+    /// v1model: clones to this session at the end of the block, with the site's preserved variables
+    /// (the last call counts).
     Clone {
         /// The session.
         session: u32,
     },
-    /// v1model: once more from the start, with the site's preserved variables (the last call counts).
+    /// v1model: restarts the received packet at the parser, with the site's preserved variables
+    /// (the last call counts).
     Resubmit,
-    /// v1model: as [`Effect::Resubmit`], after the deparser.
+    /// v1model: restarts the deparsed packet at the parser, with the site's preserved variables
+    /// (the last call counts).
     Recirculate,
-    /// PNA `drop_packet` (the last of this and [`Effect::SendToPort`] counts).
+    /// PNA `drop_packet` (the last of this and [`ArchEffect::SendToPort`] counts).
     Drop,
     /// PNA `send_to_port`.
     SendToPort(u32),
     /// PNA `mirror_packet` (the last call counts for each slot).
     Mirror {
-        /// From 0 to 3.
+        /// Mirror slot, from 0 to 3.
         slot: usize,
         /// The session.
         session: u32,
     },
     /// PNA `recirculate`.
     PnaRecirculate,
-    /// PNA `add_entry`: nothing was done and the result is false, call [`ExternHost::add_entry`].
+    /// PNA `add_entry`: the call has no effect and the result is false. The engine calls
+    /// [`ExternHost::add_entry`].
     AddEntry,
 }
 
 impl ExternHost {
-    /// Makes the call: reads `args`, writes all words of `results`, both laid out as the [`crate::host::Site`] says.
+    /// Makes the call: reads `args` and writes all words of `results`, both in the layout of the
+    /// [`crate::host::ExternCallSite`].
     ///
     /// # Panics
-    /// If the site is not this host's, or an area is shorter than the site says: bugs of the engine.
-    pub fn call(&mut self, site: SiteId, packet: &PacketContext<'_>, args: &[u64], results: &mut [u64]) -> Effect {
+    /// If the site belongs to another host, or an area is shorter than the site requires.
+    pub fn call(&mut self, site: SiteId, packet: &PacketContext<'_>, args: &[u64], results: &mut [u64]) -> ArchEffect {
         if self.sites[site.0 as usize].call.func == ExternFn::AddEntry {
             results[..self.sites[site.0 as usize].result_words].fill(0);
-            return Effect::AddEntry;
+            return ArchEffect::AddEntry;
         }
-        self.run(site, packet, args, |machine, frame, call| machine.call(frame, (0, 0), call, Loc::default()));
+        self.run(site, packet, args, |machine, frame, call| machine.call(frame, (0, 0), call, SourceLoc::default()));
         let known = &self.sites[site.0 as usize];
         let end = known.arg_words + known.result_words;
-        results[..known.result_words].copy_from_slice(&self.frame.slots[known.arg_words..end]);
-        if known.asks { effect(known.call.func, &self.frame) } else { Effect::None }
+        results[..known.result_words].copy_from_slice(&self.frame.reg_words[known.arg_words..end]);
+        if known.has_arch_effect { requested_effect(known.call.func, &self.frame) } else { ArchEffect::None }
     }
 
-    /// A packet enters a block of the architecture: its checksum objects begin anew, as they do in the interpreter.
+    /// Resets the checksum objects of a packet that enters a programmable block, as the interpreter
+    /// does.
     pub fn begin_block(&mut self, lane: usize) {
         if let Some(lane) = self.lanes.get_mut(lane) {
             lane.sums.fill(0);
@@ -98,32 +108,32 @@ impl ExternHost {
         }
     }
 
-    /// Whether the pipeline has objects that keep something while a packet is in a block.
+    /// Returns whether the pipeline has objects with state while a packet is in a block.
     pub fn keeps_packet_state(&self) -> bool {
         let keeps = |kind: &ExternKind| matches!(kind, ExternKind::Checksum { .. } | ExternKind::InternetChecksum);
         self.pipeline.externs.values().any(|object| keeps(&object.kind))
     }
 
-    /// Fills the frame for a call and lends the parts of the interpreter.
+    /// Fills the frame for a call and runs `act` with the interpreter's execution context.
     pub(super) fn run<R>(
         &mut self,
         site: SiteId,
         packet: &PacketContext<'_>,
         args: &[u64],
-        act: impl FnOnce(&mut Machine<'_, ()>, &mut Frame, &Call) -> R,
+        act: impl FnOnce(&mut ExecContext<'_, ()>, &mut Frame, &DecodedCall) -> R,
     ) -> R {
         self.advance(packet.now);
         let known = &self.sites[site.0 as usize];
-        load(&mut self.frame, known, packet, args);
-        if known.lane {
+        load_frame(&mut self.frame, known, packet, args);
+        if known.uses_checksum_state {
             let objects = self.program.externs;
             if packet.lane >= self.lanes.len() {
-                let empty = Lane { sums: vec![0; objects], checksums: vec![BitBuffer::default(); objects] };
+                let empty = ChecksumState { sums: vec![0; objects], checksums: vec![BitBuffer::default(); objects] };
                 self.lanes.resize(packet.lane + 1, empty);
             }
-            swap(&mut self.lanes[packet.lane], &mut self.frame);
+            swap_checksum_state(&mut self.lanes[packet.lane], &mut self.frame);
         }
-        let mut machine = Machine::<()> {
+        let mut machine = ExecContext::<()> {
             program: &self.program,
             pipeline: &self.pipeline,
             config: &self.config,
@@ -134,58 +144,58 @@ impl ExternHost {
             bits: &mut self.bits,
         };
         let result = act(&mut machine, &mut self.frame, &known.call);
-        if known.lane {
-            swap(&mut self.lanes[packet.lane], &mut self.frame);
+        if known.uses_checksum_state {
+            swap_checksum_state(&mut self.lanes[packet.lane], &mut self.frame);
         }
         result
     }
 }
 
-/// Makes the frame what the interpreter's would be, as far as the call looks at it.
-fn load(frame: &mut Frame, known: &Known, packet: &PacketContext<'_>, args: &[u64]) {
-    let Known { arg_words, result_words, .. } = *known;
-    frame.slots[..arg_words].copy_from_slice(&args[..arg_words]);
-    frame.slots[arg_words..arg_words + result_words].fill(0);
+/// Sets the parts of the frame that the call reads.
+fn load_frame(frame: &mut Frame, known: &CallSiteRecord, packet: &PacketContext<'_>, args: &[u64]) {
+    let CallSiteRecord { arg_words, result_words, .. } = *known;
+    frame.reg_words[..arg_words].copy_from_slice(&args[..arg_words]);
+    frame.reg_words[arg_words..arg_words + result_words].fill(0);
     for place in &known.varbits {
-        // A length beyond the type's would make the functions read what is not there.
-        let length = &mut frame.slots[place.word];
+        // Bounds the length, because a longer one would make the functions read beyond the value.
+        let length = &mut frame.reg_words[place.first_word];
         *length = (*length).min(u64::from(place.width));
     }
-    frame.ingress_length = packet.ingress_length;
+    frame.ingress_len_bytes = packet.ingress_length;
     if known.payload {
         frame.set_data(packet.payload);
     }
     if let Some(table) = known.table {
-        frame.hits[table] = packet.hit.map_or(0, |number| number.saturating_add(1));
-        frame.colours[table] = packet.colour as u8;
+        frame.hit_slots[table] = packet.hit.map_or(0, |number| number.saturating_add(1));
+        frame.meter_colors[table] = packet.colour as u8;
     }
-    if known.asks {
-        forget_requests(frame);
+    if known.has_arch_effect {
+        clear_requests(frame);
     }
 }
 
-/// What the checksum objects keep goes from the packet's lane to the frame, or back.
-fn swap(lane: &mut Lane, frame: &mut Frame) {
+/// Exchanges the state of checksum objects between the packet's lane and the frame.
+fn swap_checksum_state(lane: &mut ChecksumState, frame: &mut Frame) {
     std::mem::swap(&mut lane.sums, &mut frame.sums);
     std::mem::swap(&mut lane.checksums, &mut frame.checksums);
 }
 
-/// What the call left in the frame.
-fn effect(func: ExternFn, frame: &Frame) -> Effect {
+/// Returns the request that the call left in the frame.
+fn requested_effect(func: ExternFn, frame: &Frame) -> ArchEffect {
     match func {
-        ExternFn::MarkToDrop => Effect::MarkToDrop,
-        _ if frame.checksum_error => Effect::ChecksumError,
-        _ if frame.assert_failed => Effect::AssertFailed,
-        _ if frame.pna_recirculate => Effect::PnaRecirculate,
-        _ if frame.clone.wanted => Effect::Clone { session: frame.clone.session },
-        _ if frame.resubmit.wanted => Effect::Resubmit,
-        _ if frame.recirculate.wanted => Effect::Recirculate,
-        _ => match (frame.truncate, frame.destination, mirrored(frame)) {
-            (Some(length), _, _) => Effect::Truncate(length),
-            (_, Destination::Drop, _) => Effect::Drop,
-            (_, Destination::Port(port), _) => Effect::SendToPort(port),
-            (_, _, Some((slot, session))) => Effect::Mirror { slot, session },
-            _ => Effect::None,
+        ExternFn::MarkToDrop => ArchEffect::MarkToDrop,
+        _ if frame.checksum_error => ArchEffect::ChecksumError,
+        _ if frame.assert_failed => ArchEffect::AssertFailed,
+        _ if frame.pna_recirculate => ArchEffect::PnaRecirculate,
+        _ if frame.clone.is_requested => ArchEffect::Clone { session: frame.clone.session },
+        _ if frame.resubmit.is_requested => ArchEffect::Resubmit,
+        _ if frame.recirculate.is_requested => ArchEffect::Recirculate,
+        _ => match (frame.truncate_bytes, frame.destination, mirrored(frame)) {
+            (Some(length), _, _) => ArchEffect::Truncate(length),
+            (_, Destination::Drop, _) => ArchEffect::Drop,
+            (_, Destination::Port(port), _) => ArchEffect::SendToPort(port),
+            (_, _, Some((slot, session))) => ArchEffect::Mirror { slot, session },
+            _ => ArchEffect::None,
         },
     }
 }
@@ -194,14 +204,14 @@ fn mirrored(frame: &Frame) -> Option<(usize, u32)> {
     frame.mirror.iter().enumerate().find_map(|(slot, session)| session.map(|session| (slot, session)))
 }
 
-fn forget_requests(frame: &mut Frame) {
+fn clear_requests(frame: &mut Frame) {
     frame.checksum_error = false;
     frame.assert_failed = false;
     frame.pna_recirculate = false;
-    frame.truncate = None;
+    frame.truncate_bytes = None;
     frame.destination = Destination::None;
     frame.mirror = [None; 4];
-    frame.clone = Request::default();
-    frame.resubmit = Request::default();
-    frame.recirculate = Request::default();
+    frame.clone = CopyRequest::default();
+    frame.resubmit = CopyRequest::default();
+    frame.recirculate = CopyRequest::default();
 }

@@ -1,17 +1,18 @@
-//! What a match key means: the one place where the engine compares a packet's values with an
-//! entry's.
+//! Meaning of a match field: the only code of the engine that compares the values of a packet with
+//! those of an entry.
 
-use entries::{Entry, KeyField, KeyLayout};
+use entries::{KeyLayout, PackedKeyField, StoredEntry};
 use ir::MatchKind;
 use std::cmp::Reverse;
 
-/// Whether all fields of an entry match. `value` gives the words that a packet has for a field.
-pub fn entry_matches<'a>(layout: &KeyLayout, entry: &[u64], value: impl Fn(&KeyField) -> &'a [u64]) -> bool {
+/// Returns whether all fields of an entry match. `value` returns the packet's words for a field.
+pub fn entry_matches<'a>(layout: &KeyLayout, entry: &[u64], value: impl Fn(&PackedKeyField) -> &'a [u64]) -> bool {
     layout.fields.iter().all(|field| field_matches(field, entry, value(field)))
 }
 
-/// Whether a field of an entry matches a value. An entry's words are laid out as [`KeyField`] says.
-fn field_matches(field: &KeyField, entry: &[u64], value: &[u64]) -> bool {
+/// Returns whether a field of an entry matches a value. The words of an entry have the layout of
+/// [`PackedKeyField`].
+fn field_matches(field: &PackedKeyField, entry: &[u64], value: &[u64]) -> bool {
     let (want, second) = (field.value(entry), field.second(entry));
     let differs = |word: usize| value[word] ^ want[word];
     match field.kind {
@@ -20,20 +21,21 @@ fn field_matches(field: &KeyField, entry: &[u64], value: &[u64]) -> bool {
         MatchKind::Lpm => (0..field.words).all(|word| differs(word) & prefix_mask(field, second[0] as u32, word) == 0),
         MatchKind::Range => is_ordered(field, want, value) && is_ordered(field, value, second),
         MatchKind::Optional => second[0] == 0 || value == want,
-        // It chooses among the members of a group, not among entries.
+        // Selector keys choose among the members of a group, not among entries.
         MatchKind::Selector => true,
     }
 }
 
-/// A word of the mask of a prefix, least significant word first. Bits above the field's width are
-/// set, too: they are 0 in values.
-pub fn prefix_mask(field: &KeyField, prefix_len: u32, word: usize) -> u64 {
+/// Returns a word of the mask of a prefix, least significant word first. Bits above the field's
+/// width are also set, because they are 0 in values.
+pub fn prefix_mask(field: &PackedKeyField, prefix_len: u32, word: usize) -> u64 {
     let host_bits = field.width.saturating_sub(prefix_len).saturating_sub(64 * word as u32);
     if host_bits >= 64 { 0 } else { u64::MAX << host_bits }
 }
 
-/// Whether `low <= high` in the order of the field's type: two's complement if it is signed.
-fn is_ordered(field: &KeyField, low: &[u64], high: &[u64]) -> bool {
+/// Returns whether `low <= high` in the order of the field's type: two's complement if it is
+/// signed.
+fn is_ordered(field: &PackedKeyField, low: &[u64], high: &[u64]) -> bool {
     let top = field.words.saturating_sub(1);
     let sign = if field.signed && field.width > 0 { 1 << ((field.width - 1) % 64) } else { 0 };
     let word = |words: &[u64], at: usize| if at == top { words[at] ^ sign } else { words[at] };
@@ -41,9 +43,9 @@ fn is_ordered(field: &KeyField, low: &[u64], high: &[u64]) -> bool {
     differing.is_none_or(|at| word(low, at) < word(high, at))
 }
 
-/// Orders entries that match: the least one wins. Greatest priority, then longest prefixes, then
-/// first inserted.
-pub fn precedence(layout: &KeyLayout, entry: &Entry) -> impl Ord + use<> {
+/// Returns the sort key of matching entries, of which the least one wins: largest priority, then
+/// longest prefixes, then first inserted.
+pub fn precedence(layout: &KeyLayout, entry: &StoredEntry) -> impl Ord + use<> {
     let lpm = layout.fields.iter().filter(|field| field.kind == MatchKind::Lpm);
     let prefix_bits = lpm.map(|field| field.second(entry.key())[0]).sum::<u64>();
     (Reverse(entry.priority()), Reverse(prefix_bits), entry.sequence())
@@ -52,14 +54,14 @@ pub fn precedence(layout: &KeyLayout, entry: &Entry) -> impl Ord + use<> {
 #[cfg(test)]
 mod tests {
     use super::prefix_mask;
-    use entries::KeyField;
+    use entries::PackedKeyField;
     use ir::MatchKind;
 
     #[test]
     fn masks() {
         let mask = |width: u32, prefix_len: u32| -> Vec<u64> {
             let words = width.div_ceil(64) as usize;
-            let field = KeyField { position: 0, kind: MatchKind::Lpm, width, signed: false, words, offset: 0 };
+            let field = PackedKeyField { position: 0, kind: MatchKind::Lpm, width, signed: false, words, offset: 0 };
             let low = |word: usize| u64::MAX >> (64 - (width - 64 * word as u32).min(64));
             (0..words).map(|word| prefix_mask(&field, prefix_len, word) & low(word)).collect()
         };

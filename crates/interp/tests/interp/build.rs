@@ -1,18 +1,18 @@
 //! Pipelines for tests.
 
-use entries::{ActionSpec, TableEntry, Update, WriteBatch};
+use entries::{ActionSpec, StateUpdate, TableEntry, WriteBatch};
 use interp::{Config, Interp};
 use ir::*;
 use num_bigint::BigUint;
 use std::sync::Arc;
 
-/// A pipeline under construction.
+/// Pipeline under construction.
 pub struct Build {
     pub p: Pipeline,
 }
 
 impl Build {
-    /// v1model with all standard metadata.
+    /// Creates a v1model pipeline with all standard metadata.
     pub fn v1model() -> Build {
         let mut p = Pipeline::new("test", Arch::V1Model);
         for (name, width) in [
@@ -34,7 +34,7 @@ impl Build {
         Build { p }
     }
 
-    /// PNA with the input metadata of the main control.
+    /// Creates a PNA pipeline with the input metadata of the main control.
     pub fn pna() -> Build {
         let mut p = Pipeline::new("test", Arch::Pna);
         let direction = p
@@ -48,20 +48,20 @@ impl Build {
         Build { p }
     }
 
-    /// A variable of the architecture.
+    /// Returns a variable of the architecture.
     pub fn std(&self, name: &str) -> VarId {
         let prefix = if self.p.arch == Arch::V1Model { "standard_metadata" } else { "istd" };
         self.p.intrinsics[&format!("{prefix}.{name}")]
     }
 
     pub fn meta(&mut self, name: &str, width: u32) -> VarId {
-        self.p.add_var(name, Type::Bit(width), VarKind::Meta, Loc::default())
+        self.p.add_var(name, Type::Bit(width), VarKind::Meta, SourceLoc::default())
     }
 
     pub fn header(&mut self, name: &str, fields: &[(&str, Type)]) -> HeaderId {
         let fields = fields.iter().map(|(name, ty)| HeaderField { name: (*name).into(), ty: *ty }).collect();
         let ty = self.p.header_types.push(HeaderType { name: format!("{name}_t"), fields });
-        self.p.add_header(name, ty, false, Loc::default())
+        self.p.add_header(name, ty, false, SourceLoc::default())
     }
 
     pub fn field(&self, header: HeaderId, index: usize) -> VarId {
@@ -72,7 +72,7 @@ impl Build {
         self.p.controls.push(Control { name: format!("{kind:?}"), kind, body: body.finish() });
     }
 
-    /// A parser that extracts these headers one after the other.
+    /// Adds a parser that extracts these headers in order.
     pub fn parser(&mut self, kind: ControlKind, headers: &[HeaderId]) {
         let mut b = BodyBuilder::new();
         headers.iter().for_each(|h| b.extract(*h));
@@ -80,7 +80,7 @@ impl Build {
         self.control(kind, b);
     }
 
-    /// A deparser that emits these headers.
+    /// Adds a deparser that emits these headers.
     pub fn deparser(&mut self, kind: ControlKind, headers: &[HeaderId]) {
         let mut b = BodyBuilder::new();
         headers.iter().for_each(|h| b.emit(*h));
@@ -91,23 +91,24 @@ impl Build {
     pub fn action(&mut self, name: &str, params: &[u32]) -> ActionId {
         let param = |(index, width): (usize, &u32)| Param::new(format!("p{index}"), Type::Bit(*width));
         let params = params.iter().enumerate().map(param).collect();
-        self.p.actions.push(Action { preamble: named(name), params, loc: Loc::default() })
+        self.p.actions.push(Action { preamble: named(name), params, loc: SourceLoc::default() })
     }
 
     pub fn object(&mut self, name: &str, kind: ExternKind) -> ExternId {
-        self.p.externs.push(ExternInst { preamble: named(name), kind, loc: Loc::default() })
+        self.p.externs.push(ExternInst { preamble: named(name), kind, loc: SourceLoc::default() })
     }
 
-    /// A table with these keys and actions; the first action, without arguments, is the default.
+    /// Adds a table with these keys and actions. The first action, without arguments, is the
+    /// default.
     pub fn table(&mut self, name: &str, keys: &[(Type, MatchKind)], actions: &[ActionId]) -> TableId {
-        let key = |(index, (ty, kind)): (usize, &(Type, MatchKind))| Key::new(format!("k{index}"), *ty, *kind);
+        let key = |(index, (ty, kind)): (usize, &(Type, MatchKind))| MatchKey::new(format!("k{index}"), *ty, *kind);
         let keys = keys.iter().enumerate().map(key).collect();
         let listed = actions.iter().copied().map(ActionRef::new).collect();
         let default = ActionCall { action: actions[0], args: Vec::new() };
         self.p.tables.push(Table::new(named(name), keys, listed, default))
     }
 
-    /// Loads it; the verifier must have nothing to say.
+    /// Verifies and loads the pipeline. Panics if the verifier reports an error.
     pub fn load(self) -> Interp {
         self.load_with(Config::default())
     }
@@ -121,7 +122,7 @@ impl Build {
 }
 
 fn intrinsic(p: &mut Pipeline, prefix: &str, name: &str, ty: Type) {
-    let var = p.add_var(format!("{prefix}.{name}"), ty, VarKind::Intrinsic, Loc::default());
+    let var = p.add_var(format!("{prefix}.{name}"), ty, VarKind::Intrinsic, SourceLoc::default());
     p.intrinsics.insert(format!("{prefix}.{name}"), var);
 }
 
@@ -146,13 +147,13 @@ pub fn entry(table: TableId, keys: Vec<KeyMatch>, action: ActionId, args: &[u128
 }
 
 /// Applies updates that must be accepted.
-pub fn write(interp: &mut Interp, updates: impl IntoIterator<Item = Update>) {
+pub fn write(interp: &mut Interp, updates: impl IntoIterator<Item = StateUpdate>) {
     let batch: WriteBatch = updates.into_iter().collect();
     interp.write(&batch).expect("the write is accepted");
 }
 
 pub fn insert(interp: &mut Interp, entry: TableEntry) {
-    write(interp, [Update::Entry(entries::UpdateKind::Insert, entry)]);
+    write(interp, [StateUpdate::Entry(entries::UpdateKind::Insert, entry)]);
 }
 
 /// Stores a constant.
@@ -161,12 +162,12 @@ pub fn set(b: &mut BodyBuilder, p: &Pipeline, var: VarId, value: u128) {
     b.store(var, value);
 }
 
-/// What left: ports and bytes.
+/// Returns ports and bytes of the sent packets.
 pub fn sent(out: &interp::Outputs) -> Vec<(u32, Vec<u8>)> {
     out.sent().map(|(port, bytes)| (port, bytes.to_vec())).collect()
 }
 
-/// Names of the reasons for drops.
+/// Returns the names of the drop reasons.
 pub fn drops(interp: &Interp, out: &interp::Outputs) -> Vec<String> {
     out.drops().map(|reason| interp.reasons().drop_name(reason).into_owned()).collect()
 }

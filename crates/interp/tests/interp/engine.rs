@@ -1,11 +1,12 @@
-//! The engine behind the trait that all engines share.
+//! Tests the interpreter through the trait that all engines share.
 
 use crate::build::*;
-use entries::{MulticastGroup, Replica, Update, UpdateKind};
+use entries::{MulticastGroup, Replica, StateUpdate, UpdateKind};
 use ir::*;
-use packet::{Batch, Engine, EngineCounters, Origin, Output, PortId, Verdict};
+use packet::{Batch, BatchOutput, Engine, EngineCounters, PacketOrigin, PortId, Verdict};
 
-/// Copies of one packet: the first takes the place of the one received, the others are extra; each packet is answered.
+/// Copies of one packet: the first replaces the received packet, the others are extra. Each packet
+/// gets a verdict.
 #[test]
 fn batch() {
     let mut t = Build::v1model();
@@ -41,18 +42,18 @@ fn batch() {
     t.deparser(ControlKind::Deparser, &[h]);
     let mut interp = t.load();
     let replicas = [(4, 1), (5, 2), (6, 3)].map(|(port, instance)| Replica { port, instance }).to_vec();
-    write(&mut interp, [Update::Multicast(UpdateKind::Insert, MulticastGroup { id: 1, replicas })]);
+    write(&mut interp, [StateUpdate::Multicast(UpdateKind::Insert, MulticastGroup { id: 1, replicas })]);
     let mut engine: Box<dyn Engine> = Box::new(interp);
-    let (mut batch, mut out, mut counters) = (Batch::new(), Output::new(), EngineCounters::default());
+    let (mut batch, mut out, mut counters) = (Batch::new(), BatchOutput::new(), EngineCounters::default());
     for _ in 0..2 {
         batch.clear();
         out.clear();
         for first in [7, 0, 200] {
             batch.push_bytes(&[first, 9], PortId(3), 0).unwrap();
         }
-        counters.receive(&batch);
+        counters.count_received(&batch);
         engine.process(&mut batch, &mut out);
-        counters.record(&batch, &out);
+        counters.count_batch(&batch, &out);
         let got: Vec<_> = out.iter(&batch).map(|(e, packet)| (e.verdict, packet.bytes().to_vec())).collect();
         let forward = |port| Verdict::Forward { port: PortId(port) };
         let dropped = Verdict::Drop(packet::EngineReason::ProgramDrop.into());
@@ -66,10 +67,10 @@ fn batch() {
                 (forward(6), vec![3, 9]),
             ]
         );
-        assert_eq!(out.unanswered(&batch).count(), 0);
-        assert_eq!(out.emissions()[3].origin, Origin::Multicast { group: 1, instance: 2 });
+        assert_eq!(out.inputs_without_verdict(&batch).count(), 0);
+        assert_eq!(out.verdicts()[3].origin, PacketOrigin::Multicast { group: 1, instance: 2 });
     }
     assert_eq!(counters.forwarded_total().packets, 8);
-    assert_eq!((counters.received.packets, counters.copies, counters.drops.total().packets), (6, 4, 2));
+    assert_eq!((counters.received.packets, counters.generated, counters.drops.total().packets), (6, 4, 2));
     assert_eq!(engine.name(), "interp");
 }

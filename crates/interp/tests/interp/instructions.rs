@@ -1,11 +1,12 @@
-//! Each pure instruction against `ir::eval`, through extraction and emission, at widths of one slot, two and many.
+//! Compares each pure instruction with `ir::eval`, through extraction and emission, at widths of
+//! one register slot, two and many.
 
 use crate::build::*;
 use ir::*;
 use num_bigint::BigUint;
 use proptest::prelude::*;
 
-/// `width` bits of operands and what is done with them; the result comes back in a packet.
+/// Operands of `width` bits and the operation on them. A packet returns the result.
 #[derive(Debug)]
 struct Case {
     a: (Type, BigUint),
@@ -13,7 +14,7 @@ struct Case {
     result: Type,
 }
 
-/// Bits, most significant first, padded to bytes.
+/// Packs bits, most significant first, padded to bytes.
 fn packed(values: &[(u32, &BigUint)]) -> Vec<u8> {
     let total: u32 = values.iter().map(|(width, _)| width).sum();
     let mut all = BigUint::ZERO;
@@ -60,7 +61,7 @@ fn width() -> impl Strategy<Value = u32> {
     prop_oneof![1..=64u32, 60..=68u32, 120..=136u32, 1..=300u32]
 }
 
-/// Bits of a width, often at the edges.
+/// Returns values of a width, often edge cases.
 fn bits(width: u32) -> impl Strategy<Value = BigUint> {
     let ones = (BigUint::from(1u8) << width) - 1u8;
     let half = BigUint::from(1u8) << (width - 1);
@@ -91,7 +92,7 @@ fn binary_case() -> impl Strategy<Value = (BinaryOp, Case)> {
         let right = if matches!(op, BinaryOp::Shl | BinaryOp::Shr) { Type::Bit(distance.max(8)) } else { left };
         let result = if op.is_comparison() { Type::Bool } else { left };
         (Just(op), bits(width), bits(right.width()), 0..2 * width).prop_map(move |(op, a, b, shift)| {
-            // Most distances are near the width.
+            // Most shift distances are near the width.
             let b = if right == left { b } else { BigUint::from(shift) % (BigUint::from(1u8) << right.width()) };
             (op, Case { a: (left, a), b: (right, b), result })
         })
@@ -152,7 +153,7 @@ proptest! {
     }
 }
 
-/// The value of a load is that of its time, not that of a later store.
+/// A load returns the value at its time, not that of a later store.
 #[test]
 fn load_before_store() {
     let mut t = Build::v1model();
@@ -160,11 +161,11 @@ fn load_before_store() {
     let (x, y) = (t.field(h, 0), t.field(h, 1));
     t.parser(ControlKind::Parser, &[h]);
     let mut b = BodyBuilder::new();
-    // swap
+    // Swap.
     let (vx, vy) = (b.load(&t.p, x), b.load(&t.p, y));
     b.store(x, vy);
     b.store(y, vx);
-    // a header operation between load and use
+    // A header operation between load and use.
     let kept = b.load(&t.p, x);
     b.set_invalid(h);
     b.set_valid(h);
@@ -176,7 +177,7 @@ fn load_before_store() {
     assert_eq!(sent(&interp.process(&[1, 2], 0, 0)), [(0, vec![0, 2])]);
 }
 
-/// Arguments of a jump are moved at once: here two parameters swap in a loop.
+/// Arguments of a jump are moved in parallel: here two parameters swap in a loop.
 #[test]
 fn parallel_moves_in_a_loop() {
     let mut t = Build::v1model();
@@ -208,7 +209,7 @@ fn parallel_moves_in_a_loop() {
     assert_eq!(sent(&interp.process(&[1, 2, 4], 0, 0)), [(0, vec![1, 2, 4])]);
 }
 
-/// Switches on values of one slot and of several.
+/// Switches on values of one register slot and of several.
 #[test]
 fn switch() {
     for width in [8u32, 128] {
@@ -244,7 +245,7 @@ fn copy_within_a_union() {
     let mut t = Build::v1model();
     let a = t.header("u.a", &[("x", Type::Bit(16))]);
     let ty = t.p.headers[a].ty;
-    let b = t.p.add_header("u.b", ty, false, Loc::default());
+    let b = t.p.add_header("u.b", ty, false, SourceLoc::default());
     t.p.add_union("u", vec![a, b]);
     t.parser(ControlKind::Parser, &[a]);
     let mut body = BodyBuilder::new();

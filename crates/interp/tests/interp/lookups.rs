@@ -1,7 +1,7 @@
-//! Tables against a model that tries all entries, and against `entries::State::lookup`.
+//! Compares tables with a model that tries all entries, and with `entries::ControlState::lookup`.
 
 use crate::build::*;
-use entries::{TableEntry, Update, UpdateKind, WriteBatch};
+use entries::{StateUpdate, TableEntry, UpdateKind, WriteBatch};
 use interp::Interp;
 use ir::*;
 use num_bigint::BigUint;
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 const KINDS: [MatchKind; 5] =
     [MatchKind::Exact, MatchKind::Lpm, MatchKind::Ternary, MatchKind::Range, MatchKind::Optional];
 
-/// Keys of a table: kind, width in bytes, signed.
+/// Keys of a table: match kind, width in bytes, signed.
 type Shape = Vec<(MatchKind, u32, bool)>;
 
 fn shape() -> impl Strategy<Value = Shape> {
@@ -25,7 +25,7 @@ fn shape() -> impl Strategy<Value = Shape> {
             keys
         }),
         proptest::collection::vec(any_key, 1..5).prop_map(|mut keys| {
-            // At most one lpm key: the verifier refuses more.
+            // At most one lpm key, because the verifier rejects more.
             for (kind, _, _) in keys.iter_mut().filter(|(kind, _, _)| *kind == MatchKind::Lpm).skip(1) {
                 *kind = MatchKind::Ternary;
             }
@@ -34,7 +34,7 @@ fn shape() -> impl Strategy<Value = Shape> {
     ]
 }
 
-/// Small numbers at both ends of a key, so that packets hit.
+/// Returns small numbers at both ends of a key, so that packets hit.
 fn value(bytes: u32, seed: u64) -> BigUint {
     let low = BigUint::from(seed % 4);
     let high = BigUint::from((seed >> 8) % 4) << (bytes * 8 - 2);
@@ -82,7 +82,7 @@ fn matches(asked: &KeyMatch, width: u32, signed: bool, value: &BigUint) -> bool 
     }
 }
 
-/// A value that the match takes.
+/// Returns the lowest value that the match accepts.
 fn lowest(asked: &KeyMatch) -> BigUint {
     match asked {
         KeyMatch::Exact(v) | KeyMatch::Ternary { value: v, .. } | KeyMatch::Lpm { value: v, .. } => v.clone(),
@@ -93,7 +93,7 @@ fn lowest(asked: &KeyMatch) -> BigUint {
 
 struct Model {
     shape: Shape,
-    /// In order of insertion.
+    /// Entries in order of insertion.
     entries: Vec<(Vec<KeyMatch>, i32, u32)>,
 }
 
@@ -119,7 +119,7 @@ impl Model {
     }
 }
 
-/// A table over header fields; the action's argument is the result.
+/// Builds a table over header fields. The action's argument is the result.
 fn table_under_test(shape: &Shape) -> (Interp, TableId, ActionId) {
     let mut t = Build::v1model();
     let names: Vec<String> = (0..shape.len()).map(|n| format!("f{n}")).collect();
@@ -140,7 +140,7 @@ fn table_under_test(shape: &Shape) -> (Interp, TableId, ActionId) {
         b.cast(keys[n].0, value)
     });
     let values = values.collect();
-    let arms = b.apply(&t.p, table, values);
+    let arms = b.apply_table(&t.p, table, values);
     b.switch_to(arms[0].block);
     b.ret();
     b.switch_to(arms[1].block);
@@ -190,7 +190,7 @@ proptest! {
         }
         interp.write(&batch).unwrap();
         for (n, seeds) in packets.iter().enumerate() {
-            // Every other packet is one that some entry asks for.
+            // Every other packet matches some entry.
             let wanted = model.entries.get(seeds[0] as usize % model.entries.len().max(1)).filter(|_| n % 2 == 0);
             let values: Vec<BigUint> = match wanted {
                 Some((keys, _, _)) => keys.iter().map(lowest).collect(),
@@ -208,7 +208,7 @@ proptest! {
             prop_assert_eq!(&got, &vec![(0u32, expected.unwrap_or(0).to_be_bytes().to_vec())], "values {:?}", values);
             let plain = interp.state().lookup(table, &values);
             let plain = plain.map(|e| match e.action() {
-                entries::PackedAction::Call(_, args) => args[0] as u32,
+                entries::StoredActionRef::Call(_, args) => args[0] as u32,
                 _ => 0,
             });
             prop_assert_eq!(plain, expected);
@@ -216,7 +216,7 @@ proptest! {
     }
 }
 
-/// A refused batch leaves the tables as they were.
+/// A rejected batch leaves the tables unchanged.
 #[test]
 fn refused_batch() {
     let (mut interp, table, give) = table_under_test(&vec![(MatchKind::Exact, 1, false)]);
@@ -236,11 +236,11 @@ fn refused_batch() {
 #[test]
 fn default_action() {
     let (mut interp, table, give) = table_under_test(&vec![(MatchKind::Exact, 1, false)]);
-    write(&mut interp, [Update::DefaultAction(table, Some(call(give, &[5])))]);
+    write(&mut interp, [StateUpdate::DefaultAction(table, Some(call(give, &[5])))]);
     assert_eq!(sent(&interp.process(&[1], 0, 0)), [(0, vec![0, 0, 0, 5])]);
-    write(&mut interp, [Update::DefaultAction(table, None)]);
+    write(&mut interp, [StateUpdate::DefaultAction(table, None)]);
     assert_eq!(sent(&interp.process(&[1], 0, 0)), [(0, vec![0, 0, 0, 0])]);
-    let absent = Update::Entry(UpdateKind::Delete, entry(table, vec![exact(1)], give, &[]));
+    let absent = StateUpdate::Entry(UpdateKind::Delete, entry(table, vec![exact(1)], give, &[]));
     let error = interp.write(&[absent].into_iter().collect()).unwrap_err();
     assert_eq!(error.to_string(), "update 0: table t: there is no entry (k0=1); insert it first");
 }

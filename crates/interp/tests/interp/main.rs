@@ -1,4 +1,4 @@
-//! Tests of the engine as its users see it, on pipelines built by hand.
+//! Tests the engine through its public interface, on pipelines built by hand.
 
 mod build;
 mod engine;

@@ -1,16 +1,16 @@
-//! The way of a packet through PNA, and entries that the data plane adds.
+//! Tests the path of a packet through PNA, and entries that the data plane adds.
 
 use crate::build::*;
-use entries::{CloneSession, EntryId, Replica, Update, UpdateKind};
+use entries::{CloneSession, EntryId, Replica, StateUpdate, UpdateKind};
 use interp::{Config, Interp};
 use ir::*;
-use packet::{CpuReason, Origin, ReasonId, Verdict};
+use packet::{CpuReason, PacketOrigin, ReasonId, Verdict};
 use std::collections::BTreeSet;
 
-/// A case of the main control.
+/// Case of the main control.
 type Act<'a> = &'a dyn Fn(&mut BodyBuilder, &Build);
 
-/// A main control that does one thing for each value of the packet's first byte.
+/// Builds a main control with one case for each value of the packet's first byte.
 fn pna(cases: &[(u8, Act<'_>)], mut t: Build, h: HeaderId) -> Interp {
     t.parser(ControlKind::MainParser, &[h]);
     let mut b = BodyBuilder::new();
@@ -31,7 +31,7 @@ fn pna(cases: &[(u8, Act<'_>)], mut t: Build, h: HeaderId) -> Interp {
     let config = Config {
         ports: Some(BTreeSet::from([1, 2, 3])),
         host_ports: BTreeSet::from([2]),
-        start: 1000,
+        start_ns: 1000,
         ..Config::default()
     };
     t.load_with(config)
@@ -39,16 +39,16 @@ fn pna(cases: &[(u8, Act<'_>)], mut t: Build, h: HeaderId) -> Interp {
 
 fn send(b: &mut BodyBuilder, port: u32) {
     let port = b.bits(32, port);
-    b.call(None, ExternFn::SendToPort, vec![Arg::Value(port)], &[]);
+    b.call_extern(None, ExternFn::SendToPort, vec![ExternArg::Value(port)], &[]);
 }
 
 fn drop_packet(b: &mut BodyBuilder) {
-    b.call(None, ExternFn::DropPacket, vec![], &[]);
+    b.call_extern(None, ExternFn::DropPacket, vec![], &[]);
 }
 
 fn mirror(b: &mut BodyBuilder, slot: u8, session: u16) {
     let (slot, session) = (b.bits(8, slot), b.bits(16, session));
-    b.call(None, ExternFn::MirrorPacket, vec![Arg::Value(slot), Arg::Value(session)], &[]);
+    b.call_extern(None, ExternFn::MirrorPacket, vec![ExternArg::Value(slot), ExternArg::Value(session)], &[]);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn destinations() {
                 send(b, 0xffff_fffd);
             }),
             (7, &|b, _| {
-                b.call(None, ExternFn::PnaRecirculate, vec![], &[]);
+                b.call_extern(None, ExternFn::PnaRecirculate, vec![], &[]);
             }),
             (8, &|b, t| {
                 let direction = b.load(&t.p, direction);
@@ -100,7 +100,7 @@ fn destinations() {
                 let less = b.binary(BinaryOp::Lt, pass, three);
                 b.branch(less, again, done);
                 b.switch_to(again);
-                b.call(None, ExternFn::PnaRecirculate, vec![], &[]);
+                b.call_extern(None, ExternFn::PnaRecirculate, vec![], &[]);
                 drop_packet(b);
                 b.jump(end);
                 b.switch_to(done);
@@ -131,7 +131,8 @@ fn destinations() {
     assert_eq!(interp.reasons().get(ReasonId(9)), None);
 }
 
-/// Mirrored copies have the deparsed bytes, also of a packet that is dropped; slots replace, sessions cut.
+/// Mirrored copies have the deparsed bytes, also for a dropped packet. Slots replace earlier
+/// copies; sessions truncate.
 #[test]
 fn mirror_sessions() {
     let mut t = Build::pna();
@@ -151,16 +152,17 @@ fn mirror_sessions() {
     );
     let session = |id, port, packet_length| {
         let replicas = vec![Replica { port, instance: 0 }];
-        Update::Clone(UpdateKind::Insert, CloneSession { id, replicas, packet_length, ..CloneSession::default() })
+        StateUpdate::Clone(UpdateKind::Insert, CloneSession { id, replicas, packet_length, ..CloneSession::default() })
     };
     write(&mut interp, [session(6, 3, 3), session(5, 2, 0), session(7, 1, 0)]);
     let out = interp.process(&[1, 0, 2, 3], 1, 0);
     assert_eq!(sent(&out), [(3, vec![1, 0x55, 2]), (2, vec![1, 0x55, 2, 3])]);
-    assert_eq!(out.packets()[0].origin, Origin::Clone { session: 6 });
+    assert_eq!(out.packets()[0].origin, PacketOrigin::Clone { session: 6 });
     assert_eq!(drops(&interp, &out), ["program_drop"]);
 }
 
-/// Flows: the first packet of a key adds an entry with its second byte as data, later ones find it.
+/// Flow table: the first packet of a key adds an entry with its second byte as data; later packets
+/// hit it.
 struct Flows {
     interp: Interp,
     table: TableId,
@@ -180,12 +182,13 @@ fn flows(auto_delete: bool, explicit_restart: bool) -> Flows {
     let mut b = BodyBuilder::new();
     send(&mut b, 1);
     let key = b.load(&t.p, t.field(h, 0));
-    let arms = b.apply(&t.p, table, vec![key]);
+    let arms = b.apply_table(&t.p, table, vec![key]);
     b.switch_to(arms[0].block);
     let data = b.load(&t.p, t.field(h, 1));
     let profile = b.bits(8, 4u8);
-    let args = vec![Arg::Table(table), Arg::Action(hit), Arg::Values(vec![data]), Arg::Value(profile)];
-    let added = b.call(None, ExternFn::AddEntry, args, &[Type::Bool])[0];
+    let args =
+        vec![ExternArg::Table(table), ExternArg::Action(hit), ExternArg::Values(vec![data]), ExternArg::Value(profile)];
+    let added = b.call_extern(None, ExternFn::AddEntry, args, &[Type::Bool])[0];
     let added = b.cast(Type::Bit(1), added);
     let added = b.cast(Type::Bit(8), added);
     b.store(t.field(h, 2), added);
@@ -199,7 +202,7 @@ fn flows(auto_delete: bool, explicit_restart: bool) -> Flows {
         let restart = b.eq(flag, one);
         b.branch(restart, yes, end);
         b.switch_to(yes);
-        b.call(None, ExternFn::RestartExpireTimer, vec![Arg::Table(table)], &[]);
+        b.call_extern(None, ExternFn::RestartExpireTimer, vec![ExternArg::Table(table)], &[]);
         b.jump(end);
         b.switch_to(end);
     }
@@ -207,7 +210,7 @@ fn flows(auto_delete: bool, explicit_restart: bool) -> Flows {
     t.control(ControlKind::MainControl, b);
     t.deparser(ControlKind::MainDeparser, &[h]);
     let mut interp = t.load();
-    write(&mut interp, [Update::ExpireTime(4, 1000)]);
+    write(&mut interp, [StateUpdate::ExpireTime(4, 1000)]);
     Flows { interp, table }
 }
 
@@ -229,7 +232,7 @@ fn add_on_miss() {
     let hit = f.interp.pipeline().tables[f.table].actions[1].action;
     let mut changed = entry(f.table, vec![exact(1)], hit, &[77]);
     changed.idle_timeout_ns = 1000;
-    write(&mut f.interp, [Update::Entry(UpdateKind::Modify, changed)]);
+    write(&mut f.interp, [StateUpdate::Entry(UpdateKind::Modify, changed)]);
     assert_eq!(f.run([1, 0, 0], 4), [1, 77, 0]);
 }
 
@@ -251,7 +254,7 @@ fn notify_control() {
     f.run([1, 11, 0], 0);
     let idle = f.interp.advance_time(1500);
     assert_eq!((idle.len(), idle[0].deleted), (1, false));
-    // Once for each time that the idle time passes.
+    // Reported once for each expired idle time.
     assert!(f.interp.advance_time(2400).is_empty());
     assert_eq!(f.interp.advance_time(2500).len(), 1);
     assert_eq!(f.run([1, 0, 0], 2600), [1, 11, 0]);
@@ -259,7 +262,7 @@ fn notify_control() {
     assert_eq!(f.interp.idle_for(&id), Some(0));
 }
 
-/// Where an action restarts the timer itself, a mere hit does not.
+/// Where an action restarts the timer, a hit alone does not.
 #[test]
 fn explicit_restart() {
     let mut f = flows(true, true);
@@ -270,16 +273,17 @@ fn explicit_restart() {
     assert_eq!(f.interp.advance_time(1500).len(), 1);
 }
 
-/// A profile that nobody configured: the entry never expires.
+/// An unconfigured profile: the entry never expires.
 #[test]
 fn unknown_profile() {
     let mut f = flows(true, false);
-    write(&mut f.interp, [Update::ExpireTime(4, 0)]);
+    write(&mut f.interp, [StateUpdate::ExpireTime(4, 0)]);
     f.run([1, 11, 0], 0);
     assert!(f.interp.advance_time(u64::MAX).is_empty());
 }
 
-/// What leads to another part of the device takes packets, and is no port for who asks.
+/// A port to another part of the device takes packets, but `is_net_port` and `is_host_port` do not
+/// report it.
 #[test]
 fn a_port_within_the_device_takes_packets_and_is_not_told_of() {
     let ask = |inner: &[u32]| {
@@ -289,19 +293,19 @@ fn a_port_within_the_device_takes_packets_and_is_not_told_of() {
         let mut b = BodyBuilder::new();
         let port = b.load(&t.p, t.field(h, 0));
         for (field, func) in [(1, ExternFn::IsNetPort), (2, ExternFn::IsHostPort)] {
-            let is = b.call(None, func, vec![Arg::Value(port)], &[Type::Bool])[0];
+            let is = b.call_extern(None, func, vec![ExternArg::Value(port)], &[Type::Bool])[0];
             let (yes, no) = (b.bits(8, 1u8), b.bits(8, 0u8));
             let value = b.select(is, yes, no);
             b.store(t.field(h, field), value);
         }
-        b.call(None, ExternFn::SendToPort, vec![Arg::Value(port)], &[]);
+        b.call_extern(None, ExternFn::SendToPort, vec![ExternArg::Value(port)], &[]);
         b.ret();
         t.control(ControlKind::MainControl, b);
         t.deparser(ControlKind::MainDeparser, &[h]);
         let (ports, hosts) = (BTreeSet::from([1, 2, 9]), BTreeSet::from([2, 9]));
         let inner_ports = inner.iter().copied().collect();
         let mut interp =
-            t.load_with(Config { ports: Some(ports), host_ports: hosts, inner_ports, ..Config::default() });
+            t.load_with(Config { ports: Some(ports), host_ports: hosts, tier_ports: inner_ports, ..Config::default() });
         [1u8, 2, 9].map(|port| {
             let run = interp.process(&[0, 0, 0, port, 7, 7], 1, 0);
             let sent = &run.packets()[0];

@@ -1,7 +1,7 @@
-//! Action profiles and selectors.
+//! Tests action profiles and selectors.
 
 use crate::build::*;
-use entries::{ActionProfileGroup, ActionProfileMember, ActionSpec, GroupMember, TableEntry, Update, UpdateKind};
+use entries::{ActionProfileGroup, ActionProfileMember, ActionSpec, GroupMember, StateUpdate, TableEntry, UpdateKind};
 use interp::Interp;
 use ir::*;
 
@@ -25,7 +25,7 @@ fn selector() -> Selector {
     t.p.tables[table].implementation = Some(profile);
     let mut b = BodyBuilder::new();
     let keys = (0..2).map(|n| b.load(&t.p, t.field(h, n))).collect();
-    let arms = b.apply(&t.p, table, keys);
+    let arms = b.apply_table(&t.p, table, keys);
     let result = t.field(h, 2);
     b.switch_to(arms[0].block);
     set(&mut b, &t.p, result, 255);
@@ -39,21 +39,21 @@ fn selector() -> Selector {
 }
 
 impl Selector {
-    fn member(&self, kind: UpdateKind, id: u32, value: u32) -> Update {
+    fn member(&self, kind: UpdateKind, id: u32, value: u32) -> StateUpdate {
         let action = ActionCall { action: self.give, args: vec![value.into()] };
-        Update::Member(kind, ActionProfileMember { profile: self.profile, id, action })
+        StateUpdate::Member(kind, ActionProfileMember { profile: self.profile, id, action })
     }
-    fn group(&self, kind: UpdateKind, id: u32, members: &[(u32, u32)]) -> Update {
+    fn group(&self, kind: UpdateKind, id: u32, members: &[(u32, u32)]) -> StateUpdate {
         let members = members.iter().map(|(member, weight)| GroupMember::new(*member, *weight)).collect();
-        Update::Group(kind, ActionProfileGroup { profile: self.profile, id, members })
+        StateUpdate::Group(kind, ActionProfileGroup { profile: self.profile, id, members })
     }
-    fn entry(&self, kind: UpdateKind, key: u128, action: ActionSpec) -> Update {
-        Update::Entry(kind, TableEntry::new(self.table, vec![exact(key)], action))
+    fn entry(&self, kind: UpdateKind, key: u128, action: ActionSpec) -> StateUpdate {
+        StateUpdate::Entry(kind, TableEntry::new(self.table, vec![exact(key)], action))
     }
     fn run(&mut self, key: u8, flow: u8) -> u8 {
         sent(&self.interp.process(&[key, flow, 0], 0, 0))[0].1[2]
     }
-    fn refused(&mut self, update: Update) -> String {
+    fn refused(&mut self, update: StateUpdate) -> String {
         self.interp.write(&[update].into_iter().collect()).unwrap_err().error.to_string()
     }
 }
@@ -74,7 +74,7 @@ fn members_and_groups() {
     ];
     write(&mut s.interp, updates);
     assert_eq!(s.run(1, 77), 50);
-    // Members in order of their numbers, each as often as its weight: 2, 2, 5, 9.
+    // Members in order of their numbers, each repeated by its weight: 2, 2, 5, 9.
     assert_eq!([0, 1, 2, 3, 4].map(|flow| s.run(2, flow)), [20, 20, 50, 90, 20]);
     assert_eq!(s.run(3, 0), 255); // a group without members: as a miss
     assert_eq!(s.run(4, 0), 255);
@@ -113,13 +113,13 @@ fn refusals() {
     for (update, message) in cases {
         assert_eq!(s.refused(update), message);
     }
-    let full: Vec<Update> = (2..=5).map(|id| s.member(Insert, id, 0)).collect();
+    let full: Vec<StateUpdate> = (2..=5).map(|id| s.member(Insert, id, 0)).collect();
     let error = s.interp.write(&full.into_iter().collect()).unwrap_err();
     assert_eq!(error.index, 3);
-    // What came before in the refused batch is not there.
+    // The earlier updates of the rejected batch have no effect.
     let group = s.group(Insert, 2, &[(2, 1)]);
     assert_eq!(s.refused(group), "s has no member 2; insert it first");
-    // In the right order everything can go.
+    // In this order all can be deleted.
     let gone = [s.entry(Delete, 1, ActionSpec::Group(1)), s.group(Delete, 1, &[]), s.member(Delete, 1, 10)];
     write(&mut s.interp, gone);
     assert_eq!(s.run(1, 0), 255);

@@ -1,7 +1,7 @@
-//! Explanations.
+//! Tests explanations of packets.
 
 use crate::build::*;
-use interp::Event;
+use interp::TraceEvent;
 use ir::*;
 
 #[test]
@@ -11,7 +11,7 @@ fn a_packet_explained() {
     let h = t.header("h", &[("key", Type::Bit(8)), ("value", Type::Bit(32))]);
     let mut b = BodyBuilder::new();
     let start = b.create_block();
-    b.add_state("start", start, Loc { file: 0, line: 10, column: 1 });
+    b.add_state("start", start, SourceLoc { file: 0, line: 10, column: 1 });
     b.jump(start);
     b.switch_to(start);
     b.extract(h);
@@ -21,15 +21,15 @@ fn a_packet_explained() {
     let table = t.table("ingress.routes", &[(Type::Bit(8), MatchKind::Ternary)], &[miss, give]);
     let mut b = BodyBuilder::new();
     let key = b.load(&t.p, t.field(h, 0));
-    b.set_loc(Loc { file: 0, line: 20, column: 5 });
-    let arms = b.apply(&t.p, table, vec![key]);
+    b.set_loc(SourceLoc { file: 0, line: 20, column: 5 });
+    let arms = b.apply_table(&t.p, table, vec![key]);
     b.switch_to(arms[0].block);
-    b.call(None, ExternFn::MarkToDrop, vec![], &[]);
+    b.call_extern(None, ExternFn::MarkToDrop, vec![], &[]);
     b.ret();
     b.switch_to(arms[1].block);
     b.store(t.field(h, 1), arms[1].params[0]);
-    let args = vec![Arg::Str("value {} of {}".into()), Arg::Values(vec![arms[1].params[0], key])];
-    b.call(None, ExternFn::LogMsg, args, &[]);
+    let args = vec![ExternArg::Str("value {} of {}".into()), ExternArg::Values(vec![arms[1].params[0], key])];
+    b.call_extern(None, ExternFn::LogMsg, args, &[]);
     b.ret();
     t.control(ControlKind::Ingress, b);
     t.deparser(ControlKind::Deparser, &[h]);
@@ -56,13 +56,13 @@ fn a_packet_explained() {
     assert_eq!(drops(&interp, &out), ["program_drop"]);
     assert!(trace.to_string().contains("table ingress.routes(k0=47): miss -> ingress.miss()"));
     assert!(trace.to_string().ends_with("=> dropped: program_drop\n"));
-    assert!(trace.events().any(|event| matches!(event, Event::Table { hit: None, .. })));
+    assert!(trace.events().any(|event| matches!(event, TraceEvent::Table { hit: None, .. })));
     let json = trace.to_json();
     let steps = json["steps"].as_array().unwrap();
     assert!(steps.iter().any(|s| s["table"]["action"] == "ingress.miss" && s["at"] == "gateway.p4:20"), "{json:#}");
 }
 
-/// Recording changes nothing: the same packets give the same outputs.
+/// Recording has no effect: the same packets give the same outputs.
 #[test]
 fn tracing_is_without_effect() {
     let mut results = Vec::new();

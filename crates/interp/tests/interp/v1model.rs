@@ -1,13 +1,13 @@
-//! The way of a packet through v1model.
+//! Tests the path of a packet through v1model.
 
 use crate::build::*;
-use entries::{CloneSession, MulticastGroup, Replica, Update, UpdateKind};
+use entries::{CloneSession, MulticastGroup, Replica, StateUpdate, UpdateKind};
 use interp::Interp;
 use ir::*;
-use packet::{Origin, Verdict};
+use packet::{PacketOrigin, Verdict};
 
-/// A packet is two bytes: what ingress is to do, and a byte that records what happened. Egress adds the instance type to its upper
-/// half and, for copies, the replica's instance to its lower half.
+/// Packets of two bytes: the case for ingress, and a byte that records events. Egress adds the
+/// instance type to its upper half and, for copies, the replica's instance to its lower half.
 struct Simple {
     t: Build,
     h: HeaderId,
@@ -23,10 +23,11 @@ fn simple() -> Simple {
     Simple { t, h, what, mark }
 }
 
-/// A case of ingress.
+/// Case of ingress.
 type Act<'a> = &'a dyn Fn(&mut BodyBuilder, &Build);
 
-/// Ingress that does one thing for each value of `what`, then sends to port 1 unless the case says otherwise.
+/// Builds an ingress with one case for each value of `what`. It sends to port 1 unless the case
+/// decides otherwise.
 fn ingress(s: &Simple, cases: &[(u8, Act<'_>)]) -> BodyBuilder {
     let mut b = BodyBuilder::new();
     set(&mut b, &s.t.p, s.t.std("egress_spec"), 1);
@@ -67,23 +68,28 @@ fn finish(mut s: Simple, ingress: BodyBuilder, egress: BodyBuilder) -> Interp {
     s.t.load()
 }
 
-fn group(id: u32, replicas: &[(u32, u16)]) -> Update {
+fn group(id: u32, replicas: &[(u32, u16)]) -> StateUpdate {
     let replicas = replicas.iter().map(|(port, instance)| Replica { port: *port, instance: *instance }).collect();
-    Update::Multicast(UpdateKind::Insert, MulticastGroup { id, replicas })
+    StateUpdate::Multicast(UpdateKind::Insert, MulticastGroup { id, replicas })
 }
 
-fn session(id: u32, port: u32) -> Update {
+fn session(id: u32, port: u32) -> StateUpdate {
     let replicas = vec![Replica { port, instance: 0 }];
-    Update::Clone(UpdateKind::Insert, CloneSession { id, replicas, ..CloneSession::default() })
+    StateUpdate::Clone(UpdateKind::Insert, CloneSession { id, replicas, ..CloneSession::default() })
 }
 
 fn preserve(b: &mut BodyBuilder, func: ExternFn, vars: &[VarId]) {
-    b.call(None, func, vec![Arg::Vars(vars.to_vec())], &[]);
+    b.call_extern(None, func, vec![ExternArg::Vars(vars.to_vec())], &[]);
 }
 
 fn clone(b: &mut BodyBuilder, session: u32, vars: &[VarId]) {
     let id = b.bits(32, session);
-    b.call(None, ExternFn::Clone, vec![Arg::Str("I2E".into()), Arg::Value(id), Arg::Vars(vars.to_vec())], &[]);
+    b.call_extern(
+        None,
+        ExternFn::Clone,
+        vec![ExternArg::Str("I2E".into()), ExternArg::Value(id), ExternArg::Vars(vars.to_vec())],
+        &[],
+    );
 }
 
 #[test]
@@ -95,21 +101,21 @@ fn unicast_drop_and_precedence() {
         &[
             (1, &|b, t| set(b, &t.p, spec, 9)),
             (2, &|b, _| {
-                b.call(None, ExternFn::MarkToDrop, vec![], &[]);
+                b.call_extern(None, ExternFn::MarkToDrop, vec![], &[]);
             }),
-            // An assignment after mark_to_drop takes the drop back.
+            // An assignment after mark_to_drop revokes the drop.
             (3, &|b, t| {
-                b.call(None, ExternFn::MarkToDrop, vec![], &[]);
+                b.call_extern(None, ExternFn::MarkToDrop, vec![], &[]);
                 set(b, &t.p, spec, 4);
             }),
-            // A multicast group wins over the drop port; mark_to_drop clears the group.
+            // A multicast group has precedence over the drop port; mark_to_drop clears the group.
             (4, &|b, t| {
                 set(b, &t.p, mcast, 7);
                 set(b, &t.p, spec, 511);
             }),
             (5, &|b, t| {
                 set(b, &t.p, mcast, 7);
-                b.call(None, ExternFn::MarkToDrop, vec![], &[]);
+                b.call_extern(None, ExternFn::MarkToDrop, vec![], &[]);
             }),
             (6, &|b, t| set(b, &t.p, mcast, 8)),
         ],
@@ -124,20 +130,20 @@ fn unicast_drop_and_precedence() {
     assert_eq!(sent(&interp.process(&[3, 0], 3, 0)), [(4, vec![3, 0])]);
     let out = interp.process(&[4, 0], 3, 0);
     assert_eq!(sent(&out), [(2, vec![4, 0x53]), (5, vec![4, 0x54]), (2, vec![4, 0x51])]);
-    assert_eq!(out.packets()[1].origin, Origin::Multicast { group: 7, instance: 4 });
+    assert_eq!(out.packets()[1].origin, PacketOrigin::Multicast { group: 7, instance: 4 });
     let out = interp.process(&[5, 0], 3, 0);
     assert_eq!(drops(&interp, &out), ["program_drop"]);
     let out = interp.process(&[6, 0], 3, 0);
     assert_eq!(drops(&interp, &out), ["unknown_multicast_group"]);
 }
 
-/// A clone in ingress is the packet as it came; of its metadata only the preserved stay.
+/// A clone in ingress has the received bytes; of its metadata only the preserved fields remain.
 #[test]
 fn clone_ingress_to_egress() {
     let mut s = simple();
     let (kept, lost) = (s.t.meta("meta.kept", 8), s.t.meta("meta.lost", 8));
     let mark = s.mark;
-    // What the parser writes is lost, too.
+    // Values that the parser writes are lost, too.
     let mut parser = BodyBuilder::new();
     parser.extract(s.h);
     set(&mut parser, &s.t.p, lost, 0x20);
@@ -150,7 +156,7 @@ fn clone_ingress_to_egress() {
             set(b, &t.p, kept, 1);
             set(b, &t.p, lost, 1);
             clone(b, 5, &[kept]);
-            // The value at the end of the control counts.
+            // The value at the end of the control is preserved.
             set(b, &t.p, kept, 2);
         })],
     );
@@ -167,15 +173,15 @@ fn clone_ingress_to_egress() {
     e.store(s.what, port);
     e.ret();
     let mut interp = finish(s, body, e);
-    // Without a session there is no clone.
+    // Without a session no clone is made.
     assert_eq!(sent(&interp.process(&[1, 0x10, 9], 3, 0)), [(1, vec![3, 0x69, 9])]);
     write(&mut interp, [session(5, 8)]);
     let out = interp.process(&[1, 0x10, 9], 3, 0);
     assert_eq!(sent(&out), [(8, vec![3, 0x12, 9]), (1, vec![3, 0x69, 9])]);
-    assert_eq!(out.packets()[0].origin, Origin::Clone { session: 5 });
+    assert_eq!(out.packets()[0].origin, PacketOrigin::Clone { session: 5 });
 }
 
-/// A clone in egress is the packet as it is there, and starts egress again with instance type 2.
+/// A clone in egress has the current bytes, and restarts egress with instance type 2.
 #[test]
 fn clone_egress_to_egress() {
     let s = simple();
@@ -236,7 +242,8 @@ fn endless_clones_resubmits_and_recirculations_end() {
     assert_eq!((sent(&out).len(), drops(&interp, &out)), (33, vec!["recirculation_limit".to_owned()]));
 }
 
-/// A resubmitted packet is as it came; a recirculated one as it was sent. Preserved metadata arrive.
+/// A resubmitted packet has the received bytes, a recirculated one the deparsed bytes. Preserved
+/// metadata arrive.
 #[test]
 fn resubmit_and_recirculate() {
     let mut s = simple();
@@ -282,7 +289,8 @@ fn resubmit_and_recirculate() {
     e.store(mark, sum);
     e.ret();
     let mut interp = finish(s, b, e);
-    // resubmitted: 0x10 + 3 (seen) + 4 (length) = 0x17, recirculated: + 5 (seen) + 4 = 0x20, type 4.
+    // Resubmitted: 0x10 + 3 (seen) + 4 (length) = 0x17; recirculated: + 5 (seen) + 4 = 0x20, type
+    // 4.
     assert_eq!(sent(&interp.process(&[9, 0x10, 1, 2], 0, 0)), [(1, vec![4, 0x20, 1, 2])]);
 }
 
@@ -298,7 +306,7 @@ fn packet_length_and_truncate() {
             (1, &|b, _| b.set_valid(extra)),
             (2, &|b, _| {
                 let three = b.bits(32, 3u8);
-                b.call(None, ExternFn::Truncate, vec![Arg::Value(three)], &[]);
+                b.call_extern(None, ExternFn::Truncate, vec![ExternArg::Value(three)], &[]);
             }),
         ],
     );
@@ -315,7 +323,7 @@ fn packet_length_and_truncate() {
     assert_eq!(sent(&interp.process(&[2, 0], 0, 0)), [(1, vec![2, 0])]);
 }
 
-/// A rejected packet goes on with the error; nothing is extracted of a header that is cut off.
+/// A rejected packet continues with the error; no field of a truncated header is extracted.
 #[test]
 fn parser_errors() {
     let mut t = Build::v1model();
@@ -377,14 +385,14 @@ fn varbit() {
     assert_eq!(run(&[16, 1, 2, 3]), [1, 1, 2, 3]); // PacketTooShort
 }
 
-/// Endless parser loops and loops in controls end with a named reason.
+/// Endless loops in parsers and controls end with a named drop reason.
 #[test]
 fn endless_loops() {
     let mut t = Build::v1model();
     let h = t.header("h", &[("x", Type::Bit(8))]);
     let mut b = BodyBuilder::new();
     let state = b.create_block();
-    b.add_state("again", state, Loc::default());
+    b.add_state("again", state, SourceLoc::default());
     b.jump(state);
     b.switch_to(state);
     let next = b.lookahead(Type::Bit(8));
@@ -413,7 +421,7 @@ fn endless_loops() {
         drops(&interp, &out)
     };
     assert_eq!(run(&[1]), ["parser_timeout"]);
-    assert_eq!(run(&[2]), ["step_limit"]);
+    assert_eq!(run(&[2]), ["instruction_limit"]);
     assert!(run(&[3]).is_empty());
 }
 

@@ -1,15 +1,15 @@
-//! What stands in for DPDK ports in a program that was built without DPDK.
+//! Replacement for DPDK ports in a program that was built without DPDK.
 
 use super::{DpdkDevice, DpdkError, DpdkOptions};
-use crate::{Outgoing, Port, PortError, Readiness};
+use crate::{Port, PortError, Readiness, TxBatch};
 use packet::{Batch, PortCounters, PortId};
 use std::convert::Infallible;
 
-/// A port that cannot be opened, as there was no DPDK when this program was built.
+/// A port that cannot be opened, because the program was built without DPDK.
 pub struct DpdkPort(Infallible);
 
 impl DpdkPort {
-    /// Says that there is no DPDK.
+    /// Returns an error, because DPDK is missing.
     ///
     /// # Errors
     /// Always.
@@ -17,7 +17,7 @@ impl DpdkPort {
         DpdkPort::open_queues(device, options).map(|mut queues| queues.remove(0))
     }
 
-    /// Says that there is no DPDK.
+    /// Returns an error, because DPDK is missing.
     ///
     /// # Errors
     /// Always.
@@ -26,7 +26,7 @@ impl DpdkPort {
         Err(DpdkError::NotBuilt { device }.into())
     }
 
-    /// There is none to name.
+    /// Cannot be called, because no such port exists.
     pub fn named(self, _: &str) -> DpdkPort {
         self
     }
@@ -45,7 +45,7 @@ impl Port for DpdkPort {
         match self.0 {}
     }
 
-    fn send(&mut self, _: &mut Outgoing<'_>) -> usize {
+    fn send(&mut self, _: &mut TxBatch<'_>) -> usize {
         match self.0 {}
     }
 

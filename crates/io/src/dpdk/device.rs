@@ -1,9 +1,9 @@
-//! What a DPDK device is called: a PCI address, or a virtual device with its arguments.
+//! Device strings of DPDK: a PCI address, or a virtual device with its arguments.
 
 use super::DpdkError;
 use std::fmt;
 
-/// The virtual devices that are of use as a port, with what a name of each looks like.
+/// Virtual devices that can be a port, each with an example of a device string.
 const DRIVERS: [(&str, &str); 10] = [
     ("net_af_packet", "net_af_packet0,iface=eth0"),
     ("net_af_xdp", "net_af_xdp0,iface=eth0"),
@@ -17,12 +17,12 @@ const DRIVERS: [(&str, &str); 10] = [
     ("net_bonding", "net_bonding0,mode=1,slave=0000:01:00.0"),
 ];
 
-/// The longest device string.
+/// Maximum length of a device string, in bytes.
 const MAX_LEN: usize = 1024;
-/// The longest name of a device (DPDK's RTE_DEV_NAME_MAX_LEN is 64, with a zero).
+/// Maximum length of a device name, in bytes (DPDK's RTE_DEV_NAME_MAX_LEN is 64, with a zero).
 const MAX_NAME: usize = 63;
 
-/// A device string that has been read: `NAME` or `NAME,KEY=VALUE,...`.
+/// A parsed device string: `NAME` or `NAME,KEY=VALUE,...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DpdkDevice {
     name: String,
@@ -31,13 +31,13 @@ pub struct DpdkDevice {
 }
 
 impl DpdkDevice {
-    /// Reads a device string: a PCI address such as `0000:01:00.0`, or a virtual device such as `net_memif0,role=client,socket=/run/x.sock`.
-    /// Whether the device exists, opening it will tell.
+    /// Parses a device string: a PCI address such as `0000:01:00.0`, or a virtual device such as
+    /// `net_memif0,role=client,socket=/run/x.sock`. Does not check that the device exists.
     ///
     /// # Errors
-    /// What is wrong with it, and how it should look.
+    /// The string is malformed; the error describes the expected form.
     pub fn parse(text: &str) -> Result<DpdkDevice, DpdkError> {
-        let bad = |why: String| DpdkError::BadDevice { device: shown(text), why };
+        let bad = |why: String| DpdkError::BadDevice { device: truncated(text), why };
         if text.len() > MAX_LEN {
             return Err(bad(format!("it has more than {MAX_LEN} bytes")));
         }
@@ -53,7 +53,7 @@ impl DpdkDevice {
                 let examples: Vec<&str> = DRIVERS.iter().map(|(_, example)| *example).collect();
                 return Err(bad(format!(
                     "`{}` is neither a PCI address (0000:01:00.0) nor a virtual device, such as {}",
-                    shown(name),
+                    truncated(name),
                     examples.join(", ")
                 )));
             }
@@ -77,45 +77,46 @@ impl DpdkDevice {
         Ok(device)
     }
 
-    /// Whether `text` is meant as a DPDK device and not as the name of a network interface: a PCI address, or the name of a virtual device.
+    /// Returns whether `text` refers to a DPDK device, by a PCI address or the name of a virtual
+    /// device, and not to a network interface.
     pub fn recognise(text: &str) -> bool {
         let name = text.split(',').next().unwrap_or_default();
         pci_address(name) || driver_of(name).is_some()
     }
 
-    /// The device without its arguments: the PCI address, or for example `net_memif0`.
+    /// Returns the device without its arguments: the PCI address, or for example `net_memif0`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The driver of a virtual device, for example `net_memif`; `None` for a PCI device.
+    /// Returns the driver of a virtual device, for example `net_memif`; `None` for a PCI device.
     pub fn driver(&self) -> Option<&'static str> {
         self.driver
     }
 
-    /// The value of an argument.
+    /// Returns the value of an argument.
     pub fn argument(&self, key: &str) -> Option<&str> {
         self.arguments.iter().find(|(one, _)| one == key).map(|(_, value)| value.as_str())
     }
 
-    /// The keys of all arguments.
+    /// Iterates over the keys of all arguments.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         self.arguments.iter().map(|(key, _)| key.as_str())
     }
 
-    /// Adds an argument, unless it is there.
+    /// Adds an argument, unless its key is present.
     pub(crate) fn set_default(&mut self, key: &str, value: impl fmt::Display) {
         if self.argument(key).is_none() {
             self.arguments.push((key.to_owned(), value.to_string()));
         }
     }
 
-    /// The network interface that a virtual device is on.
+    /// Returns the network interface of a virtual device, if it has one.
     pub(crate) fn interface(&self) -> Option<&str> {
         matches!(self.driver, Some("net_af_packet" | "net_af_xdp")).then(|| self.argument("iface")).flatten()
     }
 
-    /// An argument without which the driver could not start.
+    /// Returns a missing argument that the driver requires.
     fn missing_argument(&self) -> Option<&'static str> {
         let needed = match self.driver? {
             "net_af_packet" | "net_af_xdp" | "net_vhost" => "iface",
@@ -133,15 +134,15 @@ impl fmt::Display for DpdkDevice {
     }
 }
 
-/// Not more of what somebody typed than fits into a message.
-fn shown(text: &str) -> String {
+/// Returns `text`, truncated to 80 characters for a message.
+fn truncated(text: &str) -> String {
     match text.char_indices().nth(80) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),
     }
 }
 
-/// `DDDD:BB:DD.F` or `BB:DD.F`, hexadecimal.
+/// Returns whether `text` is `DDDD:BB:DD.F` or `BB:DD.F`, hexadecimal.
 fn pci_address(text: &str) -> bool {
     let hexadecimal = |part: &str, len: usize| part.len() == len && part.bytes().all(|b| b.is_ascii_hexdigit());
     let parts: Vec<&str> = text.split(':').collect();
@@ -154,8 +155,8 @@ fn pci_address(text: &str) -> bool {
     hexadecimal(bus, 2) && hexadecimal(slot, 2) && hexadecimal(function, 1)
 }
 
-/// The driver whose name, followed by what tells its devices apart, is `name`. An interface that happens to be called like the driver itself,
-/// without anything after it, is no device.
+/// Returns the driver of a device name: the driver's name with a suffix. The driver's name without
+/// a suffix is the name of an interface, not of a device.
 fn driver_of(name: &str) -> Option<&'static str> {
     let tells_apart =
         |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');

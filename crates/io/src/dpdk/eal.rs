@@ -1,4 +1,5 @@
-//! DPDK's environment: started once, its log kept for errors, threads made known to it.
+//! DPDK's environment (EAL): started once, with its log kept for errors, and with registered
+//! threads.
 #![allow(unsafe_code)]
 
 use super::ffi;
@@ -15,19 +16,19 @@ use std::os::linux::fs::MetadataExt;
 use std::sync::OnceLock;
 use std::thread;
 
-/// Lines of DPDK's log that are kept.
+/// Number of lines of DPDK's log that are stored.
 const LOG_LINES: usize = 16;
-/// A PCI device that no machine has. As the only one that is allowed, it keeps DPDK from taking devices that nobody asked for; those
-/// that somebody asks for can still be added.
+/// Address of a PCI device that no machine has. DPDK gets it as its only allowed device, so that it
+/// does not claim unrequested devices; requested ones can still be added.
 const NO_PCI_DEVICE: &str = "ffff:ff:1f.7";
 
-/// The last lines that DPDK wrote.
+/// The last lines of DPDK's log.
 static LOG: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
 /// Whether memory is in huge pages, or why the start failed.
 static STARTED: OnceLock<Result<bool, String>> = OnceLock::new();
 
-/// Starts DPDK, unless it runs already. Whether its memory is in huge pages.
-pub(super) fn start(options: &EalOptions) -> Result<bool, DpdkError> {
+/// Starts DPDK unless it is running. Returns whether its memory is in huge pages.
+pub(super) fn start_eal(options: &EalOptions) -> Result<bool, DpdkError> {
     let mut failure = None;
     let outcome = STARTED.get_or_init(|| {
         try_start(options).map_err(|error| {
@@ -51,17 +52,17 @@ fn try_start(options: &EalOptions) -> Result<bool, DpdkError> {
         HugePages::Require if free_mb >= wanted_mb => true,
         HugePages::Require => return Err(DpdkError::NoHugePages { free_mb, wanted_mb }),
     };
-    // A thread of its own, as DPDK pins the one that starts it. It must not stay in the network namespace of a caller: a thread of
-    // DPDK's would inherit it, and keep it alive.
+    // Start on a separate thread, because DPDK pins the starting thread. The thread leaves the
+    // caller's network namespace, because a DPDK thread would inherit it and keep it alive.
     let outcome = thread::scope(|scope| scope.spawn(|| leave_namespace().and_then(|()| init(options, huge))).join());
     let outcome = outcome.unwrap_or_else(|_| Err(io::Error::other("the starting thread panicked")));
     outcome.map_err(|problem| DpdkError::Start { problem, log: log() })?;
     Ok(huge)
 }
 
-/// The network namespace of the process, in which not all of its threads need to be.
+/// Enters the network namespace of the process, because the calling thread can be in another one.
 fn leave_namespace() -> io::Result<()> {
-    // Without /proc there is no way of being in another namespace that this crate knows.
+    // Without /proc, this crate cannot enter another namespace.
     let (Ok(own), Ok(thread)) = (File::open("/proc/self/ns/net"), File::open("/proc/thread-self/ns/net")) else {
         return Ok(());
     };
@@ -72,7 +73,7 @@ fn leave_namespace() -> io::Result<()> {
 }
 
 fn init(options: &EalOptions, huge: bool) -> io::Result<()> {
-    // SAFETY: the function has the signature that is asked for and lives as long as the program.
+    // SAFETY: the function has the required signature and lives as long as the program.
     unsafe { ffi::td_log_to(write_log) };
     let cores: Vec<String> = sys::allowed_cores()?.iter().map(usize::to_string).collect();
     let mut arguments: Vec<String> =
@@ -80,21 +81,22 @@ fn init(options: &EalOptions, huge: bool) -> io::Result<()> {
     arguments.push(format!("0@({})", cores.join(",")));
     let memory = options.memory_mb.max(16).to_string();
     match huge {
-        // One file, without a name, for each kind of page: what memif needs to share it.
+        // One unnamed file per page size, which memif needs for sharing it.
         true => arguments.extend(["--in-memory", "--single-file-segments"].map(str::to_owned)),
-        // DPDK does not take these together with --in-memory; nothing is left behind in either case.
+        // DPDK does not accept these together with --in-memory. No files remain in either case.
         false => arguments.extend(["--no-huge", "--no-shconf", "-m", &memory].map(str::to_owned)),
     }
     let arguments: Result<Vec<CString>, _> = arguments.into_iter().map(CString::new).collect();
     // DPDK keeps pointers to its arguments.
     let pointers: Vec<*mut c_char> = arguments.map_err(io::Error::other)?.into_iter().map(CString::into_raw).collect();
     let pointers = pointers.leak();
-    // SAFETY: `pointers` are as many strings that end with a zero, never freed, and nothing else uses them. This runs once in a process.
+    // SAFETY: `pointers` are that number of zero-terminated strings, never freed and not used
+    // elsewhere. This runs once per process.
     let outcome = unsafe { ffi::rte_eal_init(pointers.len() as c_int, pointers.as_mut_ptr()) };
     if outcome < 0 { Err(last_error()) } else { Ok(()) }
 }
 
-/// Memory in huge pages that nobody has taken, in MiB.
+/// Returns the free memory in huge pages, in MiB.
 fn free_huge_mb() -> u64 {
     let folders = fs::read_dir("/sys/kernel/mm/hugepages").into_iter().flatten().flatten();
     let free_kb = folders.filter_map(|folder| {
@@ -106,15 +108,15 @@ fn free_huge_mb() -> u64 {
     free_kb.sum::<u64>() / 1024
 }
 
-/// The error of the DPDK function that was called last on this thread.
+/// Returns the error of the last DPDK function on this thread.
 pub(super) fn last_error() -> io::Error {
     // SAFETY: reads a variable of this thread.
     io::Error::from_raw_os_error(unsafe { ffi::td_errno() })
 }
 
-/// Called by the C library with what DPDK writes to its log.
+/// Stores DPDK's log output; called by the C library.
 extern "C" fn write_log(_: *mut c_void, text: *const c_char, len: usize) -> ssize_t {
-    // SAFETY: the C library passes `len` bytes that stay as they are during the call.
+    // SAFETY: the C library passes `len` bytes that do not change during the call.
     let bytes = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), len) };
     let mut lines = LOG.lock();
     for line in String::from_utf8_lossy(bytes).lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -126,12 +128,12 @@ extern "C" fn write_log(_: *mut c_void, text: *const c_char, len: usize) -> ssiz
     len as ssize_t
 }
 
-/// Forgets what DPDK wrote, so that an error does not quote what belongs to another.
+/// Clears the stored log, so that an error does not quote earlier output.
 pub(super) fn forget_log() {
     LOG.lock().clear();
 }
 
-/// The last lines that DPDK wrote, as one.
+/// Returns the last lines of DPDK's log, joined to one.
 pub(super) fn log() -> String {
     let lines = LOG.lock();
     match lines.len() {
@@ -140,17 +142,18 @@ pub(super) fn log() -> String {
     }
 }
 
-/// A thread that DPDK knows: it then has buffers at hand without asking all others.
-struct Known(bool);
+/// Registers the thread with the EAL, because only registered threads have a mempool cache.
+struct RegisteredThread(bool);
 
-impl Known {
-    fn new() -> Known {
-        // SAFETY: DPDK has been started: only threads that use a port get here. If no place is left, everything works as before, slower.
-        Known(unsafe { ffi::rte_thread_register() } == 0)
+impl RegisteredThread {
+    fn new() -> RegisteredThread {
+        // SAFETY: DPDK is running, because only threads that use a port get here. If all thread ids
+        // are used, the thread works without a cache, slower.
+        RegisteredThread(unsafe { ffi::rte_thread_register() } == 0)
     }
 }
 
-impl Drop for Known {
+impl Drop for RegisteredThread {
     fn drop(&mut self) {
         if self.0 {
             // SAFETY: this thread was registered and has not been unregistered.
@@ -160,12 +163,12 @@ impl Drop for Known {
 }
 
 thread_local! {
-    static KNOWN: Known = Known::new();
+    static REGISTERED: RegisteredThread = RegisteredThread::new();
 }
 
-/// Makes this thread known to DPDK until it ends.
+/// Registers this thread with DPDK until it ends.
 #[inline]
-pub(super) fn know_thread() {
-    // A thread that is ending, and sends something yet, can do without.
-    let _ = KNOWN.try_with(|known| known.0);
+pub(super) fn register_thread() {
+    // A thread that is ending can still send, without registration.
+    let _ = REGISTERED.try_with(|known| known.0);
 }

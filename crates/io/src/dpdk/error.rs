@@ -1,26 +1,26 @@
-//! What can go wrong with DPDK and its devices.
+//! Errors of DPDK and its devices.
 
 use std::io;
 use thiserror::Error;
 
-/// A DPDK port could not be opened.
+/// Error of opening a DPDK port.
 #[derive(Debug, Error)]
 pub enum DpdkError {
-    /// There was no DPDK when this program was built.
+    /// The program was built without DPDK.
     #[error("`{device}`: built without DPDK: install libdpdk-dev and build again")]
     NotBuilt {
         /// The device.
         device: String,
     },
-    /// Not a device string.
+    /// The device string is invalid.
     #[error("`{device}` is not a DPDK device: {why}")]
     BadDevice {
-        /// What was given.
+        /// The device string as given.
         device: String,
-        /// What is wrong with it.
+        /// The problem of the string.
         why: String,
     },
-    /// Huge pages were asked for.
+    /// Too few huge pages are free, and the options require them.
     #[error(
         "DPDK cannot start with huge pages: {free_mb} MiB of them are free and {wanted_mb} MiB are needed; reserve some \
          (sysctl -w vm.nr_hugepages=N, each has 2 MiB), or go without them, which is slower"
@@ -31,45 +31,47 @@ pub enum DpdkError {
         /// Needed, in MiB.
         wanted_mb: u64,
     },
-    /// The environment does not start. It cannot be tried again in this process.
-    #[error("DPDK cannot start: {problem}; mend it and start this program again. DPDK says: {log}")]
+    /// The EAL does not start. A second attempt in this process is impossible.
+    #[error("DPDK cannot start: {problem}; fix it and start this program again. DPDK reports: {log}")]
     Start {
-        /// What happened.
+        /// The error of the start.
         problem: io::Error,
-        /// Its last words.
+        /// The last lines of DPDK's log.
         log: String,
     },
-    /// It did not start when a port was opened before.
+    /// The EAL did not start when an earlier port was opened.
     #[error("DPDK could not be started when the first port was opened ({first})")]
     NotStarted {
-        /// What was said then.
+        /// The error of that start.
         first: String,
     },
-    /// Not enough memory for packets.
-    #[error("`{device}`: {wanted_mb} MiB of memory for {buffers} packet buffers cannot be had ({memory}); {mend}")]
+    /// Not enough memory for packet buffers.
+    #[error(
+        "`{device}`: {wanted_mb} MiB of memory for {buffers} packet buffers cannot be allocated ({memory}); {help}"
+    )]
     TooLittleMemory {
         /// The device.
         device: String,
-        /// How much is needed.
+        /// Needed memory, in MiB.
         wanted_mb: u64,
-        /// How many buffers.
+        /// Number of buffers.
         buffers: u32,
-        /// Where it was to come from.
+        /// Source of the memory.
         memory: &'static str,
-        /// What helps.
-        mend: &'static str,
+        /// How to fix the problem.
+        help: &'static str,
     },
-    /// No such device, or its driver refuses it.
-    #[error("there is no DPDK device `{device}`: {mend}. DPDK says: {log}")]
+    /// The device does not exist, or its driver refuses it.
+    #[error("there is no DPDK device `{device}`: {help}. DPDK reports: {log}")]
     NoSuchDevice {
         /// The device.
         device: String,
-        /// What helps.
-        mend: String,
-        /// DPDK's last words.
+        /// How to fix the problem.
+        help: String,
+        /// The last lines of DPDK's log.
         log: String,
     },
-    /// A file or socket that the device needs.
+    /// A file or socket that the device needs cannot be used.
     #[error("`{device}`: cannot use `{path}`")]
     Path {
         /// The device.
@@ -79,45 +81,45 @@ pub enum DpdkError {
         /// The system's error.
         source: io::Error,
     },
-    /// The device is open already.
+    /// The device is already open.
     #[error("the DPDK device `{device}` is open already; each device can be one port")]
     InUse {
         /// The device.
         device: String,
     },
-    /// More queues than there can be.
+    /// The device does not support this number of queues.
     #[error("`{device}` can have 1 to {most} queues, not {asked}; run as many workers as it has queues{hint}")]
     Queues {
         /// The device.
         device: String,
-        /// How many were asked for.
+        /// Requested number of queues.
         asked: usize,
-        /// How many it can have.
+        /// Maximum number of queues.
         most: usize,
-        /// How it can have more, if it can.
+        /// How to configure more queues, if possible.
         hint: &'static str,
     },
-    /// Buffers and MTU do not go together.
+    /// Buffer length and MTU are incompatible.
     #[error("`{device}`: {why}")]
     Size {
         /// The device.
         device: String,
-        /// What does not fit, and the mend.
+        /// The problem, and the fix.
         why: String,
     },
-    /// The driver refuses a step.
-    #[error("cannot {step} the DPDK device `{device}`. DPDK says: {log}")]
+    /// The driver refuses an operation.
+    #[error("cannot {step} the DPDK device `{device}`. DPDK reports: {log}")]
     Configure {
         /// The device.
         device: String,
-        /// What was tried.
+        /// The operation that failed.
         step: String,
-        /// DPDK's last words.
+        /// The last lines of DPDK's log.
         log: String,
         /// The driver's error.
         source: io::Error,
     },
-    /// The network namespace of the caller cannot be found out.
+    /// The caller's network namespace cannot be determined.
     #[error("`{device}`: cannot find out in which network namespace this is; is /proc mounted?")]
     Namespace {
         /// The device.

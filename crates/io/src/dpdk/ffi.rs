@@ -1,9 +1,10 @@
-//! The functions of `shim/dpdk.c`, and those of DPDK that need none. Layouts are those of the shim.
+//! Bindings for `shim/dpdk.c`, and for DPDK functions that need no shim. The layouts are those of
+//! the shim.
 #![allow(unsafe_code)]
 
 use libc::{FILE, c_char, c_int, c_void, ssize_t};
 
-/// An mbuf, a mempool: only ever seen by pointer.
+/// An mbuf or a mempool, used only by pointer.
 #[repr(C)]
 pub(super) struct Opaque {
     _private: [u8; 0],
@@ -103,9 +104,9 @@ unsafe extern "C" {
     pub(super) fn td_link_is_up(port: u16) -> c_int;
     pub(super) fn td_stats(
         port: u16,
-        missed: *mut u64,
-        broken: *mut u64,
-        no_buffer: *mut u64,
+        rx_missed: *mut u64,
+        rx_errors: *mut u64,
+        rx_no_buffer: *mut u64,
         unsent: *mut u64,
     ) -> c_int;
     pub(super) fn td_watch(port: u16, removed: EventHandler, argument: *mut c_void) -> c_int;

@@ -1,6 +1,6 @@
-//! Opening a device: what it needs is worked out, looked for, and asked of it.
+//! Opens a device: computes its configuration, checks its requirements, and starts it.
 
-use super::eth::{self, Device, Info, Queue, Setup};
+use super::eth::{self, DeviceConfig, DeviceInfo, DeviceQueue, EthDevice};
 use super::mbuf::{self, Pool};
 use super::ring_drops::RingDrops;
 use super::{DpdkDevice, DpdkError, DpdkOptions, eal};
@@ -15,97 +15,98 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The MTU that lets frames of 9,216 bytes pass.
+/// The MTU for frames of 9,216 bytes.
 const JUMBO_MTU: usize = 9202;
 /// Ethernet header and two VLAN tags.
 const LINK_HEADERS: usize = 14 + 8;
-/// The length of a buffer that holds most packets.
+/// Length of a buffer that holds most packets, in bytes.
 const BUFFER: usize = 2048;
-/// The longest buffer: with its headroom it must not be longer than that of the longest packet.
+/// Maximum length of a buffer. With its headroom, it must not exceed the longest packet's buffer.
 const MAX_BUFFER: usize = MAX_LEN;
-/// Bytes of an AF_PACKET ring: 4,096 packets of an ordinary MTU, which is 40 ms of 100,000 packets a second. The driver's own choice is
-/// 512 packets, and a worker that is late by 5 ms loses some.
+/// Bytes of an AF_PACKET ring: 4,096 packets of an ordinary MTU, which is 40 ms at 100,000 packets
+/// a second. The driver's default of 512 packets would overflow if a worker is delayed by 5 ms.
 const RING_BYTES: usize = 8 << 20;
-/// Where the kernel puts a packet in a slot of an AF_PACKET ring: behind `tpacket2_hdr`, `sockaddr_ll`, and space for what precedes IP.
+/// Offset of a packet in a slot of an AF_PACKET ring: `tpacket2_hdr`, `sockaddr_ll`, and space for
+/// the headers before IP.
 const RING_HEADERS: usize = 80;
 
-/// A device that is ready.
-pub(super) struct Opened {
-    pub(super) info: Info,
-    pub(super) queues: Vec<Queue>,
+/// A started device.
+pub(super) struct OpenedDevice {
+    pub(super) info: DeviceInfo,
+    pub(super) queues: Vec<DeviceQueue>,
     pub(super) mtu: usize,
-    /// The longest frame that arrives as a whole, in bytes.
-    pub(super) longest: usize,
-    /// The most segments of a packet that is sent.
+    /// Maximum length of a frame that is received without truncation, in bytes.
+    pub(super) max_frame: usize,
+    /// Maximum number of segments of a sent packet.
     pub(super) segments: u16,
-    /// The interface that it is on.
+    /// Its network interface, if it has one.
     pub(super) interface: Option<Arc<InterfaceWatch>>,
-    /// It has to be started again when the other end was gone.
-    pub(super) revives: bool,
-    /// What its rings had no room for, if its driver does not count that.
+    /// Whether the device must be restarted after its peer exited.
+    pub(super) reopens: bool,
+    /// Counter of packets that its rings dropped, if its driver does not count them.
     pub(super) ring_drops: Option<RingDrops>,
 }
 
-/// Held while devices are added or removed: DPDK does one at a time.
-pub(super) fn one_at_a_time() -> MutexGuard<'static, ()> {
+/// Locks the addition and removal of devices, because DPDK supports one at a time.
+pub(super) fn lock_devices() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock()
 }
 
 /// Opens the device that `text` describes.
-pub(super) fn open(text: &str, options: &DpdkOptions) -> Result<Opened, PortError> {
+pub(super) fn open(text: &str, options: &DpdkOptions) -> Result<OpenedDevice, PortError> {
     let mut device = DpdkDevice::parse(text)?;
     check_paths(&device)?;
     let interface = device.interface().map(InterfaceWatch::open).transpose()?;
-    let mtu = wanted_mtu(&device, options, interface.as_ref());
+    let mtu = choose_mtu(&device, options, interface.as_ref());
     fit_arguments(&mut device, options, mtu)?;
-    let longest = longest(&device);
-    let huge = eal::start(&options.eal)?;
-    // A drop of the device takes the same lock: the guard ends before anything is dropped on an error.
+    let max_frame = max_frame(&device);
+    let huge = eal::start_eal(&options.eal)?;
+    // Release the lock before an error can drop the device, because its drop takes the lock.
     let (added, ring_drops) = {
-        let _guard = one_at_a_time();
+        let _guard = lock_devices();
         match interface.as_ref().filter(|_| device.driver() == Some("net_af_packet")) {
             Some(interface) => {
-                let (added, drops) = RingDrops::of_added(interface.index(), || add(&device))?;
+                let (added, drops) = RingDrops::of_added(interface.index(), || add_device(&device))?;
                 (added, Some(drops))
             }
-            None => (add(&device)?, None),
+            None => (add_device(&device)?, None),
         }
     };
     let name = device.name().to_owned();
-    let info = added.info().map_err(|source| configure(&name, "ask about", source))?;
+    let info = added.info().map_err(|source| configure_error(&name, "ask about", source))?;
     let queues = check_queues(&device, options, &info)?;
     let buffer = buffer_len(&device, options, &info, mtu)?;
     let pools = make_pools(&name, options, &info, buffer, queues, huge)?;
-    let setup = Setup {
+    let setup = DeviceConfig {
         descriptors: options.descriptors.max(32),
-        // The interface below has its own; drivers that are not on one take any.
+        // Only cards get an MTU: an interface has its own, and other virtual devices accept any.
         mtu: (device.driver().is_none()).then_some(options.mtu).flatten(),
         frame: mtu + LINK_HEADERS,
         pools: &pools,
-        // The descriptors of a memif come and go with its peer.
+        // The descriptors of a memif are closed with its peer.
         interrupts: device.driver() != Some("net_memif"),
         may_wait: is_memif_client(&device) && queues == 1,
     };
     eal::forget_log();
-    let (info, queues) = added.start(&setup).map_err(|(step, source)| configure(&name, step, source))?;
+    let (info, queues) = added.start(&setup).map_err(|(step, source)| configure_error(&name, step, source))?;
     let mtu = if device.driver().is_none() { info.mtu } else { mtu };
     let segments = if sends_chains(&device, &info) { u16::MAX } else { 1 };
-    let revives = is_memif_client(&device);
-    Ok(Opened { info, queues, mtu, longest, segments, interface: interface.map(Arc::new), revives, ring_drops })
+    let reopens = is_memif_client(&device);
+    Ok(OpenedDevice { info, queues, mtu, max_frame, segments, interface: interface.map(Arc::new), reopens, ring_drops })
 }
 
-/// Its driver connects when it is started, and not by itself again.
+/// Returns whether it is a memif client. Its driver connects at the start and does not reconnect.
 fn is_memif_client(device: &DpdkDevice) -> bool {
     device.driver() == Some("net_memif") && !matches!(device.argument("role"), Some("server" | "master"))
 }
 
-fn configure(device: &str, step: &str, source: io::Error) -> DpdkError {
+fn configure_error(device: &str, step: &str, source: io::Error) -> DpdkError {
     DpdkError::Configure { device: device.to_owned(), step: step.to_owned(), log: eal::log(), source }
 }
 
 /// Adds the device to DPDK.
-fn add(device: &DpdkDevice) -> Result<Device, DpdkError> {
+fn add_device(device: &DpdkDevice) -> Result<EthDevice, DpdkError> {
     let name = match (device.driver(), device.name()) {
         // DPDK writes addresses with their domain.
         (None, short) if short.len() == 7 => format!("0000:{short}"),
@@ -117,8 +118,8 @@ fn add(device: &DpdkDevice) -> Result<Device, DpdkError> {
     let namespace = eth::namespace().map_err(|source| DpdkError::Namespace { device: name.clone(), source })?;
     eal::forget_log();
     let arguments = device.to_string().replacen(device.name(), &name, 1);
-    Device::add(&arguments, &name, namespace).map_err(|error| {
-        let mend = match device.driver() {
+    EthDevice::add(&arguments, &name, namespace).map_err(|error| {
+        let help = match device.driver() {
             None if !Path::new("/sys/bus/pci/devices").join(&name).exists() => {
                 "no PCI device has this address; `lspci -D` lists those that exist".to_owned()
             }
@@ -129,11 +130,11 @@ fn add(device: &DpdkDevice) -> Result<Device, DpdkError> {
                 "{error}; check the arguments of {driver}, that its driver is installed (in /usr/lib/*/dpdk), and run as root"
             ),
         };
-        DpdkError::NoSuchDevice { device: device.to_string(), mend, log: eal::log() }
+        DpdkError::NoSuchDevice { device: device.to_string(), help, log: eal::log() }
     })
 }
 
-/// Files and sockets that the driver would complain about in its own way, or not at all.
+/// Checks files and sockets that the driver reports badly or not at all.
 fn check_paths(device: &DpdkDevice) -> Result<(), DpdkError> {
     let check = |path: &str, outcome: io::Result<()>| {
         outcome.map_err(|source| DpdkError::Path { device: device.name().to_owned(), path: path.to_owned(), source })
@@ -157,10 +158,12 @@ fn check_paths(device: &DpdkDevice) -> Result<(), DpdkError> {
     made.map_or(Ok(()), |path| check(path, parent_exists(path)))
 }
 
-/// Removes a socket that a process left behind which was killed: neither could its driver listen there, nor would a client get an answer.
+/// Removes the socket of a killed process, because the driver could not listen on it and clients
+/// would get no response.
 fn remove_stale_socket(path: &str) -> io::Result<()> {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
-    // Nobody listens: refused. Somebody does, for packets and not for a stream as is tried here: another error.
+    // "Refused" means that no process listens. A listener for packets causes another error for this
+    // stream socket.
     let refused = || UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
     match is_socket && refused() {
         true => fs::remove_file(path),
@@ -168,8 +171,8 @@ fn remove_stale_socket(path: &str) -> io::Result<()> {
     }
 }
 
-/// The MTU that the port will have, unless a card says otherwise.
-fn wanted_mtu(device: &DpdkDevice, options: &DpdkOptions, interface: Option<&InterfaceWatch>) -> usize {
+/// Returns the MTU of the port, except for cards, which can limit it.
+fn choose_mtu(device: &DpdkDevice, options: &DpdkOptions, interface: Option<&InterfaceWatch>) -> usize {
     let most = MAX_LEN - LINK_HEADERS;
     match (interface, device.driver()) {
         (Some(interface), _) => options.mtu.unwrap_or(interface.mtu()).min(interface.mtu()).min(most),
@@ -178,8 +181,8 @@ fn wanted_mtu(device: &DpdkDevice, options: &DpdkOptions, interface: Option<&Int
     }
 }
 
-/// Adds the arguments that the driver needs for these queues and this MTU, where they were not given, and refuses those with which it would
-/// cut packets without a word.
+/// Adds the arguments that the driver needs for these queues and this MTU, unless they are given.
+/// Refuses arguments with which the driver would silently truncate packets.
 fn fit_arguments(device: &mut DpdkDevice, options: &DpdkOptions, mtu: usize) -> Result<(), DpdkError> {
     match device.driver() {
         Some("net_af_packet") => {
@@ -203,9 +206,10 @@ fn fit_arguments(device: &mut DpdkDevice, options: &DpdkOptions, mtu: usize) -> 
     Ok(())
 }
 
-/// The longest frame that arrives as a whole. A slot of an AF_PACKET ring takes the beginning of one that is longer, and its driver passes that on as if it were a frame:
-/// so it is for interfaces whose MTU is raised after the port was opened.
-fn longest(device: &DpdkDevice) -> usize {
+/// Returns the maximum length of a frame that is received without truncation. A slot of an
+/// AF_PACKET ring truncates longer frames, and its driver does not mark them; this happens if the
+/// interface's MTU is raised after the port was opened.
+fn max_frame(device: &DpdkDevice) -> usize {
     let slot = || device.argument("framesz")?.parse::<usize>().ok();
     match device.driver() {
         Some("net_af_packet") => slot().map_or(MAX_LEN, |slot| slot.saturating_sub(RING_HEADERS)),
@@ -214,7 +218,7 @@ fn longest(device: &DpdkDevice) -> usize {
     .min(MAX_LEN)
 }
 
-fn check_queues(device: &DpdkDevice, options: &DpdkOptions, info: &Info) -> Result<usize, DpdkError> {
+fn check_queues(device: &DpdkDevice, options: &DpdkOptions, info: &DeviceInfo) -> Result<usize, DpdkError> {
     if (1..=info.max_queues.min(1024)).contains(&options.queues) {
         return Ok(options.queues);
     }
@@ -231,15 +235,17 @@ fn check_queues(device: &DpdkDevice, options: &DpdkOptions, info: &Info) -> Resu
     })
 }
 
-/// Whether a packet may lie in several buffers when it is sent. These drivers do not say so but do it.
-fn sends_chains(device: &DpdkDevice, info: &Info) -> bool {
+/// Returns whether the device sends packets of several segments. These drivers do, but do not
+/// report it.
+fn sends_chains(device: &DpdkDevice, info: &DeviceInfo) -> bool {
     info.sends_chains || matches!(device.driver(), Some("net_pcap" | "net_ring" | "net_null"))
 }
 
-/// The length of a packet buffer behind its headroom.
-fn buffer_len(device: &DpdkDevice, options: &DpdkOptions, info: &Info, mtu: usize) -> Result<u16, DpdkError> {
+/// Returns the length of a packet buffer after its headroom, in bytes.
+fn buffer_len(device: &DpdkDevice, options: &DpdkOptions, info: &DeviceInfo, mtu: usize) -> Result<u16, DpdkError> {
     let number = |key: &str| device.argument(key).and_then(|value| value.parse::<usize>().ok());
-    // These drivers write as much as they have, whatever the buffer's length, or refuse buffers that are shorter than their slots.
+    // These drivers write beyond short buffers, or refuse buffers that are shorter than their
+    // slots.
     let needed = match device.driver() {
         Some("net_af_packet") => number("framesz").unwrap_or(BUFFER),
         Some("net_null") => number("size").unwrap_or(64),
@@ -262,22 +268,22 @@ fn buffer_len(device: &DpdkDevice, options: &DpdkOptions, info: &Info, mtu: usiz
     Ok(len as u16)
 }
 
-/// A pool for each queue, on the socket of the processor that will work it.
+/// Creates a pool for each queue, on the NUMA node of the processor that will use it.
 fn make_pools(
     device: &str,
     options: &DpdkOptions,
-    info: &Info,
+    info: &DeviceInfo,
     buffer: u16,
     queues: usize,
     huge: bool,
 ) -> Result<Vec<Arc<Pool>>, DpdkError> {
     let enough = 2 * u32::from(options.descriptors) + 2 * packet::MAX_BATCH as u32 + 1023;
-    // One less than a power of two wastes no memory in the pool's ring.
+    // One less than a power of two, because it wastes no memory in the pool's ring.
     let buffers = options.buffers.unwrap_or(enough.next_power_of_two() - 1).max(64);
     let make = |queue: usize| {
-        let core = options.cores.get(queue).and_then(|core| sys::socket_of(*core));
+        let core = options.cores.get(queue).and_then(|core| sys::numa_node_of(*core));
         let socket = core.unwrap_or(info.socket);
-        // A socket without memory of its own is served by another.
+        // A NUMA node without memory uses that of another one.
         let pool = Pool::new(buffers, buffer, socket).or_else(|_| Pool::new(buffers, buffer, -1));
         pool.map(Arc::new).map_err(|_| too_little_memory(device, buffers, buffer, huge))
     };
@@ -286,7 +292,7 @@ fn make_pools(
 
 fn too_little_memory(device: &str, buffers: u32, buffer: u16, huge: bool) -> DpdkError {
     let bytes = u64::from(buffers) * (u64::from(buffer) + mbuf::HEADROOM as u64 + mbuf::OVERHEAD);
-    let (memory, mend) = match huge {
+    let (memory, help) = match huge {
         true => (
             "from huge pages",
             "reserve more of them (sysctl -w vm.nr_hugepages=N, each has 2 MiB), or take fewer buffers",
@@ -296,5 +302,5 @@ fn too_little_memory(device: &str, buffers: u32, buffer: u16, huge: bool) -> Dpd
             "give DPDK more memory when the first port is opened, or take fewer buffers",
         ),
     };
-    DpdkError::TooLittleMemory { device: device.to_owned(), wanted_mb: bytes.div_ceil(1 << 20), buffers, memory, mend }
+    DpdkError::TooLittleMemory { device: device.to_owned(), wanted_mb: bytes.div_ceil(1 << 20), buffers, memory, help }
 }

@@ -1,24 +1,24 @@
-//! How DPDK and its ports are set up.
+//! Configuration of DPDK and its ports.
 
-/// Whether packets' memory lies in huge pages. Without them DPDK is two to four times slower.
+/// Use of huge pages for packet memory. Without them, DPDK is two to four times slower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HugePages {
-    /// In huge pages if enough are free, else without.
+    /// Use huge pages if enough are free.
     #[default]
     IfFree,
-    /// In huge pages, or not at all.
+    /// Require huge pages.
     Require,
-    /// Without.
+    /// Do not use huge pages.
     Avoid,
 }
 
-/// How DPDK's environment is started; that happens once in a process, so the first port that is opened decides.
+/// Options of DPDK's environment. It starts once per process, so the first port's options apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EalOptions {
-    /// Whether to use huge pages.
+    /// Use of huge pages.
     pub huge_pages: HugePages,
-    /// Memory for packets in MiB. Without huge pages it is the limit for all ports together; with them it is what has to be free at the start,
-    /// and more is taken if more is needed.
+    /// Memory for packets in MiB. Without huge pages, it is the limit for all ports together. With
+    /// them, it must be free at the start, and more is allocated if needed.
     pub memory_mb: u32,
 }
 
@@ -28,24 +28,28 @@ impl Default for EalOptions {
     }
 }
 
-/// How a DPDK port is opened.
+/// Options of a DPDK port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DpdkOptions {
-    /// How DPDK is started, if it has not been yet.
+    /// Options of DPDK's environment, if it is not running yet.
     pub eal: EalOptions,
-    /// How many queues of each direction; each is a [`super::DpdkPort`] for one worker. Devices with receive-side scaling spread packets over them
-    /// by addresses and ports, so that the packets of a flow stay together.
+    /// Number of queues per direction. Each is a [`super::DpdkPort`] for one worker. Devices with
+    /// receive-side scaling distribute packets by addresses and ports, so that a flow stays on one
+    /// queue.
     pub queues: usize,
-    /// The processor on which each queue will be worked: its buffers are on that processor's socket. Queues beyond are on the device's.
+    /// The processor of each queue's worker. The queue's buffers are on that processor's NUMA node.
+    /// Further queues use the device's node.
     pub cores: Vec<usize>,
-    /// The most bytes of a packet after its Ethernet header. `None`: the interface's own MTU where the device has one, else 9202,
-    /// which is a frame of 9,216 bytes.
+    /// Maximum number of bytes of a packet after its Ethernet header. `None`: the MTU of the
+    /// device's interface, or 9202 (frames of 9,216 bytes) without one.
     pub mtu: Option<usize>,
-    /// Packets that wait in a queue of the device; the device may change it to what it can do.
+    /// Size of the device's queues, in packets; the device may change it to a supported value.
     pub descriptors: u16,
-    /// Packet buffers for each queue. `None`: enough for the descriptors of both directions and a few batches.
+    /// Number of packet buffers per queue. `None`: enough for the descriptors of both directions
+    /// and a few batches.
     pub buffers: Option<u32>,
-    /// Bytes of a buffer, without its headroom of 128. `None`: 2048, or a whole frame where the device cannot use several buffers for one.
+    /// Bytes of a buffer without its headroom of 128. `None`: 2048, or a whole frame if the device
+    /// does not support several segments.
     pub buffer_len: Option<u16>,
 }
 

@@ -1,124 +1,129 @@
 //! A queue of a DPDK device as a port.
 
-use super::eth::{BURST, Losses, Queue};
-use super::mbuf::{Arrived, CopyFailure, Leaving};
-use super::open::{self, Opened};
+use super::eth::{BURST, DeviceQueue, EthDropCounters};
+use super::mbuf::{CopyFailure, RxMbuf, TxMbuf};
+use super::open::{self, OpenedDevice};
 use super::ring_drops::RingDrops;
 use super::{DpdkOptions, eal};
-use crate::dropped::DeviceDrops;
-use crate::offload::unsendable;
+use crate::device_drops::DeviceDrops;
+use crate::nic_offload::tx_drop_reason;
 use crate::port::now;
 use crate::sys::InterfaceWatch;
-use crate::{Outgoing, Port, PortError, Readiness, Trouble};
+use crate::{Port, PortError, PortFault, Readiness, TxBatch};
 use packet::{Batch, Counter, Packet, PortCounters, PortId, PortReason};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Virtual devices whose link is that to a process at the other end.
+/// Virtual devices with a link to a process at the other end.
 const WITH_PEER: [&str; 3] = ["net_memif", "net_vhost", "net_virtio_user"];
 
-/// How long a memif client that has connected is left alone. To start it again sooner would break off a handshake that has just begun, after which DPDK
-/// 22.11's server ends its process: it closes the connection's descriptor and still waits for it. A server that has much to do takes its time.
+/// Minimum time between restarts of a connected memif client. An earlier restart could interrupt a
+/// handshake, and then DPDK 22.11's server process exits: it closes the connection's descriptor and
+/// still waits on it. A busy server needs time for the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 
-/// How soon a memif client that has found nobody to connect to is started again.
-const AGAIN: Duration = Duration::from_millis(500);
+/// Minimum time between restarts of a memif client that found no server.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long a memif client is left alone after it was started.
-fn patience(queue: &Queue) -> Duration {
-    if queue.is_started() { HANDSHAKE } else { AGAIN }
+/// Returns the minimum time until the next restart of a memif client.
+fn restart_delay(queue: &DeviceQueue) -> Duration {
+    if queue.is_started() { HANDSHAKE } else { RETRY_INTERVAL }
 }
 
-/// One queue of a DPDK device: what one worker needs of it.
+/// One queue of a DPDK device, used by one worker.
 ///
-/// Packets keep the device's own buffer from the port that received them to the port that sends them (see [`super`]).
+/// Packets keep the device's buffer from the receiving to the sending port (see [`super`]).
 pub struct DpdkPort {
     name: String,
     driver: String,
-    queue: Queue,
+    queue: DeviceQueue,
     mtu: usize,
-    longest: usize,
+    max_frame: usize,
     segments: u16,
     interface: Option<Arc<InterfaceWatch>>,
-    /// What its interface drops though it has taken it; of the first queue.
+    /// Packets that its interface dropped after it accepted them; only at the first queue.
     dropped: Option<DeviceDrops>,
-    /// What the device took since the interface was asked last.
+    /// Packets that the device accepted since the last query of the interface.
     taken: Counter,
-    /// The device can wake a sleeper.
+    /// Whether the device supports receive interrupts.
     interrupts: bool,
-    /// It has to be started again when the other end was gone: not before this.
-    revives: Option<Instant>,
-    /// It has been asked to.
+    /// Earliest time of the next restart, if the device must be restarted after its peer exited.
+    reopens: Option<Instant>,
+    /// Whether the receive interrupt is enabled.
     armed: Cell<bool>,
-    /// The device takes packets although they cannot get anywhere, as found out when last asked for trouble.
-    cut_off: bool,
-    leaving: Vec<Leaving>,
-    /// What the device had counted when last asked.
-    losses: Losses,
-    /// What the rings of a driver had no room for that does not count it.
+    /// Whether the device accepts packets that it cannot transmit, as of the last query of its
+    /// faults.
+    cannot_transmit: bool,
+    leaving: Vec<TxMbuf>,
+    /// The device's drop counters as of the last query.
+    drop_counters: EthDropCounters,
+    /// Counter of packets that the rings dropped, if the driver does not count them.
     ring_drops: Option<RingDrops>,
     counters: PortCounters,
 }
 
 impl DpdkPort {
-    /// Opens a device with one queue, whatever `options` say of queues. The device string is described at [`super::DpdkDevice::parse`].
+    /// Opens a device with one queue, ignoring the number of queues in `options`. See
+    /// [`super::DpdkDevice::parse`] for the device string.
     ///
     /// # Errors
-    /// What is missing or refused, with the mend. Everything that was begun is undone.
+    /// A requirement is missing or refused; the error describes the fix. All started operations are
+    /// undone.
     pub fn open(device: &str, options: &DpdkOptions) -> Result<DpdkPort, PortError> {
         let options = DpdkOptions { queues: 1, ..options.clone() };
-        // One was asked for, so one is there.
+        // One queue was requested, so one exists.
         DpdkPort::open_queues(device, &options).map(|mut queues| queues.remove(0))
     }
 
-    /// Opens a device with as many queues as `options` say. Each is for one worker; the device spreads packets over them so that those of a flow stay
-    /// together. The device is closed when the last of them is dropped.
+    /// Opens a device with the number of queues of `options`. Each queue is for one worker; the
+    /// device distributes packets over them and keeps a flow on one queue. Dropping the last queue
+    /// closes the device.
     ///
     /// # Errors
-    /// As [`DpdkPort::open`].
+    /// The same as for [`DpdkPort::open`].
     pub fn open_queues(device: &str, options: &DpdkOptions) -> Result<Vec<DpdkPort>, PortError> {
-        let Opened { info, queues, mtu, longest, segments, interface, revives, mut ring_drops } =
+        let OpenedDevice { info, queues, mtu, max_frame, segments, interface, reopens, mut ring_drops } =
             open::open(device, options)?;
         let name = device.split(',').next().unwrap_or(device);
         let several = queues.len() > 1;
-        let port = |queue: Queue| DpdkPort {
+        let port = |queue: DeviceQueue| DpdkPort {
             name: if several { format!("{name}.{}", queue.index()) } else { name.to_owned() },
             driver: info.driver.clone(),
-            revives: revives.then(|| Instant::now() + patience(&queue)),
+            reopens: reopens.then(|| Instant::now() + restart_delay(&queue)),
             queue,
             mtu,
-            longest,
+            max_frame,
             segments,
             interface: interface.clone(),
-            dropped: drops(interface.as_deref(), &info.driver, several),
+            dropped: interface_drops(interface.as_deref(), &info.driver, several),
             taken: Counter::default(),
             interrupts: info.interrupts,
             armed: Cell::new(false),
-            cut_off: false,
+            cannot_transmit: false,
             leaving: Vec::with_capacity(BURST),
-            losses: Losses::default(),
-            // What a device loses is counted at its first queue.
+            drop_counters: EthDropCounters::default(),
+            // Drops of the device are counted at its first queue.
             ring_drops: ring_drops.take(),
             counters: PortCounters::default(),
         };
         Ok(queues.into_iter().map(port).collect())
     }
 
-    /// The same port under another name, for example that of the interface that it is on.
+    /// Renames the port, for example to its interface.
     pub fn named(self, name: &str) -> DpdkPort {
         DpdkPort { name: name.to_owned(), ..self }
     }
 
-    /// The name of the device's driver.
+    /// Returns the name of the device's driver.
     pub fn driver(&self) -> &str {
         &self.driver
     }
 
-    /// Sends what is ready, and counts what the device does not take.
+    /// Sends all prepared packets, and counts those that the device does not accept as dropped.
     fn flush(&mut self) -> usize {
         let mut sent = 0;
-        let mut bytes: usize = self.leaving.iter().map(Leaving::len).sum();
+        let mut bytes: usize = self.leaving.iter().map(TxMbuf::len).sum();
         while !self.leaving.is_empty() {
             let count = self.queue.send(&mut self.leaving);
             if count == 0 {
@@ -131,7 +136,7 @@ impl DpdkPort {
                 if self.queue.device().link_is_up() { PortReason::TxQueueFull } else { PortReason::TxPortDown };
             for packet in self.leaving.drain(..) {
                 bytes -= packet.len();
-                self.counters.drops.add(reason, packet.len());
+                self.counters.drops.count_drop(reason, packet.len());
             }
         }
         let sent_now = Counter { packets: sent as u64, bytes: bytes as u64 };
@@ -140,21 +145,22 @@ impl DpdkPort {
         sent
     }
 
-    /// The packet as an mbuf: its own where it leaves for the last time, else a copy. `None` if it cannot be sent, which is counted.
+    /// Returns the packet as an mbuf: its own buffer at its last transmission, otherwise a copy. If
+    /// it cannot be sent, counts it as dropped and returns `None`.
     #[inline]
-    fn leaving(&mut self, packets: &mut Outgoing<'_>, index: usize) -> Option<Leaving> {
+    fn mbuf_for_packet(&mut self, packets: &mut TxBatch<'_>, index: usize) -> Option<TxMbuf> {
         let packet = packets.get(index);
-        if let Some(reason) = unsendable(packet.bytes(), self.mtu) {
-            self.counters.drops.add(reason, packet.len());
+        if let Some(reason) = tx_drop_reason(packet.bytes(), self.mtu) {
+            self.counters.drops.count_drop(reason, packet.len());
             return None;
         }
-        if let Some(leaving) = packets.take(index).and_then(Leaving::take) {
+        if let Some(leaving) = packets.take(index).and_then(TxMbuf::take) {
             return Some(leaving);
         }
         let packet = packets.get(index);
-        match Leaving::copy_of(packet.bytes(), self.queue.pool(), self.segments) {
+        match TxMbuf::copy_bytes(packet.bytes(), self.queue.pool(), self.segments) {
             Ok(leaving) => {
-                self.counters.copied.add(packet.len());
+                self.counters.copied.count_packet(packet.len());
                 Some(leaving)
             }
             Err(failure) => {
@@ -162,22 +168,22 @@ impl DpdkPort {
                     CopyFailure::NoBuffer => PortReason::TxNoBuffer,
                     CopyFailure::TooLong => PortReason::TxMtu,
                 };
-                self.counters.drops.add(reason, packet.len());
+                self.counters.drops.count_drop(reason, packet.len());
                 None
             }
         }
     }
 
-    /// Whether the port's interface, device or peer is there.
-    fn missing(&self) -> Option<Trouble> {
+    /// Returns why the port cannot pass packets: its interface, device, link or peer.
+    fn current_fault(&self) -> Option<PortFault> {
         let port = || self.name.clone();
         if self.queue.device().is_removed() {
-            return Some(Trouble::DeviceGone { port: port() });
+            return Some(PortFault::DeviceGone { port: port() });
         }
         if let Some(interface) = &self.interface {
             return match interface.is_up() {
-                None => Some(Trouble::InterfaceGone { port: port(), interface: interface.name().to_owned() }),
-                Some(false) => Some(Trouble::LinkDown { port: port() }),
+                None => Some(PortFault::InterfaceGone { port: port(), interface: interface.name().to_owned() }),
+                Some(false) => Some(PortFault::LinkDown { port: port() }),
                 Some(true) => None,
             };
         }
@@ -185,31 +191,32 @@ impl DpdkPort {
             return None;
         }
         match WITH_PEER.contains(&self.driver.as_str()) {
-            true => Some(Trouble::NoPeer { port: port() }),
-            false => Some(Trouble::LinkDown { port: port() }),
+            true => Some(PortFault::NoPeer { port: port() }),
+            false => Some(PortFault::LinkDown { port: port() }),
         }
     }
 }
 
-/// What an interface drops that sockets of DPDK's send on; of one queue, as nothing says which queue's packets they were.
-fn drops(interface: Option<&InterfaceWatch>, driver: &str, several: bool) -> Option<DeviceDrops> {
+/// Returns the counter of packets that an interface drops after DPDK's socket sent them. `None`
+/// with several queues, because the drops cannot be attributed to a queue.
+fn interface_drops(interface: Option<&InterfaceWatch>, driver: &str, several: bool) -> Option<DeviceDrops> {
     DeviceDrops::of(interface.filter(|_| driver == "net_af_packet" && !several)?.name())
 }
 
-/// Puts a packet that arrived into a slot of a batch.
+/// Moves a received packet into a slot of a batch.
 #[inline]
-fn accept(
-    mut arrived: Arrived,
+fn accept_received(
+    mut arrived: RxMbuf,
     slot: &mut Packet,
-    longest: usize,
+    max_frame: usize,
     counters: &mut PortCounters,
 ) -> Result<(), PortReason> {
     let len = arrived.len();
-    if len > longest {
+    if len > max_frame {
         return Err(if arrived.segments() > 1 { PortReason::RxSegments } else { PortReason::RxOversize });
     }
     let tags: [u16; 2] = match *arrived.tags() {
-        [] => return place(arrived, slot, counters),
+        [] => return place_packet(arrived, slot, counters),
         [tag] => [tag, 0],
         [outer, inner, ..] => [outer, inner],
     };
@@ -217,32 +224,34 @@ fn accept(
     if arrived.segments() > 1 {
         arrived.linearise();
     }
-    place(arrived, slot, counters)?;
+    place_packet(arrived, slot, counters)?;
     restore_tags(slot, &tags[..count])
 }
 
 #[inline]
-fn place(mut arrived: Arrived, slot: &mut Packet, counters: &mut PortCounters) -> Result<(), PortReason> {
+fn place_packet(mut arrived: RxMbuf, slot: &mut Packet, counters: &mut PortCounters) -> Result<(), PortReason> {
     let len = arrived.len();
     let chain = arrived.segments() > 1;
-    if arrived.can_be_lent() || (chain && arrived.linearise() && arrived.can_be_lent()) {
-        let (loan, start, len) = arrived.lend().ok_or(PortReason::RxError)?;
-        slot.lend(loan, start, len).map_err(|_| PortReason::RxError)?;
+    if arrived.can_be_external() || (chain && arrived.linearise() && arrived.can_be_external()) {
+        let (loan, start, len) = arrived.into_external().ok_or(PortReason::RxError)?;
+        slot.attach_external(loan, start, len).map_err(|_| PortReason::RxError)?;
     } else {
         let space = slot.receive_space(len).map_err(|_| PortReason::RxOversize)?;
-        // A driver that reports more than the segments hold must not make old bytes visible.
+        // A driver that reports more than the segments contain must not expose old bytes of the
+        // buffer.
         if arrived.copy_to(space) != len {
             return Err(PortReason::RxError);
         }
-        slot.received(len);
+        slot.set_received_len(len);
     }
     if chain {
-        counters.linearised.add(len);
+        counters.linearised.count_packet(len);
     }
     Ok(())
 }
 
-/// Puts VLAN tags back that the device took out, outer first. With two, the outer one is a service tag (IEEE 802.1ad).
+/// Restores VLAN tags that the device removed, outer first. With two, the outer one is a service
+/// tag (IEEE 802.1ad).
 fn restore_tags(packet: &mut Packet, tags: &[u16]) -> Result<(), PortReason> {
     let added = 4 * tags.len();
     if packet.len() < 12 {
@@ -269,35 +278,35 @@ impl Port for DpdkPort {
         self.mtu
     }
 
-    /// Takes what is there, as far as the batch has room. The clock is read once.
+    /// Receives packets up to the capacity of the batch. Reads the clock once.
     fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {
-        eal::know_thread();
+        eal::register_thread();
         let before = batch.len();
         let mut time = None;
         loop {
-            let wanted = batch.room().min(BURST);
+            let wanted = batch.remaining_capacity().min(BURST);
             if wanted == 0 {
                 break;
             }
-            let DpdkPort { queue, counters, longest, .. } = self;
+            let DpdkPort { queue, counters, max_frame, .. } = self;
             let received = queue.receive(wanted, |arrived| {
                 let time = *time.get_or_insert_with(now);
                 let len = arrived.len();
-                // No more than there is room for.
+                // Does not fail, because `wanted` is within the capacity.
                 let Ok(slot) = batch.push() else { return };
-                match accept(arrived, slot, *longest, counters) {
+                match accept_received(arrived, slot, *max_frame, counters) {
                     Ok(()) => {
                         slot.ingress_port = id;
-                        slot.received_at = time;
-                        counters.received.add(slot.len());
+                        slot.rx_time_ns = time;
+                        counters.received.count_packet(slot.len());
                     }
                     Err(reason) => {
-                        counters.drops.add(reason, len);
+                        counters.drops.count_drop(reason, len);
                         batch.truncate(batch.len() - 1);
                     }
                 }
             });
-            // Drivers that give fewer than they were asked for have no more, or soon have no more.
+            // A driver that returns fewer packets than requested has almost no more.
             if received < wanted.min(32) {
                 break;
             }
@@ -308,17 +317,17 @@ impl Port for DpdkPort {
         Ok(batch.len() - before)
     }
 
-    fn send(&mut self, packets: &mut Outgoing<'_>) -> usize {
-        eal::know_thread();
-        if self.cut_off {
+    fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
+        eal::register_thread();
+        if self.cannot_transmit {
             for packet in packets.iter() {
-                self.counters.drops.add(PortReason::TxPortDown, packet.len());
+                self.counters.drops.count_drop(PortReason::TxPortDown, packet.len());
             }
             return 0;
         }
         let mut sent = 0;
         for index in 0..packets.len() {
-            if let Some(leaving) = self.leaving(packets, index) {
+            if let Some(leaving) = self.mbuf_for_packet(packets, index) {
                 self.leaving.push(leaving);
                 if self.leaving.len() == BURST {
                     sent += self.flush();
@@ -336,23 +345,24 @@ impl Port for DpdkPort {
         self.queue.arm().map_or(Readiness::Poll, Readiness::Wait)
     }
 
-    /// What the device itself lost is counted at its first queue.
+    /// Returns the counters. Drops of the device are counted at its first queue.
     fn counters(&mut self) -> &PortCounters {
         if self.queue.index() == 0 {
-            let losses = self.queue.device().losses();
+            let drop_counters = self.queue.device().drop_counters();
             let more = |now: u64, before: u64| now.saturating_sub(before);
             let drops = &mut self.counters.drops;
-            drops.add_packets(PortReason::RxQueueFull, more(losses.missed, self.losses.missed));
-            drops.add_packets(PortReason::RxQueueFull, self.ring_drops.as_ref().map_or(0, RingDrops::take));
-            drops.add_packets(PortReason::RxError, more(losses.broken, self.losses.broken));
-            drops.add_packets(PortReason::RxNoBuffer, more(losses.no_buffer, self.losses.no_buffer));
-            // The device took them first, so they were counted as sent.
-            let unsent = more(losses.unsent, self.losses.unsent);
-            self.counters.unsend(PortReason::TxError, unsent);
-            self.losses = losses;
+            drops.count_drops(PortReason::RxQueueFull, more(drop_counters.rx_missed, self.drop_counters.rx_missed));
+            drops.count_drops(PortReason::RxQueueFull, self.ring_drops.as_ref().map_or(0, RingDrops::take_dropped));
+            drops.count_drops(PortReason::RxError, more(drop_counters.rx_errors, self.drop_counters.rx_errors));
+            drops
+                .count_drops(PortReason::RxNoBuffer, more(drop_counters.rx_no_buffer, self.drop_counters.rx_no_buffer));
+            // The device accepted these before, so they were counted as sent.
+            let unsent = more(drop_counters.unsent, self.drop_counters.unsent);
+            self.counters.move_sent_to_drops(PortReason::TxError, unsent);
+            self.drop_counters = drop_counters;
         }
         let mut taken = std::mem::take(&mut self.taken);
-        let lost = taken.take_part(self.dropped.as_mut().map_or(0, DeviceDrops::take));
+        let lost = taken.take_packets(self.dropped.as_mut().map_or(0, DeviceDrops::take_dropped));
         if !lost.is_zero() {
             let is_up = self.interface.as_ref().is_some_and(|interface| interface.is_up() == Some(true));
             let reason = if is_up { PortReason::TxError } else { PortReason::TxPortDown };
@@ -362,18 +372,18 @@ impl Port for DpdkPort {
         &self.counters
     }
 
-    fn trouble(&mut self) -> Option<Trouble> {
-        let mut trouble = self.missing();
-        if matches!(trouble, Some(Trouble::NoPeer { .. })) && self.revives.is_some_and(|next| Instant::now() >= next) {
-            self.queue.revive();
-            self.revives = Some(Instant::now() + patience(&self.queue));
-            trouble = self.missing();
-        } else if trouble.is_none() && self.revives.is_some() {
-            // Its handshake is done: when this peer goes, the next may be there at once.
-            self.revives = Some(Instant::now());
+    fn port_fault(&mut self) -> Option<PortFault> {
+        let mut fault = self.current_fault();
+        if matches!(fault, Some(PortFault::NoPeer { .. })) && self.reopens.is_some_and(|next| Instant::now() >= next) {
+            self.queue.restart();
+            self.reopens = Some(Instant::now() + restart_delay(&self.queue));
+            fault = self.current_fault();
+        } else if fault.is_none() && self.reopens.is_some() {
+            // The handshake is complete: when this peer exits, the restart can be immediate.
+            self.reopens = Some(Instant::now());
         }
-        // A peer that is not there takes no packets, and may come at any moment.
-        self.cut_off = !matches!(trouble, None | Some(Trouble::NoPeer { .. }));
-        trouble
+        // A device without a peer accepts no packets, and a peer can connect at any time.
+        self.cannot_transmit = !matches!(fault, None | Some(PortFault::NoPeer { .. }));
+        fault
     }
 }

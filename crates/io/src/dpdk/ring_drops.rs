@@ -1,8 +1,9 @@
-//! [`RingDrops`]: packets that the kernel dropped because a ring of DPDK's AF_PACKET driver was full.
+//! [`RingDrops`]: packets that the kernel dropped because a ring of DPDK's AF_PACKET driver was
+//! full.
 //!
-//! The driver (of DPDK 22.11) does not count them. The kernel does, at the driver's sockets, which are
-//! found among this process's: those of the interface that are there after the device was added, and
-//! were not before.
+//! The driver (of DPDK 22.11) does not count them, but the kernel does at the driver's sockets.
+//! These are the process's packet sockets of the interface that exist after the device was added
+//! but did not before.
 
 #![allow(unsafe_code)] // a descriptor that is another one's
 
@@ -15,31 +16,31 @@ use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 pub(super) struct RingDrops(Vec<OwnedFd>);
 
 impl RingDrops {
-    /// Adds a device by `add`, and finds its sockets on the interface of that index.
+    /// Calls `add`, which adds a device, and finds its sockets on the interface of this index.
     pub fn of_added<T, E>(interface: i32, add: impl FnOnce() -> Result<T, E>) -> Result<(T, RingDrops), E> {
-        let before = sockets(interface);
+        let before = packet_sockets(interface);
         let added = add()?;
-        let new = sockets(interface).into_iter().filter(|socket| !before.contains(socket));
+        let new = packet_sockets(interface).into_iter().filter(|socket| !before.contains(socket));
         Ok((added, RingDrops(new.filter_map(duplicate).collect())))
     }
 
-    /// How many were dropped since the last call.
-    pub fn take(&self) -> u64 {
+    /// Returns the number of dropped packets since the last call.
+    pub fn take_dropped(&self) -> u64 {
         self.0.iter().map(packet_socket_drops).sum()
     }
 }
 
-/// This process's packet sockets that are bound to an interface.
-fn sockets(interface: i32) -> BTreeSet<RawFd> {
+/// Returns the process's packet sockets that are bound to an interface.
+fn packet_sockets(interface: i32) -> BTreeSet<RawFd> {
     let numbers = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<RawFd>().ok());
     numbers.filter(|number| packet_socket_interface(*number) == Some(interface)).collect()
 }
 
-/// A descriptor of the same socket.
+/// Returns a second descriptor of a socket.
 fn duplicate(socket: RawFd) -> Option<OwnedFd> {
-    // SAFETY: the driver has just opened it and closes it with the device, which is added or removed by one thread at a time; were it
-    // closed all the same, the call would fail.
+    // SAFETY: the driver has just opened it and closes it with the device; devices are added and
+    // removed by one thread at a time. If it were closed, the call would fail.
     let socket = unsafe { BorrowedFd::borrow_raw(socket) };
     socket.try_clone_to_owned().ok()
 }

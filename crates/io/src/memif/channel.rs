@@ -1,8 +1,9 @@
-//! The Unix sockets of memif's control channel: one message each time, at most one descriptor with it. Nothing here blocks.
+//! Unix sockets of memif's control channel: one message per packet, with at most one descriptor. No
+//! call blocks.
 
-use super::Fault;
-use super::message::{LEN, Message};
-use super::options::Address;
+use super::ConnectionFault;
+use super::message::{MESSAGE_BYTES, Message};
+use super::options::SocketAddress;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -19,19 +20,19 @@ fn socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, FLAGS, None)?)
 }
 
-fn sockaddr(address: &Address) -> io::Result<SocketAddrUnix> {
+fn sockaddr(address: &SocketAddress) -> io::Result<SocketAddrUnix> {
     Ok(match address {
-        Address::File(path) => SocketAddrUnix::new(path)?,
-        Address::Abstract(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
+        SocketAddress::File(path) => SocketAddrUnix::new(path)?,
+        SocketAddress::Abstract(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
     })
 }
 
-/// Listens. A socket file on which nobody listens any more is replaced.
-pub fn listen_on(address: &Address) -> io::Result<OwnedFd> {
+/// Listens on a socket. Replaces a socket file without a listener.
+pub fn listen_on(address: &SocketAddress) -> io::Result<OwnedFd> {
     let place = sockaddr(address)?;
     let listener = socket()?;
     let bound = match (bind(&listener, &place), address) {
-        (Err(Errno::ADDRINUSE), Address::File(path)) => {
+        (Err(Errno::ADDRINUSE), SocketAddress::File(path)) => {
             match connect(&socket()?, &place) {
                 Err(Errno::CONNREFUSED) => std::fs::remove_file(path)?,
                 _ => return Err(Errno::ADDRINUSE.into()),
@@ -45,23 +46,23 @@ pub fn listen_on(address: &Address) -> io::Result<OwnedFd> {
     Ok(listener)
 }
 
-/// The control channel between two ends.
+/// The control channel of a connection.
 pub struct Channel(OwnedFd);
 
 impl Channel {
-    /// Connects to a server that listens.
-    pub fn connect(address: &Address) -> io::Result<Channel> {
+    /// Connects to a listening server.
+    pub fn connect(address: &SocketAddress) -> io::Result<Channel> {
         let socket = socket()?;
         connect(&socket, &sockaddr(address)?)?;
         Ok(Channel(socket))
     }
 
-    /// A client that waits at a listening socket, if one does.
+    /// Accepts a waiting client, if any.
     pub fn accept(listener: BorrowedFd<'_>) -> Option<Channel> {
         accept_with(listener, FLAGS).ok().map(Channel)
     }
 
-    /// One that another process had.
+    /// Wraps the socket of another process.
     pub fn from_descriptor(socket: OwnedFd) -> Channel {
         Channel(socket)
     }
@@ -69,8 +70,13 @@ impl Channel {
     /// Sends one message.
     ///
     /// # Errors
-    /// The other end is gone, or does not read.
-    pub fn send(&self, message: &Message, name: &str, descriptor: Option<BorrowedFd<'_>>) -> Result<(), Fault> {
+    /// The other end is gone or does not read.
+    pub fn send(
+        &self,
+        message: &Message,
+        name: &str,
+        descriptor: Option<BorrowedFd<'_>>,
+    ) -> Result<(), ConnectionFault> {
         let bytes = message.encode(name);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -80,26 +86,26 @@ impl Channel {
         }
         let sent = sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
         match sent {
-            Ok(LEN) => Ok(()),
-            Ok(_) => Err(Fault::new("a message was cut short")),
-            Err(error) => Err(Fault::new(format!("the control channel: {error}"))),
+            Ok(MESSAGE_BYTES) => Ok(()),
+            Ok(_) => Err(ConnectionFault::new("a message was cut short")),
+            Err(error) => Err(ConnectionFault::new(format!("the control channel: {error}"))),
         }
     }
 
-    /// The next message, with what came with it.
+    /// Receives the next message with its descriptor. `None` if there is none.
     ///
     /// # Errors
-    /// The other end is gone, or what it sends is no message.
-    pub fn receive(&self) -> Result<Option<Heard>, Fault> {
-        let mut bytes = [0; LEN];
-        // Room for more than one: those that are not wanted are closed.
+    /// The other end is gone, or its data is no message.
+    pub fn receive(&self) -> Result<Option<ReceivedMessage>, ConnectionFault> {
+        let mut bytes = [0; MESSAGE_BYTES];
+        // Space for more than one descriptor: extra ones are closed.
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
         let received = match recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
             Ok(received) => received,
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
-            Err(error) => return Err(Fault::new(format!("the control channel: {error}"))),
+            Err(error) => return Err(ConnectionFault::new(format!("the control channel: {error}"))),
         };
         let mut descriptor = None;
         for message in control.drain() {
@@ -108,9 +114,9 @@ impl Channel {
             }
         }
         match received.bytes {
-            0 => Err(Fault::new("the other end has closed the control channel")),
-            LEN => Ok(Some(Heard { message: Message::decode(&bytes)?, descriptor })),
-            other => Err(Fault::new(format!("a message of {other} bytes instead of {LEN}"))),
+            0 => Err(ConnectionFault::new("the other end has closed the control channel")),
+            MESSAGE_BYTES => Ok(Some(ReceivedMessage { message: Message::decode(&bytes)?, descriptor })),
+            other => Err(ConnectionFault::new(format!("a message of {other} bytes instead of {MESSAGE_BYTES}"))),
         }
     }
 }
@@ -121,8 +127,8 @@ impl AsFd for Channel {
     }
 }
 
-/// A message, and the descriptor that came with it.
-pub(super) struct Heard {
+/// A received message with its descriptor.
+pub(super) struct ReceivedMessage {
     pub(super) message: Message,
     pub(super) descriptor: Option<OwnedFd>,
 }

@@ -1,96 +1,97 @@
-//! The messages of memif's control channel, version 2.0: 128 bytes each, numbers in host order (both ends are on one machine).
+//! Messages of memif's control channel, version 2.0: 128 bytes each, numbers in host order, because
+//! both ends are on one machine.
 
-use super::Fault;
+use super::ConnectionFault;
 
-/// Bytes of every message.
-pub const LEN: usize = 128;
+/// Length of every message, in bytes.
+pub const MESSAGE_BYTES: usize = 128;
 /// Version 2.0.
 pub const VERSION: u16 = 0x0200;
-/// Bytes of a name.
+/// Length of a name field, in bytes.
 const NAME: usize = 32;
-/// Bytes of a secret.
+/// Length of a secret field, in bytes.
 const SECRET: usize = 24;
-/// Where the fields of a message begin, after its type.
+/// Offset of the fields of a message, after its type.
 const BODY: usize = 2;
-/// In [`Message::AddRing`]: from the client to the server.
+/// Flag of [`Message::AddRing`]: the ring carries packets from the client to the server.
 const TO_SERVER: u16 = 1;
 
-/// What the two ends tell each other. Rings and regions belong to the client, in both directions.
+/// A control message. The client owns the rings and regions of both directions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// The last one was understood.
+    /// Acknowledges the last message.
     Ack,
-    /// The server's first: what it can do at most. Indices, so one less than their number.
+    /// The server's first message, with its limits. Indices, thus one less than the number.
     Hello {
-        /// Lowest and highest version.
+        /// Lowest and highest supported version.
         versions: (u16, u16),
-        /// Of a region.
+        /// Maximum index of a region.
         max_region: u16,
-        /// Of a ring to the client.
+        /// Maximum index of a ring to the client.
         max_to_client: u16,
-        /// Of a ring to the server.
+        /// Maximum index of a ring to the server.
         max_to_server: u16,
-        /// Logarithm to base 2 of the size of a ring.
+        /// Maximum size of a ring, as logarithm to base 2.
         max_log2_size: u8,
     },
-    /// The client's answer.
+    /// The client's first message.
     Init {
-        /// The one that is spoken.
+        /// The selected version.
         version: u16,
-        /// Which interface of those behind this socket.
+        /// The interface of this socket.
         id: u32,
-        /// 0: Ethernet.
+        /// Mode of the interface; 0: Ethernet.
         mode: u8,
     },
-    /// Memory, with its descriptor.
+    /// A memory region, sent with its descriptor.
     AddRegion {
-        /// Counted from 0.
+        /// Index of the region, from 0.
         index: u16,
-        /// In bytes.
+        /// Size in bytes.
         size: u64,
     },
-    /// A ring, with the descriptor of its interrupt.
-    AddRing(RingPlace),
-    /// The client has told everything.
+    /// A ring, sent with the descriptor of its interrupt.
+    AddRing(RingLocation),
+    /// The client has sent all regions and rings.
     Connect,
     /// The server uses the rings from now on.
     Connected,
-    /// The end, and why.
+    /// Ends the connection, with a reason.
     Disconnect(String),
 }
 
-/// Where a ring is.
+/// Location of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct RingPlace {
-    /// From the client to the server, or the other way.
+pub struct RingLocation {
+    /// Whether it carries packets from the client to the server, or in the other direction.
     pub to_server: bool,
-    /// Counted from 0 per direction.
+    /// Index within its direction, from 0.
     pub index: u16,
-    /// The region that holds it.
+    /// Index of its region.
     pub region: u16,
-    /// Where it begins there, in bytes.
+    /// Offset in the region, in bytes.
     pub offset: u32,
-    /// Logarithm to base 2 of the number of its descriptors.
+    /// Number of its descriptors, as logarithm to base 2.
     pub log2_size: u8,
-    /// Bytes of the users' own after its header; we have none.
+    /// Size of the private area after its header, in bytes; not supported here.
     pub private: u16,
 }
 
-/// Writes fields one after the other.
-struct Writer {
-    bytes: [u8; LEN],
+/// Writes the fields of a message in order.
+struct FieldWriter {
+    bytes: [u8; MESSAGE_BYTES],
     at: usize,
 }
 
-impl Writer {
-    fn put(mut self, bytes: &[u8]) -> Writer {
+impl FieldWriter {
+    fn put(mut self, bytes: &[u8]) -> FieldWriter {
         self.bytes[self.at..self.at + bytes.len()].copy_from_slice(bytes);
         self.at += bytes.len();
         self
     }
 
-    fn text(self, text: &str, room: usize) -> Writer {
-        // One zero at least stays at the end.
+    fn text(self, text: &str, room: usize) -> FieldWriter {
+        // At least one zero remains at the end.
         let mut end = text.len().min(room - 1);
         while !text.is_char_boundary(end) {
             end -= 1;
@@ -102,10 +103,10 @@ impl Writer {
     }
 }
 
-/// Reads fields one after the other; the caller stays within the 128 bytes.
-struct Reader<'a>(&'a [u8]);
+/// Reads the fields of a message in order. The caller stays within the 128 bytes.
+struct FieldReader<'a>(&'a [u8]);
 
-impl Reader<'_> {
+impl FieldReader<'_> {
     fn take<const N: usize>(&mut self) -> [u8; N] {
         let mut field = [0; N];
         field.copy_from_slice(&self.0[..N]);
@@ -123,9 +124,9 @@ impl Reader<'_> {
 }
 
 impl Message {
-    /// Its bytes. `name` is what the other end is told of this one.
-    pub fn encode(&self, name: &str) -> [u8; LEN] {
-        let writer = |kind: u16| Writer { bytes: [0; LEN], at: 0 }.put(&kind.to_ne_bytes());
+    /// Encodes the message. `name` is the name of this end for the other one.
+    pub fn encode(&self, name: &str) -> [u8; MESSAGE_BYTES] {
+        let writer = |kind: u16| FieldWriter { bytes: [0; MESSAGE_BYTES], at: 0 }.put(&kind.to_ne_bytes());
         match self {
             Message::Ack => writer(1),
             Message::Hello { versions, max_region, max_to_client, max_to_server, max_log2_size } => {
@@ -152,13 +153,13 @@ impl Message {
         .bytes
     }
 
-    /// The message of these bytes.
+    /// Decodes a message.
     ///
     /// # Errors
-    /// A type that is not known.
-    pub fn decode(bytes: &[u8; LEN]) -> Result<Message, Fault> {
+    /// The type is unknown.
+    pub fn decode(bytes: &[u8; MESSAGE_BYTES]) -> Result<Message, ConnectionFault> {
         let kind = u16::from_ne_bytes([bytes[0], bytes[1]]);
-        let mut reader = Reader(&bytes[BODY..]);
+        let mut reader = FieldReader(&bytes[BODY..]);
         Ok(match kind {
             1 => Message::Ack,
             2 => {
@@ -179,7 +180,7 @@ impl Message {
                 let offset = reader.u32();
                 let [log2_size] = reader.take();
                 let (to_server, private) = (flags & TO_SERVER != 0, reader.u16());
-                Message::AddRing(RingPlace { to_server, index, region, offset, log2_size, private })
+                Message::AddRing(RingLocation { to_server, index, region, offset, log2_size, private })
             }
             6 => Message::Connect,
             7 => Message::Connected,
@@ -190,7 +191,7 @@ impl Message {
                 let text = String::from_utf8_lossy(&text[..end]);
                 Message::Disconnect(text.chars().filter(|c| !c.is_control()).collect())
             }
-            other => return Err(Fault::new(format!("message type {other} is not known"))),
+            other => return Err(ConnectionFault::new(format!("message type {other} is not known"))),
         })
     }
 }
@@ -201,7 +202,7 @@ mod tests {
 
     #[test]
     fn messages_come_back_as_they_were() {
-        let ring = RingPlace { to_server: true, index: 3, region: 2, offset: 77, log2_size: 9, private: 0 };
+        let ring = RingLocation { to_server: true, index: 3, region: 2, offset: 77, log2_size: 9, private: 0 };
         let hello = Message::Hello {
             versions: (VERSION, VERSION),
             max_region: 255,
@@ -215,7 +216,7 @@ mod tests {
             Message::Init { version: VERSION, id: 0x0102_0304, mode: 0 },
             Message::AddRegion { index: 1, size: 1 << 33 },
             Message::AddRing(ring),
-            Message::AddRing(RingPlace { to_server: false, ..ring }),
+            Message::AddRing(RingLocation { to_server: false, ..ring }),
             Message::Connect,
             Message::Connected,
             Message::Disconnect("it is over".into()),
@@ -229,7 +230,7 @@ mod tests {
     fn fields_lie_where_the_protocol_has_them() {
         let bytes = Message::Init { version: VERSION, id: 5, mode: 0 }.encode("x");
         assert_eq!((bytes[0], bytes[2..4].to_vec(), bytes[4]), (3, VERSION.to_ne_bytes().to_vec(), 5));
-        let ring = RingPlace { to_server: true, index: 3, region: 2, offset: 77, log2_size: 9, private: 0 };
+        let ring = RingLocation { to_server: true, index: 3, region: 2, offset: 77, log2_size: 9, private: 0 };
         let bytes = Message::AddRing(ring).encode("x");
         assert_eq!((bytes[2], bytes[4], bytes[6], bytes[8], bytes[12]), (1, 3, 2, 77, 9));
     }
@@ -237,7 +238,7 @@ mod tests {
     #[test]
     fn any_bytes_are_a_message_or_refused() {
         for _ in 0..10_000 {
-            let mut bytes = [0; LEN];
+            let mut bytes = [0; MESSAGE_BYTES];
             bytes.fill_with(|| fastrand::u8(..));
             bytes[0] %= 12;
             bytes[1] = 0;
@@ -245,6 +246,6 @@ mod tests {
         }
         let long = Message::Disconnect("ä".repeat(100));
         assert!(matches!(Message::decode(&long.encode("")), Ok(Message::Disconnect(_))));
-        assert!(Message::decode(&[9; LEN]).is_err());
+        assert!(Message::decode(&[9; MESSAGE_BYTES]).is_err());
     }
 }

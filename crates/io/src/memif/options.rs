@@ -1,107 +1,109 @@
-//! How a memif is named: `memif:socket=PATH,role=server|client[,id=N][,ring=LOG2]`.
+//! Device strings of memif ports: `memif:socket=PATH,role=server|client[,id=N][,ring=LOG2]`.
 
 use crate::PortError;
 use crate::dpdk::DpdkDevice;
 use std::fmt;
 use std::path::PathBuf;
 
-/// What names of memif ports begin with.
+/// Prefix of memif device strings.
 pub const PREFIX: &str = "memif:";
-/// Arguments of DPDK's driver that mean something here. A port of ours has no address of its own, so `mac` changes nothing.
+/// Arguments of DPDK's driver that this port supports. It ignores `mac`, because it has no MAC
+/// address.
 const SHARED_WITH_DPDK: [&str; 8] = ["role", "id", "socket", "socket-abstract", "rsize", "bsize", "zero-copy", "mac"];
-/// The ring sizes that there are, as logarithms to base 2.
-const RINGS: std::ops::RangeInclusive<u8> = 4..=14;
-/// The longest path of a Unix socket, in bytes (`sun_path` of unix(7), with its zero).
+/// Supported ring sizes, as logarithms to base 2.
+const RING_LOG2_SIZES: std::ops::RangeInclusive<u8> = 4..=14;
+/// Maximum length of a Unix socket's path, in bytes (`sun_path` of unix(7), without its zero).
 const MAX_PATH: usize = 107;
 
-/// Which end of a memif a port is. Either can be there first.
+/// End of a memif. They can start in any order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub enum Role {
+pub enum MemifRole {
     /// Listens on the socket ("master").
     Server,
-    /// Connects to it, and gives the memory ("slave").
+    /// Connects to the socket and provides the memory ("slave").
     Client,
 }
 
-/// Where the two ends find each other.
+/// Address of the control socket.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub enum Address {
+pub enum SocketAddress {
     /// A socket file.
     File(PathBuf),
-    /// A name without a file (`@NAME`; unix(7), abstract sockets).
+    /// An abstract socket (`@NAME`; unix(7)).
     Abstract(String),
 }
 
-/// What a memif port is to be.
+/// Options of a memif port.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Options {
-    /// Where the other end is.
-    pub address: Address,
-    /// Which end this is.
-    pub role: Role,
-    /// The number of the interface at this socket, which both ends name.
+pub struct MemifOptions {
+    /// Address of the control socket.
+    pub address: SocketAddress,
+    /// The end that this port is.
+    pub role: MemifRole,
+    /// Number of the interface at this socket, the same at both ends.
     pub id: u32,
-    /// Logarithm to base 2 of the number of descriptors of each ring: what the client wants, what the server allows at most. Together with a
-    /// peer that has smaller rings, the smaller.
+    /// Number of descriptors of each ring, as logarithm to base 2: the client's wish, the server's
+    /// maximum. The smaller one of both ends applies.
     pub ring: u8,
 }
 
-impl fmt::Display for Options {
-    /// The device string, shortened to what is not the default.
+impl fmt::Display for MemifOptions {
+    /// Formats the device string without default values.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let role = if self.role == Role::Server { "server" } else { "client" };
+        let role = if self.role == MemifRole::Server { "server" } else { "client" };
         match &self.address {
-            Address::File(path) => write!(f, "{PREFIX}socket={},role={role}", path.display())?,
-            Address::Abstract(name) => write!(f, "{PREFIX}socket=@{name},role={role}")?,
+            SocketAddress::File(path) => write!(f, "{PREFIX}socket={},role={role}", path.display())?,
+            SocketAddress::Abstract(name) => write!(f, "{PREFIX}socket=@{name},role={role}")?,
         }
         if self.id != 0 {
             write!(f, ",id={}", self.id)?;
         }
-        if self.ring != Options::RING {
+        if self.ring != MemifOptions::RING {
             write!(f, ",ring={}", self.ring)?;
         }
         Ok(())
     }
 }
 
-impl Options {
-    /// 1024 descriptors, as elsewhere.
+impl MemifOptions {
+    /// 1024 descriptors, a common default.
     pub const RING: u8 = 10;
 
-    /// What DPDK's `net_memif` with these arguments is, as a port of our own. `None`: another driver's device, or something that only DPDK's does
-    /// (`zero-copy=yes`, `secret=`, buffers of another size) or has to explain.
+    /// Converts the device string of DPDK's `net_memif`. `None` for another driver's device, and
+    /// for arguments that only DPDK's driver supports (`zero-copy=yes`, `secret=`, another buffer
+    /// size) or that are invalid, so that DPDK reports them.
     ///
-    /// Unless given, DPDK 22.11 has a client, and the abstract socket `/run/memif.sock`.
-    pub fn of_device(device: &DpdkDevice) -> Option<Options> {
+    /// The defaults are those of DPDK 22.11: client, abstract socket `/run/memif.sock`.
+    pub fn of_device(device: &DpdkDevice) -> Option<MemifOptions> {
         if device.driver() != Some("net_memif") || !device.keys().all(|key| SHARED_WITH_DPDK.contains(&key)) {
             return None;
         }
         let argument = |key, otherwise| device.argument(key).unwrap_or(otherwise);
         let socket = argument("socket", "/run/memif.sock");
         let address = match argument("socket-abstract", "yes") {
-            "yes" => Address::Abstract(socket.to_owned()),
-            "no" => Address::File(socket.into()),
+            "yes" => SocketAddress::Abstract(socket.to_owned()),
+            "no" => SocketAddress::File(socket.into()),
             _ => return None,
         };
         let role = match argument("role", "client") {
-            "server" | "master" => Role::Server,
-            "client" | "slave" => Role::Client,
+            "server" | "master" => MemifRole::Server,
+            "client" | "slave" => MemifRole::Client,
             _ => return None,
         };
         let id = argument("id", "0").parse().ok()?;
-        let ring = argument("rsize", "10").parse().ok().filter(|size| RINGS.contains(size))?;
+        let ring = argument("rsize", "10").parse().ok().filter(|size| RING_LOG2_SIZES.contains(size))?;
         let usual = argument("bsize", "2048") == "2048" && argument("zero-copy", "no") == "no";
-        (usual && !socket.is_empty() && socket.len() <= MAX_PATH).then_some(Options { address, role, id, ring })
+        (usual && !socket.is_empty() && socket.len() <= MAX_PATH).then_some(MemifOptions { address, role, id, ring })
     }
 
-    /// Reads a device string.
+    /// Parses a device string.
     ///
     /// # Errors
-    /// What is wrong with it, and how it should look.
-    pub fn parse(text: &str) -> Result<Options, PortError> {
+    /// The string is malformed; the error describes the expected form.
+    pub fn parse(text: &str) -> Result<MemifOptions, PortError> {
         let bad = |why: String| PortError::BadMemif { device: text.chars().take(120).collect(), why };
         let rest = text.strip_prefix(PREFIX).ok_or_else(|| bad(format!("it does not begin with `{PREFIX}`")))?;
-        let (mut address, mut role, mut id, mut ring) = (None, None, 0, Options::RING);
+        let (mut address, mut role, mut id, mut ring) = (None, None, 0, MemifOptions::RING);
         for part in rest.split(',') {
             let (key, value) =
                 part.split_once('=').ok_or_else(|| bad(format!("`{part}` is not of the form KEY=VALUE")))?;
@@ -113,17 +115,17 @@ impl Options {
                 "socket" if value.contains('\0') => return Err(bad("the socket's name has a zero".into())),
                 "socket" => {
                     address = Some(match value.strip_prefix('@') {
-                        Some(name) => Address::Abstract(name.to_owned()),
-                        None => Address::File(value.into()),
+                        Some(name) => SocketAddress::Abstract(name.to_owned()),
+                        None => SocketAddress::File(value.into()),
                     });
                 }
-                "role" if value == "server" => role = Some(Role::Server),
-                "role" if value == "client" => role = Some(Role::Client),
+                "role" if value == "server" => role = Some(MemifRole::Server),
+                "role" if value == "client" => role = Some(MemifRole::Client),
                 "role" => return Err(bad(format!("the role is server or client, not `{value}`"))),
                 "id" => id = value.parse().map_err(|_| bad(format!("`{value}` is not a number from 0 to 2^32-1")))?,
                 "ring" => {
-                    let size = value.parse().ok().filter(|size| RINGS.contains(size));
-                    let range = format!("{} to {}", RINGS.start(), RINGS.end());
+                    let size = value.parse().ok().filter(|size| RING_LOG2_SIZES.contains(size));
+                    let range = format!("{} to {}", RING_LOG2_SIZES.start(), RING_LOG2_SIZES.end());
                     ring =
                         size.ok_or_else(|| bad(format!("`ring` is the size's logarithm, {range}, not `{value}`")))?;
                 }
@@ -131,7 +133,7 @@ impl Options {
             }
         }
         match (address, role) {
-            (Some(address), Some(role)) => Ok(Options { address, role, id, ring }),
+            (Some(address), Some(role)) => Ok(MemifOptions { address, role, id, ring }),
             (None, _) => Err(bad("it has no `socket=`".into())),
             (_, None) => Err(bad("it has no `role=`".into())),
         }
@@ -149,13 +151,14 @@ mod tests {
             "memif:socket=@a,role=client,id=7",
             "memif:socket=/run/a.sock,role=client,ring=14",
         ] {
-            assert_eq!(Options::parse(text).expect("good").to_string(), text);
+            assert_eq!(MemifOptions::parse(text).expect("good").to_string(), text);
         }
     }
 
     #[test]
     fn dpdks_devices_are_ports_of_our_own_where_they_mean_the_same() {
-        let of = |text: &str| Options::of_device(&DpdkDevice::parse(text).expect("a device")).map(|it| it.to_string());
+        let of =
+            |text: &str| MemifOptions::of_device(&DpdkDevice::parse(text).expect("a device")).map(|it| it.to_string());
         for (text, same) in [
             ("net_memif0,role=server,socket=/a,socket-abstract=no,rsize=11", "memif:socket=/a,role=server,ring=11"),
             ("net_memif5", "memif:socket=@/run/memif.sock,role=client"),
@@ -192,7 +195,7 @@ mod tests {
             ("memif:socket=@,role=server", "no name"),
             (&long, "more than 107"),
         ] {
-            let error = Options::parse(text).expect_err("a mistake").to_string();
+            let error = MemifOptions::parse(text).expect_err("a mistake").to_string();
             assert!(error.contains(why) && error.contains("memif:socket=PATH"), "{text}: {error}");
         }
     }

@@ -1,15 +1,15 @@
-//! [`MemifPort`].
+//! [`MemifPort`]: a memif as a port.
 
-use super::Fault;
+use super::ConnectionFault;
 use super::channel::{Channel, listen_on};
+use super::handshake::{Handshake, HandshakeStep};
 use super::link::Link;
-use super::meeting::{Meeting, Step};
-use super::message::{Message, RingPlace};
-use super::options::{Address, Options, Role};
+use super::message::{Message, RingLocation};
+use super::options::{MemifOptions, MemifRole, SocketAddress};
 use super::region::Region;
-use crate::hand_over::{CountersForm, HandOver, Kind};
-use crate::offload::unsendable;
-use crate::{Outgoing, Port, PortError, Readiness, Trouble};
+use crate::nic_offload::tx_drop_reason;
+use crate::port_transfer::{PortCountersState, PortTransfer, TransferKind};
+use crate::{Port, PortError, PortFault, Readiness, TxBatch};
 use packet::{Batch, Packet, PortCounters, PortId, PortReason};
 use rustix::event::epoll;
 use serde::{Deserialize, Serialize};
@@ -19,124 +19,128 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The most bytes of a packet after its Ethernet header: frames of 9216 bytes, as DPDK's memif has them.
+/// MTU in bytes: frames of 9216 bytes, as in DPDK's memif.
 const MTU: usize = 9202;
-/// How often a client without a server tries to connect.
+/// Interval of a client's attempts to connect.
 const RETRY: Duration = Duration::from_millis(20);
-/// How long packets are still received from memory whose owner has gone.
-const LEGACY: Duration = Duration::from_secs(1);
-/// A busy port looks at its control channel each time it has been asked for packets this often.
-const LOOK: u32 = 256;
-/// Messages that are read at one go, at most.
-const AT_ONCE: usize = 16;
+/// Duration for which packets are still received after the other end has gone.
+const DRAIN_TIME: Duration = Duration::from_secs(1);
+/// Number of receive calls between checks of the control channel on a busy port.
+const CHANNEL_CHECK_CALLS: u32 = 256;
+/// Maximum number of state changes and messages per check.
+const MAX_CHANGES: usize = 16;
 
-/// One end of a memif: see [`super`].
+/// One end of a memif (see [`super`]).
 ///
-/// Nothing here runs by itself: the port meets its other end while it is asked for packets, or for its trouble.
+/// The port has no thread: it handles its connection while it is polled for packets or for its
+/// fault.
 pub struct MemifPort {
     name: String,
-    options: Options,
+    options: MemifOptions,
     listener: Option<OwnedFd>,
-    stage: Stage,
-    /// Readable when there is something to do: a packet, a message, somebody who connects.
+    state: ConnectionState,
+    /// Readable on any event: a packet, a message, a new connection.
     events: OwnedFd,
     counters: PortCounters,
-    /// A client's last try to connect.
+    /// Time of a client's last attempt to connect.
     tried: Option<Instant>,
-    /// Somebody may wait for `events`.
-    awaited: Cell<bool>,
+    /// Whether a caller may be waiting for `events`.
+    is_awaited: Cell<bool>,
     asked: u32,
-    last_fault: Option<Fault>,
-    /// Another process may have it: what this one leaves must stay as it is.
-    given: bool,
+    last_fault: Option<ConnectionFault>,
+    /// Whether the port was transferred, so that dropping it must not change shared state.
+    is_transferred: bool,
 }
 
-enum Stage {
-    Alone,
-    Meeting(Meeting),
+enum ConnectionState {
+    Disconnected,
+    Handshaking(Handshake),
     Connected(Channel, Link),
-    /// The other end has gone; what it sent before may still be received until this moment.
-    Bereft(Link, Instant),
+    /// The other end has gone. Its last packets can be received until this time.
+    Draining(Link, Instant),
 }
 
-/// What another process needs to know of a port, beside its descriptors. These are in order: the listening socket if there is one; if it is connected,
-/// the control channel, the regions, and an interrupt for each ring.
+/// State of a port for another process. Its descriptors are, in order: the listening socket if
+/// there is one; if connected, the control channel, the regions, and an interrupt for each ring.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Described {
+pub(crate) struct MemifPortState {
     name: String,
-    options: Options,
+    options: MemifOptions,
     listens: bool,
-    /// The sizes of the regions in bytes, and the rings.
-    connected: Option<(Vec<u64>, Vec<RingPlace>)>,
-    counters: CountersForm,
+    /// Sizes of the regions in bytes, and the rings.
+    connected: Option<(Vec<u64>, Vec<RingLocation>)>,
+    counters: PortCountersState,
 }
 
-fn open_error(options: &Options, step: &'static str) -> impl Fn(io::Error) -> PortError {
+fn open_error(options: &MemifOptions, step: &'static str) -> impl Fn(io::Error) -> PortError {
     let interface = options.to_string();
     move |source| PortError::Open { interface: interface.clone(), step, source }
 }
 
 impl MemifPort {
-    /// Opens an end by its device string (`memif:socket=PATH,role=server|client[,id=N][,ring=LOG2]`; a path that begins with `@` is a name without a
-    /// file). The other end need not be there.
+    /// Opens an end by its device string
+    /// (`memif:socket=PATH,role=server|client[,id=N][,ring=LOG2]`; a path that starts with `@` is
+    /// an abstract socket). The other end need not exist yet.
     ///
     /// # Errors
-    /// The string is no such, or a server cannot listen.
+    /// The string is malformed, or a server cannot listen.
     pub fn open(device: &str) -> Result<MemifPort, PortError> {
-        let options = Options::parse(device)?;
+        let options = MemifOptions::parse(device)?;
         MemifPort::open_as(options.to_string(), options)
     }
 
-    /// Opens an end under a name of its own.
+    /// Opens an end with a given port name.
     ///
     /// # Errors
     /// A server cannot listen.
-    pub fn open_as(name: String, options: Options) -> Result<MemifPort, PortError> {
+    pub fn open_as(name: String, options: MemifOptions) -> Result<MemifPort, PortError> {
         let listener = match options.role {
-            Role::Server => Some(listen_on(&options.address).map_err(open_error(&options, "listen on the socket"))?),
-            Role::Client => None,
+            MemifRole::Server => {
+                Some(listen_on(&options.address).map_err(open_error(&options, "listen on the socket"))?)
+            }
+            MemifRole::Client => None,
         };
-        MemifPort::new(name, options, listener, Stage::Alone, PortCounters::default())
+        MemifPort::new(name, options, listener, ConnectionState::Disconnected, PortCounters::default())
     }
 
     fn new(
         name: String,
-        options: Options,
+        options: MemifOptions,
         listener: Option<OwnedFd>,
-        stage: Stage,
+        state: ConnectionState,
         counters: PortCounters,
     ) -> Result<MemifPort, PortError> {
         let events = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| PortError::Event(error.into()))?;
-        let (awaited, tried, last_fault) = (Cell::new(true), None, None);
+        let (is_awaited, tried, last_fault) = (Cell::new(true), None, None);
         let mut port = MemifPort {
             name,
             options,
             listener,
-            stage,
+            state,
             events,
             counters,
             tried,
-            awaited,
+            is_awaited,
             asked: 0,
             last_fault,
-            given: false,
+            is_transferred: false,
         };
-        port.watch();
+        port.watch_descriptors();
         Ok(port)
     }
 
-    /// Takes over what [`Port::hand_over`] gave.
+    /// Continues a port from the result of [`Port::begin_transfer`].
     ///
     /// # Errors
-    /// The descriptors are not those that the description speaks of.
-    pub(crate) fn take_over(described: Described, descriptors: Vec<OwnedFd>) -> Result<MemifPort, PortError> {
-        let Described { name, options, listens, connected, counters } = described;
+    /// The descriptors do not match the description.
+    pub(crate) fn from_transfer(described: MemifPortState, descriptors: Vec<OwnedFd>) -> Result<MemifPort, PortError> {
+        let MemifPortState { name, options, listens, connected, counters } = described;
         let bad = |why: String| PortError::TakeOver { port: name.clone(), why };
         let mut descriptors = descriptors.into_iter();
         let mut next = || descriptors.next().ok_or_else(|| bad("descriptors are missing".into()));
         let listener = if listens { Some(next()?) } else { None };
-        let stage = match connected {
-            None => Stage::Alone,
+        let state = match connected {
+            None => ConnectionState::Disconnected,
             Some((sizes, places)) => {
                 let channel = Channel::from_descriptor(next()?);
                 let mut regions = Vec::new();
@@ -148,127 +152,128 @@ impl MemifPort {
                     rings.push((place, next()?));
                 }
                 let link = Link::open(options.role, regions, rings).map_err(|fault| bad(fault.to_string()))?;
-                Stage::Connected(channel, link)
+                ConnectionState::Connected(channel, link)
             }
         };
-        MemifPort::new(name.clone(), options, listener, stage, counters.counters())
+        MemifPort::new(name.clone(), options, listener, state, counters.into_counters())
     }
 
-    /// Whether packets can go through now.
+    /// Returns whether the other end is connected.
     pub fn is_connected(&self) -> bool {
-        matches!(self.stage, Stage::Connected(..))
+        matches!(self.state, ConnectionState::Connected(..))
     }
 
-    /// Why the last connection, or try, ended.
+    /// Returns why the last connection or attempt ended.
     pub fn last_fault(&self) -> Option<String> {
         self.last_fault.as_ref().map(ToString::to_string)
     }
 
-    /// Says anew what `events` is about.
-    fn watch(&mut self) {
+    /// Updates the set of descriptors that `events` watches.
+    fn watch_descriptors(&mut self) {
         let Ok(events) = epoll::create(epoll::CreateFlags::CLOEXEC) else { return };
         let add = |descriptor: BorrowedFd<'_>| {
-            // Without it the port is slower to notice, and nothing else: it is asked again with each tick.
+            // Without it, the port reacts later, because each tick checks the connection.
             let _ = epoll::add(&events, descriptor, epoll::EventData::new_u64(0), epoll::EventFlags::IN);
         };
-        match &self.stage {
-            Stage::Alone => self.listener.iter().for_each(|listener| add(listener.as_fd())),
-            Stage::Meeting(meeting) => add(meeting.channel().as_fd()),
-            Stage::Connected(channel, link) => {
+        match &self.state {
+            ConnectionState::Disconnected => self.listener.iter().for_each(|listener| add(listener.as_fd())),
+            ConnectionState::Handshaking(meeting) => add(meeting.channel().as_fd()),
+            ConnectionState::Connected(channel, link) => {
                 add(channel.as_fd());
                 add(link.inbound().interrupt.as_fd());
             }
-            Stage::Bereft(..) => {}
+            ConnectionState::Draining(..) => {}
         }
         self.events = events;
-        self.awaited.set(true);
+        self.is_awaited.set(true);
     }
 
-    fn set_stage(&mut self, stage: Stage) {
-        self.stage = stage;
-        self.watch();
+    fn set_state(&mut self, state: ConnectionState) {
+        self.state = state;
+        self.watch_descriptors();
     }
 
-    /// The connection is over, by our will: the other end writes what cannot be.
-    fn part(&mut self, fault: Fault) {
-        if let Stage::Connected(channel, _) = &self.stage {
+    /// Closes the connection because the other end wrote invalid data.
+    fn disconnect(&mut self, fault: ConnectionFault) {
+        if let ConnectionState::Connected(channel, _) = &self.state {
             let _ = channel.send(&Message::Disconnect(fault.to_string()), &self.name, None);
         }
         self.last_fault = Some(fault);
-        self.set_stage(Stage::Alone);
+        self.set_state(ConnectionState::Disconnected);
     }
 
-    /// Looks after the connection, or makes one.
-    fn attend(&mut self) {
-        for _ in 0..AT_ONCE {
-            match std::mem::replace(&mut self.stage, Stage::Alone) {
-                Stage::Alone => {
-                    let Some(meeting) = self.begin() else { return };
-                    self.set_stage(Stage::Meeting(meeting));
+    /// Advances the state of the connection.
+    fn advance_connection(&mut self) {
+        for _ in 0..MAX_CHANGES {
+            match std::mem::replace(&mut self.state, ConnectionState::Disconnected) {
+                ConnectionState::Disconnected => {
+                    let Some(meeting) = self.start_handshake() else { return };
+                    self.set_state(ConnectionState::Handshaking(meeting));
                 }
-                Stage::Meeting(meeting) => match meeting.step(&self.options, &self.name) {
-                    Ok(Step::Goes(meeting)) => {
-                        self.stage = Stage::Meeting(meeting);
+                ConnectionState::Handshaking(meeting) => match meeting.advance(&self.options, &self.name) {
+                    Ok(HandshakeStep::Continue(meeting)) => {
+                        self.state = ConnectionState::Handshaking(meeting);
                         return;
                     }
-                    Ok(Step::Done(channel, link)) => self.set_stage(Stage::Connected(channel, link)),
+                    Ok(HandshakeStep::Done(channel, link)) => self.set_state(ConnectionState::Connected(channel, link)),
                     Err(fault) => {
                         self.last_fault = Some(fault);
-                        self.set_stage(Stage::Alone);
+                        self.set_state(ConnectionState::Disconnected);
                     }
                 },
-                Stage::Connected(channel, link) => match channel.receive() {
+                ConnectionState::Connected(channel, link) => match channel.receive() {
                     Ok(None) => {
-                        self.stage = Stage::Connected(channel, link);
+                        self.state = ConnectionState::Connected(channel, link);
                         return;
                     }
                     Ok(Some(heard)) if !matches!(heard.message, Message::Disconnect(_)) => {
-                        self.stage = Stage::Connected(channel, link);
+                        self.state = ConnectionState::Connected(channel, link);
                     }
                     gone => {
-                        self.last_fault = gone.err().or_else(|| Some(Fault::new("the other end has said goodbye")));
+                        self.last_fault =
+                            gone.err().or_else(|| Some(ConnectionFault::new("the other end has disconnected")));
                         drop(channel);
-                        self.set_stage(Stage::Bereft(link, Instant::now() + LEGACY));
+                        self.set_state(ConnectionState::Draining(link, Instant::now() + DRAIN_TIME));
                         return;
                     }
                 },
-                Stage::Bereft(link, until) => {
-                    if Instant::now() < until && link.waiting().is_ok_and(|waiting| waiting > 0) {
-                        self.stage = Stage::Bereft(link, until);
+                ConnectionState::Draining(link, until) => {
+                    if Instant::now() < until && link.pending_descriptors().is_ok_and(|waiting| waiting > 0) {
+                        self.state = ConnectionState::Draining(link, until);
                         return;
                     }
-                    // What nobody has asked for in time.
-                    self.counters.drops.add_packets(PortReason::RxError, link.left());
-                    self.set_stage(Stage::Alone);
+                    // Packets that were not received in time.
+                    self.counters.drops.count_drops(PortReason::RxError, link.pending_packets());
+                    self.set_state(ConnectionState::Disconnected);
                 }
             }
         }
     }
 
-    /// A new meeting, if there is somebody to meet.
-    fn begin(&mut self) -> Option<Meeting> {
+    /// Starts a handshake if the other end is available.
+    fn start_handshake(&mut self) -> Option<Handshake> {
         let met = match &self.listener {
-            Some(listener) => Meeting::greet(Channel::accept(listener.as_fd())?, &self.options),
+            Some(listener) => Handshake::greet_client(Channel::accept(listener.as_fd())?, &self.options),
             None => {
                 if self.tried.is_some_and(|tried| tried.elapsed() < RETRY) {
                     return None;
                 }
                 self.tried = Some(Instant::now());
-                Ok(Meeting::wait_for_hello(Channel::connect(&self.options.address).ok()?))
+                Ok(Handshake::wait_for_hello(Channel::connect(&self.options.address).ok()?))
             }
         };
         met.map_err(|fault| self.last_fault = Some(fault)).ok()
     }
 
-    /// Looks after the connection if it may need it.
-    fn attend_now_and_then(&mut self) {
+    /// Advances the connection after an event, and once per [`CHANNEL_CHECK_CALLS`] calls.
+    fn maybe_advance_connection(&mut self) {
         self.asked = self.asked.wrapping_add(1);
-        let woken = self.awaited.take();
-        if woken && let Stage::Connected(_, link) = &self.stage {
-            link.inbound().take_interrupts();
+        let woken = self.is_awaited.take();
+        if woken && let ConnectionState::Connected(_, link) = &self.state {
+            link.inbound().clear_interrupts();
         }
-        if woken || self.asked.is_multiple_of(LOOK) || !self.is_connected() {
-            self.attend();
+        if woken || self.asked.is_multiple_of(CHANNEL_CHECK_CALLS) || !self.is_connected() {
+            self.advance_connection();
         }
     }
 }
@@ -283,48 +288,50 @@ impl Port for MemifPort {
     }
 
     fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {
-        self.attend_now_and_then();
+        self.maybe_advance_connection();
         let before = batch.len();
-        let (Stage::Connected(_, link) | Stage::Bereft(link, _)) = &mut self.stage else { return Ok(0) };
+        let (ConnectionState::Connected(_, link) | ConnectionState::Draining(link, _)) = &mut self.state else {
+            return Ok(0);
+        };
         match link.receive(id, batch, &mut self.counters) {
             Ok(0) => {}
-            // While packets come, nobody has to wake anybody.
+            // No interrupts are needed while packets arrive.
             Ok(_) => link.inbound().want_interrupts(false),
-            Err(fault) => self.part(fault),
+            Err(fault) => self.disconnect(fault),
         }
         Ok(batch.len() - before)
     }
 
-    fn send(&mut self, packets: &mut Outgoing<'_>) -> usize {
+    fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
         let mut sent = 0;
         let mut packets = packets.iter();
-        if let Stage::Connected(_, link) = &mut self.stage {
-            let reason = |packet: &Packet| unsendable(packet.bytes(), MTU);
+        if let ConnectionState::Connected(_, link) = &mut self.state {
+            let reason = |packet: &Packet| tx_drop_reason(packet.bytes(), MTU);
             if let Err(fault) = link.send(&mut packets, reason, &mut self.counters, &mut sent) {
-                self.part(fault);
+                self.disconnect(fault);
             }
         }
         for packet in packets {
-            let reason = unsendable(packet.bytes(), MTU).unwrap_or(PortReason::TxPortDown);
-            self.counters.drops.add(reason, packet.len());
+            let reason = tx_drop_reason(packet.bytes(), MTU).unwrap_or(PortReason::TxPortDown);
+            self.counters.drops.count_drop(reason, packet.len());
         }
         sent
     }
 
     fn readiness(&self) -> Readiness<'_> {
-        match &self.stage {
-            // Somebody may come: a server is told, a client has to try.
-            Stage::Alone if self.listener.is_none() => return Readiness::Poll,
-            Stage::Alone | Stage::Meeting(_) => {}
-            Stage::Bereft(..) => return Readiness::Now,
-            Stage::Connected(_, link) => {
+        match &self.state {
+            // A server is notified of a new client, but a client must retry.
+            ConnectionState::Disconnected if self.listener.is_none() => return Readiness::Poll,
+            ConnectionState::Disconnected | ConnectionState::Handshaking(_) => {}
+            ConnectionState::Draining(..) => return Readiness::Now,
+            ConnectionState::Connected(_, link) => {
                 link.inbound().want_interrupts(true);
-                if link.waiting() != Ok(0) {
+                if link.pending_descriptors() != Ok(0) {
                     return Readiness::Now;
                 }
             }
         }
-        self.awaited.set(true);
+        self.is_awaited.set(true);
         Readiness::Wait(self.events.as_fd())
     }
 
@@ -332,57 +339,57 @@ impl Port for MemifPort {
         &self.counters
     }
 
-    fn trouble(&mut self) -> Option<Trouble> {
-        self.attend();
+    fn port_fault(&mut self) -> Option<PortFault> {
+        self.advance_connection();
         match self.is_connected() {
             true => None,
-            false => Some(Trouble::NoPeer { port: self.name.clone() }),
+            false => Some(PortFault::NoPeer { port: self.name.clone() }),
         }
     }
 
-    fn hand_over(&mut self) -> Option<HandOver> {
+    fn begin_transfer(&mut self) -> Option<PortTransfer> {
         let mut descriptors = Vec::new();
         descriptors.extend(self.listener.as_ref().map(AsFd::as_fd));
-        let connected = match &self.stage {
-            Stage::Connected(channel, link) => {
+        let connected = match &self.state {
+            ConnectionState::Connected(channel, link) => {
                 descriptors.push(channel.as_fd());
                 descriptors.extend(link.regions().iter().map(|region| region.as_fd()));
                 descriptors.extend(link.rings().map(|ring| ring.interrupt.as_fd()));
                 let sizes = link.regions().iter().map(|region| region.len() as u64);
-                Some((sizes.collect(), link.rings().map(|ring| ring.place()).to_vec()))
+                Some((sizes.collect(), link.rings().map(|ring| ring.location()).to_vec()))
             }
             _ => None,
         };
-        let described = Described {
+        let described = MemifPortState {
             name: self.name.clone(),
             options: self.options.clone(),
             listens: self.listener.is_some(),
             connected,
-            counters: CountersForm::of(&self.counters),
+            counters: PortCountersState::of(&self.counters),
         };
-        let hand_over = HandOver::new(Kind::Memif, &described, &descriptors)?;
-        self.given = true;
+        let hand_over = PortTransfer::new(TransferKind::Memif, &described, &descriptors)?;
+        self.is_transferred = true;
         Some(hand_over)
     }
 
-    fn take_back(&mut self) {
-        self.given = false;
-        if let Stage::Connected(_, link) = &mut self.stage {
-            link.recall();
+    fn cancel_transfer(&mut self) {
+        self.is_transferred = false;
+        if let ConnectionState::Connected(_, link) = &mut self.state {
+            link.resume();
         }
-        self.awaited.set(true);
+        self.is_awaited.set(true);
     }
 }
 
 impl Drop for MemifPort {
     fn drop(&mut self) {
-        if self.given {
+        if self.is_transferred {
             return;
         }
-        if let Stage::Connected(channel, _) = &self.stage {
+        if let ConnectionState::Connected(channel, _) = &self.state {
             let _ = channel.send(&Message::Disconnect("the port is closed".into()), &self.name, None);
         }
-        if let (Some(_), Address::File(path)) = (&self.listener, &self.options.address) {
+        if let (Some(_), SocketAddress::File(path)) = (&self.listener, &self.options.address) {
             let _ = std::fs::remove_file(path);
         }
     }

@@ -1,8 +1,8 @@
-//! Memory that two processes share. Whatever is read from it, the other one may have written, or may write at the same moment: it is copied out once
-//! and looked at afterwards, and no reference into it is ever made.
+//! Memory that two processes share. The other process can write it at any time. So data is copied
+//! out once and validated afterwards, and no reference into the memory is created.
 #![allow(unsafe_code)]
 
-use super::Fault;
+use super::ConnectionFault;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::io;
@@ -10,23 +10,25 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU16;
 
-/// The most bytes of one region.
-const MAX: u64 = 1 << 32;
+/// Maximum size of a region, in bytes.
+const MAX_REGION_BYTES: u64 = 1 << 32;
 
-/// One piece of shared memory, mapped.
+/// A mapped region of shared memory.
 pub struct Region {
     descriptor: OwnedFd,
     start: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: the mapping belongs to the value; all access is by whole copies and atomics, for which it does not matter who else has access.
+// SAFETY: the value owns the mapping. All access is by whole copies and atomics, which are valid
+// with concurrent access.
 unsafe impl Send for Region {}
-// SAFETY: as above.
+// SAFETY: the value owns the mapping. All access is by whole copies and atomics, which are valid
+// with concurrent access.
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// New memory of `len` bytes, which nobody can make shorter any more.
+    /// Creates memory of `len` bytes, sealed against shrinking.
     pub fn create(len: usize) -> io::Result<Region> {
         let descriptor = memfd_create("terrace-memif", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&descriptor, len as u64)?;
@@ -34,28 +36,34 @@ impl Region {
         Ok(Region::map(descriptor, len)?)
     }
 
-    /// Another process's memory of `len` bytes.
+    /// Maps another process's memory of `len` bytes.
     ///
     /// # Errors
-    /// It is not as long as that, or could be made shorter later, which would end whoever reads it then (SIGBUS).
-    pub fn open(descriptor: OwnedFd, len: u64) -> Result<Region, Fault> {
-        if len == 0 || len > MAX {
-            return Err(Fault::new(format!("a region of {len} bytes; 1 to {MAX} can be")));
+    /// It is shorter than `len`, or could be truncated later, which would end the reading process
+    /// (SIGBUS).
+    pub fn open(descriptor: OwnedFd, len: u64) -> Result<Region, ConnectionFault> {
+        if len == 0 || len > MAX_REGION_BYTES {
+            return Err(ConnectionFault::new(format!(
+                "a region of {len} bytes; the size must be from 1 to {MAX_REGION_BYTES}"
+            )));
         }
-        // Whoever has the descriptor may seal it; most have done so.
+        // Each holder of the descriptor may seal it; most peers have done so.
         let _ = fcntl_add_seals(&descriptor, SealFlags::SHRINK);
         if !fcntl_get_seals(&descriptor).is_ok_and(|seals| seals.contains(SealFlags::SHRINK)) {
-            return Err(Fault::new("a region that can be made shorter: it is no memfd, or is sealed against seals"));
+            return Err(ConnectionFault::new(
+                "a region that can be made shorter: it is no memfd, or is sealed against seals",
+            ));
         }
         let there = fstat(&descriptor).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0));
         if there < len {
-            return Err(Fault::new(format!("a region of {len} bytes with {there} bytes of memory")));
+            return Err(ConnectionFault::new(format!("a region of {len} bytes with {there} bytes of memory")));
         }
-        Region::map(descriptor, len as usize).map_err(|error| Fault::new(format!("a region cannot be mapped: {error}")))
+        Region::map(descriptor, len as usize)
+            .map_err(|error| ConnectionFault::new(format!("a region cannot be mapped: {error}")))
     }
 
     fn map(descriptor: OwnedFd, len: usize) -> rustix::io::Result<Region> {
-        // SAFETY: a new mapping at a place of the kernel's choice, which overlaps nothing.
+        // SAFETY: a new mapping at an address that the kernel chooses, which overlaps no other one.
         let start = unsafe {
             mmap(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &descriptor, 0)?
         };
@@ -63,53 +71,56 @@ impl Region {
         Ok(Region { descriptor, start, len })
     }
 
-    /// In bytes.
+    /// Returns the size in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// The memory's descriptor.
+    /// Returns the memory's descriptor.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
 
-    /// Where `len` bytes at `offset` are, if they all are within.
-    fn place(&self, offset: usize, len: usize) -> Option<*mut u8> {
+    /// Returns a pointer to `len` bytes at `offset`, or `None` if they are out of bounds.
+    fn pointer_to(&self, offset: usize, len: usize) -> Option<*mut u8> {
         let end = offset.checked_add(len)?;
-        // SAFETY: within the mapping, as `end` is.
+        // SAFETY: within the mapping, because `end` is.
         (end <= self.len).then(|| unsafe { self.start.as_ptr().add(offset) })
     }
 
-    /// Copies bytes out; `false` if they are not all within.
+    /// Copies bytes out. Returns false if they are out of bounds.
     #[must_use]
     pub fn read(&self, offset: usize, to: &mut [u8]) -> bool {
-        let Some(from) = self.place(offset, to.len()) else { return false };
-        // SAFETY: `from` has as many bytes, mapped for the life of `self`; `to` is memory of our own, so they do not overlap. The other process may
-        // write meanwhile: any bytes are good, and they are looked at only in the copy.
+        let Some(from) = self.pointer_to(offset, to.len()) else { return false };
+        // SAFETY: `from` has that number of mapped bytes for the life of `self`; `to` is private
+        // memory, so they do not overlap. The other process may write concurrently: any bytes are
+        // valid, and only the copy is interpreted.
         unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
         true
     }
 
-    /// Copies bytes in; `false` if there is not room for all.
+    /// Copies bytes in. Returns false if they are out of bounds.
     #[must_use]
     pub fn write(&self, offset: usize, from: &[u8]) -> bool {
-        let Some(to) = self.place(offset, from.len()) else { return false };
-        // SAFETY: as for `read`, the other way round; no references into the mapping exist.
+        let Some(to) = self.pointer_to(offset, from.len()) else { return false };
+        // SAFETY: as for `read`, in the other direction; no references into the mapping exist.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
         true
     }
 
-    /// A number that both processes read and write.
-    pub fn number(&self, offset: usize) -> Option<&AtomicU16> {
-        let place = self.place(offset, 2)?.cast::<u16>();
-        // SAFETY: aligned (looked at here), mapped for the life of `self`, and of a type for which access by others is no race.
+    /// Returns a number that both processes access, or `None` if it is out of bounds or unaligned.
+    pub fn shared_u16(&self, offset: usize) -> Option<&AtomicU16> {
+        let place = self.pointer_to(offset, 2)?.cast::<u16>();
+        // SAFETY: aligned (checked here), mapped for the life of `self`, and of an atomic type, for
+        // which concurrent access is no data race.
         place.is_aligned().then(|| unsafe { AtomicU16::from_ptr(place) })
     }
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made with this start and length, and nothing refers to it any more.
+        // SAFETY: the mapping was created with this start and length, and no reference to it
+        // exists.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
@@ -125,7 +136,9 @@ mod tests {
         assert!(region.write(4088, &[1; 8]) && region.read(4088, &mut bytes));
         assert_eq!(bytes, [1; 8]);
         assert!(!region.write(4089, &[1; 8]) && !region.read(usize::MAX, &mut bytes));
-        assert!(region.number(4094).is_some() && region.number(4095).is_none() && region.number(1).is_none());
+        assert!(
+            region.shared_u16(4094).is_some() && region.shared_u16(4095).is_none() && region.shared_u16(1).is_none()
+        );
     }
 
     #[test]

@@ -1,17 +1,17 @@
-//! What an interface's driver says of it.
+//! Queries an interface's driver.
 #![allow(unsafe_code)]
 
 use super::XdpError;
 use super::kernel::QUEUES;
-use crate::sys::ethtool;
+use crate::sys::ethtool_request;
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// The number of an interface in this network namespace.
+/// Returns the index of an interface in this network namespace.
 pub(super) fn index_of(interface: &str) -> Result<u32, XdpError> {
     let none = || XdpError::NoSuchInterface(interface.to_owned());
     let name = CString::new(interface).map_err(|_| none())?;
-    // SAFETY: a string that ends in 0.
+    // SAFETY: the string ends with a zero.
     match unsafe { libc::if_nametoindex(name.as_ptr()) } {
         0 => Err(none()),
         index => Ok(index),
@@ -31,7 +31,7 @@ struct Channels {
 
 /// `struct ethtool_drvinfo`.
 #[repr(C)]
-struct Driver {
+struct DriverInfo {
     command: u32,
     driver: [u8; 32],
     rest: [u8; 160],
@@ -41,27 +41,27 @@ fn socket() -> Option<OwnedFd> {
     rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None).ok()
 }
 
-/// How many queues an interface receives on; 1 if it does not say.
-pub(super) fn queues(interface: &str) -> u32 {
+/// Returns the number of receive queues of an interface; 1 if the driver does not report it.
+pub(super) fn queue_count(interface: &str) -> u32 {
     const GET_CHANNELS: u32 = 0x3c;
     let mut channels = Channels { command: GET_CHANNELS, most: [0; 4], receive: 0, send: 0, other: 0, combined: 0 };
     let Some(socket) = socket() else { return 1 };
     // SAFETY: it is the structure of this command.
-    match unsafe { ethtool(socket.as_fd(), interface, &mut channels) } {
+    match unsafe { ethtool_request(socket.as_fd(), interface, &mut channels) } {
         Ok(()) => (channels.receive + channels.combined).clamp(1, QUEUES),
         Err(_) => 1,
     }
 }
 
-/// The name of an interface's driver, if it says.
-pub(super) fn name(interface: &str) -> Option<String> {
+/// Returns the name of an interface's driver, if it reports one.
+pub(super) fn driver_name(interface: &str) -> Option<String> {
     const GET_DRIVER: u32 = 3;
-    let mut driver = Driver { command: GET_DRIVER, driver: [0; 32], rest: [0; 160] };
+    let mut driver = DriverInfo { command: GET_DRIVER, driver: [0; 32], rest: [0; 160] };
     let socket = socket()?;
     // SAFETY: it is the structure of this command.
-    unsafe { ethtool(socket.as_fd(), interface, &mut driver) }.ok()?;
+    unsafe { ethtool_request(socket.as_fd(), interface, &mut driver) }.ok()?;
     let end = driver.driver.iter().position(|byte| *byte == 0)?;
     String::from_utf8(driver.driver[..end].to_vec()).ok()
 }
 
-const _: () = assert!(size_of::<Driver>() == 196);
+const _: () = assert!(size_of::<DriverInfo>() == 196);

@@ -1,10 +1,10 @@
-//! [`Kernel`]: the program's maps, shared by the ports that it is attached to and by whoever fills them.
+//! [`XdpProgram`]: the eBPF program and its maps, shared by its ports and the owner of its flows.
 
 use super::XdpError;
-use super::form::{Flow, Key, MAX_SHAPES, Settings, Shape};
-use super::lost::{Interface, LossCounter, Mine};
-use super::mapped::Words;
-use super::passage::{self, Passage};
+use super::lost::{InterfaceKey, LossCounter, ProgramIds};
+use super::mapped::MappedArray;
+use super::maps::{MAX_SHAPES, XdpFlow, XdpKey, XdpKeyMask, XdpSettings};
+use super::slot_counters::{self, SlotCounters};
 use aya::maps::{Array, DevMap, HashMap, Map, MapData, XskMap};
 use aya::programs::{Xdp, XdpFlags, xdp::XdpLink};
 use aya::{Ebpf, EbpfLoader};
@@ -15,13 +15,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The most ports.
+/// Maximum number of ports.
 pub const PORTS: u32 = 256;
-/// Queues of a port whose packets get to this process.
+/// Maximum number of queues per port.
 pub(super) const QUEUES: u32 = 64;
-/// Kinds of outcomes: `bpf/terrace.bpf.c` lists them.
+/// Number of outcome counters, listed in `bpf/terrace.bpf.c`.
 const OUTCOMES: usize = 11;
-/// In a value of the map `ports`, beside the port's place: the program is behind the driver.
+/// Flag in a value of the map `ports`, beside the port's slot: the program runs after the driver.
 const BEHIND_DRIVER: u32 = 0x100;
 
 #[cfg(has_bpf)]
@@ -29,131 +29,135 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/te
 #[cfg(not(has_bpf))]
 static OBJECT: &[u8] = &[];
 
-/// What a flow has had, since it was put there.
+/// Counters of a flow since its installation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Tally {
-    /// Packets, and their bytes as they came in.
+pub struct FlowCounters {
+    /// Packets and their received bytes.
     pub counter: Counter,
-    /// When the last one came, in nanoseconds since the Unix epoch; 0 if none has.
+    /// Time of the last packet, in nanoseconds since the Unix epoch; 0 if there was none.
     pub last: u64,
 }
 
-/// What became of packets that the program saw.
+/// Outcomes of the packets that the program received, in packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Outcomes {
-    /// Rewritten, and sent back by the port that they came in by.
+pub struct XdpStats {
+    /// Rewritten and sent on the input port.
     pub sent: u64,
-    /// Rewritten, and sent by another port.
+    /// Rewritten and sent on another port.
     pub redirected: u64,
-    /// Dropped, as their flow is.
+    /// Dropped by their flow.
     pub dropped: u64,
-    /// Of no flow.
+    /// Without a flow.
     pub missed: u64,
-    /// Of a flow, but there is no room in front for a longer head. They missed.
+    /// With a flow, but the headroom is too short for its longer header. Handled as a miss.
     pub no_headroom: u64,
-    /// Their key is that of a flow, but not their length, or a checksum is wrong. They missed.
-    pub misfit: u64,
-    /// Of an interface that is no port.
-    pub foreign: u64,
-    /// A fault of the program, or a flow that makes no sense. They missed, or passed to the stack.
+    /// With the key of a flow, but its length range or a checksum does not match. Handled as a
+    /// miss.
+    pub not_applicable: u64,
+    /// From an interface that is not a port.
+    pub not_a_port: u64,
+    /// Fault of the program or an invalid flow. Handled as a miss, or passed to the stack.
     pub fault: u64,
-    /// Of a flow, but the device by which it leaves takes no packets from programs. They missed.
-    pub avoided: u64,
-    /// Rewritten for a port that is none any more, and dropped.
+    /// With a flow, but the output device refuses packets from XDP programs. Handled as a miss.
+    pub device_refused: u64,
+    /// Rewritten for a port that was removed, and dropped.
     pub portless: u64,
-    /// Dropped, as they could not be written to: a fault of the program.
+    /// Dropped, because the packet could not be written: a fault of the program.
     pub broken: u64,
 }
 
-/// The kernel's flow cache. Clones are the same one.
+/// The kernel's flow cache. Clones share it.
 #[derive(Clone)]
-pub struct Kernel(Arc<Mutex<Inner>>);
+pub struct XdpProgram(Arc<Mutex<XdpProgramState>>);
 
-impl std::fmt::Debug for Kernel {
+impl std::fmt::Debug for XdpProgram {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Kernel").field("flows", &self.inner().room).finish_non_exhaustive()
+        f.debug_struct("XdpProgram").field("flows", &self.inner().flow_capacity).finish_non_exhaustive()
     }
 }
 
-pub(super) struct Inner {
+pub(super) struct XdpProgramState {
     // Keeps the programs loaded.
     pub ebpf: Ebpf,
-    settings: Array<MapData, Settings>,
-    shapes: Array<MapData, Shape>,
-    keys: HashMap<MapData, Key, u32>,
-    flows: Array<MapData, Flow>,
+    settings: Array<MapData, XdpSettings>,
+    shapes: Array<MapData, XdpKeyMask>,
+    keys: HashMap<MapData, XdpKey, u32>,
+    flows: Array<MapData, XdpFlow>,
     ports: HashMap<MapData, u32, u32>,
     devices: DevMap<MapData>,
     sockets: XskMap<MapData>,
     refusing: Array<MapData, u32>,
     pub generators: Array<MapData, [u32; 2]>,
-    pub frames: Array<MapData, [u8; super::form::WINDOW]>,
-    tallies: Words,
-    outcomes: Words,
-    passages: Words,
-    /// What the kernel loses, or why that is not counted.
+    pub frames: Array<MapData, [u8; super::maps::WINDOW]>,
+    tallies: MappedArray,
+    outcomes: MappedArray,
+    passages: MappedArray,
+    /// Counter of packets that the kernel drops after the program, or why it is missing.
     pub losses: Result<LossCounter, String>,
-    room: u32,
+    flow_capacity: u32,
     processors: u32,
-    /// What each tally was when its place was given away.
-    zero: Vec<Tally>,
-    /// By place.
-    attached: BTreeMap<u32, Attached>,
-    /// Who fills the maps.
+    /// Counters of each flow slot at the time of its installation.
+    counters_at_install: Vec<FlowCounters>,
+    /// Attached ports by slot.
+    attached: BTreeMap<u32, AttachedInterface>,
+    /// Owner of the flows.
     owner: Option<u64>,
-    /// Nobody may before that: packets that found an earlier owner's flows may be under way.
-    rests_until: Option<Instant>,
+    /// No new owner before this time, because packets may still use flows of the previous owner.
+    unclaimable_until: Option<Instant>,
 }
 
 /// A port that the program is attached to.
-struct Attached {
-    /// Its number.
+struct AttachedInterface {
+    /// Port number.
     number: u32,
     name: String,
-    interface: Interface,
-    /// Its device takes no packets from programs.
+    interface: InterfaceKey,
+    /// Whether its device refuses packets from XDP programs.
     refuses: bool,
 }
 
-/// So long after a flow was taken out, no packet that has found it is under way any more: a program runs for some microseconds.
-pub const REST: Duration = Duration::from_millis(20);
+/// Time after which no packet uses a removed flow any more: the program runs for some microseconds
+/// per packet.
+pub const REUSE_DELAY: Duration = Duration::from_millis(20);
 
-/// An error with those that led to it, the last ones in full.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    // The kernel's reasons are the last.
+/// Formats an error with its causes, truncated from the front.
+pub(super) fn error_chain(error: &dyn std::error::Error) -> String {
+    // The kernel's reasons are the last causes.
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
         text = format!("{text}: {error}");
         source = error.source();
     }
-    // A verifier's log is long; its end says why.
+    // The end of a long verifier log contains the reason.
     let from = text.char_indices().rev().nth(1_500).map_or(0, |(at, _)| at);
     text[from..].to_owned()
 }
 
 pub(super) fn refused(error: impl std::error::Error) -> XdpError {
-    XdpError::Refused(chain(&error))
+    XdpError::Refused(error_chain(&error))
 }
 
-pub(super) fn full(error: impl std::fmt::Display) -> XdpError {
+pub(super) fn map_error(error: impl std::fmt::Display) -> XdpError {
     XdpError::Map(error.to_string())
 }
 
-impl Kernel {
-    /// Loads the program, with room for so many flows.
+impl XdpProgram {
+    /// Loads the program, with capacity for `flow_capacity` flows.
     ///
     /// # Errors
-    /// There is none, or the kernel does not take it.
-    pub fn load(room: u32) -> Result<Kernel, XdpError> {
+    /// The build has no program, or the kernel refuses it.
+    pub fn load(flow_capacity: u32) -> Result<XdpProgram, XdpError> {
         if OBJECT.is_empty() {
             return Err(XdpError::NotBuilt);
         }
-        let room = room.clamp(1, 1 << 22);
+        let flow_capacity = flow_capacity.clamp(1, 1 << 22);
         let processors = aya::util::nr_cpus().map_err(|(_, error)| refused(error))? as u32;
         let mut loader = EbpfLoader::new();
-        loader.set_max_entries("keys", room).set_max_entries("flows", room);
-        loader.set_max_entries("tallies", room * processors).set_max_entries("outcomes", OUTCOMES as u32 * processors);
+        loader.set_max_entries("keys", flow_capacity).set_max_entries("flows", flow_capacity);
+        loader
+            .set_max_entries("tallies", flow_capacity * processors)
+            .set_max_entries("outcomes", OUTCOMES as u32 * processors);
         loader.set_max_entries("passages", PORTS * processors);
         let mut ebpf = loader.load(OBJECT).map_err(refused)?;
         for name in ["terrace", "probe", "pass", "sink", "generate"] {
@@ -163,23 +167,23 @@ impl Kernel {
             ebpf.take_map(name).ok_or_else(|| XdpError::Refused(format!("the program has no map {name}")))
         };
         let words = |map: &Map, count: usize| match map {
-            Map::Array(data) => Words::new(data.fd().as_fd(), count)
+            Map::Array(data) => MappedArray::new(data.fd().as_fd(), count)
                 .map_err(|source| XdpError::System { step: "map the program's counters", source }),
             _ => Err(XdpError::Refused("a map of counters is no array".to_owned())),
         };
         let (tallies, outcomes, passages) = (take("tallies")?, take("outcomes")?, take("passages")?);
-        let tallies = words(&tallies, (room * processors) as usize * 4)?;
+        let tallies = words(&tallies, (flow_capacity * processors) as usize * 4)?;
         let outcomes = words(&outcomes, OUTCOMES * processors as usize)?;
-        let passages = words(&passages, passage::WORDS * (PORTS * processors) as usize)?;
+        let passages = words(&passages, slot_counters::WORDS * (PORTS * processors) as usize)?;
         let mut settings = Array::try_from(take("settings")?).map_err(refused)?;
-        settings.set(0, Settings { shapes: 0, processors }, 0).map_err(full)?;
+        settings.set(0, XdpSettings { shapes: 0, processors }, 0).map_err(map_error)?;
         let (devices, sockets) = (take("devices")?, take("sockets")?);
         let refusing = Array::try_from(take("refusing")?).map_err(refused)?;
         let generators = Array::try_from(take("generators")?).map_err(refused)?;
         let (frames, ports) = (take("frames")?, take("ports")?);
         let (shapes, keys, flows) = (take("shapes")?, take("keys")?, take("flows")?);
-        let losses = mine(&devices, &sockets, &mut ebpf).and_then(|mine| LossCounter::attach(mine, PORTS));
-        let inner = Inner {
+        let losses = program_ids(&devices, &sockets, &mut ebpf).and_then(|mine| LossCounter::attach(mine, PORTS));
+        let inner = XdpProgramState {
             shapes: Array::try_from(shapes).map_err(refused)?,
             keys: HashMap::try_from(keys).map_err(refused)?,
             flows: Array::try_from(flows).map_err(refused)?,
@@ -194,135 +198,162 @@ impl Kernel {
             outcomes,
             passages,
             losses,
-            room,
+            flow_capacity,
             processors,
-            zero: vec![Tally::default(); room as usize],
+            counters_at_install: vec![FlowCounters::default(); flow_capacity as usize],
             attached: BTreeMap::new(),
             owner: None,
-            rests_until: None,
+            unclaimable_until: None,
             ebpf,
         };
-        Ok(Kernel(Arc::new(Mutex::new(inner))))
+        Ok(XdpProgram(Arc::new(Mutex::new(inner))))
     }
 
-    pub(super) fn inner(&self) -> MutexGuard<'_, Inner> {
+    pub(super) fn inner(&self) -> MutexGuard<'_, XdpProgramState> {
         self.0.lock()
     }
 
-    /// Room for so many flows.
-    pub fn room(&self) -> u32 {
-        self.inner().room
+    /// Returns the maximum number of flows.
+    pub fn flow_capacity(&self) -> u32 {
+        self.inner().flow_capacity
     }
 
-    /// The place of the port of that number, if the program is attached to it.
-    pub fn port(&self, number: u32) -> Option<u32> {
-        self.inner().attached.iter().find(|(_, attached)| attached.number == number).map(|(place, _)| *place)
+    /// Returns the slot of the port of this number, if the program is attached to it.
+    pub fn slot_of_port(&self, number: u32) -> Option<u32> {
+        self.inner().attached.iter().find(|(_, attached)| attached.number == number).map(|(slot, _)| *slot)
     }
 
-    /// Whether the maps are those of the owner of that number, as they are from the moment on that it asks when they are nobody's.
-    pub fn claim(&self, owner: u64) -> bool {
+    /// Claims the flows for an owner. Returns whether it owns them: it did before, or they had no
+    /// owner.
+    pub fn claim_flows(&self, owner: u64) -> bool {
         let mut inner = self.inner();
-        if inner.owner.is_none() && inner.rests_until.is_none_or(|until| Instant::now() >= until) {
+        if inner.owner.is_none() && inner.unclaimable_until.is_none_or(|until| Instant::now() >= until) {
             inner.owner = Some(owner);
         }
         inner.owner == Some(owner)
     }
 
-    /// The owner of that number is none any more, if it was: packets find no flows.
-    pub fn release(&self, owner: u64) {
+    /// Releases the flows if this owner has them. Removes all flows.
+    pub fn release_flows(&self, owner: u64) {
         let mut inner = self.inner();
         if inner.owner != Some(owner) {
             return;
         }
-        let settings = Settings { shapes: 0, processors: inner.processors };
+        let settings = XdpSettings { shapes: 0, processors: inner.processors };
         let _ = inner.settings.set(0, settings, 0);
-        let keys: Vec<Key> = inner.keys.keys().flatten().collect();
+        let keys: Vec<XdpKey> = inner.keys.keys().flatten().collect();
         keys.iter().for_each(|key| drop(inner.keys.remove(key)));
-        (inner.owner, inner.rests_until) = (None, Some(Instant::now() + REST));
+        (inner.owner, inner.unclaimable_until) = (None, Some(Instant::now() + REUSE_DELAY));
     }
 
-    /// Tells of a shape: new, or with another gate. The program tries the first `count`.
+    /// Writes a key mask. The program uses the first `count` of them.
     ///
     /// # Errors
     /// The map refuses it.
-    pub fn set_shape(&self, number: u32, shape: &Shape, count: u32) -> Result<(), XdpError> {
+    pub fn set_shape(&self, number: u32, shape: &XdpKeyMask, count: u32) -> Result<(), XdpError> {
         let mut inner = self.inner();
-        inner.shapes.set(number, shape, 0).map_err(full)?;
-        let settings = Settings { shapes: count.min(MAX_SHAPES as u32), processors: inner.processors };
-        inner.settings.set(0, settings, 0).map_err(full)
+        inner.shapes.set(number, shape, 0).map_err(map_error)?;
+        let settings = XdpSettings { shapes: count.min(MAX_SHAPES as u32), processors: inner.processors };
+        inner.settings.set(0, settings, 0).map_err(map_error)
     }
 
-    /// Puts a flow at a place that packets have had no way to for some time, and lets them find it.
+    /// Installs a flow in a free slot. The slot must have been free for [`REUSE_DELAY`].
     ///
     /// # Errors
-    /// A map is full. Nothing has changed then.
-    pub fn install(&self, place: u32, flow: &Flow) -> Result<(), XdpError> {
+    /// A map is full. The old state remains.
+    pub fn install(&self, slot: u32, flow: &XdpFlow) -> Result<(), XdpError> {
         let mut inner = self.inner();
-        let now = inner.read(place);
-        if let Some(zero) = inner.zero.get_mut(place as usize) {
-            *zero = now;
+        let now = inner.read_counters(slot);
+        if let Some(counters_at_install) = inner.counters_at_install.get_mut(slot as usize) {
+            *counters_at_install = now;
         }
-        inner.flows.set(place, flow, 0).map_err(full)?;
-        inner.keys.insert(flow.key, place, 0).map_err(full)
+        inner.flows.set(slot, flow, 0).map_err(map_error)?;
+        inner.keys.insert(flow.key, slot, 0).map_err(map_error)
     }
 
-    /// Packets find the flow no more: the next one misses. Its place may be given to another one after a while, when no packet that has found it can be under way.
-    pub fn remove(&self, key: &Key, place: u32) {
+    /// Removes a flow, so that its packets miss. Its slot can be reused after [`REUSE_DELAY`],
+    /// because packets may still use the flow until then.
+    pub fn remove(&self, key: &XdpKey, slot: u32) {
         let mut inner = self.inner();
-        if inner.keys.get(key, 0).is_ok_and(|found| found == place) {
+        if inner.keys.get(key, 0).is_ok_and(|found| found == slot) {
             let _ = inner.keys.remove(key);
         }
     }
 
-    /// What the flow at a place has had.
-    pub fn tally(&self, place: u32) -> Tally {
+    /// Returns the counters of the flow in a slot.
+    pub fn flow_counters(&self, slot: u32) -> FlowCounters {
         let inner = self.inner();
-        let zero = inner.zero.get(place as usize).copied().unwrap_or_default();
-        let now = inner.read(place);
-        let counter = now.counter.since(zero.counter);
-        Tally { counter, last: if counter.is_zero() { 0 } else { to_unix(now.last) } }
+        let counters_at_install = inner.counters_at_install.get(slot as usize).copied().unwrap_or_default();
+        let now = inner.read_counters(slot);
+        let counter = now.counter.since(counters_at_install.counter);
+        FlowCounters { counter, last: if counter.is_zero() { 0 } else { to_unix(now.last) } }
     }
 
-    /// What became of packets.
-    pub fn outcomes(&self) -> Outcomes {
+    /// Returns the outcome counters.
+    pub fn outcomes(&self) -> XdpStats {
         let inner = self.inner();
         let sum = |what| (0..inner.processors as usize).map(|at| inner.outcomes.get(at * OUTCOMES + what)).sum();
         let all: [u64; OUTCOMES] = std::array::from_fn(sum);
-        let [sent, redirected, dropped, missed, no_headroom, misfit, foreign, fault, avoided, portless, broken] = all;
-        Outcomes { sent, redirected, dropped, missed, no_headroom, misfit, foreign, fault, avoided, portless, broken }
+        let [
+            sent,
+            redirected,
+            dropped,
+            missed,
+            no_headroom,
+            not_applicable,
+            not_a_port,
+            fault,
+            device_refused,
+            portless,
+            broken,
+        ] = all;
+        XdpStats {
+            sent,
+            redirected,
+            dropped,
+            missed,
+            no_headroom,
+            not_applicable,
+            not_a_port,
+            fault,
+            device_refused,
+            portless,
+            broken,
+        }
     }
 
-    /// Why what the kernel loses after it has sent a packet is not counted, if it is not.
-    pub fn uncounted(&self) -> Option<String> {
+    /// Returns why packets that the kernel drops after the program are not counted, if so.
+    pub fn uncounted_reason(&self) -> Option<String> {
         self.inner().losses.as_ref().err().cloned()
     }
 
-    /// The ports whose devices take no packets from programs, by number: what the kernel would send there comes to the process.
-    pub fn refusing(&self) -> Vec<(u32, String)> {
+    /// Returns number and name of the ports whose devices refuse packets from XDP programs. Packets
+    /// of flows to these ports are passed to the process.
+    pub fn refusing_ports(&self) -> Vec<(u32, String)> {
         let inner = self.inner();
         let refusing = inner.attached.values().filter(|attached| attached.refuses);
         refusing.map(|attached| (attached.number, attached.name.clone())).collect()
     }
 
-    /// What went through a place so far, all ports together that it has had.
-    pub(super) fn passage(&self, place: u32) -> Passage {
+    /// Returns the counters of a port slot, summed over all its ports.
+    pub(super) fn slot_counters(&self, slot: u32) -> SlotCounters {
         let inner = self.inner();
-        let lost = inner.losses.as_ref().map(|losses| losses.lost(place)).unwrap_or_default();
-        Passage::read(&inner.passages, PORTS, inner.processors, place, lost)
+        let lost = inner.losses.as_ref().map(|losses| losses.lost(slot)).unwrap_or_default();
+        SlotCounters::read(&inner.passages, PORTS, inner.processors, slot, lost)
     }
 
-    /// From now on, packets of flows that leave by this place come to the process, or do not any more.
-    pub(super) fn set_refusing(&self, place: u32, refuses: bool) {
+    /// Sets whether packets of flows to a port slot are passed to the process.
+    pub(super) fn set_refusing(&self, slot: u32, refuses: bool) {
         let mut inner = self.inner();
-        // A place that is in range is taken.
-        let _ = inner.refusing.set(place, u32::from(refuses), 0);
-        if let Some(attached) = inner.attached.get_mut(&place) {
+        // Does not fail, because the slot is in range.
+        let _ = inner.refusing.set(slot, u32::from(refuses), 0);
+        if let Some(attached) = inner.attached.get_mut(&slot) {
             attached.refuses = refuses;
         }
     }
 
-    /// How many keys the kernel holds.
-    pub fn held(&self) -> usize {
+    /// Returns the number of installed keys.
+    pub fn installed_keys(&self) -> usize {
         self.inner().keys.keys().flatten().count()
     }
 
@@ -337,50 +368,50 @@ impl Kernel {
         let failed = |why: String| XdpError::Attach { interface: name.to_owned(), why };
         if let Some(other) = inner.attached.values().find(|attached| attached.interface.index == interface) {
             return Err(failed(format!(
-                "the port `{}` has the interface of the same number ({interface}), by which the program knows ports",
+                "the port `{}` has an interface of the same number ({interface}), and the program identifies ports by this number",
                 other.name
             )));
         }
-        let place = (0..PORTS).find(|place| !inner.attached.contains_key(place)).ok_or(XdpError::TooManyPorts)?;
-        inner.ports.insert(interface, place | if native { 0 } else { BEHIND_DRIVER }, 0).map_err(full)?;
-        inner.devices.set(place, interface, None, 0).map_err(full)?;
-        inner.refusing.set(place, 0, 0).map_err(full)?;
-        let here = Interface::here(interface);
+        let slot = (0..PORTS).find(|slot| !inner.attached.contains_key(slot)).ok_or(XdpError::TooManyPorts)?;
+        inner.ports.insert(interface, slot | if native { 0 } else { BEHIND_DRIVER }, 0).map_err(map_error)?;
+        inner.devices.set(slot, interface, None, 0).map_err(map_error)?;
+        inner.refusing.set(slot, 0, 0).map_err(map_error)?;
+        let here = InterfaceKey::here(interface);
         if let Ok(losses) = &mut inner.losses {
-            losses.watch(here, place).map_err(XdpError::Map)?;
+            losses.watch(here, slot).map_err(XdpError::Map)?;
         }
         let flags = if native { XdpFlags::DRV_MODE } else { XdpFlags::SKB_MODE };
         let xdp = program(&mut inner.ebpf, "terrace")?;
         let link = xdp.attach_to_if_index(interface, flags).and_then(|id| xdp.take_link(id));
-        let attached = Attached { number, name: name.to_owned(), interface: here, refuses: false };
-        inner.attached.insert(place, attached);
+        let attached = AttachedInterface { number, name: name.to_owned(), interface: here, refuses: false };
+        inner.attached.insert(slot, attached);
         match link {
-            Ok(link) => Ok((place, link)),
+            Ok(link) => Ok((slot, link)),
             Err(error) => {
-                inner.detach(place);
-                Err(failed(chain(&error)))
+                inner.detach(slot);
+                Err(failed(error_chain(&error)))
             }
         }
     }
 
-    pub(super) fn detach(&self, place: u32) {
-        self.inner().detach(place);
+    pub(super) fn detach(&self, slot: u32) {
+        self.inner().detach(slot);
     }
 
-    pub(super) fn add_socket(&self, place: u32, queue: u32, socket: BorrowedFd<'_>) -> Result<(), XdpError> {
-        self.inner().sockets.set(place * QUEUES + queue, socket, 0).map_err(full)
+    pub(super) fn add_socket(&self, slot: u32, queue: u32, socket: BorrowedFd<'_>) -> Result<(), XdpError> {
+        self.inner().sockets.set(slot * QUEUES + queue, socket, 0).map_err(map_error)
     }
 }
 
-/// By which numbers the kernel knows what is ours.
-fn mine(devices: &Map, sockets: &Map, ebpf: &mut Ebpf) -> Result<Mine, String> {
+/// Returns the kernel's ids of the program and its maps.
+fn program_ids(devices: &Map, sockets: &Map, ebpf: &mut Ebpf) -> Result<ProgramIds, String> {
     let id = |map: &Map| match map {
-        Map::DevMap(data) | Map::XskMap(data) => data.info().map(|info| info.id()).map_err(|error| chain(&error)),
+        Map::DevMap(data) | Map::XskMap(data) => data.info().map(|info| info.id()).map_err(|error| error_chain(&error)),
         _ => Err("a map is of another kind".to_owned()),
     };
     let program = program(ebpf, "terrace").map_err(|error| error.to_string())?;
-    let program = program.info().map_err(|error| chain(&error))?.id();
-    Ok(Mine { devices: id(devices)?, sockets: id(sockets)?, program, unused: 0 })
+    let program = program.info().map_err(|error| error_chain(&error))?.id();
+    Ok(ProgramIds { devices: id(devices)?, sockets: id(sockets)?, program, unused: 0 })
 }
 
 pub(super) fn program<'e>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut Xdp, XdpError> {
@@ -388,30 +419,31 @@ pub(super) fn program<'e>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut Xdp,
     ebpf.program_mut(name).ok_or_else(none)?.try_into().map_err(refused)
 }
 
-impl Inner {
-    /// As it is, not since the place was given away.
-    fn read(&self, place: u32) -> Tally {
-        let mut tally = Tally::default();
+impl XdpProgramState {
+    /// Reads the counters of a slot without subtracting those at its installation.
+    fn read_counters(&self, slot: u32) -> FlowCounters {
+        let mut tally = FlowCounters::default();
         for processor in 0..self.processors {
-            let at = (place * self.processors + processor) as usize * 4;
+            let at = (slot * self.processors + processor) as usize * 4;
             tally.counter += Counter { packets: self.tallies.get(at), bytes: self.tallies.get(at + 1) };
             tally.last = tally.last.max(self.tallies.get(at + 2));
         }
         tally
     }
 
-    fn detach(&mut self, place: u32) {
-        let Some(attached) = self.attached.remove(&place) else { return };
+    fn detach(&mut self, slot: u32) {
+        let Some(attached) = self.attached.remove(&slot) else { return };
         let _ = self.ports.remove(&attached.interface.index);
         if let Ok(losses) = &mut self.losses {
             losses.unwatch(attached.interface);
         }
-        // No device: what still finds a flow to it is dropped and counted. Sockets leave their map when they are closed.
-        let _ = self.devices.set(place, 0, None, 0);
+        // Without a device, packets of remaining flows are dropped and counted. Closing a socket
+        // removes it from its map.
+        let _ = self.devices.set(slot, 0, None, 0);
     }
 }
 
-/// From the kernel's clock to the time of day.
+/// Converts a time of the kernel's monotonic clock to the Unix epoch, in ns.
 fn to_unix(monotonic: u64) -> u64 {
     let ago = super::mapped::monotonic().saturating_sub(monotonic);
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_nanos() as u64);

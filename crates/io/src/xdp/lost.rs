@@ -1,26 +1,28 @@
-//! What the kernel loses after the flow cache's program has sent a packet: counted by programs on its tracepoints (`bpf/lost.bpf.c`), by port and reason.
+//! Counts packets that the kernel drops after the flow cache's program has sent them, by port and
+//! reason. The eBPF programs in `bpf/lost.bpf.c` count on these tracepoints:
 //!
-//! | tracepoint | what it tells | reasons |
+//! | tracepoint | event | reasons |
 //! |---|---|---|
-//! | `xdp_devmap_xmit` | a device took only some of the frames that were redirected to it | queue full, down, no receiver |
-//! | `xdp_redirect_err` | a frame could not be redirected to a device, or to a socket | down, longer than the MTU, no buffer; longer than a socket's buffer |
-//! | `xdp_bulk_tx` | frames that went back where they came from were not taken (veth) | as the first |
-//! | `xdp_exception` | a driver, or behind a driver the stack, could not send a frame | other |
+//! | `xdp_devmap_xmit` | a device refused some redirected frames | queue full, down, no receiver |
+//! | `xdp_redirect_err` | a frame could not be redirected | down, too long, no buffer |
+//! | `xdp_bulk_tx` | a port refused frames that returned to it (veth) | as the first |
+//! | `xdp_exception` | a driver, or the stack after the driver, could not send a frame | other |
 //!
-//! All of them know whose frame it was: the interface, with its network namespace, or the map's number.
+//! All events identify the frame's port, by the interface with its network namespace or by the
+//! map's id.
 
-use super::mapped::Words;
+use super::mapped::MappedArray;
 use aya::maps::{Array, HashMap, Map, MapData};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
 use packet::PortReason;
 use std::os::fd::AsFd;
 
-/// Of `bpf/lost.bpf.c`: the length of a port's line.
+/// Number of counters per port in `bpf/lost.bpf.c`.
 const REASONS: usize = 16;
-/// Of the same: frames that did not come by a port, which are no loss of ours.
+/// Index of the counter of frames that did not arrive on a port, and thus are no drops of a port.
 const NOT_OURS: usize = 8;
-/// Of the same, in order: what each place of a port's line counts, on the way out.
+/// Reasons of dropped sent packets, in the order of the counters in `bpf/lost.bpf.c`.
 const SENDING: [PortReason; 6] = [
     PortReason::TxPortDown,
     PortReason::TxMtu,
@@ -29,7 +31,7 @@ const SENDING: [PortReason; 6] = [
     PortReason::TxNoBuffer,
     PortReason::TxError,
 ];
-/// The same, on the way in.
+/// Indices and reasons of dropped received packets in `bpf/lost.bpf.c`.
 const RECEIVING: [(usize, PortReason); 2] = [(6, PortReason::RxOversize), (7, PortReason::RxError)];
 
 /// Function and tracepoint of each program.
@@ -45,117 +47,121 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/lo
 #[cfg(not(has_bpf))]
 static OBJECT: &[u8] = &[];
 
-/// What was lost at a port.
+/// Dropped packets of a port, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Lost([u64; REASONS]);
+pub(super) struct LostPackets([u64; REASONS]);
 
-impl Lost {
-    /// Frames that were sent and did not leave, by reason.
-    pub fn on_the_way_out(&self) -> impl Iterator<Item = (PortReason, u64)> {
+impl LostPackets {
+    /// Iterates over sent packets that were dropped, by reason.
+    pub fn tx_drops(&self) -> impl Iterator<Item = (PortReason, u64)> {
         SENDING.into_iter().zip(self.0)
     }
 
-    /// Frames that were for a socket and did not get there, by reason.
-    pub fn on_the_way_in(&self) -> impl Iterator<Item = (PortReason, u64)> {
+    /// Iterates over packets for a socket that were dropped, by reason.
+    pub fn rx_drops(&self) -> impl Iterator<Item = (PortReason, u64)> {
         RECEIVING.into_iter().map(|(at, reason)| (reason, self.0[at]))
     }
 
-    /// Frames of [`super::Kernel::probe`] that the device did not take.
+    /// Returns the number of probe frames that the device refused (`probe` in `other_programs.rs`).
     pub fn probes(&self) -> u64 {
         self.0[NOT_OURS]
     }
 
-    /// What was lost since `earlier`.
-    pub fn since(&self, earlier: &Lost) -> Lost {
-        Lost(std::array::from_fn(|at| self.0[at].wrapping_sub(earlier.0[at])))
+    /// Returns the packets dropped since `earlier`.
+    pub fn since(&self, earlier: &LostPackets) -> LostPackets {
+        LostPackets(std::array::from_fn(|at| self.0[at].wrapping_sub(earlier.0[at])))
     }
 }
 
-fn tracing<'e>(ebpf: &'e mut Ebpf, function: &str) -> Result<&'e mut BtfTracePoint, String> {
+fn tracepoint_program<'e>(ebpf: &'e mut Ebpf, function: &str) -> Result<&'e mut BtfTracePoint, String> {
     let program = ebpf.program_mut(function).ok_or_else(|| format!("the object has no {function}"))?;
-    program.try_into().map_err(|error: aya::programs::ProgramError| super::kernel::chain(&error))
+    program.try_into().map_err(|error: aya::programs::ProgramError| super::kernel::error_chain(&error))
 }
 
-/// An interface as the programs know it.
+/// Identifies an interface in the eBPF programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub(super) struct Interface {
+pub(super) struct InterfaceKey {
     /// Its index.
     pub index: u32,
-    /// The number of its network namespace.
+    /// Inode of its network namespace.
     pub namespace: u32,
 }
 
-/// The numbers of the flow cache's maps and program.
+/// Ids of the flow cache's maps and program.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(super) struct Mine {
+pub(super) struct ProgramIds {
     pub devices: u32,
     pub sockets: u32,
     pub program: u32,
     pub unused: u32,
 }
 
-/// See the module. The programs are attached as long as it lives.
+/// Counts packets that the kernel drops after the program. Dropping this detaches the eBPF
+/// programs.
 pub(super) struct LossCounter {
     // Keeps the programs attached.
     _ebpf: Ebpf,
-    watched: HashMap<MapData, Interface, u32>,
-    lost: Words,
+    watched: HashMap<MapData, InterfaceKey, u32>,
+    lost: MappedArray,
 }
 
 impl LossCounter {
-    /// Attaches the programs; so many ports can be watched.
+    /// Attaches the programs, with counters for `ports` ports.
     ///
     /// # Errors
-    /// The kernel has no such tracepoints, says nothing of its structures (CONFIG_DEBUG_INFO_BTF), or does not take the programs.
-    pub fn attach(mine: Mine, ports: u32) -> Result<LossCounter, String> {
-        let why = |error: &dyn std::error::Error| super::kernel::chain(error);
+    /// The kernel has no such tracepoints, lacks type information (CONFIG_DEBUG_INFO_BTF), or
+    /// refuses the programs.
+    pub fn attach(mine: ProgramIds, ports: u32) -> Result<LossCounter, String> {
+        let why = |error: &dyn std::error::Error| super::kernel::error_chain(error);
         let btf = Btf::from_sys_fs().map_err(|error| why(&error))?;
         let mut ebpf = EbpfLoader::new().btf(Some(&btf)).load(OBJECT).map_err(|error| why(&error))?;
         let none = |what: &str| format!("the object has no {what}");
         for (function, tracepoint) in PROGRAMS {
-            let loaded = tracing(&mut ebpf, function)?.load(tracepoint, &btf);
+            let loaded = tracepoint_program(&mut ebpf, function)?.load(tracepoint, &btf);
             loaded.map_err(|error| format!("{tracepoint}: {}", why(&error)))?;
         }
-        // Programs that are loaded keep their maps.
+        // Loaded programs keep their maps alive.
         let map = |ebpf: &mut Ebpf, name: &str| ebpf.take_map(name).ok_or_else(|| none(name));
-        let mut ids = Array::<_, Mine>::try_from(map(&mut ebpf, "mine")?).map_err(|error| why(&error))?;
+        let mut ids = Array::<_, ProgramIds>::try_from(map(&mut ebpf, "mine")?).map_err(|error| why(&error))?;
         ids.set(0, mine, 0).map_err(|error| why(&error))?;
         let watched = HashMap::try_from(map(&mut ebpf, "watched")?).map_err(|error| why(&error))?;
         let lost = match map(&mut ebpf, "lost")? {
-            Map::Array(data) => Words::new(data.fd().as_fd(), ports as usize * REASONS).map_err(|error| why(&error))?,
+            Map::Array(data) => {
+                MappedArray::new(data.fd().as_fd(), ports as usize * REASONS).map_err(|error| why(&error))?
+            }
             _ => return Err(none("array of what is lost")),
         };
         for (function, tracepoint) in PROGRAMS {
-            let attached = tracing(&mut ebpf, function)?.attach();
+            let attached = tracepoint_program(&mut ebpf, function)?.attach();
             attached.map_err(|error| format!("{tracepoint}: {}", why(&error)))?;
         }
         Ok(LossCounter { _ebpf: ebpf, watched, lost })
     }
 
-    /// What is lost at this interface is the port's at that place from now on.
-    pub fn watch(&mut self, interface: Interface, place: u32) -> Result<(), String> {
-        self.watched.insert(interface, place, 0).map_err(|error| super::kernel::chain(&error))
+    /// Starts to count an interface's drops for the port in a slot.
+    pub fn watch(&mut self, interface: InterfaceKey, slot: u32) -> Result<(), String> {
+        self.watched.insert(interface, slot, 0).map_err(|error| super::kernel::error_chain(&error))
     }
 
-    /// The interface is no port any more.
-    pub fn unwatch(&mut self, interface: Interface) {
-        // An interface that is not there is none.
+    /// Stops counting an interface's drops.
+    pub fn unwatch(&mut self, interface: InterfaceKey) {
+        // The error for a missing interface is ignored.
         let _ = self.watched.remove(&interface);
     }
 
-    /// What was lost at a place, all ports together that it has had.
-    pub fn lost(&self, place: u32) -> Lost {
-        Lost(std::array::from_fn(|reason| self.lost.get(place as usize * REASONS + reason)))
+    /// Returns the drops of a slot, summed over all its ports.
+    pub fn lost(&self, slot: u32) -> LostPackets {
+        LostPackets(std::array::from_fn(|reason| self.lost.get(slot as usize * REASONS + reason)))
     }
 }
 
-impl Interface {
-    /// That of this index in the calling thread's network namespace.
-    pub fn here(index: u32) -> Interface {
+impl InterfaceKey {
+    /// Returns the interface of this index in the calling thread's network namespace.
+    pub fn here(index: u32) -> InterfaceKey {
         use std::os::linux::fs::MetadataExt;
         let namespace = std::fs::metadata("/proc/thread-self/ns/net").map_or(0, |file| file.st_ino() as u32);
-        Interface { index, namespace }
+        InterfaceKey { index, namespace }
     }
 }

@@ -1,50 +1,52 @@
-//! A flow cache in the kernel: one eBPF program, attached to the ports, that rewrites packets in the driver; and AF_XDP sockets for those that it does not know.
+//! A flow cache in the kernel. An eBPF program on the ports rewrites packets in the driver, and
+//! AF_XDP sockets receive the packets without a flow.
 //!
-//! This module answers one question: *how does what somebody decided about a flow get into the kernel, and back out what it did?* It knows no programs and no tables:
-//! [`Kernel`] holds flows of the form in [`form`], which somebody else makes. A packet that has none goes to the port's [`XdpPort`], as all do
-//! while there are none: so such a port is one for any engine.
+//! This module answers one question: *how do decisions about a flow get into the kernel, and its
+//! counters back?* It does not depend on P4 programs or tables. [`XdpProgram`] stores flows in the
+//! layout of [`maps`], which its owner creates. A packet without a flow goes to the port's
+//! [`XdpPort`]. Without any flows, it is therefore a normal port for any engine.
 //!
-//! | what | where |
+//! | item | file |
 //! |---|---|
-//! | the kernel's program | `bpf/terrace.bpf.c`, compiled by `build.rs` if clang is there |
-//! | its other programs: what asks a device whether it takes packets, a generator | `other_programs.rs` |
-//! | its maps, and to which interfaces it is attached | `kernel.rs`, `mapped.rs` |
-//! | what the kernel loses behind it | `bpf/lost.bpf.c`, `lost.rs` |
-//! | what went through a port without coming here | `passage.rs` |
-//! | what is in the maps | `form.rs` |
+//! | the eBPF program | `bpf/terrace.bpf.c`, compiled by `build.rs` if clang is installed |
+//! | its auxiliary programs: device probe, generator | `other_programs.rs` |
+//! | its maps and attached interfaces | `kernel.rs`, `mapped.rs` |
+//! | drops of the kernel after the program | `bpf/lost.bpf.c`, `lost.rs` |
+//! | counters of packets that the program handled itself | `slot_counters.rs` |
+//! | layouts of the maps | `maps.rs` |
 //! | AF_XDP sockets | `socket.rs`, `rings.rs` |
 //! | an interface as a port | `port.rs`, `driver.rs` |
 
 mod driver;
-pub mod form;
 mod kernel;
 mod lost;
 mod mapped;
+pub mod maps;
 mod other_programs;
-mod passage;
 mod port;
 mod rings;
+mod slot_counters;
 mod socket;
 mod test_run;
 
-pub use kernel::{Kernel, Outcomes, PORTS, REST, Tally};
-pub use port::{Mode, XdpPort, refuses};
+pub use kernel::{FlowCounters, PORTS, REUSE_DELAY, XdpProgram, XdpStats};
+pub use port::{XdpMode, XdpPort, refuses};
 
 use std::io;
 use thiserror::Error;
 
-/// Whether this build has the kernel's program.
+/// Whether this build contains the eBPF program.
 pub const BUILT_IN: bool = cfg!(has_bpf);
 
-/// The kernel's flow cache cannot be had, or does not take something.
+/// Error of the kernel's flow cache.
 #[derive(Debug, Error)]
 pub enum XdpError {
-    /// There was no clang when this was built.
+    /// The program was built without clang.
     #[error("this build has no XDP program: install clang and build again")]
     NotBuilt,
-    /// The kernel refuses the program or its maps.
+    /// The kernel refuses the eBPF program or its maps.
     #[error(
-        "the kernel does not take the XDP program: {0}; it must be Linux 5.18 or later with CONFIG_BPF_SYSCALL and CONFIG_XDP_SOCKETS, and the program root (CAP_BPF, CAP_NET_ADMIN)"
+        "the kernel refuses the XDP program: {0}; this needs Linux 5.18 or later with CONFIG_BPF_SYSCALL and CONFIG_XDP_SOCKETS, and root (CAP_BPF, CAP_NET_ADMIN)"
     )]
     Refused(String),
     /// The interface does not exist.
@@ -57,19 +59,19 @@ pub enum XdpError {
     Attach {
         /// The interface.
         interface: String,
-        /// The system's words.
+        /// The system's reason.
         why: String,
     },
-    /// More ports than the program knows.
-    #[error("more than {PORTS} ports: the XDP program knows no more; leave some to another engine")]
+    /// More ports than the program supports.
+    #[error("the XDP program supports at most {PORTS} ports; use another engine for the others")]
     TooManyPorts,
-    /// A map does not take an entry.
+    /// A map refuses an entry.
     #[error("a map of the XDP program is full, or refuses an entry: {0}")]
     Map(String),
-    /// The system refuses something else.
+    /// Another system call failed.
     #[error("cannot {step}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         step: &'static str,
         /// The system's error.
         source: io::Error,

@@ -1,48 +1,51 @@
-//! The object's other programs: what asks a device, what stands at the other end of a veth pair, and a generator.
+//! Auxiliary programs of the eBPF object: device probe, pass and drop programs, and a generator.
 
 use super::XdpError;
 use super::driver::index_of;
-use super::form::WINDOW;
-use super::kernel::{Kernel, full, program, refused};
+use super::kernel::{XdpProgram, map_error, program, refused};
+use super::maps::WINDOW;
 use super::test_run::run_live;
 use aya::programs::XdpFlags;
 use aya::programs::xdp::XdpLink;
 use std::os::fd::AsFd;
 
-impl Kernel {
-    /// Whether the device at a place takes packets from programs; `None` if that cannot be found out. If it does, its far end gets a short frame of Ethernet's local
-    /// experimental type, for a group that no bridge forwards.
-    pub(super) fn probe(&self, place: u32) -> Option<bool> {
+impl XdpProgram {
+    /// Returns whether the device of a slot accepts packets from XDP programs; `None` if unknown.
+    /// Sends a short frame through the device, with Ethernet's local experimental type and a group
+    /// address that bridges do not forward.
+    pub(super) fn probe(&self, slot: u32) -> Option<bool> {
         let mut frame = [0; 60];
         frame[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e]);
         frame[6] = 0x02;
         frame[12..14].copy_from_slice(&[0x88, 0xb5]);
-        frame[14..18].copy_from_slice(&place.to_ne_bytes());
+        frame[14..18].copy_from_slice(&slot.to_ne_bytes());
         let (before, program) = {
             let mut inner = self.inner();
-            let before = inner.losses.as_ref().ok()?.lost(place).probes();
+            let before = inner.losses.as_ref().ok()?.lost(slot).probes();
             let program = program(&mut inner.ebpf, "probe").ok()?.fd().ok()?.try_clone().ok()?;
             (before, program)
         };
-        // As if from nowhere: interfaces' numbers are those of the thread's network namespace, which may be another one.
+        // Run without an input interface, because interface indices are those of the thread's
+        // network namespace, which may be another one.
         run_live(program.as_fd(), 0, &frame, 1).ok()?;
         let inner = self.inner();
-        Some(inner.losses.as_ref().ok()?.lost(place).probes() == before)
+        Some(inner.losses.as_ref().ok()?.lost(slot).probes() == before)
     }
 
-    /// Attaches a program that lets all pass: the other end of a veth pair takes packets from a program only if it has one itself, or receive offload. It stays
-    /// as long as the result lives.
+    /// Attaches a program that passes all packets, because a veth interface only accepts packets
+    /// from an XDP program if its peer has a program or receive offload. Dropping the result
+    /// detaches it.
     ///
     /// # Errors
-    /// As of a port.
+    /// The same as for a port.
     pub fn let_pass(&self, interface: &str) -> Result<impl Send + use<>, XdpError> {
         self.attach_other("pass", interface)
     }
 
-    /// As [`Kernel::let_pass`], but nothing passes: for measurements.
+    /// Attaches a program that drops all packets, for measurements.
     ///
     /// # Errors
-    /// As of a port.
+    /// The same as for a port.
     pub fn sink(&self, interface: &str) -> Result<impl Send + use<>, XdpError> {
         self.attach_other("sink", interface)
     }
@@ -55,11 +58,12 @@ impl Kernel {
         link.map_err(|error| XdpError::Attach { interface: interface.to_owned(), why: error.to_string() })
     }
 
-    /// Sends frames of one length from an interface of the calling thread's network namespace, one after the other, `count` in all, as fast as the kernel can: up
-    /// to 1024 frames, which differ in their first [`WINDOW`] bytes only. A generator for measurements.
+    /// Sends `count` frames of one length from an interface of the calling thread's network
+    /// namespace, as fast as the kernel can: repeats up to 1024 frames, which differ only in their
+    /// first [`WINDOW`] bytes. For measurements.
     ///
     /// # Errors
-    /// The kernel cannot (before 5.18), or does not allow it.
+    /// The kernel does not support it (before 5.18) or does not permit it.
     pub fn generate(&self, interface: u32, frames: &[Vec<u8>], count: u32) -> Result<(), XdpError> {
         let Some(frame) = frames.first() else { return Ok(()) };
         let descriptor = {
@@ -68,9 +72,9 @@ impl Kernel {
             for (at, frame) in some.iter().enumerate() {
                 let mut bytes = [0; WINDOW];
                 bytes.iter_mut().zip(frame).for_each(|(to, byte)| *to = *byte);
-                inner.frames.set(at as u32, bytes, 0).map_err(full)?;
+                inner.frames.set(at as u32, bytes, 0).map_err(map_error)?;
             }
-            inner.generators.set(0, [some.len() as u32, 0], 0).map_err(full)?;
+            inner.generators.set(0, [some.len() as u32, 0], 0).map_err(map_error)?;
             let fd = program(&mut inner.ebpf, "generate")?.fd().map_err(refused)?.as_fd();
             fd.try_clone_to_owned()
                 .map_err(|source| XdpError::System { step: "have the program's descriptor", source })?

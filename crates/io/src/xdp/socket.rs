@@ -1,6 +1,6 @@
-//! [`Socket`]: an AF_XDP socket on one queue of an interface.
+//! [`XdpSocket`]: an AF_XDP socket on one queue of an interface.
 
-use super::rings::{Memory, Ring};
+use super::rings::{PacketMemory, XdpRing};
 use rustix::io::Errno;
 use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_COMPLETION_RING,
@@ -10,36 +10,36 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Packets that wait in each direction: 40 ms of 100,000 a second.
-const PLACES: u32 = 4096;
+/// Size of each ring, in packets: 40 ms at 100,000 packets a second.
+const RING_ENTRIES: u32 = 4096;
 
-/// See the module.
-pub struct Socket {
-    // Dropped first: the kernel must let go of the memory before it is unmapped.
+/// An AF_XDP socket with its rings and packet memory.
+pub struct XdpSocket {
+    // Dropped first, because the kernel must release the memory before it is unmapped.
     descriptor: OwnedFd,
-    receive: Ring<XdpDesc>,
-    send: Ring<XdpDesc>,
-    fill: Ring<u64>,
-    done: Ring<u64>,
-    memory: Memory,
-    /// Chunks for packets to be sent.
+    receive: XdpRing<XdpDesc>,
+    send: XdpRing<XdpDesc>,
+    fill: XdpRing<u64>,
+    done: XdpRing<u64>,
+    memory: PacketMemory,
+    /// Free chunks for sent packets.
     free: Vec<u64>,
     zero_copy: bool,
     lost: u64,
-    /// Packets that were put there, did not leave, and have not been told of yet.
+    /// Packets that were queued and dropped by the device, but not yet reported.
     unsent: u64,
 }
 
-impl Socket {
-    /// Opens one. `chunk`: bytes for a packet, 2048 or 4096.
-    pub fn open(interface: u32, queue: u32, chunk: usize, native: bool) -> io::Result<Socket> {
+impl XdpSocket {
+    /// Opens a socket. `chunk` is the size of a packet's chunk in bytes, 2048 or 4096.
+    pub fn open(interface: u32, queue: u32, chunk: usize, native: bool) -> io::Result<XdpSocket> {
         let kinds: &[SocketAddrXdpFlags] = match native {
             true => &[SocketAddrXdpFlags::XDP_ZEROCOPY, SocketAddrXdpFlags::XDP_COPY],
             false => &[SocketAddrXdpFlags::XDP_COPY],
         };
         let mut last = io::Error::from(io::ErrorKind::Unsupported);
         for kind in kinds {
-            match Socket::bound(interface, queue, chunk, *kind) {
+            match XdpSocket::open_bound(interface, queue, chunk, *kind) {
                 Ok(socket) => return Ok(socket),
                 Err(error) => last = error,
             }
@@ -47,97 +47,101 @@ impl Socket {
         Err(last)
     }
 
-    fn bound(interface: u32, queue: u32, chunk: usize, kind: SocketAddrXdpFlags) -> io::Result<Socket> {
-        let memory = Memory::new(2 * PLACES, chunk)?;
+    fn open_bound(interface: u32, queue: u32, chunk: usize, kind: SocketAddrXdpFlags) -> io::Result<XdpSocket> {
+        let memory = PacketMemory::new(2 * RING_ENTRIES, chunk)?;
         let family = AddressFamily::XDP;
         let descriptor = rustix::net::socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
         let fd = descriptor.as_fd();
-        let (addr, len) = memory.place();
+        let (addr, len) = memory.address_and_len();
         let flags = XdpUmemRegFlags::empty();
         let region = XdpUmemReg { addr, len, chunk_size: chunk as u32, headroom: 0, flags, tx_metadata_len: 0 };
         sockopt::set_xdp_umem_reg(fd, region)?;
-        sockopt::set_xdp_umem_fill_ring_size(fd, PLACES)?;
-        sockopt::set_xdp_umem_completion_ring_size(fd, PLACES)?;
-        sockopt::set_xdp_rx_ring_size(fd, PLACES)?;
-        sockopt::set_xdp_tx_ring_size(fd, PLACES)?;
+        sockopt::set_xdp_umem_fill_ring_size(fd, RING_ENTRIES)?;
+        sockopt::set_xdp_umem_completion_ring_size(fd, RING_ENTRIES)?;
+        sockopt::set_xdp_rx_ring_size(fd, RING_ENTRIES)?;
+        sockopt::set_xdp_tx_ring_size(fd, RING_ENTRIES)?;
         let at = sockopt::xdp_mmap_offsets(fd)?;
-        let receive = Ring::new(fd, XDP_PGOFF_RX_RING, at.rx, PLACES)?;
-        let send = Ring::new(fd, XDP_PGOFF_TX_RING, at.tx, PLACES)?;
-        let mut fill = Ring::new(fd, XDP_UMEM_PGOFF_FILL_RING, at.fr, PLACES)?;
-        let done = Ring::new(fd, XDP_UMEM_PGOFF_COMPLETION_RING, at.cr, PLACES)?;
+        let receive = XdpRing::new(fd, XDP_PGOFF_RX_RING, at.rx, RING_ENTRIES)?;
+        let send = XdpRing::new(fd, XDP_PGOFF_TX_RING, at.tx, RING_ENTRIES)?;
+        let mut fill = XdpRing::new(fd, XDP_UMEM_PGOFF_FILL_RING, at.fr, RING_ENTRIES)?;
+        let done = XdpRing::new(fd, XDP_UMEM_PGOFF_COMPLETION_RING, at.cr, RING_ENTRIES)?;
         let chunks = |range: std::ops::Range<u32>| range.map(|number| u64::from(number) * chunk as u64);
-        fill.put(&mut chunks(0..PLACES));
+        fill.produce(&mut chunks(0..RING_ENTRIES));
         let address = SocketAddrXdp::new(kind | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP, interface, queue);
         rustix::net::bind(fd, &address)?;
         let zero_copy = kind == SocketAddrXdpFlags::XDP_ZEROCOPY;
-        let free = chunks(PLACES..2 * PLACES).collect();
-        Ok(Socket { descriptor, receive, send, fill, done, memory, free, zero_copy, lost: 0, unsent: 0 })
+        let free = chunks(RING_ENTRIES..2 * RING_ENTRIES).collect();
+        Ok(XdpSocket { descriptor, receive, send, fill, done, memory, free, zero_copy, lost: 0, unsent: 0 })
     }
 
-    /// The longest packet that it can send, in bytes.
-    pub fn longest(&self) -> usize {
+    /// Returns the maximum length of a sent packet, in bytes.
+    pub fn max_packet(&self) -> usize {
         self.memory.chunk()
     }
 
-    /// Packets go without a copy.
+    /// Returns whether packets are received and sent without a copy.
     pub fn is_zero_copy(&self) -> bool {
         self.zero_copy
     }
 
-    /// Gives up to `most` packets that arrived; `None` is one that lies outside of the memory.
+    /// Receives up to `most` packets and passes them to `each`; `None` is a packet that is out of
+    /// bounds. Returns their number.
     pub fn receive(&mut self, most: usize, mut each: impl FnMut(Option<&[u8]>)) -> usize {
-        let Socket { receive, fill, memory, descriptor, .. } = self;
-        // What was received goes back at once: it is copied.
+        let XdpSocket { receive, fill, memory, descriptor, .. } = self;
+        // Chunks are returned immediately, because `each` copies the packets.
         let mut back = Vec::new();
-        let count = receive.take(most.min(fill.room()), |packet| {
+        let count = receive.consume(most.min(fill.free_count()), |packet| {
             each(memory.read(packet.addr, packet.len as usize));
             back.push(packet.addr & !(memory.chunk() as u64 - 1));
         });
-        fill.put(&mut back.into_iter());
-        if fill.wants_call() {
+        fill.produce(&mut back.into_iter());
+        if fill.needs_wakeup() {
             let _ = rustix::net::recv(&*descriptor, &mut [0u8; 0], RecvFlags::DONTWAIT);
         }
         count
     }
 
-    /// Chunks of packets that have left are free again.
+    /// Frees the chunks of sent packets.
     fn reclaim(&mut self) {
-        let Socket { done, free, memory, .. } = self;
+        let XdpSocket { done, free, memory, .. } = self;
         let chunk = memory.chunk() as u64;
-        done.take(PLACES as usize, |at| free.push(at & !(chunk - 1)));
+        done.consume(RING_ENTRIES as usize, |at| free.push(at & !(chunk - 1)));
     }
 
-    /// Puts a packet where the kernel takes it from; false if there is no room, or it is longer than [`Socket::longest`]. Packets that were lost while room was made
-    /// are among those that the next [`Socket::flush`] tells of.
-    pub fn put(&mut self, bytes: &[u8]) -> bool {
+    /// Queues a packet. Returns false if there is no free chunk, or the packet is longer than
+    /// [`XdpSocket::max_packet`]. Packets that the device drops in this call are reported by the
+    /// next [`XdpSocket::flush`].
+    pub fn enqueue(&mut self, bytes: &[u8]) -> bool {
         if self.free.is_empty() {
             self.reclaim();
         }
-        if self.free.is_empty() || self.send.room() == 0 {
-            self.unsent += u64::from(self.call() == Err(Errno::BUSY) && !self.zero_copy);
+        if self.free.is_empty() || self.send.free_count() == 0 {
+            self.unsent += u64::from(self.kick() == Err(Errno::BUSY) && !self.zero_copy);
             self.reclaim();
         }
         let Some(addr) = self.free.pop() else { return false };
         let packet = XdpDesc { addr, len: bytes.len() as u32, options: XdpDescOptions::empty() };
-        let put = self.memory.write(addr, bytes) && self.send.put(&mut std::iter::once(packet)) == 1;
+        let put = self.memory.write(addr, bytes) && self.send.produce(&mut std::iter::once(packet)) == 1;
         if !put {
             self.free.push(addr);
         }
         put
     }
 
-    /// Has the kernel send what was put there; in copy mode it takes a few with each call. How many packets its device dropped, as it does without a carrier.
+    /// Makes the kernel send the queued packets; in copy mode, each call sends a few. Returns the
+    /// number of packets that the device dropped, as it does without a carrier.
     pub fn flush(&mut self) -> u64 {
-        let mut calls = PLACES;
-        while !self.send.is_drained() && calls > 0 && (self.send.wants_call() || !self.zero_copy) {
-            match self.call() {
-                // The kernel has taken a packet, and its device has dropped it.
+        let mut calls = RING_ENTRIES;
+        while !self.send.is_drained() && calls > 0 && (self.send.needs_wakeup() || !self.zero_copy) {
+            match self.kick() {
+                // The kernel consumed a packet, and its device dropped it.
                 Err(Errno::BUSY) if !self.zero_copy => {
                     self.unsent += 1;
                     calls -= 1;
                 }
                 Ok(()) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::INTR) => calls -= 1,
-                // It is down. What waits leaves when it is up again: the kernel may have looked at it, so that it cannot be taken back.
+                // The interface is down. The queued packets are sent when it is up again; they
+                // cannot be removed, because the kernel may have read them.
                 Err(_) => break,
             }
             self.reclaim();
@@ -145,11 +149,12 @@ impl Socket {
         std::mem::take(&mut self.unsent)
     }
 
-    fn call(&self) -> Result<(), Errno> {
+    fn kick(&self) -> Result<(), Errno> {
         rustix::net::send(&self.descriptor, &[], SendFlags::DONTWAIT).map(drop)
     }
 
-    /// Packets that the kernel had no room for, or that were longer than a chunk, so far.
+    /// Returns the total number of packets that the kernel dropped because the ring was full or the
+    /// packet was longer than a chunk.
     pub fn lost(&mut self) -> u64 {
         if let Ok(found) = sockopt::xdp_statistics(&self.descriptor) {
             self.lost = found.rx_dropped + found.rx_ring_full.unwrap_or(0);
@@ -158,7 +163,7 @@ impl Socket {
     }
 }
 
-impl AsFd for Socket {
+impl AsFd for XdpSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }

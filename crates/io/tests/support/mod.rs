@@ -1,11 +1,11 @@
-//! Network namespaces for tests, the commands that fill them, and an engine that forwards.
+//! Network namespaces for tests, commands to configure them, and a forwarding engine.
 
 use io::Namespace;
-use packet::{Batch, Engine, Output, PortId, ReasonTable};
+use packet::{Batch, BatchOutput, Engine, PortId, ReasonTable};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Runs a command; whether it succeeded.
+/// Runs a command. Returns whether it succeeded.
 pub fn sh(command: &str) -> bool {
     let output = Command::new("sh").args(["-c", command]).output().unwrap();
     if !output.status.success() {
@@ -14,7 +14,7 @@ pub fn sh(command: &str) -> bool {
     output.status.success()
 }
 
-/// Namespaces that are removed when the test ends, in whatever way.
+/// Namespaces that are removed when the test ends, also by a panic.
 pub struct Namespaces {
     names: Vec<String>,
 }
@@ -28,7 +28,7 @@ impl Drop for Namespaces {
 }
 
 impl Namespaces {
-    /// `None`, and a message, where namespaces cannot be made.
+    /// Creates namespaces. Prints a message and returns `None` where that is not possible.
     pub fn new(count: usize) -> Option<Namespaces> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -39,7 +39,7 @@ impl Namespaces {
                 println!("SKIPPED: network namespaces cannot be made here; run as root");
                 return None;
             }
-            // No neighbour discovery on its own account: tests count packets.
+            // No spontaneous neighbour discovery, because tests count packets.
             let off = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6";
             let set = format!("ip netns exec {name} sh -c '{off}'");
             all.names.push(name);
@@ -48,23 +48,23 @@ impl Namespaces {
         Some(all)
     }
 
-    /// The name of one.
+    /// Returns the name of a namespace.
     pub fn name(&self, index: usize) -> &str {
         &self.names[index]
     }
 
-    /// Runs `ip` in one.
+    /// Runs `ip` in a namespace.
     pub fn ip(&self, index: usize, arguments: &str) {
         assert!(sh(&format!("ip -n {} {arguments}", self.names[index])), "ip {arguments}");
     }
 
-    /// Does something within one.
+    /// Runs a closure within a namespace.
     pub fn inside<T: Send>(&self, index: usize, work: impl FnOnce() -> T + Send) -> T {
         Namespace::open(&self.names[index]).unwrap().run(work).unwrap()
     }
 }
 
-/// Forwards between ports 1 and 2.
+/// Engine that forwards between ports 1 and 2.
 pub struct Wire;
 
 impl Engine for Wire {
@@ -76,7 +76,7 @@ impl Engine for Wire {
         &ReasonTable::EMPTY
     }
 
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
         for (reference, packet) in batch.indexed() {
             out.forward(reference, PortId(3 - packet.ingress_port.0));
         }

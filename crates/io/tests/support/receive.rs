@@ -1,10 +1,10 @@
-//! Receiving what is on its way.
+//! Reception of packets in flight.
 
 use io::Port;
 use packet::{Batch, Packet, PortId};
 use std::time::{Duration, Instant};
 
-/// Receives until `count` packets are there, for so long at most.
+/// Receives until `count` packets have arrived, for at most `patience`.
 pub fn receive(port: &mut impl Port, count: usize, patience: Duration) -> Vec<Packet> {
     let deadline = Instant::now() + patience;
     let mut all = Vec::new();

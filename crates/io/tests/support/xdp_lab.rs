@@ -1,16 +1,18 @@
-//! A namespace with veth pairs, the kernel's flow cache at one end of each, and flows that are written by hand.
+//! Namespace with veth pairs, the kernel's flow cache at one end of each, and flows written by
+//! hand.
 
 use crate::support::Namespaces;
-use io::xdp::form::{Key, Shape, WINDOW};
-use io::xdp::{BUILT_IN, Kernel, Mode, XdpPort};
+use io::xdp::maps::{WINDOW, XdpKey, XdpKeyMask};
+use io::xdp::{BUILT_IN, XdpMode, XdpPort, XdpProgram};
 use io::{Namespace, RawPort};
 use packet::Packet;
 
-/// A namespace with pairs `a0`-`b0`, `a1`-`b1`: the `a` are ports, the `b` are the world.
+/// Namespace with pairs `a0`-`b0`, `a1`-`b1`: the `a` ends are ports, the `b` ends the outside
+/// world.
 pub struct Lab {
-    // Gone before the namespace.
+    // Dropped before the namespace.
     pub passes: Vec<Box<dyn Send>>,
-    pub kernel: Kernel,
+    pub kernel: XdpProgram,
     pub namespaces: Namespaces,
 }
 
@@ -26,14 +28,14 @@ impl Lab {
             namespaces.ip(0, &format!("link set a{pair} up"));
             namespaces.ip(0, &format!("link set b{pair} up"));
         }
-        let kernel = Kernel::load(room).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(kernel.uncounted(), None, "what the kernel loses is counted");
+        let kernel = XdpProgram::load(room).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(kernel.uncounted_reason(), None, "what the kernel loses is counted");
         let mut lab = Lab { passes: Vec::new(), kernel, namespaces };
         lab.let_pass(pairs);
         Some(lab)
     }
 
-    /// The world's ends take packets from programs.
+    /// Lets the outside ends accept packets from programs.
     pub fn let_pass(&mut self, pairs: usize) {
         let kernel = &self.kernel;
         let pass = |pair| Box::new(kernel.let_pass(&format!("b{pair}")).unwrap()) as Box<dyn Send>;
@@ -42,16 +44,17 @@ impl Lab {
     }
 
     pub fn port(&self, pair: usize) -> XdpPort {
-        self.port_as(pair, Mode::Native)
+        self.port_as(pair, XdpMode::Native)
     }
 
-    pub fn port_as(&self, pair: usize, mode: Mode) -> XdpPort {
+    pub fn port_as(&self, pair: usize, mode: XdpMode) -> XdpPort {
         let kernel = &self.kernel;
         let open = || XdpPort::open_as(kernel, &format!("a{pair}"), pair as u32, mode);
         self.namespaces.inside(0, open).unwrap()
     }
 
-    /// The world's end; to be opened after the port, which sends a frame to see whether the other end takes it.
+    /// Opens the outside end. Must be called after the port is opened, which sends a frame to test
+    /// whether the other end accepts it.
     pub fn world(&self, pair: usize) -> RawPort {
         self.namespaces.inside(0, || RawPort::open(&format!("b{pair}"))).unwrap()
     }
@@ -68,16 +71,16 @@ pub fn bytes(packets: &[Packet]) -> Vec<&[u8]> {
     packets.iter().map(Packet::bytes).collect()
 }
 
-/// Asks for the Ethernet type.
-pub fn by_type() -> Shape {
+/// Returns a key mask that matches on the Ethernet type.
+pub fn by_type() -> XdpKeyMask {
     let mut shape =
-        Shape { mask: [0; WINDOW], gate_mask: [0; 16], gate_value: [0; 16], near: [0; 6], nears: 0, length: 0 };
+        XdpKeyMask { mask: [0; WINDOW], gate_mask: [0; 16], gate_value: [0; 16], near: [0; 6], nears: 0, length: 0 };
     shape.mask[12..14].fill(0xff);
     shape
 }
 
-pub fn key(port: u32, ethertype: u16) -> Key {
-    let mut key = Key { shape: 0, port: port as u16, length: 0, bytes: [0; WINDOW] };
+pub fn key(port: u32, ethertype: u16) -> XdpKey {
+    let mut key = XdpKey { shape: 0, port: port as u16, length: 0, bytes: [0; WINDOW] };
     key.bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());
     key
 }

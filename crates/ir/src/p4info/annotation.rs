@@ -1,32 +1,32 @@
-//! Annotations as text: which to show, and what the structured ones say.
+//! Annotations as text: selection for P4Info, and parsing of structured annotations.
 
 use super::model::{AnnotationBody, Annotations, Documentation, Expression, StructuredAnnotation};
 
-/// An annotation, cut into its parts.
-pub(super) struct Annotation<'a> {
+/// An annotation split into its parts.
+pub(super) struct ParsedAnnotation<'a> {
     pub name: &'a str,
-    /// Within brackets or parentheses; empty if there are none.
+    /// Text within brackets or parentheses; empty if there are none.
     pub body: &'a str,
     /// `@name[...]`, as opposed to `@name(...)`.
     pub structured: bool,
 }
 
-impl<'a> Annotation<'a> {
+impl<'a> ParsedAnnotation<'a> {
     pub fn parse(text: &'a str) -> Option<Self> {
         let text = text.trim().strip_prefix('@')?;
         let end = text.find(['(', '[']).unwrap_or(text.len());
         let (name, rest) = text.split_at(end);
         let body = rest.get(1..rest.len().saturating_sub(1)).unwrap_or("");
-        Some(Annotation { name: name.trim(), body, structured: rest.starts_with('[') })
+        Some(ParsedAnnotation { name: name.trim(), body, structured: rest.starts_with('[') })
     }
-    /// Its one string, as of `@brief("...")`.
+    /// Returns the first string of the annotation, as in `@brief("...")`.
     pub fn string(&self) -> Option<String> {
         match expressions(self.body)?.into_iter().next() {
             Some(Expression::String(text)) => Some(text),
             _ => None,
         }
     }
-    /// Its one number, as of `@max_group_size(8)`.
+    /// Returns the first number of the annotation, as in `@max_group_size(8)`.
     pub fn int(&self) -> Option<i64> {
         match expressions(self.body)?.into_iter().next() {
             Some(Expression::Int(value)) => Some(value),
@@ -38,23 +38,24 @@ impl<'a> Annotation<'a> {
     }
 }
 
-/// All annotations of a name.
-pub(super) fn find_all<'a>(annotations: &'a [String], name: &str) -> impl Iterator<Item = Annotation<'a>> {
-    annotations.iter().filter_map(|a| Annotation::parse(a)).filter(move |a| a.name == name)
+/// Returns all annotations of a name.
+pub(super) fn find_all<'a>(annotations: &'a [String], name: &str) -> impl Iterator<Item = ParsedAnnotation<'a>> {
+    annotations.iter().filter_map(|a| ParsedAnnotation::parse(a)).filter(move |a| a.name == name)
 }
 
-/// The first annotation of a name.
-pub(super) fn find<'a>(annotations: &'a [String], name: &str) -> Option<Annotation<'a>> {
+/// Returns the first annotation of a name.
+pub(super) fn find<'a>(annotations: &'a [String], name: &str) -> Option<ParsedAnnotation<'a>> {
     find_all(annotations, name).next()
 }
 
-/// Those that P4Info shows: not those which it has fields for, nor those in `but`.
-pub(super) fn shown(annotations: &[String], but: &[&str]) -> Annotations {
+/// Returns the annotations that P4Info includes: all except those with P4Info fields of their own
+/// and those in `but`.
+pub(super) fn exported_annotations(annotations: &[String], but: &[&str]) -> Annotations {
     let mut shown = Annotations::default();
     for text in annotations {
-        let Some(annotation) = Annotation::parse(text) else { continue };
+        let Some(annotation) = ParsedAnnotation::parse(text) else { continue };
         if annotation.structured {
-            shown.structured.push(structured(&annotation));
+            shown.structured.push(parse_structured(&annotation));
         } else if !["name", "id", "brief", "description"].contains(&annotation.name) && !but.contains(&annotation.name)
         {
             shown.plain.push(text.trim().to_string());
@@ -63,13 +64,13 @@ pub(super) fn shown(annotations: &[String], but: &[&str]) -> Annotations {
     shown
 }
 
-/// What `@brief` and `@description` say.
+/// Returns the texts of `@brief` and `@description`.
 pub(super) fn documentation(annotations: &[String]) -> Documentation {
     let text = |name| find(annotations, name).and_then(|a| a.string()).unwrap_or_default();
     Documentation { brief: text("brief"), description: text("description") }
 }
 
-fn structured(annotation: &Annotation<'_>) -> StructuredAnnotation {
+fn parse_structured(annotation: &ParsedAnnotation<'_>) -> StructuredAnnotation {
     let body = if annotation.body.trim().is_empty() {
         AnnotationBody::Empty
     } else if let Some(pairs) = pairs(annotation.body) {
@@ -81,47 +82,47 @@ fn structured(annotation: &Annotation<'_>) -> StructuredAnnotation {
 }
 
 fn expressions(text: &str) -> Option<Vec<Expression>> {
-    let mut parser = Parser { rest: text, depth: 0 };
+    let mut parser = ExpressionParser { rest: text, depth: 0 };
     let mut list = Vec::new();
     loop {
         list.push(parser.comparison()?);
         if parser.at_end() {
             return Some(list);
         }
-        parser.take(",").then_some(())?;
+        parser.eat_sign(",").then_some(())?;
     }
 }
 
 fn pairs(text: &str) -> Option<Vec<(String, Expression)>> {
-    let mut parser = Parser { rest: text, depth: 0 };
+    let mut parser = ExpressionParser { rest: text, depth: 0 };
     let mut list = Vec::new();
     loop {
         let key = parser.word()?.to_string();
-        (parser.take("=") && !parser.rest.starts_with('=')).then_some(())?;
+        (parser.eat_sign("=") && !parser.rest.starts_with('=')).then_some(())?;
         list.push((key, parser.comparison()?));
         if parser.at_end() {
             return Some(list);
         }
-        parser.take(",").then_some(())?;
+        parser.eat_sign(",").then_some(())?;
     }
 }
 
-/// Constant expressions, as annotations have them: literals, arithmetic, comparison.
-struct Parser<'a> {
+/// Parser of constant expressions in annotations: literals, arithmetic, comparison.
+struct ExpressionParser<'a> {
     rest: &'a str,
     depth: u32,
 }
 
-impl<'a> Parser<'a> {
-    fn skip(&mut self) {
+impl<'a> ExpressionParser<'a> {
+    fn skip_blanks(&mut self) {
         self.rest = self.rest.trim_start();
     }
     fn at_end(&mut self) -> bool {
-        self.skip();
+        self.skip_blanks();
         self.rest.is_empty()
     }
-    fn take(&mut self, sign: &str) -> bool {
-        self.skip();
+    fn eat_sign(&mut self, sign: &str) -> bool {
+        self.skip_blanks();
         match self.rest.strip_prefix(sign) {
             Some(rest) => {
                 self.rest = rest;
@@ -131,7 +132,7 @@ impl<'a> Parser<'a> {
         }
     }
     fn word(&mut self) -> Option<&'a str> {
-        self.skip();
+        self.skip_blanks();
         let end = self.rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
         self.rest = rest;
@@ -140,7 +141,7 @@ impl<'a> Parser<'a> {
     fn comparison(&mut self) -> Option<Expression> {
         let left = self.sum()?;
         for (sign, f) in [("==", Self::equal as fn(&_, &_) -> bool), ("!=", |a, b| !Self::equal(a, b))] {
-            if self.take(sign) {
+            if self.eat_sign(sign) {
                 let right = self.sum()?;
                 return Some(Expression::Bool(f(&left, &right)));
             }
@@ -153,9 +154,9 @@ impl<'a> Parser<'a> {
     fn sum(&mut self) -> Option<Expression> {
         let mut left = self.product()?;
         loop {
-            let f = if self.take("+") {
+            let f = if self.eat_sign("+") {
                 i64::checked_add
-            } else if self.take("-") {
+            } else if self.eat_sign("-") {
                 i64::checked_sub
             } else {
                 return Some(left);
@@ -166,11 +167,11 @@ impl<'a> Parser<'a> {
     fn product(&mut self) -> Option<Expression> {
         let mut left = self.primary()?;
         loop {
-            let f = if self.take("*") {
+            let f = if self.eat_sign("*") {
                 i64::checked_mul
-            } else if self.take("/") {
+            } else if self.eat_sign("/") {
                 i64::checked_div
-            } else if self.take("%") {
+            } else if self.eat_sign("%") {
                 i64::checked_rem
             } else {
                 return Some(left);
@@ -182,23 +183,24 @@ impl<'a> Parser<'a> {
         self.depth += 1;
         let value = if self.depth > 32 {
             None
-        } else if self.take("(") {
-            self.comparison().filter(|_| self.take(")"))
-        } else if self.take("-") {
+        } else if self.eat_sign("(") {
+            self.comparison().filter(|_| self.eat_sign(")"))
+        } else if self.eat_sign("-") {
             arithmetic(i64::checked_sub, Expression::Int(0), self.primary()?)
-        } else if self.take("\"") {
+        } else if self.eat_sign("\"") {
             self.string()
         } else {
             match self.word()? {
                 "true" => Some(Expression::Bool(true)),
                 "false" => Some(Expression::Bool(false)),
-                word => number(word).map(Expression::Int),
+                word => parse_integer(word).map(Expression::Int),
             }
         };
         self.depth -= 1;
         value
     }
-    /// What follows an opening quote. As in p4c, an escaped character keeps its backslash.
+    /// Parses a string after its opening quote. As in p4c, an escaped character keeps its
+    /// backslash.
     fn string(&mut self) -> Option<Expression> {
         let mut escaped = false;
         let end = self.rest.find(|c: char| {
@@ -219,8 +221,8 @@ fn arithmetic(f: fn(i64, i64) -> Option<i64>, a: Expression, b: Expression) -> O
     }
 }
 
-/// A P4 integer literal: `12`, `8w0xff`, `0b1_0`.
-fn number(word: &str) -> Option<i64> {
+/// Parses a P4 integer literal: `12`, `8w0xff`, `0b1_0`.
+fn parse_integer(word: &str) -> Option<i64> {
     let digits = match word.find(['w', 's']).filter(|n| *n > 0 && word[..*n].bytes().all(|b| b.is_ascii_digit())) {
         Some(n) => &word[n + 1..],
         None => word,

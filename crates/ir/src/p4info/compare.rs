@@ -1,60 +1,60 @@
-//! How P4Info differs in meaning from a text: the order of tables, actions and the like does not count.
+//! Semantic comparison of P4Infos: the order of tables, actions and other objects does not count.
 
 use super::model::P4Info;
-use super::tree::Fields;
-use super::txtpb::{self, Message, OPTIONAL, Value};
+use super::tree::ToMessage;
+use super::txtpb::{self, MessageTree, MessageValue, OPTIONAL};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A place where two P4Infos differ.
+/// A difference of two P4Infos.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Difference {
-    /// The place, from the top: `tables[ingress.t].match_fields[1].bitwidth`.
+pub struct P4InfoDifference {
+    /// Path from the top: `tables[ingress.t].match_fields[1].bitwidth`.
     pub path: String,
-    /// The fields in `path` without what tells objects apart: `tables`, `match_fields`, `bitwidth`.
+    /// The fields in `path` without the labels of objects: `tables`, `match_fields`, `bitwidth`.
     pub fields: Vec<String>,
-    /// What ours has there, if anything.
+    /// Value in our P4Info, if any.
     pub ours: Option<String>,
-    /// What theirs has there, if anything.
+    /// Value in their P4Info, if any.
     pub theirs: Option<String>,
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for P4InfoDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let show = |v: &Option<String>| v.clone().unwrap_or_else(|| "nothing".into());
         write!(f, "{}: {} here, {} there", self.path, show(&self.ours), show(&self.theirs))
     }
 }
 
-/// Compares with a text in text protobuf. Equal if the list is empty.
+/// Compares with a P4Info in text protobuf. They are equal if the list is empty.
 ///
 /// # Errors
-/// Why the text is no text protobuf, with the line.
-pub fn compare(ours: &P4Info, theirs_txtpb: &str) -> Result<Vec<Difference>, String> {
+/// A message with the line, if the text is not text protobuf.
+pub fn compare(ours: &P4Info, theirs_txtpb: &str) -> Result<Vec<P4InfoDifference>, String> {
     Ok(compare_fields(ours, &txtpb::parse(theirs_txtpb)?))
 }
 
-/// Compares two P4Infos. Equal if the list is empty.
-pub fn differences(ours: &P4Info, theirs: &P4Info) -> Vec<Difference> {
-    compare_fields(ours, &theirs.fields())
+/// Compares two P4Infos. They are equal if the list is empty.
+pub fn differences(ours: &P4Info, theirs: &P4Info) -> Vec<P4InfoDifference> {
+    compare_fields(ours, &theirs.to_message())
 }
 
-/// Compares with a P4Info of which there are the fields. Equal if the list is empty.
-pub fn compare_fields(ours: &P4Info, theirs: &Message) -> Vec<Difference> {
+/// Compares with a P4Info given as a tree of fields. They are equal if the list is empty.
+pub fn compare_fields(ours: &P4Info, theirs: &MessageTree) -> Vec<P4InfoDifference> {
     let mut differences = Vec::new();
-    messages(&Place::default(), &ours.fields(), theirs, &mut differences);
+    compare_messages(&FieldPath::default(), &ours.to_message(), theirs, &mut differences);
     differences
 }
 
-/// Where in the messages something is.
+/// Path of a value in the messages.
 #[derive(Clone, Default)]
-struct Place {
+struct FieldPath {
     path: String,
     fields: Vec<String>,
 }
 
-impl Place {
-    fn field(&self, name: &str) -> Place {
+impl FieldPath {
+    fn with_field(&self, name: &str) -> FieldPath {
         let mut inner = self.clone();
         if !inner.path.is_empty() {
             inner.path.push('.');
@@ -64,89 +64,93 @@ impl Place {
         inner
     }
 
-    fn item(&self, label: &str) -> Place {
-        Place { path: format!("{}[{label}]", self.path), fields: self.fields.clone() }
+    fn with_item(&self, label: &str) -> FieldPath {
+        FieldPath { path: format!("{}[{label}]", self.path), fields: self.fields.clone() }
     }
 }
 
-/// Lists whose order has a meaning.
+/// Lists in which the order has a meaning.
 const ORDERED: [&str; 3] = ["members", "expressions", "kv_pairs"];
 
-/// Messages that are no lists, so that their names and ids do not tell them apart.
+/// Fields that are not lists, so that names and ids do not label their messages.
 const SINGLE: [&str; 4] = ["pkg_info", "preamble", "type_name", "index_type_name"];
 
-/// What stands for a message in a list: the name of an object, otherwise an id, a key or a name.
-fn key(message: &Message) -> Option<String> {
-    let named = |message: &Message, field| match message.get(field) {
-        Some(Value::Bytes(text)) => Some(String::from_utf8_lossy(text).into_owned()),
-        Some(Value::Word(word)) => Some(word.clone()),
+/// Returns the label of a message in a list: the name of an object, otherwise an id, a key or a
+/// name.
+fn message_label(message: &MessageTree) -> Option<String> {
+    let named = |message: &MessageTree, field| match message.get(field) {
+        Some(MessageValue::Bytes(text)) => Some(String::from_utf8_lossy(text).into_owned()),
+        Some(MessageValue::Word(word)) => Some(word.clone()),
         _ => None,
     };
-    if let Some(Value::Message(preamble)) = message.get("preamble") {
+    if let Some(MessageValue::Message(preamble)) = message.get("preamble") {
         return named(preamble, "name").or_else(|| named(preamble, "id"));
     }
     ["id", "param_id", "key", "name"].into_iter().find_map(|field| named(message, field))
 }
 
-fn summary(value: &Value) -> String {
+fn format_value(value: &MessageValue) -> String {
     match value {
-        Value::Bytes(bytes) => txtpb::quoted(bytes),
-        Value::Word(word) => word.clone(),
-        Value::Message(message) => {
-            let parts = message.fields.iter().map(|(name, value)| format!("{name}: {}", summary(value)));
+        MessageValue::Bytes(bytes) => txtpb::quote_bytes(bytes),
+        MessageValue::Word(word) => word.clone(),
+        MessageValue::Message(message) => {
+            let parts = message.fields.iter().map(|(name, value)| format!("{name}: {}", format_value(value)));
             format!("{{ {} }}", parts.collect::<Vec<_>>().join(", "))
         }
     }
 }
 
-/// A field that protobuf takes for absent: a default, or an empty message, as p4c prints `type_info` as soon as it looked for one.
-fn is_default(name: &str, value: &Value) -> bool {
+/// Reports whether protobuf treats the field as absent: a default, or an empty message (p4c prints
+/// an empty `type_info`).
+fn is_default(name: &str, value: &MessageValue) -> bool {
     match value {
-        Value::Word(word) => ["0", "false", "UNSPECIFIED", "TABLE_AND_DEFAULT", "NO_TIMEOUT"].contains(&word.as_str()),
-        Value::Bytes(bytes) => bytes.is_empty(),
-        Value::Message(message) => OPTIONAL.contains(&name) && message.fields.is_empty(),
+        MessageValue::Word(word) => {
+            ["0", "false", "UNSPECIFIED", "TABLE_AND_DEFAULT", "NO_TIMEOUT"].contains(&word.as_str())
+        }
+        MessageValue::Bytes(bytes) => bytes.is_empty(),
+        MessageValue::Message(message) => OPTIONAL.contains(&name) && message.fields.is_empty(),
     }
 }
 
-fn grouped(message: &Message) -> BTreeMap<&str, Vec<&Value>> {
-    let mut groups: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+fn group_by_name(message: &MessageTree) -> BTreeMap<&str, Vec<&MessageValue>> {
+    let mut groups: BTreeMap<&str, Vec<&MessageValue>> = BTreeMap::new();
     for (name, value) in message.fields.iter().filter(|(n, v)| !is_default(n, v)) {
         groups.entry(name).or_default().push(value);
     }
     groups
 }
 
-fn messages(place: &Place, ours: &Message, theirs: &Message, out: &mut Vec<Difference>) {
-    let (ours, theirs) = (grouped(ours), grouped(theirs));
+fn compare_messages(location: &FieldPath, ours: &MessageTree, theirs: &MessageTree, out: &mut Vec<P4InfoDifference>) {
+    let (ours, theirs) = (group_by_name(ours), group_by_name(theirs));
     let mut names: Vec<&str> = ours.keys().chain(theirs.keys()).copied().collect();
     names.sort_unstable();
     names.dedup();
     for name in names {
-        let place = place.field(name);
+        let location = location.with_field(name);
         let empty = Vec::new();
         let (left, right) = (ours.get(name).unwrap_or(&empty), theirs.get(name).unwrap_or(&empty));
         let pairs = pair_up(left, right, ORDERED.contains(&name) || SINGLE.contains(&name));
         let single = left.len() <= 1 && right.len() <= 1;
         for (label, left, right) in pairs {
-            let keyed =
-                !SINGLE.contains(&name) && matches!(left.or(right), Some(Value::Message(m)) if key(m).is_some());
-            let place = if single && !keyed { place.clone() } else { place.item(&label) };
-            values(&place, left, right, out);
+            let keyed = !SINGLE.contains(&name)
+                && matches!(left.or(right), Some(MessageValue::Message(m)) if message_label(m).is_some());
+            let location = if single && !keyed { location.clone() } else { location.with_item(&label) };
+            compare_values(&location, left, right, out);
         }
     }
 }
 
-type Pair<'v> = (String, Option<&'v Value>, Option<&'v Value>);
+type ValuePair<'v> = (String, Option<&'v MessageValue>, Option<&'v MessageValue>);
 
-/// Which value belongs to which: by position, by key, or else by being equal.
-fn pair_up<'v>(ours: &[&'v Value], theirs: &[&'v Value], ordered: bool) -> Vec<Pair<'v>> {
-    let key_of = |v: &Value| match v {
-        Value::Message(m) => key(m),
+/// Pairs corresponding values: by position, by key, or else by equality.
+fn pair_up<'v>(ours: &[&'v MessageValue], theirs: &[&'v MessageValue], ordered: bool) -> Vec<ValuePair<'v>> {
+    let key_of = |v: &MessageValue| match v {
+        MessageValue::Message(m) => message_label(m),
         _ => None,
     };
     let keys: Option<Vec<String>> = ours.iter().chain(theirs).map(|v| key_of(v)).collect();
     if let Some(keys) = keys.filter(|_| !ordered) {
-        let mut pairs: BTreeMap<String, (Option<&Value>, Option<&Value>)> = BTreeMap::new();
+        let mut pairs: BTreeMap<String, (Option<&MessageValue>, Option<&MessageValue>)> = BTreeMap::new();
         for (n, (key, value)) in keys.into_iter().zip(ours.iter().chain(theirs)).enumerate() {
             let slot = pairs.entry(key).or_default();
             if n < ours.len() {
@@ -159,7 +163,7 @@ fn pair_up<'v>(ours: &[&'v Value], theirs: &[&'v Value], ordered: bool) -> Vec<P
     }
     let (mut left, mut right) = (ours.to_vec(), theirs.to_vec());
     if !ordered {
-        // What both have is no difference; of what is left, nothing says which belongs to which.
+        // Values that both have are not a difference. The remaining values are paired arbitrarily.
         left.retain(|value| match right.iter().position(|other| other == value) {
             Some(at) => {
                 right.remove(at);
@@ -172,13 +176,18 @@ fn pair_up<'v>(ours: &[&'v Value], theirs: &[&'v Value], ordered: bool) -> Vec<P
     (0..len).map(|n| (n.to_string(), left.get(n).copied(), right.get(n).copied())).collect()
 }
 
-fn values(place: &Place, ours: Option<&Value>, theirs: Option<&Value>, out: &mut Vec<Difference>) {
+fn compare_values(
+    location: &FieldPath,
+    ours: Option<&MessageValue>,
+    theirs: Option<&MessageValue>,
+    out: &mut Vec<P4InfoDifference>,
+) {
     match (ours, theirs) {
-        (Some(Value::Message(a)), Some(Value::Message(b))) => messages(place, a, b, out),
+        (Some(MessageValue::Message(a)), Some(MessageValue::Message(b))) => compare_messages(location, a, b, out),
         (a, b) if a == b => {}
         (a, b) => {
-            let Place { path, fields } = place.clone();
-            out.push(Difference { path, fields, ours: a.map(summary), theirs: b.map(summary) });
+            let FieldPath { path, fields } = location.clone();
+            out.push(P4InfoDifference { path, fields, ours: a.map(format_value), theirs: b.map(format_value) });
         }
     }
 }

@@ -1,51 +1,56 @@
-//! P4Info from a pipeline: tables, actions, value sets, packet metadata.
+//! Generates P4Info from a pipeline: tables, actions, value sets, packet metadata.
 
-use super::annotation::{documentation, find, find_all, shown};
-use super::ids::{Prefix, Symbols};
+use super::annotation::{documentation, exported_annotations, find, find_all};
+use super::ids::{IdPrefix, Symbols};
 use super::model::{self, Documentation, Expression, MatchType, P4Info, PkgInfo, Scope};
-use super::types::{Types, bytes};
-use crate::declared::Preamble;
+use super::types::{TypeTable, padded_bytes};
+use crate::declaration::Preamble;
 use crate::entity::ActionId;
 use crate::externs::ExternKind;
 use crate::pipeline::{Arch, Pipeline, ValueSet};
-use crate::table::{Key, MatchKind, Param, Table};
+use crate::table::{MatchKey, MatchKind, Param, Table};
 use crate::types::Type;
 use std::collections::BTreeSet;
 
-/// Size of a table that gives none.
+/// Size of a table that declares none.
 const DEFAULT_TABLE_SIZE: u64 = 1024;
 
-/// Makes P4Info. It has what the pipeline declares, whether code uses it or not: it is the same before and after passes.
+/// Generates P4Info. It describes all declarations of the pipeline, used or not, so it is the same
+/// before and after passes.
 pub fn generate(pipeline: &Pipeline) -> P4Info {
-    let mut generator =
-        Generator { p: pipeline, symbols: symbols(pipeline), types: Types::new(pipeline), info: P4Info::default() };
+    let mut generator = P4InfoGenerator {
+        p: pipeline,
+        symbols: collect_symbols(pipeline),
+        types: TypeTable::new(pipeline),
+        info: P4Info::default(),
+    };
     generator.info.pkg_info = pkg_info(pipeline);
-    generator.tables();
-    generator.actions();
-    generator.externs();
-    generator.controller_headers();
-    generator.value_sets();
+    generator.generate_tables();
+    generator.generate_actions();
+    generator.generate_externs();
+    generator.generate_controller_headers();
+    generator.generate_value_sets();
     generator.info.type_info = std::mem::take(&mut generator.types.info);
     generator.info
 }
 
-pub(super) struct Generator<'p> {
+pub(super) struct P4InfoGenerator<'p> {
     pub p: &'p Pipeline,
     pub symbols: Symbols,
-    pub types: Types<'p>,
+    pub types: TypeTable<'p>,
     pub info: P4Info,
 }
 
-/// The prefix of an extern object's id, for those that P4Info has.
-pub(super) fn prefix(kind: &ExternKind) -> Option<Prefix> {
+/// Returns the id prefix of an extern object, for types that P4Info includes.
+pub(super) fn id_prefix(kind: &ExternKind) -> Option<IdPrefix> {
     match kind {
-        ExternKind::Counter { .. } => Some(Prefix::Counter),
-        ExternKind::DirectCounter { .. } => Some(Prefix::DirectCounter),
-        ExternKind::Meter { .. } => Some(Prefix::Meter),
-        ExternKind::DirectMeter { .. } => Some(Prefix::DirectMeter),
-        ExternKind::Register { .. } => Some(Prefix::Register),
-        ExternKind::ActionProfile { .. } | ExternKind::ActionSelector { .. } => Some(Prefix::ActionProfile),
-        ExternKind::Digest { .. } => Some(Prefix::Digest),
+        ExternKind::Counter { .. } => Some(IdPrefix::Counter),
+        ExternKind::DirectCounter { .. } => Some(IdPrefix::DirectCounter),
+        ExternKind::Meter { .. } => Some(IdPrefix::Meter),
+        ExternKind::DirectMeter { .. } => Some(IdPrefix::DirectMeter),
+        ExternKind::Register { .. } => Some(IdPrefix::Register),
+        ExternKind::ActionProfile { .. } | ExternKind::ActionSelector { .. } => Some(IdPrefix::ActionProfile),
+        ExternKind::Digest { .. } => Some(IdPrefix::Digest),
         ExternKind::Hash { .. }
         | ExternKind::Checksum { .. }
         | ExternKind::InternetChecksum
@@ -54,30 +59,31 @@ pub(super) fn prefix(kind: &ExternKind) -> Option<Prefix> {
     }
 }
 
-/// Hidden objects have ids as well: those of others must not depend on what is shown.
-fn symbols(p: &Pipeline) -> Symbols {
+/// Assigns ids to all objects. Hidden objects get ids as well, because the ids of others must not
+/// depend on their visibility.
+fn collect_symbols(p: &Pipeline) -> Symbols {
     let mut symbols = Symbols::default();
     for action in p.actions.values() {
-        symbols.add(Prefix::Action, &action.preamble.name, action.preamble.id);
+        symbols.add_symbol(IdPrefix::Action, &action.preamble.name, action.preamble.id);
     }
     for table in p.tables.values() {
-        symbols.add(Prefix::Table, &table.preamble.name, table.preamble.id);
+        symbols.add_symbol(IdPrefix::Table, &table.preamble.name, table.preamble.id);
     }
     for object in p.externs.values() {
-        if let Some(prefix) = prefix(&object.kind) {
-            symbols.add(prefix, &object.preamble.name, object.preamble.id);
+        if let Some(prefix) = id_prefix(&object.kind) {
+            symbols.add_symbol(prefix, &object.preamble.name, object.preamble.id);
         }
     }
     for set in p.value_sets.values() {
-        symbols.add(Prefix::ValueSet, &set.preamble.name, set.preamble.id);
+        symbols.add_symbol(IdPrefix::ValueSet, &set.preamble.name, set.preamble.id);
     }
     for header in &p.controller_headers {
-        // By the name of the type; the annotation's is only shown.
+        // By the name of the type; the annotation's name is only for display.
         if let Some(ty) = p.header_types.get(header.header) {
-            symbols.add(Prefix::ControllerHeader, &ty.name, header.preamble.id);
+            symbols.add_symbol(IdPrefix::ControllerHeader, &ty.name, header.preamble.id);
         }
     }
-    symbols.assign();
+    symbols.assign_ids();
     symbols
 }
 
@@ -88,7 +94,7 @@ fn pkg_info(p: &Pipeline) -> PkgInfo {
     };
     let mut info = PkgInfo {
         arch: arch.into(),
-        annotations: shown(&p.annotations, &["pkginfo", "platform_property"]),
+        annotations: exported_annotations(&p.annotations, &["pkginfo", "platform_property"]),
         doc: documentation(&p.annotations),
         ..PkgInfo::default()
     };
@@ -112,7 +118,8 @@ fn pkg_info(p: &Pipeline) -> PkgInfo {
     info
 }
 
-/// Ids within a message: those of `@id`, and for the others the position from 1, or the next number that is free.
+/// Returns ids within a message: those of `@id`, and for the others the position from 1, or the
+/// next free number.
 pub(super) fn field_ids(given: impl Iterator<Item = u32> + Clone) -> Vec<u32> {
     let mut taken: BTreeSet<u32> = given.clone().filter(|id| *id != 0).collect();
     let mut next = 1;
@@ -131,48 +138,48 @@ pub(super) fn field_ids(given: impl Iterator<Item = u32> + Clone) -> Vec<u32> {
         .collect()
 }
 
-impl Generator<'_> {
-    pub fn preamble(&self, prefix: Prefix, preamble: &Preamble, but: &[&str]) -> model::Preamble {
+impl P4InfoGenerator<'_> {
+    pub fn generate_preamble(&self, prefix: IdPrefix, preamble: &Preamble, but: &[&str]) -> model::Preamble {
         let mut doc = documentation(&preamble.annotations);
         if !preamble.brief.is_empty() || !preamble.description.is_empty() {
             doc = Documentation { brief: preamble.brief.clone(), description: preamble.description.clone() };
         }
         model::Preamble {
-            id: self.symbols.id(prefix, &preamble.name),
+            id: self.symbols.symbol_id(prefix, &preamble.name),
             name: preamble.name.clone(),
-            alias: self.symbols.alias(&preamble.name),
-            annotations: shown(&preamble.annotations, but),
+            alias: self.symbols.shortest_alias(&preamble.name),
+            annotations: exported_annotations(&preamble.annotations, but),
             doc,
         }
     }
 
     fn action_id(&self, action: ActionId) -> u32 {
-        self.p.actions.get(action).map_or(0, |a| self.symbols.id(Prefix::Action, &a.preamble.name))
+        self.p.actions.get(action).map_or(0, |a| self.symbols.symbol_id(IdPrefix::Action, &a.preamble.name))
     }
 
-    fn tables(&mut self) {
+    fn generate_tables(&mut self) {
         for table in self.p.tables.values().filter(|t| !t.preamble.hidden) {
-            let shown = self.table(table);
+            let shown = self.generate_table(table);
             self.info.tables.push(shown);
         }
     }
 
-    fn table(&mut self, table: &Table) -> model::Table {
+    fn generate_table(&mut self, table: &Table) -> model::Table {
         let default = self.action_id(table.default_action.action);
-        let initial_default_action = self.default_action(table, default);
-        let direct = [(table.direct_counter, Prefix::DirectCounter), (table.direct_meter, Prefix::DirectMeter)];
+        let initial_default_action = self.generate_default_action(table, default);
+        let direct = [(table.direct_counter, IdPrefix::DirectCounter), (table.direct_meter, IdPrefix::DirectMeter)];
         let extern_id = |object, prefix| {
             let object = self.p.externs.get(object);
-            object.map_or(0, |o| self.symbols.id(prefix, &o.preamble.name))
+            object.map_or(0, |o| self.symbols.symbol_id(prefix, &o.preamble.name))
         };
         let size = table.size.filter(|s| *s != 0).unwrap_or(DEFAULT_TABLE_SIZE);
         let mut shown = model::Table {
-            preamble: self.preamble(Prefix::Table, &table.preamble, &[]),
+            preamble: self.generate_preamble(IdPrefix::Table, &table.preamble, &[]),
             match_fields: Vec::new(),
-            action_refs: table.actions.iter().map(|a| self.action_ref(a)).collect(),
+            action_refs: table.actions.iter().map(|a| self.generate_action_ref(a)).collect(),
             const_default_action_id: if table.const_default { default } else { 0 },
             initial_default_action,
-            implementation_id: table.implementation.map_or(0, |o| extern_id(o, Prefix::ActionProfile)),
+            implementation_id: table.implementation.map_or(0, |o| extern_id(o, IdPrefix::ActionProfile)),
             direct_resource_ids: direct.into_iter().filter_map(|(o, p)| Some(extern_id(o?, p))).collect(),
             size: i64::try_from(size).unwrap_or(i64::MAX),
             notify_idle_timeout: table.idle_timeout,
@@ -181,12 +188,12 @@ impl Generator<'_> {
         };
         let ids = field_ids(table.keys.iter().map(|k| k.id));
         let keys = table.keys.iter().zip(ids).filter(|(k, _)| k.kind != MatchKind::Selector);
-        shown.match_fields = keys.map(|(k, id)| self.match_field(k, id, &[])).collect();
+        shown.match_fields = keys.map(|(k, id)| self.generate_match_field(k, id, &[])).collect();
         shown
     }
 
-    fn action_ref(&self, action: &crate::table::ActionRef) -> model::ActionRef {
-        let mut annotations = shown(&action.annotations, &[]);
+    fn generate_action_ref(&self, action: &crate::table::ActionRef) -> model::ActionRef {
+        let mut annotations = exported_annotations(&action.annotations, &[]);
         let flags = [(action.table_only, "@tableonly"), (action.default_only, "@defaultonly")];
         for (_, text) in flags.into_iter().filter(|(set, _)| *set) {
             if !annotations.plain.iter().any(|a| a == text) {
@@ -201,22 +208,22 @@ impl Generator<'_> {
         model::ActionRef { id: self.action_id(action.action), scope, annotations }
     }
 
-    fn default_action(&mut self, table: &Table, action_id: u32) -> model::ActionCall {
+    fn generate_default_action(&mut self, table: &Table, action_id: u32) -> model::ActionCall {
         let call = &table.default_action;
         let params = self.p.actions.get(call.action).map(|a| a.params.as_slice()).unwrap_or_default();
         let arguments = params.iter().zip(&call.args).zip(1..).map(|((param, value), position)| {
-            let width = self.types.scalar(param.ty, param.type_name.as_deref()).bitwidth;
-            (if param.id == 0 { position } else { param.id }, bytes(value, width))
+            let width = self.types.describe_scalar(param.ty, param.type_name.as_deref()).bitwidth;
+            (if param.id == 0 { position } else { param.id }, padded_bytes(value, width))
         });
         model::ActionCall { action_id, arguments: arguments.collect() }
     }
 
-    fn match_field(&mut self, key: &Key, id: u32, but: &[&str]) -> model::MatchField {
-        let ty = self.types.scalar(key.ty, key.type_name.as_deref());
+    fn generate_match_field(&mut self, key: &MatchKey, id: u32, but: &[&str]) -> model::MatchField {
+        let ty = self.types.describe_scalar(key.ty, key.type_name.as_deref());
         model::MatchField {
             id,
             name: key.name.clone(),
-            annotations: shown(&key.annotations, but),
+            annotations: exported_annotations(&key.annotations, but),
             bitwidth: ty.bitwidth,
             match_type: match key.kind {
                 MatchKind::Exact => Some(MatchType::Exact),
@@ -231,33 +238,33 @@ impl Generator<'_> {
         }
     }
 
-    fn actions(&mut self) {
+    fn generate_actions(&mut self) {
         for action in self.p.actions.values().filter(|a| !a.preamble.hidden) {
-            let preamble = self.preamble(Prefix::Action, &action.preamble, &[]);
+            let preamble = self.generate_preamble(IdPrefix::Action, &action.preamble, &[]);
             let ids = field_ids(action.params.iter().map(|p| p.id));
-            let params = action.params.iter().zip(ids).map(|(p, id)| self.param(p, id, true)).collect();
+            let params = action.params.iter().zip(ids).map(|(p, id)| self.generate_param(p, id, true)).collect();
             self.info.actions.push(model::Action { preamble, params });
         }
     }
 
-    fn param(&mut self, param: &Param, id: u32, of_action: bool) -> model::Param {
-        let ty = self.types.scalar(param.ty, param.type_name.as_deref());
+    fn generate_param(&mut self, param: &Param, id: u32, of_action: bool) -> model::Param {
+        let ty = self.types.describe_scalar(param.ty, param.type_name.as_deref());
         let is_enum = matches!(param.ty, Type::Enum(_));
         model::Param {
             id,
             name: param.name.clone(),
-            annotations: shown(&param.annotations, &[]),
+            annotations: exported_annotations(&param.annotations, &[]),
             bitwidth: if is_enum { 0 } else { ty.bitwidth },
             doc: if of_action { documentation(&param.annotations) } else { Documentation::default() },
             type_name: ty.type_name.or(ty.enumeration.filter(|_| of_action)),
         }
     }
 
-    fn controller_headers(&mut self) {
+    fn generate_controller_headers(&mut self) {
         for header in self.p.controller_headers.iter().filter(|h| !h.preamble.hidden) {
             let name = self.p.header_types.get(header.header).map_or("", |t| &t.name);
-            let mut preamble = self.preamble(Prefix::ControllerHeader, &header.preamble, &[]);
-            preamble.id = self.symbols.id(Prefix::ControllerHeader, name);
+            let mut preamble = self.generate_preamble(IdPrefix::ControllerHeader, &header.preamble, &[]);
+            preamble.id = self.symbols.symbol_id(IdPrefix::ControllerHeader, name);
             preamble.alias = header.preamble.name.clone();
             let shown = format!("@controller_header(\"{}\")", header.preamble.name);
             if !preamble.annotations.plain.contains(&shown) {
@@ -266,23 +273,23 @@ impl Generator<'_> {
             let ids = field_ids(header.fields.iter().map(|f| f.id));
             let visible = |f: &&Param| find(&f.annotations, "hidden").is_none();
             let fields = header.fields.iter().zip(ids).filter(|(f, _)| visible(f));
-            let metadata = fields.map(|(f, id)| self.param(f, id, false)).collect();
+            let metadata = fields.map(|(f, id)| self.generate_param(f, id, false)).collect();
             self.info.controller_packet_metadata.push(model::ControllerPacketMetadata { preamble, metadata });
         }
     }
 
-    fn value_sets(&mut self) {
+    fn generate_value_sets(&mut self) {
         for set in self.p.value_sets.values() {
-            let shown = self.value_set(set);
+            let shown = self.generate_value_set(set);
             self.info.value_sets.push(shown);
         }
     }
 
-    fn value_set(&mut self, set: &ValueSet) -> model::ValueSet {
+    fn generate_value_set(&mut self, set: &ValueSet) -> model::ValueSet {
         let ids = field_ids(set.keys.iter().map(|k| k.id));
-        let matches = set.keys.iter().zip(ids).map(|(k, id)| self.match_field(k, id, &["match"])).collect();
+        let matches = set.keys.iter().zip(ids).map(|(k, id)| self.generate_match_field(k, id, &["match"])).collect();
         model::ValueSet {
-            preamble: self.preamble(Prefix::ValueSet, &set.preamble, &[]),
+            preamble: self.generate_preamble(IdPrefix::ValueSet, &set.preamble, &[]),
             matches,
             size: i64::try_from(set.size).unwrap_or(i64::MAX),
         }

@@ -1,9 +1,11 @@
-//! P4Info: what a pipeline shows to its control plane, as the P4Runtime specification defines it (`p4info.proto`,
-//! `p4types.proto`), and as p4c numbers it, so that a control plane written for one works with the other.
+//! P4Info: the description of a pipeline for its control plane, as the P4Runtime specification
+//! defines it (`p4info.proto`, `p4types.proto`). Objects are numbered as p4c does, so that a
+//! control plane written for one compiler works with the other.
 //!
-//! [`generate`] makes it from a pipeline; [`to_txtpb`] prints it as text protobuf in p4c's layout, and [`to_fields`] gives
-//! the same as a tree; [`compare`] tells how it differs in meaning from such a text, and [`weigh`] which differences a
-//! controller and a device would notice.
+//! [`generate`] creates it from a pipeline. [`to_txtpb`] prints it as text protobuf in p4c's
+//! layout, and [`to_fields`] returns it as a tree. [`compare`] reports its semantic differences to
+//! such a text, and [`weigh_differences`] selects the differences that affect a controller and a
+//! device.
 
 mod annotation;
 mod compare;
@@ -17,19 +19,19 @@ mod txtpb;
 mod types;
 mod weigh;
 
-pub use compare::{Difference, compare, compare_fields, differences};
+pub use compare::{P4InfoDifference, compare, compare_fields, differences};
 pub use generate::generate;
-pub use ids::{Prefix, name_hash};
+pub use ids::{IdPrefix, name_hash};
 pub use model::*;
-pub use txtpb::{Message, Value};
-pub use weigh::{Agreement, weigh};
+pub use txtpb::{MessageTree, MessageValue};
+pub use weigh::{P4InfoAgreement, weigh_differences};
 
-/// Text protobuf, in the layout of p4c's `.p4info.txtpb` files.
+/// Prints text protobuf, in the layout of p4c's `.p4info.txtpb` files.
 pub fn to_txtpb(info: &P4Info) -> String {
     txtpb::print(&to_fields(info))
 }
 
-/// The fields of the message `P4Info`, without the defaults that protobuf takes for absent.
-pub fn to_fields(info: &P4Info) -> Message {
-    tree::Fields::fields(info)
+/// Returns the fields of the message `P4Info`, without the defaults that protobuf treats as absent.
+pub fn to_fields(info: &P4Info) -> MessageTree {
+    tree::ToMessage::to_message(info)
 }

@@ -1,5 +1,5 @@
-//! The messages of `p4info.proto` and `p4types.proto` as plain structs, under the same names. A field that has its protobuf
-//! default (0, empty) is not there.
+//! The messages of `p4info.proto` and `p4types.proto` as plain structs, under the same names. A
+//! field with its protobuf default (0, empty) counts as absent.
 
 #![allow(missing_docs)]
 
@@ -45,7 +45,7 @@ pub struct PkgInfo {
     pub platform_properties: BTreeMap<String, i64>,
 }
 
-/// The two lists of annotations that many messages have.
+/// The two lists of annotations that several messages have.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Annotations {
     /// As written.
@@ -60,7 +60,7 @@ pub struct StructuredAnnotation {
     pub body: AnnotationBody,
 }
 
-/// What a structured annotation holds.
+/// Body of a structured annotation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AnnotationBody {
     Empty,
@@ -98,7 +98,7 @@ pub struct Table {
     /// Action profile or selector, or 0.
     pub implementation_id: u32,
     pub direct_resource_ids: Vec<u32>,
-    /// Entries.
+    /// Number of entries.
     pub size: i64,
     /// `NOTIFY_CONTROL`, as opposed to `NO_TIMEOUT`.
     pub notify_idle_timeout: bool,
@@ -170,7 +170,7 @@ pub struct Param {
     pub annotations: Annotations,
     /// In bits, as the control plane sends it; 0 for a string or an enumeration.
     pub bitwidth: u32,
-    /// Of parameters only.
+    /// Set for parameters only.
     pub doc: Documentation,
     pub type_name: Option<String>,
 }
@@ -181,9 +181,9 @@ pub struct ActionProfile {
     pub preamble: Preamble,
     pub table_ids: Vec<u32>,
     pub with_selector: bool,
-    /// Members.
+    /// Number of members.
     pub size: i64,
-    /// 0: not given.
+    /// 0: not set.
     pub max_group_size: i64,
     pub size_semantics: Option<SizeSemantics>,
 }
@@ -220,7 +220,7 @@ pub struct DirectCounter {
     pub direct_table_id: u32,
 }
 
-/// `Meter`; RFC 2698, two rates and three colours.
+/// `Meter`; RFC 2698, two rates and three colors.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Meter {
     pub preamble: Preamble,
@@ -268,7 +268,7 @@ pub struct Digest {
     pub type_spec: TypeSpec,
 }
 
-/// `P4TypeInfo`: the types that anything above names, by name.
+/// `P4TypeInfo`: the referenced types, by name.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TypeInfo {
     pub structs: BTreeMap<String, Vec<(String, TypeSpec)>>,
@@ -276,7 +276,7 @@ pub struct TypeInfo {
     /// Members: name, header type.
     pub header_unions: BTreeMap<String, Vec<(String, String)>>,
     pub enums: BTreeMap<String, Vec<String>>,
-    /// `error`'s members, if a type uses it.
+    /// Members of `error`, if a type uses it.
     pub error: Option<Vec<String>>,
     pub serializable_enums: BTreeMap<String, SerializableEnum>,
     pub new_types: BTreeMap<String, NewType>,
@@ -297,7 +297,7 @@ pub struct SerializableEnum {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NewType {
     Original(TypeSpec),
-    /// URI, and the width in bits that the control plane sends; none: a string.
+    /// URI, and the width in bits that the control plane sends; `None`: a string.
     Translated(String, Option<u32>),
 }
 

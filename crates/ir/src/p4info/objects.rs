@@ -1,13 +1,13 @@
-//! P4Info from a pipeline: extern objects.
+//! Generates P4Info from a pipeline: extern objects.
 
 use super::annotation::find;
-use super::generate::{Generator, prefix};
-use super::ids::Prefix;
+use super::generate::{P4InfoGenerator, id_prefix};
+use super::ids::IdPrefix;
 use super::model::{self, SizeSemantics, Unit};
 use crate::entity::ExternId;
 use crate::externs::{CounterUnit, ExternInst, ExternKind, MeterUnit};
 
-/// Annotations that an action profile has fields for.
+/// Annotations of an action profile that P4Info has fields for.
 const PROFILE_FIELDS: [&str; 3] = ["max_group_size", "selector_size_semantics", "max_member_weight"];
 
 fn counter_unit(unit: CounterUnit) -> Unit {
@@ -25,32 +25,32 @@ fn meter_unit(unit: MeterUnit) -> Unit {
     }
 }
 
-fn size(size: u64) -> i64 {
+fn clamped_size(size: u64) -> i64 {
     i64::try_from(size).unwrap_or(i64::MAX)
 }
 
-impl Generator<'_> {
-    pub fn externs(&mut self) {
+impl P4InfoGenerator<'_> {
+    pub fn generate_externs(&mut self) {
         for (id, object) in self.p.externs.iter() {
-            let Some(prefix) = prefix(&object.kind) else { continue };
-            self.object(id, object, prefix);
+            let Some(prefix) = id_prefix(&object.kind) else { continue };
+            self.generate_object(id, object, prefix);
         }
     }
 
-    fn object(&mut self, id: ExternId, object: &ExternInst, prefix: Prefix) {
-        let preamble = self.preamble(prefix, &object.preamble, &PROFILE_FIELDS);
+    fn generate_object(&mut self, id: ExternId, object: &ExternInst, prefix: IdPrefix) {
+        let preamble = self.generate_preamble(prefix, &object.preamble, &PROFILE_FIELDS);
         match &object.kind {
             ExternKind::Counter { size: n, unit, index_type } => {
-                let index_type_name = self.types.index(index_type.as_deref());
+                let index_type_name = self.types.index_type_name(index_type.as_deref());
                 let unit = counter_unit(*unit);
-                self.info.counters.push(model::Counter { preamble, unit, size: size(*n), index_type_name });
+                self.info.counters.push(model::Counter { preamble, unit, size: clamped_size(*n), index_type_name });
             }
             ExternKind::Meter { size: n, unit, index_type } => {
-                let index_type_name = self.types.index(index_type.as_deref());
+                let index_type_name = self.types.index_type_name(index_type.as_deref());
                 let unit = meter_unit(*unit);
-                self.info.meters.push(model::Meter { preamble, unit, size: size(*n), index_type_name });
+                self.info.meters.push(model::Meter { preamble, unit, size: clamped_size(*n), index_type_name });
             }
-            // A direct object that no table has is not shown.
+            // A direct object that is not attached to a table is not shown.
             ExternKind::DirectCounter { unit } => {
                 if let [direct_table_id] = self.tables_with(|t| t.direct_counter == Some(id))[..] {
                     let unit = counter_unit(*unit);
@@ -64,14 +64,19 @@ impl Generator<'_> {
                 }
             }
             ExternKind::Register { size: n, data_type, index_type, .. } => {
-                let type_spec = self.types.data(data_type);
-                let index_type_name = self.types.index(index_type.as_deref());
-                self.info.registers.push(model::Register { preamble, type_spec, size: size(*n), index_type_name });
+                let type_spec = self.types.describe_data_type(data_type);
+                let index_type_name = self.types.index_type_name(index_type.as_deref());
+                self.info.registers.push(model::Register {
+                    preamble,
+                    type_spec,
+                    size: clamped_size(*n),
+                    index_type_name,
+                });
             }
-            ExternKind::ActionProfile { size: n } => self.profile(id, object, preamble, *n, false),
-            ExternKind::ActionSelector { size: n, .. } => self.profile(id, object, preamble, *n, true),
+            ExternKind::ActionProfile { size: n } => self.generate_profile(id, object, preamble, *n, false),
+            ExternKind::ActionSelector { size: n, .. } => self.generate_profile(id, object, preamble, *n, true),
             ExternKind::Digest { data_type, .. } => {
-                let type_spec = self.types.data(data_type);
+                let type_spec = self.types.describe_data_type(data_type);
                 self.info.digests.push(model::Digest { preamble, type_spec });
             }
             ExternKind::Hash { .. }
@@ -82,15 +87,22 @@ impl Generator<'_> {
         }
     }
 
-    /// Ids of the tables that are shown and pass `f`.
+    /// Returns the ids of the visible tables for which `f` returns true.
     fn tables_with(&self, f: impl Fn(&crate::table::Table) -> bool) -> Vec<u32> {
         let tables = self.p.tables.values().filter(|t| !t.preamble.hidden && f(t));
-        tables.map(|t| self.symbols.id(Prefix::Table, &t.preamble.name)).collect()
+        tables.map(|t| self.symbols.symbol_id(IdPrefix::Table, &t.preamble.name)).collect()
     }
 
-    fn profile(&mut self, id: ExternId, object: &ExternInst, preamble: model::Preamble, n: u64, with_selector: bool) {
+    fn generate_profile(
+        &mut self,
+        id: ExternId,
+        object: &ExternInst,
+        preamble: model::Preamble,
+        n: u64,
+        with_selector: bool,
+    ) {
         let annotations = &object.preamble.annotations;
-        // Without a selector there are no groups, and these annotations mean nothing.
+        // Without a selector there are no groups, so these annotations have no effect.
         let int = |name| find(annotations, name).filter(|_| with_selector).and_then(|a| a.int()).unwrap_or(0);
         let semantics = find(annotations, "selector_size_semantics").filter(|_| with_selector);
         let size_semantics = match semantics.and_then(|a| a.string()).map(|s| s.to_ascii_lowercase()).as_deref() {
@@ -102,7 +114,7 @@ impl Generator<'_> {
             preamble,
             table_ids: self.tables_with(|t| t.implementation == Some(id)),
             with_selector,
-            size: size(n),
+            size: clamped_size(n),
             max_group_size: int("max_group_size"),
             size_semantics,
         });

@@ -1,40 +1,42 @@
 //! P4Info as a tree of fields: the one description of its messages.
 //!
-//! Text is printed from the tree, two P4Infos are compared by it, and the crate `p4runtime` makes the protobuf message of
-//! it. [`messages!`] lists the fields of a message in the order of their numbers, with the value of each:
+//! Text is printed from the tree, two P4Infos are compared by it, and the crate `p4runtime` makes
+//! the protobuf message of it. [`messages!`] lists the fields of a message in the order of their
+//! numbers, with the value of each:
 //!
 //! ```text
-//! Digest |d| { preamble: d.preamble, type_spec: d.type_spec }    preamble { ... } type_spec { ... }
+//! Digest |d| { preamble: d.preamble, type_spec: d.type_spec }
+//! preamble { ... } type_spec { ... }
 //! ```
 
 use super::model::*;
-use super::txtpb::{Message, Value};
+use super::txtpb::{MessageTree, MessageValue};
 
-/// A value that a message can have in a field.
-pub(super) trait Field {
-    /// Adds the field, unless the value is the default that protobuf takes for absent.
-    fn add(&self, name: &str, message: &mut Message);
+/// A value that a field of a message can have.
+pub(super) trait FieldValue {
+    /// Adds the field, unless the value is the default that protobuf treats as absent.
+    fn add_field(&self, name: &str, message: &mut MessageTree);
 }
 
 /// A value that is a message.
-pub(super) trait Fields {
-    /// Its fields.
-    fn fields(&self) -> Message;
+pub(super) trait ToMessage {
+    /// Returns the fields of the message.
+    fn to_message(&self) -> MessageTree;
 }
 
-impl<T: Fields> Field for T {
-    fn add(&self, name: &str, message: &mut Message) {
-        message.message(name, self.fields());
+impl<T: ToMessage> FieldValue for T {
+    fn add_field(&self, name: &str, message: &mut MessageTree) {
+        message.message(name, self.to_message());
     }
 }
 
-/// Describes messages: field names and values.
+/// Declares messages: field names and values.
 macro_rules! messages {
     ($($type:ty |$it:ident| { $($name:ident: $value:expr),* $(,)? })*) => {
-        $(impl $crate::p4info::tree::Fields for $type {
-            fn fields(&self) -> Message {
-                let ($it, mut message) = (self, Message::default());
-                $($crate::p4info::tree::Field::add(&$value, stringify!($name), &mut message);)*
+        $(impl $crate::p4info::tree::ToMessage for $type {
+            fn to_message(&self) -> MessageTree {
+                let ($it, mut message) = (self, MessageTree::default());
+                $($crate::p4info::tree::FieldValue::add_field(&$value, stringify!($name), &mut message);)*
                 message
             }
         })*
@@ -42,22 +44,22 @@ macro_rules! messages {
 }
 pub(super) use messages;
 
-/// A message with a name alone: `P4NamedType`, a member of an enumeration.
-pub(super) struct Named<'a>(pub &'a str);
+/// A message with only a name: `P4NamedType`, a member of an enumeration.
+pub(super) struct NameMessage<'a>(pub &'a str);
 
-/// A member of an enumeration of protobuf.
-pub(super) struct Word(pub &'static str);
+/// A member of a protobuf enumeration.
+pub(super) struct EnumWord(pub &'static str);
 
 /// An entry of a map, or a pair of a structured annotation.
-pub(super) struct Entry<'a>(pub &'a str, pub Message);
+pub(super) struct MapEntry<'a>(pub &'a str, pub MessageTree);
 
-/// What [`Named`] says, of a type that a field may have.
-fn named(name: &Option<String>) -> Option<Named<'_>> {
-    name.as_deref().map(Named)
+/// Wraps the name of an optional type as a message.
+fn type_name_message(name: &Option<String>) -> Option<NameMessage<'_>> {
+    name.as_deref().map(NameMessage)
 }
 
-impl Fields for Message {
-    fn fields(&self) -> Message {
+impl ToMessage for MessageTree {
+    fn to_message(&self) -> MessageTree {
         self.clone()
     }
 }
@@ -113,7 +115,7 @@ messages! {
         implementation_id: m.implementation_id,
         direct_resource_ids: m.direct_resource_ids,
         size: m.size,
-        idle_timeout_behavior: m.notify_idle_timeout.then_some(Word("NOTIFY_CONTROL")),
+        idle_timeout_behavior: m.notify_idle_timeout.then_some(EnumWord("NOTIFY_CONTROL")),
         is_const_table: m.is_const_table,
         has_initial_entries: m.has_initial_entries,
     }
@@ -124,7 +126,7 @@ messages! {
         name: m.name,
         annotations: m.annotations.plain,
         bitwidth: m.bitwidth,
-        match_type: m.match_type.map(|match_type| Word(match match_type {
+        match_type: m.match_type.map(|match_type| EnumWord(match match_type {
             MatchType::Exact => "EXACT",
             MatchType::Lpm => "LPM",
             MatchType::Ternary => "TERNARY",
@@ -132,7 +134,7 @@ messages! {
             MatchType::Optional => "OPTIONAL",
         })),
         doc: m.doc,
-        type_name: named(&m.type_name),
+        type_name: type_name_message(&m.type_name),
         structured_annotations: m.annotations.structured,
     }
     ActionRef |m| {
@@ -140,8 +142,8 @@ messages! {
         annotations: m.annotations.plain,
         scope: match m.scope {
             Scope::TableAndDefault => None,
-            Scope::TableOnly => Some(Word("TABLE_ONLY")),
-            Scope::DefaultOnly => Some(Word("DEFAULT_ONLY")),
+            Scope::TableOnly => Some(EnumWord("TABLE_ONLY")),
+            Scope::DefaultOnly => Some(EnumWord("DEFAULT_ONLY")),
         },
         structured_annotations: m.annotations.structured,
     }
@@ -152,7 +154,7 @@ messages! {
         annotations: m.annotations.plain,
         bitwidth: m.bitwidth,
         doc: m.doc,
-        type_name: named(&m.type_name),
+        type_name: type_name_message(&m.type_name),
         structured_annotations: m.annotations.structured,
     }
     ActionProfile |m| {
@@ -161,22 +163,22 @@ messages! {
         with_selector: m.with_selector,
         size: m.size,
         max_group_size: m.max_group_size,
-        sum_of_weights: (m.size_semantics == Some(SizeSemantics::SumOfWeights)).then(Message::default),
+        sum_of_weights: (m.size_semantics == Some(SizeSemantics::SumOfWeights)).then(MessageTree::default),
         sum_of_members: match m.size_semantics {
-            Some(SizeSemantics::SumOfMembers { max_member_weight }) => Some(one("max_member_weight", &max_member_weight)),
+            Some(SizeSemantics::SumOfMembers { max_member_weight }) => Some(single_field("max_member_weight", &max_member_weight)),
             _ => None,
         },
     }
     Unit |m| {
-        unit: Word(match m {
+        unit: EnumWord(match m {
             Unit::Bytes => "BYTES",
             Unit::Packets => "PACKETS",
             Unit::Both => "BOTH",
         }),
     }
-    Counter |m| { preamble: m.preamble, spec: m.unit, size: m.size, index_type_name: named(&m.index_type_name) }
+    Counter |m| { preamble: m.preamble, spec: m.unit, size: m.size, index_type_name: type_name_message(&m.index_type_name) }
     DirectCounter |m| { preamble: m.preamble, spec: m.unit, direct_table_id: m.direct_table_id }
-    Meter |m| { preamble: m.preamble, spec: m.unit, size: m.size, index_type_name: named(&m.index_type_name) }
+    Meter |m| { preamble: m.preamble, spec: m.unit, size: m.size, index_type_name: type_name_message(&m.index_type_name) }
     DirectMeter |m| { preamble: m.preamble, spec: m.unit, direct_table_id: m.direct_table_id }
     ControllerPacketMetadata |m| { preamble: m.preamble, metadata: m.metadata }
     ValueSet |m| { preamble: m.preamble, match: m.matches, size: m.size }
@@ -184,19 +186,19 @@ messages! {
         preamble: m.preamble,
         type_spec: m.type_spec,
         size: m.size,
-        index_type_name: named(&m.index_type_name),
+        index_type_name: type_name_message(&m.index_type_name),
     }
     Digest |m| { preamble: m.preamble, type_spec: m.type_spec }
-    Named<'_> |m| { name: *m.0 }
-    Entry<'_> |m| { key: *m.0, value: m.1 }
+    NameMessage<'_> |m| { name: *m.0 }
+    MapEntry<'_> |m| { key: *m.0, value: m.1 }
     StructuredAnnotation |m| {
         name: m.name,
         expression_list: match &m.body {
-            AnnotationBody::Expressions(list) => Some(one("expressions", list)),
+            AnnotationBody::Expressions(list) => Some(single_field("expressions", list)),
             _ => None,
         },
         kv_pair_list: match &m.body {
-            AnnotationBody::Pairs(pairs) => Some(one("kv_pairs", &entries(pairs.iter().map(|(key, value)| (key, value)), Expression::fields))),
+            AnnotationBody::Pairs(pairs) => Some(single_field("kv_pairs", &map_entries(pairs.iter().map(|(key, value)| (key, value)), Expression::to_message))),
             _ => None,
         },
     }
@@ -210,43 +212,43 @@ impl PlatformProperties<'_> {
     }
 }
 
-/// A member of a oneof is there also when it has its default.
-impl Fields for Expression {
-    fn fields(&self) -> Message {
+/// A member of a oneof is present even if it has its default value.
+impl ToMessage for Expression {
+    fn to_message(&self) -> MessageTree {
         let (name, value) = match self {
-            Expression::String(text) => ("string_value", Value::Bytes(text.clone().into_bytes())),
-            Expression::Int(value) => ("int64_value", Value::Word(value.to_string())),
-            Expression::Bool(value) => ("bool_value", Value::Word(value.to_string())),
+            Expression::String(text) => ("string_value", MessageValue::Bytes(text.clone().into_bytes())),
+            Expression::Int(value) => ("int64_value", MessageValue::Word(value.to_string())),
+            Expression::Bool(value) => ("bool_value", MessageValue::Word(value.to_string())),
         };
-        Message { fields: vec![(name.into(), value)] }
+        MessageTree { fields: vec![(name.into(), value)] }
     }
 }
 
-/// A message with one field.
-pub(super) fn one(name: &str, value: &(impl Field + ?Sized)) -> Message {
-    let mut message = Message::default();
-    value.add(name, &mut message);
+/// Creates a message with one field.
+pub(super) fn single_field(name: &str, value: &(impl FieldValue + ?Sized)) -> MessageTree {
+    let mut message = MessageTree::default();
+    value.add_field(name, &mut message);
     message
 }
 
-/// Keys with what the values are as messages.
-pub(super) fn entries<'a, V: 'a>(
+/// Creates map entries from keys and values, converting each value to a message.
+pub(super) fn map_entries<'a, V: 'a>(
     pairs: impl IntoIterator<Item = (&'a String, &'a V)>,
-    fields: impl Fn(&V) -> Message,
-) -> Vec<Entry<'a>> {
-    pairs.into_iter().map(|(key, value)| Entry(key, fields(value))).collect()
+    fields: impl Fn(&V) -> MessageTree,
+) -> Vec<MapEntry<'a>> {
+    pairs.into_iter().map(|(key, value)| MapEntry(key, fields(value))).collect()
 }
 
-impl Field for Word {
-    fn add(&self, name: &str, message: &mut Message) {
+impl FieldValue for EnumWord {
+    fn add_field(&self, name: &str, message: &mut MessageTree) {
         message.word(name, self.0);
     }
 }
 
 macro_rules! scalars {
     ($($type:ty => $method:ident,)*) => {
-        $(impl Field for $type {
-            fn add(&self, name: &str, message: &mut Message) {
+        $(impl FieldValue for $type {
+            fn add_field(&self, name: &str, message: &mut MessageTree) {
                 message.$method(name, self);
             }
         })*
@@ -255,20 +257,20 @@ macro_rules! scalars {
 
 scalars! { u32 => word, i64 => word, bool => word, str => text, String => text, Vec<u8> => bytes, }
 
-impl<T: Field> Field for [T] {
-    fn add(&self, name: &str, message: &mut Message) {
-        self.iter().for_each(|value| value.add(name, message));
+impl<T: FieldValue> FieldValue for [T] {
+    fn add_field(&self, name: &str, message: &mut MessageTree) {
+        self.iter().for_each(|value| value.add_field(name, message));
     }
 }
 
-impl<T: Field> Field for Vec<T> {
-    fn add(&self, name: &str, message: &mut Message) {
-        self.as_slice().add(name, message);
+impl<T: FieldValue> FieldValue for Vec<T> {
+    fn add_field(&self, name: &str, message: &mut MessageTree) {
+        self.as_slice().add_field(name, message);
     }
 }
 
-impl<T: Field> Field for Option<T> {
-    fn add(&self, name: &str, message: &mut Message) {
-        self.iter().for_each(|value| value.add(name, message));
+impl<T: FieldValue> FieldValue for Option<T> {
+    fn add_field(&self, name: &str, message: &mut MessageTree) {
+        self.iter().for_each(|value| value.add_field(name, message));
     }
 }

@@ -1,30 +1,30 @@
-//! Types with names, as P4Info describes them.
+//! Named types, as P4Info describes them.
 
 use super::model::{NewType, SerializableEnum, TypeInfo, TypeSpec};
-use crate::declared::DataType;
+use crate::declaration::DataType;
 use crate::pipeline::{NamedType, Pipeline};
 use crate::types::Type;
 use num_bigint::BigUint;
 use std::collections::HashMap;
 
-/// The named types of a pipeline, and those that were shown so far.
-pub(super) struct Types<'p> {
+/// The named types of a pipeline, and the descriptions of those referenced until now.
+pub(super) struct TypeTable<'p> {
     pipeline: &'p Pipeline,
     named: HashMap<&'p str, &'p NamedType>,
     pub info: TypeInfo,
 }
 
-/// How a scalar is shown: width that the control plane sends, and name.
-pub(super) struct Shown {
+/// A scalar in P4Info: the width that the control plane sends, and the type name.
+pub(super) struct ScalarInfo {
     pub bitwidth: u32,
     /// Set for a `type` only.
     pub type_name: Option<String>,
-    /// Whether it is an enumeration without underlying type, and its name.
+    /// Name of the enumeration, if it has no underlying type.
     pub enumeration: Option<String>,
 }
 
-/// Bytes in network order, as many as the width needs.
-pub(super) fn bytes(value: &BigUint, width: u32) -> Vec<u8> {
+/// Returns the value as bytes in network order, padded to `width` bits.
+pub(super) fn padded_bytes(value: &BigUint, width: u32) -> Vec<u8> {
     let len = width.div_ceil(8) as usize;
     let all = value.to_bytes_be();
     let mut padded = vec![0; len.saturating_sub(all.len())];
@@ -32,40 +32,40 @@ pub(super) fn bytes(value: &BigUint, width: u32) -> Vec<u8> {
     padded
 }
 
-impl<'p> Types<'p> {
+impl<'p> TypeTable<'p> {
     pub fn new(pipeline: &'p Pipeline) -> Self {
         let named = pipeline.named_types.iter().map(|(name, ty)| (name.as_str(), ty)).collect();
-        Types { pipeline, named, info: TypeInfo::default() }
+        TypeTable { pipeline, named, info: TypeInfo::default() }
     }
 
-    /// Shows the type of a key, parameter or metadata field, which may have a name of its own.
-    pub fn scalar(&mut self, ty: Type, name: Option<&str>) -> Shown {
+    /// Describes the type of a key, parameter or metadata field, and its named type if it has one.
+    pub fn describe_scalar(&mut self, ty: Type, name: Option<&str>) -> ScalarInfo {
         let bitwidth = if ty == Type::Error { 0 } else { ty.width() };
-        let plain = Shown { bitwidth, type_name: None, enumeration: None };
+        let plain = ScalarInfo { bitwidth, type_name: None, enumeration: None };
         let Some(name) = name else { return plain };
         let named = self.named.get(name).copied();
-        self.show(name);
+        self.describe_type(name);
         match named {
             Some(NamedType::NewType(_, translation)) => {
                 let bitwidth = match translation {
                     Some((_, width)) => width.unwrap_or(0),
                     None => bitwidth,
                 };
-                Shown { bitwidth, type_name: Some(name.to_string()), enumeration: None }
+                ScalarInfo { bitwidth, type_name: Some(name.to_string()), enumeration: None }
             }
-            Some(NamedType::Enum(_)) => Shown { enumeration: Some(name.to_string()), ..plain },
+            Some(NamedType::Enum(_)) => ScalarInfo { enumeration: Some(name.to_string()), ..plain },
             _ => plain,
         }
     }
 
-    /// The name of an index type, if it is shown: only a `type` is.
-    pub fn index(&mut self, name: Option<&str>) -> Option<String> {
+    /// Returns the name of an index type if it is a `type`, because P4Info includes no others.
+    pub fn index_type_name(&mut self, name: Option<&str>) -> Option<String> {
         let name = name.filter(|n| matches!(self.named.get(n), Some(NamedType::NewType(..))))?;
-        self.show(name);
+        self.describe_type(name);
         Some(name.to_string())
     }
 
-    pub fn data(&mut self, ty: &DataType) -> TypeSpec {
+    pub fn describe_data_type(&mut self, ty: &DataType) -> TypeSpec {
         match ty {
             DataType::Bit(w) => TypeSpec::Bit(*w),
             DataType::Int(w) => TypeSpec::Int(*w),
@@ -75,9 +75,9 @@ impl<'p> Types<'p> {
                 self.info.error.get_or_insert_with(|| self.pipeline.errors.clone());
                 TypeSpec::Error
             }
-            DataType::Tuple(members) => TypeSpec::Tuple(members.iter().map(|m| self.data(m)).collect()),
+            DataType::Tuple(members) => TypeSpec::Tuple(members.iter().map(|m| self.describe_data_type(m)).collect()),
             DataType::Named(name) => {
-                self.show(name);
+                self.describe_type(name);
                 let name = name.clone();
                 match self.named.get(name.as_str()) {
                     Some(NamedType::Header(_)) => TypeSpec::Header(name),
@@ -89,7 +89,7 @@ impl<'p> Types<'p> {
                 }
             }
             DataType::Stack(name, size) => {
-                self.show(name);
+                self.describe_type(name);
                 match self.named.get(name.as_str()) {
                     Some(NamedType::Union(_)) => TypeSpec::HeaderUnionStack(name.clone(), *size),
                     _ => TypeSpec::HeaderStack(name.clone(), *size),
@@ -98,35 +98,36 @@ impl<'p> Types<'p> {
         }
     }
 
-    fn members(&mut self, members: &[(String, DataType)]) -> Vec<(String, TypeSpec)> {
-        members.iter().map(|(name, ty)| (name.clone(), self.data(ty))).collect()
+    fn describe_members(&mut self, members: &[(String, DataType)]) -> Vec<(String, TypeSpec)> {
+        members.iter().map(|(name, ty)| (name.clone(), self.describe_data_type(ty))).collect()
     }
 
-    /// Describes a type, and those that it is made of.
-    fn show(&mut self, name: &str) {
+    /// Describes a type and the types of its members.
+    fn describe_type(&mut self, name: &str) {
         let Some(ty) = self.named.get(name).copied() else { return };
         let key = name.to_string();
-        // The entry is made before its members are looked at, so that a type which holds itself is looked at once.
+        // The entry is inserted before its members are visited, so that a type that contains itself
+        // is visited once.
         match ty {
             NamedType::Struct(members) if !self.info.structs.contains_key(name) => {
                 self.info.structs.insert(key.clone(), Vec::new());
-                let members = self.members(members);
+                let members = self.describe_members(members);
                 self.info.structs.insert(key, members);
             }
             NamedType::Header(members) if !self.info.headers.contains_key(name) => {
                 self.info.headers.insert(key.clone(), Vec::new());
-                let members = self.members(members);
+                let members = self.describe_members(members);
                 self.info.headers.insert(key, members);
             }
             NamedType::Union(members) if !self.info.header_unions.contains_key(name) => {
                 self.info.header_unions.insert(key, members.clone());
-                members.iter().for_each(|(_, header)| self.show(header));
+                members.iter().for_each(|(_, header)| self.describe_type(header));
             }
             NamedType::Enum(members) => {
                 self.info.enums.insert(key, members.clone());
             }
             NamedType::SerializableEnum(width, members) => {
-                let members = members.iter().map(|(name, value)| (name.clone(), bytes(value, *width))).collect();
+                let members = members.iter().map(|(name, value)| (name.clone(), padded_bytes(value, *width))).collect();
                 self.info.serializable_enums.insert(key, SerializableEnum { bitwidth: *width, members });
             }
             NamedType::NewType(of, translation) if !self.info.new_types.contains_key(name) => {
@@ -136,7 +137,7 @@ impl<'p> Types<'p> {
                 let shown = translation.as_ref().map_or(original, |(uri, w)| NewType::Translated(uri.clone(), *w));
                 self.info.new_types.insert(key, shown);
                 if let Some(annotations) = self.pipeline.type_annotations.get(name) {
-                    let annotations = super::annotation::shown(annotations, &[]);
+                    let annotations = super::annotation::exported_annotations(annotations, &[]);
                     self.info.new_type_annotations.insert(name.to_string(), annotations);
                 }
             }
@@ -144,10 +145,10 @@ impl<'p> Types<'p> {
         }
     }
 
-    /// What a `type` of a `type` of ... stands for in the end.
+    /// Returns the type at the end of a chain of `type` definitions.
     fn underlying(&mut self, ty: &DataType) -> TypeSpec {
         let mut at = ty;
-        // No longer than there are types.
+        // The number of types bounds the length of the chain.
         for _ in 0..self.named.len() {
             match at {
                 DataType::Named(name) => match self.named.get(name.as_str()) {
@@ -157,6 +158,6 @@ impl<'p> Types<'p> {
                 _ => break,
             }
         }
-        self.data(at)
+        self.describe_data_type(at)
     }
 }

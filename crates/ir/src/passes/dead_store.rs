@@ -1,22 +1,26 @@
-//! Stores that nobody reads: overwritten in the same block before any read, or to a local variable that no path reads later.
+//! Removes dead stores: those that are overwritten in the same block before any read, and those to
+//! a local variable that no path reads later.
 
-use crate::body::{Arg, Body, Inst};
+use crate::body::{Body, ExternArg, Inst};
 use crate::cfg::reverse_postorder;
 use crate::entity::{Entity, HeaderId, VarId};
 use crate::pipeline::{Pipeline, VarKind};
 use std::collections::{HashMap, HashSet};
 
-/// Bits of all liveness sets of a body together; beyond that only single blocks are looked at.
+/// Maximum number of bits in all liveness sets of a body; beyond it, only stores within single
+/// blocks are removed.
 const MAX_LIVENESS_BITS: usize = 1 << 26;
 
-pub(super) fn run(pipeline: &mut Pipeline) {
+pub(super) fn remove_dead_stores(pipeline: &mut Pipeline) {
     let mut controls = std::mem::take(&mut pipeline.controls);
     for control in controls.values_mut() {
-        overwritten(&mut control.body, pipeline);
+        remove_overwritten_stores(&mut control.body, pipeline);
     }
-    let locals = Locals::new(pipeline);
-    let liveness: Vec<Option<Liveness>> = controls.values().map(|c| Liveness::new(&c.body, &locals)).collect();
-    // A local keeps its value from one control to the next, so what some control reads before it writes is live at every end.
+    let locals = LocalIndex::new(pipeline);
+    let liveness: Vec<Option<LocalLiveness>> =
+        controls.values().map(|c| LocalLiveness::new(&c.body, &locals)).collect();
+    // A local keeps its value from one control to the next, so a variable that a control reads
+    // before it writes it is live at every exit.
     let at_end: Option<Vec<bool>> = liveness.iter().try_fold(vec![false; locals.count], |mut all, l| {
         let entry = l.as_ref()?.at_entry.iter();
         all.iter_mut().zip(entry).for_each(|(a, e)| *a |= *e);
@@ -24,24 +28,25 @@ pub(super) fn run(pipeline: &mut Pipeline) {
     });
     if let Some(at_end) = at_end {
         for control in controls.values_mut() {
-            unread(&mut control.body, &locals, &at_end);
+            remove_unread_stores(&mut control.body, &locals, &at_end);
         }
     }
     pipeline.controls = controls;
 }
 
-/// What a store may be seen by, other than a load of its variable.
-fn sees_all(inst: &Inst) -> bool {
+/// Reports whether an instruction may read any variable.
+fn may_read_any_variable(inst: &Inst) -> bool {
     match inst {
-        // Externs may look at metadata; parser instructions may leave the body.
+        // Externs may read metadata; parser instructions may leave the body.
         Inst::Extern { .. } => true,
         Inst::Extract(_) | Inst::ExtractVarbit(..) | Inst::Advance(_) | Inst::Lookahead(_) | Inst::Verify(..) => true,
         _ => false,
     }
 }
 
-/// The headers that an instruction reads as a whole, or whose validity it changes: both decide what a store to a field did.
-fn touches_header(inst: &Inst, p: &Pipeline) -> Vec<HeaderId> {
+/// Returns the headers that an instruction reads as a whole, or changes in validity: both depend on
+/// earlier stores to fields.
+fn observed_headers(inst: &Inst, p: &Pipeline) -> Vec<HeaderId> {
     let with_union = |h: HeaderId| {
         let union = p.headers.get(h).and_then(|h| h.union).and_then(|u| p.unions.get(u));
         union.map_or_else(|| vec![h], |u| u.members.clone())
@@ -57,7 +62,7 @@ fn touches_header(inst: &Inst, p: &Pipeline) -> Vec<HeaderId> {
     }
 }
 
-fn overwritten(body: &mut Body, p: &Pipeline) {
+fn remove_overwritten_stores(body: &mut Body, p: &Pipeline) {
     for data in body.blocks.values_mut() {
         let mut pending: HashMap<VarId, usize> = HashMap::new();
         let mut dead = HashSet::new();
@@ -71,9 +76,9 @@ fn overwritten(body: &mut Body, p: &Pipeline) {
                         dead.insert(earlier);
                     }
                 }
-                inst if sees_all(inst) => pending.clear(),
+                inst if may_read_any_variable(inst) => pending.clear(),
                 inst => {
-                    for header in touches_header(inst, p) {
+                    for header in observed_headers(inst, p) {
                         for field in p.headers.get(header).iter().flat_map(|h| &h.fields) {
                             pending.remove(field);
                         }
@@ -89,19 +94,20 @@ fn overwritten(body: &mut Body, p: &Pipeline) {
     }
 }
 
-/// The local variables, numbered densely.
-struct Locals {
+/// Dense numbering of the local variables.
+struct LocalIndex {
     index: Vec<Option<usize>>,
     count: usize,
 }
 
-impl Locals {
-    /// Locals that only code reaches: not those with a meaning to architecture or tables.
+impl LocalIndex {
+    /// Numbers the locals that only code accesses; variables with a meaning to the architecture or
+    /// to tables are excluded.
     fn new(p: &Pipeline) -> Self {
         let mut special: HashSet<VarId> = p.intrinsics.values().copied().collect();
         special.extend(p.field_lists.values().flatten());
         special.extend(p.tables.values().filter_map(|t| t.meter_result));
-        let mut locals = Locals { index: Vec::new(), count: 0 };
+        let mut locals = LocalIndex { index: Vec::new(), count: 0 };
         for (id, var) in p.vars.iter() {
             let plain = var.kind == VarKind::Local && !special.contains(&id);
             locals.index.push(plain.then_some(locals.count));
@@ -114,8 +120,9 @@ impl Locals {
     }
 }
 
-/// Walks an instruction backwards: what it writes is not live before it, what it reads is.
-fn step_back(inst: &Inst, locals: &Locals, live: &mut [bool]) {
+/// Applies the liveness transfer function of an instruction, backwards: written variables are not
+/// live before it, read variables are.
+fn transfer_backward(inst: &Inst, locals: &LocalIndex, live: &mut [bool]) {
     match inst {
         Inst::Store(var, _) => {
             if let Some(n) = locals.get(*var) {
@@ -128,7 +135,7 @@ fn step_back(inst: &Inst, locals: &Locals, live: &mut [bool]) {
             }
         }
         Inst::Extern { args, .. } => {
-            for var in args.iter().flat_map(|a| if let Arg::Vars(vars) = a { vars.as_slice() } else { &[] }) {
+            for var in args.iter().flat_map(|a| if let ExternArg::Vars(vars) = a { vars.as_slice() } else { &[] }) {
                 if let Some(n) = locals.get(*var) {
                     live[n] = true;
                 }
@@ -138,22 +145,23 @@ fn step_back(inst: &Inst, locals: &Locals, live: &mut [bool]) {
     }
 }
 
-/// Which locals are live where a body starts, taking none to be live where it ends.
-struct Liveness {
+/// Locals that are live at the entry of a body, if none is live at its exits.
+struct LocalLiveness {
     at_entry: Vec<bool>,
 }
 
-impl Liveness {
-    fn new(body: &Body, locals: &Locals) -> Option<Self> {
+impl LocalLiveness {
+    fn new(body: &Body, locals: &LocalIndex) -> Option<Self> {
         let none = vec![false; locals.count];
         let at_start = live_at_start(body, locals, &none)?;
         let entry = body.entry.and_then(|e| at_start.get(e.index()));
-        Some(Liveness { at_entry: entry.cloned().unwrap_or(none) })
+        Some(LocalLiveness { at_entry: entry.cloned().unwrap_or(none) })
     }
 }
 
-/// For each block the locals that are live at its start, where `at_end` are live wherever the body is left. `None` if too large.
-fn live_at_start(body: &Body, locals: &Locals, at_end: &[bool]) -> Option<Vec<Vec<bool>>> {
+/// Returns the locals that are live at the start of each block; `at_end` are live at all exits of
+/// the body. `None` if the sets would be too large.
+fn live_at_start(body: &Body, locals: &LocalIndex, at_end: &[bool]) -> Option<Vec<Vec<bool>>> {
     if body.blocks.len().saturating_mul(locals.count) > MAX_LIVENESS_BITS / 8 {
         return None;
     }
@@ -165,8 +173,8 @@ fn live_at_start(body: &Body, locals: &Locals, at_end: &[bool]) -> Option<Vec<Ve
         for block in order.iter().rev() {
             let mut now = live_out(body, *block, &live, at_end);
             for inst in body.blocks[*block].insts.iter().rev() {
-                step_back(&inst.inst, locals, &mut now);
-                leave_point(&inst.inst, &mut now, at_end);
+                transfer_backward(&inst.inst, locals, &mut now);
+                merge_exit_liveness(&inst.inst, &mut now, at_end);
             }
             if live[block.index()] != now {
                 live[block.index()] = now;
@@ -177,9 +185,9 @@ fn live_at_start(body: &Body, locals: &Locals, at_end: &[bool]) -> Option<Vec<Ve
     Some(live)
 }
 
-/// An instruction that may leave the body is an end of it.
-fn leave_point(inst: &Inst, live: &mut [bool], at_end: &[bool]) {
-    if sees_all(inst) {
+/// Adds the variables that are live at exits if the instruction can leave the body.
+fn merge_exit_liveness(inst: &Inst, live: &mut [bool], at_end: &[bool]) {
+    if may_read_any_variable(inst) {
         live.iter_mut().zip(at_end).for_each(|(l, e)| *l |= *e);
     }
 }
@@ -199,7 +207,7 @@ fn live_out(body: &Body, block: crate::Block, live: &[Vec<bool>], at_end: &[bool
 }
 
 /// Removes stores to locals that are not live after them.
-fn unread(body: &mut Body, locals: &Locals, at_end: &[bool]) {
+fn remove_unread_stores(body: &mut Body, locals: &LocalIndex, at_end: &[bool]) {
     let Some(live) = live_at_start(body, locals, at_end) else { return };
     for block in reverse_postorder(body) {
         let mut now = live_out(body, block, &live, at_end);
@@ -211,8 +219,8 @@ fn unread(body: &mut Body, locals: &Locals, at_end: &[bool]) {
             {
                 keep[n] = false;
             }
-            step_back(&inst.inst, locals, &mut now);
-            leave_point(&inst.inst, &mut now, at_end);
+            transfer_backward(&inst.inst, locals, &mut now);
+            merge_exit_liveness(&inst.inst, &mut now, at_end);
         }
         let mut n = 0;
         data.insts.retain(|_| {

@@ -1,15 +1,15 @@
-//! Computations without effect whose results nobody uses, and block parameters that nobody uses.
+//! Removes pure instructions with unused results, and unused block parameters.
 
-use crate::body::{Body, Term};
+use crate::body::{Body, Terminator};
 use crate::entity::{Block, Entity, Value};
 use crate::pipeline::Pipeline;
 
-pub(super) fn run(pipeline: &mut Pipeline) {
+pub(super) fn remove_dead_values_and_params(pipeline: &mut Pipeline) {
     for control in pipeline.controls.values_mut() {
-        drop_unused(&mut control.body);
-        // A parameter less is an argument less, and so perhaps a computation less.
-        while parameters(&mut control.body) {
-            drop_unused(&mut control.body);
+        remove_dead_values(&mut control.body);
+        // Removing a parameter removes arguments, which can leave more values unused.
+        while remove_unused_params(&mut control.body) {
+            remove_dead_values(&mut control.body);
         }
     }
 }
@@ -30,8 +30,8 @@ fn use_counts(body: &Body) -> Vec<usize> {
     counts
 }
 
-/// Takes out what computes values that nothing uses.
-pub fn drop_unused(body: &mut Body) {
+/// Removes pure instructions with unused results.
+pub fn remove_dead_values(body: &mut Body) {
     let mut counts = use_counts(body);
     let mut place: Vec<Option<(Block, usize)>> = vec![None; body.values.len()];
     let mut work = Vec::new();
@@ -61,12 +61,13 @@ pub fn drop_unused(body: &mut Body) {
     }
 }
 
-/// Whether a parameter was removed. Those of a table's arms stay: the table gives them.
-fn parameters(body: &mut Body) -> bool {
+/// Removes unused block parameters; returns whether it removed any. The parameters of a table's
+/// arms are kept, because the table supplies them.
+fn remove_unused_params(body: &mut Body) -> bool {
     let counts = use_counts(body);
     let mut fixed = vec![false; body.blocks.len()];
     for data in body.blocks.values() {
-        if let Some(Term::Apply { arms, .. }) = data.term.as_ref().map(|t| &t.term) {
+        if let Some(Terminator::Apply { arms, .. }) = data.term.as_ref().map(|t| &t.term) {
             arms.iter().for_each(|arm| fixed[arm.block.index()] = true);
         }
     }

@@ -1,31 +1,33 @@
-//! The passes, all of them, in the order in which they run; the verifier runs before the first and after each.
+//! All passes in the order in which they run. The verifier runs before the first pass and after
+//! each one.
 //!
-//! A pass keeps the meaning of the pipeline: output packets, state, drop reasons. It also keeps what explanations need: source
-//! positions of what stays, table applications, parser states, actions. Passes are robust rather than clever: what they make
-//! faster is the interpreter and the reader of a dump.
+//! A pass preserves the meaning of the pipeline: output packets, state, drop reasons. It also
+//! preserves what explanations need: source positions of the remaining code, table applications,
+//! parser states, actions. Passes are kept simple, because they only speed up the interpreter and
+//! make dumps readable.
 
-mod compact;
 mod dead_store;
 mod dead_value;
-mod fold;
-mod forward;
-mod reach;
-mod thread;
-mod unused;
+mod fold_constants;
+mod forward_stores;
+mod merge_blocks;
+mod renumber_values;
+mod unreachable_blocks;
+mod unused_variables;
 
-pub use dead_value::drop_unused;
+pub use dead_value::remove_dead_values;
 
 use crate::pipeline::Pipeline;
 use crate::verify::{VerifyError, verify_after};
 
-/// A pass. Those of a back-end may need to know more than the pipeline says: `C`.
+/// A pass. Passes of a back-end can take additional context `C`.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass<C: ?Sized + 'static = ()> {
-    /// Name, as `terrace compile --dump` and `terrace emit --dump` take it.
+    /// Name, as used by `terrace compile --dump` and `terrace emit --dump`.
     pub name: &'static str,
-    /// What it does and why it is where it is.
+    /// The effect of the pass and the reason for its position.
     pub reason: &'static str,
-    /// The pass itself. The pipeline has to verify.
+    /// The implementation. The pipeline has to verify.
     pub run: fn(&mut Pipeline, &C),
 }
 
@@ -40,81 +42,87 @@ impl Pass {
 pub const PASSES: &[Pass] = &[
     Pass {
         name: "unreachable-blocks",
-        reason: "Lowering leaves blocks behind `return` and `exit`; nothing later has to look at them.",
-        run: |p, ()| reach::run(p),
+        reason: "Lowering leaves blocks after `return` and `exit`; later passes need not handle them.",
+        run: |p, ()| unreachable_blocks::remove_unreachable_blocks(p),
     },
     Pass {
         name: "merge-blocks",
-        reason: "Jumps to empty blocks go on to their target, and straight lines become one block: the next two look at one \
-                 block at a time.",
-        run: |p, ()| thread::run(p),
+        reason: "Redirects jumps to empty blocks and merges straight lines into one block, because the next two passes \
+                 handle one block at a time.",
+        run: |p, ()| merge_blocks::merge_blocks(p),
     },
     Pass {
         name: "forward-stores",
-        reason: "A load of what was stored or loaded just before becomes that value. Before folding, which so sees constants \
-                 that went through a variable (arguments, copy-in and copy-out).",
-        run: |p, ()| forward::run(p),
+        reason: "Replaces a load by the value stored or loaded before. Before folding, so that it sees constants that went \
+                 through a variable (arguments, copy-in and copy-out).",
+        run: |p, ()| forward_stores::forward_stores(p),
     },
     Pass {
         name: "fold-constants",
-        reason: "Computes what constants determine; a branch on a constant becomes a jump.",
-        run: |p, ()| fold::run(p),
+        reason: "Computes constant expressions; a branch on a constant becomes a jump.",
+        run: |p, ()| fold_constants::fold_constants(p),
     },
     Pass {
         name: "unreachable-blocks-2",
-        reason: "Folded branches leave blocks that nothing leads to.",
-        run: |p, ()| reach::run(p),
+        reason: "Folded branches leave unreachable blocks.",
+        run: |p, ()| unreachable_blocks::remove_unreachable_blocks(p),
     },
-    Pass { name: "merge-blocks-2", reason: "Folded branches leave straight lines.", run: |p, ()| thread::run(p) },
+    Pass {
+        name: "merge-blocks-2",
+        reason: "Folded branches leave straight lines.",
+        run: |p, ()| merge_blocks::merge_blocks(p),
+    },
     Pass {
         name: "forward-stores-2",
-        reason: "Longer blocks let more loads see their stores; no constants come of it often enough to fold again.",
-        run: |p, ()| forward::run(p),
+        reason: "Longer blocks let more loads see their stores; this rarely yields constants, so folding does not run again.",
+        run: |p, ()| forward_stores::forward_stores(p),
     },
     Pass {
         name: "dead-stores",
-        reason: "Stores whose value nobody reads. After forwarding, which removed the reads.",
-        run: |p, ()| dead_store::run(p),
+        reason: "Removes stores that are never read. After forwarding, which removed the reads.",
+        run: |p, ()| dead_store::remove_dead_stores(p),
     },
     Pass {
         name: "dead-values",
-        reason: "Computations without effect whose results nobody uses. After dead stores, which used them.",
-        run: |p, ()| dead_value::run(p),
+        reason: "Removes pure computations with unused results. After dead stores, which used them.",
+        run: |p, ()| dead_value::remove_dead_values_and_params(p),
     },
     Pass {
         name: "unused-variables",
-        reason: "Local variables and local headers that no code names any more. After the code that named them is gone.",
-        run: |p, ()| unused::run(p),
+        reason: "Removes local variables and local headers without references. After the code that referenced them was removed.",
+        run: |p, ()| unused_variables::remove_unused_variables(p),
     },
     Pass {
         name: "compact",
-        reason: "Numbers values in the order of their definitions: dense tables for engines, stable text for people. Last.",
-        run: |p, ()| compact::run(p),
+        reason: "Numbers values in the order of their definitions, for dense tables in engines and stable text. Last.",
+        run: |p, ()| renumber_values::renumber_values(p),
     },
 ];
 
-/// When an observer is called.
+/// Point at which an observer is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Moment {
+pub enum PassPhase {
     /// Before the pass.
     Before,
-    /// After the pass; the verifier has not run yet, so that also a broken pipeline can be looked at.
+    /// After the pass, before the verifier, so that an invalid pipeline can be inspected as well.
     After,
 }
 
-/// Runs all passes, with the verifier before the first and after each. `observe` sees the pipeline around each pass.
+/// Runs all passes, with the verifier before the first and after each. `observe` is called with the
+/// pipeline before and after each pass.
 ///
 /// # Errors
-/// If lowering or a pass left a pipeline that breaks the rules. The pipeline is then as that pass left it.
+/// Fails if lowering or a pass left a pipeline that breaks the rules. The pipeline is then as that
+/// pass left it.
 pub fn run_passes(
     pipeline: &mut Pipeline,
-    mut observe: impl FnMut(&Pass, Moment, &Pipeline),
+    mut observe: impl FnMut(&Pass, PassPhase, &Pipeline),
 ) -> Result<(), VerifyError> {
     verify_after("lowering", pipeline)?;
     for pass in PASSES {
-        observe(pass, Moment::Before, pipeline);
+        observe(pass, PassPhase::Before, pipeline);
         pass.run(pipeline);
-        observe(pass, Moment::After, pipeline);
+        observe(pass, PassPhase::After, pipeline);
         verify_after(pass.name, pipeline)?;
     }
     Ok(())

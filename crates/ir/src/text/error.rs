@@ -1,17 +1,17 @@
-//! What is wrong with a text.
+//! Errors of the text format.
 
-/// Something wrong in a text.
+/// A syntax or name error in a text.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{line}:{col}: {message}; {mend}")]
+#[error("{line}:{col}: {message}; {help}")]
 pub struct TextError {
     /// Line, from 1.
     pub line: u32,
     /// Column in characters, from 1.
     pub col: u32,
-    /// What is wrong.
+    /// Error message.
     pub message: String,
-    /// What to do about it.
-    pub mend: String,
+    /// How to correct the error.
+    pub help: String,
 }
 
-pub(super) type Res<T> = Result<T, TextError>;
+pub(super) type TextResult<T> = Result<T, TextError>;

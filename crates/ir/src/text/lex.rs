@@ -5,11 +5,12 @@ use num_bigint::BigUint;
 use num_traits::Num;
 use std::borrow::Cow;
 
-/// Longest number, in characters: the widest scalar (2^16 bits) has 19,729 decimal digits. Bounds the quadratic time of decimal.
-const MAX_NUMBER: usize = 20_000;
+/// Maximum length of a number in characters: the widest scalar (2^16 bits) has 19,729 decimal
+/// digits. The limit bounds the quadratic time of decimal conversion.
+const MAX_NUMBER_CHARS: usize = 20_000;
 
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Kind<'a> {
+pub(super) enum TokenKind<'a> {
     /// `load`, `block0`, `counter.count`, `hdr.vlan[1]`.
     Word(&'a str),
     /// `$hdr.ipv4`, `$"odd name"`.
@@ -18,39 +19,39 @@ pub(super) enum Kind<'a> {
     Str(Cow<'a, str>),
     /// `12`, `0xff`.
     Int(BigUint),
-    /// A sign, such as `{`, `=>`, `&&&`.
+    /// A punctuation sign, such as `{`, `=>`, `&&&`.
     Sign(&'static str),
     /// The end of the text.
     End,
 }
 
-impl Kind<'_> {
+impl TokenKind<'_> {
     pub fn describe(&self) -> String {
         match self {
-            Kind::Word(w) => format!("`{}`", clip(w)),
-            Kind::Name(n) => format!("`${}`", clip(n)),
-            Kind::Str(_) => "a string".into(),
-            Kind::Int(_) => "a number".into(),
-            Kind::Sign(s) => format!("`{s}`"),
-            Kind::End => "the end of the text".into(),
+            TokenKind::Word(w) => format!("`{}`", clip_for_message(w)),
+            TokenKind::Name(n) => format!("`${}`", clip_for_message(n)),
+            TokenKind::Str(_) => "a string".into(),
+            TokenKind::Int(_) => "a number".into(),
+            TokenKind::Sign(s) => format!("`{s}`"),
+            TokenKind::End => "the end of the text".into(),
         }
     }
 }
 
-/// The start of a word of the input, short enough for a message.
-pub(super) fn clip(text: &str) -> String {
+/// Returns the start of a word of the input, short enough for a message.
+pub(super) fn clip_for_message(text: &str) -> String {
     if text.chars().count() <= 60 { text.to_string() } else { text.chars().take(57).chain("...".chars()).collect() }
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Token<'a> {
-    pub kind: Kind<'a>,
-    /// Where it starts, in bytes.
+pub(super) struct TextToken<'a> {
+    pub kind: TokenKind<'a>,
+    /// Byte offset of the first character.
     pub offset: usize,
-    /// First on its line: statements start so.
-    pub first: bool,
-    /// How many braces are open around it; a brace itself counts as outside.
-    pub depth: u32,
+    /// First token on its line; statements start with such a token.
+    pub is_first_on_line: bool,
+    /// Number of open braces around the token; a brace itself counts as outside.
+    pub brace_depth: u32,
 }
 
 const SIGNS: [&str; 16] = ["&&&", "=>", "..", "{", "}", "(", ")", ",", ":", "=", "<", ">", "/", "@", "-", "?"];
@@ -59,11 +60,12 @@ struct Lexer<'a> {
     text: &'a str,
     at: usize,
     line: u32,
-    tokens: Vec<Token<'a>>,
+    tokens: Vec<TextToken<'a>>,
 }
 
-/// Line, and column in characters, of a byte offset; both from 1. Only errors ask for it.
-pub(super) fn position(text: &str, offset: usize) -> (u32, u32) {
+/// Returns the line, and the column in characters, of a byte offset; both from 1. Only needed for
+/// errors.
+pub(super) fn line_and_column(text: &str, offset: usize) -> (u32, u32) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |n| n + 1);
     let lines = before.bytes().filter(|b| *b == b'\n').count();
@@ -71,21 +73,21 @@ pub(super) fn position(text: &str, offset: usize) -> (u32, u32) {
     (count(lines), count(before[line_start..].chars().count()))
 }
 
-/// Cuts a text into tokens, the last of which is [`Kind::End`].
-pub(super) fn lex(text: &str) -> Result<Vec<Token<'_>>, TextError> {
+/// Splits a text into tokens, the last of which is [`TokenKind::End`].
+pub(super) fn lex(text: &str) -> Result<Vec<TextToken<'_>>, TextError> {
     let mut lexer = Lexer { text, at: 0, line: 1, tokens: Vec::new() };
     let mut depth = 0u32;
     let mut last_line = 0;
     loop {
         lexer.skip_blanks();
         let (line, offset) = (lexer.line, lexer.at);
-        let kind = lexer.next()?;
-        let end = kind == Kind::End;
-        if kind == Kind::Sign("}") {
+        let kind = lexer.next_token_kind()?;
+        let end = kind == TokenKind::End;
+        if kind == TokenKind::Sign("}") {
             depth = depth.saturating_sub(1);
         }
-        let opens = kind == Kind::Sign("{");
-        lexer.tokens.push(Token { kind, offset, first: line != last_line, depth });
+        let opens = kind == TokenKind::Sign("{");
+        lexer.tokens.push(TextToken { kind, offset, is_first_on_line: line != last_line, brace_depth: depth });
         depth += u32::from(opens);
         last_line = line;
         if end {
@@ -95,16 +97,16 @@ pub(super) fn lex(text: &str) -> Result<Vec<Token<'_>>, TextError> {
 }
 
 impl<'a> Lexer<'a> {
-    fn rest(&self) -> &'a str {
+    fn remaining_text(&self) -> &'a str {
         &self.text[self.at..]
     }
-    fn error(&self, message: impl Into<String>, mend: impl Into<String>) -> TextError {
-        let (line, col) = position(self.text, self.at);
-        TextError { line, col, message: message.into(), mend: mend.into() }
+    fn error(&self, message: impl Into<String>, help: impl Into<String>) -> TextError {
+        let (line, col) = line_and_column(self.text, self.at);
+        TextError { line, col, message: message.into(), help: help.into() }
     }
     fn skip_blanks(&mut self) {
         loop {
-            let rest = self.rest();
+            let rest = self.remaining_text();
             if rest.starts_with('\n') {
                 self.at += 1;
                 self.line = self.line.saturating_add(1);
@@ -117,30 +119,30 @@ impl<'a> Lexer<'a> {
             }
         }
     }
-    fn next(&mut self) -> Result<Kind<'a>, TextError> {
-        let rest = self.rest();
-        let Some(c) = rest.chars().next() else { return Ok(Kind::End) };
+    fn next_token_kind(&mut self) -> Result<TokenKind<'a>, TextError> {
+        let rest = self.remaining_text();
+        let Some(c) = rest.chars().next() else { return Ok(TokenKind::End) };
         if c.is_ascii_alphabetic() || c == '_' {
-            return Ok(Kind::Word(self.word()));
+            return Ok(TokenKind::Word(self.lex_word()));
         }
         if c.is_ascii_digit() {
-            return self.number();
+            return self.lex_number();
         }
         if c == '"' {
-            return Ok(Kind::Str(self.string()?));
+            return Ok(TokenKind::Str(self.lex_string()?));
         }
         if let Some(after) = rest.strip_prefix('$') {
             self.at += 1;
             return match after.chars().next() {
-                Some('"') => Ok(Kind::Name(self.string()?)),
-                Some(c) if c.is_ascii_alphabetic() || c == '_' => Ok(Kind::Name(Cow::Borrowed(self.word()))),
+                Some('"') => Ok(TokenKind::Name(self.lex_string()?)),
+                Some(c) if c.is_ascii_alphabetic() || c == '_' => Ok(TokenKind::Name(Cow::Borrowed(self.lex_word()))),
                 _ => Err(self.error("`$` without a name", "write `$name` or `$\"odd name\"`")),
             };
         }
         match SIGNS.into_iter().find(|s| rest.starts_with(s)) {
             Some(sign) => {
                 self.at += sign.len();
-                Ok(Kind::Sign(sign))
+                Ok(TokenKind::Sign(sign))
             }
             None => Err(self.error(
                 format!("the character `{}` has no meaning here", c.escape_default()),
@@ -148,8 +150,9 @@ impl<'a> Lexer<'a> {
             )),
         }
     }
-    /// `word(.word)*`, each with any number of `[digits]`; the first letter is there.
-    fn word(&mut self) -> &'a str {
+    /// Lexes `word(.word)*`, each with any number of `[digits]`; the caller has checked the first
+    /// letter.
+    fn lex_word(&mut self) -> &'a str {
         let bytes = self.text.as_bytes();
         let start = self.at;
         let digits_end = |mut at: usize| {
@@ -177,35 +180,36 @@ impl<'a> Lexer<'a> {
             self.at += 1;
         }
     }
-    fn number(&mut self) -> Result<Kind<'a>, TextError> {
-        let rest = self.rest();
+    fn lex_number(&mut self) -> Result<TokenKind<'a>, TextError> {
+        let rest = self.remaining_text();
         let (digits, radix) = match rest.strip_prefix("0x") {
             Some(hex) => (hex, 16),
             None => (rest, 10),
         };
         let end = digits.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(digits.len());
         let digits = &digits[..end];
-        if digits.len() > MAX_NUMBER {
-            return Err(self.error("the number is too long", format!("numbers have at most {MAX_NUMBER} digits")));
+        if digits.len() > MAX_NUMBER_CHARS {
+            return Err(self.error("the number is too long", format!("numbers have at most {MAX_NUMBER_CHARS} digits")));
         }
-        let value = BigUint::from_str_radix(digits, radix)
-            .map_err(|_| self.error(format!("`{}` is not a number", clip(digits)), "write it as `12` or `0xff`"))?;
+        let value = BigUint::from_str_radix(digits, radix).map_err(|_| {
+            self.error(format!("`{}` is not a number", clip_for_message(digits)), "write it as `12` or `0xff`")
+        })?;
         self.at += end + if radix == 16 { 2 } else { 0 };
-        Ok(Kind::Int(value))
+        Ok(TokenKind::Int(value))
     }
-    /// A string; the opening quote is there.
-    fn string(&mut self) -> Result<Cow<'a, str>, TextError> {
-        let body = &self.rest()[1..];
-        // Most have no escapes and stay where they are.
+    /// Lexes a string; the caller has checked the opening quote.
+    fn lex_string(&mut self) -> Result<Cow<'a, str>, TextError> {
+        let body = &self.remaining_text()[1..];
+        // Most strings have no escapes and are borrowed.
         match body.find(['"', '\\', '\n']) {
             Some(end) if body.as_bytes()[end] == b'"' => {
                 self.at += end + 2;
                 Ok(Cow::Borrowed(&body[..end]))
             }
-            _ => self.escaped_string(body).map(Cow::Owned),
+            _ => self.lex_escaped_string(body).map(Cow::Owned),
         }
     }
-    fn escaped_string(&mut self, body: &str) -> Result<String, TextError> {
+    fn lex_escaped_string(&mut self, body: &str) -> Result<String, TextError> {
         let mut out = String::new();
         let mut chars = body.char_indices();
         while let Some((at, c)) = chars.next() {
@@ -236,7 +240,8 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// The character of `{hex}` at the start of `text`, and how many characters that took.
+/// Returns the character of `{hex}` at the start of `text`, and the number of characters of the
+/// escape.
 fn unicode_escape(text: &str) -> Option<(char, usize)> {
     let (hex, _) = text.strip_prefix('{')?.split_once('}')?;
     let ok = !hex.is_empty() && hex.len() <= 6 && hex.bytes().all(|b| b.is_ascii_hexdigit());

@@ -1,6 +1,8 @@
-//! The text format: [`print()`] and [`parse()`], which give back the same pipeline. Grammar: `docs/ir.md`.
+//! The text format: [`parse()`] returns the pipeline that [`print()`] printed. Grammar:
+//! `docs/reference/ir.md`.
 
 mod error;
+mod keywords;
 mod lex;
 mod parse;
 mod parse_body;
@@ -11,7 +13,6 @@ mod print;
 mod print_body;
 mod print_decl;
 mod resolve;
-mod words;
 
 pub use error::TextError;
 pub use parse::parse;

@@ -1,37 +1,39 @@
-//! The parser's frame: tokens, references, types, constants; recovery after errors.
+//! Core of the parser: tokens, references, types, constants, and recovery after errors.
 
-use super::error::{Res, TextError};
-use super::lex::{Kind as Tok, Token, clip, lex, position};
-use super::resolve::{self, Found, Kind, Names, numbered};
-use super::words::Word;
-use crate::declared::{DataType, Loc, Preamble};
+use super::error::{TextError, TextResult};
+use super::keywords::KeywordEnum;
+use super::lex::{TextToken, TokenKind, clip_for_message, lex, line_and_column};
+use super::resolve::{self, EntityKind, NameLookup, SymbolTable, numbered_index};
+use crate::declaration::{DataType, Preamble, SourceLoc};
 use crate::entity::Entity;
 use crate::pipeline::Pipeline;
 use crate::types::{Const, Type};
 use num_bigint::BigUint;
 use num_traits::ToPrimitive;
 
-/// Longest text, in bytes.
-pub(super) const MAX_TEXT: usize = 1 << 24;
-/// The parser gives up after so many errors.
+/// Maximum length of a text, in bytes.
+pub(super) const MAX_TEXT_BYTES: usize = 1 << 24;
+/// Number of errors after which the parser stops.
 const MAX_ERRORS: usize = 50;
-/// How deep tuples may nest.
-const MAX_DEPTH: u32 = 32;
+/// Maximum nesting of tuples.
+const MAX_TUPLE_DEPTH: u32 = 32;
 
-/// Parses a pipeline. The text may be anything: time and memory are linear in its length, nothing panics, and a pipeline that
-/// parses may still be one that the verifier refuses.
+/// Parses a pipeline. The text may be arbitrary: time and memory are linear in its length, and
+/// nothing panics. A parsed pipeline may still be rejected by the verifier.
 ///
 /// # Errors
-/// All errors that were found, at least one, in the order of the text: parsing goes on at the next statement.
+/// All errors found, at least one, in the order of the text: parsing continues at the next
+/// statement.
 pub fn parse(text: &str) -> Result<Pipeline, Vec<TextError>> {
-    let start = |message: &str, mend: String| vec![TextError { line: 1, col: 1, message: message.into(), mend }];
-    if text.len() > MAX_TEXT {
-        return Err(start("the text is too long", format!("at most {MAX_TEXT} bytes")));
+    let start = |message: &str, help: String| vec![TextError { line: 1, col: 1, message: message.into(), help }];
+    if text.len() > MAX_TEXT_BYTES {
+        return Err(start("the text is too long", format!("at most {MAX_TEXT_BYTES} bytes")));
     }
     let tokens = lex(text).map_err(|e| vec![e])?;
-    let mut parser = Parser { text, tokens, at: 0, errors: Vec::new(), names: Names::default(), expanded: 0 };
+    let mut parser =
+        TextParser { text, tokens, at: 0, errors: Vec::new(), names: SymbolTable::default(), expanded_refs: 0 };
     parser.collect_names();
-    let pipeline = parser.pipeline();
+    let pipeline = parser.parse_pipeline();
     match pipeline {
         Some(pipeline) if parser.errors.is_empty() => Ok(pipeline),
         _ => {
@@ -44,309 +46,329 @@ pub fn parse(text: &str) -> Result<Pipeline, Vec<TextError>> {
     }
 }
 
-pub(super) struct Parser<'a> {
+pub(super) struct TextParser<'a> {
     text: &'a str,
-    pub tokens: Vec<Token<'a>>,
+    pub tokens: Vec<TextToken<'a>>,
     pub at: usize,
     pub errors: Vec<TextError>,
-    pub names: Names,
-    /// References that ranges stood for, so far: they are bounded, as ranges would make more of them than there is text.
-    pub expanded: usize,
+    pub names: SymbolTable,
+    /// Number of references expanded from ranges. It is bounded, because ranges can expand to more
+    /// references than the text has bytes.
+    pub expanded_refs: usize,
 }
 
-impl<'a> Parser<'a> {
-    /// Declarations may refer to later ones, so their names are known before anything is parsed.
+impl<'a> TextParser<'a> {
+    /// Collects all names before parsing, because declarations may refer to later ones.
     fn collect_names(&mut self) {
         for pair in self.tokens.windows(2) {
-            let (Tok::Word(word), Tok::Name(name)) = (&pair[0].kind, &pair[1].kind) else { continue };
-            let top = pair[0].first && pair[0].depth == 0;
-            if let Some(kind) = Kind::ALL.into_iter().find(|k| top && k.keyword() == *word) {
-                self.names.add(kind, name);
+            let (TokenKind::Word(word), TokenKind::Name(name)) = (&pair[0].kind, &pair[1].kind) else { continue };
+            let top = pair[0].is_first_on_line && pair[0].brace_depth == 0;
+            if let Some(kind) = EntityKind::ALL.into_iter().find(|k| top && k.keyword() == *word) {
+                self.names.add_entity(kind, name);
             }
         }
     }
-    pub fn token(&self) -> &Token<'a> {
-        // The last token is the end, and `next` never passes it.
+    pub fn token(&self) -> &TextToken<'a> {
+        // The last token is the end, and `advance` never passes it.
         &self.tokens[self.at]
     }
-    pub fn kind(&self) -> &Tok<'a> {
+    pub fn token_kind(&self) -> &TokenKind<'a> {
         &self.token().kind
     }
-    pub fn next(&mut self) -> Tok<'a> {
-        let kind = self.kind().clone();
+    pub fn advance(&mut self) -> TokenKind<'a> {
+        let kind = self.token_kind().clone();
         if self.at + 1 < self.tokens.len() {
             self.at += 1;
         }
         kind
     }
-    pub fn error_at(&self, at: usize, message: impl Into<String>, mend: impl Into<String>) -> TextError {
-        let (line, col) = position(self.text, self.tokens[at].offset);
-        TextError { line, col, message: message.into(), mend: mend.into() }
+    pub fn error_at(&self, at: usize, message: impl Into<String>, help: impl Into<String>) -> TextError {
+        let (line, col) = line_and_column(self.text, self.tokens[at].offset);
+        TextError { line, col, message: message.into(), help: help.into() }
     }
-    pub fn error(&self, message: impl Into<String>, mend: impl Into<String>) -> TextError {
-        self.error_at(self.at, message, mend)
+    pub fn error(&self, message: impl Into<String>, help: impl Into<String>) -> TextError {
+        self.error_at(self.at, message, help)
     }
-    pub fn expected<T>(&self, what: &str) -> Res<T> {
-        Err(self.error(format!("expected {what}, found {}", self.kind().describe()), format!("write {what} here")))
+    pub fn expected_error<T>(&self, what: &str) -> TextResult<T> {
+        Err(self
+            .error(format!("expected {what}, found {}", self.token_kind().describe()), format!("write {what} here")))
     }
-    pub fn is_full(&self) -> bool {
+    pub fn has_max_errors(&self) -> bool {
         self.errors.len() >= MAX_ERRORS
     }
-    /// Records an error and goes to the start of the next statement with at most `depth` braces around it.
-    pub fn recover(&mut self, error: TextError, start: usize, depth: u32) {
-        if !self.is_full() {
+    /// Records an error and skips to the start of the next statement with at most `depth` braces
+    /// around it.
+    pub fn recover_from(&mut self, error: TextError, start: usize, depth: u32) {
+        if !self.has_max_errors() {
             self.errors.push(error);
         }
-        // At least one token is left behind, so that parsing ends.
+        // At least one token is skipped, so that parsing ends.
         self.at = self.at.max(start + 1).min(self.tokens.len() - 1);
-        while *self.kind() != Tok::End && !(self.token().first && self.token().depth <= depth) {
-            self.next();
+        while *self.token_kind() != TokenKind::End
+            && !(self.token().is_first_on_line && self.token().brace_depth <= depth)
+        {
+            self.advance();
         }
-        // Braces that the statement had opened and that close on a line of their own.
+        // Skips closing braces of the statement that are on a line of their own.
         while depth == 0 && self.is_sign("}") {
-            self.next();
+            self.advance();
         }
     }
     pub fn is_sign(&self, sign: &str) -> bool {
-        matches!(self.kind(), Tok::Sign(s) if *s == sign)
+        matches!(self.token_kind(), TokenKind::Sign(s) if *s == sign)
     }
     pub fn eat_sign(&mut self, sign: &str) -> bool {
         let found = self.is_sign(sign);
         if found {
-            self.next();
+            self.advance();
         }
         found
     }
-    pub fn sign(&mut self, sign: &str) -> Res<()> {
-        if self.eat_sign(sign) { Ok(()) } else { self.expected(&format!("`{sign}`")) }
+    pub fn expect_sign(&mut self, sign: &str) -> TextResult<()> {
+        if self.eat_sign(sign) { Ok(()) } else { self.expected_error(&format!("`{sign}`")) }
     }
     pub fn is_word(&self, word: &str) -> bool {
-        matches!(self.kind(), Tok::Word(w) if *w == word)
+        matches!(self.token_kind(), TokenKind::Word(w) if *w == word)
     }
-    /// Takes an optional part of a statement. It has to be on the line that it belongs to: the next line may start with the
-    /// same word, as a declaration.
+    /// Consumes an optional part of a statement. It has to be on the same line, because the next
+    /// line can start with the same word as a declaration.
     pub fn eat_word(&mut self, word: &str) -> bool {
-        !self.token().first && self.eat_word_anywhere(word)
+        !self.token().is_first_on_line && self.eat_word_anywhere(word)
     }
     pub fn eat_word_anywhere(&mut self, word: &str) -> bool {
         let found = self.is_word(word);
         if found {
-            self.next();
+            self.advance();
         }
         found
     }
-    pub fn keyword(&mut self, word: &str) -> Res<()> {
-        if self.eat_word_anywhere(word) { Ok(()) } else { self.expected(&format!("`{word}`")) }
+    pub fn expect_keyword(&mut self, word: &str) -> TextResult<()> {
+        if self.eat_word_anywhere(word) { Ok(()) } else { self.expected_error(&format!("`{word}`")) }
     }
-    pub fn word(&mut self, what: &str) -> Res<&'a str> {
-        match self.kind() {
-            Tok::Word(w) => {
+    pub fn parse_word(&mut self, what: &str) -> TextResult<&'a str> {
+        match self.token_kind() {
+            TokenKind::Word(w) => {
                 let w = *w;
-                self.next();
+                self.advance();
                 Ok(w)
             }
-            _ => self.expected(what),
+            _ => self.expected_error(what),
         }
     }
-    /// A word that stands for a member of an enumeration.
-    pub fn choice<T: Word>(&mut self, what: &str) -> Res<T> {
-        let found = match self.kind() {
-            Tok::Word(w) => T::from_word(w),
+    /// Parses a keyword of an enumeration.
+    pub fn parse_keyword<T: KeywordEnum>(&mut self, what: &str) -> TextResult<T> {
+        let found = match self.token_kind() {
+            TokenKind::Word(w) => T::from_keyword(w),
             _ => None,
         };
         match found {
             Some(value) => {
-                self.next();
+                self.advance();
                 Ok(value)
             }
             None => {
-                let words: Vec<&str> = T::WORDS.iter().map(|(_, w)| *w).collect();
-                let message = format!("expected {what}, found {}", self.kind().describe());
+                let words: Vec<&str> = T::KEYWORDS.iter().map(|(_, w)| *w).collect();
+                let message = format!("expected {what}, found {}", self.token_kind().describe());
                 Err(self.error(message, format!("it is one of {}", words.join(", "))))
             }
         }
     }
-    pub fn string(&mut self, what: &str) -> Res<String> {
-        match self.kind() {
-            Tok::Str(_) => match self.next() {
-                Tok::Str(text) => Ok(text.into_owned()),
+    pub fn parse_string(&mut self, what: &str) -> TextResult<String> {
+        match self.token_kind() {
+            TokenKind::Str(_) => match self.advance() {
+                TokenKind::Str(text) => Ok(text.into_owned()),
                 _ => Ok(String::new()),
             },
-            _ => self.expected(what),
+            _ => self.expected_error(what),
         }
     }
-    /// A name, bare or quoted.
-    pub fn plain_name(&mut self, what: &str) -> Res<String> {
-        match self.kind() {
-            Tok::Word(w) => {
+    /// Parses a name, bare or quoted.
+    pub fn parse_plain_name(&mut self, what: &str) -> TextResult<String> {
+        match self.token_kind() {
+            TokenKind::Word(w) => {
                 let name = w.to_string();
-                self.next();
+                self.advance();
                 Ok(name)
             }
-            _ => self.string(what),
+            _ => self.parse_string(what),
         }
     }
-    /// The `$name` of a declaration.
-    pub fn declared_name(&mut self) -> Res<String> {
-        match self.kind() {
-            Tok::Name(_) => match self.next() {
-                Tok::Name(name) => Ok(name.into_owned()),
+    /// Parses the `$name` of a declaration.
+    pub fn parse_declared_name(&mut self) -> TextResult<String> {
+        match self.token_kind() {
+            TokenKind::Name(_) => match self.advance() {
+                TokenKind::Name(name) => Ok(name.into_owned()),
                 _ => Ok(String::new()),
             },
-            _ => self.expected("a `$name`"),
+            _ => self.expected_error("a `$name`"),
         }
     }
-    pub fn big(&mut self) -> Res<BigUint> {
-        match self.kind() {
-            Tok::Int(_) => match self.next() {
-                Tok::Int(value) => Ok(value),
+    pub fn parse_biguint(&mut self) -> TextResult<BigUint> {
+        match self.token_kind() {
+            TokenKind::Int(_) => match self.advance() {
+                TokenKind::Int(value) => Ok(value),
                 _ => Ok(BigUint::default()),
             },
-            _ => self.expected("a number"),
+            _ => self.expected_error("a number"),
         }
     }
-    pub fn int<T: TryFrom<u64>>(&mut self) -> Res<T> {
+    pub fn parse_int<T: TryFrom<u64>>(&mut self) -> TextResult<T> {
         let at = self.at;
-        let value = self.big()?;
+        let value = self.parse_biguint()?;
         let small = value.to_u64().and_then(|v| T::try_from(v).ok());
         let bits = 8 * size_of::<T>();
         small.ok_or_else(|| self.error_at(at, "the number is too great", format!("it has to fit {bits} bits")))
     }
-    pub fn int_or<T: TryFrom<u64>>(&mut self, word: &str, default: T) -> Res<T> {
-        if self.eat_word(word) { self.int() } else { Ok(default) }
+    pub fn parse_int_or<T: TryFrom<u64>>(&mut self, word: &str, default: T) -> TextResult<T> {
+        if self.eat_word(word) { self.parse_int() } else { Ok(default) }
     }
-    /// `(item, ...)` between the given signs.
-    pub fn list<T>(&mut self, open: &str, close: &str, mut item: impl FnMut(&mut Self) -> Res<T>) -> Res<Vec<T>> {
-        self.sign(open)?;
+    /// Parses `(item, ...)` between the given signs.
+    pub fn parse_list<T>(
+        &mut self,
+        open: &str,
+        close: &str,
+        mut item: impl FnMut(&mut Self) -> TextResult<T>,
+    ) -> TextResult<Vec<T>> {
+        self.expect_sign(open)?;
         let mut items = Vec::new();
         while !self.eat_sign(close) {
             items.push(item(self)?);
             if !self.eat_sign(",") && !self.is_sign(close) {
-                return self.expected(&format!("`,` or `{close}`"));
+                return self.expected_error(&format!("`,` or `{close}`"));
             }
         }
         Ok(items)
     }
-    /// A reference: `$name` or `var12`.
-    pub fn entity<E: Entity>(&mut self, kind: Kind) -> Res<E> {
+    /// Parses a reference: `$name` or `var12`.
+    pub fn parse_entity<E: Entity>(&mut self, kind: EntityKind) -> TextResult<E> {
         let what = kind.keyword();
-        let found = match self.kind() {
-            Tok::Name(name) => match self.names.find(kind, name) {
-                Some(Found::One(index)) => index,
-                Some(Found::Ambiguous) => {
-                    let message = format!("more than one {what} is called `${}`", clip(name));
+        let found = match self.token_kind() {
+            TokenKind::Name(name) => match self.names.look_up(kind, name) {
+                Some(NameLookup::One(index)) => index,
+                Some(NameLookup::Ambiguous) => {
+                    let message = format!("more than one {what} is called `${}`", clip_for_message(name));
                     return Err(self.error(message, format!("say which: `{}0`, `{0}1`, ...", kind.prefix())));
                 }
                 None => {
-                    let message = format!("no {what} is called `${}`", clip(name));
-                    return Err(self.error(message, format!("declare it: `{what} ${} ...`", clip(name))));
+                    let message = format!("no {what} is called `${}`", clip_for_message(name));
+                    return Err(self.error(message, format!("declare it: `{what} ${} ...`", clip_for_message(name))));
                 }
             },
-            Tok::Word(word) => match numbered(word, kind.prefix()) {
+            TokenKind::Word(word) => match numbered_index(word, kind.prefix()) {
                 Some(index) => index,
-                None => return self.expected(&format!("a {what}, as `$name` or `{}0`", kind.prefix())),
+                None => return self.expected_error(&format!("a {what}, as `$name` or `{}0`", kind.prefix())),
             },
-            _ => return self.expected(&format!("a {what}, as `$name` or `{}0`", kind.prefix())),
+            _ => return self.expected_error(&format!("a {what}, as `$name` or `{}0`", kind.prefix())),
         };
-        self.next();
-        Ok(resolve::entity(found))
+        self.advance();
+        Ok(resolve::entity_from_index(found))
     }
-    /// `block3`, `v7`.
-    pub fn number_of<E: Entity>(&mut self, prefix: &str, what: &str) -> Res<E> {
-        let found = match self.kind() {
-            Tok::Word(word) => numbered(word, prefix),
+    /// Parses a numbered entity: `block3`, `v7`.
+    pub fn parse_numbered<E: Entity>(&mut self, prefix: &str, what: &str) -> TextResult<E> {
+        let found = match self.token_kind() {
+            TokenKind::Word(word) => numbered_index(word, prefix),
             _ => None,
         };
         match found {
             Some(number) => {
-                self.next();
-                Ok(resolve::entity(number))
+                self.advance();
+                Ok(resolve::entity_from_index(number))
             }
-            None => self.expected(what),
+            None => self.expected_error(what),
         }
     }
-    fn width(&mut self) -> Res<u32> {
-        self.sign("<")?;
-        let width = self.int()?;
-        self.sign(">")?;
+    fn parse_width(&mut self) -> TextResult<u32> {
+        self.expect_sign("<")?;
+        let width = self.parse_int()?;
+        self.expect_sign(">")?;
         Ok(width)
     }
-    pub fn ty(&mut self) -> Res<Type> {
-        match self.kind() {
-            Tok::Word("bool") => self.next_as(Type::Bool),
-            Tok::Word("error") => self.next_as(Type::Error),
-            Tok::Word("bit") => self.then(Self::width).map(Type::Bit),
-            Tok::Word("int") => self.then(Self::width).map(Type::Int),
-            Tok::Word("varbit") => self.then(Self::width).map(Type::Varbit),
-            Tok::Name(_) => self.entity(Kind::Enum).map(Type::Enum),
-            Tok::Word(w) if numbered(w, "enum").is_some() => self.entity(Kind::Enum).map(Type::Enum),
-            _ => self.expected("a type"),
+    pub fn parse_type(&mut self) -> TextResult<Type> {
+        match self.token_kind() {
+            TokenKind::Word("bool") => self.advance_as(Type::Bool),
+            TokenKind::Word("error") => self.advance_as(Type::Error),
+            TokenKind::Word("bit") => self.advance_then(Self::parse_width).map(Type::Bit),
+            TokenKind::Word("int") => self.advance_then(Self::parse_width).map(Type::Int),
+            TokenKind::Word("varbit") => self.advance_then(Self::parse_width).map(Type::Varbit),
+            TokenKind::Name(_) => self.parse_entity(EntityKind::Enum).map(Type::Enum),
+            TokenKind::Word(w) if numbered_index(w, "enum").is_some() => {
+                self.parse_entity(EntityKind::Enum).map(Type::Enum)
+            }
+            _ => self.expected_error("a type"),
         }
     }
-    fn next_as<T>(&mut self, value: T) -> Res<T> {
-        self.next();
+    fn advance_as<T>(&mut self, value: T) -> TextResult<T> {
+        self.advance();
         Ok(value)
     }
-    /// Takes a token, then goes on with `f`.
-    pub fn then<T>(&mut self, f: impl FnOnce(&mut Self) -> Res<T>) -> Res<T> {
-        self.next();
+    /// Consumes a token, then continues with `f`.
+    pub fn advance_then<T>(&mut self, f: impl FnOnce(&mut Self) -> TextResult<T>) -> TextResult<T> {
+        self.advance();
         f(self)
     }
-    pub fn constant(&mut self) -> Res<Const> {
+    pub fn parse_constant(&mut self) -> TextResult<Const> {
         if self.is_word("true") || self.is_word("false") {
             let value = self.is_word("true");
-            return self.next_as(Const::bool(value));
+            return self.advance_as(Const::bool(value));
         }
-        let bits = self.big()?;
-        self.sign(":")?;
-        Ok(Const { ty: self.ty()?, bits })
+        let bits = self.parse_biguint()?;
+        self.expect_sign(":")?;
+        Ok(Const { ty: self.parse_type()?, bits })
     }
-    /// ` @file:line:column`, or no position.
-    pub fn loc(&mut self) -> Res<Loc> {
+    /// Parses ` @file:line:column`, or no position.
+    pub fn parse_loc(&mut self) -> TextResult<SourceLoc> {
         if !self.eat_sign("@") {
-            return Ok(Loc::default());
+            return Ok(SourceLoc::default());
         }
-        let file = self.int()?;
-        self.sign(":")?;
-        let line = self.int()?;
-        self.sign(":")?;
-        Ok(Loc { file, line, column: self.int()? })
+        let file = self.parse_int()?;
+        self.expect_sign(":")?;
+        let line = self.parse_int()?;
+        self.expect_sign(":")?;
+        Ok(SourceLoc { file, line, column: self.parse_int()? })
     }
-    pub fn annotations(&mut self) -> Res<Vec<String>> {
+    pub fn parse_annotations(&mut self) -> TextResult<Vec<String>> {
         let mut annotations = Vec::new();
         while self.eat_word("annotation") {
-            annotations.push(self.string("the annotation, as a string")?);
+            annotations.push(self.parse_string("the annotation, as a string")?);
         }
         Ok(annotations)
     }
-    pub fn preamble(&mut self, name: String) -> Res<Preamble> {
-        let id = self.int_or("id", 0)?;
+    pub fn parse_preamble(&mut self, name: String) -> TextResult<Preamble> {
+        let id = self.parse_int_or("id", 0)?;
         let hidden = self.eat_word("hidden");
-        let brief = self.string_after("brief")?.unwrap_or_default();
-        let description = self.string_after("description")?.unwrap_or_default();
-        Ok(Preamble { name, id, hidden, brief, description, annotations: self.annotations()? })
+        let brief = self.parse_string_after("brief")?.unwrap_or_default();
+        let description = self.parse_string_after("description")?.unwrap_or_default();
+        Ok(Preamble { name, id, hidden, brief, description, annotations: self.parse_annotations()? })
     }
-    pub fn string_after(&mut self, word: &str) -> Res<Option<String>> {
-        if self.eat_word(word) { self.string("a string").map(Some) } else { Ok(None) }
+    pub fn parse_string_after(&mut self, word: &str) -> TextResult<Option<String>> {
+        if self.eat_word(word) { self.parse_string("a string").map(Some) } else { Ok(None) }
     }
-    pub fn data_type(&mut self, depth: u32) -> Res<DataType> {
-        if depth > MAX_DEPTH {
-            return Err(self.error("tuples are nested too deep", format!("at most {MAX_DEPTH} levels")));
+    pub fn parse_data_type(&mut self, depth: u32) -> TextResult<DataType> {
+        if depth > MAX_TUPLE_DEPTH {
+            return Err(self.error("tuples are nested too deep", format!("at most {MAX_TUPLE_DEPTH} levels")));
         }
-        match self.kind() {
-            Tok::Word("bit") => self.then(Self::width).map(DataType::Bit),
-            Tok::Word("int") => self.then(Self::width).map(DataType::Int),
-            Tok::Word("varbit") => self.then(Self::width).map(DataType::Varbit),
-            Tok::Word("bool") => self.next_as(DataType::Bool),
-            Tok::Word("error") => self.next_as(DataType::Error),
-            Tok::Word("tuple") => self.then(|p| p.list("(", ")", |p| p.data_type(depth + 1))).map(DataType::Tuple),
-            Tok::Word("named") => self.then(|p| p.string("the type's name")).map(DataType::Named),
-            Tok::Word("stack") => self.then(|p| Ok(DataType::Stack(p.string("the type's name")?, p.int()?))),
-            _ => self.expected("a data type"),
+        match self.token_kind() {
+            TokenKind::Word("bit") => self.advance_then(Self::parse_width).map(DataType::Bit),
+            TokenKind::Word("int") => self.advance_then(Self::parse_width).map(DataType::Int),
+            TokenKind::Word("varbit") => self.advance_then(Self::parse_width).map(DataType::Varbit),
+            TokenKind::Word("bool") => self.advance_as(DataType::Bool),
+            TokenKind::Word("error") => self.advance_as(DataType::Error),
+            TokenKind::Word("tuple") => {
+                self.advance_then(|p| p.parse_list("(", ")", |p| p.parse_data_type(depth + 1))).map(DataType::Tuple)
+            }
+            TokenKind::Word("named") => self.advance_then(|p| p.parse_string("the type's name")).map(DataType::Named),
+            TokenKind::Word("stack") => {
+                self.advance_then(|p| Ok(DataType::Stack(p.parse_string("the type's name")?, p.parse_int()?)))
+            }
+            _ => self.expected_error("a data type"),
         }
     }
-    /// Refuses what is left of a line.
-    pub fn end_of_statement(&mut self) -> Res<()> {
-        if self.token().first || *self.kind() == Tok::End { Ok(()) } else { self.expected("the end of the line") }
+    /// Rejects remaining tokens on a line.
+    pub fn end_of_statement(&mut self) -> TextResult<()> {
+        if self.token().is_first_on_line || *self.token_kind() == TokenKind::End {
+            Ok(())
+        } else {
+            self.expected_error("the end of the line")
+        }
     }
 }

@@ -1,10 +1,10 @@
-//! Parsing bodies.
+//! Parser of bodies.
 
-use super::error::Res;
-use super::lex::Kind as Tok;
-use super::parse::Parser;
-use super::resolve::{Kind, numbered};
-use super::words::Word;
+use super::error::TextResult;
+use super::keywords::KeywordEnum;
+use super::lex::TokenKind;
+use super::parse::TextParser;
+use super::resolve::{EntityKind, numbered_index};
 use crate::body::*;
 use crate::entity::{Block, Entity, Value};
 use crate::externs::ExternFn;
@@ -12,87 +12,88 @@ use crate::pipeline::Control;
 use crate::types::Type;
 use std::collections::BTreeMap;
 
-/// The types of a body's values, as definitions come along.
-type Types = BTreeMap<u32, Type>;
+/// The types of a body's values, in the order of parsing.
+type ValueTypes = BTreeMap<u32, Type>;
 
 enum Statement {
     Inst(Inst),
-    Term(Term),
+    Term(Terminator),
 }
 
-impl Parser<'_> {
-    pub fn control(&mut self) -> Res<Control> {
+impl TextParser<'_> {
+    pub fn parse_control(&mut self) -> TextResult<Control> {
         let start = self.at;
-        let name = self.string("the control's name, as a string")?;
-        let kind = self.choice("the control's role")?;
-        self.sign("{")?;
+        let name = self.parse_string("the control's name, as a string")?;
+        let kind = self.parse_keyword("the control's role")?;
+        self.expect_sign("{")?;
         let mut body = Body::default();
-        let mut types = Types::new();
+        let mut types = ValueTypes::new();
         loop {
             if self.is_sign("}") {
-                let ends = self.token().depth == 0;
-                self.next();
-                // Otherwise it closes a statement that had an error.
+                let ends = self.token().brace_depth == 0;
+                self.advance();
+                // Otherwise the brace closes a statement that had an error.
                 if ends {
                     break;
                 }
                 continue;
             }
-            if *self.kind() == Tok::End || self.is_full() {
-                return self.expected("`}` at the end of the control");
+            if *self.token_kind() == TokenKind::End || self.has_max_errors() {
+                return self.expected_error("`}` at the end of the control");
             }
             let at = self.at;
-            let result = self.body_line(&mut body, &mut types).and_then(|()| self.end_of_statement());
+            let result = self.parse_body_line(&mut body, &mut types).and_then(|()| self.end_of_statement());
             if let Err(error) = result {
-                self.recover(error, at, 1);
-                // What is left of this control ended inside the statement: the next declaration is here.
-                if self.token().depth == 0 && !self.is_sign("}") {
+                self.recover_from(error, at, 1);
+                // The control ended inside the erroneous statement; the next declaration starts
+                // here.
+                if self.token().brace_depth == 0 && !self.is_sign("}") {
                     break;
                 }
             }
         }
         for (expected, (number, ty)) in (0..).zip(types) {
             if expected != number && self.errors.is_empty() {
-                let mend =
+                let help =
                     format!("values are numbered from v0 without gaps; `unused v{expected}: bool` keeps a number");
-                return Err(self.error_at(start, format!("v{expected} is not defined in this control"), mend));
+                return Err(self.error_at(start, format!("v{expected} is not defined in this control"), help));
             }
             body.values.push(ty);
         }
         Ok(Control { name, kind, body })
     }
 
-    fn body_line(&mut self, body: &mut Body, types: &mut Types) -> Res<()> {
-        match self.kind() {
-            Tok::Word("entry") => self.then(|p| {
-                body.entry = if p.eat_word("none") { None } else { Some(p.block()?) };
+    fn parse_body_line(&mut self, body: &mut Body, types: &mut ValueTypes) -> TextResult<()> {
+        match self.token_kind() {
+            TokenKind::Word("entry") => self.advance_then(|p| {
+                body.entry = if p.eat_word("none") { None } else { Some(p.parse_block()?) };
                 Ok(())
             }),
-            Tok::Word("state") => self.then(|p| {
-                let name = p.string("the state's name, as a string")?;
-                let block = p.block()?;
-                body.states.push(State { name, block, loc: p.loc()? });
+            TokenKind::Word("state") => self.advance_then(|p| {
+                let name = p.parse_string("the state's name, as a string")?;
+                let block = p.parse_block()?;
+                body.states.push(ParserStateBlock { name, block, loc: p.parse_loc()? });
                 Ok(())
             }),
-            Tok::Word("unused") => self.then(|p| p.definition(types).map(drop)),
-            Tok::Word(word) if numbered(word, "block").is_some() => self.block_head(body, types),
-            _ => self.statement(body, types),
+            TokenKind::Word("unused") => self.advance_then(|p| p.parse_definition(types).map(drop)),
+            TokenKind::Word(word) if numbered_index(word, "block").is_some() => self.parse_block_head(body, types),
+            _ => self.parse_statement(body, types),
         }
     }
 
-    fn block(&mut self) -> Res<Block> {
-        self.number_of("block", "a block, as `block0`")
+    fn parse_block(&mut self) -> TextResult<Block> {
+        self.parse_numbered("block", "a block, as `block0`")
     }
 
-    fn value(&mut self) -> Res<Value> {
-        self.number_of("v", "a value, as `v0`")
+    fn parse_value(&mut self) -> TextResult<Value> {
+        self.parse_numbered("v", "a value, as `v0`")
     }
 
-    fn definition(&mut self, types: &mut Types) -> Res<Value> {
+    fn parse_definition(&mut self, types: &mut ValueTypes) -> TextResult<Value> {
         let at = self.at;
-        let value = self.value()?;
-        self.sign(":")?;
-        let ty = self.ty()?;
+        let value = self.parse_value()?;
+        self.expect_sign(":")?;
+        let ty = self.parse_type()?;
         match types.insert(value.0, ty) {
             Some(other) if other != ty => Err(self.error_at(
                 at,
@@ -103,32 +104,33 @@ impl Parser<'_> {
         }
     }
 
-    fn block_head(&mut self, body: &mut Body, types: &mut Types) -> Res<()> {
+    fn parse_block_head(&mut self, body: &mut Body, types: &mut ValueTypes) -> TextResult<()> {
         let at = self.at;
-        let block = self.block()?;
+        let block = self.parse_block()?;
         let expected = body.blocks.next_key();
-        let params = if self.is_sign("(") { self.list("(", ")", |p| p.definition(types))? } else { Vec::new() };
-        self.sign(":")?;
+        let params =
+            if self.is_sign("(") { self.parse_list("(", ")", |p| p.parse_definition(types))? } else { Vec::new() };
+        self.expect_sign(":")?;
         body.blocks.push(BlockData { params, ..BlockData::default() });
         if block != expected {
-            return Err(self.error_at(at, format!("{block} stands where {expected} should"), "number blocks in order"));
+            return Err(self.error_at(at, format!("found {block}, expected {expected}"), "number blocks in order"));
         }
         Ok(())
     }
 
-    fn statement(&mut self, body: &mut Body, types: &mut Types) -> Res<()> {
+    fn parse_statement(&mut self, body: &mut Body, types: &mut ValueTypes) -> TextResult<()> {
         let at = self.at;
         let mut results = Vec::new();
-        let defines = matches!(self.kind(), Tok::Word(word) if numbered(word, "v").is_some());
+        let defines = matches!(self.token_kind(), TokenKind::Word(word) if numbered_index(word, "v").is_some());
         if defines {
-            results.push(self.definition(types)?);
+            results.push(self.parse_definition(types)?);
             while self.eat_sign(",") {
-                results.push(self.definition(types)?);
+                results.push(self.parse_definition(types)?);
             }
-            self.sign("=")?;
+            self.expect_sign("=")?;
         }
-        let statement = self.operation()?;
-        let loc = self.loc()?;
+        let statement = self.parse_operation()?;
+        let loc = self.parse_loc()?;
         let Some(last) = body.blocks.len().checked_sub(1) else {
             return Err(self.error_at(at, "an instruction before the first block", "start with `block0:`"));
         };
@@ -142,169 +144,177 @@ impl Parser<'_> {
                 Ok(())
             }
             Statement::Term(_) if !results.is_empty() => {
-                Err(self.error_at(at, "a terminator has no results", "remove what is left of `=`"))
+                Err(self.error_at(at, "a terminator has no results", "remove the results and `=`"))
             }
             Statement::Term(term) => {
-                data.term = Some(TermData { term, loc });
+                data.term = Some(TerminatorData { term, loc });
                 Ok(())
             }
         }
     }
 
-    fn operation(&mut self) -> Res<Statement> {
+    fn parse_operation(&mut self) -> TextResult<Statement> {
         let at = self.at;
-        let word = self.word("an instruction")?;
-        if let Some(op) = UnaryOp::from_word(word) {
-            return Ok(Statement::Inst(Inst::Unary(op, self.value()?)));
+        let word = self.parse_word("an instruction")?;
+        if let Some(op) = UnaryOp::from_keyword(word) {
+            return Ok(Statement::Inst(Inst::Unary(op, self.parse_value()?)));
         }
-        if let Some(op) = BinaryOp::from_word(word) {
-            let (a, b) = self.pair(Self::value, Self::value)?;
+        if let Some(op) = BinaryOp::from_keyword(word) {
+            let (a, b) = self.parse_pair(Self::parse_value, Self::parse_value)?;
             return Ok(Statement::Inst(Inst::Binary(op, a, b)));
         }
-        if let Some(term) = self.terminator(word)? {
+        if let Some(term) = self.parse_terminator(word)? {
             return Ok(Statement::Term(term));
         }
-        match self.instruction(word)? {
+        match self.parse_instruction(word)? {
             Some(inst) => Ok(Statement::Inst(inst)),
             None => {
                 let message = format!("{} is no instruction", self.tokens[at].kind.describe());
-                Err(self.error_at(at, message, "the instructions are listed in docs/ir.md"))
+                Err(self.error_at(at, message, "the instructions are listed in docs/reference/ir.md"))
             }
         }
     }
 
-    fn pair<A, B>(
+    fn parse_pair<A, B>(
         &mut self,
-        first: impl FnOnce(&mut Self) -> Res<A>,
-        second: impl FnOnce(&mut Self) -> Res<B>,
-    ) -> Res<(A, B)> {
+        first: impl FnOnce(&mut Self) -> TextResult<A>,
+        second: impl FnOnce(&mut Self) -> TextResult<B>,
+    ) -> TextResult<(A, B)> {
         let a = first(self)?;
-        self.sign(",")?;
+        self.expect_sign(",")?;
         Ok((a, second(self)?))
     }
 
-    fn instruction(&mut self, word: &str) -> Res<Option<Inst>> {
+    fn parse_instruction(&mut self, word: &str) -> TextResult<Option<Inst>> {
         Ok(Some(match word {
-            "const" => Inst::Const(self.constant()?),
-            "load" => Inst::Load(self.entity(Kind::Var)?),
+            "const" => Inst::Const(self.parse_constant()?),
+            "load" => Inst::Load(self.parse_entity(EntityKind::Var)?),
             "store" => {
-                let (var, value) = self.pair(|p| p.entity(Kind::Var), Self::value)?;
+                let (var, value) = self.parse_pair(|p| p.parse_entity(EntityKind::Var), Self::parse_value)?;
                 Inst::Store(var, value)
             }
             "cast" => {
-                let (ty, value) = self.pair(Self::ty, Self::value)?;
+                let (ty, value) = self.parse_pair(Self::parse_type, Self::parse_value)?;
                 Inst::Cast(ty, value)
             }
             "slice" => {
-                let (value, (hi, lo)) = self.pair(Self::value, |p| p.pair(Self::int, Self::int))?;
+                let (value, (hi, lo)) =
+                    self.parse_pair(Self::parse_value, |p| p.parse_pair(Self::parse_int, Self::parse_int))?;
                 Inst::Slice { value, hi, lo }
             }
             "concat" => {
-                let (a, b) = self.pair(Self::value, Self::value)?;
+                let (a, b) = self.parse_pair(Self::parse_value, Self::parse_value)?;
                 Inst::Concat(a, b)
             }
             "select" => {
-                let (cond, (then, els)) = self.pair(Self::value, |p| p.pair(Self::value, Self::value))?;
+                let (cond, (then, els)) =
+                    self.parse_pair(Self::parse_value, |p| p.parse_pair(Self::parse_value, Self::parse_value))?;
                 Inst::Select { cond, then, els }
             }
-            "is_valid" => Inst::IsValid(self.entity(Kind::Header)?),
-            "set_valid" => Inst::SetValid(self.entity(Kind::Header)?),
-            "set_invalid" => Inst::SetInvalid(self.entity(Kind::Header)?),
+            "is_valid" => Inst::IsValid(self.parse_entity(EntityKind::Header)?),
+            "set_valid" => Inst::SetValid(self.parse_entity(EntityKind::Header)?),
+            "set_invalid" => Inst::SetInvalid(self.parse_entity(EntityKind::Header)?),
             "copy_header" => {
-                let (dst, src) = self.pair(|p| p.entity(Kind::Header), |p| p.entity(Kind::Header))?;
+                let (dst, src) =
+                    self.parse_pair(|p| p.parse_entity(EntityKind::Header), |p| p.parse_entity(EntityKind::Header))?;
                 Inst::CopyHeader { dst, src }
             }
-            "extract" => Inst::Extract(self.entity(Kind::Header)?),
+            "extract" => Inst::Extract(self.parse_entity(EntityKind::Header)?),
             "extract_varbit" => {
-                let (header, bits) = self.pair(|p| p.entity(Kind::Header), Self::value)?;
+                let (header, bits) = self.parse_pair(|p| p.parse_entity(EntityKind::Header), Self::parse_value)?;
                 Inst::ExtractVarbit(header, bits)
             }
-            "advance" => Inst::Advance(self.value()?),
-            "lookahead" => Inst::Lookahead(self.ty()?),
+            "advance" => Inst::Advance(self.parse_value()?),
+            "lookahead" => Inst::Lookahead(self.parse_type()?),
             "verify" => {
-                let (cond, error) = self.pair(Self::value, Self::value)?;
+                let (cond, error) = self.parse_pair(Self::parse_value, Self::parse_value)?;
                 Inst::Verify(cond, error)
             }
             "packet_length" => Inst::PacketLength,
-            "in_value_set" => Inst::InValueSet(self.entity(Kind::ValueSet)?, self.values()?),
-            "emit" => Inst::Emit(self.entity(Kind::Header)?),
-            "call" => self.extern_call()?,
+            "in_value_set" => Inst::InValueSet(self.parse_entity(EntityKind::ValueSet)?, self.parse_values()?),
+            "emit" => Inst::Emit(self.parse_entity(EntityKind::Header)?),
+            "call" => self.parse_extern_call()?,
             _ => return Ok(None),
         }))
     }
 
-    fn extern_call(&mut self) -> Res<Inst> {
+    fn parse_extern_call(&mut self) -> TextResult<Inst> {
         let at = self.at;
-        let name = self.word("an extern function")?;
+        let name = self.parse_word("an extern function")?;
         let func = ExternFn::from_name(name).ok_or_else(|| {
             let message = format!("{} is no extern function", self.tokens[at].kind.describe());
-            self.error_at(at, message, "the functions are listed in docs/ir.md")
+            self.error_at(at, message, "the functions are listed in docs/reference/ir.md")
         })?;
-        let object = if self.is_sign("(") { None } else { Some(self.entity(Kind::Extern)?) };
-        Ok(Inst::Extern { object, func, args: self.list("(", ")", Self::arg)? })
+        let object = if self.is_sign("(") { None } else { Some(self.parse_entity(EntityKind::Extern)?) };
+        Ok(Inst::Extern { object, func, args: self.parse_list("(", ")", Self::parse_arg)? })
     }
 
-    fn values(&mut self) -> Res<Vec<Value>> {
-        self.list("(", ")", Self::value)
+    fn parse_values(&mut self) -> TextResult<Vec<Value>> {
+        self.parse_list("(", ")", Self::parse_value)
     }
 
-    fn arg(&mut self) -> Res<Arg> {
-        match self.kind() {
-            Tok::Str(_) => self.string("a string").map(Arg::Str),
-            Tok::Sign("(") => self.values().map(Arg::Values),
-            Tok::Word("vars") => self.then(|p| p.list("(", ")", |p| p.entity(Kind::Var))).map(Arg::Vars),
-            Tok::Word("table") => self.then(|p| p.entity(Kind::Table)).map(Arg::Table),
-            Tok::Word("action") => self.then(|p| p.entity(Kind::Action)).map(Arg::Action),
-            Tok::Word(_) => self.value().map(Arg::Value),
-            _ => self.expected("an argument"),
+    fn parse_arg(&mut self) -> TextResult<ExternArg> {
+        match self.token_kind() {
+            TokenKind::Str(_) => self.parse_string("a string").map(ExternArg::Str),
+            TokenKind::Sign("(") => self.parse_values().map(ExternArg::Values),
+            TokenKind::Word("vars") => {
+                self.advance_then(|p| p.parse_list("(", ")", |p| p.parse_entity(EntityKind::Var))).map(ExternArg::Vars)
+            }
+            TokenKind::Word("table") => self.advance_then(|p| p.parse_entity(EntityKind::Table)).map(ExternArg::Table),
+            TokenKind::Word("action") => {
+                self.advance_then(|p| p.parse_entity(EntityKind::Action)).map(ExternArg::Action)
+            }
+            TokenKind::Word(_) => self.parse_value().map(ExternArg::Value),
+            _ => self.expected_error("an argument"),
         }
     }
 
-    fn call(&mut self) -> Res<BlockCall> {
-        let block = self.block()?;
-        let args = if self.is_sign("(") { self.values()? } else { Vec::new() };
+    fn parse_block_call(&mut self) -> TextResult<BlockCall> {
+        let block = self.parse_block()?;
+        let args = if self.is_sign("(") { self.parse_values()? } else { Vec::new() };
         Ok(BlockCall { block, args })
     }
 
-    fn terminator(&mut self, word: &str) -> Res<Option<Term>> {
+    fn parse_terminator(&mut self, word: &str) -> TextResult<Option<Terminator>> {
         Ok(Some(match word {
-            "jump" => Term::Jump(self.call()?),
+            "jump" => Terminator::Jump(self.parse_block_call()?),
             "branch" => {
-                let (cond, (then, els)) = self.pair(Self::value, |p| p.pair(Self::call, Self::call))?;
-                Term::Branch { cond, then, els }
+                let (cond, (then, els)) = self
+                    .parse_pair(Self::parse_value, |p| p.parse_pair(Self::parse_block_call, Self::parse_block_call))?;
+                Terminator::Branch { cond, then, els }
             }
-            "switch" => self.switch()?,
+            "switch" => self.parse_switch()?,
             "apply" => {
-                let table = self.entity(Kind::Table)?;
-                let keys = self.values()?;
-                self.sign("{")?;
+                let table = self.parse_entity(EntityKind::Table)?;
+                let keys = self.parse_values()?;
+                self.expect_sign("{")?;
                 let mut arms = Vec::new();
                 while !self.eat_sign("}") {
-                    let action = self.entity(Kind::Action)?;
-                    self.sign("=>")?;
-                    arms.push(Arm { action, block: self.block()? });
+                    let action = self.parse_entity(EntityKind::Action)?;
+                    self.expect_sign("=>")?;
+                    arms.push(ActionArm { action, block: self.parse_block()? });
                 }
-                Term::Apply { table, keys, arms }
+                Terminator::Apply { table, keys, arms }
             }
-            "return" => Term::Return,
-            "exit" => Term::Exit,
-            "reject" => Term::Reject,
+            "return" => Terminator::Return,
+            "exit" => Terminator::Exit,
+            "reject" => Terminator::Reject,
             _ => return Ok(None),
         }))
     }
 
-    fn switch(&mut self) -> Res<Term> {
-        let value = self.value()?;
-        self.sign("{")?;
+    fn parse_switch(&mut self) -> TextResult<Terminator> {
+        let value = self.parse_value()?;
+        self.expect_sign("{")?;
         let mut cases = Vec::new();
         while !self.eat_word_anywhere("_") {
-            let constant = self.constant()?;
-            self.sign("=>")?;
-            cases.push((constant, self.call()?));
+            let constant = self.parse_constant()?;
+            self.expect_sign("=>")?;
+            cases.push((constant, self.parse_block_call()?));
         }
-        self.sign("=>")?;
-        let default = self.call()?;
-        self.sign("}")?;
-        Ok(Term::Switch { value, cases, default })
+        self.expect_sign("=>")?;
+        let default = self.parse_block_call()?;
+        self.expect_sign("}")?;
+        Ok(Terminator::Switch { value, cases, default })
     }
 }

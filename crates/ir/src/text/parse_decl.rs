@@ -1,22 +1,22 @@
-//! Parsing declarations.
+//! Parser of declarations.
 
-use super::error::Res;
-use super::lex::Kind as Tok;
-use super::parse::Parser;
-use super::resolve::Kind;
-use crate::declare::CORE_ERRORS;
-use crate::declared::DataType;
+use super::error::TextResult;
+use super::lex::TokenKind;
+use super::parse::TextParser;
+use super::resolve::EntityKind;
+use crate::declaration::DataType;
 use crate::entity::{Entity, VarId};
 use crate::pipeline::*;
-use crate::table::{Action, Key, Param};
+use crate::pipeline_builder::CORE_ERRORS;
+use crate::table::{Action, MatchKey, Param};
 
-/// How many references all ranges of a text may stand for.
-const MAX_EXPANDED: usize = 1 << 20;
+/// Maximum number of references that all ranges of a text can expand to.
+const MAX_EXPANDED_REFS: usize = 1 << 20;
 
-impl Parser<'_> {
-    /// The pipeline, or `None` if not even its first line is right.
-    pub fn pipeline(&mut self) -> Option<Pipeline> {
-        let mut pipeline = match self.head() {
+impl TextParser<'_> {
+    /// Parses the pipeline; `None` if its first line is invalid.
+    pub fn parse_pipeline(&mut self) -> Option<Pipeline> {
+        let mut pipeline = match self.parse_head() {
             Ok(pipeline) => pipeline,
             Err(error) => {
                 self.errors.push(error);
@@ -24,90 +24,90 @@ impl Parser<'_> {
             }
         };
         let mut errors_seen = false;
-        while *self.kind() != Tok::End && !self.is_full() {
+        while *self.token_kind() != TokenKind::End && !self.has_max_errors() {
             let start = self.at;
-            let result = self.declaration(&mut pipeline, &mut errors_seen).and_then(|()| self.end_of_statement());
+            let result = self.parse_declaration(&mut pipeline, &mut errors_seen).and_then(|()| self.end_of_statement());
             if let Err(error) = result {
-                self.recover(error, start, 0);
+                self.recover_from(error, start, 0);
             }
         }
         Some(pipeline)
     }
 
-    fn head(&mut self) -> Res<Pipeline> {
-        self.keyword("pipeline")?;
-        let name = self.string("the pipeline's name, as a string")?;
-        let pipeline = Pipeline::new(name, self.choice("the architecture")?);
+    fn parse_head(&mut self) -> TextResult<Pipeline> {
+        self.expect_keyword("pipeline")?;
+        let name = self.parse_string("the pipeline's name, as a string")?;
+        let pipeline = Pipeline::new(name, self.parse_keyword("the architecture")?);
         debug_assert_eq!(pipeline.errors, CORE_ERRORS);
         self.end_of_statement()?;
         Ok(pipeline)
     }
 
-    fn declaration(&mut self, p: &mut Pipeline, errors_seen: &mut bool) -> Res<()> {
+    fn parse_declaration(&mut self, p: &mut Pipeline, errors_seen: &mut bool) -> TextResult<()> {
         let at = self.at;
-        match self.word("a declaration")? {
-            "annotation" => p.annotations.push(self.string("the annotation, as a string")?),
-            "file" => p.files.push(self.string("the file's name, as a string")?),
+        match self.parse_word("a declaration")? {
+            "annotation" => p.annotations.push(self.parse_string("the annotation, as a string")?),
+            "file" => p.files.push(self.parse_string("the file's name, as a string")?),
             "errors" => {
                 if std::mem::replace(errors_seen, true) {
                     return Err(self.error_at(at, "a second list of errors", "put all of them in one list"));
                 }
-                p.errors = self.names_in_braces()?;
+                p.errors = self.parse_names_in_braces()?;
             }
             "enum" => {
-                let name = self.declared_name()?;
-                p.enums.push(Enum { name, members: self.names_in_braces()? });
+                let name = self.parse_declared_name()?;
+                p.enums.push(Enum { name, members: self.parse_names_in_braces()? });
             }
-            "header_type" => _ = p.header_types.push(self.header_type()?),
-            "var" => _ = p.vars.push(self.var()?),
-            "header" => _ = p.headers.push(self.header()?),
+            "header_type" => _ = p.header_types.push(self.parse_header_type()?),
+            "var" => _ = p.vars.push(self.parse_var()?),
+            "header" => _ = p.headers.push(self.parse_header()?),
             "stack" => {
-                let name = self.declared_name()?;
-                self.keyword("next")?;
-                let next = self.entity(Kind::Var)?;
-                let elements = self.list("{", "}", |p| p.entity(Kind::Header))?;
+                let name = self.parse_declared_name()?;
+                self.expect_keyword("next")?;
+                let next = self.parse_entity(EntityKind::Var)?;
+                let elements = self.parse_list("{", "}", |p| p.parse_entity(EntityKind::Header))?;
                 p.stacks.push(Stack { name, elements, next });
             }
             "union" => {
-                let name = self.declared_name()?;
-                let members = self.list("{", "}", |p| p.entity(Kind::Header))?;
+                let name = self.parse_declared_name()?;
+                let members = self.parse_list("{", "}", |p| p.parse_entity(EntityKind::Header))?;
                 p.unions.push(Union { name, members });
             }
             "intrinsic" => {
-                let name = self.string("the variable's P4 name, as a string")?;
-                self.sign("=")?;
-                let var = self.entity(Kind::Var)?;
+                let name = self.parse_string("the variable's P4 name, as a string")?;
+                self.expect_sign("=")?;
+                let var = self.parse_entity(EntityKind::Var)?;
                 if p.intrinsics.insert(name, var).is_some() {
                     return Err(self.error_at(at, "a second variable of that P4 name", "leave one of them out"));
                 }
             }
             "field_list" => {
-                let number = self.int()?;
-                let vars = self.list("{", "}", |p| p.entity(Kind::Var))?;
+                let number = self.parse_int()?;
+                let vars = self.parse_list("{", "}", |p| p.parse_entity(EntityKind::Var))?;
                 if p.field_lists.insert(number, vars).is_some() {
                     return Err(self.error_at(at, "a second field list of that number", "give it another number"));
                 }
             }
             "type" => {
-                let (name, ty) = self.named_type()?;
-                let annotations = self.annotations()?;
+                let (name, ty) = self.parse_named_type()?;
+                let annotations = self.parse_annotations()?;
                 if !annotations.is_empty() {
                     p.type_annotations.insert(name.clone(), annotations);
                 }
                 p.named_types.push((name, ty));
             }
             "mapping" => {
-                let (name, strings) = self.mapping()?;
+                let (name, strings) = self.parse_mapping()?;
                 if p.mappings.insert(name, strings).is_some() {
                     return Err(self.error_at(at, "a second mapping of that type", "put all its strings in one"));
                 }
             }
-            "controller_header" => p.controller_headers.push(self.controller_header()?),
-            "extern" => _ = p.externs.push(self.extern_inst()?),
-            "value_set" => _ = p.value_sets.push(self.value_set()?),
-            "action" => _ = p.actions.push(self.action()?),
-            "table" => _ = p.tables.push(self.table()?),
-            "control" => _ = p.controls.push(self.control()?),
+            "controller_header" => p.controller_headers.push(self.parse_controller_header()?),
+            "extern" => _ = p.externs.push(self.parse_extern_inst()?),
+            "value_set" => _ = p.value_sets.push(self.parse_value_set()?),
+            "action" => _ = p.actions.push(self.parse_action()?),
+            "table" => _ = p.tables.push(self.parse_table()?),
+            "control" => _ = p.controls.push(self.parse_control()?),
             _ => {
                 let message = format!("{} declares nothing", self.tokens[at].kind.describe());
                 return Err(self.error_at(at, message, "start the line with var, header, table, control, ..."));
@@ -116,60 +116,60 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn names_in_braces(&mut self) -> Res<Vec<String>> {
-        self.list("{", "}", |p| p.plain_name("a name"))
+    fn parse_names_in_braces(&mut self) -> TextResult<Vec<String>> {
+        self.parse_list("{", "}", |p| p.parse_plain_name("a name"))
     }
 
-    fn header_type(&mut self) -> Res<HeaderType> {
-        let name = self.declared_name()?;
-        self.sign("{")?;
+    fn parse_header_type(&mut self) -> TextResult<HeaderType> {
+        let name = self.parse_declared_name()?;
+        self.expect_sign("{")?;
         let mut fields = Vec::new();
         while !self.eat_sign("}") {
-            let name = self.plain_name("a field's name or `}`")?;
-            self.sign(":")?;
-            fields.push(HeaderField { name, ty: self.ty()? });
+            let name = self.parse_plain_name("a field's name or `}`")?;
+            self.expect_sign(":")?;
+            fields.push(HeaderField { name, ty: self.parse_type()? });
         }
         Ok(HeaderType { name, fields })
     }
 
-    fn var(&mut self) -> Res<Var> {
-        let name = self.declared_name()?;
-        self.sign(":")?;
-        let ty = self.ty()?;
+    fn parse_var(&mut self) -> TextResult<Var> {
+        let name = self.parse_declared_name()?;
+        self.expect_sign(":")?;
+        let ty = self.parse_type()?;
         let at = self.at;
-        let kind = match self.word("what the variable is")? {
-            "field" => VarKind::Field(self.entity(Kind::Header)?, self.int()?),
+        let kind = match self.parse_word("what the variable is")? {
+            "field" => VarKind::Field(self.parse_entity(EntityKind::Header)?, self.parse_int()?),
             "meta" => VarKind::Meta,
             "intrinsic" => VarKind::Intrinsic,
             "local" => VarKind::Local,
-            "next_index" => VarKind::NextIndex(self.entity(Kind::Stack)?),
+            "next_index" => VarKind::NextIndex(self.parse_entity(EntityKind::Stack)?),
             _ => {
                 let message = format!("{} is no kind of variable", self.tokens[at].kind.describe());
                 return Err(self.error_at(at, message, "it is one of field, meta, intrinsic, local, next_index"));
             }
         };
-        Ok(Var { name, ty, kind, loc: self.loc()? })
+        Ok(Var { name, ty, kind, loc: self.parse_loc()? })
     }
 
-    fn header(&mut self) -> Res<Header> {
-        let name = self.declared_name()?;
-        self.sign(":")?;
-        let ty = self.entity(Kind::HeaderType)?;
-        let fields = self.list("{", "}", Self::var_range)?.into_iter().flatten().collect();
-        let union = if self.eat_word("union") { Some(self.entity(Kind::Union)?) } else { None };
+    fn parse_header(&mut self) -> TextResult<Header> {
+        let name = self.parse_declared_name()?;
+        self.expect_sign(":")?;
+        let ty = self.parse_entity(EntityKind::HeaderType)?;
+        let fields = self.parse_list("{", "}", Self::parse_var_range)?.into_iter().flatten().collect();
+        let union = if self.eat_word("union") { Some(self.parse_entity(EntityKind::Union)?) } else { None };
         Ok(Header { name, ty, fields, union, local: self.eat_word("local") })
     }
 
-    /// `$a`, or `$a .. $b` for all variables from one to the other.
-    fn var_range(&mut self) -> Res<Vec<VarId>> {
+    /// Parses `$a`, or `$a .. $b` for all variables from one to the other.
+    fn parse_var_range(&mut self) -> TextResult<Vec<VarId>> {
         let at = self.at;
-        let first: VarId = self.entity(Kind::Var)?;
+        let first: VarId = self.parse_entity(EntityKind::Var)?;
         if !self.eat_sign("..") {
             return Ok(vec![first]);
         }
-        let last: VarId = self.entity(Kind::Var)?;
+        let last: VarId = self.parse_entity(EntityKind::Var)?;
         let count = last.index().checked_sub(first.index()).map_or(0, |n| n + 1);
-        self.expanded = self.expanded.saturating_add(count);
+        self.expanded_refs = self.expanded_refs.saturating_add(count);
         if count == 0 {
             return Err(self.error_at(
                 at,
@@ -177,117 +177,117 @@ impl Parser<'_> {
                 "put the variable that is declared first on the left",
             ));
         }
-        if last.index() >= self.names.count(Kind::Var) || self.expanded > MAX_EXPANDED {
+        if last.index() >= self.names.entity_count(EntityKind::Var) || self.expanded_refs > MAX_EXPANDED_REFS {
             return Err(self.error_at(at, "the range is too long", "list the variables one by one"));
         }
         Ok((first.0..=last.0).map(VarId).collect())
     }
 
-    fn named_type(&mut self) -> Res<(String, NamedType)> {
-        let name = self.string("the type's name, as a string")?;
+    fn parse_named_type(&mut self) -> TextResult<(String, NamedType)> {
+        let name = self.parse_string("the type's name, as a string")?;
         let at = self.at;
-        let ty = match self.word("what the type is")? {
-            "struct" => NamedType::Struct(self.data_members()?),
-            "header" => NamedType::Header(self.data_members()?),
-            "union" => NamedType::Union(self.list("{", "}", |p| {
-                let name = p.plain_name("a member's name")?;
-                p.sign(":")?;
-                Ok((name, p.string("the header type's name, as a string")?))
+        let ty = match self.parse_word("what the type is")? {
+            "struct" => NamedType::Struct(self.parse_data_members()?),
+            "header" => NamedType::Header(self.parse_data_members()?),
+            "union" => NamedType::Union(self.parse_list("{", "}", |p| {
+                let name = p.parse_plain_name("a member's name")?;
+                p.expect_sign(":")?;
+                Ok((name, p.parse_string("the header type's name, as a string")?))
             })?),
-            "enum" => NamedType::Enum(self.names_in_braces()?),
+            "enum" => NamedType::Enum(self.parse_names_in_braces()?),
             "serializable_enum" => {
-                let width = self.int()?;
-                let members = self.list("{", "}", |p| {
-                    let name = p.plain_name("a member's name")?;
-                    p.sign("=")?;
-                    Ok((name, p.big()?))
+                let width = self.parse_int()?;
+                let members = self.parse_list("{", "}", |p| {
+                    let name = p.parse_plain_name("a member's name")?;
+                    p.expect_sign("=")?;
+                    Ok((name, p.parse_biguint()?))
                 })?;
                 NamedType::SerializableEnum(width, members)
             }
             "new_type" => {
-                let ty = self.data_type(0)?;
-                NamedType::NewType(ty, self.translation()?)
+                let ty = self.parse_data_type(0)?;
+                NamedType::NewType(ty, self.parse_translation()?)
             }
             _ => {
                 let message = format!("{} is no kind of type", self.tokens[at].kind.describe());
-                let mend = "it is one of struct, header, union, enum, serializable_enum, new_type";
-                return Err(self.error_at(at, message, mend));
+                let help = "it is one of struct, header, union, enum, serializable_enum, new_type";
+                return Err(self.error_at(at, message, help));
             }
         };
         Ok((name, ty))
     }
 
-    fn mapping(&mut self) -> Res<(String, Vec<(String, num_bigint::BigUint)>)> {
-        let name = self.string("the type's name, as a string")?;
-        let strings = self.list("{", "}", |p| {
-            let string = p.string("a string of the control plane")?;
-            p.sign("=")?;
-            Ok((string, p.big()?))
+    fn parse_mapping(&mut self) -> TextResult<(String, Vec<(String, num_bigint::BigUint)>)> {
+        let name = self.parse_string("the type's name, as a string")?;
+        let strings = self.parse_list("{", "}", |p| {
+            let string = p.parse_string("a string of the control plane")?;
+            p.expect_sign("=")?;
+            Ok((string, p.parse_biguint()?))
         })?;
         Ok((name, strings))
     }
 
-    fn data_members(&mut self) -> Res<Vec<(String, DataType)>> {
-        self.list("{", "}", |p| {
-            let name = p.plain_name("a member's name")?;
-            p.sign(":")?;
-            Ok((name, p.data_type(0)?))
+    fn parse_data_members(&mut self) -> TextResult<Vec<(String, DataType)>> {
+        self.parse_list("{", "}", |p| {
+            let name = p.parse_plain_name("a member's name")?;
+            p.expect_sign(":")?;
+            Ok((name, p.parse_data_type(0)?))
         })
     }
 
-    fn translation(&mut self) -> Res<Option<(String, Option<u32>)>> {
-        let Some(uri) = self.string_after("translated")? else { return Ok(None) };
-        let width = if self.eat_word("string") { None } else { Some(self.int()?) };
+    fn parse_translation(&mut self) -> TextResult<Option<(String, Option<u32>)>> {
+        let Some(uri) = self.parse_string_after("translated")? else { return Ok(None) };
+        let width = if self.eat_word("string") { None } else { Some(self.parse_int()?) };
         Ok(Some((uri, width)))
     }
 
-    fn controller_header(&mut self) -> Res<ControllerHeader> {
-        let name = self.string("the header's name, as a string")?;
-        let header = self.entity(Kind::HeaderType)?;
-        let fields = self.params()?;
-        Ok(ControllerHeader { preamble: self.preamble(name)?, header, fields })
+    fn parse_controller_header(&mut self) -> TextResult<ControllerHeader> {
+        let name = self.parse_string("the header's name, as a string")?;
+        let header = self.parse_entity(EntityKind::HeaderType)?;
+        let fields = self.parse_params()?;
+        Ok(ControllerHeader { preamble: self.parse_preamble(name)?, header, fields })
     }
 
-    fn value_set(&mut self) -> Res<ValueSet> {
-        let name = self.declared_name()?;
-        self.keyword("size")?;
-        let size = self.int()?;
-        let preamble = self.preamble(name)?;
-        let loc = self.loc()?;
-        self.sign("{")?;
+    fn parse_value_set(&mut self) -> TextResult<ValueSet> {
+        let name = self.parse_declared_name()?;
+        self.expect_keyword("size")?;
+        let size = self.parse_int()?;
+        let preamble = self.parse_preamble(name)?;
+        let loc = self.parse_loc()?;
+        self.expect_sign("{")?;
         let mut keys = Vec::new();
         while !self.eat_sign("}") {
-            self.keyword("key")?;
-            keys.push(self.key()?);
+            self.expect_keyword("key")?;
+            keys.push(self.parse_key()?);
         }
         Ok(ValueSet { preamble, size, keys, loc })
     }
 
-    pub fn key(&mut self) -> Res<Key> {
-        let name = self.string("the key's name, as a string")?;
-        self.sign(":")?;
-        let ty = self.ty()?;
-        let kind = self.choice("how the key is matched")?;
-        let type_name = self.string_after("type")?;
-        let id = self.int_or("id", 0)?;
-        Ok(Key { name, ty, kind, type_name, id, annotations: self.annotations()? })
+    pub fn parse_key(&mut self) -> TextResult<MatchKey> {
+        let name = self.parse_string("the key's name, as a string")?;
+        self.expect_sign(":")?;
+        let ty = self.parse_type()?;
+        let kind = self.parse_keyword("how the key is matched")?;
+        let type_name = self.parse_string_after("type")?;
+        let id = self.parse_int_or("id", 0)?;
+        Ok(MatchKey { name, ty, kind, type_name, id, annotations: self.parse_annotations()? })
     }
 
-    fn params(&mut self) -> Res<Vec<Param>> {
-        self.list("(", ")", |p| {
-            let name = p.plain_name("a parameter's name")?;
-            p.sign(":")?;
-            let ty = p.ty()?;
-            let type_name = p.string_after("type")?;
-            let id = p.int_or("id", 0)?;
-            Ok(Param { name, ty, type_name, id, annotations: p.annotations()? })
+    fn parse_params(&mut self) -> TextResult<Vec<Param>> {
+        self.parse_list("(", ")", |p| {
+            let name = p.parse_plain_name("a parameter's name")?;
+            p.expect_sign(":")?;
+            let ty = p.parse_type()?;
+            let type_name = p.parse_string_after("type")?;
+            let id = p.parse_int_or("id", 0)?;
+            Ok(Param { name, ty, type_name, id, annotations: p.parse_annotations()? })
         })
     }
 
-    fn action(&mut self) -> Res<Action> {
-        let name = self.declared_name()?;
-        let params = self.params()?;
-        let preamble = self.preamble(name)?;
-        Ok(Action { preamble, params, loc: self.loc()? })
+    fn parse_action(&mut self) -> TextResult<Action> {
+        let name = self.parse_declared_name()?;
+        let params = self.parse_params()?;
+        let preamble = self.parse_preamble(name)?;
+        Ok(Action { preamble, params, loc: self.parse_loc()? })
     }
 }

@@ -1,49 +1,51 @@
-//! Parsing extern objects.
+//! Parser of extern objects.
 
-use super::error::Res;
-use super::parse::Parser;
+use super::error::TextResult;
+use super::parse::TextParser;
 use crate::externs::{ExternInst, ExternKind};
 
-impl Parser<'_> {
-    pub fn extern_inst(&mut self) -> Res<ExternInst> {
-        let name = self.declared_name()?;
-        self.sign(":")?;
-        let kind = self.extern_kind()?;
-        let preamble = self.preamble(name)?;
-        Ok(ExternInst { preamble, kind, loc: self.loc()? })
+impl TextParser<'_> {
+    pub fn parse_extern_inst(&mut self) -> TextResult<ExternInst> {
+        let name = self.parse_declared_name()?;
+        self.expect_sign(":")?;
+        let kind = self.parse_extern_kind()?;
+        let preamble = self.parse_preamble(name)?;
+        Ok(ExternInst { preamble, kind, loc: self.parse_loc()? })
     }
 
-    fn extern_kind(&mut self) -> Res<ExternKind> {
+    fn parse_extern_kind(&mut self) -> TextResult<ExternKind> {
         let at = self.at;
-        Ok(match self.word("what the object is")? {
+        Ok(match self.parse_word("what the object is")? {
             "counter" => {
-                let size = self.size()?;
-                ExternKind::Counter { size, unit: self.unit()?, index_type: self.string_after("index")? }
+                let size = self.parse_size()?;
+                ExternKind::Counter { size, unit: self.parse_unit()?, index_type: self.parse_string_after("index")? }
             }
-            "direct_counter" => ExternKind::DirectCounter { unit: self.unit()? },
+            "direct_counter" => ExternKind::DirectCounter { unit: self.parse_unit()? },
             "meter" => {
-                let size = self.size()?;
-                ExternKind::Meter { size, unit: self.unit()?, index_type: self.string_after("index")? }
+                let size = self.parse_size()?;
+                ExternKind::Meter { size, unit: self.parse_unit()?, index_type: self.parse_string_after("index")? }
             }
-            "direct_meter" => ExternKind::DirectMeter { unit: self.unit()? },
-            "register" => self.register()?,
-            "action_profile" => ExternKind::ActionProfile { size: self.size()? },
+            "direct_meter" => ExternKind::DirectMeter { unit: self.parse_unit()? },
+            "register" => self.parse_register()?,
+            "action_profile" => ExternKind::ActionProfile { size: self.parse_size()? },
             "action_selector" => {
-                let algorithm = self.choice("the hash")?;
-                let size = self.size()?;
-                self.keyword("width")?;
-                ExternKind::ActionSelector { algorithm, size, output_width: self.int()? }
+                let algorithm = self.parse_keyword("the hash")?;
+                let size = self.parse_size()?;
+                self.expect_keyword("width")?;
+                ExternKind::ActionSelector { algorithm, size, output_width: self.parse_int()? }
             }
-            "hash" => ExternKind::Hash { algorithm: self.choice("the hash")?, output: self.ty()? },
-            "checksum" => ExternKind::Checksum { algorithm: self.choice("the hash")?, output: self.ty()? },
+            "hash" => ExternKind::Hash { algorithm: self.parse_keyword("the hash")?, output: self.parse_type()? },
+            "checksum" => {
+                ExternKind::Checksum { algorithm: self.parse_keyword("the hash")?, output: self.parse_type()? }
+            }
             "internet_checksum" => ExternKind::InternetChecksum,
             "checksum16" => ExternKind::Checksum16,
-            "random" => ExternKind::Random { min: self.constant()?, max: self.constant()? },
+            "random" => ExternKind::Random { min: self.parse_constant()?, max: self.parse_constant()? },
             "digest" => {
-                self.keyword("data")?;
-                let data_type = self.data_type(0)?;
-                self.keyword("fields")?;
-                ExternKind::Digest { data_type, fields: self.list("(", ")", Self::ty)? }
+                self.expect_keyword("data")?;
+                let data_type = self.parse_data_type(0)?;
+                self.expect_keyword("fields")?;
+                ExternKind::Digest { data_type, fields: self.parse_list("(", ")", Self::parse_type)? }
             }
             _ => {
                 let message = format!("{} is no kind of extern object", self.tokens[at].kind.describe());
@@ -52,24 +54,24 @@ impl Parser<'_> {
         })
     }
 
-    fn register(&mut self) -> Res<ExternKind> {
-        let size = self.size()?;
-        self.keyword("elem")?;
-        let elem = self.list("(", ")", Self::ty)?;
-        self.keyword("initial")?;
-        let initial = self.list("(", ")", Self::constant)?;
-        self.keyword("data")?;
-        let data_type = self.data_type(0)?;
-        Ok(ExternKind::Register { size, elem, initial, data_type, index_type: self.string_after("index")? })
+    fn parse_register(&mut self) -> TextResult<ExternKind> {
+        let size = self.parse_size()?;
+        self.expect_keyword("elem")?;
+        let elem = self.parse_list("(", ")", Self::parse_type)?;
+        self.expect_keyword("initial")?;
+        let initial = self.parse_list("(", ")", Self::parse_constant)?;
+        self.expect_keyword("data")?;
+        let data_type = self.parse_data_type(0)?;
+        Ok(ExternKind::Register { size, elem, initial, data_type, index_type: self.parse_string_after("index")? })
     }
 
-    fn size(&mut self) -> Res<u64> {
-        self.keyword("size")?;
-        self.int()
+    fn parse_size(&mut self) -> TextResult<u64> {
+        self.expect_keyword("size")?;
+        self.parse_int()
     }
 
-    fn unit<T: super::words::Word>(&mut self) -> Res<T> {
-        self.keyword("unit")?;
-        self.choice("the unit")
+    fn parse_unit<T: super::keywords::KeywordEnum>(&mut self) -> TextResult<T> {
+        self.expect_keyword("unit")?;
+        self.parse_keyword("the unit")
     }
 }

@@ -1,27 +1,27 @@
-//! Parsing tables.
+//! Parser of tables.
 
-use super::error::Res;
-use super::parse::Parser;
-use super::resolve::Kind;
+use super::error::TextResult;
+use super::parse::TextParser;
+use super::resolve::EntityKind;
 use crate::table::*;
 
-impl Parser<'_> {
-    fn action_call(&mut self) -> Res<ActionCall> {
-        let action = self.entity(Kind::Action)?;
-        Ok(ActionCall { action, args: self.list("(", ")", Self::big)? })
+impl TextParser<'_> {
+    fn parse_action_call(&mut self) -> TextResult<ActionCall> {
+        let action = self.parse_entity(EntityKind::Action)?;
+        Ok(ActionCall { action, args: self.parse_list("(", ")", Self::parse_biguint)? })
     }
 
-    pub fn table(&mut self) -> Res<Table> {
+    pub fn parse_table(&mut self) -> TextResult<Table> {
         let start = self.at;
-        let name = self.declared_name()?;
-        let preamble = self.preamble(name)?;
-        let loc = self.loc()?;
-        self.sign("{")?;
+        let name = self.parse_declared_name()?;
+        let preamble = self.parse_preamble(name)?;
+        let loc = self.parse_loc()?;
+        self.expect_sign("{")?;
         let unknown = ActionCall { action: crate::ActionId(0), args: Vec::new() };
         let mut table = Table { loc, ..Table::new(preamble, Vec::new(), Vec::new(), unknown) };
         let mut default = None;
         while !self.eat_sign("}") {
-            self.table_line(&mut table, &mut default)?;
+            self.parse_table_line(&mut table, &mut default)?;
             self.end_of_statement()?;
         }
         match default {
@@ -31,77 +31,82 @@ impl Parser<'_> {
         Ok(table)
     }
 
-    fn table_line(&mut self, table: &mut Table, default: &mut Option<ActionCall>) -> Res<()> {
+    fn parse_table_line(&mut self, table: &mut Table, default: &mut Option<ActionCall>) -> TextResult<()> {
         let at = self.at;
-        match self.word("a property of the table or `}`")? {
-            "key" => table.keys.push(self.key()?),
+        match self.parse_word("a property of the table or `}`")? {
+            "key" => table.keys.push(self.parse_key()?),
             "action" => {
-                let action = self.entity(Kind::Action)?;
+                let action = self.parse_entity(EntityKind::Action)?;
                 let table_only = self.eat_word("table_only");
                 let default_only = self.eat_word("default_only");
-                table.actions.push(ActionRef { action, table_only, default_only, annotations: self.annotations()? });
+                table.actions.push(ActionRef {
+                    action,
+                    table_only,
+                    default_only,
+                    annotations: self.parse_annotations()?,
+                });
             }
             "default" => {
                 table.const_default = self.eat_word("const");
-                *default = Some(self.action_call()?);
+                *default = Some(self.parse_action_call()?);
             }
-            "size" => table.size = Some(self.int()?),
-            "implementation" => table.implementation = Some(self.entity(Kind::Extern)?),
-            "direct_counter" => table.direct_counter = Some(self.entity(Kind::Extern)?),
-            "direct_meter" => table.direct_meter = Some(self.entity(Kind::Extern)?),
-            "meter_result" => table.meter_result = Some(self.entity(Kind::Var)?),
+            "size" => table.size = Some(self.parse_int()?),
+            "implementation" => table.implementation = Some(self.parse_entity(EntityKind::Extern)?),
+            "direct_counter" => table.direct_counter = Some(self.parse_entity(EntityKind::Extern)?),
+            "direct_meter" => table.direct_meter = Some(self.parse_entity(EntityKind::Extern)?),
+            "meter_result" => table.meter_result = Some(self.parse_entity(EntityKind::Var)?),
             "add_on_miss" => table.add_on_miss = true,
             "idle_timeout" => table.idle_timeout = true,
             "const_entries" => table.const_entries = true,
             "property" => {
-                let name = self.string("the property's name, as a string")?;
-                table.properties.push((name, self.string("its text, as a string")?));
+                let name = self.parse_string("the property's name, as a string")?;
+                table.properties.push((name, self.parse_string("its text, as a string")?));
             }
             "entry" => {
-                let entry = self.entry()?;
+                let entry = self.parse_entry()?;
                 table.entries.push(entry);
             }
             _ => {
                 let message = format!("a table has no {}", self.tokens[at].kind.describe());
-                return Err(self.error_at(at, message, "see the grammar in docs/ir.md"));
+                return Err(self.error_at(at, message, "see the grammar in docs/reference/ir.md"));
             }
         }
         Ok(())
     }
 
-    fn entry(&mut self) -> Res<ConstEntry> {
-        let keys = self.list("(", ")", Self::key_match)?;
-        self.sign("=>")?;
-        let action = self.action_call()?;
-        let priority = if self.eat_word("priority") { self.signed()? } else { 0 };
+    fn parse_entry(&mut self) -> TextResult<ConstEntry> {
+        let keys = self.parse_list("(", ")", Self::parse_key_match)?;
+        self.expect_sign("=>")?;
+        let action = self.parse_action_call()?;
+        let priority = if self.eat_word("priority") { self.parse_signed()? } else { 0 };
         let is_const = self.eat_word("const");
-        Ok(ConstEntry { keys, priority, action, is_const, loc: self.loc()? })
+        Ok(ConstEntry { keys, priority, action, is_const, loc: self.parse_loc()? })
     }
 
-    fn signed(&mut self) -> Res<i32> {
+    fn parse_signed(&mut self) -> TextResult<i32> {
         let at = self.at;
         let negative = self.eat_sign("-");
-        let magnitude: u32 = self.int()?;
+        let magnitude: u32 = self.parse_int()?;
         let value = if negative { -i64::from(magnitude) } else { i64::from(magnitude) };
         i32::try_from(value).map_err(|_| self.error_at(at, "the number is too great", "it has to fit 32 bits, signed"))
     }
 
-    fn key_match(&mut self) -> Res<KeyMatch> {
+    fn parse_key_match(&mut self) -> TextResult<KeyMatch> {
         if self.eat_word_anywhere("any") {
             return Ok(KeyMatch::Optional(None));
         }
         if self.eat_word_anywhere("some") {
-            return Ok(KeyMatch::Optional(Some(self.big()?)));
+            return Ok(KeyMatch::Optional(Some(self.parse_biguint()?)));
         }
-        let value = self.big()?;
+        let value = self.parse_biguint()?;
         if self.eat_sign("&&&") {
-            return Ok(KeyMatch::Ternary { value, mask: self.big()? });
+            return Ok(KeyMatch::Ternary { value, mask: self.parse_biguint()? });
         }
         if self.eat_sign("/") {
-            return Ok(KeyMatch::Lpm { value, prefix_len: self.int()? });
+            return Ok(KeyMatch::Lpm { value, prefix_len: self.parse_int()? });
         }
         if self.eat_sign("..") {
-            return Ok(KeyMatch::Range { lo: value, hi: self.big()? });
+            return Ok(KeyMatch::Range { lo: value, hi: self.parse_biguint()? });
         }
         Ok(KeyMatch::Exact(value))
     }

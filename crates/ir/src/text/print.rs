@@ -1,7 +1,7 @@
-//! Printing: names, types, constants; what all declarations share.
+//! Core of the printer: names, types, constants, and the common parts of declarations.
 
-use super::resolve::{Kind, Names};
-use crate::declared::{DataType, Loc, Preamble};
+use super::resolve::{EntityKind, SymbolTable};
+use crate::declaration::{DataType, Preamble, SourceLoc};
 use crate::entity::Entity;
 use crate::externs::ExternKind;
 use crate::pipeline::Pipeline;
@@ -10,92 +10,94 @@ use num_bigint::BigUint;
 use num_traits::ToPrimitive;
 use std::fmt::{Display, Write};
 
-/// What to print.
+/// Options of the printer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PrintOptions {
-    /// Source positions. Without them the text reads better, and parses to a pipeline without positions.
+    /// Prints source positions. Without them the text reads better, and parses to a pipeline
+    /// without positions.
     pub locs: bool,
 }
 
-/// Prints all there is: [`super::parse()`] gives back an equal pipeline.
+/// Prints a complete pipeline: [`super::parse()`] returns an equal one.
 ///
-/// A result that is missing in its body's value table (the verifier refuses it) has no type to print, and does not parse.
+/// A result that is missing in its body's value table (the verifier rejects it) has no type to
+/// print, and does not parse.
 pub fn print(pipeline: &Pipeline) -> String {
     print_with(pipeline, PrintOptions { locs: true })
 }
 
 /// Prints with options.
 pub fn print_with(pipeline: &Pipeline, options: PrintOptions) -> String {
-    let mut printer = Printer { out: String::new(), pipeline, names: Names::of_pipeline(pipeline), options };
-    printer.pipeline();
+    let mut printer = TextPrinter { out: String::new(), pipeline, names: SymbolTable::of_pipeline(pipeline), options };
+    printer.print_pipeline();
     printer.out
 }
 
-pub(super) struct Printer<'p> {
+pub(super) struct TextPrinter<'p> {
     pub out: String,
     pub pipeline: &'p Pipeline,
-    pub names: Names,
+    pub names: SymbolTable,
     pub options: PrintOptions,
 }
 
-impl Printer<'_> {
-    /// Appends; writing to a string does not fail.
-    pub fn put(&mut self, text: impl Display) {
+impl TextPrinter<'_> {
+    /// Appends text; writing to a string does not fail.
+    pub fn write_text(&mut self, text: impl Display) {
         let _ = write!(self.out, "{text}");
     }
-    /// `text`, then a line end.
-    pub fn line(&mut self, text: impl Display) {
-        self.put(text);
+    /// Appends `text` and a line end.
+    pub fn write_line(&mut self, text: impl Display) {
+        self.write_text(text);
         self.out.push('\n');
     }
-    /// ` @file:line:column`, unless there is no position.
-    pub fn loc(&mut self, loc: Loc) {
-        if self.options.locs && loc != Loc::default() {
-            self.put(format_args!(" @{}:{}:{}", loc.file, loc.line, loc.column));
+    /// Prints ` @file:line:column`, unless there is no position.
+    pub fn print_loc(&mut self, loc: SourceLoc) {
+        if self.options.locs && loc != SourceLoc::default() {
+            self.write_text(format_args!(" @{}:{}:{}", loc.file, loc.line, loc.column));
         }
     }
-    /// A reference to an entity: `$name` where that is unambiguous, else `var12`.
-    pub fn entity<E: Entity + Display>(&mut self, kind: Kind, entity: E) {
-        match self.names.name(kind, entity.index()) {
+    /// Prints a reference to an entity: `$name` where that is unambiguous, else `var12`.
+    pub fn print_entity<E: Entity + Display>(&mut self, kind: EntityKind, entity: E) {
+        match self.names.unique_name(kind, entity.index()) {
             Some(name) => {
-                let text = dollar(name);
-                self.put(text);
+                let text = dollar_name(name);
+                self.write_text(text);
             }
-            None => self.put(entity),
+            None => self.write_text(entity),
         }
     }
-    /// `first, second, ...`
-    pub fn list<T>(&mut self, items: impl IntoIterator<Item = T>, mut each: impl FnMut(&mut Self, T)) {
+    /// Prints `first, second, ...`
+    pub fn print_list<T>(&mut self, items: impl IntoIterator<Item = T>, mut each: impl FnMut(&mut Self, T)) {
         for (n, item) in items.into_iter().enumerate() {
             if n > 0 {
-                self.put(", ");
+                self.write_text(", ");
             }
             each(self, item);
         }
     }
-    pub fn ty(&mut self, ty: Type) {
+    pub fn print_type(&mut self, ty: Type) {
         match ty {
-            Type::Bool => self.put("bool"),
-            Type::Bit(w) => self.put(format_args!("bit<{w}>")),
-            Type::Int(w) => self.put(format_args!("int<{w}>")),
-            Type::Varbit(w) => self.put(format_args!("varbit<{w}>")),
-            Type::Error => self.put("error"),
-            Type::Enum(id) => self.entity(Kind::Enum, id),
+            Type::Bool => self.write_text("bool"),
+            Type::Bit(w) => self.write_text(format_args!("bit<{w}>")),
+            Type::Int(w) => self.write_text(format_args!("int<{w}>")),
+            Type::Varbit(w) => self.write_text(format_args!("varbit<{w}>")),
+            Type::Error => self.write_text("error"),
+            Type::Enum(id) => self.print_entity(EntityKind::Enum, id),
         }
     }
-    /// `true`, `false` or `value:type`.
-    pub fn constant(&mut self, value: &Const) {
+    /// Prints `true`, `false` or `value:type`.
+    pub fn print_constant(&mut self, value: &Const) {
         match (value.ty, value.bits.to_u8()) {
-            (Type::Bool, Some(0)) => self.put("false"),
-            (Type::Bool, Some(1)) => self.put("true"),
+            (Type::Bool, Some(0)) => self.write_text("false"),
+            (Type::Bool, Some(1)) => self.write_text("true"),
             (ty, _) => {
-                self.put(format_args!("{}:", number(&value.bits)));
-                self.ty(ty);
+                self.write_text(format_args!("{}:", format_number(&value.bits)));
+                self.print_type(ty);
             }
         }
     }
-    /// What an ordinal constant stands for, as a comment.
-    pub fn constant_comment(&mut self, value: &Const) {
+    /// Prints the name of an ordinal constant as a comment.
+    pub fn print_constant_comment(&mut self, value: &Const) {
         let Some(index) = value.bits.to_usize() else { return };
         let name = match value.ty {
             Type::Error => self.pipeline.errors.get(index),
@@ -104,110 +106,114 @@ impl Printer<'_> {
         };
         if let Some(name) = name.filter(|n| is_bare(n)) {
             let name = name.clone();
-            self.put(format_args!(" // {name}"));
+            self.write_text(format_args!(" // {name}"));
         }
     }
-    pub fn annotations(&mut self, annotations: &[String]) {
+    pub fn print_annotations(&mut self, annotations: &[String]) {
         for annotation in annotations {
-            self.put(format_args!(" annotation {}", quoted(annotation)));
+            self.write_text(format_args!(" annotation {}", quote_string(annotation)));
         }
     }
-    pub fn preamble(&mut self, preamble: &Preamble) {
+    pub fn print_preamble(&mut self, preamble: &Preamble) {
         if preamble.id != 0 {
-            self.put(format_args!(" id {}", preamble.id));
+            self.write_text(format_args!(" id {}", preamble.id));
         }
         if preamble.hidden {
-            self.put(" hidden");
+            self.write_text(" hidden");
         }
         if !preamble.brief.is_empty() {
-            self.put(format_args!(" brief {}", quoted(&preamble.brief)));
+            self.write_text(format_args!(" brief {}", quote_string(&preamble.brief)));
         }
         if !preamble.description.is_empty() {
-            self.put(format_args!(" description {}", quoted(&preamble.description)));
+            self.write_text(format_args!(" description {}", quote_string(&preamble.description)));
         }
-        self.annotations(&preamble.annotations);
+        self.print_annotations(&preamble.annotations);
     }
-    pub fn data_type(&mut self, ty: &DataType) {
+    pub fn print_data_type(&mut self, ty: &DataType) {
         match ty {
-            DataType::Bit(w) => self.put(format_args!("bit<{w}>")),
-            DataType::Int(w) => self.put(format_args!("int<{w}>")),
-            DataType::Varbit(w) => self.put(format_args!("varbit<{w}>")),
-            DataType::Bool => self.put("bool"),
-            DataType::Error => self.put("error"),
+            DataType::Bit(w) => self.write_text(format_args!("bit<{w}>")),
+            DataType::Int(w) => self.write_text(format_args!("int<{w}>")),
+            DataType::Varbit(w) => self.write_text(format_args!("varbit<{w}>")),
+            DataType::Bool => self.write_text("bool"),
+            DataType::Error => self.write_text("error"),
             DataType::Tuple(members) => {
-                self.put("tuple(");
-                self.list(members, |p, m| p.data_type(m));
-                self.put(")");
+                self.write_text("tuple(");
+                self.print_list(members, |p, m| p.print_data_type(m));
+                self.write_text(")");
             }
-            DataType::Named(name) => self.put(format_args!("named {}", quoted(name))),
-            DataType::Stack(name, size) => self.put(format_args!("stack {} {size}", quoted(name))),
+            DataType::Named(name) => self.write_text(format_args!("named {}", quote_string(name))),
+            DataType::Stack(name, size) => self.write_text(format_args!("stack {} {size}", quote_string(name))),
         }
     }
-    pub fn extern_kind(&mut self, kind: &ExternKind) {
-        use super::words::Word;
+    pub fn print_extern_kind(&mut self, kind: &ExternKind) {
+        use super::keywords::KeywordEnum;
         match kind {
             ExternKind::Counter { size, unit, index_type } => {
-                self.put(format_args!("counter size {size} unit {}", unit.word()));
-                self.index_type(index_type);
+                self.write_text(format_args!("counter size {size} unit {}", unit.keyword()));
+                self.print_index_type(index_type);
             }
-            ExternKind::DirectCounter { unit } => self.put(format_args!("direct_counter unit {}", unit.word())),
+            ExternKind::DirectCounter { unit } => {
+                self.write_text(format_args!("direct_counter unit {}", unit.keyword()))
+            }
             ExternKind::Meter { size, unit, index_type } => {
-                self.put(format_args!("meter size {size} unit {}", unit.word()));
-                self.index_type(index_type);
+                self.write_text(format_args!("meter size {size} unit {}", unit.keyword()));
+                self.print_index_type(index_type);
             }
-            ExternKind::DirectMeter { unit } => self.put(format_args!("direct_meter unit {}", unit.word())),
+            ExternKind::DirectMeter { unit } => self.write_text(format_args!("direct_meter unit {}", unit.keyword())),
             ExternKind::Register { size, elem, initial, data_type, index_type } => {
-                self.put(format_args!("register size {size} elem ("));
-                self.list(elem, |p, t| p.ty(*t));
-                self.put(") initial (");
-                self.list(initial, |p, c| p.constant(c));
-                self.put(") data ");
-                self.data_type(data_type);
-                self.index_type(index_type);
+                self.write_text(format_args!("register size {size} elem ("));
+                self.print_list(elem, |p, t| p.print_type(*t));
+                self.write_text(") initial (");
+                self.print_list(initial, |p, c| p.print_constant(c));
+                self.write_text(") data ");
+                self.print_data_type(data_type);
+                self.print_index_type(index_type);
             }
-            ExternKind::ActionProfile { size } => self.put(format_args!("action_profile size {size}")),
+            ExternKind::ActionProfile { size } => self.write_text(format_args!("action_profile size {size}")),
             ExternKind::ActionSelector { algorithm, size, output_width } => {
-                let algorithm = algorithm.word();
-                self.put(format_args!("action_selector {algorithm} size {size} width {output_width}"));
+                let algorithm = algorithm.keyword();
+                self.write_text(format_args!("action_selector {algorithm} size {size} width {output_width}"));
             }
             ExternKind::Hash { algorithm, output } => {
-                self.put(format_args!("hash {} ", algorithm.word()));
-                self.ty(*output);
+                self.write_text(format_args!("hash {} ", algorithm.keyword()));
+                self.print_type(*output);
             }
             ExternKind::Checksum { algorithm, output } => {
-                self.put(format_args!("checksum {} ", algorithm.word()));
-                self.ty(*output);
+                self.write_text(format_args!("checksum {} ", algorithm.keyword()));
+                self.print_type(*output);
             }
-            ExternKind::InternetChecksum => self.put("internet_checksum"),
-            ExternKind::Checksum16 => self.put("checksum16"),
+            ExternKind::InternetChecksum => self.write_text("internet_checksum"),
+            ExternKind::Checksum16 => self.write_text("checksum16"),
             ExternKind::Random { min, max } => {
-                self.put("random ");
-                self.constant(min);
-                self.put(" ");
-                self.constant(max);
+                self.write_text("random ");
+                self.print_constant(min);
+                self.write_text(" ");
+                self.print_constant(max);
             }
             ExternKind::Digest { data_type, fields } => {
-                self.put("digest data ");
-                self.data_type(data_type);
-                self.put(" fields (");
-                self.list(fields, |p, t| p.ty(*t));
-                self.put(")");
+                self.write_text("digest data ");
+                self.print_data_type(data_type);
+                self.write_text(" fields (");
+                self.print_list(fields, |p, t| p.print_type(*t));
+                self.write_text(")");
             }
         }
     }
-    fn index_type(&mut self, name: &Option<String>) {
+    fn print_index_type(&mut self, name: &Option<String>) {
         if let Some(name) = name {
-            self.put(format_args!(" index {}", quoted(name)));
+            self.write_text(format_args!(" index {}", quote_string(name)));
         }
     }
 }
 
-/// Decimal up to 16 bits, then hexadecimal: masks and addresses read better so, and long ones parse in linear time.
-pub(super) fn number(value: &BigUint) -> String {
+/// Formats in decimal up to 16 bits, then in hexadecimal, because masks and addresses are easier to
+/// read and long numbers parse in linear time.
+pub(super) fn format_number(value: &BigUint) -> String {
     if value.bits() <= 16 { value.to_string() } else { format!("{value:#x}") }
 }
 
-/// Whether a name stands without quotes: words of letters, digits and `_`, joined by `.`, each with any number of `[digits]`.
+/// Reports whether a name needs no quotes: words of letters, digits and `_`, joined by `.`, each
+/// with any number of `[digits]`.
 pub(super) fn is_bare(name: &str) -> bool {
     let part = |part: &str| {
         let (word, mut rest) = match part.find('[') {
@@ -226,18 +232,19 @@ pub(super) fn is_bare(name: &str) -> bool {
     name.split('.').all(part)
 }
 
-/// `$name` or `$"odd name"`.
-pub(super) fn dollar(name: &str) -> String {
-    if is_bare(name) { format!("${name}") } else { format!("${}", quoted(name)) }
+/// Formats `$name` or `$"odd name"`.
+pub(super) fn dollar_name(name: &str) -> String {
+    if is_bare(name) { format!("${name}") } else { format!("${}", quote_string(name)) }
 }
 
-/// The name, quoted if it has to be.
+/// Returns the name, quoted if necessary.
 pub(super) fn bare_or_quoted(name: &str) -> String {
-    if is_bare(name) { name.to_string() } else { quoted(name) }
+    if is_bare(name) { name.to_string() } else { quote_string(name) }
 }
 
-/// A string literal: `\"`, `\\`, `\n`, `\r`, `\t` and `\u{hex}` for other control characters.
-pub(super) fn quoted(text: &str) -> String {
+/// Formats a string literal: `\"`, `\\`, `\n`, `\r`, `\t` and `\u{hex}` for other control
+/// characters.
+pub(super) fn quote_string(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {

@@ -1,47 +1,47 @@
-//! Printing bodies.
+//! Printer of bodies.
 
-use super::print::{Printer, quoted};
-use super::resolve::Kind;
-use super::words::Word;
+use super::keywords::KeywordEnum;
+use super::print::{TextPrinter, quote_string};
+use super::resolve::EntityKind;
 use crate::body::*;
 use crate::entity::Value;
 use crate::pipeline::Control;
 
-impl Printer<'_> {
-    pub fn control(&mut self, control: &Control) {
-        self.line(format_args!("control {} {} {{", quoted(&control.name), control.kind.word()));
+impl TextPrinter<'_> {
+    pub fn print_control(&mut self, control: &Control) {
+        self.write_line(format_args!("control {} {} {{", quote_string(&control.name), control.kind.keyword()));
         let body = &control.body;
         match body.entry {
-            Some(entry) => self.line(format_args!("  entry {entry}")),
-            None => self.line("  entry none"),
+            Some(entry) => self.write_line(format_args!("  entry {entry}")),
+            None => self.write_line("  entry none"),
         }
         for state in &body.states {
-            self.put(format_args!("  state {} {}", quoted(&state.name), state.block));
-            self.loc(state.loc);
-            self.line("");
+            self.write_text(format_args!("  state {} {}", quote_string(&state.name), state.block));
+            self.print_loc(state.loc);
+            self.write_line("");
         }
-        self.unused(body);
+        self.print_unused_values(body);
         for (block, data) in body.blocks.iter() {
-            self.put(block);
+            self.write_text(block);
             if !data.params.is_empty() {
-                self.put("(");
-                self.list(&data.params, |p, v| p.definition(body, *v));
-                self.put(")");
+                self.write_text("(");
+                self.print_list(&data.params, |p, v| p.print_definition(body, *v));
+                self.write_text(")");
             }
-            self.line(":");
-            data.insts.iter().for_each(|i| self.instruction(body, i));
+            self.write_line(":");
+            data.insts.iter().for_each(|i| self.print_instruction(body, i));
             if let Some(term) = &data.term {
-                self.put("  ");
-                self.term(&term.term);
-                self.loc(term.loc);
-                self.line("");
+                self.write_text("  ");
+                self.print_terminator(&term.term);
+                self.print_loc(term.loc);
+                self.write_line("");
             }
         }
-        self.line("}");
+        self.write_line("}");
     }
 
-    /// Values that nothing defines, so that numbers stay as they are. A pass drops them.
-    fn unused(&mut self, body: &Body) {
+    /// Prints values without a definition, so that the numbering is preserved. A pass drops them.
+    fn print_unused_values(&mut self, body: &Body) {
         let mut defined = vec![false; body.values.len()];
         for data in body.blocks.values() {
             let results = data.insts.iter().flat_map(|i| &i.results);
@@ -52,166 +52,166 @@ impl Printer<'_> {
             }
         }
         for ((value, _), _) in body.values.iter().zip(&defined).filter(|(_, d)| !**d) {
-            self.put("  unused ");
-            self.definition(body, value);
-            self.line("");
+            self.write_text("  unused ");
+            self.print_definition(body, value);
+            self.write_line("");
         }
     }
 
-    fn definition(&mut self, body: &Body, value: Value) {
+    fn print_definition(&mut self, body: &Body, value: Value) {
         match body.values.get(value) {
-            Some(ty) => self.typed(value, *ty),
-            None => self.put(format_args!("{value}: ?")),
+            Some(ty) => self.print_typed(value, *ty),
+            None => self.write_text(format_args!("{value}: ?")),
         }
     }
 
-    fn instruction(&mut self, body: &Body, data: &InstData) {
-        self.put("  ");
+    fn print_instruction(&mut self, body: &Body, data: &InstData) {
+        self.write_text("  ");
         if !data.results.is_empty() {
-            self.list(&data.results, |p, v| p.definition(body, *v));
-            self.put(" = ");
+            self.print_list(&data.results, |p, v| p.print_definition(body, *v));
+            self.write_text(" = ");
         }
-        self.inst(&data.inst);
-        self.loc(data.loc);
+        self.print_inst(&data.inst);
+        self.print_loc(data.loc);
         if let Inst::Const(value) = &data.inst {
-            self.constant_comment(value);
+            self.print_constant_comment(value);
         }
-        self.line("");
+        self.write_line("");
     }
 
-    fn inst(&mut self, inst: &Inst) {
+    fn print_inst(&mut self, inst: &Inst) {
         match inst {
             Inst::Const(value) => {
-                self.put("const ");
-                self.constant(value);
+                self.write_text("const ");
+                self.print_constant(value);
             }
-            Inst::Load(var) => self.with_entity("load", Kind::Var, *var),
+            Inst::Load(var) => self.print_with_entity("load", EntityKind::Var, *var),
             Inst::Store(var, value) => {
-                self.with_entity("store", Kind::Var, *var);
-                self.put(format_args!(", {value}"));
+                self.print_with_entity("store", EntityKind::Var, *var);
+                self.write_text(format_args!(", {value}"));
             }
-            Inst::Unary(op, a) => self.put(format_args!("{} {a}", op.word())),
-            Inst::Binary(op, a, b) => self.put(format_args!("{} {a}, {b}", op.word())),
+            Inst::Unary(op, a) => self.write_text(format_args!("{} {a}", op.keyword())),
+            Inst::Binary(op, a, b) => self.write_text(format_args!("{} {a}, {b}", op.keyword())),
             Inst::Cast(ty, value) => {
-                self.put("cast ");
-                self.ty(*ty);
-                self.put(format_args!(", {value}"));
+                self.write_text("cast ");
+                self.print_type(*ty);
+                self.write_text(format_args!(", {value}"));
             }
-            Inst::Slice { value, hi, lo } => self.put(format_args!("slice {value}, {hi}, {lo}")),
-            Inst::Concat(a, b) => self.put(format_args!("concat {a}, {b}")),
-            Inst::Select { cond, then, els } => self.put(format_args!("select {cond}, {then}, {els}")),
-            Inst::IsValid(h) => self.with_entity("is_valid", Kind::Header, *h),
-            Inst::SetValid(h) => self.with_entity("set_valid", Kind::Header, *h),
-            Inst::SetInvalid(h) => self.with_entity("set_invalid", Kind::Header, *h),
+            Inst::Slice { value, hi, lo } => self.write_text(format_args!("slice {value}, {hi}, {lo}")),
+            Inst::Concat(a, b) => self.write_text(format_args!("concat {a}, {b}")),
+            Inst::Select { cond, then, els } => self.write_text(format_args!("select {cond}, {then}, {els}")),
+            Inst::IsValid(h) => self.print_with_entity("is_valid", EntityKind::Header, *h),
+            Inst::SetValid(h) => self.print_with_entity("set_valid", EntityKind::Header, *h),
+            Inst::SetInvalid(h) => self.print_with_entity("set_invalid", EntityKind::Header, *h),
             Inst::CopyHeader { dst, src } => {
-                self.with_entity("copy_header", Kind::Header, *dst);
-                self.with_entity(",", Kind::Header, *src);
+                self.print_with_entity("copy_header", EntityKind::Header, *dst);
+                self.print_with_entity(",", EntityKind::Header, *src);
             }
-            Inst::Extract(h) => self.with_entity("extract", Kind::Header, *h),
+            Inst::Extract(h) => self.print_with_entity("extract", EntityKind::Header, *h),
             Inst::ExtractVarbit(h, bits) => {
-                self.with_entity("extract_varbit", Kind::Header, *h);
-                self.put(format_args!(", {bits}"));
+                self.print_with_entity("extract_varbit", EntityKind::Header, *h);
+                self.write_text(format_args!(", {bits}"));
             }
-            Inst::Advance(bits) => self.put(format_args!("advance {bits}")),
+            Inst::Advance(bits) => self.write_text(format_args!("advance {bits}")),
             Inst::Lookahead(ty) => {
-                self.put("lookahead ");
-                self.ty(*ty);
+                self.write_text("lookahead ");
+                self.print_type(*ty);
             }
-            Inst::Verify(cond, error) => self.put(format_args!("verify {cond}, {error}")),
-            Inst::PacketLength => self.put("packet_length"),
+            Inst::Verify(cond, error) => self.write_text(format_args!("verify {cond}, {error}")),
+            Inst::PacketLength => self.write_text("packet_length"),
             Inst::InValueSet(set, keys) => {
-                self.with_entity("in_value_set", Kind::ValueSet, *set);
-                self.put(" ");
-                self.values(keys);
+                self.print_with_entity("in_value_set", EntityKind::ValueSet, *set);
+                self.write_text(" ");
+                self.print_values(keys);
             }
-            Inst::Emit(h) => self.with_entity("emit", Kind::Header, *h),
+            Inst::Emit(h) => self.print_with_entity("emit", EntityKind::Header, *h),
             Inst::Extern { object, func, args } => {
-                self.put(format_args!("call {} ", func.name()));
+                self.write_text(format_args!("call {} ", func.name()));
                 if let Some(object) = object {
-                    self.entity(Kind::Extern, *object);
-                    self.put(" ");
+                    self.print_entity(EntityKind::Extern, *object);
+                    self.write_text(" ");
                 }
-                self.put("(");
-                self.list(args, |p, a| p.arg(a));
-                self.put(")");
+                self.write_text("(");
+                self.print_list(args, |p, a| p.print_arg(a));
+                self.write_text(")");
             }
         }
     }
 
-    fn with_entity<E: crate::Entity + std::fmt::Display>(&mut self, word: &str, kind: Kind, entity: E) {
-        self.put(format_args!("{word} "));
-        self.entity(kind, entity);
+    fn print_with_entity<E: crate::Entity + std::fmt::Display>(&mut self, word: &str, kind: EntityKind, entity: E) {
+        self.write_text(format_args!("{word} "));
+        self.print_entity(kind, entity);
     }
 
-    fn values(&mut self, values: &[Value]) {
-        self.put("(");
-        self.list(values, |p, v| p.put(v));
-        self.put(")");
+    fn print_values(&mut self, values: &[Value]) {
+        self.write_text("(");
+        self.print_list(values, |p, v| p.write_text(v));
+        self.write_text(")");
     }
 
-    fn arg(&mut self, arg: &Arg) {
+    fn print_arg(&mut self, arg: &ExternArg) {
         match arg {
-            Arg::Value(v) => self.put(v),
-            Arg::Values(values) => self.values(values),
-            Arg::Str(text) => self.put(quoted(text)),
-            Arg::Vars(vars) => {
-                self.put("vars (");
-                self.list(vars, |p, v| p.entity(Kind::Var, *v));
-                self.put(")");
+            ExternArg::Value(v) => self.write_text(v),
+            ExternArg::Values(values) => self.print_values(values),
+            ExternArg::Str(text) => self.write_text(quote_string(text)),
+            ExternArg::Vars(vars) => {
+                self.write_text("vars (");
+                self.print_list(vars, |p, v| p.print_entity(EntityKind::Var, *v));
+                self.write_text(")");
             }
-            Arg::Table(table) => self.with_entity("table", Kind::Table, *table),
-            Arg::Action(action) => self.with_entity("action", Kind::Action, *action),
+            ExternArg::Table(table) => self.print_with_entity("table", EntityKind::Table, *table),
+            ExternArg::Action(action) => self.print_with_entity("action", EntityKind::Action, *action),
         }
     }
 
-    fn call(&mut self, call: &BlockCall) {
-        self.put(call.block);
+    fn print_block_call(&mut self, call: &BlockCall) {
+        self.write_text(call.block);
         if !call.args.is_empty() {
-            self.values(&call.args);
+            self.print_values(&call.args);
         }
     }
 
-    fn term(&mut self, term: &Term) {
+    fn print_terminator(&mut self, term: &Terminator) {
         match term {
-            Term::Jump(call) => {
-                self.put("jump ");
-                self.call(call);
+            Terminator::Jump(call) => {
+                self.write_text("jump ");
+                self.print_block_call(call);
             }
-            Term::Branch { cond, then, els } => {
-                self.put(format_args!("branch {cond}, "));
-                self.call(then);
-                self.put(", ");
-                self.call(els);
+            Terminator::Branch { cond, then, els } => {
+                self.write_text(format_args!("branch {cond}, "));
+                self.print_block_call(then);
+                self.write_text(", ");
+                self.print_block_call(els);
             }
-            Term::Switch { value, cases, default } => {
-                self.line(format_args!("switch {value} {{"));
+            Terminator::Switch { value, cases, default } => {
+                self.write_line(format_args!("switch {value} {{"));
                 for (constant, call) in cases {
-                    self.put("    ");
-                    self.constant(constant);
-                    self.put(" => ");
-                    self.call(call);
-                    self.constant_comment(constant);
-                    self.line("");
+                    self.write_text("    ");
+                    self.print_constant(constant);
+                    self.write_text(" => ");
+                    self.print_block_call(call);
+                    self.print_constant_comment(constant);
+                    self.write_line("");
                 }
-                self.put("    _ => ");
-                self.call(default);
-                self.put("\n  }");
+                self.write_text("    _ => ");
+                self.print_block_call(default);
+                self.write_text("\n  }");
             }
-            Term::Apply { table, keys, arms } => {
-                self.with_entity("apply", Kind::Table, *table);
-                self.put(" ");
-                self.values(keys);
-                self.line(" {");
+            Terminator::Apply { table, keys, arms } => {
+                self.print_with_entity("apply", EntityKind::Table, *table);
+                self.write_text(" ");
+                self.print_values(keys);
+                self.write_line(" {");
                 for arm in arms {
-                    self.put("    ");
-                    self.entity(Kind::Action, arm.action);
-                    self.line(format_args!(" => {}", arm.block));
+                    self.write_text("    ");
+                    self.print_entity(EntityKind::Action, arm.action);
+                    self.write_line(format_args!(" => {}", arm.block));
                 }
-                self.put("  }");
+                self.write_text("  }");
             }
-            Term::Return => self.put("return"),
-            Term::Exit => self.put("exit"),
-            Term::Reject => self.put("reject"),
+            Terminator::Return => self.write_text("return"),
+            Terminator::Exit => self.write_text("exit"),
+            Terminator::Reject => self.write_text("reject"),
         }
     }
 }

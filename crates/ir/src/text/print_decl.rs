@@ -1,321 +1,332 @@
-//! Printing declarations.
+//! Printer of declarations.
 
-use super::print::{Printer, bare_or_quoted, dollar, number, quoted};
-use super::resolve::Kind;
-use super::words::Word;
+use super::keywords::KeywordEnum;
+use super::print::{TextPrinter, bare_or_quoted, dollar_name, format_number, quote_string};
+use super::resolve::EntityKind;
 use crate::entity::VarId;
 use crate::pipeline::*;
-use crate::table::{Action, ActionCall, ConstEntry, Key, KeyMatch, Param, Table};
+use crate::table::{Action, ActionCall, ConstEntry, KeyMatch, MatchKey, Param, Table};
 use crate::types::Type;
 
-impl Printer<'_> {
-    pub fn pipeline(&mut self) {
+impl TextPrinter<'_> {
+    pub fn print_pipeline(&mut self) {
         let p = self.pipeline;
-        self.line(format_args!("pipeline {} {}", quoted(&p.name), p.arch.word()));
+        self.write_line(format_args!("pipeline {} {}", quote_string(&p.name), p.arch.keyword()));
         for annotation in &p.annotations {
-            self.line(format_args!("annotation {}", quoted(annotation)));
+            self.write_line(format_args!("annotation {}", quote_string(annotation)));
         }
         for file in &p.files {
-            self.line(format_args!("file {}", quoted(file)));
+            self.write_line(format_args!("file {}", quote_string(file)));
         }
-        self.names_in_braces("errors", &p.errors);
+        self.print_names_in_braces("errors", &p.errors);
         for e in p.enums.values() {
-            self.names_in_braces(&format!("enum {}", dollar(&e.name)), &e.members);
+            self.print_names_in_braces(&format!("enum {}", dollar_name(&e.name)), &e.members);
         }
-        p.header_types.values().for_each(|t| self.header_type(t));
-        p.vars.values().for_each(|v| self.var(v));
-        p.headers.values().for_each(|h| self.header(h));
+        p.header_types.values().for_each(|t| self.print_header_type(t));
+        p.vars.values().for_each(|v| self.print_var(v));
+        p.headers.values().for_each(|h| self.print_header(h));
         for s in p.stacks.values() {
-            self.put(format_args!("stack {} next ", dollar(&s.name)));
-            self.entity(Kind::Var, s.next);
-            self.put(" { ");
-            self.list(&s.elements, |p, h| p.entity(Kind::Header, *h));
-            self.line(" }");
+            self.write_text(format_args!("stack {} next ", dollar_name(&s.name)));
+            self.print_entity(EntityKind::Var, s.next);
+            self.write_text(" { ");
+            self.print_list(&s.elements, |p, h| p.print_entity(EntityKind::Header, *h));
+            self.write_line(" }");
         }
         for u in p.unions.values() {
-            self.put(format_args!("union {} {{ ", dollar(&u.name)));
-            self.list(&u.members, |p, h| p.entity(Kind::Header, *h));
-            self.line(" }");
+            self.write_text(format_args!("union {} {{ ", dollar_name(&u.name)));
+            self.print_list(&u.members, |p, h| p.print_entity(EntityKind::Header, *h));
+            self.write_line(" }");
         }
         for (name, var) in &p.intrinsics {
-            self.put(format_args!("intrinsic {} = ", quoted(name)));
-            self.entity(Kind::Var, *var);
-            self.line("");
+            self.write_text(format_args!("intrinsic {} = ", quote_string(name)));
+            self.print_entity(EntityKind::Var, *var);
+            self.write_line("");
         }
         for (number, vars) in &p.field_lists {
-            self.put(format_args!("field_list {number} {{ "));
-            self.list(vars, |p, v| p.entity(Kind::Var, *v));
-            self.line(" }");
+            self.write_text(format_args!("field_list {number} {{ "));
+            self.print_list(vars, |p, v| p.print_entity(EntityKind::Var, *v));
+            self.write_line(" }");
         }
-        p.named_types.iter().for_each(|(name, ty)| self.named_type(name, ty));
+        p.named_types.iter().for_each(|(name, ty)| self.print_named_type(name, ty));
         for (name, strings) in &p.mappings {
-            self.put(format_args!("mapping {} {{ ", quoted(name)));
-            self.list(strings, |p, (string, value)| p.put(format_args!("{} = {}", quoted(string), number(value))));
-            self.line(" }");
+            self.write_text(format_args!("mapping {} {{ ", quote_string(name)));
+            self.print_list(strings, |p, (string, value)| {
+                p.write_text(format_args!("{} = {}", quote_string(string), format_number(value)))
+            });
+            self.write_line(" }");
         }
-        p.controller_headers.iter().for_each(|h| self.controller_header(h));
+        p.controller_headers.iter().for_each(|h| self.print_controller_header(h));
         for e in p.externs.values() {
-            self.put(format_args!("extern {}: ", dollar(&e.preamble.name)));
-            self.extern_kind(&e.kind);
-            self.preamble(&e.preamble);
-            self.loc(e.loc);
-            self.line("");
+            self.write_text(format_args!("extern {}: ", dollar_name(&e.preamble.name)));
+            self.print_extern_kind(&e.kind);
+            self.print_preamble(&e.preamble);
+            self.print_loc(e.loc);
+            self.write_line("");
         }
-        p.value_sets.values().for_each(|s| self.value_set(s));
-        p.actions.values().for_each(|a| self.action(a));
-        p.tables.values().for_each(|t| self.table(t));
-        p.controls.values().for_each(|c| self.control(c));
+        p.value_sets.values().for_each(|s| self.print_value_set(s));
+        p.actions.values().for_each(|a| self.print_action(a));
+        p.tables.values().for_each(|t| self.print_table(t));
+        p.controls.values().for_each(|c| self.print_control(c));
     }
 
-    fn names_in_braces(&mut self, head: &str, names: &[String]) {
-        self.put(format_args!("{head} {{ "));
-        self.list(names, |p, n| p.put(bare_or_quoted(n)));
-        self.line(" }");
+    fn print_names_in_braces(&mut self, head: &str, names: &[String]) {
+        self.write_text(format_args!("{head} {{ "));
+        self.print_list(names, |p, n| p.write_text(bare_or_quoted(n)));
+        self.write_line(" }");
     }
 
-    fn header_type(&mut self, ty: &HeaderType) {
-        self.line(format_args!("header_type {} {{", dollar(&ty.name)));
+    fn print_header_type(&mut self, ty: &HeaderType) {
+        self.write_line(format_args!("header_type {} {{", dollar_name(&ty.name)));
         for field in &ty.fields {
-            self.put(format_args!("  {}: ", bare_or_quoted(&field.name)));
-            self.ty(field.ty);
-            self.line("");
+            self.write_text(format_args!("  {}: ", bare_or_quoted(&field.name)));
+            self.print_type(field.ty);
+            self.write_line("");
         }
-        self.line("}");
+        self.write_line("}");
     }
 
-    fn var(&mut self, var: &Var) {
-        self.put(format_args!("var {}: ", dollar(&var.name)));
-        self.ty(var.ty);
+    fn print_var(&mut self, var: &Var) {
+        self.write_text(format_args!("var {}: ", dollar_name(&var.name)));
+        self.print_type(var.ty);
         match var.kind {
             VarKind::Field(header, n) => {
-                self.put(" field ");
-                self.entity(Kind::Header, header);
-                self.put(format_args!(" {n}"));
+                self.write_text(" field ");
+                self.print_entity(EntityKind::Header, header);
+                self.write_text(format_args!(" {n}"));
             }
-            VarKind::Meta => self.put(" meta"),
-            VarKind::Intrinsic => self.put(" intrinsic"),
-            VarKind::Local => self.put(" local"),
+            VarKind::Meta => self.write_text(" meta"),
+            VarKind::Intrinsic => self.write_text(" intrinsic"),
+            VarKind::Local => self.write_text(" local"),
             VarKind::NextIndex(stack) => {
-                self.put(" next_index ");
-                self.entity(Kind::Stack, stack);
+                self.write_text(" next_index ");
+                self.print_entity(EntityKind::Stack, stack);
             }
         }
-        self.loc(var.loc);
-        self.line("");
+        self.print_loc(var.loc);
+        self.write_line("");
     }
 
-    fn header(&mut self, header: &Header) {
-        self.put(format_args!("header {}: ", dollar(&header.name)));
-        self.entity(Kind::HeaderType, header.ty);
-        self.put(" { ");
-        let runs = runs(&header.fields);
-        self.list(runs, |p, (first, last)| {
-            p.entity(Kind::Var, first);
+    fn print_header(&mut self, header: &Header) {
+        self.write_text(format_args!("header {}: ", dollar_name(&header.name)));
+        self.print_entity(EntityKind::HeaderType, header.ty);
+        self.write_text(" { ");
+        let runs = consecutive_runs(&header.fields);
+        self.print_list(runs, |p, (first, last)| {
+            p.print_entity(EntityKind::Var, first);
             if first != last {
-                p.put(" .. ");
-                p.entity(Kind::Var, last);
+                p.write_text(" .. ");
+                p.print_entity(EntityKind::Var, last);
             }
         });
-        self.put(" }");
+        self.write_text(" }");
         if let Some(union) = header.union {
-            self.put(" union ");
-            self.entity(Kind::Union, union);
+            self.write_text(" union ");
+            self.print_entity(EntityKind::Union, union);
         }
-        self.line(if header.local { " local" } else { "" });
+        self.write_line(if header.local { " local" } else { "" });
     }
 
-    fn named_type(&mut self, name: &str, ty: &NamedType) {
-        self.put(format_args!("type {} ", quoted(name)));
+    fn print_named_type(&mut self, name: &str, ty: &NamedType) {
+        self.write_text(format_args!("type {} ", quote_string(name)));
         match ty {
             NamedType::Struct(members) | NamedType::Header(members) => {
-                self.put(if matches!(ty, NamedType::Struct(_)) { "struct { " } else { "header { " });
-                self.list(members, |p, (name, ty)| {
-                    p.put(format_args!("{}: ", bare_or_quoted(name)));
-                    p.data_type(ty);
+                self.write_text(if matches!(ty, NamedType::Struct(_)) { "struct { " } else { "header { " });
+                self.print_list(members, |p, (name, ty)| {
+                    p.write_text(format_args!("{}: ", bare_or_quoted(name)));
+                    p.print_data_type(ty);
                 });
-                self.put(" }");
+                self.write_text(" }");
             }
             NamedType::Union(members) => {
-                self.put("union { ");
-                self.list(members, |p, (name, header)| {
-                    p.put(format_args!("{}: {}", bare_or_quoted(name), quoted(header)));
+                self.write_text("union { ");
+                self.print_list(members, |p, (name, header)| {
+                    p.write_text(format_args!("{}: {}", bare_or_quoted(name), quote_string(header)));
                 });
-                self.put(" }");
+                self.write_text(" }");
             }
             NamedType::Enum(members) => {
-                self.put("enum { ");
-                self.list(members, |p, m| p.put(bare_or_quoted(m)));
-                self.put(" }");
+                self.write_text("enum { ");
+                self.print_list(members, |p, m| p.write_text(bare_or_quoted(m)));
+                self.write_text(" }");
             }
             NamedType::SerializableEnum(width, members) => {
-                self.put(format_args!("serializable_enum {width} {{ "));
-                self.list(members, |p, (m, v)| p.put(format_args!("{} = {}", bare_or_quoted(m), number(v))));
-                self.put(" }");
+                self.write_text(format_args!("serializable_enum {width} {{ "));
+                self.print_list(members, |p, (m, v)| {
+                    p.write_text(format_args!("{} = {}", bare_or_quoted(m), format_number(v)))
+                });
+                self.write_text(" }");
             }
             NamedType::NewType(ty, translation) => {
-                self.put("new_type ");
-                self.data_type(ty);
+                self.write_text("new_type ");
+                self.print_data_type(ty);
                 match translation {
-                    Some((uri, Some(width))) => self.put(format_args!(" translated {} {width}", quoted(uri))),
-                    Some((uri, None)) => self.put(format_args!(" translated {} string", quoted(uri))),
+                    Some((uri, Some(width))) => {
+                        self.write_text(format_args!(" translated {} {width}", quote_string(uri)))
+                    }
+                    Some((uri, None)) => self.write_text(format_args!(" translated {} string", quote_string(uri))),
                     None => {}
                 }
             }
         }
-        self.annotations(self.pipeline.type_annotations.get(name).map_or(&[], Vec::as_slice));
-        self.line("");
+        self.print_annotations(self.pipeline.type_annotations.get(name).map_or(&[], Vec::as_slice));
+        self.write_line("");
     }
 
-    fn controller_header(&mut self, header: &ControllerHeader) {
-        self.put(format_args!("controller_header {} ", quoted(&header.preamble.name)));
-        self.entity(Kind::HeaderType, header.header);
-        self.params(&header.fields);
-        self.preamble(&header.preamble);
-        self.line("");
+    fn print_controller_header(&mut self, header: &ControllerHeader) {
+        self.write_text(format_args!("controller_header {} ", quote_string(&header.preamble.name)));
+        self.print_entity(EntityKind::HeaderType, header.header);
+        self.print_params(&header.fields);
+        self.print_preamble(&header.preamble);
+        self.write_line("");
     }
 
-    fn value_set(&mut self, set: &ValueSet) {
-        self.put(format_args!("value_set {} size {}", dollar(&set.preamble.name), set.size));
-        self.preamble(&set.preamble);
-        self.loc(set.loc);
-        self.line(" {");
-        set.keys.iter().for_each(|k| self.key(k));
-        self.line("}");
+    fn print_value_set(&mut self, set: &ValueSet) {
+        self.write_text(format_args!("value_set {} size {}", dollar_name(&set.preamble.name), set.size));
+        self.print_preamble(&set.preamble);
+        self.print_loc(set.loc);
+        self.write_line(" {");
+        set.keys.iter().for_each(|k| self.print_key(k));
+        self.write_line("}");
     }
 
-    fn key(&mut self, key: &Key) {
-        self.put(format_args!("  key {}: ", quoted(&key.name)));
-        self.ty(key.ty);
-        self.put(format_args!(" {}", key.kind.word()));
-        self.described(&key.type_name, key.id, &key.annotations);
-        self.line("");
+    fn print_key(&mut self, key: &MatchKey) {
+        self.write_text(format_args!("  key {}: ", quote_string(&key.name)));
+        self.print_type(key.ty);
+        self.write_text(format_args!(" {}", key.kind.keyword()));
+        self.print_attributes(&key.type_name, key.id, &key.annotations);
+        self.write_line("");
     }
 
-    fn described(&mut self, type_name: &Option<String>, id: u32, annotations: &[String]) {
+    fn print_attributes(&mut self, type_name: &Option<String>, id: u32, annotations: &[String]) {
         if let Some(name) = type_name {
-            self.put(format_args!(" type {}", quoted(name)));
+            self.write_text(format_args!(" type {}", quote_string(name)));
         }
         if id != 0 {
-            self.put(format_args!(" id {id}"));
+            self.write_text(format_args!(" id {id}"));
         }
-        self.annotations(annotations);
+        self.print_annotations(annotations);
     }
 
-    fn params(&mut self, params: &[Param]) {
-        self.put(" (");
-        self.list(params, |p, param| {
-            p.put(format_args!("{}: ", bare_or_quoted(&param.name)));
-            p.ty(param.ty);
-            p.described(&param.type_name, param.id, &param.annotations);
+    fn print_params(&mut self, params: &[Param]) {
+        self.write_text(" (");
+        self.print_list(params, |p, param| {
+            p.write_text(format_args!("{}: ", bare_or_quoted(&param.name)));
+            p.print_type(param.ty);
+            p.print_attributes(&param.type_name, param.id, &param.annotations);
         });
-        self.put(")");
+        self.write_text(")");
     }
 
-    fn action(&mut self, action: &Action) {
-        self.put(format_args!("action {}", dollar(&action.preamble.name)));
-        self.params(&action.params);
-        self.preamble(&action.preamble);
-        self.loc(action.loc);
-        self.line("");
+    fn print_action(&mut self, action: &Action) {
+        self.write_text(format_args!("action {}", dollar_name(&action.preamble.name)));
+        self.print_params(&action.params);
+        self.print_preamble(&action.preamble);
+        self.print_loc(action.loc);
+        self.write_line("");
     }
 
-    fn action_call(&mut self, call: &ActionCall) {
-        self.entity(Kind::Action, call.action);
-        self.put("(");
-        self.list(&call.args, |p, a| p.put(number(a)));
-        self.put(")");
+    fn print_action_call(&mut self, call: &ActionCall) {
+        self.print_entity(EntityKind::Action, call.action);
+        self.write_text("(");
+        self.print_list(&call.args, |p, a| p.write_text(format_number(a)));
+        self.write_text(")");
     }
 
-    fn table(&mut self, table: &Table) {
-        self.put(format_args!("table {}", dollar(&table.preamble.name)));
-        self.preamble(&table.preamble);
-        self.loc(table.loc);
-        self.line(" {");
-        table.keys.iter().for_each(|k| self.key(k));
+    fn print_table(&mut self, table: &Table) {
+        self.write_text(format_args!("table {}", dollar_name(&table.preamble.name)));
+        self.print_preamble(&table.preamble);
+        self.print_loc(table.loc);
+        self.write_line(" {");
+        table.keys.iter().for_each(|k| self.print_key(k));
         for action in &table.actions {
-            self.put("  action ");
-            self.entity(Kind::Action, action.action);
-            self.put(if action.table_only { " table_only" } else { "" });
-            self.put(if action.default_only { " default_only" } else { "" });
-            self.annotations(&action.annotations);
-            self.line("");
+            self.write_text("  action ");
+            self.print_entity(EntityKind::Action, action.action);
+            self.write_text(if action.table_only { " table_only" } else { "" });
+            self.write_text(if action.default_only { " default_only" } else { "" });
+            self.print_annotations(&action.annotations);
+            self.write_line("");
         }
-        self.put(if table.const_default { "  default const " } else { "  default " });
-        self.action_call(&table.default_action);
-        self.line("");
+        self.write_text(if table.const_default { "  default const " } else { "  default " });
+        self.print_action_call(&table.default_action);
+        self.write_line("");
         if let Some(size) = table.size {
-            self.line(format_args!("  size {size}"));
+            self.write_line(format_args!("  size {size}"));
         }
-        self.table_externs(table);
+        self.print_table_externs(table);
         for (flag, word) in [
             (table.add_on_miss, "add_on_miss"),
             (table.idle_timeout, "idle_timeout"),
             (table.const_entries, "const_entries"),
         ] {
             if flag {
-                self.line(format_args!("  {word}"));
+                self.write_line(format_args!("  {word}"));
             }
         }
         for (name, text) in &table.properties {
-            self.line(format_args!("  property {} {}", quoted(name), quoted(text)));
+            self.write_line(format_args!("  property {} {}", quote_string(name), quote_string(text)));
         }
-        table.entries.iter().for_each(|e| self.entry(e));
-        self.line("}");
+        table.entries.iter().for_each(|e| self.print_entry(e));
+        self.write_line("}");
     }
 
-    fn table_externs(&mut self, table: &Table) {
+    fn print_table_externs(&mut self, table: &Table) {
         for (word, object) in [
             ("implementation", table.implementation),
             ("direct_counter", table.direct_counter),
             ("direct_meter", table.direct_meter),
         ] {
             if let Some(object) = object {
-                self.put(format_args!("  {word} "));
-                self.entity(Kind::Extern, object);
-                self.line("");
+                self.write_text(format_args!("  {word} "));
+                self.print_entity(EntityKind::Extern, object);
+                self.write_line("");
             }
         }
         if let Some(var) = table.meter_result {
-            self.put("  meter_result ");
-            self.entity(Kind::Var, var);
-            self.line("");
+            self.write_text("  meter_result ");
+            self.print_entity(EntityKind::Var, var);
+            self.write_line("");
         }
     }
 
-    fn entry(&mut self, entry: &ConstEntry) {
-        self.put("  entry (");
-        self.list(&entry.keys, |p, k| p.key_match(k));
-        self.put(") => ");
-        self.action_call(&entry.action);
+    fn print_entry(&mut self, entry: &ConstEntry) {
+        self.write_text("  entry (");
+        self.print_list(&entry.keys, |p, k| p.print_key_match(k));
+        self.write_text(") => ");
+        self.print_action_call(&entry.action);
         if entry.priority != 0 {
-            self.put(format_args!(" priority {}", entry.priority));
+            self.write_text(format_args!(" priority {}", entry.priority));
         }
-        self.put(if entry.is_const { " const" } else { "" });
-        self.loc(entry.loc);
-        self.line("");
+        self.write_text(if entry.is_const { " const" } else { "" });
+        self.print_loc(entry.loc);
+        self.write_line("");
     }
 
-    fn key_match(&mut self, key: &KeyMatch) {
+    fn print_key_match(&mut self, key: &KeyMatch) {
         match key {
-            KeyMatch::Exact(v) => self.put(number(v)),
+            KeyMatch::Exact(v) => self.write_text(format_number(v)),
             KeyMatch::Ternary { value, mask } => {
-                self.put(format_args!("{} &&& {}", number(value), number(mask)));
+                self.write_text(format_args!("{} &&& {}", format_number(value), format_number(mask)));
             }
-            KeyMatch::Lpm { value, prefix_len } => self.put(format_args!("{} / {prefix_len}", number(value))),
-            KeyMatch::Range { lo, hi } => self.put(format_args!("{} .. {}", number(lo), number(hi))),
-            KeyMatch::Optional(Some(v)) => self.put(format_args!("some {}", number(v))),
-            KeyMatch::Optional(None) => self.put("any"),
+            KeyMatch::Lpm { value, prefix_len } => {
+                self.write_text(format_args!("{} / {prefix_len}", format_number(value)))
+            }
+            KeyMatch::Range { lo, hi } => {
+                self.write_text(format_args!("{} .. {}", format_number(lo), format_number(hi)))
+            }
+            KeyMatch::Optional(Some(v)) => self.write_text(format_args!("some {}", format_number(v))),
+            KeyMatch::Optional(None) => self.write_text("any"),
         }
     }
 
-    pub fn typed(&mut self, name: impl std::fmt::Display, ty: Type) {
-        self.put(format_args!("{name}: "));
-        self.ty(ty);
+    pub fn print_typed(&mut self, name: impl std::fmt::Display, ty: Type) {
+        self.write_text(format_args!("{name}: "));
+        self.print_type(ty);
     }
 }
 
-/// Runs of consecutive variables: fields are declared one after the other, as a rule.
-fn runs(vars: &[VarId]) -> Vec<(VarId, VarId)> {
+/// Returns the runs of consecutive variables, because fields are usually declared one after the
+/// other.
+fn consecutive_runs(vars: &[VarId]) -> Vec<(VarId, VarId)> {
     let mut runs: Vec<(VarId, VarId)> = Vec::new();
     for var in vars {
         match runs.last_mut() {

@@ -1,47 +1,48 @@
-//! Bodies: blocks, terminators, and that each use comes after its definition.
+//! Verification of bodies: blocks, terminators, and that each use comes after its definition.
 
-use super::{Fault, Problem, Verifier};
+use super::{PipelineVerifier, VerifierViolation, ViolationKind};
 use crate::body::*;
 use crate::cfg::Cfg;
-use crate::declared::Loc;
+use crate::declaration::SourceLoc;
 use crate::entity::*;
 use crate::pipeline::{Arch, Control, ControlKind};
 use crate::types::Type;
 use std::collections::HashSet;
 
-/// What a kind of control is, as far as instructions care.
+/// Class of a control; it decides which instructions are allowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum ControlClass {
     Parser,
     Deparser,
     Other,
 }
 
-/// A control while it is checked.
-pub(super) struct Place<'p> {
+/// The control that is being verified, with the current block and instruction.
+pub(super) struct VerifyCursor<'p> {
     pub control: &'p Control,
-    pub role: Role,
+    pub class: ControlClass,
     pub block: Option<Block>,
     pub inst: Option<usize>,
-    pub loc: Loc,
+    pub loc: SourceLoc,
 }
 
-/// Where a value is defined: its block, and after how many instructions there it can be used.
+/// Definition of a value: its block, and the number of instructions of that block after which the
+/// value is available.
 #[derive(Clone, Copy)]
-struct Definition {
+struct ValueDefinition {
     block: Block,
     after: usize,
 }
 
-fn role(kind: ControlKind) -> Role {
+fn control_class(kind: ControlKind) -> ControlClass {
     match kind {
-        ControlKind::Parser | ControlKind::MainParser => Role::Parser,
-        ControlKind::Deparser | ControlKind::MainDeparser => Role::Deparser,
-        _ => Role::Other,
+        ControlKind::Parser | ControlKind::MainParser => ControlClass::Parser,
+        ControlKind::Deparser | ControlKind::MainDeparser => ControlClass::Deparser,
+        _ => ControlClass::Other,
     }
 }
 
-/// The controls of an architecture, in the order in which a packet meets them.
+/// Returns the controls of an architecture, in the order in which a packet passes them.
 fn controls_of(arch: Arch) -> &'static [ControlKind] {
     use ControlKind::*;
     match arch {
@@ -50,231 +51,238 @@ fn controls_of(arch: Arch) -> &'static [ControlKind] {
     }
 }
 
-impl Verifier<'_> {
-    pub(super) fn at(&mut self, place: &Place<'_>, problem: Problem) {
-        self.push(Fault {
+impl PipelineVerifier<'_> {
+    pub(super) fn report_at(&mut self, cursor: &VerifyCursor<'_>, kind: ViolationKind) {
+        self.push_violation(VerifierViolation {
             declaration: None,
-            control: Some(place.control.name.clone()),
-            block: place.block,
-            inst: place.inst,
-            loc: place.loc,
-            problem,
+            control: Some(cursor.control.name.clone()),
+            block: cursor.block,
+            inst: cursor.inst,
+            loc: cursor.loc,
+            kind,
         });
     }
 
-    pub(super) fn controls(&mut self) {
+    pub(super) fn verify_controls(&mut self) {
         let p = self.p;
         let order = controls_of(p.arch);
         let mut last = None;
         for control in p.controls.values() {
-            let role = role(control.kind);
-            let mut place = Place { control, role, block: None, inst: None, loc: Loc::default() };
+            let class = control_class(control.kind);
+            let mut cursor = VerifyCursor { control, class, block: None, inst: None, loc: SourceLoc::default() };
             let position = order.iter().position(|k| *k == control.kind);
             match position {
-                None => self.at(&place, Problem::WrongArch),
-                Some(_) if last.is_some() && position <= last => self.at(&place, Problem::ControlOrder),
+                None => self.report_at(&cursor, ViolationKind::WrongArch),
+                Some(_) if last.is_some() && position <= last => self.report_at(&cursor, ViolationKind::ControlOrder),
                 Some(_) => last = position,
             }
-            self.body(&mut place);
+            self.verify_body(&mut cursor);
         }
     }
 
-    fn body(&mut self, place: &mut Place<'_>) {
-        let body = &place.control.body;
+    fn verify_body(&mut self, cursor: &mut VerifyCursor<'_>) {
+        let body = &cursor.control.body;
         match body.entry {
-            None if !body.blocks.is_empty() => self.at(place, Problem::NoEntry),
+            None if !body.blocks.is_empty() => self.report_at(cursor, ViolationKind::NoEntry),
             Some(entry) => match body.blocks.get(entry) {
-                None => self.at(place, Problem::NoSuch(entry.to_string())),
-                Some(data) if !data.params.is_empty() => self.at(place, Problem::EntryParams),
+                None => self.report_at(cursor, ViolationKind::MissingEntity(entry.to_string())),
+                Some(data) if !data.params.is_empty() => self.report_at(cursor, ViolationKind::EntryParams),
                 Some(_) => {}
             },
             None => {}
         }
-        self.states(place);
+        self.verify_states(cursor);
         for ty in body.values.values() {
-            if let Some(problem) = self.type_problem(*ty) {
-                self.at(place, problem);
+            if let Some(kind) = self.type_violation(*ty) {
+                self.report_at(cursor, kind);
             }
         }
-        let definitions = self.definitions(place);
+        let definitions = self.collect_definitions(cursor);
         let cfg = Cfg::new(body);
         for (block, data) in body.blocks.iter() {
-            place.block = Some(block);
+            cursor.block = Some(block);
             for (n, inst) in data.insts.iter().enumerate() {
-                (place.inst, place.loc) = (Some(n), inst.loc);
-                inst.inst.for_each_use(|v| self.value_use(place, &cfg, &definitions, v, n));
-                self.inst(place, inst);
+                (cursor.inst, cursor.loc) = (Some(n), inst.loc);
+                inst.inst.for_each_use(|v| self.verify_value_use(cursor, &cfg, &definitions, v, n));
+                self.verify_inst(cursor, inst);
             }
-            place.inst = None;
+            cursor.inst = None;
             match &data.term {
                 None => {
-                    place.loc = Loc::default();
-                    self.at(place, Problem::NoTerminator);
+                    cursor.loc = SourceLoc::default();
+                    self.report_at(cursor, ViolationKind::NoTerminator);
                 }
                 Some(term) => {
-                    place.loc = term.loc;
-                    term.term.for_each_use(|v| self.value_use(place, &cfg, &definitions, v, data.insts.len()));
-                    self.term(place, &term.term);
+                    cursor.loc = term.loc;
+                    term.term.for_each_use(|v| self.verify_value_use(cursor, &cfg, &definitions, v, data.insts.len()));
+                    self.verify_terminator(cursor, &term.term);
                 }
             }
         }
-        place.block = None;
+        cursor.block = None;
     }
 
-    fn states(&mut self, place: &Place<'_>) {
-        let body = &place.control.body;
-        if place.role != Role::Parser && !body.states.is_empty() {
-            self.at(place, Problem::WrongPlace { what: "a state".into(), place: "parsers" });
+    fn verify_states(&mut self, cursor: &VerifyCursor<'_>) {
+        let body = &cursor.control.body;
+        if cursor.class != ControlClass::Parser && !body.states.is_empty() {
+            self.report_at(cursor, ViolationKind::WrongPlace { what: "a state".into(), place: "parsers" });
         }
         for state in &body.states {
             if body.blocks.get(state.block).is_none() {
-                self.at(place, Problem::NoSuch(state.block.to_string()));
+                self.report_at(cursor, ViolationKind::MissingEntity(state.block.to_string()));
             }
         }
     }
 
-    fn definitions(&mut self, place: &mut Place<'_>) -> Vec<Option<Definition>> {
-        let body = &place.control.body;
-        let mut definitions: Vec<Option<Definition>> = vec![None; body.values.len()];
+    fn collect_definitions(&mut self, cursor: &mut VerifyCursor<'_>) -> Vec<Option<ValueDefinition>> {
+        let body = &cursor.control.body;
+        let mut definitions: Vec<Option<ValueDefinition>> = vec![None; body.values.len()];
         for (block, data) in body.blocks.iter() {
             let params = data.params.iter().map(|v| (v, 0));
             let results = data.insts.iter().enumerate().flat_map(|(n, i)| i.results.iter().map(move |v| (v, n + 1)));
             for (value, after) in params.chain(results) {
-                place.block = Some(block);
+                cursor.block = Some(block);
                 match definitions.get_mut(value.index()) {
-                    None => self.at(place, Problem::NoSuch(value.to_string())),
-                    Some(Some(_)) => self.at(place, Problem::DefinedTwice(value.to_string())),
-                    Some(slot) => *slot = Some(Definition { block, after }),
+                    None => self.report_at(cursor, ViolationKind::MissingEntity(value.to_string())),
+                    Some(Some(_)) => self.report_at(cursor, ViolationKind::DefinedTwice(value.to_string())),
+                    Some(slot) => *slot = Some(ValueDefinition { block, after }),
                 }
             }
         }
-        place.block = None;
+        cursor.block = None;
         definitions
     }
 
-    /// `position` is how many instructions of the block come before the use.
-    fn value_use(
+    /// Checks that a use comes after its definition. `position` is the number of instructions of
+    /// the block before the use.
+    fn verify_value_use(
         &mut self,
-        place: &Place<'_>,
+        cursor: &VerifyCursor<'_>,
         cfg: &Cfg,
-        definitions: &[Option<Definition>],
+        definitions: &[Option<ValueDefinition>],
         value: Value,
         position: usize,
     ) {
-        let Some(block) = place.block else { return };
+        let Some(block) = cursor.block else { return };
         match definitions.get(value.index()) {
-            None => self.at(place, Problem::NoSuch(value.to_string())),
-            Some(None) => self.at(place, Problem::NeverDefined(value.to_string())),
+            None => self.report_at(cursor, ViolationKind::MissingEntity(value.to_string())),
+            Some(None) => self.report_at(cursor, ViolationKind::NeverDefined(value.to_string())),
             Some(Some(def)) => {
                 let before = if def.block == block { def.after <= position } else { cfg.dominates(def.block, block) };
-                // Code that can't be reached has no order.
+                // Unreachable code has no order.
                 if !before && cfg.is_reachable(block) {
-                    self.at(place, Problem::NotDominated(value.to_string()));
+                    self.report_at(cursor, ViolationKind::NotDominated(value.to_string()));
                 }
             }
         }
     }
 
-    fn call(&mut self, place: &Place<'_>, call: &BlockCall) {
-        let body = &place.control.body;
+    fn verify_block_call(&mut self, cursor: &VerifyCursor<'_>, call: &BlockCall) {
+        let body = &cursor.control.body;
         let Some(target) = body.blocks.get(call.block) else {
-            self.at(place, Problem::NoSuch(call.block.to_string()));
+            self.report_at(cursor, ViolationKind::MissingEntity(call.block.to_string()));
             return;
         };
         if target.params.len() != call.args.len() {
             let what = format!("arguments for {}", call.block);
-            self.at(place, Problem::Count { what, expected: target.params.len(), found: call.args.len() });
+            self.report_at(
+                cursor,
+                ViolationKind::Count { what, expected: target.params.len(), found: call.args.len() },
+            );
         }
         for (param, arg) in target.params.iter().zip(&call.args) {
-            self.expect_type(place, *arg, body.value_type(*param));
+            self.expect_type(cursor, *arg, body.value_type(*param));
         }
     }
 
-    pub(super) fn expect_type(&mut self, place: &Place<'_>, value: Value, expected: Type) {
-        // A value that does not exist is named where its use is looked at.
-        let found = place.control.body.values.get(value).copied().unwrap_or(expected);
+    pub(super) fn expect_type(&mut self, cursor: &VerifyCursor<'_>, value: Value, expected: Type) {
+        // A value that does not exist is reported at its use.
+        let found = cursor.control.body.values.get(value).copied().unwrap_or(expected);
         if found != expected {
-            self.at(place, Problem::Type { what: value.to_string(), expected, found });
+            self.report_at(cursor, ViolationKind::Type { what: value.to_string(), expected, found });
         }
     }
 
-    fn term(&mut self, place: &Place<'_>, term: &Term) {
-        term.for_each_call(|call| self.call(place, call));
+    fn verify_terminator(&mut self, cursor: &VerifyCursor<'_>, term: &Terminator) {
+        term.for_each_call(|call| self.verify_block_call(cursor, call));
         match term {
-            Term::Branch { cond, .. } => self.expect_type(place, *cond, Type::Bool),
-            Term::Switch { value, cases, .. } => {
-                let ty = place.control.body.value_type(*value);
+            Terminator::Branch { cond, .. } => self.expect_type(cursor, *cond, Type::Bool),
+            Terminator::Switch { value, cases, .. } => {
+                let ty = cursor.control.body.value_type(*value);
                 let mut seen = HashSet::new();
                 for (constant, _) in cases {
-                    if let Some(problem) = self.const_problem(constant) {
-                        self.at(place, problem);
+                    if let Some(kind) = self.const_violation(constant) {
+                        self.report_at(cursor, kind);
                     }
                     if constant.ty != ty {
                         let what = "a case".to_string();
-                        self.at(place, Problem::Type { what, expected: ty, found: constant.ty });
+                        self.report_at(cursor, ViolationKind::Type { what, expected: ty, found: constant.ty });
                     }
                     if !seen.insert(&constant.bits) {
-                        self.at(place, Problem::DuplicateCase(constant.bits.to_string()));
+                        self.report_at(cursor, ViolationKind::DuplicateCase(constant.bits.to_string()));
                     }
                 }
             }
-            Term::Apply { table, keys, arms } => self.apply(place, *table, keys, arms),
-            Term::Exit if place.role == Role::Parser => {
-                self.at(place, Problem::WrongPlace { what: "exit".into(), place: "controls" });
+            Terminator::Apply { table, keys, arms } => self.verify_apply(cursor, *table, keys, arms),
+            Terminator::Exit if cursor.class == ControlClass::Parser => {
+                self.report_at(cursor, ViolationKind::WrongPlace { what: "exit".into(), place: "controls" });
             }
-            Term::Reject if place.role != Role::Parser => {
-                self.at(place, Problem::WrongPlace { what: "reject".into(), place: "parsers" });
+            Terminator::Reject if cursor.class != ControlClass::Parser => {
+                self.report_at(cursor, ViolationKind::WrongPlace { what: "reject".into(), place: "parsers" });
             }
-            Term::Jump(_) | Term::Return | Term::Exit | Term::Reject => {}
+            Terminator::Jump(_) | Terminator::Return | Terminator::Exit | Terminator::Reject => {}
         }
     }
 
-    fn apply(&mut self, place: &Place<'_>, table: TableId, keys: &[Value], arms: &[Arm]) {
-        if place.role == Role::Parser {
-            self.at(place, Problem::WrongPlace { what: "a table application".into(), place: "controls" });
+    fn verify_apply(&mut self, cursor: &VerifyCursor<'_>, table: TableId, keys: &[Value], arms: &[ActionArm]) {
+        if cursor.class == ControlClass::Parser {
+            self.report_at(cursor, ViolationKind::WrongPlace { what: "a table application".into(), place: "controls" });
         }
         let Some(data) = self.p.tables.get(table) else {
-            self.at(place, Problem::NoSuch(table.to_string()));
+            self.report_at(cursor, ViolationKind::MissingEntity(table.to_string()));
             return;
         };
         if data.keys.len() != keys.len() {
             let what = "keys".to_string();
-            self.at(place, Problem::Count { what, expected: data.keys.len(), found: keys.len() });
+            self.report_at(cursor, ViolationKind::Count { what, expected: data.keys.len(), found: keys.len() });
         }
         for (key, value) in data.keys.iter().zip(keys) {
-            self.expect_type(place, *value, key.ty);
+            self.expect_type(cursor, *value, key.ty);
         }
         let mut seen = HashSet::new();
         for arm in arms {
             if !seen.insert(arm.action) {
-                self.at(place, Problem::Twice(format!("the arm of {}", arm.action)));
+                self.report_at(cursor, ViolationKind::ListedTwice(format!("the arm of {}", arm.action)));
             }
             if data.actions.iter().any(|a| a.action == arm.action) {
-                self.arm(place, arm);
+                self.verify_arm(cursor, arm);
             } else {
-                self.at(place, Problem::NotAnAction(arm.action.to_string()));
+                self.report_at(cursor, ViolationKind::NotAnAction(arm.action.to_string()));
             }
         }
         for action in data.actions.iter().filter(|a| !seen.contains(&a.action)) {
             let name = self.p.actions.get(action.action).map_or("", |a| &a.preamble.name);
-            self.at(place, Problem::MissingArm(format!("{} {name}", action.action)));
+            self.report_at(cursor, ViolationKind::MissingArm(format!("{} {name}", action.action)));
         }
     }
 
-    fn arm(&mut self, place: &Place<'_>, arm: &Arm) {
-        let body = &place.control.body;
+    fn verify_arm(&mut self, cursor: &VerifyCursor<'_>, arm: &ActionArm) {
+        let body = &cursor.control.body;
         let Some(target) = body.blocks.get(arm.block) else {
-            self.at(place, Problem::NoSuch(arm.block.to_string()));
+            self.report_at(cursor, ViolationKind::MissingEntity(arm.block.to_string()));
             return;
         };
         let params = self.p.actions.get(arm.action).map(|a| a.params.as_slice()).unwrap_or_default();
         if target.params.len() != params.len() + 1 {
             let what = format!("parameters of {}, which is the arm of {}", arm.block, arm.action);
-            self.at(place, Problem::Count { what, expected: params.len() + 1, found: target.params.len() });
+            self.report_at(
+                cursor,
+                ViolationKind::Count { what, expected: params.len() + 1, found: target.params.len() },
+            );
         }
         let types = std::iter::once(Type::Bool).chain(params.iter().map(|p| p.ty));
         for (param, ty) in target.params.iter().zip(types) {
-            self.expect_type(place, *param, ty);
+            self.expect_type(cursor, *param, ty);
         }
     }
 }

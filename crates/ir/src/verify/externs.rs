@@ -1,26 +1,27 @@
-//! Extern objects, and what extern functions take.
+//! Verification of extern objects and of the arguments of extern functions.
 
-use super::{Problem, Verifier};
-use crate::body::{Arg, Body};
-use crate::declared::DataType;
+use super::{PipelineVerifier, ViolationKind};
+use crate::body::{Body, ExternArg};
+use crate::declaration::DataType;
 use crate::entity::ExternId;
 use crate::externs::{ExternFn, ExternKind};
 use crate::pipeline::Arch;
 use crate::types::{Const, Type};
 
-/// What a function takes: `v` a scalar, `V` the leaves of an aggregate, `s` a string, `r` variables, `t` a table, `a` an action.
-struct Signature {
+/// Signature of a function. Each letter of a shape is one argument: `v` a scalar, `V` the leaves of
+/// an aggregate, `s` a string, `r` variables, `t` a table, `a` an action.
+struct ExternSignature {
     object: Option<&'static str>,
     shapes: &'static [&'static str],
     arch: Option<Arch>,
 }
 
-fn signature(func: ExternFn) -> Signature {
+fn extern_signature(func: ExternFn) -> ExternSignature {
     use ExternFn::*;
-    let method = |object, shapes| Signature { object: Some(object), shapes, arch: None };
-    let both = |shapes| Signature { object: None, shapes, arch: None };
-    let v1model = |shapes| Signature { object: None, shapes, arch: Some(Arch::V1Model) };
-    let pna = |shapes| Signature { object: None, shapes, arch: Some(Arch::Pna) };
+    let method = |object, shapes| ExternSignature { object: Some(object), shapes, arch: None };
+    let both = |shapes| ExternSignature { object: None, shapes, arch: None };
+    let v1model = |shapes| ExternSignature { object: None, shapes, arch: Some(Arch::V1Model) };
+    let pna = |shapes| ExternSignature { object: None, shapes, arch: Some(Arch::Pna) };
     match func {
         CounterCount => method("counter", &["v", "vv"]),
         DirectCounterCount => method("direct counter", &["t", "tv"]),
@@ -73,19 +74,19 @@ fn kind_name(kind: &ExternKind) -> &'static str {
     }
 }
 
-fn shape(arg: &Arg) -> char {
+fn arg_shape(arg: &ExternArg) -> char {
     match arg {
-        Arg::Value(_) => 'v',
-        Arg::Values(_) => 'V',
-        Arg::Str(_) => 's',
-        Arg::Vars(_) => 'r',
-        Arg::Table(_) => 't',
-        Arg::Action(_) => 'a',
+        ExternArg::Value(_) => 'v',
+        ExternArg::Values(_) => 'V',
+        ExternArg::Str(_) => 's',
+        ExternArg::Vars(_) => 'r',
+        ExternArg::Table(_) => 't',
+        ExternArg::Action(_) => 'a',
     }
 }
 
-/// A shape in words.
-fn describe(shape: &str) -> String {
+/// Formats a shape for messages.
+fn describe_shape(shape: &str) -> String {
     let words = shape.chars().map(|c| match c {
         'v' => "value",
         'V' => "leaves",
@@ -97,62 +98,70 @@ fn describe(shape: &str) -> String {
     format!("({})", words.collect::<Vec<_>>().join(", "))
 }
 
-impl Verifier<'_> {
-    pub(super) fn externs(&mut self) {
+impl PipelineVerifier<'_> {
+    pub(super) fn verify_externs(&mut self) {
         let p = self.p;
         for object in p.externs.values() {
             let name = &object.preamble.name;
             match &object.kind {
                 ExternKind::Register { elem, initial, data_type, .. } => {
-                    elem.iter().for_each(|t| self.ty("extern", name, *t));
-                    self.register_initial(name, elem, initial);
-                    self.data_type(name, data_type);
+                    elem.iter().for_each(|t| self.verify_type("extern", name, *t));
+                    self.verify_register_initial(name, elem, initial);
+                    self.verify_data_type(name, data_type);
                 }
                 ExternKind::Hash { output, .. } | ExternKind::Checksum { output, .. } => {
-                    self.ty("extern", name, *output);
+                    self.verify_type("extern", name, *output);
                 }
                 ExternKind::Random { min, max } => {
                     for bound in [min, max] {
-                        if let Some(problem) = self.const_problem(bound) {
-                            self.declaration("extern", name, problem);
+                        if let Some(violation) = self.const_violation(bound) {
+                            self.report_declaration("extern", name, violation);
                         }
                     }
                     if min.ty != max.ty {
                         let what = "the upper bound".to_string();
-                        self.declaration("extern", name, Problem::Type { what, expected: min.ty, found: max.ty });
+                        self.report_declaration(
+                            "extern",
+                            name,
+                            ViolationKind::Type { what, expected: min.ty, found: max.ty },
+                        );
                     }
                 }
                 ExternKind::Digest { data_type, fields } => {
-                    fields.iter().for_each(|t| self.ty("extern", name, *t));
-                    self.data_type(name, data_type);
+                    fields.iter().for_each(|t| self.verify_type("extern", name, *t));
+                    self.verify_data_type(name, data_type);
                 }
                 _ => {}
             }
         }
     }
 
-    fn register_initial(&mut self, name: &str, elem: &[Type], initial: &[Const]) {
+    fn verify_register_initial(&mut self, name: &str, elem: &[Type], initial: &[Const]) {
         if !initial.is_empty() && initial.len() != elem.len() {
             let what = "initial values".to_string();
-            self.declaration("extern", name, Problem::Count { what, expected: elem.len(), found: initial.len() });
+            self.report_declaration(
+                "extern",
+                name,
+                ViolationKind::Count { what, expected: elem.len(), found: initial.len() },
+            );
         }
         for (value, ty) in initial.iter().zip(elem) {
-            if let Some(problem) = self.const_problem(value) {
-                self.declaration("extern", name, problem);
+            if let Some(violation) = self.const_violation(value) {
+                self.report_declaration("extern", name, violation);
             }
             if value.ty != *ty {
                 let what = "an initial value".to_string();
-                self.declaration("extern", name, Problem::Type { what, expected: *ty, found: value.ty });
+                self.report_declaration("extern", name, ViolationKind::Type { what, expected: *ty, found: value.ty });
             }
         }
     }
 
-    /// Tuples nest as deep as a program's; what walks them does so by recursion.
-    fn data_type(&mut self, name: &str, ty: &DataType) {
+    /// Bounds the nesting of tuples, because code that walks them is recursive.
+    fn verify_data_type(&mut self, name: &str, ty: &DataType) {
         let mut stack = vec![(ty, 0)];
         while let Some((ty, depth)) = stack.pop() {
             if depth > 32 {
-                self.declaration("extern", name, Problem::TooDeep);
+                self.report_declaration("extern", name, ViolationKind::TooDeep);
                 return;
             }
             if let DataType::Tuple(members) = ty {
@@ -161,78 +170,83 @@ impl Verifier<'_> {
         }
     }
 
-    /// What is wrong with a call; types of results are checked elsewhere.
-    pub(super) fn call_problems(
+    /// Returns the violations of a call, except for the types of results, which `verify_results`
+    /// checks.
+    pub(super) fn call_violations(
         &self,
         func: ExternFn,
         object: Option<ExternId>,
-        args: &[Arg],
+        args: &[ExternArg],
         body: &Body,
-    ) -> Vec<Problem> {
-        let signature = signature(func);
-        let mut problems = Vec::new();
+    ) -> Vec<ViolationKind> {
+        let signature = extern_signature(func);
+        let mut violations = Vec::new();
         if let Some(arch) = signature.arch.filter(|a| *a != self.p.arch) {
             let place = if arch == Arch::Pna { "PNA" } else { "v1model" };
-            problems.push(Problem::WrongPlace { what: format!("`{}`", func.name()), place });
+            violations.push(ViolationKind::WrongPlace { what: format!("`{}`", func.name()), place });
         }
-        let bad_object = |expected: String| Problem::Object { func: func.name(), expected };
+        let bad_object = |expected: String| ViolationKind::Object { func: func.name(), expected };
         match (signature.object, object) {
-            (Some(kind), None) => problems.push(bad_object(format!("is called without its {kind}"))),
-            (None, Some(_)) => problems.push(bad_object("is no method, but has an object".into())),
+            (Some(kind), None) => violations.push(bad_object(format!("is called without its {kind}"))),
+            (None, Some(_)) => violations.push(bad_object("is no method, but has an object".into())),
             (Some(kind), Some(object)) => match self.p.externs.get(object) {
-                None => problems.push(Problem::NoSuch(object.to_string())),
+                None => violations.push(ViolationKind::MissingEntity(object.to_string())),
                 Some(o) if kind_name(&o.kind) != kind => {
-                    problems.push(bad_object(format!("is a method of a {kind}, not of a {}", kind_name(&o.kind))));
+                    violations.push(bad_object(format!("is a method of a {kind}, not of a {}", kind_name(&o.kind))));
                 }
                 Some(_) => {}
             },
             (None, None) => {}
         }
-        let found: String = args.iter().map(shape).collect();
+        let found: String = args.iter().map(arg_shape).collect();
         if !signature.shapes.contains(&found.as_str()) {
-            let expected = signature.shapes.iter().map(|s| describe(s)).collect::<Vec<_>>().join(" or ");
-            let found = describe(&found).trim_matches(['(', ')']).to_string();
-            problems.push(Problem::Args { func: func.name(), expected, found });
-            return problems;
+            let expected = signature.shapes.iter().map(|s| describe_shape(s)).collect::<Vec<_>>().join(" or ");
+            let found = describe_shape(&found).trim_matches(['(', ')']).to_string();
+            violations.push(ViolationKind::Args { func: func.name(), expected, found });
+            return violations;
         }
-        self.arg_entities(args, &mut problems);
-        self.arg_types(func, object, args, body, &mut problems);
-        problems
+        self.verify_arg_entities(args, &mut violations);
+        self.verify_arg_types(func, object, args, body, &mut violations);
+        violations
     }
 
-    fn arg_entities(&self, args: &[Arg], problems: &mut Vec<Problem>) {
+    fn verify_arg_entities(&self, args: &[ExternArg], violations: &mut Vec<ViolationKind>) {
         for arg in args {
             match arg {
-                Arg::Vars(vars) => {
+                ExternArg::Vars(vars) => {
                     let missing = vars.iter().filter(|v| self.p.vars.get(**v).is_none());
-                    problems.extend(missing.map(|v| Problem::NoSuch(v.to_string())));
+                    violations.extend(missing.map(|v| ViolationKind::MissingEntity(v.to_string())));
                 }
-                Arg::Table(t) if self.p.tables.get(*t).is_none() => problems.push(Problem::NoSuch(t.to_string())),
-                Arg::Action(a) if self.p.actions.get(*a).is_none() => problems.push(Problem::NoSuch(a.to_string())),
+                ExternArg::Table(t) if self.p.tables.get(*t).is_none() => {
+                    violations.push(ViolationKind::MissingEntity(t.to_string()))
+                }
+                ExternArg::Action(a) if self.p.actions.get(*a).is_none() => {
+                    violations.push(ViolationKind::MissingEntity(a.to_string()))
+                }
                 _ => {}
             }
         }
     }
 
-    fn arg_types(
+    fn verify_arg_types(
         &self,
         func: ExternFn,
         object: Option<ExternId>,
-        args: &[Arg],
+        args: &[ExternArg],
         body: &Body,
-        problems: &mut Vec<Problem>,
+        violations: &mut Vec<ViolationKind>,
     ) {
         use ExternFn::*;
         let mut leaves = |what: &str, at: usize, types: &[Type]| {
-            let Some(Arg::Values(values)) = args.get(at) else { return };
+            let Some(ExternArg::Values(values)) = args.get(at) else { return };
             if values.len() != types.len() {
                 let what = what.to_string();
-                problems.push(Problem::Count { what, expected: types.len(), found: values.len() });
+                violations.push(ViolationKind::Count { what, expected: types.len(), found: values.len() });
             }
             for (value, expected) in values.iter().zip(types) {
                 let found = body.value_type(*value);
                 if found != *expected {
-                    problems.push(Problem::Type { what: value.to_string(), expected: *expected, found });
+                    violations.push(ViolationKind::Type { what: value.to_string(), expected: *expected, found });
                 }
             }
         };
@@ -244,7 +258,7 @@ impl Verifier<'_> {
                 }
             }
             AddEntry => {
-                if let Some(Arg::Action(action)) = args.get(1)
+                if let Some(ExternArg::Action(action)) = args.get(1)
                     && let Some(action) = self.p.actions.get(*action)
                 {
                     let types: Vec<Type> = action.params.iter().map(|p| p.ty).collect();
@@ -253,7 +267,8 @@ impl Verifier<'_> {
             }
             _ => {}
         }
-        // The first scalar that has to have one type; the others are of the program's own types.
+        // Type of the first scalar where the function fixes it; other scalars have types of the
+        // program.
         let fixed = match func {
             VerifyChecksum
             | UpdateChecksum
@@ -264,10 +279,10 @@ impl Verifier<'_> {
             InternetChecksumSetState => Some(Type::Bit(16)),
             _ => None,
         };
-        if let (Some(expected), Some(Arg::Value(v))) = (fixed, args.first()) {
+        if let (Some(expected), Some(ExternArg::Value(v))) = (fixed, args.first()) {
             let found = body.value_type(*v);
             if found != expected {
-                problems.push(Problem::Type { what: v.to_string(), expected, found });
+                violations.push(ViolationKind::Type { what: v.to_string(), expected, found });
             }
         }
     }

@@ -1,43 +1,45 @@
-//! The verifier: everything that the data model's documentation states, checked. It runs between all passes.
+//! The verifier: checks every rule that the documentation of the data model states. It runs before
+//! the first pass and after each one.
 //!
-//! A fault is always a bug in what made the IR, never in the program that a user wrote. Any pipeline may be verified, also one
-//! that came from a text of unknown origin: nothing here panics.
+//! A violation is always a bug in the code that made the IR, never in the user's program. Any
+//! pipeline may be verified, including one parsed from text of unknown origin: nothing here panics.
 
 mod body;
 mod decl;
 mod externs;
 mod inst;
-mod problem;
 mod table;
+mod violation_kind;
 
-pub use problem::Problem;
+pub use violation_kind::ViolationKind;
 
-use crate::declared::Loc;
+use crate::declaration::SourceLoc;
 use crate::entity::Block;
 use crate::pipeline::Pipeline;
 use std::fmt;
 
-/// The verifier stops at so many faults.
-const MAX_FAULTS: usize = 100;
+/// Maximum number of violations that the verifier reports.
+const MAX_VIOLATIONS: usize = 100;
 
-/// One thing that is wrong, with its place.
+/// One violation with its position.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Fault {
-    /// The declaration that it is in (`table ingress.routes`), if it is in one.
+pub struct VerifierViolation {
+    /// The declaration that contains the violation (`table ingress.routes`), if any.
     pub declaration: Option<String>,
-    /// The control whose body it is in.
+    /// The control that contains the violation in its body.
     pub control: Option<String>,
     /// The block.
     pub block: Option<Block>,
-    /// The number of the instruction in the block, from 0; `None` with a block means its terminator or its parameters.
+    /// The number of the instruction in the block, from 0; `None` with a block means its terminator
+    /// or its parameters.
     pub inst: Option<usize>,
-    /// The source position that the instruction has.
-    pub loc: Loc,
-    /// What is wrong.
-    pub problem: Problem,
+    /// The source position of the instruction.
+    pub loc: SourceLoc,
+    /// The violated rule.
+    pub kind: ViolationKind,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for VerifierViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(declaration) = &self.declaration {
             write!(f, "{declaration}: ")?;
@@ -52,24 +54,24 @@ impl fmt::Display for Fault {
             }
             write!(f, ": ")?;
         }
-        write!(f, "{}", self.problem)
+        write!(f, "{}", self.kind)
     }
 }
 
 /// A pipeline that breaks the IR's rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VerifyError {
-    /// What ran last: a pass, or `lowering`.
+    /// The step that ran last: a pass, or `lowering`.
     pub after: String,
-    /// What is wrong, at least one.
-    pub faults: Vec<Fault>,
+    /// The violations, at least one.
+    pub violations: Vec<VerifierViolation>,
 }
 
 impl fmt::Display for VerifyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "the IR is wrong after `{}`; this is a bug there, not in the program:", self.after)?;
-        for fault in &self.faults {
-            writeln!(f, "  {fault}")?;
+        writeln!(f, "the IR is invalid after `{}`; this is a bug there, not in the program:", self.after)?;
+        for violation in &self.violations {
+            writeln!(f, "  {violation}")?;
         }
         Ok(())
     }
@@ -77,47 +79,47 @@ impl fmt::Display for VerifyError {
 
 impl std::error::Error for VerifyError {}
 
-/// Checks the pipeline.
+/// Verifies the pipeline.
 ///
 /// # Errors
-/// The faults, at most 100.
-pub fn verify(pipeline: &Pipeline) -> Result<(), Vec<Fault>> {
-    let mut verifier = Verifier { p: pipeline, faults: Vec::new() };
-    verifier.declarations();
-    verifier.tables();
-    verifier.externs();
-    verifier.controls();
-    if verifier.faults.is_empty() { Ok(()) } else { Err(verifier.faults) }
+/// The violations, at most 100.
+pub fn verify(pipeline: &Pipeline) -> Result<(), Vec<VerifierViolation>> {
+    let mut verifier = PipelineVerifier { p: pipeline, violations: Vec::new() };
+    verifier.verify_declarations();
+    verifier.verify_tables();
+    verifier.verify_externs();
+    verifier.verify_controls();
+    if verifier.violations.is_empty() { Ok(()) } else { Err(verifier.violations) }
 }
 
-/// Checks the pipeline, and on a fault names `after`, the pass that ran last.
+/// Verifies the pipeline; an error names `after`, the pass that ran last.
 ///
 /// # Errors
-/// As [`verify`].
+/// Fails as [`verify`] does.
 pub fn verify_after(after: &str, pipeline: &Pipeline) -> Result<(), VerifyError> {
-    verify(pipeline).map_err(|faults| VerifyError { after: after.to_string(), faults })
+    verify(pipeline).map_err(|violations| VerifyError { after: after.to_string(), violations })
 }
 
-struct Verifier<'p> {
+struct PipelineVerifier<'p> {
     p: &'p Pipeline,
-    faults: Vec<Fault>,
+    violations: Vec<VerifierViolation>,
 }
 
-impl Verifier<'_> {
-    fn push(&mut self, fault: Fault) {
-        if self.faults.len() < MAX_FAULTS {
-            self.faults.push(fault);
+impl PipelineVerifier<'_> {
+    fn push_violation(&mut self, violation: VerifierViolation) {
+        if self.violations.len() < MAX_VIOLATIONS {
+            self.violations.push(violation);
         }
     }
-    /// Records a problem with a declaration (`kind name`).
-    fn declaration(&mut self, kind: &str, name: &str, problem: Problem) {
-        self.push(Fault {
+    /// Reports a violation in a declaration (`kind name`).
+    fn report_declaration(&mut self, kind: &str, name: &str, violation: ViolationKind) {
+        self.push_violation(VerifierViolation {
             declaration: Some(format!("{kind} {name}")),
             control: None,
             block: None,
             inst: None,
-            loc: Loc::default(),
-            problem,
+            loc: SourceLoc::default(),
+            kind: violation,
         });
     }
 }

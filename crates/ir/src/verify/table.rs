@@ -1,6 +1,6 @@
-//! Tables: keys, actions, default action, entries, attached objects.
+//! Verification of tables: keys, actions, default action, entries, attached objects.
 
-use super::{Problem, Verifier};
+use super::{PipelineVerifier, ViolationKind};
 use crate::entity::{ActionId, ExternId};
 use crate::externs::ExternKind;
 use crate::table::*;
@@ -9,15 +9,15 @@ use num_bigint::BigUint;
 use num_traits::Zero;
 use std::collections::{HashMap, HashSet};
 
-impl Verifier<'_> {
-    pub(super) fn tables(&mut self) {
+impl PipelineVerifier<'_> {
+    pub(super) fn verify_tables(&mut self) {
         let p = self.p;
         let mut attached: HashMap<ExternId, usize> = HashMap::new();
         for table in p.tables.values() {
-            self.keys(table);
-            self.table_actions(table);
-            self.entries(table);
-            self.attached(table);
+            self.verify_keys(table);
+            self.verify_table_actions(table);
+            self.verify_entries(table);
+            self.verify_attached_objects(table);
             for object in [table.direct_counter, table.direct_meter].into_iter().flatten() {
                 *attached.entry(object).or_default() += 1;
             }
@@ -26,99 +26,99 @@ impl Verifier<'_> {
         shared.sort_unstable();
         for object in shared {
             let name = p.externs.get(object).map_or("", |o| &o.preamble.name);
-            self.declaration("extern", name, Problem::SharedDirect(object.to_string()));
+            self.report_declaration("extern", name, ViolationKind::SharedDirect(object.to_string()));
         }
     }
 
-    fn table(&mut self, table: &Table, problem: Problem) {
-        self.declaration("table", &table.preamble.name, problem);
+    fn report_table(&mut self, table: &Table, kind: ViolationKind) {
+        self.report_declaration("table", &table.preamble.name, kind);
     }
 
-    fn keys(&mut self, table: &Table) {
+    fn verify_keys(&mut self, table: &Table) {
         for key in &table.keys {
-            self.key_type("table", &table.preamble.name, key.ty);
+            self.verify_key_type("table", &table.preamble.name, key.ty);
         }
         if table.keys.iter().filter(|k| k.kind == MatchKind::Lpm).count() > 1 {
-            self.table(table, Problem::TwoLpmKeys);
+            self.report_table(table, ViolationKind::TwoLpmKeys);
         }
     }
 
-    fn table_actions(&mut self, table: &Table) {
+    fn verify_table_actions(&mut self, table: &Table) {
         let mut seen = HashSet::new();
         for action in &table.actions {
             if self.p.actions.get(action.action).is_none() {
-                self.table(table, Problem::NoSuch(action.action.to_string()));
+                self.report_table(table, ViolationKind::MissingEntity(action.action.to_string()));
             }
             if !seen.insert(action.action) {
-                self.table(table, Problem::Twice(action.action.to_string()));
+                self.report_table(table, ViolationKind::ListedTwice(action.action.to_string()));
             }
             if action.table_only && action.default_only {
-                self.table(table, Problem::TableAndDefaultOnly);
+                self.report_table(table, ViolationKind::TableAndDefaultOnly);
             }
         }
         match table.actions.iter().find(|a| a.action == table.default_action.action) {
-            Some(action) if action.table_only => self.table(table, Problem::DefaultIsTableOnly),
+            Some(action) if action.table_only => self.report_table(table, ViolationKind::DefaultIsTableOnly),
             Some(_) => {}
             None => {
                 let name = self.action_name(table.default_action.action);
-                self.table(table, Problem::NotAnAction(name));
+                self.report_table(table, ViolationKind::NotAnAction(name));
             }
         }
-        self.action_call(table, &table.default_action);
+        self.verify_action_call(table, &table.default_action);
     }
 
     fn action_name(&self, action: ActionId) -> String {
         self.p.actions.get(action).map_or_else(|| action.to_string(), |a| a.preamble.name.clone())
     }
 
-    fn action_call(&mut self, table: &Table, call: &ActionCall) {
-        // An action that does not exist is named where it is listed.
+    fn verify_action_call(&mut self, table: &Table, call: &ActionCall) {
+        // An action that does not exist is reported in the list of actions.
         let Some(action) = self.p.actions.get(call.action) else { return };
         if action.params.len() != call.args.len() {
             let what = format!("arguments of {}", action.preamble.name);
-            let problem = Problem::Count { what, expected: action.params.len(), found: call.args.len() };
-            self.table(table, problem);
+            let kind = ViolationKind::Count { what, expected: action.params.len(), found: call.args.len() };
+            self.report_table(table, kind);
         }
         for (param, arg) in action.params.iter().zip(&call.args) {
             let value = Const { ty: param.ty, bits: arg.clone() };
-            if self.const_problem(&value).is_some() {
+            if self.const_violation(&value).is_some() {
                 let what = format!("the argument for {}", param.name);
-                self.table(table, Problem::DoesNotFit { what, ty: param.ty });
+                self.report_table(table, ViolationKind::DoesNotFit { what, ty: param.ty });
             }
         }
     }
 
-    fn entries(&mut self, table: &Table) {
-        let keys: Vec<&Key> = table.match_keys().map(|(_, k)| k).collect();
+    fn verify_entries(&mut self, table: &Table) {
+        let keys: Vec<&MatchKey> = table.match_keys().map(|(_, k)| k).collect();
         let has_priority = table.has_priority();
         for (n, entry) in table.entries.iter().enumerate() {
             if entry.keys.len() != keys.len() {
                 let what = format!("keys of entry {n}");
-                self.table(table, Problem::Count { what, expected: keys.len(), found: entry.keys.len() });
+                self.report_table(table, ViolationKind::Count { what, expected: keys.len(), found: entry.keys.len() });
             }
             for (k, (key, matched)) in keys.iter().zip(&entry.keys).enumerate() {
-                self.key_match(table, (n, k), key, matched);
+                self.verify_key_match(table, (n, k), key, matched);
             }
             if !has_priority && entry.priority != 0 {
-                self.table(table, Problem::NeedlessPriority(n));
+                self.report_table(table, ViolationKind::NeedlessPriority(n));
             }
             match table.actions.iter().find(|a| a.action == entry.action.action) {
                 Some(action) if action.default_only => {
                     let name = self.action_name(action.action);
-                    self.table(table, Problem::EntryIsDefaultOnly(name));
+                    self.report_table(table, ViolationKind::EntryIsDefaultOnly(name));
                 }
                 Some(_) => {}
                 None => {
                     let name = self.action_name(entry.action.action);
-                    self.table(table, Problem::NotAnAction(name));
+                    self.report_table(table, ViolationKind::NotAnAction(name));
                 }
             }
-            self.action_call(table, &entry.action);
+            self.verify_action_call(table, &entry.action);
         }
     }
 
-    fn key_match(&mut self, table: &Table, (entry, at): (usize, usize), key: &Key, matched: &KeyMatch) {
-        let bad = |what| Problem::BadMatch { entry, key: at, what };
+    fn verify_key_match(&mut self, table: &Table, (entry, at): (usize, usize), key: &MatchKey, matched: &KeyMatch) {
+        let bad = |what| ViolationKind::BadMatch { entry, key: at, what };
         let width = key.ty.width();
         let fits = |v: &BigUint| v.bits() <= u64::from(width);
         let all_fit = match matched {
@@ -128,34 +128,34 @@ impl Verifier<'_> {
             KeyMatch::Optional(None) => true,
         };
         if matched.kind() != key.kind {
-            self.table(table, Problem::MatchKind { entry, key: at });
+            self.report_table(table, ViolationKind::MatchKind { entry, key: at });
             return;
         }
         if !all_fit {
-            self.table(table, bad("a value is wider than the key"));
+            self.report_table(table, bad("a value is wider than the key"));
             return;
         }
         match matched {
             KeyMatch::Ternary { value, mask } if !(value ^ (value & mask)).is_zero() => {
-                self.table(table, bad("the value has bits outside the mask"));
+                self.report_table(table, bad("the value has bits outside the mask"));
             }
             KeyMatch::Lpm { prefix_len, .. } if *prefix_len > width => {
-                self.table(table, bad("the prefix is longer than the key"));
+                self.report_table(table, bad("the prefix is longer than the key"));
             }
             KeyMatch::Lpm { value, prefix_len } => {
                 let host = width - prefix_len;
                 if value.trailing_zeros().is_some_and(|z| z < u64::from(host)) {
-                    self.table(table, bad("the value has bits after its prefix"));
+                    self.report_table(table, bad("the value has bits after its prefix"));
                 }
             }
             KeyMatch::Range { lo, hi } if crate::eval::to_number(key.ty, lo) > crate::eval::to_number(key.ty, hi) => {
-                self.table(table, bad("the range is empty"));
+                self.report_table(table, bad("the range is empty"));
             }
             _ => {}
         }
     }
 
-    fn attached(&mut self, table: &Table) {
+    fn verify_attached_objects(&mut self, table: &Table) {
         let is = |o: ExternId, f: fn(&ExternKind) -> bool| self.p.externs.get(o).map(|o| f(&o.kind));
         let checks = [
             (
@@ -174,20 +174,20 @@ impl Verifier<'_> {
         ];
         for (check, expected) in checks {
             match check {
-                Some((object, None)) => self.table(table, Problem::NoSuch(object.to_string())),
+                Some((object, None)) => self.report_table(table, ViolationKind::MissingEntity(object.to_string())),
                 Some((object, Some(false))) => {
-                    self.table(table, Problem::ExternKind { what: object.to_string(), expected });
+                    self.report_table(table, ViolationKind::ExternKind { what: object.to_string(), expected });
                 }
                 _ => {}
             }
         }
         if let Some(var) = table.meter_result {
             match self.p.vars.get(var).map(|v| v.ty) {
-                None => self.table(table, Problem::NoSuch(var.to_string())),
+                None => self.report_table(table, ViolationKind::MissingEntity(var.to_string())),
                 Some(Type::Bit(_) | Type::Int(_) | Type::Enum(_)) => {}
                 Some(found) => {
                     let what = "the meter's result".to_string();
-                    self.table(table, Problem::TypeClass { what, expected: "a colour", found });
+                    self.report_table(table, ViolationKind::TypeClass { what, expected: "a color", found });
                 }
             }
         }

@@ -1,9 +1,9 @@
-//! docs/ir.md against the code.
+//! Compares docs/reference/ir.md with the code.
 
 use ir::text::{parse, print};
 use ir::*;
 
-const DOCUMENT: &str = include_str!("../../../../docs/ir.md");
+const DOCUMENT: &str = include_str!("../../../../docs/reference/ir.md");
 
 #[test]
 fn the_example_is_valid() {
@@ -18,7 +18,7 @@ fn the_example_is_valid() {
 fn all_passes_and_extern_functions_are_listed() {
     let passes = passes::PASSES.iter().map(|p| p.name);
     for name in passes.chain(ExternFn::ALL.iter().map(|f| f.name())) {
-        assert!(DOCUMENT.contains(&format!("`{name}`")), "{name} is missing in docs/ir.md");
+        assert!(DOCUMENT.contains(&format!("`{name}`")), "{name} is missing in docs/reference/ir.md");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Arithmetic against big integers that have no width.
+//! Compares arithmetic with unbounded big integers.
 
 use ir::eval::{self, narrow};
 use ir::*;
@@ -27,7 +27,7 @@ const OPS: [BinaryOp; 18] = [
     BinaryOp::Ge,
 ];
 
-/// Bits of a number: what is left modulo 2^width, digit by digit.
+/// Returns the bits of a number modulo 2^width, digit by digit.
 fn bits_of(width: u32, number: &BigInt) -> BigUint {
     (0..u64::from(width)).filter(|n| number.bit(*n)).fold(BigUint::zero(), |all, n| all | (BigUint::one() << n))
 }
@@ -79,7 +79,7 @@ fn reference(op: BinaryOp, ty: Type, a: &BigUint, b: &BigUint) -> BigUint {
         BinaryOp::Or => x | y,
         BinaryOp::Xor => x ^ y,
         BinaryOp::Shl => x * power,
-        // Rounded down: that is what an arithmetic shift does.
+        // An arithmetic shift rounds down.
         BinaryOp::Shr => (&x - ((&x % &power) + &power) % &power) / &power,
         BinaryOp::Eq => return flag(x == y),
         BinaryOp::Ne => return flag(x != y),
@@ -91,7 +91,7 @@ fn reference(op: BinaryOp, ty: Type, a: &BigUint, b: &BigUint) -> BigUint {
     bits_of(width, &number)
 }
 
-/// Numbers near the ends of their range as often as any others.
+/// Returns operands; numbers near the ends of their range are as frequent as all others.
 fn operand(ty: Type) -> impl Strategy<Value = BigUint> {
     let width = ty.width();
     let all = (BigUint::one() << width) - 1u8;
@@ -129,7 +129,8 @@ proptest! {
         let b = if matches!(op, BinaryOp::Shl | BinaryOp::Shr) { amount } else { b };
         let expected = reference(op, ty, &a, &b);
         prop_assert_eq!(eval::binary(op, ty, &a, &b), expected.clone(), "{:?} {:?}", op, ty);
-        // The path for wide types, on a type that is not: widened, the sign does the same.
+        // Runs the path for wide types on a narrow type: the sign-extended operands give the same
+        // result.
         if ty.width() <= 128 && let (Some(x), Some(y)) = (a.to_u128(), b.to_u128()) {
             prop_assert_eq!(BigUint::from(narrow::binary(op, ty, x, y)), expected);
         }

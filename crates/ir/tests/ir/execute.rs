@@ -1,5 +1,5 @@
-//! A small executor, to compare what a pipeline does before and after a pass. It knows the rules of instructions as their
-//! documentation states them; a table's answer and an extern's results are drawn from what they were asked.
+//! Small executor that compares the behaviour of a pipeline before and after a pass. It follows the
+//! documented rules of instructions. Results of tables and externs are derived from their operands.
 
 use ir::*;
 use num_bigint::BigUint;
@@ -7,19 +7,20 @@ use num_traits::{ToPrimitive, Zero};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Enough blocks for any generated body without a loop.
+/// Maximum number of blocks; enough for any generated body without a loop.
 const MAX_STEPS: usize = 400;
 
-/// What somebody outside can see of a run.
+/// Externally visible effects of a run.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Seen {
-    /// Effects in order: tables asked, externs called, headers extracted and emitted, states entered.
+    /// Effects in order: table applications, extern calls, extracted and emitted headers, parser
+    /// states.
     pub log: Vec<String>,
-    /// Variables but locals, and headers but local ones, at the end. `None` if a loop did not end.
+    /// Final values of non-local variables and headers. `None` if a loop did not end.
     pub end: Option<BTreeMap<String, String>>,
 }
 
-/// A value: bits, and the length of a varbit.
+/// Value: bits, and the length of a varbit.
 #[derive(Clone, PartialEq, Eq, Debug, Hash, Default)]
 struct Scalar {
     bits: BigUint,
@@ -29,14 +30,14 @@ struct Scalar {
 struct Run<'p> {
     p: &'p Pipeline,
     packet: Vec<u8>,
-    /// In bits.
+    /// Offset in bits.
     at: usize,
     vars: Vec<Scalar>,
     valid: Vec<bool>,
     log: Vec<String>,
 }
 
-/// Why a body ended.
+/// Reason for the end of a body.
 enum Left {
     Normally,
     TooLong,
@@ -157,24 +158,24 @@ impl Run<'_> {
             let term = &data.term.as_ref().expect("verified").term;
             let get = |v: &Value| values[v.index()].clone();
             let call = match term {
-                Term::Jump(call) => call.clone(),
-                Term::Branch { cond, then, els } => {
+                Terminator::Jump(call) => call.clone(),
+                Terminator::Branch { cond, then, els } => {
                     if get(cond).bits.is_zero() {
                         els.clone()
                     } else {
                         then.clone()
                     }
                 }
-                Term::Switch { value, cases, default } => {
+                Terminator::Switch { value, cases, default } => {
                     let bits = get(value).bits;
                     cases.iter().find(|(c, _)| c.bits == bits).map_or(default, |(_, call)| call).clone()
                 }
-                Term::Apply { table, keys, arms } => {
+                Terminator::Apply { table, keys, arms } => {
                     let keys: Vec<Scalar> = keys.iter().map(get).collect();
                     (block, args) = self.apply(*table, &keys, arms);
                     continue;
                 }
-                Term::Return | Term::Exit | Term::Reject => {
+                Terminator::Return | Terminator::Exit | Terminator::Reject => {
                     self.log.push(format!("{term:?}"));
                     return Left::Normally;
                 }
@@ -185,7 +186,7 @@ impl Run<'_> {
         Left::TooLong
     }
 
-    fn apply(&mut self, table: TableId, keys: &[Scalar], arms: &[Arm]) -> (Block, Vec<Scalar>) {
+    fn apply(&mut self, table: TableId, keys: &[Scalar], arms: &[ActionArm]) -> (Block, Vec<Scalar>) {
         let data = &self.p.tables[table];
         self.log.push(format!("apply {} {keys:?}", data.preamble.name));
         let seed = draw((&data.preamble.name, keys, self.log.len()));
@@ -198,7 +199,7 @@ impl Run<'_> {
         (arm.block, args)
     }
 
-    /// The results, or `None` if the body is left here.
+    /// Returns the results, or `None` if the body ends here.
     fn inst(&mut self, body: &Body, inst: &Inst, results: &[Value], values: &[Scalar]) -> Option<Vec<Scalar>> {
         let get = |v: &Value| values[v.index()].clone();
         let ty = |v: &Value| body.value_type(*v);
@@ -274,17 +275,17 @@ impl Run<'_> {
         }
     }
 
-    fn arg(&self, arg: &Arg, values: &[Scalar]) -> String {
+    fn arg(&self, arg: &ExternArg, values: &[Scalar]) -> String {
         match arg {
-            Arg::Value(v) => format!("{:?}", values[v.index()]),
-            Arg::Values(vs) => format!("{:?}", vs.iter().map(|v| &values[v.index()]).collect::<Vec<_>>()),
-            Arg::Str(text) => text.clone(),
-            Arg::Vars(vars) => {
+            ExternArg::Value(v) => format!("{:?}", values[v.index()]),
+            ExternArg::Values(vs) => format!("{:?}", vs.iter().map(|v| &values[v.index()]).collect::<Vec<_>>()),
+            ExternArg::Str(text) => text.clone(),
+            ExternArg::Vars(vars) => {
                 let named = vars.iter().map(|v| (&self.p.vars[*v].name, self.load(*v)));
                 format!("{:?}", named.collect::<Vec<_>>())
             }
-            Arg::Table(t) => self.p.tables[*t].preamble.name.clone(),
-            Arg::Action(a) => self.p.actions[*a].preamble.name.clone(),
+            ExternArg::Table(t) => self.p.tables[*t].preamble.name.clone(),
+            ExternArg::Action(a) => self.p.actions[*a].preamble.name.clone(),
         }
     }
 }

@@ -1,10 +1,11 @@
-//! Random pipelines that are valid: each choice takes a byte of the input, so that proptest's shrinking makes them smaller.
+//! Generator of random valid pipelines. Each choice takes a byte of the input, so that proptest's
+//! shrinking makes pipelines smaller.
 
 use crate::generate_body::body;
 use ir::*;
 use num_bigint::BigUint;
 
-/// A stream of choices; zeros when it is used up.
+/// Stream of choices; zeros after its end.
 pub struct Choices<'a> {
     bytes: &'a [u8],
 }
@@ -39,11 +40,11 @@ impl<'a> Choices<'a> {
         const PARTS: [&str; 8] = ["a", "quote \"", "back\\slash", "line\nend", "tab\t", "\u{1}", "é✓", "@x(1)"];
         (0..self.below(3)).map(|_| PARTS[self.below(8)]).collect()
     }
-    pub fn loc(&mut self) -> Loc {
+    pub fn loc(&mut self) -> SourceLoc {
         if self.chance(128) {
-            return Loc::default();
+            return SourceLoc::default();
         }
-        Loc { file: u16::from(self.byte()), line: u32::from(self.byte()) + 1, column: u16::from(self.byte()) }
+        SourceLoc { file: u16::from(self.byte()), line: u32::from(self.byte()) + 1, column: u16::from(self.byte()) }
     }
     pub fn scalar(&mut self, enums: usize) -> Type {
         const WIDTHS: [u32; 10] = [8, 1, 3, 16, 32, 48, 64, 128, 200, 0];
@@ -80,7 +81,7 @@ impl<'a> Choices<'a> {
     }
 }
 
-/// A pipeline that verifies.
+/// Generates a pipeline that passes the verifier.
 pub fn pipeline(bytes: &[u8]) -> Pipeline {
     let c = &mut Choices::new(bytes);
     let mut p = Pipeline::new(format!("p{}", c.text()), Arch::V1Model);
@@ -132,15 +133,16 @@ fn headers(c: &mut Choices, p: &mut Pipeline) {
             fields.push(HeaderField { name: "options".into(), ty: Type::Varbit(64) });
         }
         let ty = p.header_types.push(HeaderType { name: format!("h{t}_t"), fields });
-        let single = p.add_header(format!("hdr.h{t}"), ty, false, Loc::default());
-        p.add_header(format!("tmp.h{t}"), ty, true, Loc::default());
+        let single = p.add_header(format!("hdr.h{t}"), ty, false, SourceLoc::default());
+        p.add_header(format!("tmp.h{t}"), ty, true, SourceLoc::default());
         if c.chance(100) {
-            let elements = (0..2).map(|n| p.add_header(format!("hdr.s{t}[{n}]"), ty, false, Loc::default())).collect();
+            let elements =
+                (0..2).map(|n| p.add_header(format!("hdr.s{t}[{n}]"), ty, false, SourceLoc::default())).collect();
             let loc = c.loc();
             p.add_stack(format!("hdr.s{t}"), elements, loc);
         }
         if c.chance(100) {
-            let other = p.add_header(format!("hdr.u{t}.b"), ty, false, Loc::default());
+            let other = p.add_header(format!("hdr.u{t}.b"), ty, false, SourceLoc::default());
             p.add_union(format!("hdr.u{t}"), vec![single, other]);
         }
     }
@@ -228,7 +230,7 @@ fn externs(c: &mut Choices, p: &mut Pipeline) {
     }
 }
 
-fn key_match(c: &mut Choices, p: &Pipeline, key: &Key) -> KeyMatch {
+fn key_match(c: &mut Choices, p: &Pipeline, key: &MatchKey) -> KeyMatch {
     let value = c.constant(p, key.ty).bits;
     match key.kind {
         MatchKind::Ternary => {
@@ -267,7 +269,7 @@ fn tables(c: &mut Choices, p: &mut Pipeline, number: usize) {
         lpm |= kind == MatchKind::Lpm;
         let (ty, annotations) = (c.scalar(enums), c.annotations());
         let type_name = c.chance(40).then(|| c.text());
-        keys.push(Key { name: format!("k{n}"), ty, kind, annotations, id: u32::from(c.byte()), type_name });
+        keys.push(MatchKey { name: format!("k{n}"), ty, kind, annotations, id: u32::from(c.byte()), type_name });
     }
     let call = |c: &mut Choices, p: &Pipeline, action: ActionId| {
         let args = p.actions[action].params.iter().map(|q| c.constant(p, q.ty).bits).collect();
@@ -292,7 +294,7 @@ fn tables(c: &mut Choices, p: &mut Pipeline, number: usize) {
     let direct = c.chance(80).then(|| {
         let preamble = Preamble { name: format!("direct{number}"), ..Preamble::default() };
         let kind = ExternKind::DirectCounter { unit: CounterUnit::Packets };
-        p.externs.push(ExternInst { preamble, kind, loc: Loc::default() })
+        p.externs.push(ExternInst { preamble, kind, loc: SourceLoc::default() })
     });
     p.tables.push(Table {
         preamble,

@@ -3,7 +3,8 @@
 use crate::generate::Choices;
 use ir::*;
 
-/// Builds one block after the other; a block may use its own values and those of the entry, which dominates all.
+/// Builder of one block after the other. A block may use its own values and those of the entry,
+/// which dominates all.
 struct Builder<'a, 'b> {
     c: &'a mut Choices<'b>,
     p: &'a Pipeline,
@@ -156,27 +157,27 @@ impl Builder<'_, '_> {
     fn external(&mut self) -> Option<Value> {
         let object = ExternId(self.c.below(self.p.externs.len()) as u32);
         let kind = self.p.externs.get(object).map(|o| &o.kind);
-        let data = Arg::Values(vec![self.number()]);
+        let data = ExternArg::Values(vec![self.number()]);
         let (object, func, args, results) = match kind {
             Some(ExternKind::Counter { .. }) => {
-                (Some(object), ExternFn::CounterCount, vec![Arg::Value(self.number())], vec![])
+                (Some(object), ExternFn::CounterCount, vec![ExternArg::Value(self.number())], vec![])
             }
             Some(ExternKind::Register { elem, .. }) => {
-                (Some(object), ExternFn::RegisterRead, vec![Arg::Value(self.number())], elem.clone())
+                (Some(object), ExternFn::RegisterRead, vec![ExternArg::Value(self.number())], elem.clone())
             }
             Some(ExternKind::Hash { output, .. }) => (Some(object), ExternFn::HashGet, vec![data], vec![*output]),
             Some(ExternKind::Digest { .. }) => (Some(object), ExternFn::DigestPack, vec![data], vec![]),
             _ => match self.c.below(4) {
                 0 => (None, ExternFn::MarkToDrop, vec![], vec![]),
-                1 => (None, ExternFn::LogMsg, vec![Arg::Str(self.c.text()), data], vec![]),
-                2 => (None, ExternFn::Recirculate, vec![Arg::Vars(vec![self.var()])], vec![]),
+                1 => (None, ExternFn::LogMsg, vec![ExternArg::Str(self.c.text()), data], vec![]),
+                2 => (None, ExternFn::Recirculate, vec![ExternArg::Vars(vec![self.var()])], vec![]),
                 _ => {
-                    let condition = Arg::Value(self.value(Type::Bool));
-                    (None, ExternFn::Assume, vec![condition, Arg::Str(self.c.text())], vec![])
+                    let condition = ExternArg::Value(self.value(Type::Bool));
+                    (None, ExternFn::Assume, vec![condition, ExternArg::Str(self.c.text())], vec![])
                 }
             },
         };
-        let results = self.b.call(object, func, args, &results);
+        let results = self.b.call_extern(object, func, args, &results);
         self.values.extend(results);
         None
     }
@@ -215,7 +216,7 @@ impl Builder<'_, '_> {
         }
     }
     fn call_to(&mut self, blocks: &[Block], from: usize) -> Option<BlockCall> {
-        // Mostly forward; a loop now and then. Never to the entry.
+        // Mostly forward, sometimes a loop, never to the entry.
         let first = if self.c.chance(25) { 1 } else { from + 1 };
         let block = *self.c.pick(blocks.get(first..)?)?;
         let types: Vec<Type> = self.b.body().blocks[block].params.iter().map(|v| self.b.value_type(*v)).collect();
@@ -244,8 +245,8 @@ impl Builder<'_, '_> {
                 let ty = Type::Bit(16);
                 let value = self.value(ty);
                 let cases = (0..self.c.below(3)).map(|n| (Const::new(ty, n as u32), first.clone())).collect();
-                let end = Term::Switch { value, cases, default: second };
-                // The builder's `switch` has no arguments; this one does.
+                let end = Terminator::Switch { value, cases, default: second };
+                // The builder's `switch` passes no arguments; this one does.
                 self.end(end);
             }
             3 if self.kind != ControlKind::Parser && !self.p.tables.is_empty() => {
@@ -253,7 +254,7 @@ impl Builder<'_, '_> {
                 let types: Vec<Type> = self.p.tables[table].keys.iter().map(|k| k.ty).collect();
                 let keys = types.into_iter().map(|t| self.value(t)).collect();
                 let keep = self.values.clone();
-                for arm in self.b.apply(self.p, table, keys) {
+                for arm in self.b.apply_table(self.p, table, keys) {
                     self.b.switch_to(arm.block);
                     self.values = keep.clone();
                     self.values.push(arm.hit);
@@ -268,7 +269,7 @@ impl Builder<'_, '_> {
             _ => self.leave(),
         }
     }
-    fn end(&mut self, term: Term) {
-        self.b.term(term);
+    fn end(&mut self, term: Terminator) {
+        self.b.terminate(term);
     }
 }

@@ -1,4 +1,4 @@
-//! P4Info: ids, aliases, layout, comparison.
+//! Tests P4Info: ids, aliases, layout, comparison.
 
 use expect_test::{Expect, expect};
 use ir::p4info::{compare, generate, name_hash, to_txtpb};
@@ -19,7 +19,7 @@ fn check(text: &str, expected: Expect) {
     assert_eq!(compare(&info, &printed), Ok(Vec::new()), "what is printed compares as equal");
 }
 
-/// Numbers that p4c gives to these names in the P4Info of its own samples.
+/// Ids that p4c gives to these names in the P4Info of its own samples.
 #[test]
 fn ids_are_those_of_p4c() {
     for (prefix, name, id) in [
@@ -589,7 +589,7 @@ fn differences_name_the_field() {
     let refused = |text: &str| compare(&info, text).expect_err("this is no text protobuf");
     assert_eq!(refused(&same.replacen("tables {", "tables { {", 1)), "line 7: a name or a value is missing");
     assert_eq!(refused("tables { a: \""), "line 1: a string has no end");
-    // Order, defaults and layout mean nothing.
+    // Order, defaults and layout have no meaning.
     let (head, tables) = same.split_once("tables {").expect("a table");
     let (tables, actions) = tables.split_once("actions {").expect("an action");
     let other = format!("actions: <<{actions}").replace("<<", "{")

@@ -1,13 +1,13 @@
-//! Passes: each keeps what a run shows, and does what it is for.
+//! Tests that each pass preserves visible effects and makes its transformation.
 
 use crate::{execute, generate};
 use expect_test::{Expect, expect};
-use ir::passes::{Moment, PASSES, run_passes};
+use ir::passes::{PASSES, PassPhase, run_passes};
 use ir::text::{PrintOptions, parse, print_with};
 use ir::*;
 use proptest::prelude::*;
 
-/// Runs on several packets before and after.
+/// Compares runs on several packets before and after.
 fn same_meaning(before: &Pipeline, after: &Pipeline) -> Result<(), TestCaseError> {
     for seed in 0..4u8 {
         let packet: Vec<u8> = (0..seed * 20).map(|n| n.wrapping_mul(37) ^ seed).collect();
@@ -15,7 +15,8 @@ fn same_meaning(before: &Pipeline, after: &Pipeline) -> Result<(), TestCaseError
         if first.end.is_some() && second.end.is_some() {
             prop_assert_eq!(first, second);
         } else {
-            // A loop: the steps that were counted differ, what was done may not.
+            // In a loop the number of steps at the limit differs, but the common effects must be
+            // equal.
             let common = first.log.len().min(second.log.len());
             prop_assert_eq!(&first.log[..common], &second.log[..common]);
         }
@@ -32,8 +33,8 @@ proptest! {
         let mut before = pipeline.clone();
         let mut failure = Ok(());
         let result = run_passes(&mut pipeline, |pass, moment, now| match moment {
-            Moment::Before => before = now.clone(),
-            Moment::After => {
+            PassPhase::Before => before = now.clone(),
+            PassPhase::After => {
                 if failure.is_ok() {
                     failure = same_meaning(&before, now).map_err(|e| format!("{}: {e}\n{}", pass.name, text::print(&before)));
                 }
@@ -58,7 +59,7 @@ proptest! {
     }
 }
 
-/// The generator has to make programs that do something, or the properties above hold for nothing.
+/// Generated programs must have effects, because otherwise the properties above prove nothing.
 #[test]
 fn runs_show_something() {
     let mut effects = 0;
@@ -99,7 +100,7 @@ control "ingress" ingress {
   entry block0
 "#;
 
-/// What a pass makes of a body of the ingress control.
+/// Compares a body of the ingress control after a pass.
 fn check(pass: &str, body: &str, expected: Expect) {
     let mut pipeline = parse(&format!("{HEAD}{body}}}\n")).unwrap_or_else(|e| panic!("{e:#?}"));
     verify::verify_after("writing", &pipeline).unwrap_or_else(|e| panic!("{e}"));
@@ -380,7 +381,7 @@ fn a_broken_pipeline_is_laid_to_what_ran_last() {
     pipeline.controls.push(Control { name: "main".into(), kind: ControlKind::MainControl, body });
     let error = run_passes(&mut pipeline, |_, _, _| {}).expect_err("no terminator");
     expect![[r#"
-        the IR is wrong after `lowering`; this is a bug there, not in the program:
+        the IR is invalid after `lowering`; this is a bug there, not in the program:
           control `main`: there are blocks but no entry
           control `main`, block0: the block has no terminator
     "#]]

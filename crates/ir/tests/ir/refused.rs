@@ -1,10 +1,10 @@
-//! Pipelines that break a rule, each refused with the message for that rule.
+//! Pipelines that break a rule, each with the verifier's message for that rule.
 
 use ir::text::parse;
 use ir::verify::verify;
 use ir::*;
 
-/// What the texts below build on.
+/// Common first lines of the texts below.
 const HEAD: &str = r#"pipeline "p" v1model
 enum $E { A, B }
 header_type $h_t {
@@ -36,7 +36,7 @@ table $t {
 }
 "#;
 
-/// A text after [`HEAD`] that the verifier refuses with just this message.
+/// Asserts that the verifier rejects a text after [`HEAD`] with exactly this message.
 fn refused(text: &str, message: &str) {
     let pipeline = parse(&format!("{HEAD}{text}")).unwrap_or_else(|e| panic!("{e:#?}\n{text}"));
     refused_pipeline(&pipeline, &[message]);
@@ -48,13 +48,13 @@ fn refused_pipeline(pipeline: &Pipeline, messages: &[&str]) {
     assert_eq!(found, messages);
 }
 
-/// The same for a body of the ingress control.
+/// Asserts that the verifier rejects a body of the ingress control.
 fn body(text: &str, message: &str) {
     let text = format!("control \"c\" ingress {{\n  entry block0\nblock0:\n{text}}}\n");
     refused(&text, &format!("control `c`, {message}"));
 }
 
-/// The same for a body of the parser.
+/// Asserts that the verifier rejects a body of the parser.
 fn parser(text: &str, message: &str) {
     let text = format!("control \"c\" parser {{\n  entry block0\nblock0:\n{text}}}\n");
     refused(&text, &format!("control `c`, {message}"));
@@ -82,7 +82,7 @@ fn types() {
     refused("var $odd: enum7 meta\n", "var odd: there is no enum7");
     refused(
         "header_type $x {\n  e: error\n}\n",
-        "header_type x: field e has type Error, which is not something that packets carry",
+        "header_type x: field e has type Error, which is not a type that packets contain",
     );
     refused(
         "header_type $x {\n  a: varbit<8>\n  b: varbit<8>\n}\n",
@@ -101,10 +101,13 @@ fn headers_and_their_variables() {
         "var $x: bit<8> field $hdr.h 1\n",
         "var x: hdr.h is not linked back: field 1 of the header is another variable",
     );
-    refused("header $x: $h_t { $meta.m }\n", "header x: field 0 of the header is a variable that does not say so");
+    refused(
+        "header $x: $h_t { $meta.m }\n",
+        "header x: field 0 of the header is a variable that does not link back to it",
+    );
     refused("header $x: $h_t { }\n", "header x: fields: 0 where 1 are needed");
     refused("header $x: hty9 { }\n", "header x: there is no hty9");
-    refused("union $u { $hdr.h }\n", "union u: hdr.h does not name this union as its own");
+    refused("union $u { $hdr.h }\n", "union u: hdr.h does not refer back to this union");
     refused(
         "var $n: bit<16> next_index $x\nstack $x next $n { $hdr.h }\n",
         "stack x: the next index has type Bit(16), not Bit(32)",
@@ -117,7 +120,7 @@ fn headers_and_their_variables() {
     refused("field_list 1 { var99 }\n", "field_list 1: there is no var99");
 }
 
-/// A table `$x` with these lines.
+/// Asserts that the verifier rejects a table `$x` with these lines.
 fn table(lines: &str, message: &str) {
     refused(&format!("table $x {{\n{lines}}}\n"), &format!("table x: {message}"));
 }
@@ -203,7 +206,7 @@ fn control_flow() {
     refused("control \"c\" ingress {\n  entry block3\n}\n", "control `c`: there is no block3");
     refused(
         "control \"c\" ingress {\n  entry block0\nblock0(v0: bool):\n  return\n}\n",
-        "control `c`: the entry block takes parameters, and nothing sets them",
+        "control `c`: the entry block must not have parameters",
     );
     refused(
         "control \"c\" ingress {\n  entry block0\n  state \"start\" block0\nblock0:\n  return\n}\n",
@@ -215,7 +218,7 @@ fn control_flow() {
     );
     refused(
         "control \"c\" egress {\n  entry none\n}\ncontrol \"d\" ingress {\n  entry none\n}\n",
-        "control `d`: the controls are not in the order in which a packet meets them, each at most once",
+        "control `d`: the controls are not in the order of the architecture, each at most once",
     );
 }
 
@@ -243,7 +246,7 @@ fn values() {
     body("  v0: bit<8> = load var99\n  return\n", "block0, instruction 0: there is no var99");
 }
 
-/// After `v0: bit<8>`, `v1: bool`, `v2: int<4>`.
+/// Asserts that the verifier rejects a line after `v0: bit<8>`, `v1: bool`, `v2: int<4>`.
 fn inst(line: &str, message: &str) {
     let text = format!(
         "  v0: bit<8> = load $meta.m\n  v1: bool = const true\n  v2: int<4> = const 1:int<4>\n  {line}\n  return\n"
@@ -274,10 +277,10 @@ fn instructions() {
 
 #[test]
 fn parsers() {
-    parser("  extract $hdr.v\n  return\n", "block0, instruction 0: the header has a varbit, whose length is not given");
+    parser("  extract $hdr.v\n  return\n", "block0, instruction 0: the header has a varbit field and needs a length");
     parser(
         "  v0: bit<32> = const 8:bit<32>\n  extract_varbit $hdr.h, v0\n  return\n",
-        "block0, instruction 1: the header has no varbit to give a length to",
+        "block0, instruction 1: the header has no varbit field for the given length",
     );
     parser(
         "  v0: bit<8> = const 8:bit<8>\n  advance v0\n  return\n",
@@ -285,7 +288,7 @@ fn parsers() {
     );
     parser(
         "  v0: error = lookahead error\n  return\n",
-        "block0, instruction 0: what is looked ahead has type Error, which is not something that packets carry in a fixed width",
+        "block0, instruction 0: the lookahead has type Error, which is not a type of fixed width that packets contain",
     );
     parser(
         "  v0: bit<9> = const 8:bit<9>\n  v1: bool = in_value_set $s (v0)\n  return\n",
@@ -338,7 +341,7 @@ fn extern_calls() {
 fn faults_are_bounded() {
     let mut p = Pipeline::new("many", Arch::Pna);
     for _ in 0..1000 {
-        p.add_var("same", Type::Bit(1), VarKind::Meta, Loc::default());
+        p.add_var("same", Type::Bit(1), VarKind::Meta, SourceLoc::default());
     }
     assert_eq!(verify(&p).expect_err("equal names").len(), 100);
 }

@@ -1,4 +1,4 @@
-//! The text format: round trip, goldens, errors, hostile input.
+//! Tests the text format: round trip, goldens, errors, hostile input.
 
 use crate::generate;
 use expect_test::{Expect, expect};
@@ -6,7 +6,7 @@ use ir::text::{parse, print};
 use ir::*;
 use proptest::prelude::*;
 
-/// What the printer gives for a text that is already in its form.
+/// Compares the printed form. A text in this form must print unchanged.
 fn check(text: &str, printed: Expect) {
     let pipeline = parse(text).unwrap_or_else(|e| panic!("{e:#?}"));
     let again = print(&pipeline);
@@ -44,7 +44,8 @@ proptest! {
         let _ = parse(&text);
     }
 
-    /// A valid text with one line damaged: whatever still parses can be verified and printed.
+    /// A valid text with one damaged line: any pipeline that still parses can be verified and
+    /// printed.
     #[test]
     fn damaged_text_does_no_harm(
         bytes in prop::collection::vec(any::<u8>(), 0..400),
@@ -201,10 +202,10 @@ fn errors_name_place_and_mend() {
         "pipeline \"x\" pna\ncontrol \"c\" main_control {\n  entry block0\nblock0:\n  v0: bit<8> = const 5\n  v1: bit<8> = frob v0\n  switch v0 {\n    1:bit<8> -> block1\n    _ => block0\n  }\n  v9: bool = const true\n  return\n  return\nblock7:\n}\nvar $late meta\n",
         expect![[r#"
             6:3: expected `:`, found `v1`; write `:` here
-            6:16: `frob` is no instruction; the instructions are listed in docs/ir.md
+            6:16: `frob` is no instruction; the instructions are listed in docs/reference/ir.md
             8:14: expected `=>`, found `-`; write `=>` here
             13:3: an instruction after the block's end; start the next block before it
-            14:1: block7 stands where block1 should; number blocks in order
+            14:1: found block7, expected block1; number blocks in order
             16:11: expected `:`, found `meta`; write `:` here"#]],
     );
     check_errors(
@@ -247,7 +248,7 @@ fn deep_and_long_texts_are_bounded() {
 fn equal_names_are_told_apart_by_number() {
     let mut p = Pipeline::new("twice", Arch::Pna);
     for ty in [Type::Bit(1), Type::Bit(2)] {
-        let var = p.add_var("same", ty, VarKind::Meta, Loc::default());
+        let var = p.add_var("same", ty, VarKind::Meta, SourceLoc::default());
         p.intrinsics.insert(format!("{ty:?}"), var);
     }
     let text = print(&p);
@@ -255,14 +256,14 @@ fn equal_names_are_told_apart_by_number() {
     assert_eq!(parse(&text), Ok(p));
 }
 
-/// A line's optional parts end with it, also if the next declaration starts with the same word.
+/// Optional parts belong to their line, also if the next declaration starts with the same word.
 #[test]
 fn a_declaration_is_not_taken_for_a_part_of_the_line_before() {
     let mut p = Pipeline::new("lines", Arch::Pna);
     let ty = p.header_types.push(HeaderType { name: "h_t".into(), fields: Vec::new() });
-    let member = p.add_header("u.h", ty, false, Loc::default());
-    p.add_header("last", ty, false, Loc::default());
+    let member = p.add_header("u.h", ty, false, SourceLoc::default());
+    p.add_header("last", ty, false, SourceLoc::default());
     p.add_union("u", vec![member]);
-    p.actions.push(Action { preamble: Preamble::default(), params: Vec::new(), loc: Loc::default() });
+    p.actions.push(Action { preamble: Preamble::default(), params: Vec::new(), loc: SourceLoc::default() });
     assert_eq!(parse(&print(&p)), Ok(p));
 }

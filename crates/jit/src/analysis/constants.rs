@@ -1,111 +1,118 @@
-//! What cells certainly hold before each node, where that is a constant: then they need not be kept, stored or read. And, from how far the parser is at
-//! each extraction, where in the packet a header lies whenever it is there.
+//! Constant values of frame slots before each node; such slots need not be stored or loaded. The
+//! parser's position at each extraction also yields the headers with a fixed offset.
 
-use crate::analysis::cells::{Cell, Cells};
-use crate::analysis::flow::Flow;
-use crate::analysis::headers::{Headers, Place};
-use crate::analysis::node::{Node, Step};
-use crate::analysis::validity::Known;
-use ir::{BinaryOp, BlockData, Const, Entity, HeaderId, Inst, Pipeline, Term, Type, UnaryOp, Value};
+use crate::analysis::flow::FlowGraph;
+use crate::analysis::frame_slots::{FrameSlot, FrameSlots};
+use crate::analysis::headers::{HeaderLayout, HeaderLocation};
+use crate::analysis::node::{FlowNodeId, NodeKind};
+use crate::analysis::validity::KnownValidity;
+use ir::{BinaryOp, BlockData, Const, Entity, HeaderId, Inst, Pipeline, Terminator, Type, UnaryOp, Value};
 use std::collections::{BTreeMap, HashMap};
 
-/// Each cell's value, if it is certain.
-type State = Vec<Option<u64>>;
+/// Constant value of each slot, `None` if unknown.
+type SlotConstants = Vec<Option<u64>>;
 
-/// Before each node, each cell's value if it is certain. `None` for nodes that nothing leads to.
+/// Constant values of all slots before each node. `None` for unreachable nodes.
 #[derive(Clone, Debug)]
-pub struct Constants(Vec<Option<State>>);
+pub struct Constants(Vec<Option<SlotConstants>>);
 
-/// What an instruction does to cells.
-enum Effect {
-    /// The cell now holds the number, or something that is not known.
+/// Effect of an instruction on slots.
+enum SlotEffect {
+    /// Sets the slot to a constant, or to an unknown value.
     Store(usize, Option<u64>),
-    /// The cell now holds what another one does.
-    Take { cell: usize, from: usize },
-    /// The cell holds so much more.
+    /// Copies another slot.
+    CopyFrom { cell: usize, from: usize },
+    /// Adds a constant to the slot.
     Add(usize, u64),
-    /// The cells hold something that is not known.
+    /// Sets the slots to unknown values.
     Clobber(Vec<usize>),
-    /// The parser may give up here, with an error.
-    Leave,
+    /// The parser may reject here.
+    ParserExit,
 }
 
-/// What a node does, worked out once for all rounds.
-struct Summary {
-    effects: Vec<Effect>,
-    /// What it asks of a cell at its end, if it does.
-    asks: Option<Asks>,
-    /// Where it leads when the parser gives up.
-    after: Option<Node>,
-    next: Vec<Node>,
+/// Transfer function of a node, computed once for all iterations.
+struct NodeTransfer {
+    effects: Vec<SlotEffect>,
+    /// Branch at the node's end, if it depends on one slot.
+    branch: Option<SlotBranch>,
+    /// Successor if the parser rejects.
+    after: Option<FlowNodeId>,
+    next: Vec<FlowNodeId>,
 }
 
-/// A branch by what a cell holds, which its node does not change.
-struct Asks {
+/// Branch on a slot that its node does not change.
+struct SlotBranch {
     cell: usize,
     number: u64,
-    /// Where it leads if the cell holds the number, and if not.
-    ways: [Node; 2],
+    /// Successors if the slot has the value, and if not.
+    targets: [FlowNodeId; 2],
 }
 
-impl Asks {
-    /// The way that is not taken from a state in which that is certain.
-    fn closed(&self, state: &State) -> Option<Node> {
-        let [equal, other] = self.ways;
+impl SlotBranch {
+    /// Returns the successor that is never taken, if the slot is constant.
+    fn untaken_target(&self, state: &SlotConstants) -> Option<FlowNodeId> {
+        let [equal, other] = self.targets;
         let closed = if state[self.cell]? == self.number { other } else { equal };
         (equal != other).then_some(closed)
     }
 }
 
 impl Constants {
-    /// Finds them.
+    /// Computes the constants by a forward data-flow analysis.
     pub fn new(
         pipeline: &Pipeline,
-        flow: &Flow,
-        headers: &Headers,
-        cells: &Cells,
-        known: &[Option<Known>],
+        flow: &FlowGraph,
+        headers: &HeaderLayout,
+        cells: &FrameSlots,
+        known: &[Option<KnownValidity>],
     ) -> Constants {
-        let summary = |node: Node| summary(pipeline, flow, headers, cells, (node, known[node].clone()));
-        let summaries: Vec<Summary> = (0..flow.nodes.len()).map(summary).collect();
-        let mut before: Vec<Option<State>> = vec![None; summaries.len()];
-        // All cells are 0 at first.
-        before[0] = Some(vec![Some(0); cells.list.len()]);
-        let error = cells.of(Cell::ParserError);
+        let summary = |node: FlowNodeId| node_transfer(pipeline, flow, headers, cells, (node, known[node].clone()));
+        let summaries: Vec<NodeTransfer> = (0..flow.nodes.len()).map(summary).collect();
+        let mut before: Vec<Option<SlotConstants>> = vec![None; summaries.len()];
+        // All slots are 0 at first.
+        before[0] = Some(vec![Some(0); cells.slots.len()]);
+        let error = cells.index_of(FrameSlot::ParserError);
         let mut work = vec![0];
         while let Some(node) = work.pop() {
             let Some(mut state) = before[node].clone() else { continue };
             for effect in &summaries[node].effects {
                 match effect {
-                    Effect::Store(cell, number) => state[*cell] = *number,
-                    Effect::Take { cell, from } => state[*cell] = state[*from],
-                    Effect::Add(cell, more) => state[*cell] = state[*cell].map(|number| number + more),
-                    Effect::Clobber(all) => all.iter().for_each(|cell| state[*cell] = None),
-                    Effect::Leave => {
+                    SlotEffect::Store(cell, number) => state[*cell] = *number,
+                    SlotEffect::CopyFrom { cell, from } => state[*cell] = state[*from],
+                    SlotEffect::Add(cell, more) => state[*cell] = state[*cell].map(|number| number + more),
+                    SlotEffect::Clobber(all) => all.iter().for_each(|cell| state[*cell] = None),
+                    SlotEffect::ParserExit => {
                         let mut left = state.clone();
                         left[error] = None;
-                        work.extend(summaries[node].after.filter(|after| meet(&mut before[*after], &left)));
+                        work.extend(summaries[node].after.filter(|after| merge_constants(&mut before[*after], &left)));
                     }
                 }
             }
-            let closed = summaries[node].asks.as_ref().and_then(|asks| asks.closed(&state));
+            let closed = summaries[node].branch.as_ref().and_then(|asks| asks.untaken_target(&state));
             let open = summaries[node].next.iter().filter(|next| Some(**next) != closed);
-            work.extend(open.filter(|next| meet(&mut before[**next], &state)));
+            work.extend(open.filter(|next| merge_constants(&mut before[**next], &state)));
         }
         Constants(before)
     }
 
-    /// What a cell holds before a node, if that is certain; for the address of a header, how many bytes behind the packet's first it is.
-    pub fn before(&self, node: Node, cell: usize) -> Option<u64> {
+    /// Returns the constant value of a slot before a node. For the address of a header this is its
+    /// offset in bytes from the start of the packet.
+    pub fn before(&self, node: FlowNodeId, cell: usize) -> Option<u64> {
         self.0[node].as_ref()?[cell]
     }
 
-    /// For each header that is only ever extracted, and always at one place, that place: bytes from the packet's first.
-    pub fn fix_places(&self, pipeline: &Pipeline, flow: &Flow, cells: &Cells, headers: &mut Headers) {
-        let cursor = cells.of(Cell::Cursor);
+    /// Marks headers that are only ever extracted, always at the same offset, as fixed.
+    pub fn fix_header_offsets(
+        &self,
+        pipeline: &Pipeline,
+        flow: &FlowGraph,
+        cells: &FrameSlots,
+        headers: &mut HeaderLayout,
+    ) {
+        let cursor = cells.index_of(FrameSlot::Cursor);
         let mut places: BTreeMap<HeaderId, Option<u64>> = BTreeMap::new();
         for (node, step) in flow.nodes.iter().enumerate() {
-            let (Step::Block(control, block), Some(state)) = (*step, &self.0[node]) else { continue };
+            let (NodeKind::Block(control, block), Some(state)) = (*step, &self.0[node]) else { continue };
             let mut at = state[cursor];
             for data in &pipeline.controls[ir::ControlId(control as u32)].body.blocks[block].insts {
                 match &data.inst {
@@ -122,14 +129,14 @@ impl Constants {
         for (id, at) in places {
             let stays = !headers.in_frame[id.index()] && headers.varbit[id.index()].is_none();
             if let Some(at) = at.and_then(|at| u32::try_from(at).ok()).filter(|_| stays) {
-                headers.places[id.index()] = Place::Fixed(at);
+                headers.locations[id.index()] = HeaderLocation::Fixed(at);
             }
         }
     }
 }
 
-/// Adds one more way that leads somewhere; whether that changed what is known there.
-fn meet(there: &mut Option<State>, state: &State) -> bool {
+/// Merges a state into that of a successor; returns whether the latter changed.
+fn merge_constants(there: &mut Option<SlotConstants>, state: &SlotConstants) -> bool {
     let Some(there) = there else {
         *there = Some(state.clone());
         return true;
@@ -143,77 +150,83 @@ fn meet(there: &mut Option<State>, state: &State) -> bool {
     changed
 }
 
-fn summary(
+fn node_transfer(
     pipeline: &Pipeline,
-    flow: &Flow,
-    headers: &Headers,
-    cells: &Cells,
-    (node, mut known): (Node, Option<Known>),
-) -> Summary {
-    let Step::Block(id, block) = flow.nodes[node] else {
-        // The first one sets all to 0, which they are.
+    flow: &FlowGraph,
+    headers: &HeaderLayout,
+    cells: &FrameSlots,
+    (node, mut known): (FlowNodeId, Option<KnownValidity>),
+) -> NodeTransfer {
+    let NodeKind::Block(id, block) = flow.nodes[node] else {
+        // The first node sets all slots to 0, their initial value.
         let written = if node == 0 { Vec::new() } else { cells.writes[node].ones().collect() };
-        let (effects, next) = (vec![Effect::Clobber(written)], flow.ends(pipeline, node));
-        return Summary { effects, asks: None, after: None, next };
+        let (effects, next) = (vec![SlotEffect::Clobber(written)], flow.end_successors(pipeline, node));
+        return NodeTransfer { effects, branch: None, after: None, next };
     };
     let control = &pipeline.controls[ir::ControlId(id as u32)];
     let data = &control.body.blocks[block];
     let mut effects = Vec::new();
     if control.body.entry == Some(block) {
-        let sums = cells.list.iter().enumerate().filter(|(_, cell)| matches!(cell, Cell::Sum(_)));
-        effects.extend(sums.map(|(index, _)| Effect::Store(index, Some(0))));
+        let sums = cells.slots.iter().enumerate().filter(|(_, cell)| matches!(cell, FrameSlot::Sum(_)));
+        effects.extend(sums.map(|(index, _)| SlotEffect::Store(index, Some(0))));
     }
     let mut numbers: HashMap<Value, u64> = HashMap::new();
     for data in &data.insts {
         if crate::analysis::facts::may_reject(&data.inst) {
-            effects.push(Effect::Leave);
+            effects.push(SlotEffect::ParserExit);
         }
         if let (Inst::Const(constant), Some(result)) = (&data.inst, data.results.first()) {
-            numbers.extend(number(constant).map(|number| (*result, number)));
+            numbers.extend(constant_value(constant).map(|number| (*result, number)));
         }
-        // Who is valid stays where it is.
+        // `setValid` of a valid header does not move it.
         let stays = |id: &HeaderId| known.as_ref().is_some_and(|known| known.valid.contains(id.index()));
         if !matches!(&data.inst, Inst::SetValid(id) if stays(id)) {
-            effects.extend(effect(pipeline, headers, cells, &numbers, &data.inst));
+            effects.extend(inst_effect(pipeline, headers, cells, &numbers, &data.inst));
         }
         if let Inst::Extract(id) | Inst::ExtractVarbit(id, _) = &data.inst
-            && let Some(cell) = cells.index.get(&Cell::HeaderAt(*id))
+            && let Some(cell) = cells.index.get(&FrameSlot::HeaderAddr(*id))
         {
-            effects.push(Effect::Take { cell: *cell, from: cells.of(Cell::Cursor) });
+            effects.push(SlotEffect::CopyFrom { cell: *cell, from: cells.index_of(FrameSlot::Cursor) });
         }
         if let Some(known) = &mut known {
-            known.step(headers, &data.inst);
+            known.apply_inst(headers, &data.inst);
         }
         if let Inst::Extract(header) = &data.inst {
-            effects.push(Effect::Add(cells.of(Cell::Cursor), u64::from(headers.bytes[header.index()])));
+            effects.push(SlotEffect::Add(cells.index_of(FrameSlot::Cursor), u64::from(headers.bytes[header.index()])));
         }
     }
-    if let Some(table) = flow.applies(pipeline, node) {
-        effects.push(Effect::Clobber(cells.written_by_table(pipeline, headers, table)));
+    if let Some(table) = flow.applied_table(pipeline, node) {
+        effects.push(SlotEffect::Clobber(cells.slots_written_by_table(pipeline, headers, table)));
     }
     let parser = control.kind.is_parser();
-    Summary {
+    NodeTransfer {
         effects,
-        asks: asks(flow, cells, node, data, &numbers),
-        after: flow.after(id).filter(|_| parser && !flow.turned_back(node)),
-        next: flow.ends(pipeline, node),
+        branch: slot_branch(flow, cells, node, data, &numbers),
+        after: flow.body_exit(id).filter(|_| parser && !flow.restarts_on_exit_from(node)),
+        next: flow.end_successors(pipeline, node),
     }
 }
 
-/// What a block asks of a variable: whether it is true, or a number.
-fn asks(flow: &Flow, cells: &Cells, node: Node, block: &BlockData, numbers: &HashMap<Value, u64>) -> Option<Asks> {
-    let Term::Branch { cond, then, els } = &block.term.as_ref()?.term else { return None };
-    let mut ways = [flow.block(node, then.block)?, flow.block(node, els.block)?];
+/// Returns the branch of a block on a variable, or on its comparison with a constant.
+fn slot_branch(
+    flow: &FlowGraph,
+    cells: &FrameSlots,
+    node: FlowNodeId,
+    block: &BlockData,
+    numbers: &HashMap<Value, u64>,
+) -> Option<SlotBranch> {
+    let Terminator::Branch { cond, then, els } = &block.term.as_ref()?.term else { return None };
+    let mut targets = [flow.block_node(node, then.block)?, flow.block_node(node, els.block)?];
     let made = |value: Value| block.insts.iter().find(|data| data.results.first() == Some(&value)).map(|d| &d.inst);
     let mut asked = *cond;
     while let Some(Inst::Unary(UnaryOp::LogicalNot, of)) = made(asked) {
-        (asked, ways) = (*of, [ways[1], ways[0]]);
+        (asked, targets) = (*of, [targets[1], targets[0]]);
     }
     let (var, number) = match made(asked)? {
         Inst::Load(var) => (*var, 1),
         Inst::Binary(op @ (BinaryOp::Eq | BinaryOp::Ne), a, b) => {
             if *op == BinaryOp::Ne {
-                ways.reverse();
+                targets.reverse();
             }
             let (of, number) = numbers.get(b).map(|n| (a, *n)).or_else(|| numbers.get(a).map(|n| (b, *n)))?;
             let Inst::Load(var) = made(*of)? else { return None };
@@ -221,37 +234,37 @@ fn asks(flow: &Flow, cells: &Cells, node: Node, block: &BlockData, numbers: &Has
         }
         _ => return None,
     };
-    let cell = *cells.index.get(&Cell::Var(var))?;
-    // What it holds at the end is what it held before.
-    (!cells.writes[node].contains(cell)).then_some(Asks { cell, number, ways })
+    let cell = *cells.index.get(&FrameSlot::Var(var))?;
+    // The slot has the same value at the block's start and end.
+    (!cells.writes[node].contains(cell)).then_some(SlotBranch { cell, number, targets })
 }
 
-fn effect(
+fn inst_effect(
     pipeline: &Pipeline,
-    headers: &Headers,
-    cells: &Cells,
+    headers: &HeaderLayout,
+    cells: &FrameSlots,
     numbers: &HashMap<Value, u64>,
     inst: &Inst,
-) -> Option<Effect> {
+) -> Option<SlotEffect> {
     let mut written = match inst {
         Inst::Store(var, value) => {
-            let cell = cells.index.get(&Cell::Var(*var))?;
-            return Some(Effect::Store(*cell, numbers.get(value).copied()));
+            let cell = cells.index.get(&FrameSlot::Var(*var))?;
+            return Some(SlotEffect::Store(*cell, numbers.get(value).copied()));
         }
-        inst => cells.written_by(pipeline, headers, inst),
+        inst => cells.slots_written_by(pipeline, headers, inst),
     };
-    // An instruction of the parser only sets the error where the parser leaves.
+    // A parser instruction sets the error only if it rejects.
     if crate::analysis::facts::may_reject(inst) {
-        written.retain(|cell| *cell != cells.of(Cell::ParserError));
+        written.retain(|cell| *cell != cells.index_of(FrameSlot::ParserError));
     }
-    // How far that goes is told apart.
+    // The new position is a separate effect.
     if let Inst::Extract(_) = inst {
-        written.retain(|cell| *cell != cells.of(Cell::Cursor));
+        written.retain(|cell| *cell != cells.index_of(FrameSlot::Cursor));
     }
-    Some(Effect::Clobber(written)).filter(|effect| !matches!(effect, Effect::Clobber(none) if none.is_empty()))
+    Some(SlotEffect::Clobber(written)).filter(|effect| !matches!(effect, SlotEffect::Clobber(none) if none.is_empty()))
 }
 
-fn number(constant: &Const) -> Option<u64> {
+fn constant_value(constant: &Const) -> Option<u64> {
     let fits = constant.ty == Type::Bool || constant.ty.width() <= 64;
     fits.then(|| constant.bits.iter_u64_digits().next().unwrap_or(0))
 }

@@ -1,9 +1,9 @@
-//! Facts about a program that need no graph.
+//! Properties of a program that need no flow graph.
 
 use interp::host::architecture::{cpu_variable, drop_variable};
 use ir::{Inst, Pipeline, VarId};
 
-/// Whether a parser may leave its body at the instruction.
+/// Returns whether a parser may leave its body at the instruction.
 pub fn may_reject(inst: &Inst) -> bool {
     matches!(
         inst,
@@ -11,12 +11,12 @@ pub fn may_reject(inst: &Inst) -> bool {
     )
 }
 
-/// The variables in which a program keeps its own reasons: for drops, for the CPU.
+/// Returns the variables for the program's own reasons: of drops, and of packets to the CPU.
 pub fn reason_vars(pipeline: &Pipeline) -> [Option<VarId>; 2] {
     [drop_variable(pipeline), cpu_variable(pipeline)]
 }
 
-/// Whether a body jumps back.
+/// Returns whether a body has a back edge.
 pub fn has_loop(body: &ir::Body) -> bool {
     let cfg = ir::Cfg::new(body);
     let order = cfg.reverse_postorder();

@@ -1,300 +1,308 @@
-//! The blocks of all bodies as one graph, with the architecture's own steps between them.
+//! Control-flow graph over the blocks of all bodies and the architecture's steps between them.
 //!
-//! A packet's way is a chain: begin, parser, control, deparser, end. Here the ways out of one body (`return`, `exit`, `reject`) are
-//! edges to the next body, so that a stage can span the end of the parser and the beginning of the control.
+//! The programmable blocks form a chain, for example begin, parser, control, deparser, end. An exit
+//! of a body (`return`, `exit`, `reject`) is an edge to the next body, so that a stage can span the
+//! end of the parser and the start of the control.
 
-use crate::analysis::copies::{Companion, Onward, Trace};
-use crate::analysis::node::{Glue, Node, Step};
-use crate::unsupported::Unsupported;
-use ir::{Arch, Block, ControlKind, Entity, Pipeline, TableId, Term};
+use crate::analysis::node::{ArchStep, FlowNodeId, NodeKind};
+use crate::analysis::path_clones::{HotPath, HotPathTail, PairedLookup};
+use crate::fallback_reason::FallbackReason;
+use ir::{Arch, Block, ControlKind, Entity, Pipeline, TableId, Terminator};
 
-/// The graph.
+/// Control-flow graph of a pipeline.
 #[derive(Clone, Debug)]
-pub struct Flow {
-    /// All nodes; the first is [`Glue::Begin`].
-    pub nodes: Vec<Step>,
-    /// For each glue node, where it goes on.
-    next: Vec<Option<Node>>,
-    /// For each control (by index), its first node and where it leads.
-    controls: Vec<Option<(Node, Node)>>,
-    /// The first node of the deparser.
-    pub deparser: Option<Node>,
-    /// Whether it begins a stage of its own, so that its code is there once.
-    pub cut_deparser: bool,
-    /// The copies of a trace's nodes and of those behind it, behind all others.
-    copies: Vec<Twin>,
-    /// Whether packets that turn off a trace begin once more, at what is no copy: nothing on it leaves a mark.
-    pub turns_back: bool,
-    /// The first of them, and how many bytes packets have that begin there.
-    pub trace: Option<(Node, u32)>,
+pub struct FlowGraph {
+    /// All nodes; the first is [`ArchStep::Begin`].
+    pub nodes: Vec<NodeKind>,
+    /// Successor of each architecture step.
+    next: Vec<Option<FlowNodeId>>,
+    /// For each control (by index), its first node and the node after the body.
+    controls: Vec<Option<(FlowNodeId, FlowNodeId)>>,
+    /// First node of the deparser.
+    pub deparser: Option<FlowNodeId>,
+    /// Whether the deparser is a stage of its own, so that its code exists once.
+    pub has_deparser_stage: bool,
+    /// Clones of nodes on and after the hot path; their ids follow those of all original nodes.
+    clones: Vec<ClonedNode>,
+    /// Whether packets that leave the hot path restart at the original nodes; possible because the
+    /// hot path has no side effect.
+    pub restarts_on_exit: bool,
+    /// First node of the hot path, and the minimum length in bytes of its packets.
+    pub hot_path: Option<(FlowNodeId, u32)>,
 }
 
-/// A node that is there twice.
+/// A cloned node.
 #[derive(Clone, Debug)]
-struct Twin {
-    origin: Node,
-    /// If it leads to the first of a pair, it leads to the second instead.
-    detours: Vec<(Node, Node)>,
-    /// Whether it is a parser's or lies between it and the first lookup: packets are long enough for what the parser takes there.
-    traced: bool,
-    /// Whether the lookup that it ends with begins a stage of its own.
-    looks_up: bool,
-    /// Whether its stage goes on behind that lookup, as long as the table's entries are a handful.
-    in_place: bool,
-    /// What is looked up together with that.
-    together: Option<Box<Companion>>,
+struct ClonedNode {
+    origin: FlowNodeId,
+    /// Redirected edges: original target, new target.
+    redirects: Vec<(FlowNodeId, FlowNodeId)>,
+    /// Whether the node is on the hot path, up to the first lookup. The packet has all bytes that
+    /// the parser reads there.
+    is_on_hot_path: bool,
+    /// Whether the lookup at its end starts a separate stage.
+    starts_stage: bool,
+    /// Whether its stage looks the table up in place while it has few entries.
+    is_in_place: bool,
+    /// Lookup paired with the one at its end.
+    paired_lookup: Option<Box<PairedLookup>>,
 }
 
-impl Twin {
-    fn new(origin: Node, detours: Vec<(Node, Node)>, traced: bool) -> Twin {
-        Twin { origin, detours, traced, looks_up: false, in_place: false, together: None }
+impl ClonedNode {
+    fn new(origin: FlowNodeId, redirects: Vec<(FlowNodeId, FlowNodeId)>, is_on_hot_path: bool) -> ClonedNode {
+        ClonedNode { origin, redirects, is_on_hot_path, starts_stage: false, is_in_place: false, paired_lookup: None }
     }
 }
 
-impl Flow {
-    /// The graph of a pipeline.
-    pub fn new(pipeline: &Pipeline) -> Result<Flow, Unsupported> {
+impl FlowGraph {
+    /// Builds the graph of a pipeline.
+    pub fn new(pipeline: &Pipeline) -> Result<FlowGraph, FallbackReason> {
         use ControlKind::*;
-        let mut flow = Flow {
+        let mut flow = FlowGraph {
             nodes: Vec::new(),
             next: Vec::new(),
             controls: vec![None; pipeline.controls.len()],
             deparser: None,
-            cut_deparser: true,
-            copies: Vec::new(),
-            turns_back: false,
-            trace: None,
+            has_deparser_stage: true,
+            clones: Vec::new(),
+            restarts_on_exit: false,
+            hot_path: None,
         };
-        let mut chain = Chain { flow: &mut flow, pipeline, pending: Vec::new() };
-        chain.glue(Glue::Begin);
+        let mut chain = FlowGraphBuilder { flow: &mut flow, pipeline, pending: Vec::new() };
+        chain.add_arch_step(ArchStep::Begin);
         match pipeline.arch {
             Arch::Pna => {
-                chain.glue(Glue::PnaTell(0));
-                chain.body(PreControl)?;
-                chain.glue(Glue::PnaTell(1));
-                chain.body(MainParser)?;
-                chain.glue(Glue::PnaTell(2));
-                chain.body(MainControl)?;
-                chain.glue(Glue::PnaVerdict);
-                chain.body(MainDeparser)?;
+                chain.add_arch_step(ArchStep::PnaStdMetadata(0));
+                chain.add_body(PreControl)?;
+                chain.add_arch_step(ArchStep::PnaStdMetadata(1));
+                chain.add_body(MainParser)?;
+                chain.add_arch_step(ArchStep::PnaStdMetadata(2));
+                chain.add_body(MainControl)?;
+                chain.add_arch_step(ArchStep::PnaVerdict);
+                chain.add_body(MainDeparser)?;
             }
             Arch::V1Model => {
-                chain.glue(Glue::V1Arrive);
-                chain.body(Parser)?;
-                chain.glue(Glue::V1Parsed);
-                chain.body(VerifyChecksum)?;
-                chain.glue(Glue::V1Verified);
-                chain.body(Ingress)?;
-                chain.glue(Glue::V1Traffic);
-                chain.body(Egress)?;
-                chain.glue(Glue::V1Leave);
-                chain.body(ComputeChecksum)?;
-                chain.body(Deparser)?;
+                chain.add_arch_step(ArchStep::V1Arrive);
+                chain.add_body(Parser)?;
+                chain.add_arch_step(ArchStep::V1Parsed);
+                chain.add_body(VerifyChecksum)?;
+                chain.add_arch_step(ArchStep::V1Verified);
+                chain.add_body(Ingress)?;
+                chain.add_arch_step(ArchStep::V1Traffic);
+                chain.add_body(Egress)?;
+                chain.add_arch_step(ArchStep::V1Leave);
+                chain.add_body(ComputeChecksum)?;
+                chain.add_body(Deparser)?;
             }
         }
-        chain.glue(Glue::End);
+        chain.add_arch_step(ArchStep::End);
         Ok(flow)
     }
 
-    /// Puts copies of a trace's nodes behind all others. Packets begin there that are long enough.
-    pub fn follow(&mut self, trace: &Trace) {
+    /// Appends clones of the hot path's nodes. Packets that are long enough enter there.
+    pub fn clone_hot_path(&mut self, trace: &HotPath) {
         let first = self.nodes.len();
-        let copy = |node: Node| trace.nodes.iter().position(|there| *there == node).map(|place| first + place);
+        let copy = |node: FlowNodeId| trace.nodes.iter().position(|there| *there == node).map(|place| first + place);
         for node in trace.nodes.iter().copied() {
-            let ways = trace.ways.iter().filter(|(from, _)| *from == node);
-            let detours = ways.filter_map(|(_, to)| Some((*to, copy(*to)?))).collect();
-            self.copies.push(Twin::new(node, detours, true));
+            let edges = trace.edges.iter().filter(|(from, _)| *from == node);
+            let redirects = edges.filter_map(|(_, to)| Some((*to, copy(*to)?))).collect();
+            self.clones.push(ClonedNode::new(node, redirects, true));
             self.nodes.push(self.nodes[node]);
             self.next.push(self.next[node]);
         }
-        self.trace = Some((first, trace.bytes));
-        self.turns_back = trace.leaves_no_mark;
+        self.hot_path = Some((first, trace.bytes));
+        self.restarts_on_exit = trace.is_side_effect_free;
     }
 
-    /// Puts copies of nodes behind a trace behind all others.
-    pub fn go_on(&mut self, onward: &Onward) {
+    /// Appends clones of nodes after the hot path.
+    pub fn clone_tail(&mut self, onward: &HotPathTail) {
         for node in onward.nodes.iter().copied() {
-            self.copies.push(Twin::new(node, Vec::new(), false));
+            self.clones.push(ClonedNode::new(node, Vec::new(), false));
             self.nodes.push(self.nodes[node]);
             self.next.push(self.next[node]);
         }
-        let first = self.nodes.len() - self.copies.len();
-        for (from, to, instead) in &onward.ways {
-            self.copies[from - first].detours.push((*to, *instead));
+        let first = self.nodes.len() - self.clones.len();
+        for (from, to, instead) in &onward.edges {
+            self.clones[from - first].redirects.push((*to, *instead));
         }
         for node in &onward.lookups {
-            self.copies[node - first].looks_up = true;
+            self.clones[node - first].starts_stage = true;
         }
     }
 
-    fn copy(&self, node: Node) -> Option<&Twin> {
-        self.copies.get(node.checked_sub(self.originals().end)?)
+    fn clone_of(&self, node: FlowNodeId) -> Option<&ClonedNode> {
+        self.clones.get(node.checked_sub(self.original_nodes().end)?)
     }
 
-    fn copy_mut(&mut self, node: Node) -> Option<&mut Twin> {
-        let number = node.checked_sub(self.originals().end)?;
-        self.copies.get_mut(number)
+    fn clone_of_mut(&mut self, node: FlowNodeId) -> Option<&mut ClonedNode> {
+        let number = node.checked_sub(self.original_nodes().end)?;
+        self.clones.get_mut(number)
     }
 
-    /// Says that the stage of a copy goes on behind its lookup, as long as the table's entries are a handful.
-    pub fn look_up_in_place(&mut self, node: Node) {
-        if let Some(copy) = self.copy_mut(node) {
-            copy.in_place = true;
+    /// Marks the lookup of a clone as made in place while the table has few entries.
+    pub fn set_in_place_lookup(&mut self, node: FlowNodeId) {
+        if let Some(copy) = self.clone_of_mut(node) {
+            copy.is_in_place = true;
         }
     }
 
-    /// Says what is looked up together with what a copy looks up.
-    pub fn look_up_together(&mut self, node: Node, companion: Companion) {
-        if let Some(copy) = self.copy_mut(node) {
-            copy.together = Some(Box::new(companion));
+    /// Sets the lookup paired with the one of a clone.
+    pub fn set_paired_lookup(&mut self, node: FlowNodeId, companion: PairedLookup) {
+        if let Some(copy) = self.clone_of_mut(node) {
+            copy.paired_lookup = Some(Box::new(companion));
         }
     }
 
-    /// What is looked up together with what a node looks up.
-    pub fn together(&self, node: Node) -> Option<&Companion> {
-        self.copy(node)?.together.as_deref()
+    /// Returns the lookup paired with the one of a node.
+    pub fn paired_lookup(&self, node: FlowNodeId) -> Option<&PairedLookup> {
+        self.clone_of(node)?.paired_lookup.as_deref()
     }
 
-    /// Whether a node is one of a trace's copies.
-    pub fn on_trace(&self, node: Node) -> bool {
-        self.copy(node).is_some_and(|copy| copy.traced)
+    /// Returns whether a node is a clone on the hot path.
+    pub fn is_on_hot_path(&self, node: FlowNodeId) -> bool {
+        self.clone_of(node).is_some_and(|copy| copy.is_on_hot_path)
     }
 
-    /// Whether it is one of them, or where packets arrive that begin there.
-    pub fn begins_or_on_trace(&self, node: Node) -> bool {
-        self.nodes[node] == Step::Glue(Glue::Begin) || self.on_trace(node)
+    /// Returns whether a node is on the hot path, or the entry from which packets take it.
+    pub fn is_begin_or_on_hot_path(&self, node: FlowNodeId) -> bool {
+        self.nodes[node] == NodeKind::ArchStep(ArchStep::Begin) || self.is_on_hot_path(node)
     }
 
-    /// The node that the stage behind a node's lookup is named after: itself, or what it is a copy of.
-    pub fn site(&self, node: Node) -> Node {
-        self.copy(node).filter(|copy| !copy.looks_up).map_or(node, |copy| copy.origin)
+    /// Returns the node that identifies the stage after a node's lookup: the node itself or its
+    /// original.
+    pub fn stage_node(&self, node: FlowNodeId) -> FlowNodeId {
+        self.clone_of(node).filter(|copy| !copy.starts_stage).map_or(node, |copy| copy.origin)
     }
 
-    /// Whether a node is a copy whose lookup begins a stage of its own.
-    pub fn looks_up(&self, node: Node) -> bool {
-        self.copy(node).is_some_and(|copy| copy.looks_up)
+    /// Returns whether a node is a clone with a lookup that starts a separate stage.
+    pub fn starts_lookup_stage(&self, node: FlowNodeId) -> bool {
+        self.clone_of(node).is_some_and(|copy| copy.starts_stage)
     }
 
-    /// Whether a stage goes on behind a node's lookup, as long as the table's entries are a handful.
-    pub fn in_place(&self, node: Node) -> bool {
-        self.copy(node).is_some_and(|copy| copy.in_place)
+    /// Returns whether the stage looks a node's table up in place while it has few entries.
+    pub fn looks_up_in_place(&self, node: FlowNodeId) -> bool {
+        self.clone_of(node).is_some_and(|copy| copy.is_in_place)
     }
 
-    /// The nodes that are no copies.
-    pub fn originals(&self) -> std::ops::Range<Node> {
-        0..self.nodes.len() - self.copies.len()
+    /// Returns the ids of the original nodes.
+    pub fn original_nodes(&self) -> std::ops::Range<FlowNodeId> {
+        0..self.nodes.len() - self.clones.len()
     }
 
-    /// The node itself, or the one that it is a copy of.
-    pub fn origin(&self, node: Node) -> Node {
-        self.copy(node).map_or(node, |copy| copy.origin)
+    /// Returns the original of a clone, or the node itself.
+    pub fn original_of(&self, node: FlowNodeId) -> FlowNodeId {
+        self.clone_of(node).map_or(node, |copy| copy.origin)
     }
 
-    /// Where a node leads that would lead to `to` if there were no copies.
-    fn led(&self, from: Node, to: Node) -> Node {
-        let detour = self.copy(from).and_then(|copy| copy.detours.iter().find(|(there, _)| *there == to));
+    /// Returns the target of an edge, redirected if `from` is a clone.
+    fn redirected(&self, from: FlowNodeId, to: FlowNodeId) -> FlowNodeId {
+        let detour = self.clone_of(from).and_then(|copy| copy.redirects.iter().find(|(there, _)| *there == to));
         detour.map_or(to, |(_, instead)| *instead)
     }
 
-    /// The node of a block, for those who come from another node of its control.
-    pub fn block(&self, from: Node, block: Block) -> Option<Node> {
-        let Step::Block(control, _) = self.nodes[from] else { return None };
+    /// Returns the node of a block, for an edge from another node of the same control.
+    pub fn block_node(&self, from: FlowNodeId, block: Block) -> Option<FlowNodeId> {
+        let NodeKind::Block(control, _) = self.nodes[from] else { return None };
         let first = self.controls.get(control).copied().flatten()?.0;
-        Some(self.led(from, first + block.index()))
+        Some(self.redirected(from, first + block.index()))
     }
 
-    /// Where a body leads if it is left before its block has ended: if the parser rejects.
-    pub fn after(&self, control: usize) -> Option<Node> {
+    /// Returns the node after a body, for a parser that rejects within a block.
+    pub fn body_exit(&self, control: usize) -> Option<FlowNodeId> {
         Some(self.controls.get(control).copied().flatten()?.1)
     }
 
-    /// Where a node leads whose block returns from its body.
-    pub fn returns(&self, node: Node) -> Option<Node> {
-        let Step::Block(control, _) = self.nodes[node] else { return None };
-        Some(self.led(node, self.after(control)?))
+    /// Returns the successor of a node that returns from its body.
+    pub fn return_target(&self, node: FlowNodeId) -> Option<FlowNodeId> {
+        let NodeKind::Block(control, _) = self.nodes[node] else { return None };
+        Some(self.redirected(node, self.body_exit(control)?))
     }
 
-    /// Where a step of the architecture goes on; the first one, for packets that are not long enough for the trace.
-    pub fn next(&self, node: Node) -> Option<Node> {
-        Some(self.led(node, self.next.get(node).copied().flatten()?))
+    /// Returns the successor of an architecture step; of the entry, that for packets too short for
+    /// the hot path.
+    pub fn next_node(&self, node: FlowNodeId) -> Option<FlowNodeId> {
+        Some(self.redirected(node, self.next.get(node).copied().flatten()?))
     }
 
-    /// The nodes that can follow, table applications included.
-    pub fn successors(&self, pipeline: &Pipeline, node: Node) -> Vec<Node> {
-        let mut nodes = self.ends(pipeline, node);
-        // A parser's instruction may reject as well.
-        if let Step::Block(control, _) = self.nodes[node]
-            && !self.turned_back(node)
+    /// Returns the possible successors, including those after table applications.
+    pub fn successors(&self, pipeline: &Pipeline, node: FlowNodeId) -> Vec<FlowNodeId> {
+        let mut nodes = self.end_successors(pipeline, node);
+        // A parser's instruction may also reject.
+        if let NodeKind::Block(control, _) = self.nodes[node]
+            && !self.restarts_on_exit_from(node)
             && pipeline.controls[ir::ControlId(control as u32)].kind.is_parser()
         {
-            nodes.extend(self.after(control).filter(|after| !nodes.contains(after)));
+            nodes.extend(self.body_exit(control).filter(|after| !nodes.contains(after)));
         }
         nodes
     }
 
-    /// The nodes that can follow where a node is left at its end.
-    pub fn ends(&self, pipeline: &Pipeline, node: Node) -> Vec<Node> {
-        let mut ends = self.ways(pipeline, node);
-        if self.turned_back(node) && looked_up(pipeline, self, node).is_none() {
-            ends.retain(|next| self.on_trace(*next));
+    /// Returns the successors at a node's end.
+    pub fn end_successors(&self, pipeline: &Pipeline, node: FlowNodeId) -> Vec<FlowNodeId> {
+        let mut ends = self.unrestricted_successors(pipeline, node);
+        if self.restarts_on_exit_from(node) && lookup_at_end(pipeline, self, node).is_none() {
+            ends.retain(|next| self.is_on_hot_path(*next));
         }
         ends
     }
 
-    /// Whether packets begin once more that leave a node before its end, or for another one than a trace's copy.
-    pub fn turned_back(&self, node: Node) -> bool {
-        self.turns_back && self.on_trace(node)
+    /// Returns whether a packet restarts if it leaves a node before its end, or for a node that is
+    /// not on the hot path.
+    pub fn restarts_on_exit_from(&self, node: FlowNodeId) -> bool {
+        self.restarts_on_exit && self.is_on_hot_path(node)
     }
 
-    fn ways(&self, pipeline: &Pipeline, node: Node) -> Vec<Node> {
-        let Step::Block(control, block) = self.nodes[node] else {
-            let trace = self.trace.filter(|_| self.nodes[node] == Step::Glue(Glue::Begin));
-            return self.next(node).into_iter().chain(trace.map(|(first, _)| first)).collect();
+    fn unrestricted_successors(&self, pipeline: &Pipeline, node: FlowNodeId) -> Vec<FlowNodeId> {
+        let NodeKind::Block(control, block) = self.nodes[node] else {
+            let trace = self.hot_path.filter(|_| self.nodes[node] == NodeKind::ArchStep(ArchStep::Begin));
+            return self.next_node(node).into_iter().chain(trace.map(|(first, _)| first)).collect();
         };
         match pipeline.controls[ir::ControlId(control as u32)].body.blocks[block].term.as_ref().map(|term| &term.term) {
             None => Vec::new(),
-            Some(Term::Return | Term::Exit | Term::Reject) => self.returns(node).into_iter().collect(),
-            Some(term) => term.successors().into_iter().filter_map(|block| self.block(node, block)).collect(),
+            Some(Terminator::Return | Terminator::Exit | Terminator::Reject) => {
+                self.return_target(node).into_iter().collect()
+            }
+            Some(term) => term.successors().into_iter().filter_map(|block| self.block_node(node, block)).collect(),
         }
     }
 
-    /// The table that a node ends by applying.
-    pub fn applies(&self, pipeline: &Pipeline, node: Node) -> Option<TableId> {
-        let Step::Block(control, block) = self.nodes[node] else { return None };
+    /// Returns the table that a node applies at its end.
+    pub fn applied_table(&self, pipeline: &Pipeline, node: FlowNodeId) -> Option<TableId> {
+        let NodeKind::Block(control, block) = self.nodes[node] else { return None };
         let body = &pipeline.controls[ir::ControlId(control as u32)].body;
-        body.blocks[block].applied()
+        body.blocks[block].applied_table()
     }
 }
 
-/// Whether a table is looked up apart from the code around it; one without keys isn't.
-pub fn is_cut(pipeline: &Pipeline, table: TableId) -> bool {
+/// Returns whether a table needs a lookup; one without keys does not.
+pub fn has_lookup(pipeline: &Pipeline, table: TableId) -> bool {
     pipeline.tables[table].match_keys().next().is_some()
 }
 
-/// The table that is looked up where a node ends.
-pub fn looked_up(pipeline: &Pipeline, flow: &Flow, node: Node) -> Option<TableId> {
-    flow.applies(pipeline, node).filter(|table| is_cut(pipeline, *table))
+/// Returns the table that is looked up at a node's end.
+pub fn lookup_at_end(pipeline: &Pipeline, flow: &FlowGraph, node: FlowNodeId) -> Option<TableId> {
+    flow.applied_table(pipeline, node).filter(|table| has_lookup(pipeline, *table))
 }
 
-/// The chain that is being built: what stands at its end waits for the next node.
-struct Chain<'a> {
-    flow: &'a mut Flow,
+/// Builder of the graph; the open ends are connected to the next node.
+struct FlowGraphBuilder<'a> {
+    flow: &'a mut FlowGraph,
     pipeline: &'a Pipeline,
-    /// Glue nodes and controls whose successor is not there yet.
-    pending: Vec<Pending>,
+    /// Architecture steps and controls without a successor yet.
+    pending: Vec<OpenEnd>,
 }
 
-enum Pending {
-    Glue(Node),
+enum OpenEnd {
+    ArchStep(FlowNodeId),
     Control(usize),
 }
 
-impl Chain<'_> {
-    fn link(&mut self, node: Node) {
+impl FlowGraphBuilder<'_> {
+    fn link_open_ends(&mut self, node: FlowNodeId) {
         for pending in std::mem::take(&mut self.pending) {
             match pending {
-                Pending::Glue(glue) => self.flow.next[glue] = Some(node),
-                Pending::Control(control) => {
+                OpenEnd::ArchStep(glue) => self.flow.next[glue] = Some(node),
+                OpenEnd::Control(control) => {
                     if let Some((_, after)) = &mut self.flow.controls[control] {
                         *after = node;
                     }
@@ -303,27 +311,27 @@ impl Chain<'_> {
         }
     }
 
-    fn glue(&mut self, glue: Glue) {
+    fn add_arch_step(&mut self, glue: ArchStep) {
         let node = self.flow.nodes.len();
-        self.flow.nodes.push(Step::Glue(glue));
+        self.flow.nodes.push(NodeKind::ArchStep(glue));
         self.flow.next.push(None);
-        self.link(node);
-        self.pending.push(Pending::Glue(node));
+        self.link_open_ends(node);
+        self.pending.push(OpenEnd::ArchStep(node));
     }
 
-    fn body(&mut self, kind: ControlKind) -> Result<(), Unsupported> {
+    fn add_body(&mut self, kind: ControlKind) -> Result<(), FallbackReason> {
         let found = self.pipeline.controls.iter().find(|(_, control)| control.kind == kind);
         let Some((id, control)) = found else { return Ok(()) };
         let Some(entry) = control.body.entry else { return Ok(()) };
         let first = self.flow.nodes.len();
         for block in control.body.blocks.keys() {
-            self.flow.nodes.push(Step::Block(id.index(), block));
+            self.flow.nodes.push(NodeKind::Block(id.index(), block));
             self.flow.next.push(None);
         }
         let entry = first + entry.index();
-        self.link(entry);
+        self.link_open_ends(entry);
         self.flow.controls[id.index()] = Some((first, first));
-        self.pending.push(Pending::Control(id.index()));
+        self.pending.push(OpenEnd::Control(id.index()));
         if matches!(kind, ControlKind::Deparser | ControlKind::MainDeparser) {
             self.flow.deparser = Some(entry);
         }

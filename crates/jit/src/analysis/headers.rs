@@ -1,52 +1,53 @@
-//! Where each header's bytes are while a packet is processed.
+//! Locations and sizes of headers while a packet is processed.
 
-use crate::unsupported::Unsupported;
+use crate::fallback_reason::FallbackReason;
 use ir::{Entity, HeaderId, Inst, Pipeline, Type};
 
-/// Where a header's bytes are.
+/// Location of a header's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
-    /// Never anywhere: nothing makes it valid.
+pub enum HeaderLocation {
+    /// None: the header is never valid.
     Nowhere,
-    /// In the packet, or in the packet's frame when the program made it: an address tells.
-    Moves,
-    /// Always in the frame: it is never extracted.
+    /// In the packet, or in the frame if the program created it; its address is a frame slot.
+    Dynamic,
+    /// Always in the frame, because the header is never extracted.
     Frame,
-    /// In the packet, always so many bytes behind its first.
+    /// In the packet, at a fixed offset in bytes.
     Fixed(u32),
 }
 
-/// A field in its header.
+/// Bits of a field in its header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FieldPlace {
-    /// First bit, from the header's first.
+pub struct FieldBits {
+    /// First bit, from the start of the header.
     pub bit: u32,
     /// Width in bits.
     pub width: u32,
 }
 
-/// The headers of a pipeline, by number.
+/// Layout of all headers of a pipeline, by header id.
 #[derive(Clone, Debug)]
-pub struct Headers {
-    /// Where their bytes are.
-    pub places: Vec<Place>,
+pub struct HeaderLayout {
+    /// Location of each header.
+    pub locations: Vec<HeaderLocation>,
     /// Length in bytes without the varbit.
     pub bytes: Vec<u32>,
-    /// Greatest length in bytes.
-    pub most: Vec<u32>,
-    /// The greatest number of bits of the varbit, if there is one: the last field.
+    /// Maximum length in bytes.
+    pub max_bytes: Vec<u32>,
+    /// Maximum length in bits of the varbit, if there is one: the last field.
     pub varbit: Vec<Option<u32>>,
-    /// Each field's place; a varbit's has width 0.
-    pub fields: Vec<Vec<FieldPlace>>,
+    /// Bits of each field; a varbit has width 0.
+    pub fields: Vec<Vec<FieldBits>>,
     /// Other members of a header's union.
     pub siblings: Vec<Vec<HeaderId>>,
-    /// Whether something copies or sets the header, so that the frame needs room for it.
+    /// Whether the program copies to the header or sets it valid, so that the frame needs storage
+    /// for it.
     pub in_frame: Vec<bool>,
 }
 
-impl Headers {
-    /// The headers of a pipeline.
-    pub fn new(pipeline: &Pipeline) -> Result<Headers, Unsupported> {
+impl HeaderLayout {
+    /// Computes the layout of a pipeline's headers.
+    pub fn new(pipeline: &Pipeline) -> Result<HeaderLayout, FallbackReason> {
         let count = pipeline.headers.len();
         let (mut extracted, mut made) = (vec![false; count], vec![false; count]);
         for control in pipeline.controls.values() {
@@ -58,10 +59,10 @@ impl Headers {
                 }
             }
         }
-        let mut headers = Headers {
-            places: Vec::new(),
+        let mut headers = HeaderLayout {
+            locations: Vec::new(),
             bytes: Vec::new(),
-            most: Vec::new(),
+            max_bytes: Vec::new(),
             varbit: Vec::new(),
             fields: Vec::new(),
             siblings: Vec::new(),
@@ -69,11 +70,11 @@ impl Headers {
         };
         for (id, header) in pipeline.headers.iter() {
             let place = match (extracted[id.index()], made[id.index()]) {
-                (false, false) => Place::Nowhere,
-                (true, _) => Place::Moves,
-                (false, true) => Place::Frame,
+                (false, false) => HeaderLocation::Nowhere,
+                (true, _) => HeaderLocation::Dynamic,
+                (false, true) => HeaderLocation::Frame,
             };
-            headers.places.push(place);
+            headers.locations.push(place);
             headers.header(pipeline, header)?;
             let members = header.union.and_then(|u| pipeline.unions.get(u)).map(|u| u.members.clone());
             let siblings = members.unwrap_or_default().into_iter().filter(|m| *m != id).collect();
@@ -82,32 +83,32 @@ impl Headers {
         Ok(headers)
     }
 
-    fn header(&mut self, pipeline: &Pipeline, header: &ir::Header) -> Result<(), Unsupported> {
+    fn header(&mut self, pipeline: &Pipeline, header: &ir::Header) -> Result<(), FallbackReason> {
         let (mut bit, mut varbit, mut fields) = (0u32, None, Vec::new());
         for var in &header.fields {
             if varbit.is_some() {
-                return Err(Unsupported::Varbit);
+                return Err(FallbackReason::Varbit);
             }
             let ty = pipeline.vars[*var].ty;
             match ty {
                 Type::Varbit(most) => {
                     varbit = Some(most);
-                    fields.push(FieldPlace { bit, width: 0 });
+                    fields.push(FieldBits { bit, width: 0 });
                 }
                 _ => {
-                    fields.push(FieldPlace { bit, width: ty.width() });
+                    fields.push(FieldBits { bit, width: ty.width() });
                     bit = bit.saturating_add(ty.width());
                 }
             }
         }
         if !bit.is_multiple_of(8) {
-            return Err(Unsupported::HeaderBits);
+            return Err(FallbackReason::HeaderBits);
         }
         if bit > 8 * 1024 {
-            return Err(Unsupported::TooLarge);
+            return Err(FallbackReason::TooLarge);
         }
         self.bytes.push(bit / 8);
-        self.most.push(bit / 8 + varbit.unwrap_or(0).div_ceil(8));
+        self.max_bytes.push(bit / 8 + varbit.unwrap_or(0).div_ceil(8));
         self.varbit.push(varbit);
         self.fields.push(fields);
         Ok(())

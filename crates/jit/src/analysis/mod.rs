@@ -1,14 +1,15 @@
-//! What is known of a program before it is cut into stages: its graph, its headers, what packets carry, what is certain where.
+//! Analyses of a program before it is split into stages: flow graph, headers, frame slots,
+//! constants.
 
-pub mod cells;
 pub mod constants;
-pub mod copies;
+pub mod copy_coalescing;
 pub mod facts;
 pub mod flow;
+pub mod frame_slots;
+pub mod header_adjacency;
 pub mod headers;
 pub mod node;
 pub mod order;
-pub mod redundant;
-pub mod shared;
-pub mod tiling;
+pub mod path_clones;
+pub mod redundant_stores;
 pub mod validity;

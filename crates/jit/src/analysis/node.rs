@@ -1,28 +1,28 @@
-//! The nodes of the graph ([`crate::analysis::flow`]).
+//! Nodes of the flow graph ([`crate::analysis::flow`]).
 
 use ir::Block;
 
-/// Index into [`Flow::nodes`].
-pub type Node = usize;
+/// Index into [`FlowGraph::nodes`](crate::analysis::flow::FlowGraph::nodes).
+pub type FlowNodeId = usize;
 
-/// What the architecture does between two bodies.
+/// A step of the architecture between two bodies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Glue {
+pub enum ArchStep {
     /// A packet enters: all variables are 0.
     Begin,
-    /// PNA: tells a block (0 pre, 1 parser, 2 main) about the packet.
-    PnaTell(usize),
-    /// PNA: the main control is done; a packet that is dropped needs no deparser.
+    /// PNA: sets the standard metadata of a block (0 pre, 1 parser, 2 main).
+    PnaStdMetadata(usize),
+    /// PNA: the main control is done; a dropped packet skips the deparser.
     PnaVerdict,
-    /// v1model: standard metadata before the parser.
+    /// v1model: sets the standard metadata before the parser.
     V1Arrive,
     /// v1model: the parser is done.
     V1Parsed,
     /// v1model: checksums are verified.
     V1Verified,
-    /// v1model: ingress is done; drops, or goes on to egress.
+    /// v1model: ingress is done; drops or continues with egress.
     V1Traffic,
-    /// v1model: egress is done; drops, or goes on.
+    /// v1model: egress is done; drops or continues.
     V1Leave,
     /// The deparser is done.
     End,
@@ -30,9 +30,9 @@ pub enum Glue {
 
 /// A node of the graph.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum NodeKind {
     /// A block of a body: index of the control, block.
     Block(usize, Block),
     /// A step of the architecture.
-    Glue(Glue),
+    ArchStep(ArchStep),
 }

@@ -1,18 +1,19 @@
-//! Where the order of packets shows: what one packet leaves in a register or a meter, the next one finds.
+//! Observable packet order: state that one packet leaves in a register or meter for the next.
 //!
-//! The interpreter takes one packet after the other through the whole program, native code a batch through each stage. Both come to
-//! the same if each object with such a memory is looked at in one stage only, and that stage takes its packets in their order:
-//! then each object sees the same calls in the same order. If some object is looked at in two stages, packets run one by one.
+//! The interpreter runs each packet through the whole program, native code a batch through each
+//! stage. The results are equal if each stateful object is accessed in only one stage, and that
+//! stage processes packets in order, because each object then sees the same sequence of calls. If
+//! an object is accessed in two stages, packets run one by one.
 
-use ir::{Arg, ExternFn, ExternId, Inst, Pipeline, TableId, Type};
+use ir::{ExternArg, ExternFn, ExternId, Inst, Pipeline, TableId, Type};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A call that the interpreter's code carries out.
+/// A call that the interpreter's code executes.
 #[derive(Clone, Debug)]
 pub struct CallSite {
-    /// The stage whose code makes it.
+    /// Stage that makes the call.
     pub stage: usize,
-    /// The control in which it stands.
+    /// Control that contains the call.
     pub control: usize,
     /// The instruction.
     pub inst: Inst,
@@ -20,79 +21,89 @@ pub struct CallSite {
     pub results: Vec<Type>,
 }
 
-/// Something that packets leave a mark on for the next one.
+/// State by which packets can observe their order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Memory {
+enum OrderedState {
     /// A register or meter.
     Object(ExternId),
     /// The direct meters of a table.
     Entries(TableId),
-    /// Random numbers come in one sequence.
+    /// The sequence of random numbers.
     Random,
-    /// So do flow numbers.
+    /// The sequence of flow ids.
     FlowId,
-    /// All digests wait in one line.
+    /// The queue of digests.
     Digests,
 }
 
-/// Where the order of packets shows.
+/// Stages in which packet order is observable.
 #[derive(Clone, Debug)]
-pub struct Order {
-    /// Packets run one after the other.
-    pub serial: bool,
-    /// For each stage, whether it must take packets in their order.
-    pub stages: Vec<bool>,
-    /// Whether what is kept changes with time: packets of different times don't run together.
-    pub timed: bool,
+pub struct OrderConstraints {
+    /// Whether packets run one by one.
+    pub is_serial: bool,
+    /// For each stage, whether it must process packets in order.
+    pub ordered_stages: Vec<bool>,
+    /// Whether the state depends on time: packets with different times do not run together.
+    pub depends_on_time: bool,
 }
 
-impl Order {
-    /// Looks through the calls that keep something. `told`: the stages that tell of hits in a table.
-    pub fn new(pipeline: &Pipeline, stages: usize, sites: &[CallSite], told: &[(usize, TableId)]) -> Order {
-        let mut users: BTreeMap<Memory, BTreeSet<usize>> = BTreeMap::new();
+impl OrderConstraints {
+    /// Collects the calls with ordered state. `hit_reports` lists the stages that report hits to
+    /// the host, with the table.
+    pub fn new(
+        pipeline: &Pipeline,
+        stages: usize,
+        sites: &[CallSite],
+        hit_reports: &[(usize, TableId)],
+    ) -> OrderConstraints {
+        let mut users: BTreeMap<OrderedState, BTreeSet<usize>> = BTreeMap::new();
         let mut timed = false;
         for site in sites {
-            let Some(memory) = memory(&site.inst) else { continue };
+            let Some(memory) = ordered_state(&site.inst) else { continue };
             users.entry(memory).or_default().insert(site.stage);
-            timed |= meters(&site.inst);
+            timed |= executes_meter(&site.inst);
         }
-        for (stage, table) in told {
+        for (stage, table) in hit_reports {
             if pipeline.tables[*table].direct_meter.is_some() {
-                users.entry(Memory::Entries(*table)).or_default().insert(*stage);
+                users.entry(OrderedState::Entries(*table)).or_default().insert(*stage);
                 timed = true;
             }
         }
         let mut ordered = vec![false; stages];
         users.values().flatten().for_each(|stage| ordered[*stage] = true);
-        Order { serial: users.values().any(|stages| stages.len() > 1), stages: ordered, timed }
+        OrderConstraints {
+            is_serial: users.values().any(|stages| stages.len() > 1),
+            ordered_stages: ordered,
+            depends_on_time: timed,
+        }
     }
 }
 
-/// Whether the next packet may find a mark of an instruction.
-pub fn remembers(inst: &Inst) -> bool {
-    matches!(inst, Inst::Extern { func, .. } if func.outlives_packet()) && memory(inst).is_some()
+/// Returns whether the next packet can observe an effect of an instruction.
+pub fn touches_ordered_state(inst: &Inst) -> bool {
+    matches!(inst, Inst::Extern { func, .. } if func.is_stateful()) && ordered_state(inst).is_some()
 }
 
-fn meters(inst: &Inst) -> bool {
+fn executes_meter(inst: &Inst) -> bool {
     matches!(inst, Inst::Extern { func: ExternFn::MeterExecute | ExternFn::DirectMeterExecute, .. })
 }
 
-/// What a call leaves a mark on.
-fn memory(inst: &Inst) -> Option<Memory> {
+/// Returns the ordered state that a call accesses.
+fn ordered_state(inst: &Inst) -> Option<OrderedState> {
     use ExternFn::*;
     let Inst::Extern { object, func, args } = inst else { return None };
     match func {
-        // Additions commute, and what is kept for one packet alone concerns no other.
+        // Additions commute, and state of one packet does not affect others.
         CounterCount | DirectCounterCount | ChecksumClear | ChecksumUpdate | ChecksumGet | IsHostPort | IsNetPort => {
             None
         }
         DirectMeterExecute => args.iter().find_map(|arg| match arg {
-            Arg::Table(table) => Some(Memory::Entries(*table)),
+            ExternArg::Table(table) => Some(OrderedState::Entries(*table)),
             _ => None,
         }),
-        Random | RandomRead => Some(Memory::Random),
-        AllocateFlowId => Some(Memory::FlowId),
-        DigestPack => Some(Memory::Digests),
-        _ => object.map(Memory::Object).or(Some(Memory::Random)),
+        Random | RandomRead => Some(OrderedState::Random),
+        AllocateFlowId => Some(OrderedState::FlowId),
+        DigestPack => Some(OrderedState::Digests),
+        _ => object.map(OrderedState::Object).or(Some(OrderedState::Random)),
     }
 }

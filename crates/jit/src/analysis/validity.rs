@@ -1,35 +1,37 @@
-//! Which headers are certainly valid, or certainly not, before each node: then no code has to ask.
+//! Header validity known before each node; such headers need no run-time check.
 
-use crate::analysis::cells::all_below;
-use crate::analysis::flow::Flow;
-use crate::analysis::headers::Headers;
-use crate::analysis::node::{Node, Step};
+use crate::analysis::flow::FlowGraph;
+use crate::analysis::frame_slots::all_below;
+use crate::analysis::headers::HeaderLayout;
+use crate::analysis::node::{FlowNodeId, NodeKind};
 use fixedbitset::FixedBitSet;
-use ir::{Entity, HeaderId, Inst, Pipeline, Term, Value};
+use ir::{Entity, HeaderId, Inst, Pipeline, Terminator, Value};
 use std::rc::Rc;
 
-/// What is certain at one point.
+/// Header validity known at one point.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Known {
+pub struct KnownValidity {
     /// Headers that are valid.
     pub valid: FixedBitSet,
-    /// Headers that are not.
+    /// Headers that are invalid.
     pub invalid: FixedBitSet,
-    /// For each header, those that are valid whenever it is: a parser takes the inner header only behind the outer one.
+    /// For each header, those that are valid whenever it is. For example, a parser extracts an
+    /// inner header only after the outer one.
     pub implied: Rc<Vec<FixedBitSet>>,
 }
 
-impl Known {
-    /// None of so many headers is valid.
-    pub fn none_valid(count: usize) -> Known {
-        Known {
+impl KnownValidity {
+    /// Returns the state in which none of `count` headers is valid.
+    pub fn none_valid(count: usize) -> KnownValidity {
+        KnownValidity {
             valid: FixedBitSet::with_capacity(count),
             invalid: all_below(count),
             implied: Rc::new(vec![all_below(count); count]),
         }
     }
 
-    /// 64 headers' validity as a number, if it is certain of each; `headers` is the number of headers.
+    /// Returns the validity bits of 64 headers, if each is known; `headers` is the total number of
+    /// headers.
     pub fn valid_word(&self, word: u32, headers: usize) -> Option<u64> {
         let first = word as usize * 64;
         let mut bits = 0;
@@ -43,8 +45,8 @@ impl Known {
         Some(bits)
     }
 
-    /// After something made the header valid.
-    pub fn set_valid(&mut self, headers: &Headers, id: HeaderId) {
+    /// Updates the state after the header became valid.
+    pub fn set_valid(&mut self, headers: &HeaderLayout, id: HeaderId) {
         self.valid.insert(id.index());
         self.invalid.remove(id.index());
         let implied = Rc::make_mut(&mut self.implied);
@@ -55,16 +57,16 @@ impl Known {
         }
     }
 
-    /// After something made the header invalid.
+    /// Updates the state after the header became invalid.
     pub fn set_invalid(&mut self, id: HeaderId) {
-        self.forget(id);
+        self.set_unknown(id);
         self.invalid.insert(id.index());
-        // It is never valid here, so whatever is said of that case is true.
+        // The header is never valid here, so any implication holds.
         let count = self.implied.len();
         Rc::make_mut(&mut self.implied)[id.index()] = all_below(count);
     }
 
-    fn forget(&mut self, id: HeaderId) {
+    fn set_unknown(&mut self, id: HeaderId) {
         self.valid.remove(id.index());
         self.invalid.remove(id.index());
         let implied = Rc::make_mut(&mut self.implied);
@@ -73,7 +75,7 @@ impl Known {
         implied[id.index()].insert(id.index());
     }
 
-    /// The program has found that the header is valid.
+    /// Updates the state after the program found the header valid.
     fn found_valid(&mut self, id: HeaderId) {
         let implied = self.implied[id.index()].clone();
         self.valid.union_with(&implied);
@@ -82,8 +84,8 @@ impl Known {
         self.invalid.remove(id.index());
     }
 
-    /// What is true of both.
-    fn meet(&mut self, other: &Known) {
+    /// Intersects with another state.
+    fn intersect_with(&mut self, other: &KnownValidity) {
         self.valid.intersect_with(&other.valid);
         self.invalid.intersect_with(&other.invalid);
         if self.implied != other.implied {
@@ -93,8 +95,8 @@ impl Known {
         }
     }
 
-    /// After an instruction.
-    pub fn step(&mut self, headers: &Headers, inst: &Inst) {
+    /// Updates the state after an instruction.
+    pub fn apply_inst(&mut self, headers: &HeaderLayout, inst: &Inst) {
         match inst {
             Inst::SetValid(h) | Inst::Extract(h) | Inst::ExtractVarbit(h, _) => self.set_valid(headers, *h),
             Inst::SetInvalid(h) => self.set_invalid(*h),
@@ -102,27 +104,27 @@ impl Known {
             Inst::CopyHeader { dst, src } if self.valid.contains(src.index()) => self.set_valid(headers, *dst),
             Inst::CopyHeader { dst, src } if self.invalid.contains(src.index()) => self.set_invalid(*dst),
             Inst::CopyHeader { dst, .. } => {
-                self.forget(*dst);
-                headers.siblings[dst.index()].iter().for_each(|sibling| self.forget(*sibling));
+                self.set_unknown(*dst);
+                headers.siblings[dst.index()].iter().for_each(|sibling| self.set_unknown(*sibling));
             }
             _ => {}
         }
     }
 }
 
-/// What is known before each node; `None` for nodes that nothing leads to.
-pub fn validity(pipeline: &Pipeline, flow: &Flow, headers: &Headers) -> Vec<Option<Known>> {
+/// Computes the validity known before each node; `None` for unreachable nodes.
+pub fn analyze_validity(pipeline: &Pipeline, flow: &FlowGraph, headers: &HeaderLayout) -> Vec<Option<KnownValidity>> {
     let count = pipeline.headers.len();
-    let mut known: Vec<Option<Known>> = vec![None; flow.nodes.len()];
-    known[0] = Some(Known::none_valid(count));
-    let mut work: Vec<Node> = vec![0];
+    let mut known: Vec<Option<KnownValidity>> = vec![None; flow.nodes.len()];
+    known[0] = Some(KnownValidity::none_valid(count));
+    let mut work: Vec<FlowNodeId> = vec![0];
     while let Some(node) = work.pop() {
         let Some(before) = known[node].clone() else { continue };
-        for (next, after) in leave(pipeline, flow, headers, node, before) {
+        for (next, after) in exit_validity(pipeline, flow, headers, node, before) {
             let changed = match &mut known[next] {
                 Some(there) => {
                     let old = there.clone();
-                    there.meet(&after);
+                    there.intersect_with(&after);
                     *there != old
                 }
                 none => {
@@ -138,46 +140,53 @@ pub fn validity(pipeline: &Pipeline, flow: &Flow, headers: &Headers) -> Vec<Opti
     known
 }
 
-/// What is known on each way out of a node that packets can take.
-pub fn leave(pipeline: &Pipeline, flow: &Flow, headers: &Headers, node: Node, before: Known) -> Vec<(Node, Known)> {
-    let Step::Block(control, block) = flow.nodes[node] else {
-        return flow.ends(pipeline, node).into_iter().map(|next| (next, before.clone())).collect();
+/// Returns the reachable successors of a node, with the validity known on each edge.
+pub fn exit_validity(
+    pipeline: &Pipeline,
+    flow: &FlowGraph,
+    headers: &HeaderLayout,
+    node: FlowNodeId,
+    before: KnownValidity,
+) -> Vec<(FlowNodeId, KnownValidity)> {
+    let NodeKind::Block(control, block) = flow.nodes[node] else {
+        return flow.end_successors(pipeline, node).into_iter().map(|next| (next, before.clone())).collect();
     };
     let body = &pipeline.controls[ir::ControlId(control as u32)].body;
-    let mut ways = Vec::new();
+    let mut edges = Vec::new();
     let mut known = before;
     for data in &body.blocks[block].insts {
-        // The parser may give up here, with what is known so far.
+        // The parser may reject here.
         if crate::analysis::facts::may_reject(&data.inst)
-            && !flow.turned_back(node)
-            && let Some(after) = flow.after(control)
+            && !flow.restarts_on_exit_from(node)
+            && let Some(after) = flow.body_exit(control)
         {
-            ways.push((after, known.clone()));
+            edges.push((after, known.clone()));
         }
-        known.step(headers, &data.inst);
+        known.apply_inst(headers, &data.inst);
     }
-    if let Some(Term::Branch { cond, then, els }) = body.blocks[block].term.as_ref().map(|term| &term.term)
-        && let Some(asked) = asked_header(body, block, *cond)
+    if let Some(Terminator::Branch { cond, then, els }) = body.blocks[block].term.as_ref().map(|term| &term.term)
+        && let Some(asked) = tested_header(body, block, *cond)
     {
         if !known.invalid.contains(asked.index()) {
             let mut known = known.clone();
             known.found_valid(asked);
-            ways.extend(flow.block(node, then.block).map(|next| (next, known)));
+            edges.extend(flow.block_node(node, then.block).map(|next| (next, known)));
         }
         if !known.valid.contains(asked.index()) {
             known.set_invalid(asked);
-            ways.extend(flow.block(node, els.block).map(|next| (next, known)));
+            edges.extend(flow.block_node(node, els.block).map(|next| (next, known)));
         }
-        let ends = flow.ends(pipeline, node);
-        ways.retain(|(next, _)| ends.contains(next) || flow.after(control) == Some(*next));
-        return ways;
+        let ends = flow.end_successors(pipeline, node);
+        edges.retain(|(next, _)| ends.contains(next) || flow.body_exit(control) == Some(*next));
+        return edges;
     }
-    ways.extend(flow.ends(pipeline, node).into_iter().map(|next| (next, known.clone())));
-    ways
+    edges.extend(flow.end_successors(pipeline, node).into_iter().map(|next| (next, known.clone())));
+    edges
 }
 
-/// The header whose validity a condition is, if nothing in the block changes it afterwards.
-fn asked_header(body: &ir::Body, block: ir::Block, cond: Value) -> Option<HeaderId> {
+/// Returns the header that the condition tests for validity, if the block does not change it
+/// afterwards.
+fn tested_header(body: &ir::Body, block: ir::Block, cond: Value) -> Option<HeaderId> {
     let insts = &body.blocks[block].insts;
     let at = insts.iter().position(|data| data.results.first() == Some(&cond))?;
     let Inst::IsValid(id) = insts[at].inst else { return None };

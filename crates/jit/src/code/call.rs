@@ -1,39 +1,39 @@
-//! Extern calls: the frequent ones in place, all others by the interpreter's own code.
+//! Extern calls: frequent ones inline, all others by the interpreter's code.
 
-use crate::abi::{Context, FAR_COUNTERS, Head, Pending};
-use crate::analysis::cells::Cell;
-use crate::code::registers::{Regs, trusted};
-use crate::code::stage::StageCode;
-use crate::code::told::Mark;
-use crate::counters::Place;
+use crate::abi::{FrameHeader, MIN_DEFERRED_COUNTERS, PendingCount, StageContext};
+use crate::analysis::frame_slots::FrameSlot;
+use crate::code::annotations::InstRole;
+use crate::code::registers::{ValueRegs, trusted_flags};
+use crate::code::stage::StageBuilder;
+use crate::counters::CounterRange;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
-use ir::{Arg, Entity, ExternFn, ExternId, Inst, TableId, Type, Value};
+use ir::{Entity, ExternArg, ExternFn, ExternId, Inst, TableId, Type, Value};
 use packet::EngineReason;
 use std::mem::offset_of;
 
-impl StageCode<'_, '_> {
-    /// An extern call. False if the packet's way ends here.
+impl StageBuilder<'_, '_> {
+    /// Emits an extern call. Returns false if the packet ends here.
     pub fn extern_call(&mut self, inst: &Inst, results: &[Value]) -> bool {
         use ExternFn::*;
         let Inst::Extern { object, func, args } = inst else { return true };
-        self.calls(*func, args);
+        self.record_extern_call(*func, args);
         match func {
             CounterCount if object.is_some_and(|id| self.c.counters[id.index()].is_some()) => {
                 self.count_indexed(*object, args);
             }
             DropPacket => {
-                let drop = self.number(1);
-                self.set_cell(Cell::Destination, drop);
+                let drop = self.iconst_u64(1);
+                self.set_slot(FrameSlot::Destination, drop);
             }
             SendToPort => {
-                let port = self.low(scalar(args, 0));
-                let port = self.cut(port, 32);
-                let port = self.left(port, 32);
+                let port = self.low_register(scalar_arg(args, 0));
+                let port = self.mask_to_width(port, 32);
+                let port = self.shl_imm(port, 32);
                 let sent = self.b.ins().bor_imm_u(port, 2);
-                self.set_cell(Cell::Destination, sent);
+                self.set_slot(FrameSlot::Destination, sent);
             }
             MarkToDrop => {
                 for (name, value) in [("egress_spec", 511), ("mcast_grp", 0)] {
@@ -42,18 +42,18 @@ impl StageCode<'_, '_> {
             }
             LogMsg => {}
             Assert | Assume => {
-                let holds = self.value(scalar(args, 0))[0];
+                let holds = self.value(scalar_arg(args, 0))[0];
                 let [bad, good] = [(); 2].map(|()| self.b.create_block());
                 self.b.ins().brif(holds, good, &[], bad, &[]);
-                self.enter(bad);
-                self.rejected();
-                self.give_up(EngineReason::AssertFailed);
-                self.enter(good);
+                self.switch_to_sealed(bad);
+                self.record_rejection();
+                self.emit_engine_drop(EngineReason::AssertFailed);
+                self.switch_to_sealed(good);
             }
             Truncate => {
-                let length = self.low(scalar(args, 0));
+                let length = self.low_register(scalar_arg(args, 0));
                 let length = self.b.ins().iadd_imm_s(length, 1);
-                self.set_cell(Cell::Truncate, length);
+                self.set_slot(FrameSlot::Truncate, length);
             }
             InternetChecksumClear
             | InternetChecksumAdd
@@ -78,98 +78,98 @@ impl StageCode<'_, '_> {
     fn set_standard(&mut self, name: &str, value: u64) {
         if let Some(var) = self.c.pipeline.intrinsics.get(&format!("standard_metadata.{name}")) {
             let width = self.c.pipeline.vars[*var].ty.width();
-            let value = self.number(value & crate::code::registers::mask(width));
+            let value = self.iconst_u64(value & crate::code::registers::low_bits_mask(width));
             self.set_variable(*var, &[value]);
         }
     }
 
     // ---- counters ----
 
-    fn count_indexed(&mut self, object: Option<ExternId>, args: &[Arg]) {
+    fn count_indexed(&mut self, object: Option<ExternId>, args: &[ExternArg]) {
         let Some(object) = object else { return };
-        let Some(Place { size, step, .. }) = self.c.counters[object.index()] else { return };
+        let Some(CounterRange { size, step, .. }) = self.c.counters[object.index()] else { return };
         let bytes = match args.get(1) {
-            Some(Arg::Value(value)) => self.low(*value),
-            _ => self.head(offset_of!(Head, arrival.counted), 4),
+            Some(ExternArg::Value(value)) => self.low_register(*value),
+            _ => self.load_frame_header(offset_of!(FrameHeader, input.metered_len), 4),
         };
-        let low = self.index(args);
-        let limit = self.number(size);
+        let low = self.index_argument(args);
+        let limit = self.iconst_u64(size);
         let within = self.b.ins().icmp(IntCC::UnsignedLessThan, low, limit);
         let [count, go_on] = [(); 2].map(|()| self.b.create_block());
         self.b.ins().brif(within, count, &[], go_on, &[]);
-        self.enter(count);
+        self.switch_to_sealed(count);
         let at = self.c.memory.counters + object.index() as i32 * 8;
-        let array = self.b.ins().load(I64, trusted(), self.context, at);
-        // As many lie together as divide a line.
-        let offset = self.left(low, (step * size_of::<[u64; 2]>()).trailing_zeros());
+        let array = self.b.ins().load(I64, trusted_flags(), self.context, at);
+        // The number of interleaved objects is a power of two.
+        let offset = self.shl_imm(low, (step * size_of::<[u64; 2]>()).trailing_zeros());
         let counter = self.b.ins().iadd(array, offset);
-        self.count(counter, bytes, size);
+        self.emit_counter_update(counter, bytes, size);
         self.b.ins().jump(go_on, &[]);
-        self.enter(go_on);
+        self.switch_to_sealed(go_on);
     }
 
-    /// The first argument as an index: all ones if it is greater than any.
-    pub(super) fn index(&mut self, args: &[Arg]) -> cl::Value {
-        let index = self.value(scalar(args, 0));
+    /// Returns the first argument as an index; all ones if it does not fit in 64 bits.
+    pub(super) fn index_argument(&mut self, args: &[ExternArg]) -> cl::Value {
+        let index = self.value(scalar_arg(args, 0));
         if index.len() == 1 {
             return index[0];
         }
         let high = index[1..].iter().copied().reduce(|x, y| self.b.ins().bor(x, y)).unwrap_or(index[0]);
-        let most = self.number(u64::MAX);
+        let most = self.iconst_u64(u64::MAX);
         self.b.ins().select(high, most, index[0])
     }
 
-    fn count(&mut self, counter: cl::Value, bytes: cl::Value, size: u64) {
-        if size < FAR_COUNTERS {
-            let packets = self.b.ins().load(I64, trusted(), counter, 0);
+    fn emit_counter_update(&mut self, counter: cl::Value, bytes: cl::Value, size: u64) {
+        if size < MIN_DEFERRED_COUNTERS {
+            let packets = self.b.ins().load(I64, trusted_flags(), counter, 0);
             let packets = self.b.ins().iadd_imm_s(packets, 1);
-            let first = self.b.ins().store(trusted(), packets, counter, 0);
-            let sum = self.b.ins().load(I64, trusted(), counter, 8);
+            let first = self.b.ins().store(trusted_flags(), packets, counter, 0);
+            let sum = self.b.ins().load(I64, trusted_flags(), counter, 8);
             let sum = self.b.ins().iadd(sum, bytes);
-            let second = self.b.ins().store(trusted(), sum, counter, 8);
-            self.mark(first, Mark::Part);
-            return self.mark(second, Mark::Count { counter, bytes });
+            let second = self.b.ins().store(trusted_flags(), sum, counter, 8);
+            self.annotate(first, InstRole::Part);
+            return self.annotate(second, InstRole::Count { counter, bytes });
         }
-        let count_at = offset_of!(Context, pending_count);
-        let count = self.b.ins().load(I64, trusted(), self.context, count_at as i32);
-        let list = self.of_context(offset_of!(Context, pending));
-        let offset = self.b.ins().imul_imm_s(count, size_of::<Pending>() as i64);
+        let count_at = offset_of!(StageContext, pending_count);
+        let count = self.b.ins().load(I64, trusted_flags(), self.context, count_at as i32);
+        let list = self.load_context_ptr(offset_of!(StageContext, pending));
+        let offset = self.b.ins().imul_imm_s(count, size_of::<PendingCount>() as i64);
         let place = self.b.ins().iadd(list, offset);
-        let parts = [(counter, offset_of!(Pending, at)), (bytes, offset_of!(Pending, bytes))];
+        let parts = [(counter, offset_of!(PendingCount, at)), (bytes, offset_of!(PendingCount, bytes))];
         for (part, at) in parts {
-            let written = self.b.ins().store(trusted(), part, place, at as i32);
-            self.mark(written, Mark::Part);
+            let written = self.b.ins().store(trusted_flags(), part, place, at as i32);
+            self.annotate(written, InstRole::Part);
         }
         let more = self.b.ins().iadd_imm_s(count, 1);
-        let counted = self.b.ins().store(trusted(), more, self.context, count_at as i32);
-        self.mark(counted, Mark::Count { counter, bytes });
+        let counted = self.b.ins().store(trusted_flags(), more, self.context, count_at as i32);
+        self.annotate(counted, InstRole::Count { counter, bytes });
     }
 
-    /// Tells the interpreter's bookkeeping of a hit, for direct counters and meters and idle times.
-    pub fn tell_hit(&mut self, table: TableId, hit: cl::Value, number: cl::Value) {
+    /// Reports a hit to the interpreter's host, for direct counters, meters and idle timeouts.
+    pub fn report_hit(&mut self, table: TableId, hit: cl::Value, number: cl::Value) {
         let [tell, go_on] = [(); 2].map(|()| self.b.create_block());
-        let zero = self.number(0);
-        self.set_cell(Cell::Colour(table), zero);
+        let zero = self.iconst_u64(0);
+        self.set_slot(FrameSlot::MeterColor(table), zero);
         self.b.ins().brif(hit, tell, &[], go_on, &[]);
-        self.enter(tell);
-        self.c.told.borrow_mut().push((self.c.stage.get(), table));
-        let id = self.number(u64::from(table.0));
+        self.switch_to_sealed(tell);
+        self.c.hit_reports.borrow_mut().push((self.c.stage.get(), table));
+        let id = self.iconst_u64(u64::from(table.0));
         let (context, frame) = (self.context, self.frame);
         let colour = self.call_helper(self.c.helpers.hit, &[context, frame, id, number], true).unwrap_or(zero);
-        self.set_cell(Cell::Colour(table), colour);
+        self.set_slot(FrameSlot::MeterColor(table), colour);
         if let Some(var) = self.c.pipeline.tables[table].meter_result {
             let width = self.c.pipeline.vars[var].ty.width();
-            let value = self.cut(colour, width);
+            let value = self.mask_to_width(colour, width);
             match self.c.pipeline.vars[var].kind {
-                ir::VarKind::Field(header, index) => self.set_field(header, index, &[value]),
+                ir::VarKind::Field(header, index) => self.store_header_field(header, index, &[value]),
                 _ => {
-                    let regs = self.widened(&[value], width);
+                    let regs = self.zero_extend_regs(&[value], width);
                     self.set_variable(var, &regs);
                 }
             }
         }
         self.b.ins().jump(go_on, &[]);
-        self.enter(go_on);
+        self.switch_to_sealed(go_on);
     }
 
     // ---- all others ----
@@ -178,37 +178,37 @@ impl StageCode<'_, '_> {
         let Inst::Extern { args, .. } = inst else { return };
         let mut word = 0;
         for value in args.iter().flat_map(|arg| match arg {
-            Arg::Value(value) => std::slice::from_ref(value),
-            Arg::Values(values) => values.as_slice(),
+            ExternArg::Value(value) => std::slice::from_ref(value),
+            ExternArg::Values(values) => values.as_slice(),
             _ => &[],
         }) {
             let ty = self.value_type(*value);
-            let regs: Regs = self.value(*value).iter().map(|reg| self.as_number(ty, *reg)).collect();
-            self.store_area(word, &regs);
+            let regs: ValueRegs = self.value(*value).iter().map(|reg| self.as_number(ty, *reg)).collect();
+            self.store_call_area(word, &regs);
             word += regs.len();
         }
         let table = args.iter().find_map(|arg| match arg {
-            Arg::Table(table) => Some(*table),
+            ExternArg::Table(table) => Some(*table),
             _ => None,
         });
-        let zero = self.number(0);
+        let zero = self.iconst_u64(0);
         let hit = match table {
             Some(table) => {
-                let number = self.cell(Cell::Hit(table));
-                let colour = self.cell(Cell::Colour(table));
-                let colour = self.left(colour, 32);
+                let number = self.slot_value(FrameSlot::HitEntry(table));
+                let colour = self.slot_value(FrameSlot::MeterColor(table));
+                let colour = self.shl_imm(colour, 32);
                 self.b.ins().bor(number, colour)
             }
             None => zero,
         };
         let site = self.c.site(self.control, inst, results.iter().map(|r| self.value_type(*r)).collect());
-        let site = self.number(site as u64);
+        let site = self.iconst_u64(site as u64);
         let (context, frame) = (self.context, self.frame);
         self.call_helper(self.c.helpers.call, &[context, frame, site, hit], false);
         for result in results {
             let ty = self.value_type(*result);
             let count = entries::words_for(ty.width());
-            let regs: Regs = (0..count).map(|index| self.load_area(word + index)).collect();
+            let regs: ValueRegs = (0..count).map(|index| self.load_call_area(word + index)).collect();
             word += count;
             let regs = if ty == Type::Bool { self.cast(Type::Bit(64), ty, &regs) } else { regs };
             self.set_value(*result, &regs);
@@ -216,19 +216,19 @@ impl StageCode<'_, '_> {
     }
 }
 
-/// A scalar argument.
-pub(super) fn scalar(args: &[Arg], index: usize) -> Value {
+/// Returns a scalar argument.
+pub(super) fn scalar_arg(args: &[ExternArg], index: usize) -> Value {
     match args.get(index) {
-        Some(Arg::Value(value)) => *value,
+        Some(ExternArg::Value(value)) => *value,
         _ => Value(u32::MAX),
     }
 }
 
-/// The leaves of a data argument.
-pub(super) fn values(args: &[Arg], index: usize) -> Vec<Value> {
+/// Returns the leaves of a data argument.
+pub(super) fn value_args(args: &[ExternArg], index: usize) -> Vec<Value> {
     match args.get(index) {
-        Some(Arg::Values(values)) => values.clone(),
-        Some(Arg::Value(value)) => vec![*value],
+        Some(ExternArg::Values(values)) => values.clone(),
+        Some(ExternArg::Value(value)) => vec![*value],
         _ => Vec::new(),
     }
 }

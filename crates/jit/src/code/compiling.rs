@@ -1,82 +1,82 @@
-//! What code is made from: the plan of a program, and what else there is to know of it.
+//! Inputs of code generation: the plan of a program and its layouts.
 
 use crate::abi::Helpers;
 use crate::analysis::order::CallSite;
-use crate::counters::Place;
-use crate::plan::Plan;
-use crate::plan::layout::Layout;
-use crate::plan::lists::{FIRST_DECISION, Lists};
-use crate::plan::memory::MemoryLayout;
-use crate::plan::places::Places;
+use crate::counters::CounterRange;
+use crate::plan::StagePlan;
+use crate::plan::frame_layout::FrameLayout;
+use crate::plan::memory_layout::MemoryLayout;
+use crate::plan::record_layout::{FIRST_DECISION, RecordLayout};
+use crate::plan::stats_layout::StatsLayout;
 use cranelift_codegen::isa::CallConv;
 use ir::{Inst, Pipeline, TableId, Type};
-use lookup::LookupShape;
+use lookup::LookupLayout;
 use std::cell::{Cell, RefCell};
 
-/// What code is made from.
-pub struct Compiling<'a> {
+/// Inputs of code generation.
+pub struct CodegenContext<'a> {
     /// The program.
     pub pipeline: &'a Pipeline,
-    /// What is known of it.
-    pub plan: &'a Plan,
-    /// Where things lie in frames.
-    pub layout: &'a Layout,
-    /// Where things lie behind the context.
+    /// Its stages and analyses.
+    pub plan: &'a StagePlan,
+    /// Layout of frames.
+    pub layout: &'a FrameLayout,
+    /// Layout of a worker's memory.
     pub memory: MemoryLayout,
-    /// Keys and values of each table.
-    pub shapes: Vec<LookupShape>,
+    /// Layout of keys and values of each table.
+    pub table_layouts: Vec<LookupLayout>,
     /// Functions of the engine.
     pub helpers: Helpers,
-    /// How functions are called on this machine.
+    /// Calling convention of this machine.
     pub call_conv: CallConv,
-    /// For each extern object that is a counter counted in place, where its elements are.
-    pub counters: Vec<Option<Place>>,
-    /// Where a worker counts what it does.
-    pub places: Places,
-    /// For each table, whether the interpreter's bookkeeping is told of hits.
-    pub notes_hits: Vec<bool>,
-    /// For each table, whether anybody asks which entry was hit.
-    pub keeps_hits: Vec<bool>,
-    /// What packets do is noted.
-    pub recording: Option<Recording>,
-    /// How many states the parser may enter, if it can loop.
+    /// Location of each extern object that is counted in place.
+    pub counters: Vec<Option<CounterRange>>,
+    /// Layout of a worker's statistics.
+    pub stats_layout: StatsLayout,
+    /// For each table, whether hits are reported to the host.
+    pub reports_hits: Vec<bool>,
+    /// For each table, whether the program or host needs the entry that was hit.
+    pub needs_hit_entries: Vec<bool>,
+    /// Layout of packet records, if the code records.
+    pub recording: Option<RecordingState>,
+    /// Maximum number of entered parser states, if the parser can loop.
     pub state_limit: Option<u64>,
-    /// Whether some object keeps data while a packet is in a body.
+    /// Whether an object keeps state while a packet is in a body.
     pub keeps_packet_state: bool,
     /// Whether the deparser calls externs.
     pub deparser_calls: bool,
     /// Whether packets may be truncated.
     pub truncates: bool,
-    /// The port that stands for the CPU.
+    /// The CPU port.
     pub cpu_port: u32,
-    /// Calls that the interpreter's code carries out.
-    pub sites: RefCell<Vec<CallSite>>,
-    /// The stages that tell of hits, with the table.
-    pub told: RefCell<Vec<(usize, TableId)>>,
-    /// The stage that is being made.
+    /// Calls that the interpreter's code executes.
+    pub call_sites: RefCell<Vec<CallSite>>,
+    /// Stages that report hits to the host, with the table.
+    pub hit_reports: RefCell<Vec<(usize, TableId)>>,
+    /// Stage that is being compiled.
     pub stage: Cell<usize>,
 }
 
-impl Compiling<'_> {
-    /// Registers a call, gives its number.
+impl CodegenContext<'_> {
+    /// Registers a call site; returns its number.
     pub fn site(&self, control: usize, inst: &Inst, results: Vec<Type>) -> usize {
-        let mut sites = self.sites.borrow_mut();
+        let mut sites = self.call_sites.borrow_mut();
         sites.push(CallSite { stage: self.stage.get(), control, inst: inst.clone(), results });
         sites.len() - 1
     }
 }
 
-/// What code is made to note, and where.
-pub struct Recording {
-    /// Where it is noted.
-    pub lists: Lists,
-    /// The number of the next decision: each choice at each place has its own.
+/// Recording state of code generation.
+pub struct RecordingState {
+    /// Layout of record buffers.
+    pub lists: RecordLayout,
+    /// Number of the next decision; each outcome of each branch has its own.
     pub next: Cell<u32>,
 }
 
-impl Recording {
-    /// For these areas.
-    pub fn new(lists: Lists) -> Recording {
-        Recording { lists, next: Cell::new(FIRST_DECISION) }
+impl RecordingState {
+    /// Starts with no decisions.
+    pub fn new(lists: RecordLayout) -> RecordingState {
+        RecordingState { lists, next: Cell::new(FIRST_DECISION) }
     }
 }

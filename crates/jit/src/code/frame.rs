@@ -1,87 +1,89 @@
-//! What a packet carries between stages: read from its frame, kept in registers, put back. And the memory that stages share with the
-//! engine.
+//! Frame slots in registers, loaded from and stored to the frame; and accesses to the memory shared
+//! with the engine.
 
-use crate::analysis::cells::{Cell, all_below};
-use crate::analysis::node::Node;
-use crate::code::registers::{Regs, reg_type, regs_for, steady, trusted};
-use crate::code::stage::StageCode;
-use crate::plan::stages::{Start, entries, inside};
+use crate::analysis::frame_slots::{FrameSlot, all_below};
+use crate::analysis::node::FlowNodeId;
+use crate::code::registers::{ValueRegs, reg_type, regs_for, steady_flags, trusted_flags};
+use crate::code::stage::StageBuilder;
+use crate::plan::stages::{StageEntry, entry_nodes, successors_in_stage};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::types::{I8, I16, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData};
 use fixedbitset::FixedBitSet;
 use ir::Type;
 
-impl StageCode<'_, '_> {
-    // ---- cells ----
+impl StageBuilder<'_, '_> {
+    // ---- frame slots ----
 
-    pub(super) fn declare_cells(&mut self) {
-        for index in 0..self.c.plan.cells.list.len() {
-            let ty = self.c.plan.cells.ty(self.c.pipeline, index);
+    pub(super) fn declare_slots(&mut self) {
+        for index in 0..self.c.plan.slots.slots.len() {
+            let ty = self.c.plan.slots.slot_type(self.c.pipeline, index);
             let vars = (0..regs_for(ty)).map(|_| self.b.declare_var(reg_type(ty))).collect();
-            self.cells.push(vars);
+            self.slot_vars.push(vars);
         }
     }
 
-    /// Takes from the frame what the stage reads, or may leave as it is. What is certain at the stage's beginning is not in the frame.
-    pub(super) fn load_cells(&mut self, nodes: &[Node]) {
-        let cells = &self.c.plan.cells;
-        let size = cells.list.len();
-        let at = entries(self.c.pipeline, &self.c.plan.flow, self.start);
-        let certain = self.c.plan.certain(self.c.pipeline, &at);
-        self.find_changed(nodes, &at, &certain);
+    /// Loads the slots that the stage reads or may leave unchanged. Slots that are constant at the
+    /// stage's start are not in the frame.
+    pub(super) fn load_slots(&mut self, nodes: &[FlowNodeId]) {
+        let cells = &self.c.plan.slots;
+        let size = cells.slots.len();
+        let at = entry_nodes(self.c.pipeline, &self.c.plan.flow, self.start);
+        let certain = self.c.plan.constant_slots(self.c.pipeline, &at);
+        self.compute_changed(nodes, &at, &certain);
         let mut wanted = FixedBitSet::with_capacity(size);
         for node in nodes {
             wanted.union_with(&cells.reads[*node]);
-            for mut kept in self.leaving(*node) {
-                kept.intersect_with(&self.changed[node]);
+            for mut kept in self.live_on_exit(*node) {
+                kept.intersect_with(&self.changed_slots[node]);
                 wanted.union_with(&kept);
             }
         }
-        wanted.intersect_with(&self.c.plan.live(&at));
+        wanted.intersect_with(&self.c.plan.live_slots(&at));
         wanted.difference_with(&certain);
         let mut written = FixedBitSet::with_capacity(size);
-        for changed in self.changed.values() {
+        for changed in self.changed_slots.values() {
             written.union_with(changed);
         }
         for index in 0..size {
-            let ty = cells.ty(self.c.pipeline, index);
-            let wanted = wanted.contains(index) && !matches!(self.start, Start::Begin | Start::Again);
-            let regs = match self.c.layout.cells[index].filter(|_| wanted) {
+            let ty = cells.slot_type(self.c.pipeline, index);
+            let wanted = wanted.contains(index) && !matches!(self.start, StageEntry::Begin | StageEntry::Restart);
+            let regs = match self.c.layout.slots[index].filter(|_| wanted) {
                 Some(at) => self.load_typed(ty, at, !written.contains(index)),
                 None => {
                     let zero = self.b.ins().iconst(reg_type(ty), 0);
                     vec![zero; regs_for(ty)]
                 }
             };
-            self.set_cell_at(index, &regs);
+            self.set_slot_regs(index, &regs);
         }
     }
 
-    /// For each node, the cells that the frame may not hold as they are behind it: changed since the stage began, or never put there.
-    fn find_changed(&mut self, nodes: &[Node], at: &[Node], certain: &FixedBitSet) {
-        let cells = &self.c.plan.cells;
+    /// Computes for each node the slots that may differ from the frame after it: changed since the
+    /// stage's start, or never stored.
+    fn compute_changed(&mut self, nodes: &[FlowNodeId], at: &[FlowNodeId], certain: &FixedBitSet) {
+        let cells = &self.c.plan.slots;
         let mut first = certain.clone();
         match self.start {
-            Start::Begin | Start::Again => first = all_below(cells.list.len()),
-            Start::Site(_, table) => {
-                let written = cells.written_by_table(self.c.pipeline, &self.c.plan.headers, table);
+            StageEntry::Begin | StageEntry::Restart => first = all_below(cells.slots.len()),
+            StageEntry::Table(_, table) => {
+                let written = cells.slots_written_by_table(self.c.pipeline, &self.c.plan.headers, table);
                 written.into_iter().for_each(|index| first.insert(index));
             }
-            Start::Deparser(_) => {}
+            StageEntry::Deparser(_) => {}
         }
         for node in nodes {
             let mut changed = cells.writes[*node].clone();
             if at.contains(node) {
                 changed.union_with(&first);
             }
-            self.changed.insert(*node, changed);
+            self.changed_slots.insert(*node, changed);
         }
-        let mut work: Vec<Node> = nodes.to_vec();
+        let mut work: Vec<FlowNodeId> = nodes.to_vec();
         while let Some(node) = work.pop() {
-            let changed = self.changed[&node].clone();
-            for next in inside(self.c.pipeline, &self.c.plan.flow, self.start, node) {
-                if let Some(known) = self.changed.get_mut(&next)
+            let changed = self.changed_slots[&node].clone();
+            for next in successors_in_stage(self.c.pipeline, &self.c.plan.flow, self.start, node) {
+                if let Some(known) = self.changed_slots.get_mut(&next)
                     && !changed.is_subset(known)
                 {
                     known.union_with(&changed);
@@ -91,16 +93,16 @@ impl StageCode<'_, '_> {
         }
     }
 
-    /// Sets the cells whose value is certain before the node.
-    pub(super) fn set_constants(&mut self, node: Node) {
-        let live: Vec<usize> = self.c.plan.cells.live[node].ones().collect();
+    /// Sets the slots that are constant before the node.
+    pub(super) fn set_constants(&mut self, node: FlowNodeId) {
+        let live: Vec<usize> = self.c.plan.slots.live[node].ones().collect();
         for index in live {
-            let Some(number) = self.c.plan.constant(self.c.pipeline, node, index) else { continue };
-            let ty = self.c.plan.cells.ty(self.c.pipeline, index);
-            if let Cell::HeaderAt(_) = self.c.plan.cells.list[index] {
-                let data = self.head(std::mem::offset_of!(crate::abi::Head, arrival.data), 8);
+            let Some(number) = self.c.plan.slot_constant(self.c.pipeline, node, index) else { continue };
+            let ty = self.c.plan.slots.slot_type(self.c.pipeline, index);
+            if let FrameSlot::HeaderAddr(_) = self.c.plan.slots.slots[index] {
+                let data = self.load_frame_header(std::mem::offset_of!(crate::abi::FrameHeader, input.data), 8);
                 let at = self.b.ins().iadd_imm_s(data, number as i64);
-                self.set_cell_at(index, &[at]);
+                self.set_slot_regs(index, &[at]);
                 continue;
             }
             let number = self.b.ins().iconst(reg_type(ty), number as i64);
@@ -108,73 +110,74 @@ impl StageCode<'_, '_> {
             while regs.len() < regs_for(ty) {
                 regs.push(self.b.ins().iconst(I64, 0));
             }
-            self.set_cell_at(index, &regs);
+            self.set_slot_regs(index, &regs);
         }
     }
 
-    /// The cells that are needed where the node leaves the stage.
-    fn leaving(&self, node: Node) -> Vec<FixedBitSet> {
+    /// Returns the live slots on each edge that leaves the stage.
+    fn live_on_exit(&self, node: FlowNodeId) -> Vec<FixedBitSet> {
         let (pipeline, flow) = (self.c.pipeline, &self.c.plan.flow);
-        let within = inside(pipeline, flow, self.start, node);
+        let within = successors_in_stage(pipeline, flow, self.start, node);
         let all = flow.successors(pipeline, node);
-        all.into_iter().filter(|next| !within.contains(next)).map(|n| self.c.plan.cells.live[n].clone()).collect()
+        all.into_iter().filter(|next| !within.contains(next)).map(|n| self.c.plan.slots.live[n].clone()).collect()
     }
 
-    /// Puts into the frame what the stage that begins at these nodes needs, unless it is there or certain, or the stage makes it itself: `made`.
-    pub(super) fn store_cells(&mut self, targets: &[Node], made: &FixedBitSet) {
-        let mut needed = self.c.plan.live(targets);
+    /// Stores the slots that the stage starting at these nodes needs, except those that are
+    /// unchanged, constant, or set by that stage itself (`made`).
+    pub(super) fn store_slots(&mut self, targets: &[FlowNodeId], made: &FixedBitSet) {
+        let mut needed = self.c.plan.live_slots(targets);
         needed.difference_with(made);
-        needed.difference_with(&self.c.plan.certain(self.c.pipeline, targets));
-        if let Some(changed) = self.changed.get(&self.node) {
+        needed.difference_with(&self.c.plan.constant_slots(self.c.pipeline, targets));
+        if let Some(changed) = self.changed_slots.get(&self.node) {
             needed.intersect_with(changed);
         }
         for index in needed.ones().collect::<Vec<_>>() {
-            let regs = self.cell_at(index);
-            let ty = self.c.plan.cells.ty(self.c.pipeline, index);
-            if let Some(at) = self.c.layout.cells[index] {
+            let regs = self.slot_regs(index);
+            let ty = self.c.plan.slots.slot_type(self.c.pipeline, index);
+            if let Some(at) = self.c.layout.slots[index] {
                 self.store_typed(ty, at, &regs);
             }
         }
     }
 
-    fn cell_at(&mut self, index: usize) -> Regs {
-        self.cells[index].clone().into_iter().map(|var| self.b.use_var(var)).collect()
+    fn slot_regs(&mut self, index: usize) -> ValueRegs {
+        self.slot_vars[index].clone().into_iter().map(|var| self.b.use_var(var)).collect()
     }
 
-    fn set_cell_at(&mut self, index: usize, regs: &[cl::Value]) {
-        for (var, reg) in self.cells[index].clone().into_iter().zip(regs) {
+    fn set_slot_regs(&mut self, index: usize, regs: &[cl::Value]) {
+        for (var, reg) in self.slot_vars[index].clone().into_iter().zip(regs) {
             self.b.def_var(var, *reg);
         }
     }
 
-    /// What a cell holds.
-    pub fn cell(&mut self, cell: Cell) -> cl::Value {
-        let index = self.c.plan.cells.of(cell);
-        self.cell_at(index)[0]
+    /// Returns the value of a slot.
+    pub fn slot_value(&mut self, cell: FrameSlot) -> cl::Value {
+        let index = self.c.plan.slots.index_of(cell);
+        self.slot_regs(index)[0]
     }
 
-    /// Sets a cell of one register.
-    pub fn set_cell(&mut self, cell: Cell, value: cl::Value) {
-        let index = self.c.plan.cells.of(cell);
-        self.set_cell_at(index, &[value]);
+    /// Sets a slot of one register.
+    pub fn set_slot(&mut self, cell: FrameSlot, value: cl::Value) {
+        let index = self.c.plan.slots.index_of(cell);
+        self.set_slot_regs(index, &[value]);
     }
 
-    /// What a variable holds that is no header field.
-    pub fn variable(&mut self, var: ir::VarId) -> Regs {
-        let index = self.c.plan.cells.of(Cell::Var(var));
-        self.cell_at(index)
+    /// Returns the registers of a variable that is not a header field.
+    pub fn variable(&mut self, var: ir::VarId) -> ValueRegs {
+        let index = self.c.plan.slots.index_of(FrameSlot::Var(var));
+        self.slot_regs(index)
     }
 
-    /// Sets a variable that is no header field.
+    /// Sets a variable that is not a header field.
     pub fn set_variable(&mut self, var: ir::VarId, regs: &[cl::Value]) {
-        let index = self.c.plan.cells.of(Cell::Var(var));
-        self.set_cell_at(index, regs);
+        let index = self.c.plan.slots.index_of(FrameSlot::Var(var));
+        self.set_slot_regs(index, regs);
     }
 
     // ---- memory ----
 
-    /// Reads a number of 1, 2 or 4 bytes in host order. Where the flags allow it to move, by two instructions, of which Cranelift moves and merges the
-    /// first, as it does not with its loads that extend.
+    /// Loads a number of 1, 2 or 4 bytes in host order. A movable load uses two instructions,
+    /// because Cranelift moves and merges plain loads but not extending ones.
     pub fn load_small(&mut self, bytes: u32, flags: MemFlagsData, base: cl::Value, at: i32) -> cl::Value {
         if !flags.can_move() {
             return match bytes {
@@ -192,11 +195,12 @@ impl StageCode<'_, '_> {
         self.b.ins().uextend(I64, value)
     }
 
-    /// Reads a value of the type from the frame. What this stage does not write may be read late, where it is needed: `late`. A
-    /// cell that it does write must be read at once, as the read would give what was written otherwise.
-    pub fn load_typed(&mut self, ty: Type, at: u32, late: bool) -> Regs {
+    /// Loads a value of the type from the frame. With `late`, the load may move to its use; only
+    /// for memory that this stage does not write. Otherwise the load must happen now, before a
+    /// store changes the memory.
+    pub fn load_typed(&mut self, ty: Type, at: u32, late: bool) -> ValueRegs {
         let (frame, at) = (self.frame, at as i32);
-        let flags = if late { steady() } else { trusted() };
+        let flags = if late { steady_flags() } else { trusted_flags() };
         if ty == Type::Bool {
             return vec![self.b.ins().load(I8, flags, frame, at)];
         }
@@ -208,78 +212,78 @@ impl StageCode<'_, '_> {
         }
     }
 
-    /// Writes a value of the type to the frame.
+    /// Stores a value of the type to the frame.
     pub fn store_typed(&mut self, ty: Type, at: u32, regs: &[cl::Value]) {
         let (frame, at) = (self.frame, at as i32);
         match (ty, ty.width()) {
-            (Type::Bool, _) => drop(self.b.ins().store(trusted(), regs[0], frame, at)),
-            (_, 0..=8) => drop(self.b.ins().istore8(trusted(), regs[0], frame, at)),
-            (_, 9..=16) => drop(self.b.ins().istore16(trusted(), regs[0], frame, at)),
-            (_, 17..=32) => drop(self.b.ins().istore32(trusted(), regs[0], frame, at)),
+            (Type::Bool, _) => drop(self.b.ins().store(trusted_flags(), regs[0], frame, at)),
+            (_, 0..=8) => drop(self.b.ins().istore8(trusted_flags(), regs[0], frame, at)),
+            (_, 9..=16) => drop(self.b.ins().istore16(trusted_flags(), regs[0], frame, at)),
+            (_, 17..=32) => drop(self.b.ins().istore32(trusted_flags(), regs[0], frame, at)),
             _ => {
                 for (n, reg) in regs.iter().enumerate() {
-                    self.b.ins().store(trusted(), *reg, frame, at + n as i32 * 8);
+                    self.b.ins().store(trusted_flags(), *reg, frame, at + n as i32 * 8);
                 }
             }
         }
     }
 
-    /// A number of the frame's head that no stage changes, of 4 or 8 bytes.
-    pub fn head(&mut self, at: usize, bytes: usize) -> cl::Value {
+    /// Loads a number of 2, 4 or 8 bytes from the frame header that no stage changes.
+    pub fn load_frame_header(&mut self, at: usize, bytes: usize) -> cl::Value {
         let (frame, at) = (self.frame, at as i32);
         match bytes {
-            2 | 4 => self.load_small(bytes as u32, steady(), frame, at),
-            _ => self.b.ins().load(I64, steady(), frame, at),
+            2 | 4 => self.load_small(bytes as u32, steady_flags(), frame, at),
+            _ => self.b.ins().load(I64, steady_flags(), frame, at),
         }
     }
 
-    /// The number of parser states so far.
-    pub fn states(&mut self) -> cl::Value {
-        let at = std::mem::offset_of!(crate::abi::Head, arrival.states) as i32;
-        self.load_small(4, trusted(), self.frame, at)
+    /// Returns the number of parser states that the packet has entered.
+    pub fn parser_state_count(&mut self) -> cl::Value {
+        let at = std::mem::offset_of!(crate::abi::FrameHeader, input.parser_states) as i32;
+        self.load_small(4, trusted_flags(), self.frame, at)
     }
 
-    /// Sets a number of the frame's head.
-    pub fn set_head(&mut self, at: usize, bytes: usize, value: cl::Value) {
+    /// Stores a number to the frame header.
+    pub fn store_frame_header(&mut self, at: usize, bytes: usize, value: cl::Value) {
         let (frame, at) = (self.frame, at as i32);
         match bytes {
-            1 => self.b.ins().istore8(trusted(), value, frame, at),
-            2 => self.b.ins().istore16(trusted(), value, frame, at),
-            4 => self.b.ins().istore32(trusted(), value, frame, at),
-            _ => self.b.ins().store(trusted(), value, frame, at),
+            1 => self.b.ins().istore8(trusted_flags(), value, frame, at),
+            2 => self.b.ins().istore16(trusted_flags(), value, frame, at),
+            4 => self.b.ins().istore32(trusted_flags(), value, frame, at),
+            _ => self.b.ins().store(trusted_flags(), value, frame, at),
         };
     }
 
-    /// The address of something in the frame.
-    pub fn in_frame(&mut self, at: u32) -> cl::Value {
+    /// Returns an address in the frame.
+    pub fn frame_address(&mut self, at: u32) -> cl::Value {
         self.b.ins().iadd_imm_s(self.frame, i64::from(at))
     }
 
-    /// A pointer of the context.
-    pub fn of_context(&mut self, at: usize) -> cl::Value {
-        self.b.ins().load(I64, trusted(), self.context, at as i32)
+    /// Loads a pointer of the context.
+    pub fn load_context_ptr(&mut self, at: usize) -> cl::Value {
+        self.b.ins().load(I64, trusted_flags(), self.context, at as i32)
     }
 
-    /// The area for calls.
-    pub fn area(&mut self) -> cl::Value {
-        self.of_context(std::mem::offset_of!(crate::abi::Context, area))
+    /// Returns the address of the call area.
+    pub fn call_area(&mut self) -> cl::Value {
+        self.load_context_ptr(std::mem::offset_of!(crate::abi::StageContext, call_area))
     }
 
-    /// Writes words of the area.
-    pub fn store_area(&mut self, word: usize, values: &[cl::Value]) {
-        let area = self.area();
+    /// Stores words to the call area.
+    pub fn store_call_area(&mut self, word: usize, values: &[cl::Value]) {
+        let area = self.call_area();
         for (index, value) in values.iter().enumerate() {
-            self.b.ins().store(trusted(), *value, area, (word + index) as i32 * 8);
+            self.b.ins().store(trusted_flags(), *value, area, (word + index) as i32 * 8);
         }
     }
 
-    /// Reads a word of the area.
-    pub fn load_area(&mut self, word: usize) -> cl::Value {
-        let area = self.area();
-        self.b.ins().load(I64, trusted(), area, word as i32 * 8)
+    /// Loads a word of the call area.
+    pub fn load_call_area(&mut self, word: usize) -> cl::Value {
+        let area = self.call_area();
+        self.b.ins().load(I64, trusted_flags(), area, word as i32 * 8)
     }
 
-    /// Calls a function of the engine with numbers, for a number if `result`.
+    /// Calls a function of the engine with numbers; returns a number if `result` is set.
     pub fn call_helper(&mut self, address: usize, args: &[cl::Value], result: bool) -> Option<cl::Value> {
         let mut signature = cl::Signature::new(self.c.call_conv);
         signature.params.extend(args.iter().map(|_| cl::AbiParam::new(I64)));
@@ -287,7 +291,7 @@ impl StageCode<'_, '_> {
             signature.returns.push(cl::AbiParam::new(I64));
         }
         let signature = self.b.import_signature(signature);
-        let callee = self.number(address as u64);
+        let callee = self.iconst_u64(address as u64);
         let call = self.b.ins().call_indirect(signature, callee, args);
         result.then(|| self.b.inst_results(call)[0])
     }

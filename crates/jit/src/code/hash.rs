@@ -1,73 +1,75 @@
-//! Hashes: packed data, and the algorithms that are computed in place or by calls.
+//! Hashes: packing of the data, and algorithms computed inline or by calls.
 
-use crate::analysis::cells::Cell;
-use crate::code::call::{scalar, values};
-use crate::code::registers::{Regs, trusted};
-use crate::code::stage::StageCode;
-use crate::code::told::Mark;
+use crate::analysis::frame_slots::FrameSlot;
+use crate::code::annotations::InstRole;
+use crate::code::call::{scalar_arg, value_args};
+use crate::code::registers::{ValueRegs, trusted_flags};
+use crate::code::stage::StageBuilder;
 use crate::crc::{self, Crc};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
-use ir::{Arg, ExternFn, ExternId, ExternKind, HashAlgorithm, Type, Value};
+use ir::{ExternArg, ExternFn, ExternId, ExternKind, HashAlgorithm, Type, Value};
 
-impl StageCode<'_, '_> {
-    /// Sets the result of a call, cut to its width.
-    pub(super) fn give(&mut self, results: &[Value], value: cl::Value) {
+impl StageBuilder<'_, '_> {
+    /// Sets the result of a call, truncated to its width.
+    pub(super) fn set_call_result(&mut self, results: &[Value], value: cl::Value) {
         let Some(result) = results.first() else { return };
         let ty = self.value_type(*result);
         let regs = self.cast(Type::Bit(64), ty, &[value]);
         self.set_value(*result, &regs);
     }
 
-    /// Values packed without gaps, the first one's highest bit first, filled with 0 bits at the end to whole words: the words in
-    /// order, and how many bytes count.
-    pub fn packed(&mut self, values: &[Value]) -> (Regs, u32) {
-        let (mut all, mut width): (Regs, u32) = (Regs::new(), 0);
+    /// Packs values without gaps, the first one's highest bit first, padded with 0 bits to whole
+    /// words. Returns the words in order and the length in bytes.
+    pub fn pack_values(&mut self, values: &[Value]) -> (ValueRegs, u32) {
+        let (mut all, mut width): (ValueRegs, u32) = (ValueRegs::new(), 0);
         for value in values {
             let ty = self.value_type(*value);
-            let regs: Regs = self.value(*value).iter().map(|reg| self.as_number(ty, *reg)).collect();
-            all = if width == 0 { regs } else { self.joined(&all, width, &regs, ty.width()) };
+            let regs: ValueRegs = self.value(*value).iter().map(|reg| self.as_number(ty, *reg)).collect();
+            all = if width == 0 { regs } else { self.concat_regs(&all, width, &regs, ty.width()) };
             width += ty.width();
         }
         let bytes = width.div_ceil(8);
         if width == 0 {
-            return (vec![self.number(0)], 0);
+            return (vec![self.iconst_u64(0)], 0);
         }
         let fill = width.next_multiple_of(64) - width;
-        let zero = self.number(0);
-        let mut words = if fill == 0 { all } else { self.joined(&all, width, &[zero], fill) };
+        let zero = self.iconst_u64(0);
+        let mut words = if fill == 0 { all } else { self.concat_regs(&all, width, &[zero], fill) };
         words.reverse();
         (words, bytes)
     }
 
-    /// Writes packed words as bytes.
+    /// Stores packed words as bytes.
     pub fn store_packed(&mut self, base: cl::Value, words: &[cl::Value]) {
         for (index, word) in words.iter().enumerate() {
             let swapped = self.b.ins().bswap(*word);
-            self.b.ins().store(trusted(), swapped, base, index as i32 * 8);
+            self.b.ins().store(trusted_flags(), swapped, base, index as i32 * 8);
         }
     }
 
-    /// The hash of values and, if asked, the payload.
-    fn hash_of(&mut self, algorithm: HashAlgorithm, data: &[Value], payload: bool) -> cl::Value {
+    /// Computes the hash of values and optionally the payload.
+    fn emit_hash(&mut self, algorithm: HashAlgorithm, data: &[Value], payload: bool) -> cl::Value {
         if algorithm == HashAlgorithm::Csum16 && !payload {
-            let zero = self.number(0);
+            let zero = self.iconst_u64(0);
             let sum = self.add_words(zero, 0, data);
             return self.b.ins().bxor_imm_u(sum, 0xffff);
         }
-        let (words, bytes) = self.packed(data);
-        if let Some(crc) = crc::of(algorithm).filter(|_| !payload && (crc::FEWEST..=crc::MOST).contains(&bytes)) {
-            return self.crc(crc, &words, bytes);
+        let (words, bytes) = self.pack_values(data);
+        if let Some(crc) =
+            crc::crc_params(algorithm).filter(|_| !payload && (crc::MIN_BYTES..=crc::MAX_BYTES).contains(&bytes))
+        {
+            return self.emit_crc(crc, &words, bytes);
         }
-        let area = self.area();
+        let area = self.call_area();
         self.store_packed(area, &words);
-        let number = self.number(crate::runtime::algorithm_number(algorithm));
-        let bytes = self.number(u64::from(bytes));
-        let zero = self.number(0);
+        let number = self.iconst_u64(crate::runtime::algorithm_number(algorithm));
+        let bytes = self.iconst_u64(u64::from(bytes));
+        let zero = self.iconst_u64(0);
         if payload {
-            let cursor = self.cell(Cell::Cursor);
+            let cursor = self.slot_value(FrameSlot::Cursor);
             let frame = self.frame;
             return self
                 .call_helper(self.c.helpers.hash_payload, &[frame, cursor, number, area, bytes], true)
@@ -76,63 +78,71 @@ impl StageCode<'_, '_> {
         self.call_helper(self.c.helpers.hash, &[number, area, bytes], true).unwrap_or(zero)
     }
 
-    /// The CRC of packed words, of which so many bytes count. The first of its pieces of eight bytes is short, so that all others are whole: 0 bits in front leave a remainder of 0 as it is.
-    fn crc(&mut self, crc: Crc, words: &[cl::Value], bytes: u32) -> cl::Value {
+    /// Computes the CRC of packed words with `bytes` bytes. The first piece of eight bytes is the
+    /// short one, because leading 0 bits do not change a remainder of 0.
+    fn emit_crc(&mut self, crc: Crc, words: &[cl::Value], bytes: u32) -> cl::Value {
         let short = (bytes - 1) % 8 + 1;
         let (gap, used) = (64 - 8 * short, 8 * short);
-        let words: Regs = words[..bytes.div_ceil(8) as usize].iter().map(|word| self.b.ins().bswap(*word)).collect();
-        let first = self.left(words[0], gap);
-        let mut pieces = vec![self.b.ins().bxor_imm_u(first, (crc.start << gap) as i64)];
+        let words: ValueRegs =
+            words[..bytes.div_ceil(8) as usize].iter().map(|word| self.b.ins().bswap(*word)).collect();
+        let first = self.shl_imm(words[0], gap);
+        let mut pieces = vec![self.b.ins().bxor_imm_u(first, (crc.initial << gap) as i64)];
         for pair in words.windows(2) {
             pieces.push(match gap {
                 0 => pair[1],
                 _ => {
-                    let (low, high) = (self.right(pair[0], used), self.left(pair[1], gap));
+                    let (low, high) = (self.shr_imm(pair[0], used), self.shl_imm(pair[1], gap));
                     self.b.ins().bor(low, high)
                 }
             });
         }
-        if let (Some(second), 1..) = (pieces.get_mut(1), crc.start.unbounded_shr(used)) {
-            *second = self.b.ins().bxor_imm_u(*second, (crc.start >> used) as i64);
+        if let (Some(second), 1..) = (pieces.get_mut(1), crc.initial.unbounded_shr(used)) {
+            *second = self.b.ins().bxor_imm_u(*second, (crc.initial >> used) as i64);
         }
         let mut remainder = None;
         if pieces.len() % 2 == 1 {
-            pieces.insert(0, self.number(0));
+            pieces.insert(0, self.iconst_u64(0));
         }
         for pair in pieces.chunks(2) {
             let first = remainder.map_or(pair[0], |remainder| self.b.ins().bxor(pair[0], remainder));
             remainder = self.call_helper(crc.two_words, &[first, pair[1]], true);
             if let Some(call) = remainder.and_then(|value| self.b.func.dfg.value_def(value).inst()) {
-                self.mark(call, Mark::Remainder { words: [first, pair[1]], crc });
+                self.annotate(call, InstRole::Remainder { words: [first, pair[1]], crc });
             }
         }
         let remainder = remainder.unwrap_or(pieces[0]);
-        self.b.ins().bxor_imm_u(remainder, crc.last as i64)
+        self.b.ins().bxor_imm_u(remainder, crc.final_xor as i64)
     }
 
-    pub(super) fn hash_call(&mut self, object: Option<ExternId>, func: ExternFn, args: &[Arg], results: &[Value]) {
+    pub(super) fn hash_call(
+        &mut self,
+        object: Option<ExternId>,
+        func: ExternFn,
+        args: &[ExternArg],
+        results: &[Value],
+    ) {
         use ExternFn::*;
         let algorithm = self.algorithm(object, args);
         let payload = matches!(func, VerifyChecksumWithPayload | UpdateChecksumWithPayload);
         match func {
             HashGet | Checksum16Get if args.len() == 1 => {
-                let hash = self.hash_of(algorithm, &values(args, 0), false);
-                self.give(results, hash);
+                let hash = self.emit_hash(algorithm, &value_args(args, 0), false);
+                self.set_call_result(results, hash);
             }
             HashGet | Hash => {
                 let first = usize::from(func == Hash);
-                let hash = self.hash_of(algorithm, &values(args, first + 1), false);
-                self.hash_in_range(hash, scalar(args, first), scalar(args, first + 2), results);
+                let hash = self.emit_hash(algorithm, &value_args(args, first + 1), false);
+                self.hash_in_range(hash, scalar_arg(args, first), scalar_arg(args, first + 2), results);
             }
             UpdateChecksum | UpdateChecksumWithPayload => {
-                let hash = self.hash_of(algorithm, &values(args, 1), payload);
-                let cond = self.value(scalar(args, 0))[0];
-                // As wide as 128 bits, like the interpreter's.
-                let (old_type, old) = (self.value_type(scalar(args, 2)), self.value(scalar(args, 2)));
+                let hash = self.emit_hash(algorithm, &value_args(args, 1), payload);
+                let cond = self.value(scalar_arg(args, 0))[0];
+                // 128 bits wide, like the interpreter's.
+                let (old_type, old) = (self.value_type(scalar_arg(args, 2)), self.value(scalar_arg(args, 2)));
                 let unsigned = if old_type == Type::Bool { old_type } else { Type::Bit(old_type.width()) };
                 let old = self.cast(unsigned, Type::Bit(128), &old);
                 let low = self.b.ins().select(cond, hash, old[0]);
-                let zero = self.number(0);
+                let zero = self.iconst_u64(0);
                 let high = self.b.ins().select(cond, zero, old[1]);
                 let Some(result) = results.first() else { return };
                 let ty = self.value_type(*result);
@@ -140,25 +150,25 @@ impl StageCode<'_, '_> {
                 self.set_value(*result, &regs);
             }
             _ => {
-                let hash = self.hash_of(algorithm, &values(args, 1), payload);
-                let checksum = scalar(args, 2);
+                let hash = self.emit_hash(algorithm, &value_args(args, 1), payload);
+                let checksum = scalar_arg(args, 2);
                 let width = self.value_type(checksum).width();
-                let hash = self.cut(hash, width.min(64));
+                let hash = self.mask_to_width(hash, width.min(64));
                 let regs = self.value(checksum);
-                let hash = self.widened(&[hash], width);
+                let hash = self.zero_extend_regs(&[hash], width);
                 let ty = Type::Bit(width);
                 let differs = self.binary(ir::BinaryOp::Ne, ty, &hash, &regs, ty)[0];
-                let cond = self.value(scalar(args, 0))[0];
+                let cond = self.value(scalar_arg(args, 0))[0];
                 let wrong = self.b.ins().band(cond, differs);
                 let wrong = self.b.ins().uextend(I64, wrong);
-                let before = self.cell(Cell::ChecksumError);
+                let before = self.slot_value(FrameSlot::ChecksumError);
                 let after = self.b.ins().bor(before, wrong);
-                self.set_cell(Cell::ChecksumError, after);
+                self.set_slot(FrameSlot::ChecksumError, after);
             }
         }
     }
 
-    /// base + hash mod max, 0 for the remainder by 0; as 128-bit numbers.
+    /// Computes base + hash mod max as 128-bit numbers; the remainder by 0 is 0.
     fn hash_in_range(&mut self, hash: cl::Value, base: Value, most: Value, results: &[Value]) {
         let wide = Type::Bit(128);
         let number = |code: &mut Self, value: Value| {
@@ -168,14 +178,14 @@ impl StageCode<'_, '_> {
             code.cast(unsigned, wide, &regs)
         };
         let (base, most) = (number(self, base), number(self, most));
-        let zero = self.number(0);
+        let zero = self.iconst_u64(0);
         let high = self.b.ins().icmp(IntCC::NotEqual, most[1], zero);
         let rest = self.b.ins().icmp(IntCC::Equal, most[0], zero);
-        let one = self.number(1);
+        let one = self.iconst_u64(1);
         let divisor = self.b.ins().select(rest, one, most[0]);
         let remainder = self.b.ins().urem(hash, divisor);
         let remainder = self.b.ins().select(rest, zero, remainder);
-        // A limit above 64 bits is above any hash.
+        // A limit above 64 bits exceeds any hash.
         let remainder = self.b.ins().select(high, hash, remainder);
         let sum = self.binary(ir::BinaryOp::Add, wide, &base, &[remainder, zero], wide);
         let Some(result) = results.first() else { return };
@@ -184,9 +194,9 @@ impl StageCode<'_, '_> {
         self.set_value(*result, &regs);
     }
 
-    fn algorithm(&self, object: Option<ExternId>, args: &[Arg]) -> HashAlgorithm {
+    fn algorithm(&self, object: Option<ExternId>, args: &[ExternArg]) -> HashAlgorithm {
         let named = args.iter().find_map(|arg| match arg {
-            Arg::Str(name) => interp::host::hash_algorithm(name),
+            ExternArg::Str(name) => interp::host::hash_algorithm(name),
             _ => None,
         });
         let kind = object.and_then(|id| self.c.pipeline.externs.get(id)).map(|object| &object.kind);

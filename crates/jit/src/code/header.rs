@@ -1,13 +1,13 @@
 //! Headers: validity, fields, extraction, copies, emission.
 
-use crate::abi::{Context, Emitted, Head, LONGEST_HEADER};
-use crate::analysis::cells::Cell;
-use crate::analysis::headers::Place;
-use crate::analysis::node::{Node, Step};
-use crate::analysis::tiling::lies;
-use crate::code::bytes::Around;
-use crate::code::registers::{Regs, int, pieces, trusted};
-use crate::code::stage::StageCode;
+use crate::abi::{EmittedHeader, FrameHeader, MAX_HEADER_BYTES, StageContext};
+use crate::analysis::frame_slots::FrameSlot;
+use crate::analysis::header_adjacency::in_place_bytes;
+use crate::analysis::headers::HeaderLocation;
+use crate::analysis::node::{FlowNodeId, NodeKind};
+use crate::code::bytes::ReadableSpan;
+use crate::code::registers::{ValueRegs, int_type, split_powers_of_two, trusted_flags};
+use crate::code::stage::StageBuilder;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -16,38 +16,38 @@ use ir::{Block, Entity, HeaderId, Inst, Type, Value};
 use packet::EngineReason;
 use std::mem::offset_of;
 
-impl StageCode<'_, '_> {
+impl StageBuilder<'_, '_> {
     // ---- validity ----
 
-    /// Whether a header is valid.
+    /// Returns whether a header is valid.
     pub fn is_valid(&mut self, id: HeaderId) -> cl::Value {
-        if self.known.valid.contains(id.index()) {
-            return self.truth(true);
+        if self.validity.valid.contains(id.index()) {
+            return self.iconst_bool(true);
         }
-        if self.known.invalid.contains(id.index()) {
-            return self.truth(false);
+        if self.validity.invalid.contains(id.index()) {
+            return self.iconst_bool(false);
         }
-        let word = self.cell(Cell::Valid(id.0 / 64));
-        let bit = self.right(word, id.0 % 64);
-        let bit = self.cut(bit, 1);
+        let word = self.slot_value(FrameSlot::Valid(id.0 / 64));
+        let bit = self.shr_imm(word, id.0 % 64);
+        let bit = self.mask_to_width(bit, 1);
         self.b.ins().ireduce(I8, bit)
     }
 
     fn change_valid(&mut self, id: HeaderId, valid: bool) {
-        let cell = Cell::Valid(id.0 / 64);
-        let word = self.cell(cell);
+        let cell = FrameSlot::Valid(id.0 / 64);
+        let word = self.slot_value(cell);
         let bit = 1u64 << (id.0 % 64);
         let changed = if valid {
-            let bit = self.number(bit);
+            let bit = self.iconst_u64(bit);
             self.b.ins().bor(word, bit)
         } else {
-            let rest = self.number(!bit);
+            let rest = self.iconst_u64(!bit);
             self.b.ins().band(word, rest)
         };
-        self.set_cell(cell, changed);
+        self.set_slot(cell, changed);
     }
 
-    /// Makes a header valid, and the other members of its union invalid.
+    /// Sets a header valid, and the other members of its union invalid.
     fn make_valid(&mut self, id: HeaderId) {
         self.change_valid(id, true);
         for sibling in self.c.plan.headers.siblings[id.index()].clone() {
@@ -55,85 +55,86 @@ impl StageCode<'_, '_> {
         }
     }
 
-    /// `setInvalid`.
+    /// Emits `setInvalid`.
     pub fn set_invalid(&mut self, id: HeaderId) {
-        if !self.known.invalid.contains(id.index()) {
+        if !self.validity.invalid.contains(id.index()) {
             self.change_valid(id, false);
         }
     }
 
-    /// `setValid`: a header that was invalid gets room in the frame, all 0.
+    /// Emits `setValid`: a header that was invalid gets storage in the frame, all 0.
     pub fn set_valid(&mut self, id: HeaderId) {
-        if self.known.valid.contains(id.index()) {
-            // Siblings of a valid member are invalid already.
+        if self.validity.valid.contains(id.index()) {
+            // Siblings of a valid member are already invalid.
             return;
         }
         let [fresh, go_on] = [(); 2].map(|()| self.b.create_block());
-        if self.known.invalid.contains(id.index()) {
+        if self.validity.invalid.contains(id.index()) {
             self.b.ins().jump(fresh, &[]);
         } else {
             let valid = self.is_valid(id);
             self.b.ins().brif(valid, go_on, &[], fresh, &[]);
         }
-        self.enter(fresh);
-        let room = self.room(id);
-        self.clear_bytes(room, self.c.plan.headers.most[id.index()]);
-        self.place_header(id, room);
+        self.switch_to_sealed(fresh);
+        let room = self.frame_storage(id);
+        self.clear_bytes(room, self.c.plan.headers.max_bytes[id.index()]);
+        self.set_header_location(id, room);
         self.make_valid(id);
         self.b.ins().jump(go_on, &[]);
-        self.enter(go_on);
+        self.switch_to_sealed(go_on);
     }
 
-    /// Where the frame has room for a header.
-    fn room(&mut self, id: HeaderId) -> cl::Value {
-        let at = self.c.layout.rooms[id.index()].unwrap_or(0);
-        self.in_frame(at)
+    /// Returns the address of a header's storage in the frame.
+    fn frame_storage(&mut self, id: HeaderId) -> cl::Value {
+        let at = self.c.layout.header_storage[id.index()].unwrap_or(0);
+        self.frame_address(at)
     }
 
-    fn place_header(&mut self, id: HeaderId, at: cl::Value) {
-        if self.c.plan.headers.places[id.index()] == Place::Moves {
-            self.set_cell(Cell::HeaderAt(id), at);
+    fn set_header_location(&mut self, id: HeaderId, at: cl::Value) {
+        if self.c.plan.headers.locations[id.index()] == HeaderLocation::Dynamic {
+            self.set_slot(FrameSlot::HeaderAddr(id), at);
         }
         if self.c.plan.headers.varbit[id.index()].is_some() {
-            let zero = self.number(0);
-            self.set_cell(Cell::VarbitLen(id), zero);
+            let zero = self.iconst_u64(0);
+            self.set_slot(FrameSlot::VarbitLen(id), zero);
         }
     }
 
     fn clear_bytes(&mut self, at: cl::Value, bytes: u32) {
-        let zero = self.number(0);
+        let zero = self.iconst_u64(0);
         for word in 0..bytes.div_ceil(8) {
-            self.b.ins().store(trusted(), zero, at, word as i32 * 8);
+            self.b.ins().store(trusted_flags(), zero, at, word as i32 * 8);
         }
     }
 
-    /// The address of a header that is valid.
+    /// Returns the address of a valid header.
     pub fn address(&mut self, id: HeaderId) -> cl::Value {
-        match self.c.plan.headers.places[id.index()] {
-            Place::Moves => self.cell(Cell::HeaderAt(id)),
-            Place::Fixed(at) => {
-                let data = self.head(offset_of!(Head, arrival.data), 8);
+        match self.c.plan.headers.locations[id.index()] {
+            HeaderLocation::Dynamic => self.slot_value(FrameSlot::HeaderAddr(id)),
+            HeaderLocation::Fixed(at) => {
+                let data = self.load_frame_header(offset_of!(FrameHeader, input.data), 8);
                 self.b.ins().iadd_imm_s(data, i64::from(at))
             }
-            _ => self.room(id),
+            _ => self.frame_storage(id),
         }
     }
 
-    /// How many bytes behind the packet's first a header that is valid lies at the end of the present node, if that is certain.
-    fn place_now(&self, id: HeaderId) -> Option<u64> {
-        match self.c.plan.headers.places[id.index()] {
-            Place::Fixed(at) => Some(u64::from(at)),
-            Place::Moves => {
-                let cell = self.c.plan.cells.of(Cell::HeaderAt(id));
-                self.c.plan.constants.before(self.node, cell).filter(|_| !self.moves_here(id))
+    /// Returns the offset in bytes of a valid header at the end of the current node, if it is
+    /// constant.
+    fn constant_offset(&self, id: HeaderId) -> Option<u64> {
+        match self.c.plan.headers.locations[id.index()] {
+            HeaderLocation::Fixed(at) => Some(u64::from(at)),
+            HeaderLocation::Dynamic => {
+                let cell = self.c.plan.slots.index_of(FrameSlot::HeaderAddr(id));
+                self.c.plan.constants.before(self.node, cell).filter(|_| !self.is_moved_in_node(id))
             }
             _ => None,
         }
     }
 
-    /// Whether an instruction of the present node may move a header.
-    fn moves_here(&self, id: HeaderId) -> bool {
-        let Step::Block(control, block) = self.c.plan.flow.nodes[self.node] else { return false };
+    /// Returns whether an instruction of the current node may move a header.
+    fn is_moved_in_node(&self, id: HeaderId) -> bool {
+        let NodeKind::Block(control, block) = self.c.plan.flow.nodes[self.node] else { return false };
         self.body_of(control).blocks[block].insts.iter().any(|data| match &data.inst {
             Inst::Extract(other) | Inst::ExtractVarbit(other, _) | Inst::SetValid(other) => *other == id,
             Inst::CopyHeader { dst, .. } => *dst == id,
@@ -143,47 +144,47 @@ impl StageCode<'_, '_> {
 
     // ---- fields ----
 
-    /// Reads a header's field; 0 if the header is not valid.
-    pub fn field(&mut self, id: HeaderId, index: u32) -> Regs {
+    /// Loads a header's field; 0 if the header is invalid.
+    pub fn load_header_field(&mut self, id: HeaderId, index: u32) -> ValueRegs {
         let place = self.c.plan.headers.fields[id.index()][index as usize];
-        if self.known.invalid.contains(id.index()) {
-            let zero = self.number(0);
+        if self.validity.invalid.contains(id.index()) {
+            let zero = self.iconst_u64(0);
             return vec![zero; entries::words_for(place.width)];
         }
-        let known = self.known.valid.contains(id.index());
-        if let Some(regs) = self.held.get(&(id, index)).filter(|_| known) {
+        let known = self.validity.valid.contains(id.index());
+        if let Some(regs) = self.field_regs.get(&(id, index)).filter(|_| known) {
             return regs.clone();
         }
-        self.write_waiting(id);
+        self.emit_pending_stores(id);
         let mut base = self.address(id);
         if !known {
             let valid = self.is_valid(id);
-            let zeros = self.of_context(offset_of!(Context, zeros));
+            let zeros = self.load_context_ptr(offset_of!(StageContext, zeros));
             base = self.b.ins().select(valid, base, zeros);
         }
-        let steady = self.untouched.contains(&id);
-        let regs = self.load_field(Around { base, bytes: self.c.plan.headers.bytes[id.index()], steady }, place);
+        let steady = self.unwritten_headers.contains(&id);
+        let regs = self.load_field(ReadableSpan { base, bytes: self.c.plan.headers.bytes[id.index()], steady }, place);
         if known {
-            self.held.insert((id, index), regs.clone());
+            self.field_regs.insert((id, index), regs.clone());
         }
         regs
     }
 
-    /// Writes a header's field; without effect if the header is not valid.
-    pub fn set_field(&mut self, id: HeaderId, index: u32, regs: &[cl::Value]) {
-        if self.known.invalid.contains(id.index()) {
+    /// Stores a header's field; no effect if the header is invalid.
+    pub fn store_header_field(&mut self, id: HeaderId, index: u32, regs: &[cl::Value]) {
+        if self.validity.invalid.contains(id.index()) {
             return;
         }
         let place = self.c.plan.headers.fields[id.index()][index as usize];
-        if self.known.valid.contains(id.index()) {
-            self.held.insert((id, index), regs.to_vec());
-            return self.wait(id, place.bit, place.width, regs);
+        if self.validity.valid.contains(id.index()) {
+            self.field_regs.insert((id, index), regs.to_vec());
+            return self.defer_store(id, place.bit, place.width, regs);
         }
         let base = self.address(id);
         let valid = self.is_valid(id);
-        let sink = self.of_context(offset_of!(Context, sink));
+        let sink = self.load_context_ptr(offset_of!(StageContext, sink));
         let base = self.b.ins().select(valid, base, sink);
-        self.held.remove(&(id, index));
+        self.field_regs.remove(&(id, index));
         self.store_field(base, place, regs);
     }
 
@@ -195,261 +196,264 @@ impl StageCode<'_, '_> {
         let [copy, clear, go_on] = [(); 3].map(|()| self.b.create_block());
         let valid = self.is_valid(src);
         self.b.ins().brif(valid, copy, &[], clear, &[]);
-        self.enter(copy);
+        self.switch_to_sealed(copy);
         let from = self.address(src);
-        let to = self.room(dst);
-        for (at, size) in pieces(self.c.plan.headers.bytes[src.index()], 8) {
-            let part = self.b.ins().load(int(size), trusted(), from, at as i32);
-            self.b.ins().store(trusted(), part, to, at as i32);
+        let to = self.frame_storage(dst);
+        for (at, size) in split_powers_of_two(self.c.plan.headers.bytes[src.index()], 8) {
+            let part = self.b.ins().load(int_type(size), trusted_flags(), from, at as i32);
+            self.b.ins().store(trusted_flags(), part, to, at as i32);
         }
-        self.place_header(dst, to);
+        self.set_header_location(dst, to);
         self.make_valid(dst);
         self.b.ins().jump(go_on, &[]);
-        self.enter(clear);
+        self.switch_to_sealed(clear);
         self.change_valid(dst, false);
         self.b.ins().jump(go_on, &[]);
-        self.enter(go_on);
+        self.switch_to_sealed(go_on);
     }
 
     // ---- parser ----
 
-    /// Sets the parser's error and leaves the parser, if `wrong`; goes on otherwise.
+    /// Sets the parser's error and leaves the parser if `wrong`; continues otherwise.
     pub fn reject_if(&mut self, wrong: cl::Value, error: cl::Value) {
         let [bad, good] = [(); 2].map(|()| self.b.create_block());
         self.b.ins().brif(wrong, bad, &[], good, &[]);
-        self.reject_or(bad, good, error);
+        self.emit_rejection(bad, good, error);
     }
 
-    fn reject_or(&mut self, bad: cl::Block, good: cl::Block, error: cl::Value) {
+    fn emit_rejection(&mut self, bad: cl::Block, good: cl::Block, error: cl::Value) {
         self.b.set_cold_block(bad);
-        self.enter(bad);
-        self.rejected();
-        self.set_cell(Cell::ParserError, error);
+        self.switch_to_sealed(bad);
+        self.record_rejection();
+        self.set_slot(FrameSlot::ParserError, error);
         self.leave_body();
-        self.enter(good);
+        self.switch_to_sealed(good);
     }
 
-    fn error(&mut self, name: &str) -> cl::Value {
+    fn error_number(&mut self, name: &str) -> cl::Value {
         let number = self.c.pipeline.errors.iter().position(|error| error == name).unwrap_or(0);
-        self.number(number as u64)
+        self.iconst_u64(number as u64)
     }
 
-    /// Rejects unless so many bytes from the cursor on are in the packet. Gives the cursor behind them.
-    fn need(&mut self, bytes: cl::Value) -> cl::Value {
-        let cursor = self.cell(Cell::Cursor);
+    /// Rejects a packet that has fewer than `bytes` bytes after the cursor. Returns the cursor
+    /// after them.
+    fn emit_length_check(&mut self, bytes: cl::Value) -> cl::Value {
+        let cursor = self.slot_value(FrameSlot::Cursor);
         let after = self.b.ins().iadd(cursor, bytes);
-        if self.c.plan.flow.on_trace(self.node) {
-            // Packets are long enough that begin the trace.
+        if self.c.plan.flow.is_on_hot_path(self.node) {
+            // Packets on the hot path are long enough.
             return after;
         }
-        let len = self.head(offset_of!(Head, arrival.len), 4);
+        let len = self.load_frame_header(offset_of!(FrameHeader, input.len), 4);
         let short = self.b.ins().icmp(IntCC::UnsignedGreaterThan, after, len);
-        let error = self.error("PacketTooShort");
+        let error = self.error_number("PacketTooShort");
         self.reject_if(short, error);
         after
     }
 
     fn at_cursor(&mut self) -> cl::Value {
-        let data = self.head(offset_of!(Head, arrival.data), 8);
-        let cursor = self.cell(Cell::Cursor);
+        let data = self.load_frame_header(offset_of!(FrameHeader, input.data), 8);
+        let cursor = self.slot_value(FrameSlot::Cursor);
         self.b.ins().iadd(data, cursor)
     }
 
-    /// `extract` of a header; with the varbit's length in bits if that is given.
+    /// Emits `extract` of a header, with the varbit's length in bits if given.
     pub fn extract(&mut self, id: HeaderId, varbit: Option<cl::Value>) {
         let fixed = self.c.plan.headers.bytes[id.index()];
         let most = self.c.plan.headers.varbit[id.index()];
-        let mut bytes = self.number(u64::from(fixed));
+        let mut bytes = self.iconst_u64(u64::from(fixed));
         let bits = match varbit {
             Some(bits) => {
-                let limit = self.number(u64::from(most.unwrap_or(0)));
+                let limit = self.iconst_u64(u64::from(most.unwrap_or(0)));
                 let long = self.b.ins().icmp(IntCC::UnsignedGreaterThan, bits, limit);
-                let error = self.error("HeaderTooShort");
+                let error = self.error_number("HeaderTooShort");
                 self.reject_if(long, error);
-                let odd = self.cut(bits, 3);
-                let error = self.error("ParserInvalidArgument");
+                let odd = self.mask_to_width(bits, 3);
+                let error = self.error_number("ParserInvalidArgument");
                 self.reject_if(odd, error);
-                let more = self.right(bits, 3);
+                let more = self.shr_imm(bits, 3);
                 bytes = self.b.ins().iadd(bytes, more);
                 bits
             }
-            None => self.number(0),
+            None => self.iconst_u64(0),
         };
-        let after = self.need(bytes);
-        if self.c.plan.headers.places[id.index()] == Place::Moves {
+        let after = self.emit_length_check(bytes);
+        if self.c.plan.headers.locations[id.index()] == HeaderLocation::Dynamic {
             let at = self.at_cursor();
-            self.set_cell(Cell::HeaderAt(id), at);
+            self.set_slot(FrameSlot::HeaderAddr(id), at);
         }
         if most.is_some() {
-            self.set_cell(Cell::VarbitLen(id), bits);
+            self.set_slot(FrameSlot::VarbitLen(id), bits);
         }
-        self.set_cell(Cell::Cursor, after);
+        self.set_slot(FrameSlot::Cursor, after);
         self.make_valid(id);
     }
 
-    /// `advance` by a number of bits.
+    /// Emits `advance` by a number of bits.
     pub fn advance(&mut self, bits: cl::Value) {
-        let odd = self.cut(bits, 3);
-        let error = self.error("ParserInvalidArgument");
+        let odd = self.mask_to_width(bits, 3);
+        let error = self.error_number("ParserInvalidArgument");
         self.reject_if(odd, error);
-        let bytes = self.right(bits, 3);
-        let after = self.need(bytes);
-        self.set_cell(Cell::Cursor, after);
+        let bytes = self.shr_imm(bits, 3);
+        let after = self.emit_length_check(bytes);
+        self.set_slot(FrameSlot::Cursor, after);
     }
 
-    /// `lookahead`.
-    pub fn lookahead(&mut self, ty: Type) -> Regs {
+    /// Emits `lookahead`.
+    pub fn lookahead(&mut self, ty: Type) -> ValueRegs {
         let bytes = ty.width().div_ceil(8);
-        let needed = self.number(u64::from(bytes));
-        self.need(needed);
+        let needed = self.iconst_u64(u64::from(bytes));
+        self.emit_length_check(needed);
         let base = self.at_cursor();
-        let place = crate::analysis::headers::FieldPlace { bit: 0, width: ty.width() };
-        let regs = self.load_field(Around { base, bytes, steady: false }, place);
+        let place = crate::analysis::headers::FieldBits { bit: 0, width: ty.width() };
+        let regs = self.load_field(ReadableSpan { base, bytes, steady: false }, place);
         if ty == Type::Bool { vec![self.b.ins().ireduce(I8, regs[0])] } else { regs }
     }
 
-    /// `verify`.
+    /// Emits `verify`.
     pub fn verify(&mut self, cond: Value, error: Value) {
         let cond = self.value(cond)[0];
         let error = self.value(error)[0];
         let [bad, good] = [(); 2].map(|()| self.b.create_block());
-        let off = self.c.plan.flow.turned_back(self.node);
-        self.branch(cond, (good, false), (bad, off));
-        self.reject_or(bad, good, error);
+        let off = self.c.plan.flow.restarts_on_exit_from(self.node);
+        self.emit_branch(cond, (good, false), (bad, off));
+        self.emit_rejection(bad, good, error);
     }
 
-    /// A parser that may loop counts its states.
+    /// Counts a state of a parser that may loop.
     pub fn count_state(&mut self, control: usize, block: Block) {
         let Some(limit) = self.c.state_limit else { return };
         let states = self.body_of(control).states.iter().filter(|state| state.block == block).count() as u64;
         if states == 0 {
             return;
         }
-        let at = offset_of!(Head, arrival.states);
-        let before = self.states();
+        let at = offset_of!(FrameHeader, input.parser_states);
+        let before = self.parser_state_count();
         let after = self.b.ins().iadd_imm_s(before, states as i64);
-        self.set_head(at, 4, after);
-        let limit = self.number(limit);
+        self.store_frame_header(at, 4, after);
+        let limit = self.iconst_u64(limit);
         let over = self.b.ins().icmp(IntCC::UnsignedGreaterThan, after, limit);
         let [bad, good] = [(); 2].map(|()| self.b.create_block());
         self.b.set_cold_block(bad);
         self.b.ins().brif(over, bad, &[], good, &[]);
-        self.enter(bad);
-        self.give_up(EngineReason::ParserTimeout);
-        self.enter(good);
+        self.switch_to_sealed(bad);
+        self.emit_engine_drop(EngineReason::ParserTimeout);
+        self.switch_to_sealed(good);
     }
 
     // ---- deparser ----
 
-    /// Nothing is emitted yet.
-    pub fn begin_deparser(&mut self, node: Node) {
+    /// Starts the deparser without emitted headers.
+    pub fn begin_deparser(&mut self, node: FlowNodeId) {
         if Some(node) != self.c.plan.flow.deparser {
             return;
         }
-        let zero = self.number(0);
-        self.b.def_var(self.emit.count, zero);
-        self.b.def_var(self.emit.front, zero);
-        self.b.def_var(self.emit.next, zero);
-        self.b.def_var(self.emit.gaps, zero);
-        self.leave_if_whole(node);
+        let zero = self.iconst_u64(0);
+        self.b.def_var(self.deparser.count, zero);
+        self.b.def_var(self.deparser.front, zero);
+        self.b.def_var(self.deparser.next, zero);
+        self.b.def_var(self.deparser.gaps, zero);
+        self.finish_if_unchanged(node);
     }
 
-    /// If the headers that the deparser emits are known here and are those that the parser took, the packet leaves as it lies there. What
-    /// follows is for packets of which the parser took more. Whether that is known.
-    pub fn leave_if_whole(&mut self, deparser: Node) -> bool {
+    /// Finishes packets that emit exactly the parsed headers; they leave unchanged in their buffer.
+    /// The code after it runs for packets with more parsed bytes. Returns false, and emits nothing,
+    /// if the headers are not known here.
+    pub fn finish_if_unchanged(&mut self, deparser: FlowNodeId) -> bool {
         let plan = self.c.plan;
-        let tiles = plan.order.tiles(self.c.pipeline, &plan.flow, &plan.headers, &self.known, deparser);
-        let at = |id: HeaderId| self.place_now(id);
-        let lies = || lies(self.c.pipeline, &plan.flow, &plan.headers, &self.known, at, deparser);
+        let tiles = plan.adjacency.adjacent_bytes(self.c.pipeline, &plan.flow, &plan.headers, &self.validity, deparser);
+        let at = |id: HeaderId| self.constant_offset(id);
+        let lies = || in_place_bytes(self.c.pipeline, &plan.flow, &plan.headers, &self.validity, at, deparser);
         let Some(bytes) = tiles.or_else(lies) else { return false };
         let [whole, other] = [(); 2].map(|()| self.b.create_block());
-        let cursor = self.cell(Cell::Cursor);
+        let cursor = self.slot_value(FrameSlot::Cursor);
         let all = self.b.ins().icmp_imm_u(IntCC::Equal, cursor, bytes as i64);
         self.b.ins().brif(all, whole, &[], other, &[]);
-        self.enter(whole);
-        let lies = self.truth(true);
-        self.tell_verdict(Some(lies));
+        self.switch_to_sealed(whole);
+        let lies = self.iconst_bool(true);
+        self.store_verdict(Some(lies));
         self.finish();
         self.b.set_cold_block(other);
-        self.enter(other);
+        self.switch_to_sealed(other);
         true
     }
 
-    /// Tells the engine that the packet begins at `front`, with all its headers in front of the payload.
-    pub fn leave_in_place(&mut self, front: cl::Value, cursor: cl::Value) {
-        let one = self.number(1);
-        self.set_head(offset_of!(Head, in_place), 2, one);
-        self.set_head(offset_of!(Head, front), 8, front);
-        self.set_head(offset_of!(Head, cursor), 4, cursor);
+    /// Stores that the packet starts at `front`, with all its headers in place before the payload.
+    pub fn store_output_start(&mut self, front: cl::Value, cursor: cl::Value) {
+        let one = self.iconst_u64(1);
+        self.store_frame_header(offset_of!(FrameHeader, in_place), 2, one);
+        self.store_frame_header(offset_of!(FrameHeader, output_start), 8, front);
+        self.store_frame_header(offset_of!(FrameHeader, cursor), 4, cursor);
     }
 
-    /// `emit`.
-    pub fn emit(&mut self, id: HeaderId) {
-        if self.known.invalid.contains(id.index()) {
+    /// Emits `emit`.
+    pub fn emit_header(&mut self, id: HeaderId) {
+        if self.validity.invalid.contains(id.index()) {
             return;
         }
         let [emit, go_on] = [(); 2].map(|()| self.b.create_block());
         let valid = self.is_valid(id);
         self.b.ins().brif(valid, emit, &[], go_on, &[]);
-        self.enter(emit);
+        self.switch_to_sealed(emit);
         let at = self.address(id);
-        let mut bytes = self.number(u64::from(self.c.plan.headers.bytes[id.index()]));
+        let mut bytes = self.iconst_u64(u64::from(self.c.plan.headers.bytes[id.index()]));
         if self.c.plan.headers.varbit[id.index()].is_some() {
-            let bits = self.cell(Cell::VarbitLen(id));
-            let more = self.right(bits, 3);
+            let bits = self.slot_value(FrameSlot::VarbitLen(id));
+            let more = self.shr_imm(bits, 3);
             bytes = self.b.ins().iadd(bytes, more);
         }
-        let count = self.b.use_var(self.emit.count);
-        let offset = self.b.ins().imul_imm_s(count, size_of::<Emitted>() as i64);
+        let count = self.b.use_var(self.deparser.count);
+        let offset = self.b.ins().imul_imm_s(count, size_of::<EmittedHeader>() as i64);
         let place = self.b.ins().iadd(self.frame, offset);
         let list = self.c.layout.emitted as i32;
-        self.b.ins().store(trusted(), at, place, list + offset_of!(Emitted, at) as i32);
-        self.b.ins().store(trusted(), bytes, place, list + offset_of!(Emitted, len) as i32);
-        let zero = self.number(0);
+        self.b.ins().store(trusted_flags(), at, place, list + offset_of!(EmittedHeader, at) as i32);
+        self.b.ins().store(trusted_flags(), bytes, place, list + offset_of!(EmittedHeader, len) as i32);
+        let zero = self.iconst_u64(0);
         let first = self.b.ins().icmp(IntCC::Equal, count, zero);
-        let front = self.b.use_var(self.emit.front);
+        let front = self.b.use_var(self.deparser.front);
         let front = self.b.ins().select(first, at, front);
-        self.b.def_var(self.emit.front, front);
-        // Anything but 0 where a header does not stand right behind the one before.
-        let expected = self.b.use_var(self.emit.next);
+        self.b.def_var(self.deparser.front, front);
+        // Nonzero if a header does not directly follow the previous one.
+        let expected = self.b.use_var(self.deparser.next);
         let expected = self.b.ins().select(first, at, expected);
         let distance = self.b.ins().bxor(expected, at);
-        let gaps = self.b.use_var(self.emit.gaps);
+        let gaps = self.b.use_var(self.deparser.gaps);
         let gaps = self.b.ins().bor(gaps, distance);
-        self.b.def_var(self.emit.gaps, gaps);
+        self.b.def_var(self.deparser.gaps, gaps);
         let next = self.b.ins().iadd(at, bytes);
-        self.b.def_var(self.emit.next, next);
+        self.b.def_var(self.deparser.next, next);
         let more = self.b.ins().iadd_imm_s(count, 1);
-        self.b.def_var(self.emit.count, more);
+        self.b.def_var(self.deparser.count, more);
         self.b.ins().jump(go_on, &[]);
-        self.enter(go_on);
+        self.switch_to_sealed(go_on);
     }
 
-    /// Tells the engine what was emitted. A bool: whether that is in front of the payload as it was when the packet came.
+    /// Stores the emitted headers. Returns a bool: the headers and payload are where they were on
+    /// arrival.
     pub fn end_deparser(&mut self) -> cl::Value {
-        let data = self.head(offset_of!(Head, arrival.data), 8);
-        let cursor = self.cell(Cell::Cursor);
+        let data = self.load_frame_header(offset_of!(FrameHeader, input.data), 8);
+        let cursor = self.slot_value(FrameSlot::Cursor);
         let payload = self.b.ins().iadd(data, cursor);
-        let count = self.b.use_var(self.emit.count);
-        let zero = self.number(0);
+        let count = self.b.use_var(self.deparser.count);
+        let zero = self.iconst_u64(0);
         let none = self.b.ins().icmp(IntCC::Equal, count, zero);
-        let front = self.b.use_var(self.emit.front);
+        let front = self.b.use_var(self.deparser.front);
         let front = self.b.ins().select(none, payload, front);
-        let next = self.b.use_var(self.emit.next);
+        let next = self.b.use_var(self.deparser.next);
         let next = self.b.ins().select(none, payload, next);
         let distance = self.b.ins().bxor(next, payload);
-        let gaps = self.b.use_var(self.emit.gaps);
+        let gaps = self.b.use_var(self.deparser.gaps);
         let gaps = self.b.ins().bor(gaps, distance);
         let in_place = self.b.ins().icmp(IntCC::Equal, gaps, zero);
         let begins = self.b.ins().icmp(IntCC::Equal, front, data);
         let lies = self.b.ins().band(in_place, begins);
         let in_place = self.b.ins().uextend(I64, in_place);
-        self.set_head(offset_of!(Head, in_place), 2, in_place);
-        self.set_head(offset_of!(Head, emitted), 2, count);
-        self.set_head(offset_of!(Head, front), 8, front);
-        self.set_head(offset_of!(Head, cursor), 4, cursor);
+        self.store_frame_header(offset_of!(FrameHeader, in_place), 2, in_place);
+        self.store_frame_header(offset_of!(FrameHeader, emitted_count), 2, count);
+        self.store_frame_header(offset_of!(FrameHeader, output_start), 8, front);
+        self.store_frame_header(offset_of!(FrameHeader, cursor), 4, cursor);
         lies
     }
 }
 
-const _: () = assert!(LONGEST_HEADER >= 8 * 1024);
+const _: () = assert!(MAX_HEADER_BYTES >= 8 * 1024);

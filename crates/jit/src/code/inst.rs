@@ -1,34 +1,34 @@
-//! Instructions.
+//! Translation of instructions.
 
-use crate::code::registers::Regs;
-use crate::code::stage::StageCode;
+use crate::code::registers::ValueRegs;
+use crate::code::stage::StageBuilder;
 use ir::{Entity, Inst, Type, Value, VarKind};
 
-impl StageCode<'_, '_> {
-    /// Translates an instruction. False if the packet's way ends here.
-    pub fn inst(&mut self, inst: &Inst, results: &[Value]) -> bool {
+impl StageBuilder<'_, '_> {
+    /// Translates an instruction. Returns false if the packet ends here.
+    pub fn translate_inst(&mut self, inst: &Inst, results: &[Value]) -> bool {
         match inst {
             Inst::SetValid(header) => self.set_valid(*header),
             Inst::SetInvalid(header) => self.set_invalid(*header),
             Inst::CopyHeader { dst, src } => self.copy_header(*dst, *src),
             Inst::Extract(header) => self.extract(*header, None),
             Inst::ExtractVarbit(header, bits) => {
-                let bits = self.low(*bits);
+                let bits = self.low_register(*bits);
                 self.extract(*header, Some(bits));
             }
             Inst::Advance(bits) => {
-                let bits = self.low(*bits);
+                let bits = self.low_register(*bits);
                 self.advance(bits);
             }
             Inst::Verify(cond, error) => self.verify(*cond, *error),
-            Inst::Emit(header) => self.emit(*header),
+            Inst::Emit(header) => self.emit_header(*header),
             Inst::Store(var, value) => {
                 let regs = self.value(*value);
                 match self.c.pipeline.vars[*var].kind {
                     VarKind::Field(header, index) => {
                         let ty = self.value_type(*value);
-                        let regs: Regs = regs.iter().map(|reg| self.as_number(ty, *reg)).collect();
-                        self.set_field(header, index, &regs);
+                        let regs: ValueRegs = regs.iter().map(|reg| self.as_number(ty, *reg)).collect();
+                        self.store_header_field(header, index, &regs);
                     }
                     _ => self.set_variable(*var, &regs),
                 }
@@ -36,7 +36,7 @@ impl StageCode<'_, '_> {
             Inst::Extern { .. } => return self.extern_call(inst, results),
             _ => {
                 if let Some(result) = results.first() {
-                    let regs = self.compute(inst, *result);
+                    let regs = self.compute_result(inst, *result);
                     self.set_value(*result, &regs);
                 }
             }
@@ -44,12 +44,12 @@ impl StageCode<'_, '_> {
         true
     }
 
-    fn compute(&mut self, inst: &Inst, result: Value) -> Regs {
+    fn compute_result(&mut self, inst: &Inst, result: Value) -> ValueRegs {
         match inst {
             Inst::Const(constant) => self.constant(constant),
             Inst::Load(var) => match self.c.pipeline.vars[*var].kind {
                 VarKind::Field(header, index) => {
-                    let regs = self.field(header, index);
+                    let regs = self.load_header_field(header, index);
                     match self.c.pipeline.vars[*var].ty {
                         Type::Bool => self.cast(Type::Bit(1), Type::Bool, &regs),
                         _ => regs,
@@ -77,36 +77,38 @@ impl StageCode<'_, '_> {
             Inst::Concat(high, low) => {
                 let widths = (self.value_type(*high).width(), self.value_type(*low).width());
                 let (high, low) = (self.value(*high), self.value(*low));
-                self.joined(&high, widths.0, &low, widths.1)
+                self.concat_regs(&high, widths.0, &low, widths.1)
             }
             Inst::Select { cond, then, els } => {
-                self.looked_at(*cond);
+                self.record_condition(*cond);
                 let cond = self.value(*cond)[0];
                 let (then, els) = (self.value(*then), self.value(*els));
                 then.iter().zip(&els).map(|(then, els)| self.select(cond, *then, *els)).collect()
             }
             Inst::IsValid(header) => vec![self.is_valid(*header)],
             Inst::Lookahead(ty) => self.lookahead(*ty),
-            Inst::PacketLength => vec![self.head(std::mem::offset_of!(crate::abi::Head, arrival.len), 4)],
+            Inst::PacketLength => {
+                vec![self.load_frame_header(std::mem::offset_of!(crate::abi::FrameHeader, input.len), 4)]
+            }
             Inst::InValueSet(set, keys) => {
                 let mut word = 0;
                 for key in keys {
                     let ty = self.value_type(*key);
-                    let regs: Regs = self.value(*key).iter().map(|reg| self.as_number(ty, *reg)).collect();
-                    self.store_area(word, &regs);
+                    let regs: ValueRegs = self.value(*key).iter().map(|reg| self.as_number(ty, *reg)).collect();
+                    self.store_call_area(word, &regs);
                     word += regs.len();
                 }
-                let set = self.number(set.index() as u64);
+                let set = self.iconst_u64(set.index() as u64);
                 let context = self.context;
                 let found = self.call_helper(self.c.helpers.value_set, &[context, set], true);
                 let found = found.unwrap_or(self.frame);
-                self.decides(found);
+                self.record_branch(found);
                 self.cast(Type::Bit(64), Type::Bool, &[found])
             }
             _ => {
                 let ty = self.value_type(result);
                 let count = crate::code::registers::regs_for(ty);
-                (0..count).map(|_| self.number(0)).collect()
+                (0..count).map(|_| self.iconst_u64(0)).collect()
             }
         }
     }

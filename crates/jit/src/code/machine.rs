@@ -1,10 +1,10 @@
-//! The machine that code is made for.
+//! Target machine of code generation.
 
 use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::settings::{self, Configurable};
 use thiserror::Error;
 
-/// Making code failed.
+/// Error of code generation.
 #[derive(Debug, Error)]
 #[error("no native code on this machine: {0}")]
 pub struct CompileError(pub String);
@@ -15,8 +15,8 @@ impl From<cranelift_module::ModuleError> for CompileError {
     }
 }
 
-/// The machine's instruction set. With "none" for a level code is as it is laid down, with "speed" it is made better.
-pub fn isa(level: &str) -> Result<cranelift_codegen::isa::OwnedTargetIsa, CompileError> {
+/// Returns the target's instruction set. The optimisation level is "none" or "speed".
+pub fn target_isa(level: &str) -> Result<cranelift_codegen::isa::OwnedTargetIsa, CompileError> {
     let mut flags = settings::builder();
     let set = [("opt_level", level), ("use_colocated_libcalls", "false"), ("is_pic", "false")];
     for (name, value) in
@@ -28,7 +28,7 @@ pub fn isa(level: &str) -> Result<cranelift_codegen::isa::OwnedTargetIsa, Compil
     builder.finish(settings::Flags::new(flags)).map_err(|error| CompileError(error.to_string()))
 }
 
-/// How functions are called on this machine.
+/// Returns the calling convention of this machine.
 pub fn call_conv() -> Result<CallConv, CompileError> {
-    Ok(isa("speed")?.default_call_conv())
+    Ok(target_isa("speed")?.default_call_conv())
 }

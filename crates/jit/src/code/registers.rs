@@ -1,25 +1,25 @@
-//! How values lie in registers and in memory, whatever function is being made.
+//! Representation of values in registers and in memory.
 
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::MemFlagsData;
 use cranelift_codegen::ir::types::{I8, I16, I32, I64};
 use ir::Type;
 
-/// The registers of a value.
-pub type Regs = Vec<cl::Value>;
+/// Registers of a value, lowest word first.
+pub type ValueRegs = Vec<cl::Value>;
 
-/// How many registers a value of the type takes.
+/// Returns the number of registers of a value of the type.
 pub fn regs_for(ty: Type) -> usize {
     entries::words_for(ty.width())
 }
 
-/// The type of a value's registers.
+/// Returns the type of a value's registers.
 pub fn reg_type(ty: Type) -> cl::Type {
     if ty == Type::Bool { I8 } else { I64 }
 }
 
-/// All ones in the low `width` bits of 64.
-pub fn mask(width: u32) -> u64 {
+/// Returns a mask of the low `width` bits of 64.
+pub fn low_bits_mask(width: u32) -> u64 {
     match width {
         0 => 0,
         1..=63 => (1 << width) - 1,
@@ -27,8 +27,8 @@ pub fn mask(width: u32) -> u64 {
     }
 }
 
-/// The type of a number of 1, 2, 4 or 8 bytes.
-pub fn int(bytes: u32) -> cl::Type {
+/// Returns the type of a number of 1, 2, 4 or 8 bytes.
+pub fn int_type(bytes: u32) -> cl::Type {
     match bytes {
         1 => I8,
         2 => I16,
@@ -37,8 +37,8 @@ pub fn int(bytes: u32) -> cl::Type {
     }
 }
 
-/// So many bytes in pieces of powers of two, none larger than `largest`: where each begins, and its size.
-pub fn pieces(bytes: u32, largest: u32) -> impl Iterator<Item = (u32, u32)> {
+/// Splits `bytes` bytes into powers of two, none larger than `largest`: offset and size of each.
+pub fn split_powers_of_two(bytes: u32, largest: u32) -> impl Iterator<Item = (u32, u32)> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let size = (1 << (bytes - at).checked_ilog2()?).min(largest);
@@ -47,12 +47,12 @@ pub fn pieces(bytes: u32, largest: u32) -> impl Iterator<Item = (u32, u32)> {
     })
 }
 
-/// The memory that only this thread touches, at addresses that are valid.
-pub fn trusted() -> MemFlagsData {
+/// Flags for memory that only this thread accesses, at valid addresses.
+pub fn trusted_flags() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
 
-/// Memory that nobody writes to while a stage runs: two reads of it are one.
-pub fn steady() -> MemFlagsData {
+/// Flags for memory that is not written while a stage runs: equal loads can be merged.
+pub fn steady_flags() -> MemFlagsData {
     MemFlagsData::new().with_notrap().with_readonly().with_can_move()
 }

@@ -1,16 +1,16 @@
-//! One stage as one function: a loop over the packets that are at it.
+//! One stage as one function: a loop over its packets.
 
-use crate::abi::{Context, destination};
-use crate::analysis::cells::Cell;
-use crate::analysis::node::{Node, Step};
-use crate::analysis::validity::Known;
-use crate::code::compiling::Compiling;
-use crate::code::registers::{Regs, reg_type, regs_for, trusted};
-use crate::code::state::{Emitting, Held, Parameter, Test, Waiting};
-use crate::code::told::{Mark, Told};
-use crate::plan::layout::imports;
-use crate::plan::memory::QueuePlace;
-use crate::plan::stages::{Start, entries, inside};
+use crate::abi::{StageContext, destination};
+use crate::analysis::frame_slots::FrameSlot;
+use crate::analysis::node::{FlowNodeId, NodeKind};
+use crate::analysis::validity::KnownValidity;
+use crate::code::annotations::{InstRole, StageAnnotations};
+use crate::code::compiling::CodegenContext;
+use crate::code::registers::{ValueRegs, reg_type, regs_for, trusted_flags};
+use crate::code::state::{ActionParam, DeparserState, FieldCache, MaskedCompare, PendingStores};
+use crate::plan::frame_layout::imported_values;
+use crate::plan::memory_layout::QueueLayout;
+use crate::plan::stages::{StageEntry, entry_nodes, successors_in_stage};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -23,64 +23,64 @@ use std::collections::{BTreeSet, HashMap};
 use std::mem::offset_of;
 use std::rc::Rc;
 
-/// The function that is being made.
-pub struct StageCode<'a, 'b> {
-    /// What it is made from.
-    pub c: &'a Compiling<'a>,
-    /// Instructions go here.
+/// Builder of a stage's function.
+pub struct StageBuilder<'a, 'b> {
+    /// Inputs of code generation.
+    pub c: &'a CodegenContext<'a>,
+    /// Builder of the CLIF function.
     pub b: FunctionBuilder<'b>,
-    /// The address of the context.
+    /// Address of the context.
     pub context: cl::Value,
-    /// The address of the packet's frame, and what was looked up.
+    /// Address of the packet's frame, and its lookup result.
     pub frame: cl::Value,
     result: cl::Value,
-    /// Where the frame's address lies in the list of those that wait.
-    place: cl::Value,
-    /// The cells' registers.
-    pub(super) cells: Vec<Vec<Variable>>,
+    /// Address of the frame's address in the queue.
+    queue_entry: cl::Value,
+    /// Registers of the frame slots.
+    pub(super) slot_vars: Vec<Vec<Variable>>,
     values: HashMap<(usize, Value), Vec<Variable>>,
-    pub(super) blocks: HashMap<Node, cl::Block>,
-    /// The next packet.
+    pub(super) blocks: HashMap<FlowNodeId, cl::Block>,
+    /// Block that continues with the next packet.
     next: cl::Block,
-    /// The cells that the frame may not hold as they are behind each node.
-    pub(super) changed: HashMap<Node, FixedBitSet>,
-    /// The node that is being translated.
-    pub(super) node: Node,
-    pub(super) start: Start,
-    /// What is known of headers at this point.
-    pub known: Known,
-    /// The control whose body is being translated.
+    /// Slots that may differ from the frame after each node.
+    pub(super) changed_slots: HashMap<FlowNodeId, FixedBitSet>,
+    /// Node that is being translated.
+    pub(super) node: FlowNodeId,
+    pub(super) start: StageEntry,
+    /// Header validity known at this point.
+    pub validity: KnownValidity,
+    /// Control that is being translated.
     pub control: usize,
-    /// What the deparser keeps in registers.
-    pub emit: Emitting,
-    /// Values of the present block that are what a field of a valid header holds now.
-    pub fresh: HashMap<Value, (HeaderId, u32)>,
-    /// What fields of valid headers hold, as far as this block has read or written them.
-    pub held: HashMap<(HeaderId, u32), Regs>,
-    /// What fields hold and values are where nodes end, for the one node that they alone lead to.
-    held_behind: HashMap<Node, Held>,
-    /// Fields of valid headers that are still to be written.
-    pub waiting: Waiting,
-    /// Internet checksums that the present block has changed.
-    pub summed: BTreeSet<ExternId>,
-    /// Bytes of headers that this stage has written so far.
-    pub written: BTreeSet<(HeaderId, u32)>,
-    /// Headers whose bytes no instruction of this stage writes.
-    pub untouched: BTreeSet<HeaderId>,
-    /// What was asked where constants are compared with, by the answers.
-    pub tests: HashMap<cl::Value, Test>,
-    /// Parameters of actions that lie in a table's value as numbers of 3, 5, 6 or 7 bytes.
-    pub params: HashMap<cl::Value, Parameter>,
-    /// Where it is noted what the packet does, if that is asked.
-    pub(super) noted: Option<cl::Value>,
-    /// What instructions stand for.
-    pub(super) marks: HashMap<cl::Inst, Mark>,
-    /// Words of the keys that are written for the lookup that the packet leaves for.
-    pub(super) leaving_with: [Vec<cl::Value>; 2],
+    /// Registers of the deparser.
+    pub deparser: DeparserState,
+    /// Values of the current block that equal the current value of a valid header's field.
+    pub field_of_value: HashMap<Value, (HeaderId, u32)>,
+    /// Registers of valid headers' fields, as far as this block has loaded or stored them.
+    pub field_regs: HashMap<(HeaderId, u32), ValueRegs>,
+    /// Field cache at the end of each node, for a node with that single predecessor.
+    cached_at_end: HashMap<FlowNodeId, FieldCache>,
+    /// Pending stores to fields of valid headers.
+    pub pending_stores: PendingStores,
+    /// Internet checksums that the current block has changed.
+    pub changed_checksums: BTreeSet<ExternId>,
+    /// Header bytes that this stage has already written.
+    pub written_bytes: BTreeSet<(HeaderId, u32)>,
+    /// Headers that this stage never writes.
+    pub unwritten_headers: BTreeSet<HeaderId>,
+    /// Tests against constants, by their results.
+    pub tests: HashMap<cl::Value, MaskedCompare>,
+    /// Action parameters of 3, 5, 6 or 7 bytes, by their registers.
+    pub params: HashMap<cl::Value, ActionParam>,
+    /// Address of the packet's record buffer, if the code records.
+    pub(super) record_addr: Option<cl::Value>,
+    /// Annotations of instructions for the vectoriser.
+    pub(super) roles: HashMap<cl::Inst, InstRole>,
+    /// Words of the keys for the lookup and the paired lookup at which the packet leaves.
+    pub(super) exit_keys: [Vec<cl::Value>; 2],
 }
 
-/// The headers whose bytes no instruction of these nodes writes.
-fn untouched(c: &Compiling<'_>, start: Start, nodes: &[Node]) -> BTreeSet<HeaderId> {
+/// Returns the headers that no instruction of these nodes writes.
+fn unwritten_headers(c: &CodegenContext<'_>, start: StageEntry, nodes: &[FlowNodeId]) -> BTreeSet<HeaderId> {
     let mut all: BTreeSet<HeaderId> = c.pipeline.headers.keys().collect();
     let field = |var: ir::VarId, all: &mut BTreeSet<HeaderId>| {
         if let VarKind::Field(header, _) = c.pipeline.vars[var].kind {
@@ -92,14 +92,14 @@ fn untouched(c: &Compiling<'_>, start: Start, nodes: &[Node]) -> BTreeSet<Header
             field(var, all);
         }
     };
-    if let Start::Site(_, id) = start {
+    if let StageEntry::Table(_, id) = start {
         table(id, &mut all);
     }
     for node in nodes {
-        if let Some(id) = c.plan.flow.applies(c.pipeline, *node) {
+        if let Some(id) = c.plan.flow.applied_table(c.pipeline, *node) {
             table(id, &mut all);
         }
-        let Step::Block(control, block) = c.plan.flow.nodes[*node] else { continue };
+        let NodeKind::Block(control, block) = c.plan.flow.nodes[*node] else { continue };
         for data in &c.pipeline.controls[ir::ControlId(control as u32)].body.blocks[block].insts {
             match &data.inst {
                 Inst::Store(var, _) => {
@@ -117,27 +117,28 @@ fn untouched(c: &Compiling<'_>, start: Start, nodes: &[Node]) -> BTreeSet<Header
     all
 }
 
-impl<'a, 'b> StageCode<'a, 'b> {
-    /// Makes the function of a stage.
-    pub fn make(
-        c: &'a Compiling<'a>,
+impl<'a, 'b> StageBuilder<'a, 'b> {
+    /// Builds the function of a stage.
+    pub fn build_stage(
+        c: &'a CodegenContext<'a>,
         mut b: FunctionBuilder<'b>,
-        start: Start,
-        nodes: &[Node],
-    ) -> (FunctionBuilder<'b>, Told) {
+        start: StageEntry,
+        nodes: &[FlowNodeId],
+    ) -> (FunctionBuilder<'b>, StageAnnotations) {
         let [entry, body, next, end] = [(); 4].map(|()| b.create_block());
         b.append_block_params_for_function_params(entry);
         b.switch_to_block(entry);
         b.seal_block(entry);
         let [context, first] = [0, 1].map(|index| b.block_params(entry)[index]);
-        // The first stage takes all frames, as they lie; others those that wait for them, by their addresses. What is the same for all packets lies in memory: they
-        // need the registers.
-        let step = if start == Start::Begin { c.layout.stride } else { size_of::<*mut u8>() as u32 };
+        // The entry stage runs over all frames in order, other stages over the frame addresses in
+        // their queues. Loop-invariant values stay in memory, because the registers are needed for
+        // packets.
+        let step = if start == StageEntry::Begin { c.layout.stride } else { size_of::<*mut u8>() as u32 };
         let at = b.append_block_param(body, I64);
         b.ins().jump(body, &[first.into()]);
         b.switch_to_block(next);
         let after = b.ins().iadd_imm_s(at, i64::from(step));
-        let last = b.ins().load(I64, trusted(), context, offset_of!(Context, last) as i32);
+        let last = b.ins().load(I64, trusted_flags(), context, offset_of!(StageContext, queue_end) as i32);
         let more = b.ins().icmp(IntCC::NotEqual, after, last);
         b.ins().brif(more, body, &[after.into()], end, &[]);
         b.switch_to_block(end);
@@ -147,15 +148,15 @@ impl<'a, 'b> StageCode<'a, 'b> {
         }
         b.switch_to_block(body);
         let zero = b.ins().iconst(I64, 0);
-        let frame = if start == Start::Begin { at } else { b.ins().load(I64, trusted(), at, 0) };
+        let frame = if start == StageEntry::Begin { at } else { b.ins().load(I64, trusted_flags(), at, 0) };
         let result = match start {
-            Start::Site(..) => {
+            StageEntry::Table(..) => {
                 let beside = c.memory.results - c.memory.queues[c.stage.get()].frames;
-                b.ins().load(I64, trusted(), at, beside)
+                b.ins().load(I64, trusted_flags(), at, beside)
             }
             _ => zero,
         };
-        let known = Known {
+        let validity = KnownValidity {
             valid: FixedBitSet::with_capacity(0),
             invalid: FixedBitSet::with_capacity(0),
             implied: Rc::default(),
@@ -165,54 +166,56 @@ impl<'a, 'b> StageCode<'a, 'b> {
             b.def_var(var, zero);
             var
         });
-        let emit = Emitting { count, front, next: next_at, gaps };
-        let mut code = StageCode {
+        let deparser = DeparserState { count, front, next: next_at, gaps };
+        let mut code = StageBuilder {
             c,
             b,
             context,
             frame,
             result,
-            place: at,
-            cells: Vec::new(),
+            queue_entry: at,
+            slot_vars: Vec::new(),
             values: HashMap::new(),
             blocks: HashMap::new(),
             next,
-            changed: HashMap::new(),
+            changed_slots: HashMap::new(),
             node: 0,
             start,
-            known,
+            validity,
             control: 0,
-            emit,
-            fresh: HashMap::new(),
-            held: HashMap::new(),
-            held_behind: HashMap::new(),
-            waiting: Waiting::new(),
-            summed: BTreeSet::new(),
-            written: BTreeSet::new(),
-            untouched: untouched(c, start, nodes),
+            deparser,
+            field_of_value: HashMap::new(),
+            field_regs: HashMap::new(),
+            cached_at_end: HashMap::new(),
+            pending_stores: PendingStores::new(),
+            changed_checksums: BTreeSet::new(),
+            written_bytes: BTreeSet::new(),
+            unwritten_headers: unwritten_headers(c, start, nodes),
             tests: HashMap::new(),
             params: HashMap::new(),
-            noted: None,
-            marks: HashMap::new(),
-            leaving_with: Default::default(),
+            record_addr: None,
+            roles: HashMap::new(),
+            exit_keys: Default::default(),
         };
-        code.find_area();
-        code.body(nodes);
+        code.compute_record_address();
+        code.translate_body(nodes);
         code.b.seal_all_blocks();
-        let off = |(node, _): &(&Node, &cl::Block)| start == Start::Begin && !c.plan.flow.begins_or_on_trace(**node);
+        let off = |(node, _): &(&FlowNodeId, &cl::Block)| {
+            start == StageEntry::Begin && !c.plan.flow.is_begin_or_on_hot_path(**node)
+        };
         let off = code.blocks.iter().filter(off).map(|(_, block)| *block).collect();
-        (code.b, Told { body, next, context, place: at, marks: code.marks, off })
+        (code.b, StageAnnotations { body, next, context, queue_entry: at, roles: code.roles, off_hot_path: off })
     }
 
-    /// Says what an instruction stands for.
-    pub(super) fn mark(&mut self, inst: cl::Inst, mark: Mark) {
-        self.marks.insert(inst, mark);
+    /// Annotates an instruction.
+    pub(super) fn annotate(&mut self, inst: cl::Inst, mark: InstRole) {
+        self.roles.insert(inst, mark);
     }
 
-    fn body(&mut self, nodes: &[Node]) {
-        self.declare_cells();
-        self.load_cells(nodes);
-        for (control, value) in imports(self.c.pipeline, self.c.plan, nodes) {
+    fn translate_body(&mut self, nodes: &[FlowNodeId]) {
+        self.declare_slots();
+        self.load_slots(nodes);
+        for (control, value) in imported_values(self.c.pipeline, self.c.plan, nodes) {
             let body = self.body_of(control);
             let ty = body.value_type(value);
             if let Some(at) = self.c.layout.values.get(&(control, value)) {
@@ -224,90 +227,91 @@ impl<'a, 'b> StageCode<'a, 'b> {
             let block = self.b.create_block();
             self.blocks.insert(*node, block);
         }
-        self.begin();
-        let late = self.reached_late(nodes);
-        let only = self.only_ways(nodes);
+        self.emit_stage_entry();
+        let late = self.loop_targets(nodes);
+        let only = self.single_predecessors(nodes);
         for node in nodes {
             let block = self.blocks[node];
             match late.contains(node) {
                 true => self.b.switch_to_block(block),
-                false => self.enter(block),
+                false => self.switch_to_sealed(block),
             }
-            if let Some(known) = &self.c.plan.known[*node] {
-                self.known = known.clone();
+            if let Some(known) = &self.c.plan.validity[*node] {
+                self.validity = known.clone();
                 self.node = *node;
                 self.set_constants(*node);
-                let before = only.get(node).and_then(|from| self.held_behind.get(from)).cloned().unwrap_or_default();
-                (self.fresh, self.held) = (before.fresh, before.held);
+                let before = only.get(node).and_then(|from| self.cached_at_end.get(from)).cloned().unwrap_or_default();
+                (self.field_of_value, self.field_regs) = (before.field_of_value, before.field_regs);
                 match self.c.plan.flow.nodes[*node] {
-                    Step::Glue(glue) => self.glue(*node, glue),
-                    Step::Block(control, block) => self.block(*node, control, block),
+                    NodeKind::ArchStep(glue) => self.emit_arch_step(*node, glue),
+                    NodeKind::Block(control, block) => self.translate_block(*node, control, block),
                 }
             } else {
-                // Nothing leads here.
-                self.give_up(EngineReason::EngineFault);
+                // The node is unreachable.
+                self.emit_engine_drop(EngineReason::EngineBug);
             }
         }
     }
 
-    /// The nodes that one behind them, or they themselves, lead to.
-    fn reached_late(&self, nodes: &[Node]) -> BTreeSet<Node> {
+    /// Returns the targets of back edges.
+    fn loop_targets(&self, nodes: &[FlowNodeId]) -> BTreeSet<FlowNodeId> {
         let mut passed = BTreeSet::new();
         let mut late = BTreeSet::new();
         for node in nodes {
             passed.insert(*node);
-            let next = inside(self.c.pipeline, &self.c.plan.flow, self.start, *node);
+            let next = successors_in_stage(self.c.pipeline, &self.c.plan.flow, self.start, *node);
             late.extend(next.into_iter().filter(|n| passed.contains(n)));
         }
         late
     }
 
-    /// What follows belongs to a block that all have jumped to that will: values from before are known in it as what they are.
-    pub fn enter(&mut self, block: cl::Block) {
+    /// Switches to a block to which all jumps have been emitted, and seals it so that earlier
+    /// values are known in it.
+    pub fn switch_to_sealed(&mut self, block: cl::Block) {
         self.b.switch_to_block(block);
         self.b.seal_block(block);
     }
 
-    /// The jump to the first node, or the choice among the actions of the table that was looked up.
-    fn begin(&mut self) {
+    /// Emits the jump to the first node, or the choice among the actions of the lookup's table.
+    fn emit_stage_entry(&mut self) {
         match self.start {
-            Start::Begin | Start::Again | Start::Deparser(_) => {
-                let entry = entries(self.c.pipeline, &self.c.plan.flow, self.start);
+            StageEntry::Begin | StageEntry::Restart | StageEntry::Deparser(_) => {
+                let entry = entry_nodes(self.c.pipeline, &self.c.plan.flow, self.start);
                 let block = self.blocks[&entry[0]];
                 self.b.ins().jump(block, &[]);
             }
-            Start::Site(node, table) => {
+            StageEntry::Table(node, table) => {
                 self.node = node;
-                self.go_on_with(node, table, self.result);
+                self.continue_with_result(node, table, self.result);
             }
         }
     }
 
-    /// Goes on at the action of what was found for a table that a node applies; 0: nothing.
-    fn go_on_with(&mut self, node: Node, table: TableId, found: cl::Value) {
-        let zero = self.number(0);
+    /// Continues at the action of a lookup result for the table of a node; 0 is a miss.
+    fn continue_with_result(&mut self, node: FlowNodeId, table: TableId, found: cl::Value) {
+        let zero = self.iconst_u64(0);
         let hit = self.b.ins().icmp(IntCC::NotEqual, found, zero);
         let default = self.default_value(table);
         let value = self.b.ins().select(hit, found, default);
         self.choose_action(node, table, hit, value);
     }
 
-    /// Goes on with what was looked up together with what the stage begins behind.
-    pub fn go_on_in_hand(&mut self, node: Node, table: TableId) {
-        let beside = self.c.memory.together - self.c.memory.queues[self.c.stage.get()].frames;
-        let found = self.b.ins().load(I64, trusted(), self.place, beside);
-        self.go_on_with(node, table, found);
+    /// Continues with the result of the paired lookup.
+    pub fn continue_with_paired_result(&mut self, node: FlowNodeId, table: TableId) {
+        let beside = self.c.memory.paired_results - self.c.memory.queues[self.c.stage.get()].frames;
+        let found = self.b.ins().load(I64, trusted_flags(), self.queue_entry, beside);
+        self.continue_with_result(node, table, found);
     }
 
-    /// The body of a control.
+    /// Returns the body of a control.
     pub fn body_of(&self, control: usize) -> &'a Body {
         &self.c.pipeline.controls[ir::ControlId(control as u32)].body
     }
 
     // ---- values ----
 
-    /// A value's registers.
-    pub fn value(&mut self, value: Value) -> Regs {
+    /// Returns a value's registers.
+    pub fn value(&mut self, value: Value) -> ValueRegs {
         let control = self.control;
         match self.values.get(&(control, value)) {
             Some(vars) => vars.clone().into_iter().map(|var| self.b.use_var(var)).collect(),
@@ -319,13 +323,13 @@ impl<'a, 'b> StageCode<'a, 'b> {
         }
     }
 
-    /// The type of a value.
+    /// Returns the type of a value.
     pub fn value_type(&self, value: Value) -> Type {
         self.body_of(self.control).value_type(value)
     }
 
-    /// A value's first register, a bool as a number.
-    pub fn low(&mut self, value: Value) -> cl::Value {
+    /// Returns a value's lowest register, a bool as a number.
+    pub fn low_register(&mut self, value: Value) -> cl::Value {
         let ty = self.value_type(value);
         let regs = self.value(value);
         self.as_number(ty, regs[0])
@@ -342,7 +346,8 @@ impl<'a, 'b> StageCode<'a, 'b> {
         }
     }
 
-    /// Gives a value of the present body its registers, and keeps it for later stages that use it.
+    /// Sets the registers of a value of the current body, and stores it for later stages that use
+    /// it.
     pub fn set_value(&mut self, value: Value, regs: &[cl::Value]) {
         let (control, ty) = (self.control, self.value_type(value));
         self.define(control, value, ty, regs);
@@ -351,101 +356,106 @@ impl<'a, 'b> StageCode<'a, 'b> {
         }
     }
 
-    /// The registers of a constant.
-    pub fn constant(&mut self, constant: &Const) -> Regs {
+    /// Returns the registers of a constant.
+    pub fn constant(&mut self, constant: &Const) -> ValueRegs {
         if constant.ty == Type::Bool {
-            return vec![self.truth(constant.bits.bit(0))];
+            return vec![self.iconst_bool(constant.bits.bit(0))];
         }
         let mut digits = constant.bits.iter_u64_digits();
-        (0..regs_for(constant.ty)).map(|_| self.number(digits.next().unwrap_or(0))).collect()
+        (0..regs_for(constant.ty)).map(|_| self.iconst_u64(digits.next().unwrap_or(0))).collect()
     }
 
     // ---- control flow ----
 
-    fn block(&mut self, node: Node, control: usize, block: Block) {
+    fn translate_block(&mut self, node: FlowNodeId, control: usize, block: Block) {
         self.control = control;
         let body = self.body_of(control);
         if body.entry == Some(block) {
-            self.clear_sums();
+            self.reset_checksums();
             self.begin_deparser(node);
         }
-        self.summed.clear();
+        self.changed_checksums.clear();
         self.count_state(control, block);
         for data in &body.blocks[block].insts {
-            self.write_before(&data.inst);
-            if !self.inst(&data.inst, &data.results) {
+            self.emit_pending_before(&data.inst);
+            if !self.translate_inst(&data.inst, &data.results) {
                 return;
             }
-            self.follow_fields(&data.inst, &data.results);
-            self.known.step(&self.c.plan.headers, &data.inst);
+            self.update_field_cache(&data.inst, &data.results);
+            self.validity.apply_inst(&self.c.plan.headers, &data.inst);
         }
-        self.write_all();
-        self.held_behind.insert(node, Held { fresh: self.fresh.clone(), held: self.held.clone() });
+        self.emit_all_pending();
+        self.cached_at_end.insert(
+            node,
+            FieldCache { field_of_value: self.field_of_value.clone(), field_regs: self.field_regs.clone() },
+        );
         match body.blocks[block].term.as_ref().map(|t| &t.term) {
-            Some(term) => self.term(node, term),
-            None => self.give_up(EngineReason::EngineFault),
+            Some(term) => self.emit_terminator(node, term),
+            None => self.emit_engine_drop(EngineReason::EngineBug),
         }
     }
 
-    /// Stores what the actions of a site need, and puts the packet into the site's queue, in which so many wait.
-    pub fn leave_for(&mut self, site: Start, queue: QueuePlace, count: cl::Value) {
-        let mut made = FixedBitSet::with_capacity(self.c.plan.cells.list.len());
-        if let Start::Site(_, table) = site {
-            made.insert(self.c.plan.cells.of(Cell::Hit(table)));
-            made.insert(self.c.plan.cells.of(Cell::Colour(table)));
+    /// Stores the slots that a stage needs, and appends the packet to the stage's queue of length
+    /// `count`.
+    pub fn leave_for_stage(&mut self, site: StageEntry, queue: QueueLayout, count: cl::Value) {
+        let mut made = FixedBitSet::with_capacity(self.c.plan.slots.slots.len());
+        if let StageEntry::Table(_, table) = site {
+            made.insert(self.c.plan.slots.index_of(FrameSlot::HitEntry(table)));
+            made.insert(self.c.plan.slots.index_of(FrameSlot::MeterColor(table)));
         }
-        let targets = entries(self.c.pipeline, &self.c.plan.flow, site);
-        self.store_cells(&targets, &made);
+        let targets = entry_nodes(self.c.pipeline, &self.c.plan.flow, site);
+        self.store_slots(&targets, &made);
         self.enqueue(queue, count);
     }
 
-    /// How many packets wait in a queue.
-    pub fn waiting_at(&mut self, queue: QueuePlace) -> cl::Value {
-        self.b.ins().load(I64, trusted(), self.context, queue.count)
+    /// Loads the length of a queue.
+    pub fn queue_length(&mut self, queue: QueueLayout) -> cl::Value {
+        self.b.ins().load(I64, trusted_flags(), self.context, queue.count)
     }
 
-    /// The address that lies as far behind the context as so many pieces are long, for a list in the worker's memory.
-    pub fn of_list(&mut self, count: cl::Value, bytes: i64) -> cl::Value {
+    /// Returns the context's address plus `count` items of `bytes` bytes, as base for a list in the
+    /// worker's memory.
+    pub fn list_address(&mut self, count: cl::Value, bytes: i64) -> cl::Value {
         let offset = match bytes.count_ones() {
-            1 => self.left(count, bytes.trailing_zeros()),
+            1 => self.shl_imm(count, bytes.trailing_zeros()),
             _ => self.b.ins().imul_imm_s(count, bytes),
         };
         self.b.ins().iadd(self.context, offset)
     }
 
-    /// Puts the packet into a queue, in which so many wait.
-    pub(super) fn enqueue(&mut self, queue: QueuePlace, count: cl::Value) {
-        let place = self.of_list(count, size_of::<*mut u8>() as i64);
-        let listed = self.b.ins().store(trusted(), self.frame, place, queue.frames);
+    /// Appends the packet to a queue of length `count`.
+    pub(super) fn enqueue(&mut self, queue: QueueLayout, count: cl::Value) {
+        let place = self.list_address(count, size_of::<*mut u8>() as i64);
+        let listed = self.b.ins().store(trusted_flags(), self.frame, place, queue.frames);
         let more = self.b.ins().iadd_imm_s(count, 1);
-        let counted = self.b.ins().store(trusted(), more, self.context, queue.count);
-        let [keys, together] = std::mem::take(&mut self.leaving_with);
-        self.mark(listed, Mark::Part);
-        self.mark(counted, Mark::Leave { stage: queue.stage, keys, together });
+        let counted = self.b.ins().store(trusted_flags(), more, self.context, queue.count);
+        let [keys, together] = std::mem::take(&mut self.exit_keys);
+        self.annotate(listed, InstRole::Part);
+        self.annotate(counted, InstRole::Leave { stage: queue.stage, keys, together });
         self.finish();
     }
 
-    /// Where packets wait for a stage.
-    pub fn queue(&mut self, start: Start) -> QueuePlace {
+    /// Returns the queue of a stage.
+    pub fn stage_queue(&mut self, start: StageEntry) -> QueueLayout {
         let index = self.c.plan.stages.iter().position(|stage| stage.start == start).unwrap_or(0);
         self.c.memory.queues[index]
     }
 
-    /// On to the next packet.
+    /// Continues with the next packet.
     pub fn finish(&mut self) {
         let next = self.next;
         self.b.ins().jump(next, &[]);
     }
 
-    /// The engine drops the packet.
-    pub fn give_up(&mut self, reason: EngineReason) {
-        let told = self.number((reason as u64) << 32 | u64::from(destination::GAVE_UP));
-        self.set_head(offset_of!(crate::abi::Head, destination), 8, told);
+    /// Drops the packet with an engine reason.
+    pub fn emit_engine_drop(&mut self, reason: EngineReason) {
+        let verdict = self.iconst_u64((reason as u64) << 32 | u64::from(destination::ENGINE_DROP));
+        self.store_frame_header(offset_of!(crate::abi::FrameHeader, destination), 8, verdict);
         self.finish();
     }
 
-    /// A narrower register.
-    pub fn narrowed(&mut self, value: cl::Value, bytes: u32) -> cl::Value {
+    /// Truncates a register to 2 or 4 bytes.
+    pub fn truncate_reg(&mut self, value: cl::Value, bytes: u32) -> cl::Value {
         match bytes {
             2 => self.b.ins().ireduce(I16, value),
             4 => self.b.ins().ireduce(I32, value),

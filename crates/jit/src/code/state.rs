@@ -1,64 +1,64 @@
-//! What is kept of the function that is being made, from instruction to instruction.
+//! State of a function under construction, kept between instructions.
 
-use crate::code::registers::Regs;
+use crate::code::registers::ValueRegs;
 use cranelift_codegen::ir as cl;
 use cranelift_frontend::Variable;
 use ir::{HeaderId, Value};
 use std::collections::{BTreeMap, HashMap};
 
-/// What the deparser keeps in registers.
+/// Registers of the deparser.
 #[derive(Clone, Copy)]
-pub struct Emitting {
-    /// Headers emitted.
+pub struct DeparserState {
+    /// Number of headers emitted.
     pub count: Variable,
-    /// The first one's address.
+    /// Address of the first.
     pub front: Variable,
-    /// Where the next one would stand right behind the last.
+    /// Address directly after the last.
     pub next: Variable,
-    /// Anything but 0 if one did not.
+    /// Nonzero if a header did not directly follow the previous one.
     pub gaps: Variable,
 }
 
-/// A parameter of an action where it lies in a table's value.
+/// An action parameter within a table's value.
 #[derive(Clone, Copy)]
-pub struct Parameter {
-    /// The value's address.
+pub struct ActionParam {
+    /// Address of the value.
     pub value: cl::Value,
-    /// How long the value is, in bytes.
+    /// Length of the value in bytes.
     pub len: u32,
-    /// Where in it the parameter is.
+    /// Offset of the parameter.
     pub at: u32,
-    /// How many bytes it has.
+    /// Size of the parameter in bytes.
     pub bytes: u32,
 }
 
-/// Whether a value's bits under a mask are those of a constant.
+/// Masked comparison of a value with a constant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Test {
+pub struct MaskedCompare {
     pub value: cl::Value,
     pub mask: u64,
     pub want: u64,
-    /// They must be; or else, they must not.
+    /// Whether the comparison is for equality or inequality.
     pub equal: bool,
 }
 
-/// What is known of fields of valid headers.
+/// Field cache of valid headers.
 #[derive(Clone, Default)]
-pub struct Held {
-    /// Values that are what a field holds.
-    pub fresh: HashMap<Value, (HeaderId, u32)>,
-    /// What fields hold.
-    pub held: HashMap<(HeaderId, u32), Regs>,
+pub struct FieldCache {
+    /// Values that equal the current value of a field.
+    pub field_of_value: HashMap<Value, (HeaderId, u32)>,
+    /// Registers with the current value of fields.
+    pub field_regs: HashMap<(HeaderId, u32), ValueRegs>,
 }
 
-/// A stretch of bits of a header that is still to be written.
+/// A pending store of some bits of a header.
 #[derive(Clone, Copy, Debug)]
-pub struct Piece {
-    /// How many: 1 to 64.
+pub struct PendingStore {
+    /// Number of bits: 1 to 64.
     pub width: u32,
-    /// They, in the low bits.
+    /// Value, in the low bits.
     pub value: cl::Value,
 }
 
-/// For each header the pieces by their first bits. They don't overlap.
-pub type Waiting = BTreeMap<HeaderId, BTreeMap<u32, Piece>>;
+/// Pending stores of each header by their first bits. They do not overlap.
+pub type PendingStores = BTreeMap<HeaderId, BTreeMap<u32, PendingStore>>;

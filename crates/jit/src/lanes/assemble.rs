@@ -1,131 +1,132 @@
-//! Instructions in a row, and behind them the numbers that they read: what [`super::emit`] makes machine code of.
+//! Assembler: a list of instructions followed by a constant pool, which [`super::emit`] fills.
 
-use super::ir::Id;
+use super::ir::OpId;
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Encoder, IcedError, Instruction, InstructionBlock, MemoryOperand, OpKind,
     Register,
 };
 use std::collections::HashMap;
 
-/// Why there is no code.
+/// Error of code emission.
 #[derive(Debug, thiserror::Error)]
-pub enum EmitError {
-    /// Instructions that do not exist: always a bug.
+pub enum VectorEmitError {
+    /// An instruction that does not exist: always a bug.
     #[error("bug: an instruction cannot be encoded: {0}")]
     Encode(#[from] IcedError),
-    /// A value is wanted that was not made: always a bug, here or in the code.
-    #[error("bug: {0:?} is wanted before it is made")]
-    Missing(Id),
-    /// An operation that takes or has something that it cannot: always a bug in the code.
-    #[error("bug: {0:?} is not well formed")]
-    Form(Id),
-    /// One operation needs more registers than there are: a limit.
+    /// A value is used before it is computed: always a bug, here or in the vector code.
+    #[error("bug: {0:?} is used before it is computed")]
+    Missing(OpId),
+    /// A malformed operation: always a bug in the vector code.
+    #[error("bug: {0:?} is malformed")]
+    Form(OpId),
+    /// A single operation needs more registers than exist: a limit.
     #[error("an operation needs too many registers")]
     Registers,
 }
 
-/// The context's address.
+/// Register with the context's address.
 pub(super) const CONTEXT: Register = Register::RDI;
-/// How many packets the list has.
+/// Register with the number of packets in the list.
 pub(super) const COUNT: Register = Register::RSI;
-/// The number of the first of eight packets.
+/// Register with the index of the first of eight packets.
 pub(super) const AT: Register = Register::RDX;
-/// Where the pool's single words begin. Whole lines lie in front of it: so most offsets of both fit a byte.
+/// Register with the address of the pool's words. Its lines precede them, so that most offsets of
+/// both fit a byte.
 const POOL: Register = Register::R11;
-/// A cache line, in bytes.
+/// Size of a cache line in bytes.
 const LINE: usize = 64;
-/// What the stack is looked at by when a frame is made, in bytes: there is one page behind its end that faults.
+/// Probe interval of a new stack frame in bytes, because only one guard page follows the stack.
 const PAGE: usize = 4096;
 
-/// A place in memory.
+/// A memory operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Mem {
     /// A general register, or none.
     pub base: Register,
     /// A general register, a vector, or none.
     pub index: Register,
-    /// What the index is multiplied by.
+    /// Scale of the index.
     pub scale: u32,
-    /// Bytes from there.
+    /// Offset in bytes.
     pub offset: i32,
-    /// Whether one word from there stands in all lanes.
+    /// Whether one word is broadcast to all lanes.
     pub broadcast: bool,
 }
 
 impl Mem {
-    /// So many bytes behind a register's address.
+    /// Returns the operand at an offset from a register's address.
     pub fn at(base: Register, offset: i32) -> Mem {
         Mem { base, index: Register::None, scale: 1, offset, broadcast: false }
     }
 
-    /// A list's words from `8 * at` on.
+    /// Returns the operand for a list's words from `8 * at` on.
     pub fn list(offset: i32) -> Mem {
         Mem { base: CONTEXT, index: AT, scale: 8, offset, broadcast: false }
     }
 
-    /// So many bytes on.
+    /// Returns the operand with an added offset.
     pub fn plus(self, bytes: i32) -> Mem {
         Mem { offset: self.offset.wrapping_add(bytes), ..self }
     }
 
-    /// The word there, in all lanes.
+    /// Returns the operand with its word broadcast to all lanes.
     pub fn in_all_lanes(self) -> Mem {
         Mem { broadcast: true, ..self }
     }
 }
 
-/// What an instruction works on.
+/// An operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Arg {
+pub(super) enum AsmOperand {
     /// A register.
     Reg(Register),
     /// Memory.
     Mem(Mem),
-    /// A number.
+    /// An immediate.
     Imm(u8),
 }
 
-/// The lanes that an instruction works on.
+/// Lanes that an instruction writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Lanes {
-    /// All.
+pub(super) enum WriteLanes {
+    /// All lanes.
     All,
-    /// Those of a mask register; others stay as they are.
+    /// Lanes of a mask register; the others keep their value.
     Kept(u8),
-    /// Those of a mask register; others become 0.
+    /// Lanes of a mask register; the others become 0.
     Zeroed(u8),
 }
 
-/// A place in the code that is jumped to.
+/// A jump target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Label(u64);
 
-/// A 64-byte register.
-pub(super) fn z(number: u8) -> Arg {
-    Arg::Reg(Register::ZMM0 + u32::from(number))
+/// Returns a 64-byte register.
+pub(super) fn zmm(number: u8) -> AsmOperand {
+    AsmOperand::Reg(Register::ZMM0 + u32::from(number))
 }
 
-/// A 32-byte register.
-pub(super) fn y(number: u8) -> Arg {
-    Arg::Reg(Register::YMM0 + u32::from(number))
+/// Returns a 32-byte register.
+pub(super) fn ymm(number: u8) -> AsmOperand {
+    AsmOperand::Reg(Register::YMM0 + u32::from(number))
 }
 
-/// A 16-byte register.
-pub(super) fn x(number: u8) -> Arg {
-    Arg::Reg(Register::XMM0 + u32::from(number))
+/// Returns a 16-byte register.
+pub(super) fn xmm(number: u8) -> AsmOperand {
+    AsmOperand::Reg(Register::XMM0 + u32::from(number))
 }
 
-/// A mask register.
-pub(super) fn k(number: u8) -> Arg {
-    Arg::Reg(Register::K0 + u32::from(number))
+/// Returns a mask register.
+pub(super) fn kreg(number: u8) -> AsmOperand {
+    AsmOperand::Reg(Register::K0 + u32::from(number))
 }
 
-/// The lower 32 bits of a 64-bit register.
-pub(super) fn lower(register: Register) -> Register {
+/// Returns the lower 32 bits of a 64-bit register.
+pub(super) fn low_32_bits(register: Register) -> Register {
     Register::EAX + (register as u32 - Register::RAX as u32)
 }
 
-/// Code under way.
+/// Emitted instructions and constants.
 #[derive(Default)]
 pub(super) struct Assembler {
     list: Vec<Instruction>,
@@ -138,67 +139,67 @@ pub(super) struct Assembler {
 }
 
 impl Assembler {
-    /// An instruction on all lanes.
-    pub fn op(&mut self, code: Code, args: &[Arg]) {
-        self.on(Lanes::All, code, args);
+    /// Emits an instruction on all lanes.
+    pub fn emit(&mut self, code: Code, args: &[AsmOperand]) {
+        self.emit_masked(WriteLanes::All, code, args);
     }
 
-    /// An instruction on some lanes.
-    pub fn on(&mut self, lanes: Lanes, code: Code, args: &[Arg]) {
+    /// Emits an instruction on some lanes.
+    pub fn emit_masked(&mut self, lanes: WriteLanes, code: Code, args: &[AsmOperand]) {
         let mut made = Instruction::default();
         made.set_code(code);
         for (number, arg) in args.iter().enumerate() {
-            operand(&mut made, number as u32, *arg);
+            set_operand(&mut made, number as u32, *arg);
         }
         match lanes {
-            Lanes::All => {}
-            Lanes::Kept(mask) => made.set_op_mask(Register::K0 + u32::from(mask)),
-            Lanes::Zeroed(mask) => {
+            WriteLanes::All => {}
+            WriteLanes::Kept(mask) => made.set_op_mask(Register::K0 + u32::from(mask)),
+            WriteLanes::Zeroed(mask) => {
                 made.set_op_mask(Register::K0 + u32::from(mask));
                 made.set_zeroing_masking(true);
             }
         }
-        self.put(made);
+        self.push_inst(made);
     }
 
-    /// A label for [`Self::bind`].
+    /// Allocates a label for [`Self::bind`].
     pub fn label(&mut self) -> Label {
         self.labels += 1;
-        // Addresses that no instruction has: that is how the encoder tells labels apart.
+        // Addresses that no instruction has, because the encoder identifies labels by them.
         Label(self.labels << 32)
     }
 
-    /// The next instruction is what jumps to the label lead to.
+    /// Binds the label to the next instruction.
     pub fn bind(&mut self, label: Label) {
         if self.pending.is_some() {
-            self.op(Code::Nopd, &[]);
+            self.emit(Code::Nopd, &[]);
         }
         self.pending = Some(label);
     }
 
-    /// A jump.
-    pub fn jump(&mut self, code: Code, to: Label) -> Result<(), EmitError> {
+    /// Emits a jump.
+    pub fn emit_jump(&mut self, code: Code, to: Label) -> Result<(), VectorEmitError> {
         let made = Instruction::with_branch(code, to.0)?;
-        self.put(made);
+        self.push_inst(made);
         Ok(())
     }
 
-    /// An instruction with a number as its second operand.
-    pub fn with_number(&mut self, code: Code, register: Register, number: i32) -> Result<(), EmitError> {
+    /// Emits an instruction with an immediate as second operand.
+    pub fn with_number(&mut self, code: Code, register: Register, number: i32) -> Result<(), VectorEmitError> {
         let made = Instruction::with2(code, register, number)?;
-        self.put(made);
+        self.push_inst(made);
         Ok(())
     }
 
-    fn put(&mut self, mut made: Instruction) {
+    fn push_inst(&mut self, mut made: Instruction) {
         if let Some(label) = self.pending.take() {
             made.set_ip(label.0);
         }
         self.list.push(made);
     }
 
-    /// Where this word lies in the pool.
-    pub fn word(&mut self, value: u64) -> Mem {
+    /// Returns the operand for a word in the pool.
+    pub fn pool_word(&mut self, value: u64) -> Mem {
         let words = &mut self.words;
         let index = *self.word_of.entry(value).or_insert_with(|| {
             words.push(value);
@@ -207,8 +208,8 @@ impl Assembler {
         Mem::at(POOL, 8 * index as i32)
     }
 
-    /// Where this line lies in the pool.
-    pub fn line(&mut self, value: [u64; 8]) -> Mem {
+    /// Returns the operand for a line in the pool.
+    pub fn pool_line(&mut self, value: [u64; 8]) -> Mem {
         let lines = &mut self.lines;
         let index = *self.line_of.entry(value).or_insert_with(|| {
             lines.push(value);
@@ -217,13 +218,14 @@ impl Assembler {
         Mem::at(POOL, -(LINE as i32) * (index as i32 + 1))
     }
 
-    /// The whole: what makes a frame of so many bytes for the code's own use in front, which is aligned to a cache line, and the pool behind.
-    pub fn finish(self, frame: usize) -> Result<Vec<u8>, EmitError> {
+    /// Returns the machine code: the prologue with a stack frame of `frame` bytes, aligned to a
+    /// cache line, the instructions, and the pool.
+    pub fn finish(self, frame: usize) -> Result<Vec<u8>, VectorEmitError> {
         let block = InstructionBlock::new(&self.list, 0);
         let body = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE)?.code_buffer;
-        let head = prologue(frame, 0)?.len().next_multiple_of(LINE);
+        let head = encode_prologue(frame, 0)?.len().next_multiple_of(LINE);
         let pool = (head + body.len()).next_multiple_of(LINE);
-        let mut bytes = prologue(frame, (pool + LINE * self.lines.len()) as u64)?;
+        let mut bytes = encode_prologue(frame, (pool + LINE * self.lines.len()) as u64)?;
         bytes.resize(head, NOP);
         bytes.extend(body);
         bytes.resize(pool, TRAP);
@@ -235,22 +237,22 @@ impl Assembler {
     }
 }
 
-/// Does nothing.
+/// Opcode of `nop`.
 const NOP: u8 = 0x90;
-/// Is never reached.
+/// Opcode of `int3`, for unreachable bytes.
 const TRAP: u8 = 0xcc;
 
-fn operand(made: &mut Instruction, number: u32, arg: Arg) {
+fn set_operand(made: &mut Instruction, number: u32, arg: AsmOperand) {
     match arg {
-        Arg::Reg(register) => {
+        AsmOperand::Reg(register) => {
             made.set_op_kind(number, OpKind::Register);
             made.set_op_register(number, register);
         }
-        Arg::Imm(value) => {
+        AsmOperand::Imm(value) => {
             made.set_op_kind(number, OpKind::Immediate8);
             made.set_immediate8(value);
         }
-        Arg::Mem(mem) => {
+        AsmOperand::Mem(mem) => {
             made.set_op_kind(number, OpKind::Memory);
             made.set_memory_base(mem.base);
             made.set_memory_index(mem.index);
@@ -263,8 +265,9 @@ fn operand(made: &mut Instruction, number: u32, arg: Arg) {
     }
 }
 
-/// What comes in front of the first turn: the frame, with each of its pages looked at in order, and the pool's address.
-fn prologue(frame: usize, pool: u64) -> Result<Vec<u8>, IcedError> {
+/// Emits the code before the first iteration: the stack frame, with each of its pages probed in
+/// order, and the pool's address.
+fn encode_prologue(frame: usize, pool: u64) -> Result<Vec<u8>, IcedError> {
     use Register::{EAX, EDX, RBP, RSP};
     let frame_size = frame.next_multiple_of(LINE) as i32;
     let mut list = vec![

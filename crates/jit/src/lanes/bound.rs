@@ -1,56 +1,57 @@
-//! Which bits of values may be 1, as far as the operations tell.
+//! Known bits: bits of values that may be 1.
 
-use super::ir::{Id, Op};
+use super::ir::{OpId, VectorOp};
 
-/// The bits of what an operation gives that may be 1 in some lane, by those of what it takes. Of a mask: all.
-pub(super) fn may_be(ops: &[Op], op: &Op, may: impl Fn(Id) -> u64) -> u64 {
-    let most = |id: &Id| greatest(may(*id));
+/// Returns the bits of an operation's result that may be 1 in some lane, from those of its
+/// operands. All bits for a mask.
+pub(super) fn result_bits(ops: &[VectorOp], op: &VectorOp, may: impl Fn(OpId) -> u64) -> u64 {
+    let most = |id: &OpId| max_value(may(*id));
     match op {
-        Op::Const(number) => *number,
-        Op::Position => low(32),
-        Op::And(a, b) => may(*a) & may(*b),
-        Op::Or(a, b) | Op::Xor(a, b) | Op::Blend(_, a, b) => may(*a) | may(*b),
-        Op::Add(a, b) => most(a).checked_add(most(b)).map_or(u64::MAX, greatest),
-        Op::Mul(a, b) => most(a).checked_mul(most(b)).map_or(u64::MAX, greatest),
-        Op::Quotient(a, _) | Op::ShrBy(a, _) => most(a),
-        Op::Shl(a, by) => may(*a) << by,
-        Op::Shr(a, by) => may(*a) >> by,
-        Op::Sar(a, by) if most(a) < 1 << 63 => may(*a) >> by,
-        Op::Rotl32(..) => low(32),
-        Op::Bytes(a, pattern) => permuted(may(*a), *pattern),
-        Op::Number(_) => 1,
-        Op::Gather { bytes, .. } | Op::Pointed { bytes, .. } => low(8 * u32::from(*bytes)),
-        Op::Word(rows, word) => match &ops[rows.0 as usize] {
-            Op::Rows { bytes, .. } => low(8 * u32::from(bytes.saturating_sub(8 * word).min(8))),
+        VectorOp::Const(number) => *number,
+        VectorOp::Position => low_bits(32),
+        VectorOp::And(a, b) => may(*a) & may(*b),
+        VectorOp::Or(a, b) | VectorOp::Xor(a, b) | VectorOp::Blend(_, a, b) => may(*a) | may(*b),
+        VectorOp::Add(a, b) => most(a).checked_add(most(b)).map_or(u64::MAX, max_value),
+        VectorOp::Mul(a, b) => most(a).checked_mul(most(b)).map_or(u64::MAX, max_value),
+        VectorOp::Quotient(a, _) | VectorOp::ShrBy(a, _) => most(a),
+        VectorOp::Shl(a, by) => may(*a) << by,
+        VectorOp::Shr(a, by) => may(*a) >> by,
+        VectorOp::Sar(a, by) if most(a) < 1 << 63 => may(*a) >> by,
+        VectorOp::Rotl32(..) => low_bits(32),
+        VectorOp::Bytes(a, pattern) => permute_bytes(may(*a), *pattern),
+        VectorOp::Number(_) => 1,
+        VectorOp::Gather { bytes, .. } | VectorOp::Pointed { bytes, .. } => low_bits(8 * u32::from(*bytes)),
+        VectorOp::Word(rows, word) => match &ops[rows.0 as usize] {
+            VectorOp::Rows { bytes, .. } => low_bits(8 * u32::from(bytes.saturating_sub(8 * word).min(8))),
             _ => u64::MAX,
         },
         _ => u64::MAX,
     }
 }
 
-/// By operation: the bits that may be 1.
+/// Returns for each operation the bits that may be 1.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn bounds(ops: &[Op]) -> Vec<u64> {
+pub(super) fn bounds(ops: &[VectorOp]) -> Vec<u64> {
     let mut all: Vec<u64> = Vec::with_capacity(ops.len());
     for op in ops {
-        let bits = may_be(ops, op, |id| all[id.0 as usize]);
+        let bits = result_bits(ops, op, |id| all[id.0 as usize]);
         all.push(bits);
     }
     all
 }
 
-/// So many low bits.
-pub fn low(bits: u32) -> u64 {
+/// Returns a mask of the low `bits` bits.
+pub fn low_bits(bits: u32) -> u64 {
     if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
 }
 
-/// The bytes of a word that a pattern takes: [`Op::Bytes`].
-pub(super) fn permuted(word: u64, pattern: [u8; 8]) -> u64 {
+/// Permutes the bytes of a word by a pattern of [`VectorOp::Bytes`].
+pub(super) fn permute_bytes(word: u64, pattern: [u8; 8]) -> u64 {
     let bytes = word.to_le_bytes();
     u64::from_le_bytes(pattern.map(|from| bytes.get(usize::from(from)).copied().unwrap_or(0)))
 }
 
-/// The greatest number whose bits are all in it.
-pub(super) fn greatest(may: u64) -> u64 {
-    low(64 - may.leading_zeros())
+/// Returns the greatest number with these possible bits.
+pub(super) fn max_value(may: u64) -> u64 {
+    low_bits(64 - may.leading_zeros())
 }

@@ -1,82 +1,82 @@
-//! Makes [`Code`]: each operation once, and what is known beforehand not at all.
+//! Builder of vector code, with value numbering and constant folding.
 
-use crate::lanes::bound::{may_be, permuted};
-use crate::lanes::ir::{Code, Id, Op, ZERO_BYTE};
+use crate::lanes::bound::{permute_bytes, result_bits};
+use crate::lanes::ir::{OpId, VectorCode, VectorOp, ZERO_BYTE};
 use std::collections::HashMap;
 
-/// Code that is being made.
+/// Vector code under construction.
 #[derive(Default)]
-pub struct Builder {
-    pub(super) code: Code,
-    numbers: HashMap<Op, Id>,
+pub struct VectorBuilder {
+    pub(super) code: VectorCode,
+    numbers: HashMap<VectorOp, OpId>,
     /// For each vector, the bits that may be 1 in some lane.
     may: Vec<u64>,
 }
 
-/// The mask of bytes of a word that a pattern takes from somewhere.
-fn expand(bytes: impl Fn(usize) -> bool) -> u64 {
+/// Returns a mask of the bytes for which `bytes` is true.
+fn byte_mask(bytes: impl Fn(usize) -> bool) -> u64 {
     (0..8).filter(|at| bytes(*at)).fold(0, |mask, at| mask | 0xff << (8 * at))
 }
 
-/// Whether each byte of it is all ones or 0.
-fn whole_bytes(mask: u64) -> bool {
+/// Returns whether each byte is all ones or 0.
+fn is_byte_mask(mask: u64) -> bool {
     mask.to_le_bytes().iter().all(|byte| [0, 0xff].contains(byte))
 }
 
-impl Builder {
-    /// The operation's number; the same for the same operation.
-    pub(super) fn add(&mut self, op: Op) -> Id {
+impl VectorBuilder {
+    /// Adds an operation; an identical earlier one is reused.
+    pub(super) fn add_op(&mut self, op: VectorOp) -> OpId {
         if let Some(id) = self.numbers.get(&op) {
             return *id;
         }
-        let id = Id(self.code.ops.len() as u32);
-        self.may.push(may_be(&self.code.ops, &op, |id| self.may(id)));
+        let id = OpId(self.code.ops.len() as u32);
+        self.may.push(result_bits(&self.code.ops, &op, |id| self.possible_bits(id)));
         self.code.ops.push(op.clone());
         self.numbers.insert(op, id);
         id
     }
 
-    /// An operation that gives a vector of whose lanes nothing is known, or a mask.
-    pub fn plain(&mut self, op: Op) -> Id {
-        self.add(op)
+    /// Adds an operation with a vector of unknown lanes, or a mask, as result.
+    pub fn add_pure(&mut self, op: VectorOp) -> OpId {
+        self.add_op(op)
     }
 
-    /// An effect.
-    pub fn effect(&mut self, op: Op) {
+    /// Adds an effect.
+    pub fn add_effect(&mut self, op: VectorOp) {
         self.may.push(0);
         self.code.ops.push(op);
     }
 
-    /// The operation.
-    pub fn op(&self, id: Id) -> &Op {
+    /// Returns the operation of an id.
+    pub fn op(&self, id: OpId) -> &VectorOp {
         &self.code.ops[id.0 as usize]
     }
 
-    /// The operations so far.
-    pub fn ops(&self) -> &[Op] {
+    /// Returns the operations added until now.
+    pub fn ops(&self) -> &[VectorOp] {
         &self.code.ops
     }
 
-    /// Whether it is a mask.
-    pub fn is_mask(&self, id: Id) -> bool {
+    /// Returns whether the operation's result is a mask.
+    pub fn is_mask(&self, id: OpId) -> bool {
         self.op(id).is_mask()
     }
 
-    /// The number that all lanes are, if that is certain.
-    pub fn constant_of(&self, id: Id) -> Option<u64> {
+    /// Returns the value of a constant vector.
+    pub fn constant_of(&self, id: OpId) -> Option<u64> {
         match self.op(id) {
-            Op::Const(number) => Some(*number),
+            VectorOp::Const(number) => Some(*number),
             _ => None,
         }
     }
 
-    /// The bits that may be 1.
-    pub fn may(&self, id: Id) -> u64 {
+    /// Returns the bits that may be 1.
+    pub fn possible_bits(&self, id: OpId) -> u64 {
         self.may[id.0 as usize]
     }
 
-    /// The code, without what nothing needs.
-    pub fn finish(self) -> Code {
+    /// Returns the code without dead operations.
+    pub fn finish(self) -> VectorCode {
         let ops = self.code.ops;
         let mut needed = vec![false; ops.len()];
         for (at, op) in ops.iter().enumerate().rev() {
@@ -85,11 +85,11 @@ impl Builder {
                 op.operands().iter().for_each(|id| needed[id.0 as usize] = true);
             }
         }
-        let mut moved = vec![Id(0); ops.len()];
-        let mut code = Code::default();
+        let mut moved = vec![OpId(0); ops.len()];
+        let mut code = VectorCode::default();
         for (at, mut op) in ops.into_iter().enumerate().filter(|(at, _)| needed[*at]) {
             op.rename(&|id| moved[id.0 as usize]);
-            moved[at] = Id(code.ops.len() as u32);
+            moved[at] = OpId(code.ops.len() as u32);
             code.ops.push(op);
         }
         code
@@ -97,16 +97,16 @@ impl Builder {
 
     // ---- vectors ----
 
-    /// The number in each lane.
-    pub fn constant(&mut self, number: u64) -> Id {
-        self.add(Op::Const(number))
+    /// Returns a constant in all lanes.
+    pub fn constant(&mut self, number: u64) -> OpId {
+        self.add_op(VectorOp::Const(number))
     }
 
-    /// Both.
-    pub fn and(&mut self, a: Id, b: Id) -> Id {
+    /// Emits a bitwise AND.
+    pub fn and(&mut self, a: OpId, b: OpId) -> OpId {
         let (a, b) = self.constant_last(a, b);
         if let Some(mask) = self.constant_of(b) {
-            let may = self.may(a);
+            let may = self.possible_bits(a);
             if may & mask == 0 {
                 return self.constant(0);
             }
@@ -114,190 +114,190 @@ impl Builder {
                 return a;
             }
             match *self.op(a) {
-                Op::Const(number) => return self.constant(number & mask),
-                Op::And(inner, other) if self.constant_of(other).is_some() => {
+                VectorOp::Const(number) => return self.constant(number & mask),
+                VectorOp::And(inner, other) if self.constant_of(other).is_some() => {
                     let both = self.constant(mask & self.constant_of(other).unwrap_or(0));
                     return self.and(inner, both);
                 }
-                Op::Bytes(inner, pattern) if whole_bytes(mask) => {
+                VectorOp::Bytes(inner, pattern) if is_byte_mask(mask) => {
                     let kept = mask.to_le_bytes();
                     let pattern = std::array::from_fn(|at| if kept[at] == 0 { ZERO_BYTE } else { pattern[at] });
-                    return self.bytes(inner, pattern);
+                    return self.permute_bytes(inner, pattern);
                 }
-                Op::Shr(inner, by) if whole_bytes(mask) && by % 8 == 0 => {
+                VectorOp::Shr(inner, by) if is_byte_mask(mask) && by % 8 == 0 => {
                     let kept = mask.to_le_bytes();
                     let pattern = std::array::from_fn(|at| if kept[at] == 0 { ZERO_BYTE } else { at as u8 + by / 8 });
-                    return self.bytes(inner, pattern);
+                    return self.permute_bytes(inner, pattern);
                 }
                 _ => {}
             }
         }
-        if a == b { a } else { self.add(Op::And(a, b)) }
+        if a == b { a } else { self.add_op(VectorOp::And(a, b)) }
     }
 
-    /// Either.
-    pub fn or(&mut self, a: Id, b: Id) -> Id {
+    /// Emits a bitwise OR.
+    pub fn or(&mut self, a: OpId, b: OpId) -> OpId {
         let (a, b) = self.constant_last(a, b);
         match (self.constant_of(a), self.constant_of(b)) {
             (Some(a), Some(b)) => self.constant(a | b),
             (None, Some(0)) => a,
             _ if a == b => a,
             _ => {
-                // Of several constants there is one.
-                if let (Op::Or(inner, one), Some(other)) = (self.op(a).clone(), self.constant_of(b))
+                // Merges constants.
+                if let (VectorOp::Or(inner, one), Some(other)) = (self.op(a).clone(), self.constant_of(b))
                     && let Some(one) = self.constant_of(one)
                 {
                     let both = self.constant(one | other);
                     return self.or(inner, both);
                 }
-                self.add(Op::Or(a, b))
+                self.add_op(VectorOp::Or(a, b))
             }
         }
     }
 
-    /// One of both.
-    pub fn xor(&mut self, a: Id, b: Id) -> Id {
+    /// Emits a bitwise XOR.
+    pub fn xor(&mut self, a: OpId, b: OpId) -> OpId {
         let (a, b) = self.constant_last(a, b);
         match (self.constant_of(a), self.constant_of(b)) {
             (Some(a), Some(b)) => self.constant(a ^ b),
             (None, Some(0)) => a,
             _ if a == b => self.constant(0),
-            _ => self.add(Op::Xor(a, b)),
+            _ => self.add_op(VectorOp::Xor(a, b)),
         }
     }
 
-    /// Sum.
-    pub fn sum(&mut self, a: Id, b: Id) -> Id {
+    /// Emits a sum.
+    pub fn sum(&mut self, a: OpId, b: OpId) -> OpId {
         let (a, b) = self.constant_last(a, b);
         match (self.constant_of(a), self.constant_of(b)) {
             (Some(a), Some(b)) => self.constant(a.wrapping_add(b)),
             (None, Some(0)) => a,
             (None, Some(more)) => {
-                if let Op::Add(inner, one) = *self.op(a)
+                if let VectorOp::Add(inner, one) = *self.op(a)
                     && let Some(one) = self.constant_of(one)
                 {
                     let both = self.constant(one.wrapping_add(more));
                     return self.sum(inner, both);
                 }
-                self.add(Op::Add(a, b))
+                self.add_op(VectorOp::Add(a, b))
             }
-            _ => self.add(Op::Add(a, b)),
+            _ => self.add_op(VectorOp::Add(a, b)),
         }
     }
 
-    /// Difference.
-    pub fn difference(&mut self, a: Id, b: Id) -> Id {
+    /// Emits a difference.
+    pub fn difference(&mut self, a: OpId, b: OpId) -> OpId {
         match (self.constant_of(a), self.constant_of(b)) {
             (_, Some(less)) => {
                 let less = self.constant(less.wrapping_neg());
                 self.sum(a, less)
             }
             _ if a == b => self.constant(0),
-            _ => self.add(Op::Sub(a, b)),
+            _ => self.add_op(VectorOp::Sub(a, b)),
         }
     }
 
-    /// Product.
-    pub fn product(&mut self, a: Id, b: Id) -> Id {
+    /// Emits a product.
+    pub fn product(&mut self, a: OpId, b: OpId) -> OpId {
         let (a, b) = self.constant_last(a, b);
         match (self.constant_of(a), self.constant_of(b)) {
             (Some(a), Some(b)) => self.constant(a.wrapping_mul(b)),
             (None, Some(0)) => self.constant(0),
             (None, Some(by)) if by.is_power_of_two() => self.shl(a, by.trailing_zeros()),
-            _ => self.add(Op::Mul(a, b)),
+            _ => self.add_op(VectorOp::Mul(a, b)),
         }
     }
 
-    pub(super) fn constant_last(&self, a: Id, b: Id) -> (Id, Id) {
+    pub(super) fn constant_last(&self, a: OpId, b: OpId) -> (OpId, OpId) {
         let first = self.constant_of(a).is_some() && self.constant_of(b).is_none();
-        // Which of two comes first is settled, so that the same is found to be the same.
+        // Canonical operand order, so that value numbering finds equal operations.
         let turned = first || (self.constant_of(b).is_none() && b < a);
         if turned { (b, a) } else { (a, b) }
     }
 
-    /// Shifted to more significant places.
-    pub fn shl(&mut self, a: Id, by: u32) -> Id {
+    /// Emits a left shift.
+    pub fn shl(&mut self, a: OpId, by: u32) -> OpId {
         if by == 0 {
             return a;
         }
-        if by >= 64 || self.may(a) << by == 0 {
+        if by >= 64 || self.possible_bits(a) << by == 0 {
             return self.constant(0);
         }
         match *self.op(a) {
-            Op::Const(number) => self.constant(number << by),
-            Op::Bytes(inner, pattern) if by.is_multiple_of(8) => {
+            VectorOp::Const(number) => self.constant(number << by),
+            VectorOp::Bytes(inner, pattern) if by.is_multiple_of(8) => {
                 let more = by as usize / 8;
                 let moved = std::array::from_fn(|at| if at < more { ZERO_BYTE } else { pattern[at - more] });
-                self.bytes(inner, moved)
+                self.permute_bytes(inner, moved)
             }
-            Op::Shl(inner, first) => self.shl(inner, by + u32::from(first)),
-            Op::Shr(inner, other) if by.is_multiple_of(8) && other % 8 == 0 => {
+            VectorOp::Shl(inner, first) => self.shl(inner, by + u32::from(first)),
+            VectorOp::Shr(inner, other) if by.is_multiple_of(8) && other % 8 == 0 => {
                 let (up, down) = (by as usize / 8, other / 8);
                 let place = |at: usize| if at < up { 8 } else { (at - up) as u8 + down };
-                self.bytes(inner, std::array::from_fn(|at| if place(at) < 8 { place(at) } else { ZERO_BYTE }))
+                self.permute_bytes(inner, std::array::from_fn(|at| if place(at) < 8 { place(at) } else { ZERO_BYTE }))
             }
-            _ => self.add(Op::Shl(a, by as u8)),
+            _ => self.add_op(VectorOp::Shl(a, by as u8)),
         }
     }
 
-    /// Shifted to less significant places.
-    pub fn shr(&mut self, a: Id, by: u32) -> Id {
+    /// Emits a right shift.
+    pub fn shr(&mut self, a: OpId, by: u32) -> OpId {
         if by == 0 {
             return a;
         }
-        if by >= 64 || self.may(a) >> by == 0 {
+        if by >= 64 || self.possible_bits(a) >> by == 0 {
             return self.constant(0);
         }
         match *self.op(a) {
-            Op::Const(number) => self.constant(number >> by),
-            Op::Bytes(inner, pattern) if by.is_multiple_of(8) => {
+            VectorOp::Const(number) => self.constant(number >> by),
+            VectorOp::Bytes(inner, pattern) if by.is_multiple_of(8) => {
                 let less = by as usize / 8;
                 let moved = std::array::from_fn(|at| pattern.get(at + less).copied().unwrap_or(ZERO_BYTE));
-                self.bytes(inner, moved)
+                self.permute_bytes(inner, moved)
             }
-            Op::Shr(inner, first) => self.shr(inner, by + u32::from(first)),
-            // What is shifted up and down again without a loss.
-            Op::Shl(inner, first) if self.may(inner) << first >> first == self.may(inner) => {
+            VectorOp::Shr(inner, first) => self.shr(inner, by + u32::from(first)),
+            // A shift up and down again without loss of bits.
+            VectorOp::Shl(inner, first) if self.possible_bits(inner) << first >> first == self.possible_bits(inner) => {
                 match by.cmp(&u32::from(first)) {
                     std::cmp::Ordering::Less => self.shl(inner, u32::from(first) - by),
                     _ => self.shr(inner, by - u32::from(first)),
                 }
             }
-            _ => self.add(Op::Shr(a, by as u8)),
+            _ => self.add_op(VectorOp::Shr(a, by as u8)),
         }
     }
 
-    /// Bytes of each lane: [`Op::Bytes`].
-    pub fn bytes(&mut self, a: Id, pattern: [u8; 8]) -> Id {
-        let may = self.may(a).to_le_bytes();
+    /// Emits a permutation of the bytes in each lane: [`VectorOp::Bytes`].
+    pub fn permute_bytes(&mut self, a: OpId, pattern: [u8; 8]) -> OpId {
+        let may = self.possible_bits(a).to_le_bytes();
         let pattern =
             pattern.map(|from| if may.get(usize::from(from)).is_none_or(|byte| *byte == 0) { ZERO_BYTE } else { from });
-        let kept = expand(|at| pattern[at] != ZERO_BYTE);
+        let kept = byte_mask(|at| pattern[at] != ZERO_BYTE);
         if kept == 0 {
             return self.constant(0);
         }
         match *self.op(a) {
-            Op::Const(number) => return self.constant(permuted(number, pattern)),
-            Op::Bytes(inner, first) => {
+            VectorOp::Const(number) => return self.constant(permute_bytes(number, pattern)),
+            VectorOp::Bytes(inner, first) => {
                 let through = pattern.map(|from| first.get(usize::from(from)).copied().unwrap_or(ZERO_BYTE));
-                return self.bytes(inner, through);
+                return self.permute_bytes(inner, through);
             }
-            Op::Shr(inner, by) if by % 8 == 0 => {
+            VectorOp::Shr(inner, by) if by % 8 == 0 => {
                 let through = pattern.map(|from| if from == ZERO_BYTE { from } else { from + by / 8 });
-                return self.bytes(inner, through);
+                return self.permute_bytes(inner, through);
             }
-            Op::Shl(inner, by) if by % 8 == 0 => {
+            VectorOp::Shl(inner, by) if by % 8 == 0 => {
                 let through =
                     pattern.map(|from| from.checked_sub(by / 8).filter(|from| *from < 8).unwrap_or(ZERO_BYTE));
-                return self.bytes(inner, through);
+                return self.permute_bytes(inner, through);
             }
-            // Bits that are dropped anyway need not be taken away before.
-            Op::And(inner, mask) if self.constant_of(mask).is_some() => {
+            // Bits that are dropped need not be masked before.
+            VectorOp::And(inner, mask) if self.constant_of(mask).is_some() => {
                 let mask = self.constant_of(mask).unwrap_or(0);
-                if whole_bytes(mask) {
+                if is_byte_mask(mask) {
                     let kept = mask.to_le_bytes();
                     let gone = |from: u8| kept.get(usize::from(from)).is_none_or(|byte| *byte == 0);
-                    return self.bytes(inner, pattern.map(|from| if gone(from) { ZERO_BYTE } else { from }));
+                    return self.permute_bytes(inner, pattern.map(|from| if gone(from) { ZERO_BYTE } else { from }));
                 }
             }
             _ => {}
@@ -305,9 +305,9 @@ impl Builder {
         self.simplest(a, pattern)
     }
 
-    /// A shift or a mask, if bytes are moved like that.
-    fn simplest(&mut self, a: Id, pattern: [u8; 8]) -> Id {
-        let may = self.may(a);
+    /// Emits a permutation of bytes, as a shift or mask if possible.
+    fn simplest(&mut self, a: OpId, pattern: [u8; 8]) -> OpId {
+        let may = self.possible_bits(a);
         for by in 0..8u32 {
             let down: [u8; 8] =
                 std::array::from_fn(|at| if at as u32 + by < 8 { at as u8 + by as u8 } else { ZERO_BYTE });
@@ -316,53 +316,53 @@ impl Builder {
             let same =
                 |one: [u8; 8]| one.iter().zip(pattern).all(|(one, two)| *one == two || gone(*one) && two == ZERO_BYTE);
             if same(down) {
-                return if by == 0 { a } else { self.add(Op::Shr(a, by as u8 * 8)) };
+                return if by == 0 { a } else { self.add_op(VectorOp::Shr(a, by as u8 * 8)) };
             }
             if same(up) {
-                return self.add(Op::Shl(a, by as u8 * 8));
+                return self.add_op(VectorOp::Shl(a, by as u8 * 8));
             }
         }
         if (0..8).all(|at| pattern[at] == ZERO_BYTE || usize::from(pattern[at]) == at) {
-            let mask = self.constant(expand(|at| pattern[at] != ZERO_BYTE));
-            return self.add(Op::And(a, mask));
+            let mask = self.constant(byte_mask(|at| pattern[at] != ZERO_BYTE));
+            return self.add_op(VectorOp::And(a, mask));
         }
-        self.add(Op::Bytes(a, pattern))
+        self.add_op(VectorOp::Bytes(a, pattern))
     }
 
-    /// In lanes of the mask the first, in others the second.
-    pub fn blend(&mut self, mask: Id, a: Id, b: Id) -> Id {
+    /// Emits a blend: `a` in lanes of the mask, `b` in others.
+    pub fn blend(&mut self, mask: OpId, a: OpId, b: OpId) -> OpId {
         match self.op(mask) {
-            Op::Certain(true) => a,
-            Op::Certain(false) => b,
+            VectorOp::Certain(true) => a,
+            VectorOp::Certain(false) => b,
             _ if a == b => a,
-            Op::Not(other) => {
+            VectorOp::Not(other) => {
                 let other = *other;
                 self.blend(other, b, a)
             }
-            _ => self.add(Op::Blend(mask, a, b)),
+            _ => self.add_op(VectorOp::Blend(mask, a, b)),
         }
     }
 
-    /// 1 in lanes of the mask.
-    pub fn number(&mut self, mask: Id) -> Id {
+    /// Emits 1 in lanes of the mask, 0 in others.
+    pub fn mask_to_vector(&mut self, mask: OpId) -> OpId {
         match self.op(mask) {
-            Op::Certain(yes) => {
+            VectorOp::Certain(yes) => {
                 let yes = u64::from(*yes);
                 self.constant(yes)
             }
-            _ => self.add(Op::Number(mask)),
+            _ => self.add_op(VectorOp::Number(mask)),
         }
     }
 
-    /// The vector or mask that is the first in lanes of the mask, and the second in others.
-    pub fn choose(&mut self, mask: Id, a: Id, b: Id) -> Id {
+    /// Selects between two vectors or two masks: `a` in lanes of the mask, `b` in others.
+    pub fn select_value(&mut self, mask: OpId, a: OpId, b: OpId) -> OpId {
         if !self.is_mask(a) {
             return self.blend(mask, a, b);
         }
         if a == b {
             return a;
         }
-        let (yes, no) = (self.both(mask, a), self.without(b, mask));
-        self.either(yes, no)
+        let (yes, no) = (self.mask_and(mask, a), self.mask_and_not(b, mask));
+        self.mask_or(yes, no)
     }
 }

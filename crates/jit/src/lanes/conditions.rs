@@ -1,75 +1,77 @@
-//! Comparisons: which are carried out together with what makes the masks and vectors that they are of.
+//! Instruction selection for comparisons: fuses them with the operations on their masks and
+//! operands.
 
-use super::fuse::{Condition, Fuser, Masks, What};
-use super::ir::{Cond, Id, Op};
+use super::ir::{LaneCompare, OpId, VectorOp};
+use super::select::{InstSelector, MachineOp, MaskBinary, MaskCondition};
 
-impl Fuser {
-    pub(super) fn both(&mut self, a: Id, b: Id) -> What {
+impl InstSelector {
+    pub(super) fn select_mask_and(&mut self, a: OpId, b: OpId) -> MachineOp {
         for (mask, other) in [(a, b), (b, a)] {
-            if let Some(condition) = self.within(other, false) {
-                return What::Condition(condition, Some(mask));
+            if let Some(condition) = self.fuse_condition(other, false) {
+                return MachineOp::Condition(condition, Some(mask));
             }
         }
         for (mask, other) in [(a, b), (b, a)] {
-            if let Op::Not(inner) = *self.op(other)
-                && self.single(other)
+            if let VectorOp::Not(inner) = *self.op(other)
+                && self.has_single_use(other)
             {
-                self.take_in(other);
-                return What::Masks(Masks::Without, mask, inner);
+                self.mark_fused(other);
+                return MachineOp::Masks(MaskBinary::Without, mask, inner);
             }
         }
-        What::Masks(Masks::Both, a, b)
+        MachineOp::Masks(MaskBinary::Both, a, b)
     }
 
-    /// A condition that only one operation uses, which carries it out within another mask.
-    pub(super) fn within(&mut self, id: Id, inverted: bool) -> Option<Condition> {
-        if !self.single(id) || self.is_gone(id) {
+    /// Returns a condition with a single use, to be fused as a comparison under another mask.
+    pub(super) fn fuse_condition(&mut self, id: OpId, inverted: bool) -> Option<MaskCondition> {
+        if !self.has_single_use(id) || self.is_fused(id) {
             return None;
         }
         let condition = match *self.op(id) {
-            Op::Not(inner) if self.single(inner) => {
+            VectorOp::Not(inner) if self.has_single_use(inner) => {
                 let condition = self.condition(inner, !inverted)?;
-                self.take_in(inner);
+                self.mark_fused(inner);
                 condition
             }
             _ => self.condition(id, inverted)?,
         };
-        self.take_in(id);
+        self.mark_fused(id);
         Some(condition)
     }
 
-    /// What tells the lanes of a comparison apart, or the other ones.
-    pub(super) fn condition(&mut self, id: Id, inverted: bool) -> Option<Condition> {
+    /// Returns the condition of a comparison, or its negation.
+    pub(super) fn condition(&mut self, id: OpId, inverted: bool) -> Option<MaskCondition> {
         let (cond, a, b) = match *self.op(id) {
-            Op::Compare(cond, a, b) => (cond, a, b),
+            VectorOp::Compare(cond, a, b) => (cond, a, b),
             _ => return None,
         };
-        let (mut number, signed) = number(cond);
+        let (mut number, signed) = predicate_number(cond);
         if inverted {
             number ^= 4;
         }
         let swap = self.constant(a).is_some() && self.constant(b).is_none();
         let (a, b) = if swap { (b, a) } else { (a, b) };
-        let number = if swap { swapped(number) } else { number };
+        let number = if swap { swapped_predicate(number) } else { number };
         if number & 3 != 0 {
-            return Some(Condition::Compare(number, signed, a, b));
+            return Some(MaskCondition::Compare(number, signed, a, b));
         }
         let wanted = self.constant(b);
-        if let Op::And(x, y) = *self.op(a)
-            && self.single(a)
-            && let Some(none) = self.tested(number == 0, wanted, [x, y])
+        if let VectorOp::And(x, y) = *self.op(a)
+            && self.has_single_use(a)
+            && let Some(none) = self.tests_common_bits(number == 0, wanted, [x, y])
         {
-            self.take_in(a);
-            return Some(Condition::Test(none, x, y));
+            self.mark_fused(a);
+            return Some(MaskCondition::Test(none, x, y));
         }
         match wanted {
-            Some(0) => Some(Condition::Test(number == 0, a, a)),
-            _ => Some(Condition::Compare(number, signed, a, b)),
+            Some(0) => Some(MaskCondition::Test(number == 0, a, a)),
+            _ => Some(MaskCondition::Compare(number, signed, a, b)),
         }
     }
 
-    /// If a comparison with what both values have in common tells only whether that is anything: whether it holds if it is nothing.
-    fn tested(&self, equal: bool, wanted: Option<u64>, both: [Id; 2]) -> Option<bool> {
+    /// Returns whether a comparison with the AND of two values only tests for common bits: then
+    /// whether it holds for none.
+    fn tests_common_bits(&self, equal: bool, wanted: Option<u64>, both: [OpId; 2]) -> Option<bool> {
         match wanted? {
             0 => Some(equal),
             bit if bit.is_power_of_two() && both.iter().any(|id| self.constant(*id) == Some(bit)) => Some(!equal),
@@ -78,20 +80,20 @@ impl Fuser {
     }
 }
 
-/// The instruction's number of a comparison, and whether it is of two's complements. 4 more is the contrary.
-fn number(cond: Cond) -> (u8, bool) {
+/// Returns the predicate number of a comparison, and whether it is signed. Adding 4 negates it.
+fn predicate_number(cond: LaneCompare) -> (u8, bool) {
     match cond {
-        Cond::Equal => (0, false),
-        Cond::NotEqual => (4, false),
-        Cond::Less => (1, false),
-        Cond::LessOrEqual => (2, false),
-        Cond::SignedLess => (1, true),
-        Cond::SignedLessOrEqual => (2, true),
+        LaneCompare::Equal => (0, false),
+        LaneCompare::NotEqual => (4, false),
+        LaneCompare::Less => (1, false),
+        LaneCompare::LessOrEqual => (2, false),
+        LaneCompare::SignedLess => (1, true),
+        LaneCompare::SignedLessOrEqual => (2, true),
     }
 }
 
-/// The comparison of both the other way round.
-fn swapped(number: u8) -> u8 {
+/// Returns the predicate with exchanged operands.
+fn swapped_predicate(number: u8) -> u8 {
     match number {
         1 => 6,
         2 => 5,

@@ -1,129 +1,131 @@
-//! Makes code for eight packets of a stage's function for one.
+//! Vectoriser: converts a stage's function for one packet to vector code for eight.
 //!
-//! The function's blocks are gone through once, each behind all that lead to it. What a packet computes, eight lanes compute; a block's mask says which lanes
-//! would be in it, and where ways meet a lane takes what it would have come with. Nothing that anybody sees is done before the end: there the lanes are known
-//! whose ways are all made of what code for eight can do. Others are left to the function, as if they had never been here.
+//! Blocks are visited once, in topological order. Each computation applies to eight lanes. The mask
+//! of a block holds the lanes that would be in it; at a join, each lane takes the value of its
+//! predecessor. Side effects are deferred to the end, because only there the lanes are known for
+//! which vector code supports the whole path. The other lanes diverge to the scalar function, as if
+//! the vector code had not run.
 
-use crate::abi::Head;
-use crate::code::compiling::Compiling;
-use crate::code::told::{Mark, Told};
-use crate::lanes::build::Builder;
-use crate::lanes::ir::{Code, Id, Op};
-use crate::lanes::state::{Packets, State};
-use crate::plan::lanes::{LanesLayout, StagePlace, words};
-use crate::plan::layout::size;
-use crate::plan::stages::Start;
+use crate::abi::FrameHeader;
+use crate::code::annotations::{InstRole, StageAnnotations};
+use crate::code::compiling::CodegenContext;
+use crate::lanes::build::VectorBuilder;
+use crate::lanes::ir::{OpId, VectorCode, VectorOp};
+use crate::lanes::state::{LaneState, PacketAccess};
+use crate::plan::frame_layout::type_bytes;
+use crate::plan::stages::StageEntry;
+use crate::plan::vector_layout::{VectorLayout, VectorQueue, split_into_words};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::{BlockArg, InstructionData};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem::offset_of;
 
-/// What a value of the function is in eight lanes.
+/// A value of the function in eight lanes.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Val {
-    /// Numbers: as many low bits as the value's type has, others 0.
-    Vector(Id),
+pub enum LaneValue {
+    /// Numbers: the low bits of the value's type; the others are 0.
+    Vector(OpId),
     /// A bool.
-    Mask(Id),
-    /// The address of something in the packet's frame.
+    Mask(OpId),
+    /// An address in the packet's frame, as offset.
     Frame(i64),
-    /// An address in the list of those that wait, from the packet's place on.
+    /// An address in the queue, as offset from the packet's entry.
     Place(i64),
-    /// The address of something behind the context.
+    /// An address relative to the context, as offset.
     Context(i64),
-    /// The address of a byte of the packet.
+    /// An address in the packet, as offset.
     Packet(i64),
-    /// The address that lies at a place behind the context, and so much more.
+    /// An address stored at an offset from the context, plus an offset.
     Pointed(i32, i64),
-    /// What was looked up, 0 where that is nothing.
-    Found(Looked),
-    /// The address of a byte of the value that was looked up: the default action's where nothing was found.
-    Value(Looked, i64),
-    /// Code for eight has no form for it.
+    /// A lookup result, 0 for a miss.
+    Found(LookupResults),
+    /// An address in the value of a lookup; the default action's value for a miss.
+    Value(LookupResults, i64),
+    /// Not supported by vector code.
     Unknown,
 }
 
-/// What is looked up in front of a stage.
+/// Result list of a lookup.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Looked {
-    /// The list of the values' addresses: the default action's where nothing was found.
+pub struct LookupResults {
+    /// Offset of the list of value addresses; the default action's value for a miss.
     pub list: i32,
-    /// Where the address of the default action's value lies behind the context.
+    /// Offset from the context of the default action's value address.
     pub default: i32,
-    /// Bytes that may be read at any of the values.
+    /// Number of bytes that can be read of any value.
     pub readable: u32,
 }
 
-/// Why there is no code for eight.
+/// Reason why a stage has no vector code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum NotVectorizable {
     /// The function has a loop.
     Loop,
-    /// No packet comes through.
-    Nobody,
+    /// Vector code supports no path of the stage.
+    NoPath,
 }
 
-/// How the lanes of a way end.
-pub(super) struct End {
-    pub mask: Id,
-    pub state: State,
-    pub leave: Option<Leave>,
+/// End of a path.
+pub(super) struct PathEnd {
+    pub mask: OpId,
+    pub state: LaneState,
+    pub leave: Option<StageExit>,
 }
 
-/// For which stage lanes leave, with words of keys: of its lookup, and of what is looked up together with that.
-pub(super) type Leave = (usize, Vec<Id>, Vec<Id>);
+/// Exit to another stage: its index, and words of the keys of its lookup and paired lookup.
+pub(super) type StageExit = (usize, Vec<OpId>, Vec<OpId>);
 
-/// What is done in the end for lanes that come through.
-pub(super) enum Later {
-    Tally { cell: usize, mask: Id, value: Id },
-    Count { mask: Id, counter: Id, bytes: Id },
+/// Side effect deferred to the end.
+pub(super) enum DeferredEffect {
+    Tally { cell: usize, mask: OpId, value: OpId },
+    Count { mask: OpId, counter: OpId, bytes: OpId },
 }
 
-/// Code for eight that is being made.
-pub struct Converting<'a> {
-    pub(super) c: &'a Compiling<'a>,
+/// State of the vectoriser.
+pub struct Vectorizer<'a> {
+    pub(super) c: &'a CodegenContext<'a>,
     pub(super) func: &'a cl::Function,
-    pub(super) told: &'a Told,
-    pub(super) layout: &'a LanesLayout,
-    pub(super) place: &'a StagePlace,
+    pub(super) annotations: &'a StageAnnotations,
+    pub(super) layout: &'a VectorLayout,
+    pub(super) place: &'a VectorQueue,
     pub(super) stage: usize,
-    pub(super) start: Start,
-    pub(super) packets: Packets,
-    pub(super) b: Builder,
-    pub(super) values: HashMap<cl::Value, Val>,
-    pub(super) state: State,
-    /// What a frame has besides its head, by where it lies: how many bytes.
+    pub(super) start: StageEntry,
+    pub(super) packets: PacketAccess,
+    pub(super) b: VectorBuilder,
+    pub(super) values: HashMap<cl::Value, LaneValue>,
+    pub(super) state: LaneState,
+    /// Frame contents besides the header: size in bytes by offset.
     pub(super) frame: BTreeMap<u32, u32>,
-    /// Which lanes are in the present block.
-    pub(super) mask: Id,
-    pub(super) later: Vec<Later>,
-    pub(super) ends: Vec<End>,
+    /// Lanes in the current block.
+    pub(super) mask: OpId,
+    pub(super) later: Vec<DeferredEffect>,
+    pub(super) ends: Vec<PathEnd>,
 }
 
-/// Ways into a block: which lanes come, with what, and the block's parameters.
-type Ways = Vec<(Id, State, Vec<Val>)>;
+/// Edges into a block: their lanes, state, and block arguments.
+type IncomingEdges = Vec<(OpId, LaneState, Vec<LaneValue>)>;
 
-/// Makes code for eight packets of a stage's function.
+/// Converts a stage's function to vector code.
 ///
 /// # Errors
-/// Code for eight has no form for it.
-pub fn convert(
-    c: &Compiling<'_>,
+/// The reason why there is no vector code.
+pub fn vectorize_stage(
+    c: &CodegenContext<'_>,
     func: &cl::Function,
-    told: &Told,
-    layout: &LanesLayout,
+    annotations: &StageAnnotations,
+    layout: &VectorLayout,
     stage: usize,
-) -> Result<Code, Why> {
-    let place = layout.stages[stage].as_ref().ok_or(Why::Nobody)?;
-    let pointers = place.columns.first().ok_or(Why::Nobody)?.list;
-    let mut b = Builder::default();
-    let mask = b.active();
+) -> Result<VectorCode, NotVectorizable> {
+    let place = layout.stages[stage].as_ref().ok_or(NotVectorizable::NoPath)?;
+    let pointers = place.columns.first().ok_or(NotVectorizable::NoPath)?.list;
+    let mut b = VectorBuilder::default();
+    let mask = b.active_lanes();
     let start = c.plan.stages[stage].start;
-    let packets = Packets { pointers, bytes: layout.packet_bytes };
-    let mut converting = Converting {
+    let packets = PacketAccess { pointers, bytes: layout.packet_bytes };
+    let mut converting = Vectorizer {
         c,
         func,
-        told,
+        annotations,
         layout,
         place,
         stage,
@@ -131,37 +133,35 @@ pub fn convert(
         packets,
         b,
         values: HashMap::new(),
-        state: State::default(),
+        state: LaneState::default(),
         frame: frame_words(c),
         mask,
         later: Vec::new(),
         ends: Vec::new(),
     };
-    converting.blocks()?;
-    converting.end()
+    converting.convert_blocks()?;
+    converting.emit_path_ends()
 }
 
-/// What frames have besides their heads: words of cells and values, by where they lie.
-fn frame_words(c: &Compiling<'_>) -> BTreeMap<u32, u32> {
-    let cells = c
-        .layout
-        .cells
-        .iter()
-        .enumerate()
-        .filter_map(|(index, at)| Some((at.as_ref().copied()?, size(c.plan.cells.ty(c.pipeline, index)))));
+/// Returns the frame contents besides the header: words of slots and values, by offset.
+fn frame_words(c: &CodegenContext<'_>) -> BTreeMap<u32, u32> {
+    let cells =
+        c.layout.slots.iter().enumerate().filter_map(|(index, at)| {
+            Some((at.as_ref().copied()?, type_bytes(c.plan.slots.slot_type(c.pipeline, index))))
+        });
     let values = c.layout.values.iter().map(|((control, value), at)| {
         let body = &c.pipeline.controls[ir::ControlId(*control as u32)].body;
-        (*at, size(body.value_type(*value)))
+        (*at, type_bytes(body.value_type(*value)))
     });
-    cells.chain(values).flat_map(|(at, bytes)| words(at, bytes)).collect()
+    cells.chain(values).flat_map(|(at, bytes)| split_into_words(at, bytes)).collect()
 }
 
-impl Converting<'_> {
-    /// The blocks of a packet's way, each behind all that lead to it.
-    fn order(&self) -> Result<Vec<cl::Block>, Why> {
+impl Vectorizer<'_> {
+    /// Returns the blocks in topological order.
+    fn block_order(&self) -> Result<Vec<cl::Block>, NotVectorizable> {
         let (mut done, mut open) = (HashSet::new(), HashSet::new());
         let mut order = Vec::new();
-        let mut work = vec![(self.told.body, false)];
+        let mut work = vec![(self.annotations.body, false)];
         while let Some((block, again)) = work.pop() {
             if again {
                 open.remove(&block);
@@ -173,10 +173,11 @@ impl Converting<'_> {
                 continue;
             }
             work.push((block, true));
-            let ends = |next: &cl::Block| *next == self.told.next || self.told.off.contains(next);
+            let ends =
+                |next: &cl::Block| *next == self.annotations.next || self.annotations.off_hot_path.contains(next);
             for next in self.successors(block).into_iter().filter(|next| !ends(next)) {
                 if open.contains(&next) {
-                    return Err(Why::Loop);
+                    return Err(NotVectorizable::Loop);
                 }
                 work.push((next, false));
             }
@@ -185,180 +186,199 @@ impl Converting<'_> {
         Ok(order)
     }
 
-    fn last(&self, block: cl::Block) -> Option<cl::Inst> {
+    fn last_inst(&self, block: cl::Block) -> Option<cl::Inst> {
         self.func.layout.last_inst(block)
     }
 
     fn successors(&self, block: cl::Block) -> Vec<cl::Block> {
-        let Some(last) = self.last(block) else { return Vec::new() };
+        let Some(last) = self.last_inst(block) else { return Vec::new() };
         let calls =
             self.func.dfg.insts[last].branch_destination(&self.func.dfg.jump_tables, &self.func.dfg.exception_tables);
         calls.iter().map(|call| call.block(&self.func.dfg.value_lists)).collect()
     }
 
-    fn blocks(&mut self) -> Result<(), Why> {
-        let order = self.order()?;
-        self.values.insert(self.told.context, Val::Context(0));
-        self.values.insert(self.told.place, if self.start == Start::Begin { Val::Frame(0) } else { Val::Place(0) });
-        let mut ways: HashMap<cl::Block, Ways> = HashMap::new();
+    fn convert_blocks(&mut self) -> Result<(), NotVectorizable> {
+        let order = self.block_order()?;
+        self.values.insert(self.annotations.context, LaneValue::Context(0));
+        self.values.insert(
+            self.annotations.queue_entry,
+            if self.start == StageEntry::Begin { LaneValue::Frame(0) } else { LaneValue::Place(0) },
+        );
+        let mut edges: HashMap<cl::Block, IncomingEdges> = HashMap::new();
         let all = self.mask;
-        ways.insert(self.told.body, vec![(all, State::default(), Vec::new())]);
+        edges.insert(self.annotations.body, vec![(all, LaneState::default(), Vec::new())]);
         for block in order {
-            let Some(incoming) = ways.remove(&block) else { continue };
-            if !self.enter(block, incoming) {
+            let Some(incoming) = edges.remove(&block) else { continue };
+            if !self.join_edges(block, incoming) {
                 continue;
             }
-            if let Some(leave) = self.instructions(block) {
-                self.branch(block, leave, &mut ways);
+            if let Some(leave) = self.convert_block(block) {
+                self.convert_branch(block, leave, &mut edges);
             }
         }
         Ok(())
     }
 
-    /// Brings ways together. False if no lane comes.
-    fn enter(&mut self, block: cl::Block, incoming: Ways) -> bool {
-        let mut ways = incoming.into_iter();
-        let Some((mut mask, mut state, mut params)) = ways.next() else { return false };
+    /// Joins the edges into a block. Returns false if no lane reaches it.
+    fn join_edges(&mut self, block: cl::Block, incoming: IncomingEdges) -> bool {
+        let mut edges = incoming.into_iter();
+        let Some((mut mask, mut state, mut params)) = edges.next() else { return false };
         let place = self.place;
-        for (other, with, args) in ways {
-            let mut before = |b: &mut Builder, at: u32| column(b, place, at);
-            state.meet(&mut self.b, other, &with, self.packets, &mut before);
+        for (other, with, args) in edges {
+            let mut before = |b: &mut VectorBuilder, at: u32| carried_word(b, place, at);
+            state.merge_from(&mut self.b, other, &with, self.packets, &mut before);
             for (param, arg) in params.iter_mut().zip(args) {
-                *param = self.either(other, arg, *param);
+                *param = self.select_lane_value(other, arg, *param);
             }
-            mask = self.b.either(mask, other);
+            mask = self.b.mask_or(mask, other);
         }
         (self.mask, self.state) = (mask, state);
-        if block != self.told.body {
+        if block != self.annotations.body {
             let names = self.func.dfg.block_params(block).to_vec();
             self.values.extend(names.into_iter().zip(params));
         }
-        !self.b.is_nobody(mask)
+        !self.b.is_empty_mask(mask)
     }
 
-    /// The first in lanes of the mask, the second in others.
-    pub(super) fn either(&mut self, mask: Id, one: Val, two: Val) -> Val {
+    /// Selects between two values: `one` in lanes of the mask, `two` in others.
+    pub(super) fn select_lane_value(&mut self, mask: OpId, one: LaneValue, two: LaneValue) -> LaneValue {
         if one == two {
             return one;
         }
-        if let (Val::Mask(one), Val::Mask(two)) = (one, two) {
-            return Val::Mask(self.b.choose(mask, one, two));
+        if let (LaneValue::Mask(one), LaneValue::Mask(two)) = (one, two) {
+            return LaneValue::Mask(self.b.select_value(mask, one, two));
         }
-        match (self.vector(one), self.vector(two)) {
-            (Some(one), Some(two)) => Val::Vector(self.b.blend(mask, one, two)),
-            _ => Val::Unknown,
+        match (self.vector_of(one), self.vector_of(two)) {
+            (Some(one), Some(two)) => LaneValue::Vector(self.b.blend(mask, one, two)),
+            _ => LaneValue::Unknown,
         }
     }
 
-    /// The instructions of a block. Where the packet leaves for, if it does; `None`: lanes here are left to the function.
-    fn instructions(&mut self, block: cl::Block) -> Option<Option<Leave>> {
+    /// Converts the instructions of a block. Returns the exit to another stage, if there is one;
+    /// `None` if the lanes diverge here.
+    fn convert_block(&mut self, block: cl::Block) -> Option<Option<StageExit>> {
         let mut leave = None;
-        let last = self.last(block);
+        let last = self.last_inst(block);
         let insts: Vec<cl::Inst> = self.func.layout.block_insts(block).filter(|inst| Some(*inst) != last).collect();
         for inst in insts {
-            match self.told.marks.get(&inst) {
-                Some(Mark::Part) => {}
-                Some(Mark::Leave { stage, keys, together }) => {
+            match self.annotations.roles.get(&inst) {
+                Some(InstRole::Part) => {}
+                Some(InstRole::Leave { stage, keys, together }) => {
                     self.layout.stages.get(*stage)?.as_ref()?;
-                    leave = Some((*stage, self.vectors(keys)?, self.vectors(together)?));
+                    leave = Some((*stage, self.value_vectors(keys)?, self.value_vectors(together)?));
                 }
-                Some(Mark::Tally { cell, hit, more }) => self.tally(*cell, *hit, *more)?,
-                Some(Mark::Count { counter, bytes }) => {
-                    let (counter, bytes) = (self.numbers(*counter)?, self.numbers(*bytes)?);
-                    self.later.push(Later::Count { mask: self.mask, counter, bytes });
+                Some(InstRole::Tally { cell, hit, more }) => self.defer_stats(*cell, *hit, *more)?,
+                Some(InstRole::Count { counter, bytes }) => {
+                    let (counter, bytes) = (self.value_vector(*counter)?, self.value_vector(*bytes)?);
+                    self.later.push(DeferredEffect::Count { mask: self.mask, counter, bytes });
                 }
-                Some(Mark::Remainder { words, crc }) => self.remainder(inst, *words, crc)?,
-                Some(Mark::Value(_)) | None => self.instruction(inst)?,
+                Some(InstRole::Remainder { words, crc }) => self.convert_crc_remainder(inst, *words, crc)?,
+                Some(InstRole::Value(_)) | None => self.convert_inst(inst)?,
             }
         }
         Some(leave)
     }
 
-    fn vectors(&mut self, values: &[cl::Value]) -> Option<Vec<Id>> {
-        values.iter().map(|value| self.numbers(*value)).collect()
+    fn value_vectors(&mut self, values: &[cl::Value]) -> Option<Vec<OpId>> {
+        values.iter().map(|value| self.value_vector(*value)).collect()
     }
 
-    fn tally(&mut self, cell: usize, hit: cl::Value, more: cl::Value) -> Option<()> {
-        let (hit, value) = (self.condition(self.of(hit))?, self.numbers(more)?);
-        let (hits, misses) = (self.b.both(self.mask, hit), self.b.without(self.mask, hit));
+    fn defer_stats(&mut self, cell: usize, hit: cl::Value, more: cl::Value) -> Option<()> {
+        let (hit, value) = (self.nonzero_lanes(self.lane_value(hit))?, self.value_vector(more)?);
+        let (hits, misses) = (self.b.mask_and(self.mask, hit), self.b.mask_and_not(self.mask, hit));
         for (cell, mask) in [(cell, misses), (cell + 1, hits)] {
-            self.later.push(Later::Tally { cell, mask, value });
+            self.later.push(DeferredEffect::Tally { cell, mask, value });
         }
         Some(())
     }
 
-    /// A value of the function.
-    pub(super) fn of(&self, value: cl::Value) -> Val {
+    /// Returns the vector form of a value.
+    pub(super) fn lane_value(&self, value: cl::Value) -> LaneValue {
         let value = self.func.dfg.resolve_aliases(value);
-        self.values.get(&value).copied().unwrap_or(Val::Unknown)
+        self.values.get(&value).copied().unwrap_or(LaneValue::Unknown)
     }
 
-    // ---- ways ----
+    // ---- edges ----
 
-    fn branch(&mut self, block: cl::Block, leave: Option<Leave>, ways: &mut HashMap<cl::Block, Ways>) {
-        let Some(last) = self.last(block) else { return };
+    fn convert_branch(
+        &mut self,
+        block: cl::Block,
+        leave: Option<StageExit>,
+        edges: &mut HashMap<cl::Block, IncomingEdges>,
+    ) {
+        let Some(last) = self.last_inst(block) else { return };
         let dfg = &self.func.dfg;
         match &dfg.insts[last] {
-            InstructionData::Jump { destination, .. } => self.way(self.mask, *destination, leave, ways),
+            InstructionData::Jump { destination, .. } => self.add_edge(self.mask, *destination, leave, edges),
             InstructionData::Brif { arg, blocks, .. } => {
-                let Some(cond) = self.condition(self.of(*arg)) else { return };
-                let (yes, no) = (self.b.both(self.mask, cond), self.b.without(self.mask, cond));
-                self.way(yes, blocks[0], leave.clone(), ways);
-                self.way(no, blocks[1], leave, ways);
+                let Some(cond) = self.nonzero_lanes(self.lane_value(*arg)) else { return };
+                let (yes, no) = (self.b.mask_and(self.mask, cond), self.b.mask_and_not(self.mask, cond));
+                self.add_edge(yes, blocks[0], leave.clone(), edges);
+                self.add_edge(no, blocks[1], leave, edges);
             }
             InstructionData::BranchTable { arg, table, .. } => {
-                let Some(number) = self.numbers(*arg) else { return };
+                let Some(number) = self.value_vector(*arg) else { return };
                 let table = &dfg.jump_tables[*table];
                 let mut rest = self.mask;
                 for (at, call) in table.as_slice().iter().enumerate() {
                     let at = self.b.constant(at as u64);
-                    let same = self.b.compare(crate::lanes::ir::Cond::Equal, number, at);
-                    let mask = self.b.both(self.mask, same);
-                    rest = self.b.without(rest, same);
-                    self.way(mask, *call, leave.clone(), ways);
+                    let same = self.b.compare(crate::lanes::ir::LaneCompare::Equal, number, at);
+                    let mask = self.b.mask_and(self.mask, same);
+                    rest = self.b.mask_and_not(rest, same);
+                    self.add_edge(mask, *call, leave.clone(), edges);
                 }
-                self.way(rest, table.default_block(), leave, ways);
+                self.add_edge(rest, table.default_block(), leave, edges);
             }
             _ => {}
         }
     }
 
-    fn way(&mut self, mask: Id, call: cl::BlockCall, leave: Option<Leave>, ways: &mut HashMap<cl::Block, Ways>) {
-        if self.b.is_nobody(mask) {
+    fn add_edge(
+        &mut self,
+        mask: OpId,
+        call: cl::BlockCall,
+        leave: Option<StageExit>,
+        edges: &mut HashMap<cl::Block, IncomingEdges>,
+    ) {
+        if self.b.is_empty_mask(mask) {
             return;
         }
         let block = call.block(&self.func.dfg.value_lists);
-        if self.told.off.contains(&block) {
+        if self.annotations.off_hot_path.contains(&block) {
             return;
         }
-        if block == self.told.next {
-            let told = self.state.frame.contains_key(&(offset_of!(Head, destination) as u32));
-            // Headers that do not lie as they came are put together by the engine, from the packet's frame.
-            let apart = [offset_of!(Head, front), offset_of!(Head, emitted), offset_of!(Head, truncate)];
+        if block == self.annotations.next {
+            let has_verdict = self.state.frame.contains_key(&(offset_of!(FrameHeader, destination) as u32));
+            // Headers that are not in place are assembled by the engine from the packet's frame.
+            let apart = [
+                offset_of!(FrameHeader, output_start),
+                offset_of!(FrameHeader, emitted_count),
+                offset_of!(FrameHeader, truncate),
+            ];
             let apart = apart.iter().any(|at| self.state.frame.contains_key(&(*at as u32)));
-            if leave.is_some() || told && !apart {
-                self.ends.push(End { mask, state: self.state.clone(), leave });
+            if leave.is_some() || has_verdict && !apart {
+                self.ends.push(PathEnd { mask, state: self.state.clone(), leave });
             }
             return;
         }
         let args = call.args(&self.func.dfg.value_lists);
         let args = args.map(|arg| match arg {
-            BlockArg::Value(value) => self.of(value),
-            _ => Val::Unknown,
+            BlockArg::Value(value) => self.lane_value(value),
+            _ => LaneValue::Unknown,
         });
         let args = args.collect();
-        ways.entry(block).or_default().push((mask, self.state.clone(), args));
+        edges.entry(block).or_default().push((mask, self.state.clone(), args));
     }
 }
 
-/// A word of a frame as it came to the stage: also one that is part of a longer one.
-pub(super) fn column(b: &mut Builder, place: &StagePlace, at: u32) -> Option<Id> {
-    let found = place.columns.iter().find(|column| column.at == at)?;
-    let word = b.plain(Op::Column(found.list));
+/// Returns a word of a frame as it was on entry to the stage, also as part of a longer one.
+pub(super) fn carried_word(b: &mut VectorBuilder, place: &VectorQueue, at: u32) -> Option<OpId> {
+    let found = place.columns.iter().find(|column| column.frame_offset == at)?;
+    let word = b.add_pure(VectorOp::Column(found.list));
     Some(if found.bytes == 8 {
         word
     } else {
-        let mask = b.constant(crate::lanes::bound::low(8 * found.bytes));
+        let mask = b.constant(crate::lanes::bound::low_bits(8 * found.bytes));
         b.and(word, mask)
     })
 }

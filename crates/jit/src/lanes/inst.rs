@@ -1,24 +1,24 @@
-//! Instructions of a stage's function as eight lanes carry them out.
+//! Vectorisation of single instructions.
 
 use crate::crc::Crc;
-use crate::lanes::bound::low;
-use crate::lanes::convert::{Converting, Looked, Val};
-use crate::lanes::ir::{Cond, Id, Op, ZERO_BYTE};
+use crate::lanes::bound::low_bits;
+use crate::lanes::convert::{LaneValue, LookupResults, Vectorizer};
+use crate::lanes::ir::{LaneCompare, OpId, VectorOp, ZERO_BYTE};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstructionData, Opcode};
 
-impl Converting<'_> {
-    /// An instruction. `None`: it does something that code for eight has no form for, and lanes that are here are left to the function. What only computes
-    /// and has no form is no matter as long as nobody uses it.
-    pub(super) fn instruction(&mut self, inst: cl::Inst) -> Option<()> {
+impl Vectorizer<'_> {
+    /// Converts an instruction. Returns `None` for an unsupported side effect, at which the lanes
+    /// diverge. An unsupported computation is allowed as long as its result is not used.
+    pub(super) fn convert_inst(&mut self, inst: cl::Inst) -> Option<()> {
         let data = self.func.dfg.insts[inst];
         match data {
             InstructionData::Load { opcode, arg, offset, .. } => {
                 let bytes = self.bytes_read(inst, opcode)?;
-                let address = self.offset(self.of(arg), i64::from(offset));
-                let read = self.read(inst, address, bytes).unwrap_or(Val::Unknown);
-                self.give(inst, read)
+                let address = self.add_offset(self.lane_value(arg), i64::from(offset));
+                let read = self.convert_load(inst, address, bytes).unwrap_or(LaneValue::Unknown);
+                self.set_result(inst, read)
             }
             InstructionData::Store { opcode, args, offset, .. } => {
                 let [value, address] = args;
@@ -28,23 +28,23 @@ impl Converting<'_> {
                     Opcode::Istore32 => 4,
                     _ => self.func.dfg.value_type(value).bytes(),
                 };
-                let address = self.offset(self.of(address), i64::from(offset));
-                let value = self.numbers(value)?;
-                self.write_to(address, value, bytes)
+                let address = self.add_offset(self.lane_value(address), i64::from(offset));
+                let value = self.value_vector(value)?;
+                self.convert_store(address, value, bytes)
             }
             InstructionData::Binary { opcode: opcode @ (Opcode::Udiv | Opcode::Urem), args: [a, b] } => {
-                let computed = self.divide(opcode, a, b).unwrap_or(Val::Unknown);
-                self.give(inst, computed)
+                let computed = self.convert_division(opcode, a, b).unwrap_or(LaneValue::Unknown);
+                self.set_result(inst, computed)
             }
             _ if data.opcode().is_call() || data.opcode().other_side_effects() || data.opcode().can_trap() => None,
             _ => {
-                let computed = self.compute(inst, &data).unwrap_or(Val::Unknown);
-                self.give(inst, computed)
+                let computed = self.convert_computation(inst, &data).unwrap_or(LaneValue::Unknown);
+                self.set_result(inst, computed)
             }
         }
     }
 
-    fn give(&mut self, inst: cl::Inst, val: Val) -> Option<()> {
+    fn set_result(&mut self, inst: cl::Inst, val: LaneValue) -> Option<()> {
         let result = self.func.dfg.inst_results(inst).first()?;
         self.values.insert(*result, val);
         Some(())
@@ -60,137 +60,140 @@ impl Converting<'_> {
         }
     }
 
-    // ---- forms ----
+    // ---- conversions ----
 
-    /// A value as numbers.
-    pub(super) fn vector(&mut self, val: Val) -> Option<Id> {
+    /// Converts a value to a vector.
+    pub(super) fn vector_of(&mut self, val: LaneValue) -> Option<OpId> {
         match val {
-            Val::Vector(id) => Some(id),
-            Val::Mask(mask) => Some(self.b.number(mask)),
-            Val::Packet(at) => {
-                let data = self.b.plain(Op::Column(self.packets.pointers));
+            LaneValue::Vector(id) => Some(id),
+            LaneValue::Mask(mask) => Some(self.b.mask_to_vector(mask)),
+            LaneValue::Packet(at) => {
+                let data = self.b.add_pure(VectorOp::Column(self.packets.pointers));
                 let at = self.b.constant(at as u64);
                 Some(self.b.sum(data, at))
             }
-            Val::Pointed(place, more) => {
-                let address = self.b.plain(Op::ContextWord(place));
+            LaneValue::Pointed(place, more) => {
+                let address = self.b.add_pure(VectorOp::ContextWord(place));
                 let more = self.b.constant(more as u64);
                 Some(self.b.sum(address, more))
             }
-            Val::Found(looked) => {
-                let (hit, value) = (self.hit(looked), self.b.plain(Op::Column(looked.list)));
+            LaneValue::Found(looked) => {
+                let (hit, value) = (self.hit_lanes(looked), self.b.add_pure(VectorOp::Column(looked.list)));
                 let none = self.b.constant(0);
                 Some(self.b.blend(hit, value, none))
             }
-            Val::Value(looked, at) => {
-                let value = self.b.plain(Op::Column(looked.list));
+            LaneValue::Value(looked, at) => {
+                let value = self.b.add_pure(VectorOp::Column(looked.list));
                 let at = self.b.constant(at as u64);
                 Some(self.b.sum(value, at))
             }
-            Val::Frame(_) | Val::Place(_) | Val::Context(_) | Val::Unknown => None,
+            LaneValue::Frame(_) | LaneValue::Place(_) | LaneValue::Context(_) | LaneValue::Unknown => None,
         }
     }
 
-    /// In which lanes an entry was found.
-    fn hit(&mut self, looked: Looked) -> Id {
-        let value = self.b.plain(Op::Column(looked.list));
-        let default = self.b.plain(Op::ContextWord(looked.default));
-        self.b.compare(Cond::NotEqual, value, default)
+    /// Returns the lanes with a hit.
+    fn hit_lanes(&mut self, looked: LookupResults) -> OpId {
+        let value = self.b.add_pure(VectorOp::Column(looked.list));
+        let default = self.b.add_pure(VectorOp::ContextWord(looked.default));
+        self.b.compare(LaneCompare::NotEqual, value, default)
     }
 
-    /// A value of the function as numbers.
-    pub(super) fn numbers(&mut self, value: cl::Value) -> Option<Id> {
-        self.vector(self.of(value))
+    /// Returns a value of the function as a vector.
+    pub(super) fn value_vector(&mut self, value: cl::Value) -> Option<OpId> {
+        self.vector_of(self.lane_value(value))
     }
 
-    /// In which lanes a value is not 0.
-    pub(super) fn condition(&mut self, val: Val) -> Option<Id> {
+    /// Returns the lanes in which a value is not 0.
+    pub(super) fn nonzero_lanes(&mut self, val: LaneValue) -> Option<OpId> {
         match val {
-            Val::Mask(mask) => Some(mask),
-            Val::Found(looked) => Some(self.hit(looked)),
+            LaneValue::Mask(mask) => Some(mask),
+            LaneValue::Found(looked) => Some(self.hit_lanes(looked)),
             val => {
-                let (number, zero) = (self.vector(val)?, self.b.constant(0));
-                Some(self.b.compare(Cond::NotEqual, number, zero))
+                let (number, zero) = (self.vector_of(val)?, self.b.constant(0));
+                Some(self.b.compare(LaneCompare::NotEqual, number, zero))
             }
         }
     }
 
-    /// An address so many bytes behind another.
-    fn offset(&mut self, val: Val, more: i64) -> Val {
+    /// Adds an offset in bytes to an address.
+    fn add_offset(&mut self, val: LaneValue, more: i64) -> LaneValue {
         match val {
-            Val::Frame(at) => Val::Frame(at + more),
-            Val::Place(at) => Val::Place(at + more),
-            Val::Context(at) => Val::Context(at + more),
-            Val::Packet(at) => Val::Packet(at + more),
-            Val::Pointed(place, at) => Val::Pointed(place, at + more),
-            Val::Value(looked, at) => Val::Value(looked, at + more),
-            Val::Vector(base) => {
+            LaneValue::Frame(at) => LaneValue::Frame(at + more),
+            LaneValue::Place(at) => LaneValue::Place(at + more),
+            LaneValue::Context(at) => LaneValue::Context(at + more),
+            LaneValue::Packet(at) => LaneValue::Packet(at + more),
+            LaneValue::Pointed(place, at) => LaneValue::Pointed(place, at + more),
+            LaneValue::Value(looked, at) => LaneValue::Value(looked, at + more),
+            LaneValue::Vector(base) => {
                 let more = self.b.constant(more as u64);
-                Val::Vector(self.b.sum(base, more))
+                LaneValue::Vector(self.b.sum(base, more))
             }
             other => other,
         }
     }
 
-    // ---- computing ----
+    // ---- computations ----
 
-    fn bits(&self, value: cl::Value) -> u32 {
+    fn bit_width(&self, value: cl::Value) -> u32 {
         self.func.dfg.value_type(value).bits()
     }
 
-    fn compute(&mut self, inst: cl::Inst, data: &InstructionData) -> Option<Val> {
+    fn convert_computation(&mut self, inst: cl::Inst, data: &InstructionData) -> Option<LaneValue> {
         let result = *self.func.dfg.inst_results(inst).first()?;
-        let bits = self.bits(result);
+        let bits = self.bit_width(result);
         match *data {
             InstructionData::UnaryImm { opcode: Opcode::Iconst, imm } => {
-                Some(Val::Vector(self.b.constant(imm.bits() as u64 & low(bits))))
+                Some(LaneValue::Vector(self.b.constant(imm.bits() as u64 & low_bits(bits))))
             }
-            InstructionData::Unary { opcode, arg } => self.unary(opcode, arg, bits),
-            InstructionData::Binary { opcode, args: [a, b] } => self.binary(opcode, a, b, bits),
-            InstructionData::IntCompare { cond, args: [a, b], .. } => self.compare(cond, a, b),
+            InstructionData::Unary { opcode, arg } => self.convert_unary(opcode, arg, bits),
+            InstructionData::Binary { opcode, args: [a, b] } => self.convert_binary(opcode, a, b, bits),
+            InstructionData::IntCompare { cond, args: [a, b], .. } => self.convert_compare(cond, a, b),
             InstructionData::Ternary { opcode: Opcode::Select, args: [cond, yes, no] } => {
-                let (cond, yes, no) = (self.condition(self.of(cond))?, self.of(yes), self.of(no));
+                let (cond, yes, no) =
+                    (self.nonzero_lanes(self.lane_value(cond))?, self.lane_value(yes), self.lane_value(no));
                 match yes {
-                    Val::Found(looked) if no == Val::Pointed(looked.default, 0) && cond == self.hit(looked) => {
-                        Some(Val::Value(looked, 0))
+                    LaneValue::Found(looked)
+                        if no == LaneValue::Pointed(looked.default, 0) && cond == self.hit_lanes(looked) =>
+                    {
+                        Some(LaneValue::Value(looked, 0))
                     }
-                    _ => Some(self.either(cond, yes, no)),
+                    _ => Some(self.select_lane_value(cond, yes, no)),
                 }
             }
             _ => None,
         }
     }
 
-    fn unary(&mut self, opcode: Opcode, arg: cl::Value, bits: u32) -> Option<Val> {
-        let val = self.of(arg);
-        if matches!((opcode, val), (Opcode::Uextend | Opcode::Ireduce, Val::Mask(_))) {
+    fn convert_unary(&mut self, opcode: Opcode, arg: cl::Value, bits: u32) -> Option<LaneValue> {
+        let val = self.lane_value(arg);
+        if matches!((opcode, val), (Opcode::Uextend | Opcode::Ireduce, LaneValue::Mask(_))) {
             return Some(val);
         }
-        let a = self.vector(val)?;
-        let ones = self.b.constant(low(bits));
+        let a = self.vector_of(val)?;
+        let ones = self.b.constant(low_bits(bits));
         let made = match opcode {
             Opcode::Uextend => a,
             Opcode::Ireduce => self.b.and(a, ones),
             Opcode::Bnot => self.b.xor(a, ones),
             Opcode::Bswap => {
                 let bytes = bits as u8 / 8;
-                self.b.bytes(a, std::array::from_fn(|at| bytes.checked_sub(1 + at as u8).unwrap_or(ZERO_BYTE)))
+                self.b.permute_bytes(a, std::array::from_fn(|at| bytes.checked_sub(1 + at as u8).unwrap_or(ZERO_BYTE)))
             }
             _ => return None,
         };
-        Some(Val::Vector(made))
+        Some(LaneValue::Vector(made))
     }
 
-    fn binary(&mut self, opcode: Opcode, a: cl::Value, b: cl::Value, bits: u32) -> Option<Val> {
-        let (x, y) = (self.of(a), self.of(b));
-        if let Some(val) = self.masks(opcode, x, y) {
+    fn convert_binary(&mut self, opcode: Opcode, a: cl::Value, b: cl::Value, bits: u32) -> Option<LaneValue> {
+        let (x, y) = (self.lane_value(a), self.lane_value(b));
+        if let Some(val) = self.convert_mask_logic(opcode, x, y) {
             return Some(val);
         }
-        if let Some(val) = self.address(opcode, x, y) {
+        if let Some(val) = self.convert_address_sum(opcode, x, y) {
             return Some(val);
         }
-        let (x, y) = (self.vector(x)?, self.vector(y)?);
-        let ones = self.b.constant(low(bits));
+        let (x, y) = (self.vector_of(x)?, self.vector_of(y)?);
+        let ones = self.b.constant(low_bits(bits));
         let amount = self.b.constant_of(y).map(|by| (by & u64::from(bits - 1)) as u32);
         let made = match (opcode, amount) {
             (Opcode::Band, _) => self.b.and(x, y),
@@ -201,9 +204,9 @@ impl Converting<'_> {
             (Opcode::Imul, _) => self.b.product(x, y),
             (Opcode::Ishl, Some(by)) => self.b.shl(x, by),
             (Opcode::Ushr, Some(by)) => self.b.shr(x, by),
-            (Opcode::Sshr, Some(by)) if bits == 64 => self.b.plain(Op::Sar(x, by as u8)),
-            (Opcode::Rotl, Some(by)) if bits == 64 => self.b.plain(Op::Rotl64(x, by as u8)),
-            (Opcode::Rotl, Some(by)) if bits == 32 => self.b.plain(Op::Rotl32(x, by as u8)),
+            (Opcode::Sshr, Some(by)) if bits == 64 => self.b.add_pure(VectorOp::Sar(x, by as u8)),
+            (Opcode::Rotl, Some(by)) if bits == 64 => self.b.add_pure(VectorOp::Rotl64(x, by as u8)),
+            (Opcode::Rotl, Some(by)) if bits == 32 => self.b.add_pure(VectorOp::Rotl32(x, by as u8)),
             (Opcode::Rotl, Some(by)) => {
                 let (up, down) = (self.b.shl(x, by), self.b.shr(x, bits - by));
                 self.b.or(up, down)
@@ -211,121 +214,126 @@ impl Converting<'_> {
             (Opcode::Ishl | Opcode::Ushr, None) if bits == 64 => {
                 let most = self.b.constant(63);
                 let by = self.b.and(y, most);
-                self.b.plain(if opcode == Opcode::Ishl { Op::ShlBy(x, by) } else { Op::ShrBy(x, by) })
+                self.b.add_pure(if opcode == Opcode::Ishl { VectorOp::ShlBy(x, by) } else { VectorOp::ShrBy(x, by) })
             }
             (Opcode::Umin, _) => {
-                let less = self.b.compare(Cond::Less, x, y);
+                let less = self.b.compare(LaneCompare::Less, x, y);
                 self.b.blend(less, x, y)
             }
             _ => return None,
         };
-        // What has no more bits than its type has stays as it is.
-        Some(Val::Vector(self.b.and(made, ones)))
+        // The mask folds away if no higher bits are possible.
+        Some(LaneValue::Vector(self.b.and(made, ones)))
     }
 
-    /// Bools put together.
-    fn masks(&mut self, opcode: Opcode, x: Val, y: Val) -> Option<Val> {
+    /// Converts a logic operation on bools.
+    fn convert_mask_logic(&mut self, opcode: Opcode, x: LaneValue, y: LaneValue) -> Option<LaneValue> {
         if !matches!(opcode, Opcode::Band | Opcode::Bor | Opcode::Bxor) {
             return None;
         }
-        let mask = |this: &mut Self, val: Val| match val {
-            Val::Mask(mask) => Some(mask),
-            Val::Vector(id) => match this.b.constant_of(id) {
-                Some(bit @ 0..=1) => Some(this.b.certain(bit == 1)),
+        let mask = |this: &mut Self, val: LaneValue| match val {
+            LaneValue::Mask(mask) => Some(mask),
+            LaneValue::Vector(id) => match this.b.constant_of(id) {
+                Some(bit @ 0..=1) => Some(this.b.constant_mask(bit == 1)),
                 _ => None,
             },
             _ => None,
         };
-        if !matches!(x, Val::Mask(_)) && !matches!(y, Val::Mask(_)) {
+        if !matches!(x, LaneValue::Mask(_)) && !matches!(y, LaneValue::Mask(_)) {
             return None;
         }
         let (x, y) = (mask(self, x)?, mask(self, y)?);
-        Some(Val::Mask(match opcode {
-            Opcode::Band => self.b.both(x, y),
-            Opcode::Bor => self.b.either(x, y),
-            _ => self.b.one_of(x, y),
+        Some(LaneValue::Mask(match opcode {
+            Opcode::Band => self.b.mask_and(x, y),
+            Opcode::Bor => self.b.mask_or(x, y),
+            _ => self.b.mask_xor(x, y),
         }))
     }
 
-    /// An address and a constant.
-    fn address(&mut self, opcode: Opcode, x: Val, y: Val) -> Option<Val> {
-        let constant = |val: Val| match val {
-            Val::Vector(id) => self.b.constant_of(id),
+    /// Converts the addition of a constant to an address.
+    fn convert_address_sum(&mut self, opcode: Opcode, x: LaneValue, y: LaneValue) -> Option<LaneValue> {
+        let constant = |val: LaneValue| match val {
+            LaneValue::Vector(id) => self.b.constant_of(id),
             _ => None,
         };
-        let is_address = |val: Val| {
+        let is_address = |val: LaneValue| {
             matches!(
                 val,
-                Val::Frame(_) | Val::Place(_) | Val::Context(_) | Val::Packet(_) | Val::Pointed(..) | Val::Value(..)
+                LaneValue::Frame(_)
+                    | LaneValue::Place(_)
+                    | LaneValue::Context(_)
+                    | LaneValue::Packet(_)
+                    | LaneValue::Pointed(..)
+                    | LaneValue::Value(..)
             )
         };
         match opcode {
-            Opcode::Iadd if is_address(x) => constant(y).map(|more| self.offset(x, more as i64)),
-            Opcode::Iadd if is_address(y) => constant(x).map(|more| self.offset(y, more as i64)),
-            Opcode::Isub if is_address(x) => constant(y).map(|less| self.offset(x, (less as i64).wrapping_neg())),
+            Opcode::Iadd if is_address(x) => constant(y).map(|more| self.add_offset(x, more as i64)),
+            Opcode::Iadd if is_address(y) => constant(x).map(|more| self.add_offset(y, more as i64)),
+            Opcode::Isub if is_address(x) => constant(y).map(|less| self.add_offset(x, (less as i64).wrapping_neg())),
             _ => None,
         }
     }
 
-    /// Numbers of at most 32 bits. Who divides has asked whether the divisor is 0.
-    fn divide(&mut self, opcode: Opcode, a: cl::Value, b: cl::Value) -> Option<Val> {
-        let (a, b) = (self.numbers(a)?, self.numbers(b)?);
-        if (self.b.may(a) | self.b.may(b)) > low(32) {
+    /// Divides numbers of at most 32 bits. The function checks the divisor for 0 before.
+    fn convert_division(&mut self, opcode: Opcode, a: cl::Value, b: cl::Value) -> Option<LaneValue> {
+        let (a, b) = (self.value_vector(a)?, self.value_vector(b)?);
+        if (self.b.possible_bits(a) | self.b.possible_bits(b)) > low_bits(32) {
             return None;
         }
-        let quotient = self.b.plain(Op::Quotient(a, b));
-        Some(Val::Vector(match opcode {
+        let quotient = self.b.add_pure(VectorOp::Quotient(a, b));
+        Some(LaneValue::Vector(match opcode {
             Opcode::Udiv => quotient,
             _ => {
                 let whole = self.b.product(quotient, b);
                 let rest = self.b.difference(a, whole);
-                // Less than the divisor; of a divisor of 0 nobody uses it.
-                let mask = self.b.constant(low(64 - self.b.may(b).leading_zeros()));
+                // Less than the divisor; unused if the divisor is 0.
+                let mask = self.b.constant(low_bits(64 - self.b.possible_bits(b).leading_zeros()));
                 self.b.and(rest, mask)
             }
         }))
     }
 
-    /// The remainder of two words by a CRC's polynomial ([`crate::crc`]).
-    pub(super) fn remainder(&mut self, inst: cl::Inst, words: [cl::Value; 2], crc: &Crc) -> Option<()> {
-        let (first, second) = (self.numbers(words[0])?, self.numbers(words[1])?);
-        let first = self.one_word(first, crc);
+    /// Computes the remainder of two words by a CRC's polynomial ([`crate::crc`]).
+    pub(super) fn convert_crc_remainder(&mut self, inst: cl::Inst, words: [cl::Value; 2], crc: &Crc) -> Option<()> {
+        let (first, second) = (self.value_vector(words[0])?, self.value_vector(words[1])?);
+        let first = self.reduce_crc_word(first, crc);
         let second = self.b.xor(second, first);
-        let remainder = self.one_word(second, crc);
-        // It has the polynomial's degree: 32 at most.
-        let mask = self.b.constant(low(32));
+        let remainder = self.reduce_crc_word(second, crc);
+        // It has at most the polynomial's degree, 32 bits.
+        let mask = self.b.constant(low_bits(32));
         let remainder = self.b.and(remainder, mask);
-        self.give(inst, Val::Vector(remainder))
+        self.set_result(inst, LaneValue::Vector(remainder))
     }
 
-    fn one_word(&mut self, word: Id, crc: &Crc) -> Id {
-        let multiple = self.b.plain(Op::Carryless(word, crc.inverse(), false));
-        self.b.plain(Op::Carryless(multiple, crc.polynomial, true))
+    fn reduce_crc_word(&mut self, word: OpId, crc: &Crc) -> OpId {
+        let multiple = self.b.add_pure(VectorOp::Carryless(word, crc.polynomial_inverse(), false));
+        self.b.add_pure(VectorOp::Carryless(multiple, crc.polynomial, true))
     }
 
-    fn compare(&mut self, cond: IntCC, a: cl::Value, b: cl::Value) -> Option<Val> {
-        let bits = self.bits(a);
-        if let (Val::Found(looked), Val::Vector(zero)) = (self.of(a), self.of(b))
+    fn convert_compare(&mut self, cond: IntCC, a: cl::Value, b: cl::Value) -> Option<LaneValue> {
+        let bits = self.bit_width(a);
+        if let (LaneValue::Found(looked), LaneValue::Vector(zero)) = (self.lane_value(a), self.lane_value(b))
             && self.b.constant_of(zero) == Some(0)
             && cond == IntCC::NotEqual
         {
-            return Some(Val::Mask(self.hit(looked)));
+            return Some(LaneValue::Mask(self.hit_lanes(looked)));
         }
-        let (a, b) = (self.numbers(a)?, self.numbers(b)?);
+        let (a, b) = (self.value_vector(a)?, self.value_vector(b)?);
         let (cond, turned) = match cond {
-            IntCC::Equal => (Cond::Equal, false),
-            IntCC::NotEqual => (Cond::NotEqual, false),
-            IntCC::UnsignedLessThan => (Cond::Less, false),
-            IntCC::UnsignedLessThanOrEqual => (Cond::LessOrEqual, false),
-            IntCC::UnsignedGreaterThan => (Cond::Less, true),
-            IntCC::UnsignedGreaterThanOrEqual => (Cond::LessOrEqual, true),
+            IntCC::Equal => (LaneCompare::Equal, false),
+            IntCC::NotEqual => (LaneCompare::NotEqual, false),
+            IntCC::UnsignedLessThan => (LaneCompare::Less, false),
+            IntCC::UnsignedLessThanOrEqual => (LaneCompare::LessOrEqual, false),
+            IntCC::UnsignedGreaterThan => (LaneCompare::Less, true),
+            IntCC::UnsignedGreaterThanOrEqual => (LaneCompare::LessOrEqual, true),
             _ if bits != 64 => return None,
-            IntCC::SignedLessThan => (Cond::SignedLess, false),
-            IntCC::SignedLessThanOrEqual => (Cond::SignedLessOrEqual, false),
-            IntCC::SignedGreaterThan => (Cond::SignedLess, true),
-            IntCC::SignedGreaterThanOrEqual => (Cond::SignedLessOrEqual, true),
+            IntCC::SignedLessThan => (LaneCompare::SignedLess, false),
+            IntCC::SignedLessThanOrEqual => (LaneCompare::SignedLessOrEqual, false),
+            IntCC::SignedGreaterThan => (LaneCompare::SignedLess, true),
+            IntCC::SignedGreaterThanOrEqual => (LaneCompare::SignedLessOrEqual, true),
         };
         let (a, b) = if turned { (b, a) } else { (a, b) };
-        Some(Val::Mask(self.b.compare(cond, a, b)))
+        Some(LaneValue::Mask(self.b.compare(cond, a, b)))
     }
 }

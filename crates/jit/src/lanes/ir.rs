@@ -1,211 +1,216 @@
-//! What code for eight packets at once is made of: one stretch of operations without jumps, carried out again and again.
+//! Vector IR: straight-line operations on eight packets, executed in a loop.
 //!
-//! A vector has eight lanes of 64 bits, one for each packet; a mask has a bit for each. The code runs over a list of packets, eight at a time: `at` is the number
-//! of the first of them in the list, and all lists are read from there. All places are in bytes from the context's first ([`crate::memory`]).
+//! A vector has eight lanes of 64 bits, one for each packet; a mask has a bit for each. The code
+//! runs over a list of packets, eight at a time: `at` is the index of the first of them, from which
+//! all lists are read. Offsets are in bytes from the context ([`crate::memory`]).
 
-/// The number of an operation, and of what it gives.
+/// Id of an operation and of its result.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub struct Id(pub u32);
+pub struct OpId(pub u32);
 
-/// How two lanes are compared, as unsigned numbers unless it says otherwise.
+/// Comparison of two lanes, unsigned unless stated otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Cond {
-    /// The same.
+pub enum LaneCompare {
+    /// Equal.
     Equal,
-    /// Not the same.
+    /// Not equal.
     NotEqual,
     /// Less.
     Less,
-    /// Less, or the same.
+    /// Less or equal.
     LessOrEqual,
-    /// Less, as two's complements.
+    /// Less, signed.
     SignedLess,
-    /// Less or the same, as two's complements.
+    /// Less or equal, signed.
     SignedLessOrEqual,
 }
 
-/// The most 64-bit words that rows are read or written by: a cache line.
+/// Maximum number of 64-bit words of a row access: a cache line.
 pub const WORDS: usize = 8;
 
-/// Packets, or lanes.
+/// Number of lanes.
 pub const LANES: usize = 8;
 
-/// An operation. What it takes has been made before it.
+/// An operation. Its operands precede it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Op {
+pub enum VectorOp {
     // ---- vectors ----
-    /// The number in each lane.
+    /// The constant in each lane.
     Const(u64),
-    /// The number of each lane's packet in the list: `at` and 0 to 7 more.
+    /// Index of each lane's packet in the list: `at` plus 0 to 7.
     Position,
-    /// A word of each packet: 64 bytes of a list of words that begins there, from `8 * at` on.
+    /// A word of each packet: 64 bytes of the list at this offset, from `8 * at` on.
     Column(i32),
     /// Sum, modulo 2^64.
-    Add(Id, Id),
+    Add(OpId, OpId),
     /// Difference, modulo 2^64.
-    Sub(Id, Id),
+    Sub(OpId, OpId),
     /// Product, modulo 2^64.
-    Mul(Id, Id),
-    /// Quotient, rounded down, of numbers below 2^32. Of 0: any number.
-    Quotient(Id, Id),
-    /// Half of the product without carries by a number: the lower one, or if that is said the higher one.
-    Carryless(Id, u64, bool),
-    /// Both.
-    And(Id, Id),
-    /// Either.
-    Or(Id, Id),
-    /// One of both.
-    Xor(Id, Id),
-    /// Shifted to more significant places, by 0 to 63 bits.
-    Shl(Id, u8),
-    /// Shifted to less significant places, by 0 to 63 bits; zeros come in.
-    Shr(Id, u8),
-    /// Shifted to less significant places, by 0 to 63 bits; the sign comes in.
-    Sar(Id, u8),
-    /// Shifted to more significant places by as much as the other's lane says; 64 and more: 0.
-    ShlBy(Id, Id),
-    /// Shifted to less significant places by as much as the other's lane says; 64 and more: 0.
-    ShrBy(Id, Id),
-    /// Turned by 0 to 63 bits to more significant places.
-    Rotl64(Id, u8),
-    /// The lower 32 bits turned by 0 to 31 bits to more significant places; the upper ones, which are 0, stay so.
-    Rotl32(Id, u8),
-    /// Bytes of each lane: the result's byte `i` (0 is the least significant) is the lane's byte `[i]`, or 0 if that is [`ZERO_BYTE`].
-    Bytes(Id, [u8; 8]),
-    /// In lanes of the mask the first, in others the second.
-    Blend(Id, Id, Id),
+    Mul(OpId, OpId),
+    /// Quotient, rounded down, of numbers below 2^32. Arbitrary for a divisor of 0.
+    Quotient(OpId, OpId),
+    /// Lower half of the carry-less product with a constant; the higher half if the flag is set.
+    Carryless(OpId, u64, bool),
+    /// AND.
+    And(OpId, OpId),
+    /// OR.
+    Or(OpId, OpId),
+    /// XOR.
+    Xor(OpId, OpId),
+    /// Left shift by 0 to 63 bits.
+    Shl(OpId, u8),
+    /// Logical right shift by 0 to 63 bits.
+    Shr(OpId, u8),
+    /// Arithmetic right shift by 0 to 63 bits.
+    Sar(OpId, u8),
+    /// Left shift by the other's lane; 64 and more yield 0.
+    ShlBy(OpId, OpId),
+    /// Logical right shift by the other's lane; 64 and more yield 0.
+    ShrBy(OpId, OpId),
+    /// Left rotation by 0 to 63 bits.
+    Rotl64(OpId, u8),
+    /// Left rotation of the lower 32 bits by 0 to 31 bits; the upper ones must be 0.
+    Rotl32(OpId, u8),
+    /// Byte permutation in each lane: the result's byte `i` (0 is the least significant) is the
+    /// lane's byte `[i]`, or 0 for [`ZERO_BYTE`].
+    Bytes(OpId, [u8; 8]),
+    /// The first in lanes of the mask, the second in others.
+    Blend(OpId, OpId, OpId),
     /// 1 in lanes of the mask, 0 in others.
-    Number(Id),
-    /// So many bytes (4 or 8), least significant first, from the lane's address and the offset on, in lanes of the mask; 0 in others, whose addresses may be anything.
+    Number(OpId),
+    /// Loads little-endian numbers of 4 or 8 bytes from each lane's address plus the offset, in
+    /// lanes of the mask; 0 in others, which may have any address.
     Gather {
         /// Addresses.
-        base: Id,
-        /// What is added to them.
+        base: OpId,
+        /// Offset added to them.
         offset: i32,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u8,
-        /// For which lanes.
-        mask: Id,
+        /// Lanes to load.
+        mask: OpId,
     },
-    /// The word that lies at this place behind the context, in all lanes.
+    /// Broadcasts the word at this offset from the context.
     ContextWord(i32),
-    /// A number of 1, 2, 4 or 8 bytes, in all lanes, that lies `offset` behind the address that lies at this place behind the context.
+    /// Broadcasts a number of 1, 2, 4 or 8 bytes at `offset` from an address stored in the context.
     Pointed {
-        /// Where the address lies.
+        /// Offset of the address in the context.
         pointer: i32,
-        /// What is added to it.
+        /// Offset added to it.
         offset: i32,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u8,
     },
-    /// Reads `bytes` (1 to 64) from `offset` on behind each packet's first byte, whose address lies in the list. [`Op::Word`] gives its words.
+    /// Loads `bytes` (1 to 64) at `offset` from each address in a list. [`VectorOp::Word`] extracts
+    /// the words.
     Rows {
-        /// The list of addresses, all of which may be read from.
+        /// Offset of the list of addresses, all of which must be readable.
         pointers: i32,
-        /// Bytes from there.
+        /// Offset in bytes.
         offset: i32,
-        /// How many bytes; no others are touched.
+        /// Number of bytes; no others are accessed.
         bytes: u8,
     },
-    /// The word (least significant byte first; bytes that were not read are 0) of so many times 8 bytes on in each row of an [`Op::Rows`].
-    Word(Id, u8),
+    /// Extracts a word by index from each row of a [`VectorOp::Rows`] (little-endian; bytes that
+    /// were not loaded are 0).
+    Word(OpId, u8),
 
     // ---- masks ----
-    /// The lanes that have a packet: the last ones of a list may have none.
+    /// Lanes with a packet; the last vector of a list may have unused lanes.
     Active,
     /// All lanes or none.
     Certain(bool),
-    /// Lanes in which that holds.
-    Compare(Cond, Id, Id),
-    /// In both masks.
-    Both(Id, Id),
-    /// In either mask.
-    Either(Id, Id),
-    /// In one of both masks.
-    OneOf(Id, Id),
-    /// In the first and not in the second.
-    Without(Id, Id),
-    /// Not in it.
-    Not(Id),
+    /// Lanes in which the comparison holds.
+    Compare(LaneCompare, OpId, OpId),
+    /// Intersection.
+    Both(OpId, OpId),
+    /// Union.
+    Either(OpId, OpId),
+    /// Symmetric difference.
+    OneOf(OpId, OpId),
+    /// Lanes of the first that are not in the second.
+    Without(OpId, OpId),
+    /// Complement.
+    Not(OpId),
 
-    // ---- effects, which give nothing ----
-    /// Puts lanes of a mask behind what lies in lists already: close together, in their order. In front of the lists' first ones lies nothing, and behind their last ones
-    /// there is room for eight more, which may be written over.
+    // ---- effects, without a result ----
+    /// Appends lanes of a mask to lists, compressed and in order. Nothing may be stored before a
+    /// list. After its last item there must be space for eight more, which may be overwritten.
     Append {
-        /// Where the number of packets in the lists lies (a word), which grows.
+        /// Offset of the lists' length (a word), which is increased.
         count: i32,
-        /// Which lanes.
-        mask: Id,
-        /// Lists of words, and what is put there.
-        columns: Vec<(i32, Id)>,
-        /// Lists of several words (one or more) a packet, one behind the other.
-        keys: Vec<(i32, Vec<Id>)>,
+        /// Lanes to append.
+        mask: OpId,
+        /// Lists of words, with the vectors to append.
+        columns: Vec<(i32, OpId)>,
+        /// Lists of several words (one or more) per packet, contiguous.
+        keys: Vec<(i32, Vec<OpId>)>,
     },
-    /// Adds lanes of a mask to eight words at that place, a lane to each.
+    /// Adds lanes of a mask to eight words, one per lane.
     Accumulate {
-        /// Where.
+        /// Offset of the words.
         at: i32,
-        /// Which lanes.
-        mask: Id,
-        /// What.
-        value: Id,
+        /// Lanes to add.
+        mask: OpId,
+        /// Values.
+        value: OpId,
     },
-    /// Writes lanes of a mask into a list of words, each at a place of its own.
+    /// Stores lanes of a mask to a list of words, each at its own index.
     Scatter {
-        /// The list.
+        /// Offset of the list.
         list: i32,
-        /// Each lane's place in it.
-        index: Id,
-        /// Which lanes.
-        mask: Id,
-        /// What.
-        value: Id,
+        /// Index of each lane.
+        index: OpId,
+        /// Lanes to store.
+        mask: OpId,
+        /// Values.
+        value: OpId,
     },
-    /// Asks the memory for lines that will be wanted: those at some distances from the addresses that lie in a list, of eight packets so many behind the present ones. Places
-    /// behind the list's last may hold anything.
+    /// Prefetches lines at some offsets from the addresses in a list, for eight packets at a
+    /// distance from the current ones. Addresses after the list's last may be arbitrary.
     Ahead {
-        /// The list of addresses.
+        /// Offset of the list of addresses.
         list: i32,
-        /// How many packets.
+        /// Distance in packets.
         by: u8,
-        /// The distances, in bytes.
+        /// Offsets in bytes.
         offsets: Vec<i32>,
     },
-    /// Writes rows: words of each lane from `offset` on behind the lane's address, of them the bytes that the mask names (bit 0: the first byte). Where no byte of a
-    /// word is named, any vector stands for it.
+    /// Stores rows: words of each lane at `offset` from the lane's address, only the bytes in the
+    /// byte mask (bit 0: the first byte). A word without such bytes is arbitrary.
     Write {
         /// Addresses, a vector.
-        pointers: Id,
-        /// Bytes from there.
+        pointers: OpId,
+        /// Offset in bytes.
         offset: i32,
-        /// Which bytes of the 64.
+        /// Mask of the 64 bytes.
         bytes: u64,
         /// The words.
-        words: Vec<Id>,
+        words: Vec<OpId>,
     },
 }
 
-/// No byte: [`Op::Bytes`].
+/// Index for a zero byte in [`VectorOp::Bytes`].
 pub const ZERO_BYTE: u8 = 0x80;
 
-/// Operations in the order in which they are carried out.
+/// Operations in execution order.
 #[derive(Clone, Debug, Default)]
-pub struct Code {
+pub struct VectorCode {
     /// The operations.
-    pub ops: Vec<Op>,
+    pub ops: Vec<VectorOp>,
 }
 
-impl Op {
-    /// What it takes, in order.
-    pub fn operands(&self) -> Vec<Id> {
+impl VectorOp {
+    /// Returns the operands in order.
+    pub fn operands(&self) -> Vec<OpId> {
         let mut all = Vec::new();
         self.clone().operands_mut(&mut |id| all.push(*id));
         all
     }
 
-    /// Calls for everything that the operation takes, which may be changed.
-    pub fn operands_mut(&mut self, change: &mut dyn FnMut(&mut Id)) {
-        use Op::*;
+    /// Calls a function for each operand, which may change it.
+    pub fn operands_mut(&mut self, change: &mut dyn FnMut(&mut OpId)) {
+        use VectorOp::*;
         match self {
             Const(_)
             | Position
@@ -259,20 +264,20 @@ impl Op {
         }
     }
 
-    /// Gives other numbers to what it takes.
-    pub fn rename(&mut self, to: &impl Fn(Id) -> Id) {
+    /// Renames the operands.
+    pub fn rename(&mut self, to: &impl Fn(OpId) -> OpId) {
         self.operands_mut(&mut |id| *id = to(*id));
     }
 
-    /// Whether it has an effect, and gives nothing.
+    /// Returns whether the operation has an effect, and no result.
     pub fn is_effect(&self) -> bool {
-        use Op::*;
+        use VectorOp::*;
         matches!(self, Append { .. } | Accumulate { .. } | Scatter { .. } | Ahead { .. } | Write { .. })
     }
 
-    /// Whether it gives a mask.
+    /// Returns whether the result is a mask.
     pub fn is_mask(&self) -> bool {
-        use Op::*;
+        use VectorOp::*;
         matches!(self, Active | Certain(_) | Compare(..) | Both(..) | Either(..) | OneOf(..) | Without(..) | Not(_))
     }
 }

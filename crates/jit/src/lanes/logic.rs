@@ -1,45 +1,46 @@
-//! Trees of bits' operations that one instruction carries out: of three operands each, any function.
+//! Trees of bitwise operations with three operands, which one instruction computes.
 
-use super::ir::{Id, Op};
+use super::ir::{OpId, VectorOp};
 
-/// What the operands' bits are in a table's eight rows.
+/// Bits of the operands in the eight rows of a truth table.
 pub(super) const PATTERNS: [u8; 3] = [0xf0, 0xcc, 0xaa];
 
-/// A function of two or three values' bits.
+/// A bitwise function of two or three values.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Logic {
+pub(super) struct LogicTree {
     /// The operands.
-    pub leaves: Vec<Id>,
-    /// What it gives for each of the eight combinations of their bits: [`PATTERNS`].
+    pub leaves: Vec<OpId>,
+    /// Result for each of the eight combinations of their bits: [`PATTERNS`].
     pub table: u8,
-    /// The operations that it takes in besides the root, which nobody else may use.
-    pub inner: Vec<Id>,
+    /// Fused operations besides the root; they must have no other use.
+    pub inner: Vec<OpId>,
 }
 
-/// The tree with this root that takes in as many operations as three operands allow. `single` says whether an operation is used once only.
-pub(super) fn tree(ops: &[Op], root: Id, single: impl Fn(Id) -> bool) -> Option<Logic> {
+/// Returns the largest tree with this root and at most three operands. `single` returns whether an
+/// operation has a single use.
+pub(super) fn largest_tree(ops: &[VectorOp], root: OpId, single: impl Fn(OpId) -> bool) -> Option<LogicTree> {
     let mut inner = Vec::new();
-    operands(ops, root)?;
+    bitwise_operands(ops, root)?;
     loop {
         let mut frontier = Vec::new();
-        collect(ops, root, root, &inner, &mut |id| frontier.push(id));
+        visit_leaves(ops, root, root, &inner, &mut |id| frontier.push(id));
         let more = frontier.into_iter().find(|id| {
             let mut wider = inner.clone();
             wider.push(*id);
-            single(*id) && operands(ops, *id).is_some() && leaves(ops, root, &wider).len() <= 3
+            single(*id) && bitwise_operands(ops, *id).is_some() && tree_leaves(ops, root, &wider).len() <= 3
         });
         match more {
             Some(id) => inner.push(id),
             None => break,
         }
     }
-    let leaves = leaves(ops, root, &inner);
-    let table = table(ops, root, root, &inner, &leaves);
-    (leaves.len() >= 2).then_some(Logic { leaves, table, inner })
+    let leaves = tree_leaves(ops, root, &inner);
+    let table = truth_table(ops, root, root, &inner, &leaves);
+    (leaves.len() >= 2).then_some(LogicTree { leaves, table, inner })
 }
 
-/// The table with its operands in another order: the new one's operand `i` is the old one's `order[i]`.
-pub(super) fn permuted(table: u8, order: [usize; 3]) -> u8 {
+/// Permutes the operands of a truth table: the new operand `i` is the old one `order[i]`.
+pub(super) fn permute_table(table: u8, order: [usize; 3]) -> u8 {
     let mut made = 0;
     for row in 0..8u8 {
         let old = order.iter().enumerate().fold(0, |old, (new, place)| {
@@ -51,36 +52,37 @@ pub(super) fn permuted(table: u8, order: [usize; 3]) -> u8 {
     made
 }
 
-fn operands(ops: &[Op], id: Id) -> Option<[Id; 2]> {
+fn bitwise_operands(ops: &[VectorOp], id: OpId) -> Option<[OpId; 2]> {
     match ops[id.0 as usize] {
-        Op::And(a, b) | Op::Or(a, b) | Op::Xor(a, b) => Some([a, b]),
+        VectorOp::And(a, b) | VectorOp::Or(a, b) | VectorOp::Xor(a, b) => Some([a, b]),
         _ => None,
     }
 }
 
-/// Calls for every operand that is not taken in, from left to right.
-fn collect(ops: &[Op], root: Id, id: Id, inner: &[Id], visit: &mut impl FnMut(Id)) {
-    match operands(ops, id) {
+/// Calls `visit` for every operand that is not fused, from left to right.
+fn visit_leaves(ops: &[VectorOp], root: OpId, id: OpId, inner: &[OpId], visit: &mut impl FnMut(OpId)) {
+    match bitwise_operands(ops, id) {
         Some(both) if id == root || inner.contains(&id) => {
             for operand in both {
-                collect(ops, root, operand, inner, visit);
+                visit_leaves(ops, root, operand, inner, visit);
             }
         }
         _ => visit(id),
     }
 }
 
-fn constant(ops: &[Op], id: Id) -> Option<u64> {
+fn constant(ops: &[VectorOp], id: OpId) -> Option<u64> {
     match ops[id.0 as usize] {
-        Op::Const(value) => Some(value),
+        VectorOp::Const(value) => Some(value),
         _ => None,
     }
 }
 
-/// The operands: each once, and of numbers that are each other's complement one, and none that is all zeros or ones.
-fn leaves(ops: &[Op], root: Id, inner: &[Id]) -> Vec<Id> {
-    let mut found: Vec<Id> = Vec::new();
-    collect(ops, root, root, inner, &mut |id| {
+/// Returns the operands: each once, one of two complementary constants, and no constant of all
+/// zeros or ones.
+fn tree_leaves(ops: &[VectorOp], root: OpId, inner: &[OpId]) -> Vec<OpId> {
+    let mut found: Vec<OpId> = Vec::new();
+    visit_leaves(ops, root, root, inner, &mut |id| {
         let known = match constant(ops, id) {
             Some(0 | u64::MAX) => true,
             Some(value) => found.iter().any(|other| constant(ops, *other).is_some_and(|c| c == value || c == !value)),
@@ -93,13 +95,13 @@ fn leaves(ops: &[Op], root: Id, inner: &[Id]) -> Vec<Id> {
     found
 }
 
-fn table(ops: &[Op], root: Id, id: Id, inner: &[Id], leaves: &[Id]) -> u8 {
+fn truth_table(ops: &[VectorOp], root: OpId, id: OpId, inner: &[OpId], leaves: &[OpId]) -> u8 {
     if id == root || inner.contains(&id) {
-        let below = |id: Id| table(ops, root, id, inner, leaves);
+        let below = |id: OpId| truth_table(ops, root, id, inner, leaves);
         match ops[id.0 as usize] {
-            Op::And(a, b) => return below(a) & below(b),
-            Op::Or(a, b) => return below(a) | below(b),
-            Op::Xor(a, b) => return below(a) ^ below(b),
+            VectorOp::And(a, b) => return below(a) & below(b),
+            VectorOp::Or(a, b) => return below(a) | below(b),
+            VectorOp::Xor(a, b) => return below(a) ^ below(b),
             _ => {}
         }
     }

@@ -1,74 +1,78 @@
-//! Masks, as [`Builder`] makes them: what is certain, or part of another, is not made.
+//! Construction of masks in [`VectorBuilder`]: folds constants and implied conditions.
 
-use crate::lanes::bound::greatest;
-use crate::lanes::build::Builder;
-use crate::lanes::ir::{Cond, Id, Op, ZERO_BYTE};
+use crate::lanes::bound::max_value;
+use crate::lanes::build::VectorBuilder;
+use crate::lanes::ir::{LaneCompare, OpId, VectorOp, ZERO_BYTE};
 
-/// How deep is looked to see whether a mask is part of another.
+/// Maximum depth of the search for implied masks.
 const PARTS: u32 = 12;
 
-/// The most masks of a row that are gone through for one that asks for the same word.
+/// Maximum number of masks in a chain that are searched for a comparison of the same word.
 const ROW: usize = 32;
 
-impl Builder {
-    /// All lanes or none.
-    pub fn certain(&mut self, yes: bool) -> Id {
-        self.add(Op::Certain(yes))
+impl VectorBuilder {
+    /// Returns the mask of all lanes or none.
+    pub fn constant_mask(&mut self, yes: bool) -> OpId {
+        self.add_op(VectorOp::Certain(yes))
     }
 
-    /// Whether it is certain that no lane is in the mask.
-    pub fn is_nobody(&self, mask: Id) -> bool {
-        matches!(self.op(mask), Op::Certain(false))
+    /// Returns whether the mask is known to be empty.
+    pub fn is_empty_mask(&self, mask: OpId) -> bool {
+        matches!(self.op(mask), VectorOp::Certain(false))
     }
 
-    /// The lanes with packets.
-    pub fn active(&mut self) -> Id {
-        self.add(Op::Active)
+    /// Returns the lanes with packets.
+    pub fn active_lanes(&mut self) -> OpId {
+        self.add_op(VectorOp::Active)
     }
 
-    /// Lanes in which that holds.
-    pub fn compare(&mut self, cond: Cond, a: Id, b: Id) -> Id {
-        let equality = matches!(cond, Cond::Equal | Cond::NotEqual);
+    /// Emits a comparison.
+    pub fn compare(&mut self, cond: LaneCompare, a: OpId, b: OpId) -> OpId {
+        let equality = matches!(cond, LaneCompare::Equal | LaneCompare::NotEqual);
         let (a, b) = if equality { self.constant_last(a, b) } else { (a, b) };
         if let (Some(a), Some(b)) = (self.constant_of(a), self.constant_of(b)) {
-            return self.certain(holds(cond, a, b));
+            return self.constant_mask(evaluate_compare(cond, a, b));
         }
         if a == b {
-            return self.certain(matches!(cond, Cond::Equal | Cond::LessOrEqual | Cond::SignedLessOrEqual));
+            return self.constant_mask(matches!(
+                cond,
+                LaneCompare::Equal | LaneCompare::LessOrEqual | LaneCompare::SignedLessOrEqual
+            ));
         }
         if let Some(b) = self.constant_of(b) {
-            let may = self.may(a);
+            let may = self.possible_bits(a);
             match cond {
-                Cond::Less if greatest(may) < b => return self.certain(true),
-                Cond::LessOrEqual if greatest(may) <= b => return self.certain(true),
-                Cond::Equal if b & !may != 0 => return self.certain(false),
-                Cond::NotEqual if b & !may != 0 => return self.certain(true),
+                LaneCompare::Less if max_value(may) < b => return self.constant_mask(true),
+                LaneCompare::LessOrEqual if max_value(may) <= b => return self.constant_mask(true),
+                LaneCompare::Equal if b & !may != 0 => return self.constant_mask(false),
+                LaneCompare::NotEqual if b & !may != 0 => return self.constant_mask(true),
                 _ => {}
             }
-            if let (true, Op::Number(mask)) = (equality && b <= 1, self.op(a)) {
+            if let (true, VectorOp::Number(mask)) = (equality && b <= 1, self.op(a)) {
                 let mask = *mask;
-                return if (cond == Cond::Equal) == (b == 1) { mask } else { self.not(mask) };
+                return if (cond == LaneCompare::Equal) == (b == 1) { mask } else { self.mask_not(mask) };
             }
         }
-        self.add(Op::Compare(cond, a, b))
+        self.add_op(VectorOp::Compare(cond, a, b))
     }
 
-    /// Of a comparison with a constant: the word that it looks at, which of its bits, and what they are.
-    fn bits_asked(&self, mask: Id) -> Option<(Id, u64, u64)> {
-        let Op::Compare(Cond::Equal, value, number) = *self.op(mask) else { return None };
+    /// Returns, for a comparison with a constant, the word that it tests, the mask of the bits, and
+    /// their values.
+    fn tested_bits(&self, mask: OpId) -> Option<(OpId, u64, u64)> {
+        let VectorOp::Compare(LaneCompare::Equal, value, number) = *self.op(mask) else { return None };
         let (mut word, mut number, mut bits) = (value, self.constant_of(number)?, u64::MAX);
         loop {
             (word, number, bits) = match *self.op(word) {
-                Op::And(inner, mask) if self.constant_of(mask).is_some() => {
+                VectorOp::And(inner, mask) if self.constant_of(mask).is_some() => {
                     (inner, number, bits & self.constant_of(mask).unwrap_or(0))
                 }
-                Op::Shr(inner, by) => (inner, number << by, bits << by),
-                Op::Bytes(inner, pattern) => {
+                VectorOp::Shr(inner, by) => (inner, number << by, bits << by),
+                VectorOp::Bytes(inner, pattern) => {
                     let (number_bytes, bits_bytes) = (number.to_le_bytes(), bits.to_le_bytes());
                     let (mut from, mut asked) = ([0u8; 8], [0u8; 8]);
                     for (at, byte) in pattern.iter().enumerate().filter(|(_, byte)| **byte != ZERO_BYTE) {
                         let byte = usize::from(*byte);
-                        // Each byte once, and nothing of those that are 0.
+                        // Each byte may be used once, and zero bytes add no condition.
                         if asked[byte] != 0 {
                             return None;
                         }
@@ -81,73 +85,75 @@ impl Builder {
         }
     }
 
-    /// Masks put together of which two ask for bits of one word: a comparison that asks for both.
-    fn both_at_once(&mut self, a: Id, b: Id) -> Option<Id> {
-        let (word, bits, number) = self.bits_asked(b)?;
+    /// Merges two comparisons of bits of the same word in a conjunction.
+    fn merge_tests(&mut self, a: OpId, b: OpId) -> Option<OpId> {
+        let (word, bits, number) = self.tested_bits(b)?;
         let (mut row, mut rest) = (Vec::new(), a);
         let found = loop {
-            let Op::Both(before, last) = *self.op(rest) else { return None };
-            let asked = self.bits_asked(last).filter(|(other, ..)| *other == word);
+            let VectorOp::Both(before, last) = *self.op(rest) else { return None };
+            let asked = self.tested_bits(last).filter(|(other, ..)| *other == word);
             match asked {
-                // They want the same bits to be different ones.
-                Some((_, more, other)) if (number ^ other) & bits & more != 0 => return Some(self.certain(false)),
+                // The comparisons contradict each other.
+                Some((_, more, other)) if (number ^ other) & bits & more != 0 => {
+                    return Some(self.constant_mask(false));
+                }
                 Some((_, more, other)) => {
                     let (bits, number) = (self.constant(bits | more), self.constant(number | other));
                     let asked = self.and(word, bits);
-                    break self.compare(Cond::Equal, asked, number);
+                    break self.compare(LaneCompare::Equal, asked, number);
                 }
                 None if row.len() == ROW => return None,
                 None => row.push(last),
             }
             rest = before;
         };
-        let Op::Both(before, _) = *self.op(rest) else { return None };
-        let first = self.both(before, found);
-        Some(row.into_iter().rev().fold(first, |all, mask| self.add(Op::Both(all, mask))))
+        let VectorOp::Both(before, _) = *self.op(rest) else { return None };
+        let first = self.mask_and(before, found);
+        Some(row.into_iter().rev().fold(first, |all, mask| self.add_op(VectorOp::Both(all, mask))))
     }
 
-    /// In both masks.
-    pub fn both(&mut self, a: Id, b: Id) -> Id {
+    /// Emits an intersection.
+    pub fn mask_and(&mut self, a: OpId, b: OpId) -> OpId {
         let (a, b) = if b < a { (b, a) } else { (a, b) };
         match (self.op(a).clone(), self.op(b).clone()) {
-            (Op::Certain(true), _) => b,
-            (_, Op::Certain(true)) => a,
-            (Op::Certain(false), _) | (_, Op::Certain(false)) => self.certain(false),
+            (VectorOp::Certain(true), _) => b,
+            (_, VectorOp::Certain(true)) => a,
+            (VectorOp::Certain(false), _) | (_, VectorOp::Certain(false)) => self.constant_mask(false),
             _ if a == b => a,
-            _ if self.is_part(b, a, PARTS) => b,
-            _ if self.is_part(a, b, PARTS) => a,
-            (_, Op::Not(y)) => self.without(a, y),
-            (Op::Not(x), _) => self.without(b, x),
-            _ => match self.both_at_once(a, b) {
+            _ if self.is_subset(b, a, PARTS) => b,
+            _ if self.is_subset(a, b, PARTS) => a,
+            (_, VectorOp::Not(y)) => self.mask_and_not(a, y),
+            (VectorOp::Not(x), _) => self.mask_and_not(b, x),
+            _ => match self.merge_tests(a, b) {
                 Some(both) => both,
-                None => self.add(Op::Both(a, b)),
+                None => self.add_op(VectorOp::Both(a, b)),
             },
         }
     }
 
-    /// In either mask.
-    pub fn either(&mut self, a: Id, b: Id) -> Id {
+    /// Emits a union.
+    pub fn mask_or(&mut self, a: OpId, b: OpId) -> OpId {
         let (a, b) = if b < a { (b, a) } else { (a, b) };
         match (self.op(a).clone(), self.op(b).clone()) {
-            (Op::Certain(false), _) => b,
-            (_, Op::Certain(false)) => a,
-            (Op::Certain(true), _) | (_, Op::Certain(true)) => self.certain(true),
+            (VectorOp::Certain(false), _) => b,
+            (_, VectorOp::Certain(false)) => a,
+            (VectorOp::Certain(true), _) | (_, VectorOp::Certain(true)) => self.constant_mask(true),
             _ if a == b => a,
-            _ => match self.whole(a, b) {
+            _ => match self.existing_union(a, b) {
                 Some(whole) => whole,
-                None => self.add(Op::Either(a, b)),
+                None => self.add_op(VectorOp::Either(a, b)),
             },
         }
     }
 
-    /// In any of these masks: halves of one are that one.
-    pub fn any(&mut self, masks: &[Id]) -> Id {
+    /// Emits the union of these masks; two halves of an existing mask become that mask.
+    pub fn mask_union(&mut self, masks: &[OpId]) -> OpId {
         let mut masks = masks.to_vec();
         'again: while masks.len() > 1 {
             for one in 0..masks.len() {
                 for two in one + 1..masks.len() {
                     let before = self.code.ops.len();
-                    if let Some(whole) = self.whole(masks[one], masks[two]) {
+                    if let Some(whole) = self.existing_union(masks[one], masks[two]) {
                         debug_assert_eq!(before, self.code.ops.len());
                         masks.swap_remove(two);
                         masks[one] = whole;
@@ -156,98 +162,98 @@ impl Builder {
                 }
             }
             let (Some(last), Some(first)) = (masks.pop(), masks.first().copied()) else { break };
-            masks[0] = self.either(first, last);
+            masks[0] = self.mask_or(first, last);
         }
-        masks.first().copied().unwrap_or_else(|| self.certain(false))
+        masks.first().copied().unwrap_or_else(|| self.constant_mask(false))
     }
 
-    /// What two masks are together, if that is a mask that is there.
-    fn whole(&self, a: Id, b: Id) -> Option<Id> {
+    /// Returns the union of two masks, if it is an existing mask.
+    fn existing_union(&self, a: OpId, b: OpId) -> Option<OpId> {
         match (self.op(a), self.op(b)) {
-            (Op::Both(x, y), Op::Without(z, w)) | (Op::Without(z, w), Op::Both(x, y)) => {
+            (VectorOp::Both(x, y), VectorOp::Without(z, w)) | (VectorOp::Without(z, w), VectorOp::Both(x, y)) => {
                 (z == x && w == y || z == y && w == x).then_some(*z)
             }
-            _ if self.is_part(a, b, PARTS) => Some(b),
-            _ if self.is_part(b, a, PARTS) => Some(a),
+            _ if self.is_subset(a, b, PARTS) => Some(b),
+            _ if self.is_subset(b, a, PARTS) => Some(a),
             _ => None,
         }
     }
 
-    /// Whether a mask's lanes are certainly all of another's.
-    fn is_part(&self, part: Id, of: Id, steps: u32) -> bool {
-        let within = |id: &Id| self.is_part(*id, of, steps - 1);
+    /// Returns whether a mask is known to be a subset of another.
+    fn is_subset(&self, part: OpId, of: OpId, steps: u32) -> bool {
+        let within = |id: &OpId| self.is_subset(*id, of, steps - 1);
         part == of
             || steps > 0
                 && match self.op(part) {
-                    Op::Both(x, y) => within(x) || within(y),
-                    Op::Without(x, _) => within(x),
-                    Op::Either(x, y) => within(x) && within(y),
-                    Op::Certain(false) => true,
+                    VectorOp::Both(x, y) => within(x) || within(y),
+                    VectorOp::Without(x, _) => within(x),
+                    VectorOp::Either(x, y) => within(x) && within(y),
+                    VectorOp::Certain(false) => true,
                     _ => false,
                 }
     }
 
-    /// In one of both masks.
-    pub fn one_of(&mut self, a: Id, b: Id) -> Id {
+    /// Emits a symmetric difference.
+    pub fn mask_xor(&mut self, a: OpId, b: OpId) -> OpId {
         match (self.op(a).clone(), self.op(b).clone()) {
-            (Op::Certain(false), _) => b,
-            (_, Op::Certain(false)) => a,
-            (Op::Certain(true), _) => self.not(b),
-            (_, Op::Certain(true)) => self.not(a),
-            _ if a == b => self.certain(false),
-            _ => self.add(Op::OneOf(a, b)),
+            (VectorOp::Certain(false), _) => b,
+            (_, VectorOp::Certain(false)) => a,
+            (VectorOp::Certain(true), _) => self.mask_not(b),
+            (_, VectorOp::Certain(true)) => self.mask_not(a),
+            _ if a == b => self.constant_mask(false),
+            _ => self.add_op(VectorOp::OneOf(a, b)),
         }
     }
 
-    /// In the first and not in the second.
-    pub fn without(&mut self, a: Id, b: Id) -> Id {
+    /// Emits the lanes of the first that are not in the second.
+    pub fn mask_and_not(&mut self, a: OpId, b: OpId) -> OpId {
         match (self.op(a).clone(), self.op(b).clone()) {
-            (Op::Certain(false), _) | (_, Op::Certain(true)) => self.certain(false),
-            (_, Op::Certain(false)) => a,
-            (Op::Certain(true), _) => self.not(b),
-            _ if a == b => self.certain(false),
-            (_, Op::Not(inner)) => self.both(a, inner),
-            (_, Op::Both(x, y)) if x == a => self.without(a, y),
-            (_, Op::Both(x, y)) if y == a => self.without(a, x),
-            (_, Op::Without(x, y)) if x == a => self.both(a, y),
-            _ => self.add(Op::Without(a, b)),
+            (VectorOp::Certain(false), _) | (_, VectorOp::Certain(true)) => self.constant_mask(false),
+            (_, VectorOp::Certain(false)) => a,
+            (VectorOp::Certain(true), _) => self.mask_not(b),
+            _ if a == b => self.constant_mask(false),
+            (_, VectorOp::Not(inner)) => self.mask_and(a, inner),
+            (_, VectorOp::Both(x, y)) if x == a => self.mask_and_not(a, y),
+            (_, VectorOp::Both(x, y)) if y == a => self.mask_and_not(a, x),
+            (_, VectorOp::Without(x, y)) if x == a => self.mask_and(a, y),
+            _ => self.add_op(VectorOp::Without(a, b)),
         }
     }
 
-    /// Not in it.
-    pub fn not(&mut self, a: Id) -> Id {
+    /// Emits a complement.
+    pub fn mask_not(&mut self, a: OpId) -> OpId {
         match *self.op(a) {
-            Op::Certain(yes) => self.certain(!yes),
-            Op::Not(inner) => inner,
+            VectorOp::Certain(yes) => self.constant_mask(!yes),
+            VectorOp::Not(inner) => inner,
             _ => {
-                let op = inverted(self.op(a)).unwrap_or(Op::Not(a));
-                self.add(op)
+                let op = inverted(self.op(a)).unwrap_or(VectorOp::Not(a));
+                self.add_op(op)
             }
         }
     }
 }
 
-/// The opposite of a comparison.
-pub fn inverted(op: &Op) -> Option<Op> {
-    let Op::Compare(cond, x, y) = *op else { return None };
+/// Returns the negation of a comparison.
+pub fn inverted(op: &VectorOp) -> Option<VectorOp> {
+    let VectorOp::Compare(cond, x, y) = *op else { return None };
     Some(match cond {
-        Cond::Equal => Op::Compare(Cond::NotEqual, x, y),
-        Cond::NotEqual => Op::Compare(Cond::Equal, x, y),
-        Cond::Less => Op::Compare(Cond::LessOrEqual, y, x),
-        Cond::LessOrEqual => Op::Compare(Cond::Less, y, x),
-        Cond::SignedLess => Op::Compare(Cond::SignedLessOrEqual, y, x),
-        Cond::SignedLessOrEqual => Op::Compare(Cond::SignedLess, y, x),
+        LaneCompare::Equal => VectorOp::Compare(LaneCompare::NotEqual, x, y),
+        LaneCompare::NotEqual => VectorOp::Compare(LaneCompare::Equal, x, y),
+        LaneCompare::Less => VectorOp::Compare(LaneCompare::LessOrEqual, y, x),
+        LaneCompare::LessOrEqual => VectorOp::Compare(LaneCompare::Less, y, x),
+        LaneCompare::SignedLess => VectorOp::Compare(LaneCompare::SignedLessOrEqual, y, x),
+        LaneCompare::SignedLessOrEqual => VectorOp::Compare(LaneCompare::SignedLess, y, x),
     })
 }
 
-/// Whether a comparison of two numbers holds.
-pub fn holds(cond: Cond, a: u64, b: u64) -> bool {
+/// Evaluates a comparison of two numbers.
+pub fn evaluate_compare(cond: LaneCompare, a: u64, b: u64) -> bool {
     match cond {
-        Cond::Equal => a == b,
-        Cond::NotEqual => a != b,
-        Cond::Less => a < b,
-        Cond::LessOrEqual => a <= b,
-        Cond::SignedLess => (a as i64) < b as i64,
-        Cond::SignedLessOrEqual => a as i64 <= b as i64,
+        LaneCompare::Equal => a == b,
+        LaneCompare::NotEqual => a != b,
+        LaneCompare::Less => a < b,
+        LaneCompare::LessOrEqual => a <= b,
+        LaneCompare::SignedLess => (a as i64) < b as i64,
+        LaneCompare::SignedLessOrEqual => a as i64 <= b as i64,
     }
 }

@@ -1,21 +1,22 @@
-//! Code for eight packets at once: vectors of 512 bits, a lane for each packet.
+//! Vector code: eight packets at once in vectors of 512 bits, one lane for each packet.
 //!
-//! Most packets take the same way through a stage ([`crate::plan::trace`]), and do the same there. Code for one packet does it four or five instructions a cycle, so that
-//! only fewer instructions make it faster: an instruction for eight. It is made of the stage's function for one, so that there is one meaning ([`convert`]); packets
-//! that leave the common way are left to that function. What packets carry from stage to stage lies in lists, one for each thing ([`layout`]).
+//! Most packets take the same path through a stage ([`crate::plan::hot_path`]) and do the same
+//! there. Scalar code already runs at four or five instructions per cycle, so that only fewer
+//! instructions make it faster. Vector code is converted from the stage's scalar function, because
+//! the semantics are then defined once ([`convert`]). Packets that leave the hot path diverge to
+//! that function. Values carried between stages are stored in lists, one for each
+//! ([`layout`](crate::plan::vector_layout)).
 //!
-//! | what | where |
+//! | contents | files |
 //! |---|---|
-//! | what the code is made of, and how it is made | [`ir`], `build.rs`, `masks.rs` |
-//! | from a stage's function to that | `convert.rs`, `inst.rs`, `reach.rs`, `state.rs`, `ends.rs` |
-//! | masks in pairs instead of in a row | `balance.rs` |
-//! | which operations become one instruction | `verify.rs`, `plain.rs`, `fuse.rs`, `conditions.rs`, `logic.rs`, `bound.rs` |
-//! | machine code of it | `emit.rs`, `alloc.rs`, `assemble.rs`; of operations `values.rs`, `rows.rs`, `lists.rs`, `products.rs` |
-//! | where things lie | [`layout`] |
-//! | packets and lists | `worker/lanes.rs` |
+//! | vector IR and its builder | [`ir`], `build.rs`, `masks.rs` |
+//! | conversion of a stage's function | `{convert,inst,memory_access,state,exits}.rs` |
+//! | balancing of mask chains | `balance.rs` |
+//! | instruction selection | `{verify,value_numbering,select,conditions,logic,bound}.rs` |
+//! | machine code | `{emit,regalloc,assemble,values,rows,lists,products}.rs` |
+//! | memory layout | [`layout`](crate::plan::vector_layout) |
+//! | run time | `worker/vector.rs` |
 
-#[cfg(target_arch = "x86_64")]
-mod alloc;
 #[cfg(target_arch = "x86_64")]
 mod assemble;
 mod balance;
@@ -26,9 +27,7 @@ mod conditions;
 mod convert;
 #[cfg(target_arch = "x86_64")]
 pub mod emit;
-mod ends;
-#[cfg(target_arch = "x86_64")]
-mod fuse;
+mod exits;
 mod inst;
 pub mod ir;
 #[cfg(target_arch = "x86_64")]
@@ -36,36 +35,40 @@ mod lists;
 #[cfg(target_arch = "x86_64")]
 mod logic;
 mod masks;
-#[cfg(target_arch = "x86_64")]
-mod plain;
+mod memory_access;
 #[cfg(target_arch = "x86_64")]
 mod products;
-mod reach;
+#[cfg(target_arch = "x86_64")]
+mod regalloc;
 #[cfg(target_arch = "x86_64")]
 mod rows;
+#[cfg(target_arch = "x86_64")]
+mod select;
 mod state;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+mod value_numbering;
 #[cfg(target_arch = "x86_64")]
 mod values;
 #[cfg(target_arch = "x86_64")]
 mod verify;
 
-use crate::code::compiling::Compiling;
-use crate::code::told::Told;
-use crate::plan::stages::Start;
+use crate::code::annotations::StageAnnotations;
+use crate::code::compiling::CodegenContext;
+use crate::plan::stages::StageEntry;
 use cranelift_codegen::ir as cl;
 
 pub use ir::LANES;
 
-/// Code for eight: takes the context and how many packets wait, at least one.
+/// Vector code of a stage: takes the context and the length of the queue, at least one.
 #[cfg(target_arch = "x86_64")]
 pub type LanesFn = unsafe extern "sysv64" fn(context: *mut u8, count: u64);
-/// Code for eight: there is none.
+/// Vector code of a stage, which does not exist on this machine.
 #[cfg(not(target_arch = "x86_64"))]
 pub type LanesFn = unsafe extern "C" fn(context: *mut u8, count: u64);
 
-/// Whether this machine can run code for eight packets at once.
+/// Returns whether this machine supports vector code.
 pub fn supported() -> bool {
     #[cfg(target_arch = "x86_64")]
     return emit::supported();
@@ -73,27 +76,33 @@ pub fn supported() -> bool {
     false
 }
 
-/// Code for eight packets of a stage's function, if the stage is one that packets come to by the trace, and it has a form.
-pub fn code(c: &Compiling<'_>, func: &cl::Function, told: &Told, stage: usize) -> Option<Vec<u8>> {
-    let layout = c.memory.lanes.as_ref()?;
+/// Compiles the vector code of a stage, if packets reach the stage by the hot path and vector code
+/// supports it.
+pub fn compile_stage(
+    c: &CodegenContext<'_>,
+    func: &cl::Function,
+    annotations: &StageAnnotations,
+    stage: usize,
+) -> Option<Vec<u8>> {
+    let layout = c.memory.vector.as_ref()?;
     let start = c.plan.stages[stage].start;
     let common = match start {
-        Start::Begin => true,
-        Start::Site(node, _) => c.plan.flow.looks_up(node),
+        StageEntry::Begin => true,
+        StageEntry::Table(node, _) => c.plan.flow.starts_lookup_stage(node),
         _ => false,
     };
     if !common {
         return None;
     }
-    let made = convert::convert(c, func, told, layout, stage);
+    let made = convert::vectorize_stage(c, func, annotations, layout, stage);
     if std::env::var_os("TERRACE_JIT_DUMP").is_some() {
-        eprintln!("eight packets at stage {stage}: {made:#?}");
+        eprintln!("vector code of stage {stage}: {made:#?}");
     }
-    machine_code(&balance::balanced(made.ok()?))
+    machine_code(&balance::balance_masks(made.ok()?))
 }
 
-/// Machine code of it.
-fn machine_code(code: &ir::Code) -> Option<Vec<u8>> {
+/// Emits the machine code of vector code.
+fn machine_code(code: &ir::VectorCode) -> Option<Vec<u8>> {
     #[cfg(target_arch = "x86_64")]
     return match emit::emit(code) {
         Ok(bytes) => Some(bytes),

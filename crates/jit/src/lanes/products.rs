@@ -1,41 +1,44 @@
-//! Machine code for what is rarely computed for packets: quotients, and products without carries, of which CRCs are made.
+//! Machine code for rare computations: quotients, and the carry-less products of CRCs.
 
-use super::alloc::Kind;
-use super::assemble::{Arg, EmitError, z};
+use super::assemble::{AsmOperand, VectorEmitError, zmm};
 use super::emit::Emitter;
-use super::ir::{Id, LANES};
+use super::ir::{LANES, OpId};
+use super::regalloc::RegClass;
 use iced_x86::Code as X86;
 
 impl Emitter {
-    /// By floating point: numbers below 2^32 and their quotients are exact there, and a quotient that is no whole number is not rounded up to one, as it is at least
-    /// 2^-32 times itself away from it.
-    pub(super) fn quotient(&mut self, id: Id, a: Id, b: Id) -> Result<(), EmitError> {
-        let (a, b) = (self.vector(a)?, self.vector(b)?);
-        let (made, by) = (self.claim(Kind::Vector)?, self.claim(Kind::Vector)?);
-        self.asm.op(X86::EVEX_Vcvtuqq2pd_zmm_k1z_zmmm512b64_er, &[z(made), z(a)]);
-        self.asm.op(X86::EVEX_Vcvtuqq2pd_zmm_k1z_zmmm512b64_er, &[z(by), z(b)]);
-        self.asm.op(X86::EVEX_Vdivpd_zmm_k1z_zmm_zmmm512b64_er, &[z(made), z(made), z(by)]);
-        self.asm.op(X86::EVEX_Vcvttpd2uqq_zmm_k1z_zmmm512b64_sae, &[z(made), z(made)]);
-        self.release(&[by]);
-        self.done(id, made);
+    /// Emits a quotient by floating point. Numbers below 2^32 are exact, and the quotient is never
+    /// rounded up to an integer, because its relative distance to the next one is at least 2^-32.
+    pub(super) fn emit_quotient(&mut self, id: OpId, a: OpId, b: OpId) -> Result<(), VectorEmitError> {
+        let (a, b) = (self.vector_register(a)?, self.vector_register(b)?);
+        let (made, by) = (self.claim_register(RegClass::Vector)?, self.claim_register(RegClass::Vector)?);
+        self.asm.emit(X86::EVEX_Vcvtuqq2pd_zmm_k1z_zmmm512b64_er, &[zmm(made), zmm(a)]);
+        self.asm.emit(X86::EVEX_Vcvtuqq2pd_zmm_k1z_zmmm512b64_er, &[zmm(by), zmm(b)]);
+        self.asm.emit(X86::EVEX_Vdivpd_zmm_k1z_zmm_zmmm512b64_er, &[zmm(made), zmm(made), zmm(by)]);
+        self.asm.emit(X86::EVEX_Vcvttpd2uqq_zmm_k1z_zmmm512b64_sae, &[zmm(made), zmm(made)]);
+        self.release_vectors(&[by]);
+        self.finish_step_with(id, made);
         Ok(())
     }
 
-    /// Products of even lanes and of odd ones, of 128 bits each, of which the halves are put side by side.
-    pub(super) fn carryless(&mut self, id: Id, a: Id, by: u64, higher: bool) -> Result<(), EmitError> {
-        let a = self.vector(a)?;
-        let (even, odd) = (self.claim(Kind::Vector)?, self.claim(Kind::Vector)?);
-        let by = Arg::Mem(self.asm.line([by; LANES]));
+    /// Emits 128-bit products of even and of odd lanes, and interleaves their halves.
+    pub(super) fn emit_carryless(&mut self, id: OpId, a: OpId, by: u64, higher: bool) -> Result<(), VectorEmitError> {
+        let a = self.vector_register(a)?;
+        let (even, odd) = (self.claim_register(RegClass::Vector)?, self.claim_register(RegClass::Vector)?);
+        let by = AsmOperand::Mem(self.asm.pool_line([by; LANES]));
         for (lane, product) in [even, odd].into_iter().enumerate() {
-            self.asm.op(X86::EVEX_Vpclmulqdq_zmm_zmm_zmmm512_imm8, &[z(product), z(a), by, Arg::Imm(lane as u8)]);
+            self.asm.emit(
+                X86::EVEX_Vpclmulqdq_zmm_zmm_zmmm512_imm8,
+                &[zmm(product), zmm(a), by, AsmOperand::Imm(lane as u8)],
+            );
         }
         let halves = match higher {
             true => X86::EVEX_Vpunpckhqdq_zmm_k1z_zmm_zmmm512b64,
             false => X86::EVEX_Vpunpcklqdq_zmm_k1z_zmm_zmmm512b64,
         };
-        self.asm.op(halves, &[z(even), z(even), z(odd)]);
-        self.release(&[odd]);
-        self.done(id, even);
+        self.asm.emit(halves, &[zmm(even), zmm(even), zmm(odd)]);
+        self.release_vectors(&[odd]);
+        self.finish_step_with(id, even);
         Ok(())
     }
 }

@@ -1,183 +1,209 @@
-//! What code is made from: how a program is cut into stages, which path has a copy, and where everything lies in memory. All of it is data.
+//! Inputs of code generation: stages, the hot path and its clones, and memory layouts. All of it is
+//! data.
 
-pub mod lanes;
-pub mod layout;
-pub mod lists;
-pub mod memory;
-pub mod onward;
-pub mod places;
-pub mod plain;
+pub mod frame_layout;
+pub mod hot_path;
+pub mod hot_path_tail;
+pub mod in_place_forward;
+pub mod memory_layout;
+pub mod paired_lookups;
+pub mod record_layout;
 pub mod stages;
-pub mod together;
-pub mod trace;
+pub mod stats_layout;
+pub mod vector_layout;
 
-use crate::analysis::cells::{Cell, Cells};
 use crate::analysis::constants::Constants;
-use crate::analysis::copies::{Onward, Trace};
 use crate::analysis::facts::has_loop;
-use crate::analysis::flow::Flow;
-use crate::analysis::headers::Headers;
-use crate::analysis::node::Node;
-use crate::analysis::validity::Known;
-use crate::analysis::{tiling, validity};
-use crate::unsupported::Unsupported;
+use crate::analysis::flow::FlowGraph;
+use crate::analysis::frame_slots::{FrameSlot, FrameSlots};
+use crate::analysis::headers::HeaderLayout;
+use crate::analysis::node::FlowNodeId;
+use crate::analysis::path_clones::{HotPath, HotPathTail};
+use crate::analysis::validity::KnownValidity;
+use crate::analysis::{header_adjacency, validity};
+use crate::fallback_reason::FallbackReason;
 use fixedbitset::FixedBitSet;
 use ir::{Inst, Pipeline, Type};
-use stages::{Stage, Start};
+use stages::{Stage, StageEntry};
 use std::collections::BTreeSet;
 
-/// The plan of a pipeline.
+/// Result of the analyses of a pipeline, split into stages.
 #[derive(Clone, Debug)]
-pub struct Plan {
-    /// The graph.
-    pub flow: Flow,
-    /// The headers.
-    pub headers: Headers,
-    /// What packets carry.
-    pub cells: Cells,
-    /// What cells hold before each node, where that is certain.
+pub struct StagePlan {
+    /// Control-flow graph.
+    pub flow: FlowGraph,
+    /// Header layout.
+    pub headers: HeaderLayout,
+    /// Frame slots.
+    pub slots: FrameSlots,
+    /// Constant slots before each node.
     pub constants: Constants,
-    /// What is known of headers before each node.
-    pub known: Vec<Option<Known>>,
-    /// In which order the parser takes headers.
-    pub order: tiling::Order,
-    /// Where stages can begin, of which copies count as one.
-    pub starts: Vec<Start>,
-    /// The stages, each before those that it leads to.
+    /// Header validity known before each node.
+    pub validity: Vec<Option<KnownValidity>>,
+    /// Order in which the parser extracts headers.
+    pub adjacency: header_adjacency::HeaderAdjacency,
+    /// Points at which stages start; clones are not counted separately.
+    pub entries: Vec<StageEntry>,
+    /// The stages in topological order.
     pub stages: Vec<Stage>,
 }
 
-impl Plan {
-    /// Looks a pipeline through that passes [`check`]. `traced`: the way of most packets is there by itself. `states_count`: how many
-    /// states a packet's parser has entered is counted in its frame. `small`: for each table, whether its entries may be a handful with keys of a word.
-    pub fn new(pipeline: &Pipeline, traced: bool, states_count: bool, small: &[bool]) -> Result<Plan, Unsupported> {
-        let mut flow = Flow::new(pipeline)?;
-        let mut headers = Headers::new(pipeline)?;
-        let cells = Cells::new(pipeline, &flow, &headers);
-        let mut known = validity::validity(pipeline, &flow, &headers);
-        Constants::new(pipeline, &flow, &headers, &cells, &known).fix_places(pipeline, &flow, &cells, &mut headers);
+impl StagePlan {
+    /// Analyses a pipeline that passes [`check_supported`]. `traced`: whether the hot path is
+    /// specialised. `states_count`: whether parser states are counted in the frame. `small`: for
+    /// each table, whether it has a one-word key and may have few entries.
+    ///
+    /// # Errors
+    /// A feature that native code does not support.
+    pub fn new(
+        pipeline: &Pipeline,
+        traced: bool,
+        states_count: bool,
+        small: &[bool],
+    ) -> Result<StagePlan, FallbackReason> {
+        let mut flow = FlowGraph::new(pipeline)?;
+        let mut headers = HeaderLayout::new(pipeline)?;
+        let cells = FrameSlots::new(pipeline, &flow, &headers);
+        let mut known = validity::analyze_validity(pipeline, &flow, &headers);
+        Constants::new(pipeline, &flow, &headers, &cells, &known).fix_header_offsets(
+            pipeline,
+            &flow,
+            &cells,
+            &mut headers,
+        );
         let emits = pipeline.insts().filter(|data| matches!(data.inst, Inst::Emit(_))).count();
-        let stages = stages::cut(pipeline, &flow)?;
-        flow.cut_deparser = stages::lead_to_deparser(pipeline, &flow, &stages) * emits > MOST_INLINE_EMITS;
-        if traced && let Some(trace) = Trace::find(pipeline, &flow, &headers) {
-            flow.follow(&trace);
-            flow.turns_back &= !states_count;
-            known = validity::validity(pipeline, &flow, &headers);
-            flow.go_on(&Onward::find(pipeline, &flow, &headers, &known));
-            onward::look_up_in_place(pipeline, &mut flow, small);
-            together::look_up_together(pipeline, &mut flow, &cells);
-            known = validity::validity(pipeline, &flow, &headers);
+        let stages = stages::split_into_stages(pipeline, &flow)?;
+        flow.has_deparser_stage =
+            stages::count_deparser_predecessors(pipeline, &flow, &stages) * emits > MAX_INLINE_EMITS;
+        if traced && let Some(trace) = HotPath::find(pipeline, &flow, &headers) {
+            flow.clone_hot_path(&trace);
+            flow.restarts_on_exit &= !states_count;
+            known = validity::analyze_validity(pipeline, &flow, &headers);
+            flow.clone_tail(&HotPathTail::find(pipeline, &flow, &headers, &known));
+            hot_path_tail::choose_in_place_lookups(pipeline, &mut flow, small);
+            paired_lookups::choose_paired_lookups(pipeline, &mut flow, &cells);
+            known = validity::analyze_validity(pipeline, &flow, &headers);
         }
-        // Headers at fixed places need no cells.
-        let cells = Cells::new(pipeline, &flow, &headers);
+        // Headers with a fixed offset need no slots.
+        let cells = FrameSlots::new(pipeline, &flow, &headers);
         let constants = Constants::new(pipeline, &flow, &headers, &cells, &known);
-        let stages = stages::cut(pipeline, &flow)?;
-        let order = tiling::Order::new(pipeline, &flow, &headers, &known);
-        let starts = stages::starts(pipeline, &flow);
-        Ok(Plan { flow, headers, cells, constants, known, order, starts, stages })
+        let stages = stages::split_into_stages(pipeline, &flow)?;
+        let order = header_adjacency::HeaderAdjacency::new(pipeline, &flow, &headers, &known);
+        let starts = stages::stage_entries(pipeline, &flow);
+        Ok(StagePlan {
+            flow,
+            headers,
+            slots: cells,
+            constants,
+            validity: known,
+            adjacency: order,
+            entries: starts,
+            stages,
+        })
     }
 
-    /// Which of the places where stages can begin this is.
-    pub fn slot(&self, start: Start) -> usize {
-        stages::slot(&self.flow, &self.starts, start)
+    /// Returns the index of the stage entry; clones share that of their original.
+    pub fn slot(&self, start: StageEntry) -> usize {
+        stages::entry_slot(&self.flow, &self.entries, start)
     }
 
-    /// What the cell holds before the node, if that is certain.
-    pub fn constant(&self, pipeline: &Pipeline, node: Node, index: usize) -> Option<u64> {
-        match self.cells.list[index] {
-            Cell::Valid(word) => self.known[node].as_ref()?.valid_word(word, pipeline.headers.len()),
+    /// Returns the constant value of the slot before the node.
+    pub fn slot_constant(&self, pipeline: &Pipeline, node: FlowNodeId, index: usize) -> Option<u64> {
+        match self.slots.slots[index] {
+            FrameSlot::Valid(word) => self.validity[node].as_ref()?.valid_word(word, pipeline.headers.len()),
             _ => self.constants.before(node, index),
         }
     }
 
-    /// The cells that hold something certain before each of these nodes.
-    pub fn certain(&self, pipeline: &Pipeline, nodes: &[Node]) -> FixedBitSet {
-        let mut certain = FixedBitSet::with_capacity(self.cells.list.len());
-        for index in 0..self.cells.list.len() {
-            let mut reached = nodes.iter().filter(|node| self.known[**node].is_some());
-            if reached.all(|node| self.constant(pipeline, *node, index).is_some()) {
+    /// Returns the slots that are constant before each of these nodes.
+    pub fn constant_slots(&self, pipeline: &Pipeline, nodes: &[FlowNodeId]) -> FixedBitSet {
+        let mut certain = FixedBitSet::with_capacity(self.slots.slots.len());
+        for index in 0..self.slots.slots.len() {
+            let mut reached = nodes.iter().filter(|node| self.validity[**node].is_some());
+            if reached.all(|node| self.slot_constant(pipeline, *node, index).is_some()) {
                 certain.insert(index);
             }
         }
         certain
     }
 
-    /// The stages that one leads to.
-    pub fn leads_to(&self, pipeline: &Pipeline, number: usize) -> BTreeSet<usize> {
+    /// Returns the successors of a stage.
+    pub fn next_stages(&self, pipeline: &Pipeline, number: usize) -> BTreeSet<usize> {
         let stage = &self.stages[number];
-        let starts = stage.nodes.iter().flat_map(|node| stages::leads_to(pipeline, &self.flow, stage.start, *node));
+        let starts = stage.nodes.iter().flat_map(|node| stages::exit_stages(pipeline, &self.flow, stage.start, *node));
         starts.filter_map(|start| self.stages.iter().position(|stage| stage.start == start)).collect()
     }
 
-    /// The cells whose value is needed before some of these nodes.
-    pub fn live(&self, nodes: &[Node]) -> FixedBitSet {
-        let mut live = FixedBitSet::with_capacity(self.cells.list.len());
+    /// Returns the slots that are live before any of these nodes.
+    pub fn live_slots(&self, nodes: &[FlowNodeId]) -> FixedBitSet {
+        let mut live = FixedBitSet::with_capacity(self.slots.slots.len());
         for node in nodes {
-            live.union_with(&self.cells.live[*node]);
+            live.union_with(&self.slots.live[*node]);
         }
         live
     }
 
-    /// The cells that packets carry from one stage to another in their frames.
-    pub fn carried(&self, pipeline: &Pipeline) -> FixedBitSet {
-        let mut carried = FixedBitSet::with_capacity(self.cells.list.len());
-        for stage in self.stages.iter().filter(|stage| !matches!(stage.start, Start::Begin | Start::Again)) {
-            let entries = stages::entries(pipeline, &self.flow, stage.start);
-            let mut live = self.live(&entries);
-            live.difference_with(&self.certain(pipeline, &entries));
+    /// Returns the slots that packets carry between stages in their frames.
+    pub fn carried_slots(&self, pipeline: &Pipeline) -> FixedBitSet {
+        let mut carried = FixedBitSet::with_capacity(self.slots.slots.len());
+        for stage in self.stages.iter().filter(|stage| !matches!(stage.start, StageEntry::Begin | StageEntry::Restart))
+        {
+            let entries = stages::entry_nodes(pipeline, &self.flow, stage.start);
+            let mut live = self.live_slots(&entries);
+            live.difference_with(&self.constant_slots(pipeline, &entries));
             carried.union_with(&live);
         }
         carried
     }
 }
 
-/// The deparser's code stands in each stage that leads to it if that makes no more emissions than this.
-const MOST_INLINE_EMITS: usize = 32;
+/// Maximum number of emissions if the deparser's code is duplicated in each stage that reaches it.
+const MAX_INLINE_EMITS: usize = 32;
 
-/// The widest value in bits that native code keeps in registers.
-const WIDEST: u32 = 2048;
+/// Maximum width in bits of a value in registers.
+const MAX_VALUE_BITS: u32 = 2048;
 
 fn has_varbit(pipeline: &Pipeline, header: ir::HeaderId) -> bool {
     pipeline.headers[header].fields.iter().any(|var| matches!(pipeline.vars[*var].ty, Type::Varbit(_)))
 }
 
-/// Values that native code has no registers for.
-fn check_values(control: &ir::Control) -> Result<(), Unsupported> {
+/// Checks that all values fit in registers.
+fn check_values(control: &ir::Control) -> Result<(), FallbackReason> {
     for ty in control.body.values.values() {
         match ty {
-            Type::Varbit(_) => return Err(Unsupported::Varbit),
-            ty if ty.width() > WIDEST => return Err(Unsupported::TooLarge),
+            Type::Varbit(_) => return Err(FallbackReason::Varbit),
+            ty if ty.width() > MAX_VALUE_BITS => return Err(FallbackReason::TooLarge),
             _ => {}
         }
     }
     for data in control.body.blocks.values().flat_map(|block| &block.insts) {
         let Inst::Extern { args, .. } = &data.inst else { continue };
-        let leaves: usize = args.iter().map(|arg| if let ir::Arg::Values(v) = arg { v.len() } else { 1 }).sum();
-        if leaves * (WIDEST as usize / 64 + 1) > crate::abi::AREA_WORDS {
-            return Err(Unsupported::TooLarge);
+        let leaves: usize = args.iter().map(|arg| if let ir::ExternArg::Values(v) = arg { v.len() } else { 1 }).sum();
+        if leaves * (MAX_VALUE_BITS as usize / 64 + 1) > crate::abi::CALL_AREA_WORDS {
+            return Err(FallbackReason::TooLarge);
         }
     }
     Ok(())
 }
 
-/// What native code does not do, whatever the packet.
-pub fn check(pipeline: &Pipeline) -> Result<(), Unsupported> {
+/// Checks for features that native code does not support.
+pub fn check_supported(pipeline: &Pipeline) -> Result<(), FallbackReason> {
     use ir::ExternFn::*;
     let multicast = pipeline.intrinsics.get("standard_metadata.mcast_grp");
     for control in pipeline.controls.values() {
         for data in control.body.blocks.values().flat_map(|block| &block.insts) {
             match &data.inst {
                 Inst::Extern { func, .. } => match func {
-                    Clone => return Err(Unsupported::Clone),
-                    Resubmit => return Err(Unsupported::Resubmit),
-                    Recirculate | PnaRecirculate => return Err(Unsupported::Recirculate),
-                    MirrorPacket => return Err(Unsupported::Mirror),
-                    AddEntry => return Err(Unsupported::AddOnMiss),
-                    SetEntryExpireTime | RestartExpireTimer => return Err(Unsupported::IdleTimeout),
+                    Clone => return Err(FallbackReason::Clone),
+                    Resubmit => return Err(FallbackReason::Resubmit),
+                    Recirculate | PnaRecirculate => return Err(FallbackReason::Recirculate),
+                    MirrorPacket => return Err(FallbackReason::Mirror),
+                    AddEntry => return Err(FallbackReason::AddOnMiss),
+                    SetEntryExpireTime | RestartExpireTimer => return Err(FallbackReason::IdleTimeout),
                     _ => {}
                 },
-                Inst::CopyHeader { dst, .. } if has_varbit(pipeline, *dst) => return Err(Unsupported::VarbitCopy),
-                Inst::Store(var, _) if Some(var) == multicast => return Err(Unsupported::Multicast),
+                Inst::CopyHeader { dst, .. } if has_varbit(pipeline, *dst) => return Err(FallbackReason::VarbitCopy),
+                Inst::Store(var, _) if Some(var) == multicast => return Err(FallbackReason::Multicast),
                 _ => {}
             }
         }
@@ -185,27 +211,27 @@ pub fn check(pipeline: &Pipeline) -> Result<(), Unsupported> {
     for control in pipeline.controls.values() {
         check_values(control)?;
         if !control.kind.is_parser() && has_loop(&control.body) {
-            return Err(Unsupported::LoopInControl);
+            return Err(FallbackReason::LoopInControl);
         }
     }
     for table in pipeline.tables.values() {
         let selector = table.keys.iter().filter(|key| key.kind == ir::MatchKind::Selector);
         let words: usize = selector.map(|key| entries::words_for(key.ty.width())).sum();
-        if words * 8 > crate::abi::AUX_BYTES || table.keys.iter().any(|key| key.ty.width() > WIDEST) {
-            return Err(Unsupported::TooLarge);
+        if words * 8 > crate::abi::SELECTOR_KEY_BYTES || table.keys.iter().any(|key| key.ty.width() > MAX_VALUE_BITS) {
+            return Err(FallbackReason::TooLarge);
         }
         if table.idle_timeout {
-            return Err(Unsupported::IdleTimeout);
+            return Err(FallbackReason::IdleTimeout);
         }
         if table.add_on_miss {
-            return Err(Unsupported::AddOnMiss);
+            return Err(FallbackReason::AddOnMiss);
         }
         let entry_state = table.direct_counter.is_some() || table.direct_meter.is_some();
         if table.implementation.is_some() && entry_state {
-            return Err(Unsupported::ProfileWithEntryState);
+            return Err(FallbackReason::ProfileWithEntryState);
         }
         if table.actions.len() > lookup::ValueLayout::MAX_ARMS {
-            return Err(Unsupported::TooLarge);
+            return Err(FallbackReason::TooLarge);
         }
     }
     Ok(())

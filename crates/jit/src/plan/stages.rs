@@ -1,188 +1,211 @@
-//! Cutting the graph into stages: the stretches between table applications.
+//! Splits the flow graph into stages: the code between table lookups.
 
-use crate::analysis::flow::{Flow, looked_up};
-use crate::analysis::node::{Node, Step};
-use crate::unsupported::Unsupported;
-use ir::{Pipeline, TableId, Term};
+use crate::analysis::flow::{FlowGraph, lookup_at_end};
+use crate::analysis::node::{FlowNodeId, NodeKind};
+use crate::fallback_reason::FallbackReason;
+use ir::{Pipeline, TableId, Terminator};
 use std::collections::BTreeMap;
 
-/// Where a stage begins.
+/// Start of a stage.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Start {
-    /// A packet enters.
+pub enum StageEntry {
+    /// A packet enters the program.
     Begin,
-    /// A packet that has turned off the trace begins once more.
-    Again,
-    /// Behind the table application that ends this node.
-    Site(Node, TableId),
+    /// A packet that left the hot path restarts.
+    Restart,
+    /// After the lookup at the end of this node.
+    Table(FlowNodeId, TableId),
     /// At the deparser.
-    Deparser(Node),
+    Deparser(FlowNodeId),
 }
 
 /// A stage: one function of native code.
 #[derive(Clone, Debug)]
 pub struct Stage {
-    /// Where it begins.
-    pub start: Start,
-    /// Which of [`starts`] that is, of which copies count as one.
+    /// Start of the stage.
+    pub start: StageEntry,
+    /// Index in [`stage_entries`]; clones share that of their original.
     pub slot: usize,
-    /// The nodes it runs through, the first ones first.
-    pub nodes: Vec<Node>,
+    /// Nodes in topological order, except for loops.
+    pub nodes: Vec<FlowNodeId>,
 }
 
-/// What the engine does for a stage.
+/// Properties of a stage for the engine.
 #[derive(Clone, Copy, Debug)]
 pub struct StageInfo {
-    /// Where it begins.
-    pub start: Start,
-    /// Which of the plan's starts that is, of which copies count as one.
+    /// Start of the stage.
+    pub start: StageEntry,
+    /// Index in the plan's stage entries; clones share that of their original.
     pub slot: usize,
-    /// Whether it is a copy for packets that came by the trace.
-    pub copied: bool,
-    /// The table that is looked up before it.
+    /// Whether the stage is a clone for packets of the hot path.
+    pub is_hot_path_copy: bool,
+    /// Table looked up before the stage.
     pub table: Option<TableId>,
-    /// 64-bit words of a key.
-    pub words: usize,
-    /// The table that is looked up together with that, and the words of its keys.
-    pub together: Option<(TableId, usize)>,
-    /// Whether entries lead to members of a profile.
-    pub profile: bool,
+    /// Words (64 bits) per key.
+    pub key_words: usize,
+    /// Table of the paired lookup, and words per key.
+    pub paired_table: Option<(TableId, usize)>,
+    /// Whether the table has an action profile.
+    pub has_profile: bool,
 }
 
-/// Where the stages of a pipeline can begin, of which copies count as one: the same for all ways in which code is made of it.
-pub fn starts(pipeline: &Pipeline, flow: &Flow) -> Vec<Start> {
-    let site = |node: Node| Some(Start::Site(node, looked_up(pipeline, flow, node)?));
-    let sites = flow.originals().filter_map(site);
-    [Start::Begin].into_iter().chain(sites).chain(flow.deparser.map(Start::Deparser)).collect()
+/// Returns the points at which stages can start, without clones; the same for each compiled version
+/// of the pipeline.
+pub fn stage_entries(pipeline: &Pipeline, flow: &FlowGraph) -> Vec<StageEntry> {
+    let site = |node: FlowNodeId| Some(StageEntry::Table(node, lookup_at_end(pipeline, flow, node)?));
+    let sites = flow.original_nodes().filter_map(site);
+    [StageEntry::Begin].into_iter().chain(sites).chain(flow.deparser.map(StageEntry::Deparser)).collect()
 }
 
-/// Which of [`starts`] a stage begins with.
-pub fn slot(flow: &Flow, starts: &[Start], start: Start) -> usize {
+/// Returns the index of a stage's start in [`stage_entries`].
+pub fn entry_slot(flow: &FlowGraph, starts: &[StageEntry], start: StageEntry) -> usize {
     let original = match start {
-        Start::Site(node, table) => Start::Site(flow.origin(node), table),
-        Start::Again => Start::Begin,
+        StageEntry::Table(node, table) => StageEntry::Table(flow.original_of(node), table),
+        StageEntry::Restart => StageEntry::Begin,
         start => start,
     };
     starts.iter().position(|there| *there == original).unwrap_or(0)
 }
 
-/// The nodes that a stage begins with.
-pub fn entries(pipeline: &Pipeline, flow: &Flow, start: Start) -> Vec<Node> {
+/// Returns the first nodes of a stage.
+pub fn entry_nodes(pipeline: &Pipeline, flow: &FlowGraph, start: StageEntry) -> Vec<FlowNodeId> {
     match start {
-        Start::Begin => vec![0],
-        Start::Again => flow.next(0).into_iter().collect(),
-        Start::Deparser(node) => vec![node],
-        Start::Site(node, _) => {
-            let Step::Block(control, block) = flow.nodes[node] else { return Vec::new() };
+        StageEntry::Begin => vec![0],
+        StageEntry::Restart => flow.next_node(0).into_iter().collect(),
+        StageEntry::Deparser(node) => vec![node],
+        StageEntry::Table(node, _) => {
+            let NodeKind::Block(control, block) = flow.nodes[node] else { return Vec::new() };
             let body = &pipeline.controls[ir::ControlId(control as u32)].body;
             match body.blocks[block].term.as_ref().map(|t| &t.term) {
-                Some(Term::Apply { arms, .. }) => arms.iter().filter_map(|arm| flow.block(node, arm.block)).collect(),
+                Some(Terminator::Apply { arms, .. }) => {
+                    arms.iter().filter_map(|arm| flow.block_node(node, arm.block)).collect()
+                }
                 _ => Vec::new(),
             }
         }
     }
 }
 
-/// The nodes that follow within the stage that begins there.
-pub fn inside(pipeline: &Pipeline, flow: &Flow, start: Start, node: Node) -> Vec<Node> {
-    if looked_up(pipeline, flow, node).is_some() && !flow.in_place(node) && !in_hand(flow, start, node) {
+/// Returns the successors of a node within the stage that starts at `start`.
+pub fn successors_in_stage(
+    pipeline: &Pipeline,
+    flow: &FlowGraph,
+    start: StageEntry,
+    node: FlowNodeId,
+) -> Vec<FlowNodeId> {
+    if lookup_at_end(pipeline, flow, node).is_some()
+        && !flow.looks_up_in_place(node)
+        && !is_paired_result(flow, start, node)
+    {
         return Vec::new();
     }
-    let cut = |next: &Node| is_cut_off(flow, *next) || node == 0 && again(flow) == Some(*next);
+    let cut = |next: &FlowNodeId| starts_deparser_stage(flow, *next) || node == 0 && restart_node(flow) == Some(*next);
     flow.successors(pipeline, node).into_iter().filter(|next| !cut(next)).collect()
 }
 
-/// Whether what a node looks up was looked up together with what the stage begins behind.
-pub fn in_hand(flow: &Flow, start: Start, node: Node) -> bool {
-    matches!(start, Start::Site(first, _) if flow.together(first).is_some_and(|there| there.node == node))
+/// Returns whether the lookup at a node's end is the paired lookup made before the stage.
+pub fn is_paired_result(flow: &FlowGraph, start: StageEntry, node: FlowNodeId) -> bool {
+    matches!(start, StageEntry::Table(first, _) if flow.paired_lookup(first).is_some_and(|there| there.node == node))
 }
 
-/// Whether a node begins a stage by being the deparser.
-fn is_cut_off(flow: &Flow, node: Node) -> bool {
-    flow.cut_deparser && Some(node) == flow.deparser
+/// Returns whether a node is the deparser and starts a stage.
+fn starts_deparser_stage(flow: &FlowGraph, node: FlowNodeId) -> bool {
+    flow.has_deparser_stage && Some(node) == flow.deparser
 }
 
-/// Where packets begin once more that turn off the trace.
-fn again(flow: &Flow) -> Option<Node> {
-    flow.next(0).filter(|_| flow.turns_back)
+/// Returns the node at which packets that leave the hot path restart.
+fn restart_node(flow: &FlowGraph) -> Option<FlowNodeId> {
+    flow.next_node(0).filter(|_| flow.restarts_on_exit)
 }
 
-/// The stages that a node of the stage that begins there leads to.
-pub(super) fn leads_to(pipeline: &Pipeline, flow: &Flow, start: Start, node: Node) -> Vec<Start> {
+/// Returns the stages that a node of the given stage reaches.
+pub(super) fn exit_stages(
+    pipeline: &Pipeline,
+    flow: &FlowGraph,
+    start: StageEntry,
+    node: FlowNodeId,
+) -> Vec<StageEntry> {
     let mut starts = Vec::new();
-    if node == 0 && again(flow).is_some() {
-        starts.push(Start::Again);
+    if node == 0 && restart_node(flow).is_some() {
+        starts.push(StageEntry::Restart);
     }
-    let table = looked_up(pipeline, flow, node).filter(|_| !in_hand(flow, start, node));
-    starts.extend(table.map(|table| Start::Site(flow.site(node), table)));
-    let to_deparser = flow.successors(pipeline, node).into_iter().find(|next| is_cut_off(flow, *next));
-    starts.extend(to_deparser.map(Start::Deparser));
+    let table = lookup_at_end(pipeline, flow, node).filter(|_| !is_paired_result(flow, start, node));
+    starts.extend(table.map(|table| StageEntry::Table(flow.stage_node(node), table)));
+    let to_deparser = flow.successors(pipeline, node).into_iter().find(|next| starts_deparser_stage(flow, *next));
+    starts.extend(to_deparser.map(StageEntry::Deparser));
     starts
 }
 
-/// Cuts the graph, and orders the stages so that each comes before those that it leads to.
-pub fn cut(pipeline: &Pipeline, flow: &Flow) -> Result<Vec<Stage>, Unsupported> {
-    let starts = starts(pipeline, flow);
-    let mut found: BTreeMap<Start, Stage> = BTreeMap::new();
-    let mut next: BTreeMap<Start, Vec<Start>> = BTreeMap::new();
-    let mut work = vec![Start::Begin];
+/// Splits the graph into stages, in topological order.
+///
+/// # Errors
+/// Too many stages, or a table applied in a loop.
+pub fn split_into_stages(pipeline: &Pipeline, flow: &FlowGraph) -> Result<Vec<Stage>, FallbackReason> {
+    let starts = stage_entries(pipeline, flow);
+    let mut found: BTreeMap<StageEntry, Stage> = BTreeMap::new();
+    let mut next: BTreeMap<StageEntry, Vec<StageEntry>> = BTreeMap::new();
+    let mut work = vec![StageEntry::Begin];
     while let Some(start) = work.pop() {
         if found.contains_key(&start) {
             continue;
         }
-        let nodes = region(pipeline, flow, start);
-        let mut leads: Vec<Start> = nodes.iter().flat_map(|n| leads_to(pipeline, flow, start, *n)).collect();
+        let nodes = stage_nodes(pipeline, flow, start);
+        let mut leads: Vec<StageEntry> = nodes.iter().flat_map(|n| exit_stages(pipeline, flow, start, *n)).collect();
         leads.sort();
         leads.dedup();
         work.extend(leads.iter().copied());
         next.insert(start, leads);
-        found.insert(start, Stage { start, slot: slot(flow, &starts, start), nodes });
+        found.insert(start, Stage { start, slot: entry_slot(flow, &starts, start), nodes });
         if found.len() > 512 {
-            return Err(Unsupported::TooLarge);
+            return Err(FallbackReason::TooLarge);
         }
     }
-    let order = topological(&next)?;
+    let order = sort_topologically(&next)?;
     Ok(order.into_iter().filter_map(|start| found.remove(&start)).collect())
 }
 
-/// The nodes of a stage. Each comes behind all that lead to it, but for loops.
-pub(super) fn region(pipeline: &Pipeline, flow: &Flow, start: Start) -> Vec<Node> {
-    in_order(flow, entries(pipeline, flow, start), |node| inside(pipeline, flow, start, node))
+/// Returns the nodes of a stage in topological order, except for loops.
+pub(super) fn stage_nodes(pipeline: &Pipeline, flow: &FlowGraph, start: StageEntry) -> Vec<FlowNodeId> {
+    reverse_postorder(flow, entry_nodes(pipeline, flow, start), |node| successors_in_stage(pipeline, flow, start, node))
 }
 
-/// The nodes that these lead to, by the ways that are given. Each comes behind all that lead to it, but for loops.
-pub(super) fn in_order(flow: &Flow, first: Vec<Node>, ways: impl Fn(Node) -> Vec<Node>) -> Vec<Node> {
+/// Returns the nodes reachable from `first` along the edges of `edges`, in reverse postorder.
+pub(super) fn reverse_postorder(
+    flow: &FlowGraph,
+    first: Vec<FlowNodeId>,
+    edges: impl Fn(FlowNodeId) -> Vec<FlowNodeId>,
+) -> Vec<FlowNodeId> {
     let (mut seen, mut nodes) = (vec![false; flow.nodes.len()], Vec::new());
-    // Whoever is met again has all that it leads to behind it.
-    let mut work: Vec<(Node, bool)> = first.into_iter().map(|node| (node, false)).collect();
+    // A node popped for the second time has all its successors in `nodes`.
+    let mut work: Vec<(FlowNodeId, bool)> = first.into_iter().map(|node| (node, false)).collect();
     while let Some((node, again)) = work.pop() {
         if again {
             nodes.push(node);
         } else if !std::mem::replace(&mut seen[node], true) {
             work.push((node, true));
-            work.extend(ways(node).into_iter().map(|node| (node, false)));
+            work.extend(edges(node).into_iter().map(|node| (node, false)));
         }
     }
     nodes.reverse();
     nodes
 }
 
-/// How many stages lead to the deparser's.
-pub fn lead_to_deparser(pipeline: &Pipeline, flow: &Flow, stages: &[Stage]) -> usize {
+/// Returns the number of stages that reach the deparser's stage.
+pub fn count_deparser_predecessors(pipeline: &Pipeline, flow: &FlowGraph, stages: &[Stage]) -> usize {
     let leads = |stage: &&Stage| {
-        let mut starts = stage.nodes.iter().flat_map(|node| leads_to(pipeline, flow, stage.start, *node));
-        starts.any(|start| matches!(start, Start::Deparser(_)))
+        let mut starts = stage.nodes.iter().flat_map(|node| exit_stages(pipeline, flow, stage.start, *node));
+        starts.any(|start| matches!(start, StageEntry::Deparser(_)))
     };
     stages.iter().filter(leads).count()
 }
 
-fn topological(next: &BTreeMap<Start, Vec<Start>>) -> Result<Vec<Start>, Unsupported> {
-    let mut incoming: BTreeMap<Start, usize> = next.keys().map(|start| (*start, 0)).collect();
+fn sort_topologically(next: &BTreeMap<StageEntry, Vec<StageEntry>>) -> Result<Vec<StageEntry>, FallbackReason> {
+    let mut incoming: BTreeMap<StageEntry, usize> = next.keys().map(|start| (*start, 0)).collect();
     for start in next.values().flatten() {
         *incoming.entry(*start).or_default() += 1;
     }
     let mut order = Vec::new();
-    let mut ready: Vec<Start> = incoming.iter().filter(|(_, n)| **n == 0).map(|(s, _)| *s).collect();
+    let mut ready: Vec<StageEntry> = incoming.iter().filter(|(_, n)| **n == 0).map(|(s, _)| *s).collect();
     while let Some(start) = ready.pop() {
         order.push(start);
         for to in &next[&start] {
@@ -194,6 +217,6 @@ fn topological(next: &BTreeMap<Start, Vec<Start>>) -> Result<Vec<Start>, Unsuppo
             }
         }
     }
-    // Whatever is left stands in a loop.
-    if order.len() == next.len() { Ok(order) } else { Err(Unsupported::TableInLoop) }
+    // The remaining stages form a loop.
+    if order.len() == next.len() { Ok(order) } else { Err(FallbackReason::TableInLoop) }
 }

@@ -1,11 +1,11 @@
-//! The functions, and safe ways to call them.
+//! Compiled functions with safe wrappers.
 #![allow(unsafe_code)]
 
-use super::apply::{APART, DROPPED, OTHERS, THERE, apply};
-use super::emit::Emit;
-use super::hash::hash;
-use super::{HEAD, Hashing, Key, Row};
-use crate::code::machine::{CompileError, isa};
+use super::apply::{DROPPED, IN_PLACE, NOT_APPLIED, SEPARATE, emit_apply};
+use super::emit::FlowCodeBuilder;
+use super::hash::emit_key_hash;
+use super::{FlowKeySpec, FlowRowLayout, HEADER_BUFFER_BYTES, KeyHashSpec};
+use crate::code::machine::{CompileError, target_isa};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::types::I64;
@@ -14,8 +14,8 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, default_libcall_names};
 use packet::Packet;
 
-/// A packet's new beginning.
-pub type Head = [u8; HEAD];
+/// Memory for a packet's new header.
+pub type HeaderBuffer = [u8; HEADER_BUFFER_BYTES];
 
 type HashFn = unsafe extern "C" fn(packet: *const u8, length: u64, port: u64, constants: *const u64) -> u64;
 type RowFn = unsafe extern "C" fn(
@@ -24,43 +24,48 @@ type RowFn = unsafe extern "C" fn(
     port: u64,
     constants: *const u64,
     row: *const u64,
-    head: *mut Head,
+    head: *mut HeaderBuffer,
 ) -> u64;
 
-/// The memory of a function.
-struct Code {
+/// Memory of a compiled function.
+struct NativeFunction {
     module: Option<JITModule>,
     function: *const u8,
     constants: Box<[u64]>,
 }
 
-// SAFETY: after it is made the code only changes when it is freed, which takes the last owner.
-unsafe impl Send for Code {}
-// SAFETY: as above; the module itself is not touched before.
-unsafe impl Sync for Code {}
+// SAFETY: after construction the code changes only when it is freed, which requires the last owner.
+unsafe impl Send for NativeFunction {}
+// SAFETY: after construction the code changes only when it is freed; the module is not accessed
+// before.
+unsafe impl Sync for NativeFunction {}
 
-impl Drop for Code {
+impl Drop for NativeFunction {
     fn drop(&mut self) {
         if let Some(module) = self.module.take() {
-            // SAFETY: the function is only called by whoever owns this value.
+            // SAFETY: only owners of this value call the function.
             unsafe { module.free_memory() };
         }
     }
 }
 
-impl std::fmt::Debug for Code {
+impl std::fmt::Debug for NativeFunction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Code").finish_non_exhaustive()
+        f.debug_struct("NativeFunction").finish_non_exhaustive()
     }
 }
 
-/// Makes a function of so many parameters of 64 bits, which the last of `emit`'s are. Instructions stay in the order in which they are laid down, so that few values are under
-/// way at a time. `None` where the least significant byte does not come first.
-fn compile(params: usize, emit: impl FnOnce(&mut Emit<'_>, &[cl::Value])) -> Result<Option<Code>, CompileError> {
+/// Compiles a function with `params` parameters of 64 bits, which are passed to `emit`.
+/// Instructions stay in the order of emission, so that few values are live at a time. Returns
+/// `None` on a big-endian machine.
+fn compile(
+    params: usize,
+    emit: impl FnOnce(&mut FlowCodeBuilder<'_>, &[cl::Value]),
+) -> Result<Option<NativeFunction>, CompileError> {
     if cfg!(target_endian = "big") {
         return Ok(None);
     }
-    let mut module = JITModule::new(JITBuilder::with_isa(isa("none")?, default_libcall_names()));
+    let mut module = JITModule::new(JITBuilder::with_isa(target_isa("none")?, default_libcall_names()));
     let mut context = module.make_context();
     let mut builder_context = FunctionBuilderContext::new();
     let mut signature = module.make_signature();
@@ -74,7 +79,7 @@ fn compile(params: usize, emit: impl FnOnce(&mut Emit<'_>, &[cl::Value])) -> Res
     b.switch_to_block(block);
     b.seal_block(block);
     let values = b.block_params(block).to_vec();
-    let mut e = Emit::new(b, &values);
+    let mut e = FlowCodeBuilder::new(b, &values);
     emit(&mut e, &values);
     let constants = e.table.into();
     e.b.finalize(module.target_config());
@@ -87,146 +92,149 @@ fn compile(params: usize, emit: impl FnOnce(&mut Emit<'_>, &[cl::Value])) -> Res
     module.clear_context(&mut context);
     module.finalize_definitions()?;
     let function = module.get_finalized_function(id);
-    Ok(Some(Code { module: Some(module), function, constants }))
+    Ok(Some(NativeFunction { module: Some(module), function, constants }))
 }
 
-/// From packets to hashes of their keys.
+/// Compiled hash of packets' keys.
 #[derive(Debug)]
 pub struct HashCode {
-    code: Code,
+    code: NativeFunction,
     function: HashFn,
     depth: usize,
 }
 
 impl HashCode {
-    /// For keys of that form. `None`: this machine has another order of bytes.
+    /// Compiles the hash of keys. Returns `None` on a big-endian machine.
     ///
     /// # Errors
     /// There is no native code on this machine.
     ///
     /// # Panics
     /// If there are too few secrets.
-    pub fn new(key: &Key, hashing: &Hashing) -> Result<Option<HashCode>, CompileError> {
+    pub fn new(key: &FlowKeySpec, hashing: &KeyHashSpec) -> Result<Option<HashCode>, CompileError> {
         let made = compile(4, |e, _| {
-            let hash = hash(e, key, hashing);
+            let hash = emit_key_hash(e, key, hashing);
             e.b.ins().return_(&[hash]);
         })?;
-        // SAFETY: the function was made with this signature.
-        let of = |code: &Code| unsafe { std::mem::transmute::<*const u8, HashFn>(code.function) };
+        // SAFETY: the function was compiled with this signature.
+        let of = |code: &NativeFunction| unsafe { std::mem::transmute::<*const u8, HashFn>(code.function) };
         Ok(made.map(|code| HashCode { function: of(&code), code, depth: key.depth() }))
     }
 
-    /// `None`: the packet is too short for it.
+    /// Hashes the key of a packet; `None` if the packet is too short for it.
     #[inline(always)]
     pub fn hash(&self, packet: &mut Packet) -> Option<u64> {
-        let (bytes, length) = packet.place();
+        let (bytes, length) = packet.as_mut_ptr_len();
         if length < self.depth {
             return None;
         }
         let (port, constants) = (u64::from(packet.ingress_port.0), self.code.constants.as_ptr());
-        // SAFETY: of the packet `depth` bytes are read, which it has, of the constants those that the code was made with. Nothing is written.
+        // SAFETY: the function reads `depth` bytes of the packet, which exist, and the constants
+        // that it was compiled with. It writes nothing.
         Some(unsafe { (self.function)(bytes, length as u64, port, constants) })
     }
 }
 
-/// Bytes of a packet, if it is as long as that.
+/// Returns bytes of a packet, if it is long enough.
 #[inline(always)]
 pub fn bytes_at<const N: usize>(packet: &mut Packet, at: usize) -> Option<[u8; N]> {
-    let (bytes, length) = packet.place();
-    // SAFETY: the packet's bytes are initialised, and these are among them.
+    let (bytes, length) = packet.as_mut_ptr_len();
+    // SAFETY: the packet's bytes are initialised, and these are within its length.
     (at + N <= length).then(|| unsafe { bytes.add(at).cast::<[u8; N]>().read() })
 }
 
-/// What became of a packet: [`Done::told`].
+/// Encoded result of [`RowCode::apply`]; decoded by [`EncodedOutcome::decode`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Done(u64);
+pub struct EncodedOutcome(u64);
 
-/// The same in words.
+/// Decoded result of [`RowCode::apply`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Told {
-    /// The row is not for it, and nothing was written; or the packet is too short for the code, which says nothing then.
-    Others,
-    /// It has its new beginning, and the row's number is this.
-    There(u32),
-    /// Its new beginning lies apart.
-    Apart(u32),
-    /// It is dropped.
+pub enum RewriteOutcome {
+    /// The row is for other packets, or the packet is too short for the code; nothing was written.
+    NotApplied,
+    /// The new header was written in place; the row's number.
+    InPlace(u32),
+    /// The new header is in separate memory; the row's number.
+    Separate(u32),
+    /// The packet is dropped; the row's number.
     Dropped(u32),
 }
 
-impl Done {
-    /// Nothing.
-    pub const NOTHING: Done = Done(OTHERS);
+impl EncodedOutcome {
+    /// The row was not applied.
+    pub const NOT_APPLIED: EncodedOutcome = EncodedOutcome(NOT_APPLIED);
 
-    /// Whether nothing was done.
+    /// Returns whether the row was not applied.
     #[inline(always)]
-    pub fn is_nothing(self) -> bool {
-        self == Done::NOTHING
+    pub fn is_not_applied(self) -> bool {
+        self == EncodedOutcome::NOT_APPLIED
     }
 
-    /// Whether a new beginning lies apart.
+    /// Returns whether the new header is in separate memory.
     #[inline(always)]
-    pub fn is_apart(self) -> bool {
-        self.0 as u32 == APART as u32
+    pub fn is_separate(self) -> bool {
+        self.0 as u32 == SEPARATE as u32
     }
 
-    /// In words.
+    /// Decodes the result.
     #[inline(always)]
-    pub fn told(self) -> Told {
+    pub fn decode(self) -> RewriteOutcome {
         let number = (self.0 >> 32) as u32;
         match u64::from(self.0 as u32) {
-            THERE => Told::There(number),
-            APART => Told::Apart(number),
-            DROPPED => Told::Dropped(number),
-            _ => Told::Others,
+            IN_PLACE => RewriteOutcome::InPlace(number),
+            SEPARATE => RewriteOutcome::Separate(number),
+            DROPPED => RewriteOutcome::Dropped(number),
+            _ => RewriteOutcome::NotApplied,
         }
     }
 
-    /// It is dropped, for that reason.
-    pub fn dropped(number: u32) -> Done {
-        Done(DROPPED | u64::from(number) << 32)
+    /// Returns the result for a packet that is dropped with this number.
+    pub fn dropped(number: u32) -> EncodedOutcome {
+        EncodedOutcome(DROPPED | u64::from(number) << 32)
     }
 }
 
-/// Applies rows to packets.
+/// Compiled application of rows to packets.
 #[derive(Debug)]
 pub struct RowCode {
-    code: Code,
+    code: NativeFunction,
     function: RowFn,
     depth: usize,
     words: usize,
 }
 
 impl RowCode {
-    /// For rows of that form. `None`: this machine has another order of bytes, or something would be written where there is no room.
+    /// Compiles the application of rows with this layout. Returns `None` on a big-endian machine,
+    /// or if a write would be out of bounds.
     ///
     /// # Errors
     /// There is no native code on this machine.
-    pub fn new(row: &Row) -> Result<Option<RowCode>, CompileError> {
+    pub fn new(row: &FlowRowLayout) -> Result<Option<RowCode>, CompileError> {
         if !row.is_within() {
             return Ok(None);
         }
-        let made = compile(6, |e, params| apply(e, row, params[5]))?;
-        // SAFETY: the function was made with this signature.
-        let of = |code: &Code| unsafe { std::mem::transmute::<*const u8, RowFn>(code.function) };
+        let made = compile(6, |e, params| emit_apply(e, row, params[5]))?;
+        // SAFETY: the function was compiled with this signature.
+        let of = |code: &NativeFunction| unsafe { std::mem::transmute::<*const u8, RowFn>(code.function) };
         Ok(made.map(|code| RowCode { function: of(&code), code, depth: row.depth(), words: row.words() }))
     }
 
-    /// How long a packet must be.
+    /// Returns the minimum length of a packet.
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Writes a packet's new beginning, if the row is for it. `head` is written to if that lies apart.
+    /// Applies a row to a packet, if the row is for it. Writes `head` if the new header does not
+    /// fit in place.
     #[inline(always)]
-    pub fn apply(&self, row: &[u64], packet: &mut Packet, head: &mut Head) -> Done {
-        let (bytes, length) = packet.place();
+    pub fn apply(&self, row: &[u64], packet: &mut Packet, head: &mut HeaderBuffer) -> EncodedOutcome {
+        let (bytes, length) = packet.as_mut_ptr_len();
         if length < self.depth || row.len() < self.words {
-            return Done(OTHERS);
+            return EncodedOutcome(NOT_APPLIED);
         }
         let (port, constants) = (u64::from(packet.ingress_port.0), self.code.constants.as_ptr());
-        // SAFETY: of the packet `depth` bytes are read and written, of the row `words` are read, which they have; of the head, at most as much as it is long is
-        // written, as `new` has seen.
-        Done(unsafe { (self.function)(bytes, length as u64, port, constants, row.as_ptr(), head) })
+        // SAFETY: the function accesses `depth` bytes of the packet and `words` words of the row,
+        // which exist, and at most the length of `head`, as `new` has checked.
+        EncodedOutcome(unsafe { (self.function)(bytes, length as u64, port, constants, row.as_ptr(), head) })
     }
 }

@@ -1,243 +1,247 @@
-//! [`Buckets`]: the slots of all buckets, read and written one at a time. For the writer; [`super::probe`] reads in batches.
+//! [`BucketArray`]: the buckets of a table and access to single slots, for the writer.
+//! [`super::probe`] reads in batches.
 #![allow(unsafe_code)]
 
-use super::geometry::{Geometry, in_all_bytes, zero_bytes};
-use super::hash::Seeds;
+use super::bucket_layout::{BucketLayout, broadcast_tag, zero_bytes};
+use super::hash::HashSeeds;
 use crate::memory::HugeVec;
 
-/// A slot of a bucket.
+/// Position of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Slot {
+pub(super) struct BucketSlot {
     pub bucket: usize,
     pub slot: usize,
 }
 
-/// Slots of a bucket: the highest bit of the byte of each.
-struct Tagged {
+/// Iterator over slots of a bucket. The mask has the top bit of the byte of each slot.
+struct TagMatches {
     bucket: usize,
     mask: u64,
 }
 
-impl Iterator for Tagged {
-    type Item = Slot;
+impl Iterator for TagMatches {
+    type Item = BucketSlot;
     #[inline(always)]
-    fn next(&mut self) -> Option<Slot> {
+    fn next(&mut self) -> Option<BucketSlot> {
         let slot = self.mask.trailing_zeros() as usize / 8;
         (self.mask != 0).then(|| {
             self.mask &= self.mask - 1;
-            Slot { bucket: self.bucket, slot }
+            BucketSlot { bucket: self.bucket, slot }
         })
     }
 }
 
 /// All buckets of a table.
 #[derive(Clone, Debug)]
-pub(super) struct Buckets {
-    pub geometry: Geometry,
+pub(super) struct BucketArray {
+    pub layout: BucketLayout,
     pub(super) lines: HugeVec<[u64; 8]>,
-    /// Buckets that have changed since somebody began to note them, if somebody did ([`super::follow`]).
-    pub(super) touched: Option<Touched>,
+    /// Buckets changed since tracking started or was last cleared; `None` if not tracked
+    /// ([`super::dirty_sync`]).
+    pub(super) dirty: Option<DirtyBuckets>,
 }
 
-impl Buckets {
-    pub(super) fn new(geometry: Geometry) -> Buckets {
-        Buckets { geometry, lines: HugeVec::new(), touched: None }
+impl BucketArray {
+    pub(super) fn new(layout: BucketLayout) -> BucketArray {
+        BucketArray { layout, lines: HugeVec::new(), dirty: None }
     }
 
-    /// Makes room for `count` buckets; new ones are empty.
-    pub(super) fn grow(&mut self, count: usize) {
-        self.lines.grow(count * self.geometry.lines);
+    /// Grows the array to `count` buckets; new ones are empty.
+    pub(super) fn grow_buckets(&mut self, count: usize) {
+        self.lines.grow(count * self.layout.line_count);
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.lines.bytes() + self.touched.as_ref().map_or(0, Touched::memory_bytes)
+        self.lines.memory_bytes() + self.dirty.as_ref().map_or(0, DirtyBuckets::memory_bytes)
     }
 
-    /// The first byte of the first bucket.
-    pub(super) fn start(&self) -> *const u8 {
+    /// Returns the address of the first bucket.
+    pub(super) fn base_ptr(&self) -> *const u8 {
         self.lines.as_ptr().cast()
     }
 
-    fn bucket(&self, bucket: usize) -> &[[u64; 8]] {
-        &self.lines[bucket * self.geometry.lines..][..self.geometry.lines]
+    fn bucket_lines(&self, bucket: usize) -> &[[u64; 8]] {
+        &self.lines[bucket * self.layout.line_count..][..self.layout.line_count]
     }
 
-    fn bytes(&self, bucket: usize) -> &[u8] {
-        let lines = self.bucket(bucket);
-        // SAFETY: the same memory; any bytes are u8s.
+    fn bucket_bytes(&self, bucket: usize) -> &[u8] {
+        let lines = self.bucket_lines(bucket);
+        // SAFETY: the same memory; any bytes are valid as u8.
         unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), size_of_val(lines)) }
     }
 
-    /// All that changes a bucket comes here.
-    fn bytes_mut(&mut self, bucket: usize) -> &mut [u8] {
-        if let Some(touched) = &mut self.touched {
-            touched.note(bucket as u32, self.lines.len());
+    /// Returns a bucket for writing. All changes go through this function, because it tracks dirty
+    /// buckets.
+    fn bucket_bytes_mut(&mut self, bucket: usize) -> &mut [u8] {
+        if let Some(touched) = &mut self.dirty {
+            touched.mark_dirty(bucket as u32, self.lines.len());
         }
-        let per_bucket = self.geometry.lines;
+        let per_bucket = self.layout.line_count;
         let lines = &mut self.lines[bucket * per_bucket..][..per_bucket];
-        // SAFETY: the same memory, borrowed as it was; any bytes are u64s.
+        // SAFETY: the same memory with the same borrow; any bytes are valid as u64.
         unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), size_of_val(lines)) }
     }
 
-    /// The slots of a bucket whose tag is this one; 0 is the tag of those that hold nothing.
+    /// Returns the slots of a bucket with this tag; 0 is the tag of free slots.
     #[inline(always)]
-    fn tagged(&self, bucket: usize, tag: u8) -> Tagged {
-        // Bytes that are no tags are masked.
-        let tags = u64::from_le(self.lines[bucket * self.geometry.lines][0]);
-        Tagged { bucket, mask: zero_bytes(tags ^ in_all_bytes(tag)) & self.geometry.tag_mask }
+    fn tag_matches(&self, bucket: usize, tag: u8) -> TagMatches {
+        // The mask removes bytes that are not tags.
+        let tags = u64::from_le(self.lines[bucket * self.layout.line_count][0]);
+        TagMatches { bucket, mask: zero_bytes(tags ^ broadcast_tag(tag)) & self.layout.tag_mask }
     }
 
-    /// The slots of a bucket that hold an entry.
-    pub(super) fn full_slots(&self, bucket: usize) -> impl Iterator<Item = Slot> + use<> {
-        let Tagged { mask, .. } = self.tagged(bucket, 0);
-        Tagged { bucket, mask: mask ^ self.geometry.tag_mask }
+    /// Returns the slots of a bucket that hold an entry.
+    pub(super) fn full_slots(&self, bucket: usize) -> impl Iterator<Item = BucketSlot> + use<> {
+        let TagMatches { mask, .. } = self.tag_matches(bucket, 0);
+        TagMatches { bucket, mask: mask ^ self.layout.tag_mask }
     }
 
-    /// A slot that holds nothing.
+    /// Returns a free slot of a bucket.
     #[inline(always)]
-    pub(super) fn free_slot(&self, bucket: usize) -> Option<Slot> {
-        self.tagged(bucket, 0).next()
+    pub(super) fn free_slot(&self, bucket: usize) -> Option<BucketSlot> {
+        self.tag_matches(bucket, 0).next()
     }
 
-    /// The slot of a bucket that holds a key.
+    /// Returns the slot of a bucket that holds a key.
     #[inline(always)]
-    pub(super) fn find(&self, bucket: usize, tag: u8, key: &[u64]) -> Option<Slot> {
-        self.tagged(bucket, tag).find(|slot| self.key(*slot).eq(key.iter().copied()))
+    pub(super) fn find_key(&self, bucket: usize, tag: u8, key: &[u64]) -> Option<BucketSlot> {
+        self.tag_matches(bucket, tag).find(|slot| self.key_in_slot(*slot).eq(key.iter().copied()))
     }
 
-    /// The words of the key in a slot.
+    /// Returns the words of the key in a slot.
     #[inline(always)]
-    pub(super) fn key(&self, Slot { bucket, slot }: Slot) -> impl ExactSizeIterator<Item = u64> {
+    pub(super) fn key_in_slot(&self, BucketSlot { bucket, slot }: BucketSlot) -> impl ExactSizeIterator<Item = u64> {
         let reader = self.key_reader(bucket, slot);
-        (0..self.geometry.words).map(move |word| reader.word(word))
+        (0..self.layout.key_words).map(move |word| reader.read_word(word))
     }
 
-    /// The hash of the key in a slot.
+    /// Returns the hash of the key in a slot.
     #[inline(always)]
-    pub(super) fn hash(&self, Slot { bucket, slot }: Slot, seeds: &Seeds) -> u64 {
+    pub(super) fn hash_key_in_slot(&self, BucketSlot { bucket, slot }: BucketSlot, seeds: &HashSeeds) -> u64 {
         let reader = self.key_reader(bucket, slot);
-        match self.geometry.words {
-            1 => seeds.hash(1, |_| reader.word(0)),
-            words => seeds.hash(words, |word| reader.word(word)),
+        match self.layout.key_words {
+            1 => seeds.hash(1, |_| reader.read_word(0)),
+            words => seeds.hash(words, |word| reader.read_word(word)),
         }
     }
 
     #[inline(always)]
     fn key_reader(&self, bucket: usize, slot: usize) -> KeyReader<'_> {
         KeyReader {
-            bytes: self.bytes(bucket),
-            start: self.geometry.keys + slot * self.geometry.key,
-            geometry: &self.geometry,
+            bytes: self.bucket_bytes(bucket),
+            start: self.layout.keys_offset + slot * self.layout.key_bytes,
+            layout: &self.layout,
         }
     }
 
-    /// The bytes for a slot's value, the mark of a spilled one included.
-    pub(super) fn value(&self, Slot { bucket, slot }: Slot) -> &[u8] {
-        let g = &self.geometry;
-        &self.bytes(bucket)[g.values + slot * g.value..][..g.value]
+    /// Returns the bytes of a slot's value, including its overflow flag.
+    pub(super) fn value_bytes(&self, BucketSlot { bucket, slot }: BucketSlot) -> &[u8] {
+        let g = &self.layout;
+        &self.bucket_bytes(bucket)[g.values_offset + slot * g.value_stride..][..g.value_stride]
     }
 
-    pub(super) fn value_mut(&mut self, Slot { bucket, slot }: Slot) -> &mut [u8] {
-        let g = self.geometry;
-        &mut self.bytes_mut(bucket)[g.values + slot * g.value..][..g.value]
+    pub(super) fn value_bytes_mut(&mut self, BucketSlot { bucket, slot }: BucketSlot) -> &mut [u8] {
+        let g = self.layout;
+        &mut self.bucket_bytes_mut(bucket)[g.values_offset + slot * g.value_stride..][..g.value_stride]
     }
 
-    /// Fills a slot's tag and key.
-    pub(super) fn write_key(&mut self, Slot { bucket, slot }: Slot, tag: u8, key: &[u64]) {
-        let g = self.geometry;
-        let bytes = self.bytes_mut(bucket);
+    /// Writes the tag and the key of a slot.
+    pub(super) fn write_key(&mut self, BucketSlot { bucket, slot }: BucketSlot, tag: u8, key: &[u64]) {
+        let g = self.layout;
+        let bytes = self.bucket_bytes_mut(bucket);
         bytes[slot] = tag;
-        let room = &mut bytes[g.keys + slot * g.key..][..g.key];
+        let room = &mut bytes[g.keys_offset + slot * g.key_bytes..][..g.key_bytes];
         for (to, word) in room.chunks_mut(8).zip(key) {
             to.copy_from_slice(&word.to_le_bytes()[..to.len()]);
         }
     }
 
-    /// Copies an entry to another slot; its own is empty afterwards.
-    pub(super) fn shift(&mut self, from: Slot, to: Slot) {
-        let g = self.geometry;
-        assert!(from.slot < g.slots && to.slot < g.slots);
-        let source = self.bytes_mut(from.bucket).as_mut_ptr();
-        let target = self.bytes_mut(to.bucket).as_mut_ptr();
-        // SAFETY: `source` and `target` are buckets of this table, checked when they were borrowed, and the slots exist, so all ranges
-        // lie inside of them. `copy_to` allows ranges to be the same.
+    /// Moves an entry to another slot and frees its old one.
+    pub(super) fn move_entry(&mut self, from: BucketSlot, to: BucketSlot) {
+        let g = self.layout;
+        assert!(from.slot < g.slot_count && to.slot < g.slot_count);
+        let source = self.bucket_bytes_mut(from.bucket).as_mut_ptr();
+        let target = self.bucket_bytes_mut(to.bucket).as_mut_ptr();
+        // SAFETY: `source` and `target` are buckets of this table, checked when they were borrowed,
+        // and the slots exist, so all ranges lie inside them. `copy_to` allows overlapping ranges.
         unsafe {
-            let key = |slot: usize| g.keys + slot * g.key;
-            let value = |slot: usize| g.values + slot * g.value;
-            source.add(key(from.slot)).copy_to(target.add(key(to.slot)), g.key);
-            source.add(value(from.slot)).copy_to(target.add(value(to.slot)), g.value);
+            let key = |slot: usize| g.keys_offset + slot * g.key_bytes;
+            let value = |slot: usize| g.values_offset + slot * g.value_stride;
+            source.add(key(from.slot)).copy_to(target.add(key(to.slot)), g.key_bytes);
+            source.add(value(from.slot)).copy_to(target.add(value(to.slot)), g.value_stride);
             let tag = source.add(from.slot).replace(0);
             target.add(to.slot).write(tag);
         }
     }
 
-    /// Empties a slot.
-    pub(super) fn clear(&mut self, Slot { bucket, slot }: Slot) {
-        self.bytes_mut(bucket)[slot] = 0;
+    /// Frees a slot.
+    pub(super) fn clear_slot(&mut self, BucketSlot { bucket, slot }: BucketSlot) {
+        self.bucket_bytes_mut(bucket)[slot] = 0;
     }
 
-    /// Copies a bucket to bucket `to` of another `Buckets` of the same geometry.
-    pub(super) fn copy_bucket(&self, bucket: usize, other: &mut Buckets, to: usize) {
-        other.bytes_mut(to).copy_from_slice(self.bytes(bucket));
+    /// Copies a bucket to bucket `to` of another array with the same layout.
+    pub(super) fn copy_bucket(&self, bucket: usize, other: &mut BucketArray, to: usize) {
+        other.bucket_bytes_mut(to).copy_from_slice(self.bucket_bytes(bucket));
     }
 
-    /// Copies an entry of another `Buckets` of the same geometry into an empty slot.
-    pub(super) fn copy_entry(&mut self, (other, from): (&Buckets, Slot), to: Slot) {
-        let g = self.geometry;
-        let source = other.bytes(from.bucket);
-        let target = self.bytes_mut(to.bucket);
+    /// Copies an entry of another array with the same layout into a free slot.
+    pub(super) fn copy_entry(&mut self, (other, from): (&BucketArray, BucketSlot), to: BucketSlot) {
+        let g = self.layout;
+        let source = other.bucket_bytes(from.bucket);
+        let target = self.bucket_bytes_mut(to.bucket);
         target[to.slot] = source[from.slot];
-        target[g.keys + to.slot * g.key..][..g.key].copy_from_slice(&source[g.keys + from.slot * g.key..][..g.key]);
-        target[g.values + to.slot * g.value..][..g.value]
-            .copy_from_slice(&source[g.values + from.slot * g.value..][..g.value]);
+        target[g.keys_offset + to.slot * g.key_bytes..][..g.key_bytes]
+            .copy_from_slice(&source[g.keys_offset + from.slot * g.key_bytes..][..g.key_bytes]);
+        target[g.values_offset + to.slot * g.value_stride..][..g.value_stride]
+            .copy_from_slice(&source[g.values_offset + from.slot * g.value_stride..][..g.value_stride]);
     }
 }
 
-/// Reads the words of one key.
+/// Reader of the words of one key.
 #[derive(Clone, Copy)]
 struct KeyReader<'a> {
     bytes: &'a [u8],
-    /// Where the key begins.
+    /// Offset of the key in the bucket, in bytes.
     start: usize,
-    geometry: &'a Geometry,
+    layout: &'a BucketLayout,
 }
 
 impl KeyReader<'_> {
     #[inline(always)]
-    fn word(self, word: usize) -> u64 {
-        let last = word + 1 == self.geometry.words;
-        let end = self.start + if last { self.geometry.key } else { 8 * word + 8 };
+    fn read_word(self, word: usize) -> u64 {
+        let last = word + 1 == self.layout.key_words;
+        let end = self.start + if last { self.layout.key_bytes } else { 8 * word + 8 };
         assert!(end >= 8 && end <= self.bytes.len());
-        // SAFETY: just checked.
+        // SAFETY: the range was just checked.
         let read = unsafe { self.bytes.as_ptr().add(end - 8).cast::<u64>().read_unaligned() };
-        u64::from_le(read) >> if last { self.geometry.shift } else { 0 }
+        u64::from_le(read) >> if last { self.layout.last_word_shift } else { 0 }
     }
 }
 
-/// Buckets that have changed.
+/// Buckets changed since tracking started.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Touched {
-    /// Some of them more than once.
+pub(super) struct DirtyBuckets {
+    /// Bucket numbers, possibly with duplicates.
     pub(super) buckets: Vec<u32>,
-    /// So many that all count as changed; then they are not noted one by one.
-    pub(super) all: bool,
+    /// All buckets count as dirty, because too many changed to track them one by one.
+    pub(super) is_all_dirty: bool,
 }
 
-impl Touched {
-    /// Notes a bucket of a table of so many lines.
+impl DirtyBuckets {
+    /// Marks a bucket as dirty in a table of `lines` cache lines.
     #[inline(always)]
-    pub(super) fn note(&mut self, bucket: u32, lines: usize) {
-        if self.all || self.buckets.last() == Some(&bucket) {
+    pub(super) fn mark_dirty(&mut self, bucket: u32, lines: usize) {
+        if self.is_all_dirty || self.buckets.last() == Some(&bucket) {
             return;
         }
         self.buckets.push(bucket);
         if self.buckets.len() > lines {
-            *self = Touched { buckets: Vec::new(), all: true };
+            *self = DirtyBuckets { buckets: Vec::new(), is_all_dirty: true };
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.buckets.is_empty() && !self.all
+        self.buckets.is_empty() && !self.is_all_dirty
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

@@ -1,156 +1,170 @@
-//! [`ExactTable`]: equal to a key.
+//! [`ExactTable`]: exact match in a cuckoo hash table.
 //!
-//! Entries lie in buckets of one cache line, keys and values included ([`geometry`]). A hash gives each key two buckets
-//! ([`hash`], [`split`]); two of three are in the first of theirs, so a lookup touches 1.3 lines ([`probe`]). An entry whose buckets are both
-//! full makes others move ([`displace`]). The table grows bucket by bucket, as entries come ([`growth`]): it is more than nine
-//! tenths full, but for small ones, which stay half empty; and no insertion takes long. Values that are too long for a slot lie elsewhere
-//! ([`spill`]). The second copy of a table takes over changed buckets from the first ([`follow`]). Many keys are looked up in vectors where the processor has them ([`lanes`], [`quads`], [`pattern`]).
+//! Entries, with their keys and values, are stored in buckets of one cache line
+//! ([`bucket_layout`]). A hash gives each key two buckets ([`hash`], [`linear_hashing`]). Two of
+//! three keys are in their first bucket, so a lookup touches 1.3 lines on average ([`probe`]). If
+//! both buckets of a new entry are full, other entries are displaced ([`cuckoo`]). The table grows
+//! by one bucket at a time ([`growth`]), so it is more than nine tenths full and no insertion takes
+//! long; small tables stay half empty. Values that are too long for a slot are stored elsewhere
+//! ([`overflow`]). The second copy of a table copies dirty buckets from the first ([`dirty_sync`]).
+//! Batch lookups use vectors where the processor has them ([`avx512`], [`avx2`], [`pattern`]).
 //!
-//! Keys that should find no place at all go to a plain hash map, the stash. The secrets of the hash being random, that is next to impossible
-//! for any set of keys; but were it to happen, everything would still be right, and only slower.
+//! Entries that find no slot go to a plain hash map, the stash. That is practically impossible for
+//! any set of keys, because the secrets of the hash are random. A used stash makes lookups slower
+//! but not wrong.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod bucket;
-mod displace;
-mod follow;
-mod geometry;
+mod bucket_layout;
+mod cuckoo;
+mod dirty_sync;
 mod growth;
 mod hash;
-#[cfg(target_arch = "x86_64")]
-mod lanes;
+mod linear_hashing;
+mod overflow;
 mod pattern;
 mod probe;
-#[cfg(target_arch = "x86_64")]
-mod quads;
-mod spill;
-mod split;
 #[cfg(test)]
 mod tests;
 
-use super::shape::ValueLayout;
-use bucket::{Buckets, Slot};
-use geometry::Geometry;
-use hash::{Seeds, tag};
-use pattern::Pattern;
-use spill::Spill;
-use split::Split;
+use super::lookup_layout::ValueLayout;
+use bucket::{BucketArray, BucketSlot};
+use bucket_layout::BucketLayout;
+use hash::{HashSeeds, hash_tag};
+use linear_hashing::LinearHashing;
+use overflow::OverflowValues;
+use pattern::BucketCompare;
 use std::collections::HashMap;
 
-/// A full bucket on the way to a free slot.
+/// Full bucket in the search for a cuckoo path to a free slot.
 #[derive(Clone, Copy, Debug)]
-struct Visit {
+struct CuckooPathNode {
     bucket: u32,
-    /// The visit of the bucket from which an entry would move here, and its slot there.
+    /// The node of the bucket from which an entry would move here, and its slot there.
     parent: u16,
     slot: u8,
-    /// Entries that would be in their second bucket afterwards, less those that would not be any more.
-    away: i8,
+    /// Change, along the path, in the number of entries that are in their second bucket.
+    second_bucket_delta: i8,
 }
 
-/// A table of exact matches, for one writer and, while nobody writes, any number of readers.
+/// Exact match table with a single writer. Readers need external synchronisation with the writer.
 ///
-/// Keys are slices of 64-bit words, the least significant first; bits beyond the width of a key must be 0.
-/// Values are bytes, all up to the same longest length.
+/// Keys are slices of 64-bit words, least significant first; bits beyond the key width must be 0.
+/// Values are byte strings up to a fixed maximum length.
 #[derive(Clone, Debug)]
 pub struct ExactTable {
-    buckets: Buckets,
-    pattern: Pattern,
-    seeds: Seeds,
-    split: Split,
+    buckets: BucketArray,
+    bucket_compare: BucketCompare,
+    seeds: HashSeeds,
+    hashing: LinearHashing,
     len: usize,
-    longest: usize,
-    spill: Spill,
-    /// Entries for which there was no place.
+    max_value_len: usize,
+    overflow: OverflowValues,
+    /// Entries that found no slot.
     stash: HashMap<Box<[u64]>, Box<[u8]>>,
-    /// Buckets that have been asked for.
-    wanted: usize,
-    /// Room for buckets whose entries are being moved.
-    moving: Buckets,
-    /// Room for a search.
-    visits: Vec<Visit>,
+    /// Number of buckets that `reserve` has requested.
+    reserve_target: usize,
+    /// Scratch bucket for entries that a split moves.
+    split_scratch: BucketArray,
+    /// Scratch memory of the cuckoo search.
+    cuckoo_nodes: Vec<CuckooPathNode>,
 }
 
 impl ExactTable {
-    /// An empty table for keys of `key_bits` bits (1..=512) and values of up to `longest_value` bytes. It takes no memory yet.
+    /// Creates an empty table for keys of `key_bits` bits (1..=512) and values of up to
+    /// `longest_value` bytes, without allocating.
     ///
     /// # Panics
     /// If `key_bits` is 0 or more than 512.
     pub fn new(key_bits: u32, longest_value: usize) -> ExactTable {
-        assert!((1..=512).contains(&key_bits), "a key of {key_bits} bits: exact keys have 1 to 512");
-        let geometry = Geometry::new(key_bits, longest_value);
+        assert!((1..=512).contains(&key_bits), "a key of {key_bits} bits; exact keys have 1 to 512");
+        let layout = BucketLayout::new(key_bits, longest_value);
         ExactTable {
-            buckets: Buckets::new(geometry),
-            pattern: Pattern::new(&geometry),
-            seeds: Seeds::random(),
-            split: Split::default(),
+            buckets: BucketArray::new(layout),
+            bucket_compare: BucketCompare::new(&layout),
+            seeds: HashSeeds::random(),
+            hashing: LinearHashing::default(),
             len: 0,
-            longest: longest_value,
-            spill: Spill::new(longest_value),
+            max_value_len: longest_value,
+            overflow: OverflowValues::new(longest_value),
             stash: HashMap::new(),
-            wanted: 0,
-            moving: Buckets::new(geometry),
-            visits: Vec::new(),
+            reserve_target: 0,
+            split_scratch: BucketArray::new(layout),
+            cuckoo_nodes: Vec::new(),
         }
     }
 
-    /// Entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is no entry.
+    /// Returns whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// 64-bit words of a key.
-    pub fn words(&self) -> usize {
-        self.buckets.geometry.words
+    /// Returns the number of 64-bit words of a key.
+    pub fn key_words(&self) -> usize {
+        self.buckets.layout.key_words
     }
 
-    /// Memory that the table holds, in bytes, whether entries are in it or not.
+    /// Returns the allocated memory in bytes, free slots included.
     pub fn memory_bytes(&self) -> usize {
-        let entry = size_of::<(Box<[u64]>, Box<[u8]>)>() + self.words() * 8 + self.longest.max(ValueLayout::LONG);
+        let entry =
+            size_of::<(Box<[u64]>, Box<[u8]>)>() + self.key_words() * 8 + self.max_value_len.max(ValueLayout::LONG);
         let stash = self.stash.len() * entry;
-        let search = self.visits.capacity() * size_of::<Visit>();
-        let all = self.buckets.memory_bytes() + self.moving.memory_bytes() + self.spill.memory_bytes();
-        let all = all + self.pattern.memory_bytes();
+        let search = self.cuckoo_nodes.capacity() * size_of::<CuckooPathNode>();
+        let all = self.buckets.memory_bytes() + self.split_scratch.memory_bytes() + self.overflow.memory_bytes();
+        let all = all + self.bucket_compare.memory_bytes();
         size_of::<ExactTable>() + all + stash + search
     }
 
-    /// Adds an entry, or changes the value of the one that has this key. Says whether there was one. It moves a few other entries at most.
+    /// Inserts an entry, or replaces the value of the entry with this key. Returns whether there
+    /// was one. Moves few other entries.
     ///
-    /// Who has many to add calls [`ExactTable::reserve`] first and [`ExactTable::prefetch`] some ten keys ahead, which makes it about three
-    /// times as fast; removing likewise.
+    /// For bulk insertion or removal, call [`ExactTable::reserve`] first and
+    /// [`ExactTable::prefetch`] about ten keys ahead, because this is about three times as fast.
     ///
     /// # Panics
-    /// If the key hasn't [`ExactTable::words`] words, or the value is longer than the longest.
+    /// If the key does not have [`ExactTable::key_words`] words, or the value is longer than the
+    /// maximum.
     pub fn insert(&mut self, key: &[u64], value: &[u8]) -> bool {
-        assert_eq!(key.len(), self.words(), "words of a key");
-        assert!(value.len() <= self.longest, "a value of {} bytes: the longest has {}", value.len(), self.longest);
-        let hash = self.hash(key);
-        if let Some(slot) = self.find(hash, key) {
-            self.free_spilled(slot);
+        assert_eq!(key.len(), self.key_words(), "words of a key");
+        assert!(
+            value.len() <= self.max_value_len,
+            "a value of {} bytes exceeds the maximum of {}",
+            value.len(),
+            self.max_value_len
+        );
+        let hash = self.hash_key(key);
+        if let Some(slot) = self.find_slot(hash, key) {
+            self.free_overflow_cell(slot);
             self.write_value(slot, value);
             return true;
         }
         if self.stash.contains_key(key) {
-            self.stash_value(key, value);
+            self.insert_into_stash(key, value);
             return true;
         }
-        self.grow_a_little();
-        self.add(hash, key, value);
+        self.grow_incrementally();
+        self.insert_new(hash, key, value);
         self.len += 1;
         false
     }
 
-    /// Removes the entry of a key. Says whether there was one. Memory stays, for entries to come.
+    /// Removes the entry of a key. Returns whether there was one. The memory is kept for later
+    /// entries.
     pub fn remove(&mut self, key: &[u64]) -> bool {
-        if key.len() != self.words() {
+        if key.len() != self.key_words() {
             return false;
         }
-        if let Some(slot) = self.find(self.hash(key), key) {
-            self.free_spilled(slot);
-            self.buckets.clear(slot);
+        if let Some(slot) = self.find_slot(self.hash_key(key), key) {
+            self.free_overflow_cell(slot);
+            self.buckets.clear_slot(slot);
         } else if self.stash.remove(key).is_none() {
             return false;
         }
@@ -158,82 +172,85 @@ impl ExactTable {
         true
     }
 
-    /// The value of a key, followed by bytes that mean nothing: as many as there is room for where it lies.
+    /// Returns the value of a key, followed by unspecified bytes up to the end of its storage.
     pub fn get(&self, key: &[u64]) -> Option<&[u8]> {
-        if key.len() != self.words() {
+        if key.len() != self.key_words() {
             return None;
         }
-        let Some(slot) = self.find(self.hash(key), key) else {
+        let Some(slot) = self.find_slot(self.hash_key(key), key) else {
             return self.stash.get(key).map(|value| &**value);
         };
-        let value = self.buckets.value(slot);
-        Some(self.spilled(value).map_or(&value[..self.buckets.geometry.inline], |cell| self.spill.value(cell)))
+        let value = self.buckets.value_bytes(slot);
+        Some(
+            self.overflow_cell(value)
+                .map_or(&value[..self.buckets.layout.inline_bytes], |cell| self.overflow.cell_value(cell)),
+        )
     }
 
     #[inline(always)]
-    fn hash(&self, key: &[u64]) -> u64 {
-        self.seeds.hash(self.words(), |index| key[index])
+    fn hash_key(&self, key: &[u64]) -> u64 {
+        self.seeds.hash(self.key_words(), |index| key[index])
     }
 
-    fn find(&self, hash: u64, key: &[u64]) -> Option<Slot> {
-        if self.split.buckets() == 0 {
+    fn find_slot(&self, hash: u64, key: &[u64]) -> Option<BucketSlot> {
+        if self.hashing.bucket_count() == 0 {
             return None;
         }
-        let (first, second) = (self.split.first(hash), self.split.second(hash));
+        let (first, second) = (self.hashing.first_bucket(hash), self.hashing.second_bucket(hash));
         self.prefetch_bucket(second);
-        self.buckets.find(first, tag(hash), key).or_else(|| self.buckets.find(second, tag(hash), key))
+        self.buckets.find_key(first, hash_tag(hash), key).or_else(|| self.buckets.find_key(second, hash_tag(hash), key))
     }
 
-    /// Puts an entry that isn't there into a slot, or into the stash.
-    fn add(&mut self, hash: u64, key: &[u64], value: &[u8]) {
-        match self.place(hash) {
+    /// Inserts an entry with a new key into a slot, or into the stash.
+    fn insert_new(&mut self, hash: u64, key: &[u64], value: &[u8]) {
+        match self.find_or_make_free_slot(hash) {
             Some(slot) => {
-                self.buckets.write_key(slot, tag(hash), key);
+                self.buckets.write_key(slot, hash_tag(hash), key);
                 self.write_value(slot, value);
             }
             None => {
-                self.stash_value(key, value);
+                self.insert_into_stash(key, value);
             }
         }
     }
 
-    /// A free slot for an entry, its first bucket preferred.
-    fn place(&mut self, hash: u64) -> Option<Slot> {
-        let (first, second) = (self.split.first(hash), self.split.second(hash));
+    /// Returns a free slot for an entry, preferably in its first bucket.
+    fn find_or_make_free_slot(&mut self, hash: u64) -> Option<BucketSlot> {
+        let (first, second) = (self.hashing.first_bucket(hash), self.hashing.second_bucket(hash));
         let free = self.buckets.free_slot(first).or_else(|| self.buckets.free_slot(second));
-        free.or_else(|| self.displace(first, second))
+        free.or_else(|| self.displace_entry(first, second))
     }
 
-    fn stash_value(&mut self, key: &[u64], value: &[u8]) {
-        let mut room = vec![0; self.longest.max(ValueLayout::LONG)];
+    fn insert_into_stash(&mut self, key: &[u64], value: &[u8]) {
+        let mut room = vec![0; self.max_value_len.max(ValueLayout::LONG)];
         let len = value.len().min(room.len());
         room[..len].copy_from_slice(&value[..len]);
         self.stash.insert(key.into(), room.into());
-        self.note_stashed();
+        self.limit_tracked_stash();
     }
 
-    fn write_value(&mut self, slot: Slot, value: &[u8]) {
-        let inline = self.buckets.geometry.inline;
+    fn write_value(&mut self, slot: BucketSlot, value: &[u8]) {
+        let inline = self.buckets.layout.inline_bytes;
         let spilled = value.len() > inline;
-        let cell = if spilled { self.spill.insert(value).to_le_bytes() } else { [0; 4] };
+        let cell = if spilled { self.overflow.insert(value).to_le_bytes() } else { [0; 4] };
         let value = if spilled { &cell[..] } else { value };
-        let room = self.buckets.value_mut(slot);
+        let room = self.buckets.value_bytes_mut(slot);
         room[..value.len()].copy_from_slice(value);
         if let Some(mark) = room.get_mut(inline) {
             *mark = u8::from(spilled);
         }
     }
 
-    /// The cell of a slot's value, if it has one.
-    fn spilled(&self, value: &[u8]) -> Option<u32> {
-        let mark = value.get(self.buckets.geometry.inline);
+    /// Returns the overflow cell of a slot's value, if it has one.
+    fn overflow_cell(&self, value: &[u8]) -> Option<u32> {
+        let mark = value.get(self.buckets.layout.inline_bytes);
         let number = value.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
         number.filter(|_| mark.is_some_and(|mark| *mark != 0))
     }
 
-    fn free_spilled(&mut self, slot: Slot) {
-        if let Some(cell) = self.spilled(self.buckets.value(slot)) {
-            self.spill.remove(cell);
+    fn free_overflow_cell(&mut self, slot: BucketSlot) {
+        if let Some(cell) = self.overflow_cell(self.buckets.value_bytes(slot)) {
+            self.overflow.free_cell(cell);
         }
     }
 }

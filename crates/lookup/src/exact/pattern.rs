@@ -1,64 +1,70 @@
-//! [`Pattern`]: how a whole bucket is compared with a key at once.
+//! [`BucketCompare`]: constants for comparing a whole bucket with a key at once.
 //!
-//! A permutation spreads the bytes of the key to where they would lie in each slot; the tag is put before each. What differs from
-//! the bucket's lines is a bit for each byte, and an entry is the key's if none of its bytes differs. [`super::lanes`] does that, and
-//! [`super::quads`].
+//! A permutation copies the bytes of the key to their position in each slot, and the tag to the tag
+//! bytes. The comparison with the bucket's lines yields a bit per byte. A slot matches if none of
+//! its bytes differs. Used by [`super::avx512`] and [`super::avx2`].
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
-use super::geometry::{Geometry, LINE, MAX_SLOTS};
+use super::bucket_layout::{BucketLayout, LINE_BYTES, MAX_SLOTS};
 
-/// What the comparison with a line of a bucket needs.
+/// Constants for the comparison with one line of a bucket.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-pub(super) struct LinePattern {
-    /// For each byte of the line: the byte of the key that would be there.
-    pub spread: [u8; LINE],
-    /// For each slot: the bytes of the line that have its tag and key.
-    pub slots: [u64; MAX_SLOTS],
+pub(super) struct LineCompare {
+    /// For each byte of the line, the byte of the key that belongs there.
+    pub spread: [u8; LINE_BYTES],
+    /// For each slot, the bytes of the line that hold its tag and key.
+    pub slot_masks: [u64; MAX_SLOTS],
 }
 
-/// What the comparison with a bucket needs.
+/// Constants for the comparison with a bucket.
 #[derive(Clone, Debug)]
-pub(super) struct Pattern {
-    /// As many as a bucket has.
-    pub lines: Box<[LinePattern]>,
-    /// The same of the first line for vectors of half a line, which spread sixteen bytes of a key at a time: for each half the bytes of the key's first
-    /// sixteen, and of those behind. A byte with the highest bit set is none of these.
-    pub halves: Box<[[[u8; LINE / 2]; 2]; 2]>,
-    /// The bytes of the first line that are tags.
-    pub tags: u64,
-    /// Where each slot's value lies. Never 0.
-    pub values: [u64; MAX_SLOTS],
+pub(super) struct BucketCompare {
+    /// One element for each line of a bucket.
+    pub lines: Box<[LineCompare]>,
+    /// Shuffles of the first line for vectors of half a line, which can take sixteen key bytes at a
+    /// time. For each half: the positions of the key's first sixteen bytes, and of the later bytes.
+    /// A byte with the top bit set selects neither.
+    pub half_shuffles: Box<[[[u8; LINE_BYTES / 2]; 2]; 2]>,
+    /// Bytes of the first line that are tags.
+    pub tag_mask: u64,
+    /// Offset of each slot's value in the bucket, in bytes. Never 0.
+    pub value_offsets: [u64; MAX_SLOTS],
 }
 
-impl Pattern {
-    pub(super) fn new(g: &Geometry) -> Pattern {
-        let none = LinePattern { spread: [0; LINE], slots: [0; MAX_SLOTS] };
-        let mut lines = vec![none; g.lines].into_boxed_slice();
+impl BucketCompare {
+    pub(super) fn new(g: &BucketLayout) -> BucketCompare {
+        let none = LineCompare { spread: [0; LINE_BYTES], slot_masks: [0; MAX_SLOTS] };
+        let mut lines = vec![none; g.line_count].into_boxed_slice();
         let mut values = [0; MAX_SLOTS];
-        for (slot, value) in values.iter_mut().enumerate().take(g.slots) {
-            *value = (g.values + slot * g.value) as u64;
-            lines[0].slots[slot] = 1 << slot;
-            for byte in 0..g.key {
-                let place = g.keys + slot * g.key + byte;
-                let line = &mut lines[place / LINE];
-                line.spread[place % LINE] = byte as u8;
-                line.slots[slot] |= 1 << (place % LINE);
+        for (slot, value) in values.iter_mut().enumerate().take(g.slot_count) {
+            *value = (g.values_offset + slot * g.value_stride) as u64;
+            lines[0].slot_masks[slot] = 1 << slot;
+            for byte in 0..g.key_bytes {
+                let place = g.keys_offset + slot * g.key_bytes + byte;
+                let line = &mut lines[place / LINE_BYTES];
+                line.spread[place % LINE_BYTES] = byte as u8;
+                line.slot_masks[slot] |= 1 << (place % LINE_BYTES);
             }
         }
-        Pattern { halves: Box::new(halves(&lines[0], g.slots)), lines, tags: (1 << g.slots) - 1, values }
+        BucketCompare {
+            half_shuffles: Box::new(half_shuffles(&lines[0], g.slot_count)),
+            lines,
+            tag_mask: (1 << g.slot_count) - 1,
+            value_offsets: values,
+        }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        size_of_val(&*self.lines) + size_of_val(&*self.halves)
+        size_of_val(&*self.lines) + size_of_val(&*self.half_shuffles)
     }
 }
 
-/// See [`Pattern::halves`]. The first `slots` bytes of the line are tags.
-fn halves(line: &LinePattern, slots: usize) -> [[[u8; LINE / 2]; 2]; 2] {
-    let mut halves = [[[0x80; LINE / 2]; 2]; 2];
+/// Computes [`BucketCompare::half_shuffles`]. The first `slots` bytes of the line are tags.
+fn half_shuffles(line: &LineCompare, slots: usize) -> [[[u8; LINE_BYTES / 2]; 2]; 2] {
+    let mut halves = [[[0x80; LINE_BYTES / 2]; 2]; 2];
     for (at, byte) in line.spread.into_iter().enumerate().skip(slots) {
-        halves[at / (LINE / 2)][usize::from(byte / 16) % 2][at % (LINE / 2)] = byte % 16;
+        halves[at / (LINE_BYTES / 2)][usize::from(byte / 16) % 2][at % (LINE_BYTES / 2)] = byte % 16;
     }
     halves
 }

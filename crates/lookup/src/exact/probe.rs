@@ -1,70 +1,67 @@
-//! Lookups of many keys: memory is asked for long before it is needed, and no branch depends on what is found.
+//! Batch lookups: memory is prefetched long before its use, and no branch depends on the results.
 //!
-//! For each key: hash, and ask for its first bucket ([`AHEAD`] keys ahead of the comparison). Compare tags of all slots at once, then
-//! one key. Whoever isn't in its first bucket (about one in three of a large table) goes to a list, and its second bucket is asked for. At
-//! the end the list is gone through. This is the way for all processors; [`super::lanes`] and [`super::quads`] go it in vectors, where there are
-//! some.
+//! Each key is hashed and its first bucket prefetched, [`PREFETCH_DISTANCE`] keys before the
+//! comparison. The tags of all slots are compared at once, then one key. A key that is not in its
+//! first bucket (about one in three in a large table) is added to a list and its second bucket is
+//! prefetched. The list is processed at the end. This is the scalar version for all processors;
+//! [`super::avx512`] and [`super::avx2`] are the vector versions.
 #![allow(unsafe_code)]
 
 use super::ExactTable;
-use super::geometry::{Geometry, in_all_bytes, zero_bytes};
-use super::hash::tag;
+use super::bucket_layout::{BucketLayout, broadcast_tag, zero_bytes};
+use super::hash::hash_tag;
 use entries::prefetch;
 use std::hint::select_unpredictable;
 use std::ptr::null;
 
-/// Keys between asking for a bucket and looking into it: measured best; more than the lines that a core can have under way.
-const AHEAD: usize = 48;
-/// Keys after which the second buckets of those that need them are asked for.
-const BLOCK: usize = 16;
-/// Keys that are gone through together.
-pub(super) const CHUNK: usize = 512;
+/// Number of keys between prefetching a bucket and reading it. Best measured value; it exceeds the
+/// number of cache lines that a core can have in flight.
+const PREFETCH_DISTANCE: usize = 48;
+/// Number of keys after which the second buckets of missed keys are prefetched.
+const SECOND_BUCKET_BLOCK: usize = 16;
+/// Number of keys processed together.
+pub(super) const CHUNK_KEYS: usize = 512;
 
 impl ExactTable {
-    /// Looks up many keys, one after the other in `keys`, each of as many words as the table's keys have. `out` receives for each
-    /// the first byte of its value, null if there is none. At least 8 bytes may be read there, 16 if values
-    /// may be longer, until the table is changed.
+    /// Looks up consecutive keys of the table's key length. Writes to `out`, for each key, the
+    /// address of its value, or null on a miss. At least 8 bytes may be read at that address, or 16
+    /// if the table has longer values, until the table is changed.
     ///
     /// # Panics
-    /// If `keys` isn't as long as `out` says.
+    /// If `keys` does not hold one key for each element of `out`.
     pub fn lookup_batch(&self, keys: &[u64], out: &mut [*const u8]) {
-        let words = self.buckets.geometry.words;
-        assert_eq!(
-            keys.len(),
-            out.len() * words,
-            "{} places for the values of {} words of keys",
-            out.len(),
-            keys.len()
-        );
-        self.look_up(keys, out, Vectors::of_processor());
+        let words = self.buckets.layout.key_words;
+        assert_eq!(keys.len(), out.len() * words, "{} results for {} words of keys", out.len(), keys.len());
+        self.lookup_with_simd(keys, out, SimdLevel::detect());
     }
 
-    /// Whether this processor looks up eight keys at once.
-    pub fn takes_eight() -> bool {
-        matches!(Vectors::of_processor(), Vectors::Eight(_))
+    /// Returns whether this processor supports the AVX-512 lookup of eight keys at once.
+    pub fn supports_avx512() -> bool {
+        matches!(SimdLevel::detect(), SimdLevel::Avx512(_))
     }
 
-    /// As `lookup_batch`, with such vectors, which the processor must have.
-    pub(super) fn look_up(&self, keys: &[u64], out: &mut [*const u8], vectors: Vectors) {
-        if self.split.buckets() == 0 {
+    /// Looks up keys as `lookup_batch` does, with the given vector instructions.
+    pub(super) fn lookup_with_simd(&self, keys: &[u64], out: &mut [*const u8], vectors: SimdLevel) {
+        if self.hashing.bucket_count() == 0 {
             return out.fill(null());
         }
-        let words = self.buckets.geometry.words;
-        for start in (0..out.len()).step_by(CHUNK) {
-            let end = out.len().min(start + CHUNK);
+        let words = self.buckets.layout.key_words;
+        for start in (0..out.len()).step_by(CHUNK_KEYS) {
+            let end = out.len().min(start + CHUNK_KEYS);
             let (keys, out) = (&keys[start * words..end * words], &mut out[start..end]);
             assert_eq!(keys.len(), out.len() * words);
             match vectors {
                 #[cfg(target_arch = "x86_64")]
-                // SAFETY: the processor has them, as was checked when they were chosen; there are buckets, and all words of the keys.
-                Vectors::Eight(_) => {
-                    unsafe { super::lanes::lookup(self, keys, out) };
+                // SAFETY: the value proves that the processor has them; there are buckets, and all
+                // words of the keys.
+                SimdLevel::Avx512(_) => {
+                    unsafe { super::avx512::lookup(self, keys, out) };
                     continue;
                 }
                 #[cfg(target_arch = "x86_64")]
-                // SAFETY: as above, and the table suits.
-                Vectors::Four(_) if super::quads::suits(self) => {
-                    unsafe { super::quads::lookup(self, keys, out) };
+                // SAFETY: as above, and the table is supported.
+                SimdLevel::Avx2(_) if super::avx2::supports_table(self) => {
+                    unsafe { super::avx2::lookup(self, keys, out) };
                     continue;
                 }
                 _ => {}
@@ -76,36 +73,36 @@ impl ExactTable {
                 _ => lookup::<0>(self, keys, out),
             }
         }
-        if self.buckets.geometry.spills {
-            self.resolve(out);
+        if self.buckets.layout.has_overflow {
+            self.resolve_overflow(out);
         }
         if !self.stash.is_empty() {
-            self.look_into_stash(keys, out);
+            self.lookup_stash(keys, out);
         }
     }
 
-    /// Asks for both buckets of a key, which will soon be inserted, removed or looked up.
+    /// Prefetches both buckets of a key before its insertion, removal or lookup.
     pub fn prefetch(&self, key: &[u64]) {
-        if self.split.buckets() > 0 && key.len() == self.buckets.geometry.words {
-            let hash = self.hash(key);
-            self.prefetch_bucket(self.split.first(hash));
-            self.prefetch_bucket(self.split.second(hash));
+        if self.hashing.bucket_count() > 0 && key.len() == self.buckets.layout.key_words {
+            let hash = self.hash_key(key);
+            self.prefetch_bucket(self.hashing.first_bucket(hash));
+            self.prefetch_bucket(self.hashing.second_bucket(hash));
         }
     }
 
     #[inline(always)]
     pub(super) fn prefetch_bucket(&self, bucket: usize) {
-        let start = self.buckets.start().wrapping_add(bucket * self.buckets.geometry.bytes());
-        prefetch(start, self.buckets.geometry.lines);
+        let start = self.buckets.base_ptr().wrapping_add(bucket * self.buckets.layout.bucket_bytes());
+        prefetch(start, self.buckets.layout.line_count);
     }
 
-    /// Follows values that are spilled to where they are.
-    fn resolve(&self, out: &mut [*const u8]) {
-        let inline = self.buckets.geometry.inline;
-        let (cells, cell_bytes) = self.spill.cells();
+    /// Replaces pointers to overflow slots by pointers to their cells.
+    fn resolve_overflow(&self, out: &mut [*const u8]) {
+        let inline = self.buckets.layout.inline_bytes;
+        let (cells, cell_bytes) = self.overflow.cells_ptr();
         for value in out.iter_mut().filter(|value| !value.is_null()) {
-            // SAFETY: it is the value of a slot, behind whose `inline` bytes there is the mark; if it is set, the first four bytes
-            // are the number of a cell.
+            // SAFETY: it points to a slot's value; the overflow flag follows the `inline_bytes`; if
+            // the flag is set, the first four bytes are a cell number.
             unsafe {
                 if *value.add(inline) != 0 {
                     let cell = u32::from_le_bytes(value.cast::<[u8; 4]>().read());
@@ -117,8 +114,8 @@ impl ExactTable {
     }
 
     #[cold]
-    fn look_into_stash(&self, keys: &[u64], out: &mut [*const u8]) {
-        for (key, out) in keys.chunks(self.buckets.geometry.words).zip(out) {
+    fn lookup_stash(&self, keys: &[u64], out: &mut [*const u8]) {
+        for (key, out) in keys.chunks(self.buckets.layout.key_words).zip(out) {
             if out.is_null() {
                 *out = self.stash.get(key).map_or(null(), |value| value.as_ptr());
             }
@@ -126,43 +123,43 @@ impl ExactTable {
     }
 }
 
-/// That the processor has what a way of looking up needs.
+/// Proof that the processor has the required instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Checked(());
+pub(super) struct CpuFeatureProof(());
 
-/// In which vectors keys are looked up.
+/// Vector instructions that a lookup uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Vectors {
-    /// One key after the other.
-    None,
-    /// Four keys at once, where the table's buckets allow it.
+pub(super) enum SimdLevel {
+    /// One key at a time.
+    Scalar,
+    /// Four keys at once, if the table's buckets allow it.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
-    Four(Checked),
+    Avx2(CpuFeatureProof),
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
-    Eight(Checked),
+    Avx512(CpuFeatureProof),
 }
 
-impl Vectors {
-    /// The widest that the processor has.
+impl SimdLevel {
+    /// Returns the widest vectors that the processor has.
     #[inline(always)]
-    pub(super) fn of_processor() -> Vectors {
+    pub(super) fn detect() -> SimdLevel {
         #[cfg(target_arch = "x86_64")]
-        if super::lanes::available() {
-            return Vectors::Eight(Checked(()));
-        } else if super::quads::available() {
-            return Vectors::Four(Checked(()));
+        if super::avx512::is_available() {
+            return SimdLevel::Avx512(CpuFeatureProof(()));
+        } else if super::avx2::is_available() {
+            return SimdLevel::Avx2(CpuFeatureProof(()));
         }
-        Vectors::None
+        SimdLevel::Scalar
     }
 
-    /// All that the processor has.
+    /// Returns all variants that the processor supports.
     #[cfg(test)]
-    pub(super) fn all() -> Vec<Vectors> {
-        let mut all = vec![Vectors::None];
+    pub(super) fn all_supported() -> Vec<SimdLevel> {
+        let mut all = vec![SimdLevel::Scalar];
         #[cfg(target_arch = "x86_64")]
         {
-            all.extend(super::quads::available().then_some(Vectors::Four(Checked(()))));
-            all.extend(super::lanes::available().then_some(Vectors::Eight(Checked(()))));
+            all.extend(super::avx2::is_available().then_some(SimdLevel::Avx2(CpuFeatureProof(()))));
+            all.extend(super::avx512::is_available().then_some(SimdLevel::Avx512(CpuFeatureProof(()))));
         }
         all
     }
@@ -170,14 +167,15 @@ impl Vectors {
 
 #[cfg(target_arch = "x86_64")]
 fn lookup<const W: usize>(table: &ExactTable, keys: &[u64], out: &mut [*const u8]) {
-    /// The same code, with multiplication and bit counting of newer machines.
+    /// The same code compiled with multiplication and bit counting instructions of newer
+    /// processors.
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
     fn lookup_v3<const W: usize>(table: &ExactTable, keys: &[u64], out: &mut [*const u8]) {
         lookup_chunk::<W>(table, keys, out);
     }
     let v3 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2");
     if v3 && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("lzcnt") {
-        // SAFETY: the machine has what the function is compiled for.
+        // SAFETY: the processor has the enabled features.
         unsafe { lookup_v3::<W>(table, keys, out) }
     } else {
         lookup_chunk::<W>(table, keys, out);
@@ -189,113 +187,120 @@ fn lookup<const W: usize>(table: &ExactTable, keys: &[u64], out: &mut [*const u8
     lookup_chunk::<W>(table, keys, out);
 }
 
-/// Looks up at most [`CHUNK`] keys. `W`: words of a key; 0: as the table says. The table has buckets.
+/// Looks up at most [`CHUNK_KEYS`] keys. `W` is the number of words of a key; 0 takes it from the
+/// table. The table must have buckets.
 #[inline(always)]
 fn lookup_chunk<const W: usize>(table: &ExactTable, keys: &[u64], out: &mut [*const u8]) {
-    let probe = Probe::<W>::new(table);
-    let mut hashes = [0u64; CHUNK];
-    let mut waiting = [0u16; CHUNK];
+    let probe = ProbeView::<W>::new(table);
+    let mut hashes = [0u64; CHUNK_KEYS];
+    let mut waiting = [0u16; CHUNK_KEYS];
     let mut waits = 0;
     let count = out.len();
-    let ahead = AHEAD.min(count);
-    // Until it is its turn, a key's place in `out` has the bucket that it is looked for in.
+    let ahead = PREFETCH_DISTANCE.min(count);
+    // Until its comparison, a key's element of `out` holds the address of its bucket.
     for at in 0..ahead {
-        (hashes[at], out[at]) = probe.begin(keys, at);
+        (hashes[at], out[at]) = probe.hash_and_prefetch(keys, at);
     }
-    for block in (0..count).step_by(BLOCK) {
+    for block in (0..count).step_by(SECOND_BUCKET_BLOCK) {
         let before = waits;
-        for at in block..count.min(block + BLOCK) {
+        for at in block..count.min(block + SECOND_BUCKET_BLOCK) {
             if at + ahead < count {
-                (hashes[at + ahead], out[at + ahead]) = probe.begin(keys, at + ahead);
+                (hashes[at + ahead], out[at + ahead]) = probe.hash_and_prefetch(keys, at + ahead);
             }
-            let value = probe.find(out[at], hashes[at], keys, at);
+            let value = probe.find_value(out[at], hashes[at], keys, at);
             out[at] = value;
-            // No branch: which keys are in their second bucket cannot be predicted.
+            // Branch-free, because whether a key is in its second bucket is unpredictable.
             waiting[waits] = at as u16;
             waits += usize::from(value.is_null());
         }
         for at in waiting[before..waits].iter().map(|at| usize::from(*at)) {
-            out[at] = probe.bucket(table.split.second(hashes[at]));
-            prefetch(out[at], probe.geometry.lines);
+            out[at] = probe.bucket_ptr(table.hashing.second_bucket(hashes[at]));
+            prefetch(out[at], probe.layout.line_count);
         }
     }
     for at in waiting[..waits].iter().map(|at| usize::from(*at)) {
-        out[at] = probe.find(out[at], hashes[at], keys, at);
+        out[at] = probe.find_value(out[at], hashes[at], keys, at);
     }
 }
 
-/// What a lookup needs of a table, close at hand.
-struct Probe<'a, const W: usize> {
+/// Fields of a table that a lookup needs, copied out of the table.
+struct ProbeView<'a, const W: usize> {
     table: &'a ExactTable,
-    geometry: Geometry,
+    layout: BucketLayout,
     start: *const u8,
-    last: u64,
+    last_slot_bit: u64,
 }
 
-impl<'a, const W: usize> Probe<'a, W> {
+impl<'a, const W: usize> ProbeView<'a, W> {
     #[inline(always)]
     fn new(table: &'a ExactTable) -> Self {
-        let geometry = table.buckets.geometry;
-        assert!(W == 0 || W == geometry.words);
-        Probe { table, geometry, start: table.buckets.start(), last: 0x80 << (8 * (geometry.slots - 1)) }
+        let layout = table.buckets.layout;
+        assert!(W == 0 || W == layout.key_words);
+        ProbeView {
+            table,
+            layout,
+            start: table.buckets.base_ptr(),
+            last_slot_bit: 0x80 << (8 * (layout.slot_count - 1)),
+        }
     }
 
     #[inline(always)]
     fn words(&self) -> usize {
-        if W == 0 { self.geometry.words } else { W }
+        if W == 0 { self.layout.key_words } else { W }
     }
 
-    /// Asks for the first bucket of a key, and gives its hash and the bucket.
+    /// Prefetches the first bucket of a key and returns its hash and the bucket.
     #[inline(always)]
-    fn begin(&self, keys: &[u64], at: usize) -> (u64, *const u8) {
+    fn hash_and_prefetch(&self, keys: &[u64], at: usize) -> (u64, *const u8) {
         let key = &keys[at * self.words()..][..self.words()];
         let hash = self.table.seeds.hash(self.words(), |index| key[index]);
-        let first = self.bucket(self.table.split.first(hash));
-        prefetch(first, self.geometry.lines);
+        let first = self.bucket_ptr(self.table.hashing.first_bucket(hash));
+        prefetch(first, self.layout.line_count);
         (hash, first)
     }
 
     #[inline(always)]
-    fn bucket(&self, bucket: usize) -> *const u8 {
-        self.start.wrapping_add(bucket * self.geometry.bytes())
+    fn bucket_ptr(&self, bucket: usize) -> *const u8 {
+        self.start.wrapping_add(bucket * self.layout.bucket_bytes())
     }
 
-    /// The value of a key in a bucket, null if it isn't there.
+    /// Returns the address of a key's value in a bucket, or null if the bucket lacks the key.
     #[inline(always)]
-    fn find(&self, bucket: *const u8, hash: u64, keys: &[u64], at: usize) -> *const u8 {
-        let g = &self.geometry;
+    fn find_value(&self, bucket: *const u8, hash: u64, keys: &[u64], at: usize) -> *const u8 {
+        let g = &self.layout;
         let key = &keys[at * self.words()..][..self.words()];
-        // SAFETY: the bucket is one of the table's, whose first 8 bytes are in it.
+        // SAFETY: the bucket belongs to the table and has at least 8 bytes.
         let tags = unsafe { bucket.cast::<u64>().read_unaligned() };
-        let mut same = zero_bytes(u64::from_le(tags) ^ in_all_bytes(tag(hash))) & g.tag_mask;
+        let mut same = zero_bytes(u64::from_le(tags) ^ broadcast_tag(hash_tag(hash))) & g.tag_mask;
         let any = same != 0;
-        let slot = (same | self.last).trailing_zeros() as usize / 8;
-        let mut value = bucket.wrapping_add(g.values + slot * g.value);
-        let mut found = any & self.is_key(bucket, slot, key);
-        // Several slots with one tag: rare, and then it is mostly the first.
+        let slot = (same | self.last_slot_bit).trailing_zeros() as usize / 8;
+        let mut value = bucket.wrapping_add(g.values_offset + slot * g.value_stride);
+        let mut found = any & self.key_matches(bucket, slot, key);
+        // Several slots rarely have the same tag, and then the first one usually matches.
         while same & same.wrapping_sub(1) != 0 && !found {
             same &= same - 1;
             let slot = same.trailing_zeros() as usize / 8;
-            value = bucket.wrapping_add(g.values + slot * g.value);
-            found = self.is_key(bucket, slot, key);
+            value = bucket.wrapping_add(g.values_offset + slot * g.value_stride);
+            found = self.key_matches(bucket, slot, key);
         }
         select_unpredictable(found, value, null())
     }
 
-    /// Whether a slot's key is this one.
+    /// Returns whether a slot holds this key.
     #[inline(always)]
-    fn is_key(&self, bucket: *const u8, slot: usize, key: &[u64]) -> bool {
-        let g = &self.geometry;
-        let start = bucket.wrapping_add(g.keys + slot * g.key);
+    fn key_matches(&self, bucket: *const u8, slot: usize, key: &[u64]) -> bool {
+        let g = &self.layout;
+        let start = bucket.wrapping_add(g.keys_offset + slot * g.key_bytes);
         let mut differ = 0;
-        // SAFETY: `slot` is less than `g.slots`, so the key's `g.key` bytes are in the bucket; there are 8 bytes for each word but
-        // the last; and the bucket has at least 8 bytes before the end of a key (`Geometry`'s tests).
+        // SAFETY: `slot` is less than `slot_count`, so the key's `key_bytes` are in the bucket. All
+        // words but the last have 8 bytes, and the bucket has at least 8 bytes before the end of a
+        // key (tests of `BucketLayout`).
         unsafe {
             for (index, word) in key[..self.words() - 1].iter().enumerate() {
                 differ |= u64::from_le(start.add(index * 8).cast::<u64>().read_unaligned()) ^ word;
             }
-            let last = start.offset(g.key as isize - 8).cast::<u64>().read_unaligned();
-            differ |= (u64::from_le(last) >> g.shift) ^ key[self.words() - 1];
+            let last = start.offset(g.key_bytes as isize - 8).cast::<u64>().read_unaligned();
+            differ |= (u64::from_le(last) >> g.last_word_shift) ^ key[self.words() - 1];
         }
         differ == 0
     }

@@ -1,15 +1,15 @@
-//! The table against a standard map.
+//! [`ExactTable`] compared with a standard map.
 
 use super::ExactTable;
-use super::hash::{Seeds, tag};
-use super::probe::Vectors;
+use super::hash::{HashSeeds, hash_tag};
+use super::probe::SimdLevel;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-/// A generator of well mixed words from a seed (splitmix64).
-struct Words(u64);
+/// Generator of well-mixed words from a seed (splitmix64).
+struct RandomWords(u64);
 
-impl Words {
+impl RandomWords {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,21 +27,22 @@ impl Words {
     }
 }
 
-/// A table beside its model.
-struct Pair {
+/// Table with its model.
+struct ModeledTable {
     table: ExactTable,
     model: HashMap<Vec<u64>, Vec<u8>>,
     key_bits: u32,
 }
 
-impl Pair {
-    fn new(key_bits: u32, longest: usize) -> Pair {
-        Pair { table: ExactTable::new(key_bits, longest), model: HashMap::new(), key_bits }
+impl ModeledTable {
+    fn new(key_bits: u32, longest: usize) -> ModeledTable {
+        ModeledTable { table: ExactTable::new(key_bits, longest), model: HashMap::new(), key_bits }
     }
 
-    /// A key made from a word: different words give different keys as far as there is room.
+    /// Returns a key made from a word. Different words give different keys if the key is wide
+    /// enough.
     fn key(&self, word: u64) -> Vec<u64> {
-        let mut words = Words(word);
+        let mut words = RandomWords(word);
         let last = self.key_bits.div_ceil(64) as usize - 1;
         let mut key: Vec<u64> = (0..=last).map(|at| if at == 0 { word } else { words.next() }).collect();
         key[last] &= u64::MAX >> ((64 - self.key_bits % 64) % 64);
@@ -61,9 +62,9 @@ impl Pair {
         let words = keys.concat();
         let mut out = vec![std::ptr::dangling(); keys.len()];
         self.table.lookup_batch(&words, &mut out);
-        for vectors in Vectors::all() {
+        for vectors in SimdLevel::all_supported() {
             let mut same = vec![std::ptr::dangling(); keys.len()];
-            self.table.look_up(&words, &mut same, vectors);
+            self.table.lookup_with_simd(&words, &mut same, vectors);
             assert_eq!(out, same, "{vectors:?}");
         }
         for (key, out) in keys.iter().zip(out) {
@@ -83,15 +84,15 @@ impl Pair {
     }
 }
 
-/// A long run of random changes and lookups.
-fn run(mut pair: Pair, longest: usize, seed: u64, steps: usize) -> Pair {
-    let mut words = Words(seed);
-    // Few enough keys that many are replaced and removed.
+/// Applies a long sequence of random changes and lookups.
+fn run_random_changes(mut pair: ModeledTable, longest: usize, seed: u64, steps: usize) -> ModeledTable {
+    let mut words = RandomWords(seed);
+    // Few enough keys for frequent replacement and removal.
     let universe = 1 + words.below(2 * steps);
     for step in 0..steps {
         let word = words.below(universe) as u64;
         let key = pair.key(word);
-        // More insertions at first, more removals later.
+        // Insertions dominate at first, removals later.
         if words.below(steps) > step / 2 {
             let value = words.value(longest);
             pair.insert(&key, &value);
@@ -118,9 +119,9 @@ proptest! {
         seed in any::<u64>(),
         reserve in prop_oneof![Just(0usize), 0usize..3000],
     ) {
-        let mut pair = Pair::new(key_bits, longest);
+        let mut pair = ModeledTable::new(key_bits, longest);
         pair.table.reserve(reserve);
-        run(pair, longest, seed, 3000);
+        run_random_changes(pair, longest, seed, 3000);
     }
 }
 
@@ -128,14 +129,14 @@ proptest! {
 fn all_widths() {
     for key_bits in 1..=512 {
         for longest in [5, 13, 31, 70] {
-            let mut pair = Pair::new(key_bits, longest);
-            let mut words = Words(u64::from(key_bits));
+            let mut pair = ModeledTable::new(key_bits, longest);
+            let mut words = RandomWords(u64::from(key_bits));
             for word in 0..60 {
                 let key = pair.key(word);
                 let value = words.value(longest);
                 pair.insert(&key, &value);
             }
-            // A key that differs from one that is there in just its highest bit.
+            // A key that differs from an existing one only in its highest bit.
             let mut other = pair.key(7);
             let last = other.len() - 1;
             other[last] ^= 1 << ((key_bits - 1) % 64);
@@ -150,20 +151,20 @@ fn all_widths() {
     }
 }
 
-/// Batches of any length, in tables of a near cache and larger ones, in which a third of the keys is missing; buckets of one to
-/// four lines, keys of one word and more.
+/// Batches of any length in small and large tables with a third of the keys missing; buckets of one
+/// to four lines, keys of one or more words.
 #[test]
 fn batches_of_any_length() {
     let shapes = [(20, 5), (56, 13), (64, 8), (56, 40), (128, 9), (160, 8), (224, 4), (320, 13), (512, 13), (512, 32)];
     for (key_bits, longest) in shapes.into_iter().chain([(56, 100), (512, 1000)]) {
         for entries in [20, 900, 30_000] {
-            let mut pair = Pair::new(key_bits, longest);
-            let mut words = Words(9);
+            let mut pair = ModeledTable::new(key_bits, longest);
+            let mut words = RandomWords(9);
             for word in 0..entries {
                 let (key, value) = (pair.key(word), words.value(longest));
                 pair.insert(&key, &value);
             }
-            let large = pair.table.split.buckets() > pair.table.buckets.geometry.small;
+            let large = pair.table.hashing.bucket_count() > pair.table.buckets.layout.small_max_buckets;
             assert_eq!(large, entries == 30_000, "{key_bits} {longest} {entries}");
             for len in (0..40).chain([63, 64, 65, 72, 255, 256, 257, 263, 511, 600]) {
                 let keys: Vec<_> = (0..len).map(|_| pair.key(words.below(entries as usize * 3 / 2) as u64)).collect();
@@ -175,25 +176,27 @@ fn batches_of_any_length() {
     }
 }
 
-/// Growing from nothing loses nothing on the way, is nine tenths full all the time, and no step moves far.
+/// Growing an empty table loses no entry, keeps it nine tenths full, and adds few buckets per
+/// insertion.
 #[test]
 fn grows_from_nothing() {
-    let mut pair = Pair::new(56, 13);
+    let mut pair = ModeledTable::new(56, 13);
     let mut check = 1;
     for word in 0..200_000u64 {
         let key = pair.key((word * 0x0001_0000_0001) & ((1 << 56) - 1));
-        let before = pair.table.split.buckets();
+        let before = pair.table.hashing.bucket_count();
         pair.insert(&key, &word.to_le_bytes());
-        assert!(pair.table.split.buckets() - before <= 8);
+        assert!(pair.table.hashing.bucket_count() - before <= 8);
         if word + 1 == check {
             pair.check_all();
             check = check * 3 / 2 + 1;
         }
         if word > 20_000 {
             let bytes = pair.table.memory_bytes();
-            // Two copies of a table are to take at most 48 bytes an entry. On the heap room grows by a quarter.
+            // Two copies of a table must take at most 48 bytes per entry. On the heap, capacity
+            // grows by a quarter.
             let limit = if bytes > 1_100_000 { 23.8 } else { 31.0 };
-            // Room for searches and a page besides.
+            // Plus scratch memory for searches and a page.
             assert!(bytes as f64 <= limit * (word + 1) as f64 + 16_384.0, "{bytes} for {word}");
         }
     }
@@ -201,46 +204,46 @@ fn grows_from_nothing() {
     assert_eq!(pair.table.stash.len(), 0);
 }
 
-/// What has been reserved is there at once, or comes as entries do; it isn't more than needed.
+/// Reserved space is allocated at once, or with later entries, and not more than needed.
 #[test]
 fn reserves() {
-    let mut pair = Pair::new(64, 7);
+    let mut pair = ModeledTable::new(64, 7);
     pair.table.reserve(50_000);
-    let (buckets, bytes) = (pair.table.split.buckets(), pair.table.memory_bytes());
+    let (buckets, bytes) = (pair.table.hashing.bucket_count(), pair.table.memory_bytes());
     for word in 0..50_000 {
         let key = pair.key(word);
         pair.insert(&key, &[1; 7]);
     }
-    assert_eq!(pair.table.split.buckets(), buckets);
+    assert_eq!(pair.table.hashing.bucket_count(), buckets);
     assert!(bytes < 50_000 * 19, "{bytes}");
     pair.table.reserve(50_000);
     for word in 50_000..60_000 {
         let key = pair.key(word);
         pair.insert(&key, &[2; 7]);
     }
-    assert!(pair.table.split.buckets() > buckets * 19 / 10);
+    assert!(pair.table.hashing.bucket_count() > buckets * 19 / 10);
     pair.check_all();
 }
 
-/// A table that isn't allowed to grow: searches for a free slot go as far as they may and lead in circles.
+/// A table that cannot grow: cuckoo searches reach their limit and meet cycles.
 #[test]
 fn full_to_the_brim() {
     for longest in [4, 13, 29] {
-        let mut pair = Pair::new(56, longest);
+        let mut pair = ModeledTable::new(56, longest);
         pair.table.reserve(100);
         let mut word = 0;
         while pair.table.stash.len() < 50 {
             let key = pair.key(word);
             let value = &word.to_le_bytes()[..4];
-            pair.table.add(pair.table.hash(&key), &key, value);
+            pair.table.insert_new(pair.table.hash_key(&key), &key, value);
             pair.table.len += 1;
             pair.model.insert(key, value.to_vec());
             word += 1;
         }
-        let slots = pair.table.split.buckets() * pair.table.buckets.geometry.slots;
+        let slots = pair.table.hashing.bucket_count() * pair.table.buckets.layout.slot_count;
         assert!(word as usize > slots, "{word} in {slots}");
         pair.check_all();
-        // What is in the stash comes back when there is room.
+        // Stashed entries return to buckets when there is space.
         for word in word..word + 100 {
             let key = pair.key(word);
             pair.insert(&key, &[9; 4]);
@@ -250,14 +253,14 @@ fn full_to_the_brim() {
     }
 }
 
-/// Keys that the table cannot tell apart without comparing them: all have one tag.
+/// Keys that all have the same tag, so that only comparison distinguishes them.
 #[test]
 fn equal_tags() {
-    let mut pair = Pair::new(128, 9);
-    let mut words = Words(5);
+    let mut pair = ModeledTable::new(128, 9);
+    let mut words = RandomWords(5);
     while pair.model.len() < 3000 {
         let key = [words.next(), words.next()];
-        if tag(pair.table.hash(&key)) == 9 {
+        if hash_tag(pair.table.hash_key(&key)) == 9 {
             pair.insert(&key, &key[0].to_le_bytes());
         }
     }
@@ -270,13 +273,14 @@ fn equal_tags() {
     pair.check_all();
 }
 
-/// Keys that all choose the same buckets: the table is slow then, but right, and doesn't grow out of bounds.
+/// Keys that all choose the same buckets: the table is slow then but correct, and its memory is
+/// bounded.
 #[test]
 fn equal_hashes() {
     for longest in [9, 100] {
-        let mut pair = Pair::new(64, longest);
-        pair.table.seeds = Seeds::broken();
-        let pair = run(pair, longest, 11, 1500);
+        let mut pair = ModeledTable::new(64, longest);
+        pair.table.seeds = HashSeeds::broken();
+        let pair = run_random_changes(pair, longest, 11, 1500);
         assert!(pair.table.stash.len() > 50);
         assert!(pair.table.memory_bytes() < 400_000);
     }
@@ -284,7 +288,7 @@ fn equal_hashes() {
 
 #[test]
 fn long_values_are_freed() {
-    let mut pair = Pair::new(32, 200);
+    let mut pair = ModeledTable::new(32, 200);
     for round in 0..20 {
         for word in 0..500 {
             let key = pair.key(word);
@@ -297,18 +301,18 @@ fn long_values_are_freed() {
         let key = pair.key(word);
         pair.remove(&key);
     }
-    // 168 long ones at a time, of 256 bytes, rather than 20 times as many.
+    // 168 long values of 256 bytes at a time, not 20 times that.
     assert!(pair.table.memory_bytes() < 120_000, "{}", pair.table.memory_bytes());
 }
 
 #[test]
 fn clones_are_independent() {
-    let mut pair = Pair::new(160, 20);
+    let mut pair = ModeledTable::new(160, 20);
     for word in 0..5000 {
         let key = pair.key(word);
         pair.insert(&key, &[word as u8; 20]);
     }
-    let copy = Pair { table: pair.table.clone(), model: pair.model.clone(), key_bits: 160 };
+    let copy = ModeledTable { table: pair.table.clone(), model: pair.model.clone(), key_bits: 160 };
     for word in 2500..7500 {
         let key = pair.key(word);
         pair.insert(&key, &[0; 20]);
@@ -319,20 +323,21 @@ fn clones_are_independent() {
     pair.check_all();
 }
 
-/// Two copies take turns: one is changed, the other follows, or has the same done to it where it cannot. How often it could.
-fn take_turns(mut pair: Pair, longest: usize, seed: u64, turns: usize) -> (Pair, usize) {
-    let mut words = Words(seed);
-    pair.table.note_changes();
+/// Changes two copies alternately: the other copy catches up, or the same changes are applied to
+/// it. Returns how often it could catch up.
+fn alternate_copies(mut pair: ModeledTable, longest: usize, seed: u64, turns: usize) -> (ModeledTable, usize) {
+    let mut words = RandomWords(seed);
+    pair.table.track_changes();
     let (mut other, mut followed) = (pair.table.clone(), 0);
     for turn in 0..turns {
-        pair.table.forget_changes();
+        pair.table.clear_tracked_changes();
         if turn % 50 == 20 {
             pair.table.reserve(300);
         }
         let mut changes = Vec::new();
         for _ in 0..words.below(400) {
             let key = pair.key(words.below(3 * turns.min(turn * 40 + 1)) as u64);
-            // It grows for most of the time, and comes and goes in between.
+            // It grows most of the time, and shrinks in between.
             let value = (words.below(8) > 2 + turn % 4).then(|| words.value(longest));
             match &value {
                 Some(value) => pair.insert(&key, value),
@@ -340,10 +345,10 @@ fn take_turns(mut pair: Pair, longest: usize, seed: u64, turns: usize) -> (Pair,
             }
             changes.push((key, value));
         }
-        if other.follow(&pair.table).is_some() {
+        if other.catch_up_from(&pair.table).is_some() {
             followed += 1;
             assert_eq!(other.buckets.lines[..], pair.table.buckets.lines[..], "turn {turn}");
-            assert_eq!((other.split, other.wanted), (pair.table.split, pair.table.wanted));
+            assert_eq!((other.hashing, other.reserve_target), (pair.table.hashing, pair.table.reserve_target));
             assert_eq!(other.stash, pair.table.stash);
         } else {
             for (key, value) in changes {
@@ -362,25 +367,25 @@ fn take_turns(mut pair: Pair, longest: usize, seed: u64, turns: usize) -> (Pair,
 #[test]
 fn copies_follow_each_other() {
     for (key_bits, longest) in [(56, 11), (16, 4), (160, 20), (320, 13), (512, 30)] {
-        let (pair, followed) = take_turns(Pair::new(key_bits, longest), longest, 5, 800);
+        let (pair, followed) = alternate_copies(ModeledTable::new(key_bits, longest), longest, 5, 800);
         assert_eq!(followed, 800, "{key_bits}");
-        assert!(pair.table.len() > 500 && pair.table.split.buckets() > 150, "{key_bits}");
+        assert!(pair.table.len() > 500 && pair.table.hashing.bucket_count() > 150, "{key_bits}");
     }
     // A few keys that choose the same buckets.
-    let mut pair = Pair::new(64, 9);
-    pair.table.seeds = Seeds::broken();
-    let (pair, followed) = take_turns(pair, 9, 7, 9);
+    let mut pair = ModeledTable::new(64, 9);
+    pair.table.seeds = HashSeeds::broken();
+    let (pair, followed) = alternate_copies(pair, 9, 7, 9);
     assert!(followed == 9 && !pair.table.stash.is_empty(), "{followed}");
 }
 
-/// What goes to cells, or in great numbers to the stash, is done to each.
+/// Changes are applied to each copy separately if values overflow or many entries are stashed.
 #[test]
 fn who_cannot_follow_changes_as_well() {
-    let (_, followed) = take_turns(Pair::new(56, 100), 100, 6, 100);
+    let (_, followed) = alternate_copies(ModeledTable::new(56, 100), 100, 6, 100);
     assert_eq!(followed, 0);
-    let mut pair = Pair::new(64, 9);
-    pair.table.seeds = Seeds::broken();
-    let (pair, followed) = take_turns(pair, 9, 7, 100);
+    let mut pair = ModeledTable::new(64, 9);
+    pair.table.seeds = HashSeeds::broken();
+    let (pair, followed) = alternate_copies(pair, 9, 7, 100);
     assert!(!pair.table.stash.is_empty() && (1..50).contains(&followed), "{followed}");
 }
 
@@ -396,7 +401,7 @@ fn empty_tables() {
 }
 
 #[test]
-#[should_panic(expected = "2 places for the values of 3 words")]
+#[should_panic(expected = "2 results for 3 words")]
 fn a_batch_has_a_place_for_each_key() {
     ExactTable::new(64, 9).lookup_batch(&[1, 2, 3], &mut [std::ptr::null(); 2]);
 }

@@ -1,170 +1,187 @@
-//! How a copy of the lookups changes: as the state has, or as the other copy has.
+//! Changes to a [`LookupSet`]: applied from the state, or copied from the other copy.
 
-use super::{Lookups, NumberedChanges, Structure, TableLookups};
-use crate::encode::{KeyRoom, ValueRoom};
+use super::{ChangesWithIds, LookupSet, LookupStructure, TableLookups};
+use crate::encode::{KeyBuf, ValueBuf};
 use crate::exact::ExactTable;
-use entries::Change;
-use entries::Entry;
-use entries::State;
+use entries::ControlState;
+use entries::StateChange;
+use entries::StoredEntry;
 use ir::{Entity, ExternId};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// From so many insertions on it pays to make room for all of them first.
-const BULK: usize = 1024;
+/// Minimum number of changes for which reserving space in advance pays off.
+const BULK_MIN_CHANGES: usize = 1024;
 
-/// How many changes ahead of its turn the memory of one is asked for.
-const AHEAD: usize = 8;
+/// Number of changes between prefetching an entry's memory and applying its change.
+const PREFETCH_DISTANCE: usize = 8;
 
-/// Room for a key and a value while they are made.
+/// Scratch buffers for encoding a key and a value.
 #[derive(Default)]
-struct Room {
-    key: KeyRoom,
-    value: ValueRoom,
+struct EncodeScratch {
+    key: KeyBuf,
+    value: ValueBuf,
 }
 
-impl Lookups {
-    /// Carries out changes that the state has accepted; `state` is as they, and perhaps later ones, have left it.
+impl LookupSet {
+    /// Applies changes that the state has accepted. `state` includes these changes and possibly
+    /// later ones.
     ///
-    /// What is named only by its number is brought in line with that state, so that this copy is right again when all
-    /// changes up to the state are carried out, in order.
-    pub(crate) fn apply(&mut self, state: &State, batch: &NumberedChanges) {
-        self.apply_but(state, batch, &[]);
+    /// Objects that a change only names by id are read from that state. The copy is consistent once
+    /// all changes up to the state's version have been applied in order.
+    pub(crate) fn apply_changes(&mut self, state: &ControlState, batch: &ChangesWithIds) {
+        self.apply_except(state, batch, &[]);
     }
 
-    /// Begins to note what changes in tables, so that the other copy can [follow](Self::follow).
-    pub(crate) fn note_changes(&mut self) {
-        self.exact_tables().for_each(ExactTable::note_changes);
+    /// Starts tracking changes to tables, so that the other copy can [catch
+    /// up](Self::catch_up_from).
+    pub(crate) fn track_changes(&mut self) {
+        self.exact_tables().for_each(ExactTable::track_changes);
     }
 
-    /// Forgets what was noted: the other copy has followed.
-    pub(crate) fn forget_changes(&mut self) {
-        self.exact_tables().for_each(ExactTable::forget_changes);
+    /// Clears the tracked changes after the other copy has caught up.
+    pub(crate) fn clear_tracked_changes(&mut self) {
+        self.exact_tables().for_each(ExactTable::clear_tracked_changes);
     }
 
     fn exact_tables(&mut self) -> impl Iterator<Item = &mut ExactTable> {
         self.tables.iter_mut().filter_map(|table| match &mut table.structure {
-            Structure::Exact(exact) => Some(exact),
+            LookupStructure::Exact(exact) => Some(exact),
             _ => None,
         })
     }
 
-    /// Carries out changes that `other` is ahead by: those that it has noted since it was equal to this copy, and only those, by taking over what they came
-    /// to, all else as [`Lookups::apply`] does.
-    pub(crate) fn follow(&mut self, other: &Lookups, state: &State, behind: &[Arc<NumberedChanges>]) {
+    /// Applies the changes that `other` is ahead by. `standby_backlog` must be exactly the changes
+    /// that `other` has tracked since both were equal. Copies the results where `other` tracked
+    /// them, and applies all other changes as [`LookupSet::apply_changes`] does.
+    pub(crate) fn catch_up_from(
+        &mut self,
+        other: &LookupSet,
+        state: &ControlState,
+        standby_backlog: &[Arc<ChangesWithIds>],
+    ) {
         let done: SmallVec<[bool; 64]> =
-            self.tables.iter_mut().zip(&other.tables).map(|(own, other)| own.follow(other)).collect();
-        behind.iter().for_each(|batch| self.apply_but(state, batch, &done));
+            self.tables.iter_mut().zip(&other.tables).map(|(own, other)| own.catch_up_from(other)).collect();
+        standby_backlog.iter().for_each(|batch| self.apply_except(state, batch, &done));
     }
 
-    /// Carries out changes but those of entries of tables that are `done`.
-    fn apply_but(&mut self, state: &State, batch: &NumberedChanges, done: &[bool]) {
+    /// Applies all changes except changes of entries in tables marked in `done`.
+    fn apply_except(&mut self, state: &ControlState, batch: &ChangesWithIds, done: &[bool]) {
         let mut groups = Vec::new();
-        let mut room = Room::default();
-        let is_done = |change: &Change| change.entry().is_some_and(|(table, _)| done.get(table.index()) == Some(&true));
-        if batch.changes.len() >= BULK {
-            self.reserve(&batch.changes, done);
-            self.expect(batch);
+        let mut scratch = EncodeScratch::default();
+        let is_done =
+            |change: &StateChange| change.entry().is_some_and(|(table, _)| done.get(table.index()) == Some(&true));
+        if batch.changes.len() >= BULK_MIN_CHANGES {
+            self.reserve_for_batch(&batch.changes, done);
+            self.prefetch_first_changes(batch);
         }
         for (index, change) in batch.changes.iter().enumerate() {
             if is_done(change) {
                 continue;
             }
-            if let Some((_, entry)) = batch.changes.get(index + 2 * AHEAD).and_then(Change::entry) {
-                entry.expect();
+            if let Some((_, entry)) = batch.changes.get(index + 2 * PREFETCH_DISTANCE).and_then(StateChange::entry) {
+                entry.prefetch();
             }
-            if let Some(soon) = batch.changes.get(index + AHEAD) {
-                self.prefetch(soon, &mut room.key);
+            if let Some(upcoming) = batch.changes.get(index + PREFETCH_DISTANCE) {
+                self.prefetch_change(upcoming, &mut scratch.key);
             }
-            let number = batch.number(index);
+            let number = batch.entry_id(index);
             match change {
-                Change::Inserted(table, entry, _) => self.tables[table.index()].put(&mut room, entry, number),
-                Change::Modified(table, old, new, _) if old.action() != new.action() => {
-                    self.tables[table.index()].put(&mut room, new, number);
+                StateChange::Inserted(table, entry, _) => {
+                    self.tables[table.index()].insert_entry(&mut scratch, entry, number)
                 }
-                Change::Deleted(table, entry) => self.tables[table.index()].remove(&mut room, entry),
-                Change::DefaultAction(table) => self.tables[table.index()].set_default(state.default_action(*table)),
-                Change::Member(profile, id) => self.member(state, *profile, *id),
-                Change::Group(profile, id) => groups.push((*profile, *id)),
-                Change::ValueSet(set) => {
-                    self.value_sets[set.index()].set(state.shared_objects().value_sets[set.index()].clone());
+                StateChange::Modified(table, old, new, _) if old.action() != new.action() => {
+                    self.tables[table.index()].insert_entry(&mut scratch, new, number);
                 }
-                // Shared with the state: below. Values of counters and registers are the engine's.
+                StateChange::Deleted(table, entry) => self.tables[table.index()].remove_entry(&mut scratch, entry),
+                StateChange::DefaultAction(table) => {
+                    self.tables[table.index()].set_default(state.default_action(*table))
+                }
+                StateChange::Member(profile, id) => self.update_member(state, *profile, *id),
+                StateChange::Group(profile, id) => groups.push((*profile, *id)),
+                StateChange::ValueSet(set) => {
+                    self.value_sets[set.index()]
+                        .replace_members(state.shared_objects().value_sets[set.index()].clone());
+                }
+                // Objects shared with the state are updated below. Values of counters and registers
+                // belong to the engine.
                 _ => {}
             }
         }
-        // Behind the members, so that no group is made of members that come later in the batch.
+        // Groups come after members because a batch can contain a group's members after the group.
         for (profile, id) in groups {
             if let (Some(profile), Some(members)) = (state.profile(profile), self.profiles.get_mut(profile.index())) {
                 members.update_group(profile, id);
             }
         }
-        if batch.changes.len() >= BULK {
-            self.tidy(batch.changes.len());
+        if batch.changes.len() >= BULK_MIN_CHANGES {
+            self.maintain(batch.changes.len());
         }
         let objects = state.shared_objects();
-        share(&mut self.multicast, objects.multicast);
-        share(&mut self.clones, objects.clones);
-        share(&mut self.meters, objects.meters);
-        share(&mut self.expire_times, objects.expire_times);
+        share_arc(&mut self.multicast_groups, objects.multicast);
+        share_arc(&mut self.clone_sessions, objects.clones);
+        share_arc(&mut self.meters, objects.meters);
+        share_arc(&mut self.expire_times, objects.expire_times);
         self.version = state.version();
     }
 
-    fn member(&mut self, state: &State, id: ExternId, member: u32) {
+    fn update_member(&mut self, state: &ControlState, id: ExternId, member: u32) {
         let (Some(profile), Some(members)) = (state.profile(id), self.profiles.get_mut(id.index())) else { return };
         let users = self.tables.iter_mut().filter(|table| table.profile == Some(id));
         members.update_member(profile, member, users.map(|table| (&*table.encoder, &mut table.members)));
     }
 
-    /// The rearranging that single changes would do bit by bit: at most that many pieces of some microseconds. Whether more is due.
-    pub(crate) fn tidy(&mut self, pieces: usize) -> bool {
+    /// Does up to `pieces` pieces of pending reorganisation, of some microseconds each; changes
+    /// otherwise do it incrementally. Returns whether more is pending.
+    pub(crate) fn maintain(&mut self, pieces: usize) -> bool {
         let mut left = pieces;
         for table in &mut self.tables {
-            if let Structure::Ternary(ternary) = &mut table.structure {
-                while left > 0 && ternary.tidy() {
+            if let LookupStructure::Ternary(ternary) = &mut table.structure {
+                while left > 0 && ternary.maintain() {
                     left -= 1;
                 }
             }
         }
-        !self.is_tidy()
+        !self.is_maintained()
     }
 
-    /// Asks for the memory that the first changes of a batch will touch, which will soon be applied. Those behind them ask in turn.
-    pub(crate) fn expect(&self, batch: &NumberedChanges) {
-        let mut room = KeyRoom::new();
-        batch.changes.iter().take(AHEAD).for_each(|change| self.prefetch(change, &mut room));
+    /// Prefetches the memory of a batch's first changes before the batch is applied. Applying
+    /// prefetches for the later ones.
+    pub(crate) fn prefetch_first_changes(&self, batch: &ChangesWithIds) {
+        let mut scratch = KeyBuf::new();
+        batch.changes.iter().take(PREFETCH_DISTANCE).for_each(|change| self.prefetch_change(change, &mut scratch));
     }
 
-    /// Asks for the memory that a change will touch.
-    fn prefetch(&self, change: &Change, room: &mut KeyRoom) {
+    /// Prefetches the memory that a change will touch.
+    fn prefetch_change(&self, change: &StateChange, scratch: &mut KeyBuf) {
         let Some((table, entry)) = change.entry() else { return };
         let table = &self.tables[table.index()];
-        if let Structure::Exact(exact) = &table.structure {
-            exact.prefetch(table.encoder.key(entry.key(), room));
+        if let LookupStructure::Exact(exact) = &table.structure {
+            exact.prefetch(table.encoder.encode_key(entry.key(), scratch));
         }
     }
 
-    /// Makes room for all entries of a state.
-    pub(crate) fn make_room(&mut self, state: &State) {
+    /// Reserves space for all entries of a state.
+    pub(crate) fn reserve_for_state(&mut self, state: &ControlState) {
         for (table, id) in self.tables.iter_mut().zip(state.pipeline().tables.keys()) {
-            if let Structure::Exact(exact) = &mut table.structure {
+            if let LookupStructure::Exact(exact) = &mut table.structure {
                 exact.reserve(state.entry_count(id));
             }
         }
     }
 
-    fn reserve(&mut self, changes: &[Change], done: &[bool]) {
+    fn reserve_for_batch(&mut self, changes: &[StateChange], done: &[bool]) {
         let mut counts = vec![0usize; self.tables.len()];
         for change in changes {
             match change {
-                Change::Inserted(table, ..) => counts[table.index()] += 1,
-                Change::Deleted(table, ..) => counts[table.index()] = counts[table.index()].saturating_sub(1),
+                StateChange::Inserted(table, ..) => counts[table.index()] += 1,
+                StateChange::Deleted(table, ..) => counts[table.index()] = counts[table.index()].saturating_sub(1),
                 _ => {}
             }
         }
         for (at, (table, count)) in self.tables.iter_mut().zip(counts).enumerate() {
-            if let Structure::Exact(exact) = &mut table.structure
-                && count >= BULK
+            if let LookupStructure::Exact(exact) = &mut table.structure
+                && count >= BULK_MIN_CHANGES
                 && done.get(at) != Some(&true)
             {
                 exact.reserve(count);
@@ -174,74 +191,76 @@ impl Lookups {
 }
 
 impl TableLookups {
-    /// Adds an entry, or changes what it does.
-    fn put(&mut self, room: &mut Room, entry: &Entry, number: Option<u32>) {
-        let Room { key, value } = room;
+    /// Inserts an entry, or replaces its value.
+    fn insert_entry(&mut self, scratch: &mut EncodeScratch, entry: &StoredEntry, number: Option<u32>) {
+        let EncodeScratch { key, value } = scratch;
         if let Some(number) = number {
-            self.entry_ids = self.entry_ids.max(number.saturating_add(1));
+            self.entry_id_bound = self.entry_id_bound.max(number.saturating_add(1));
         }
         let encoder = &*self.encoder;
-        let value = encoder.value(entry.action(), number.unwrap_or(0), value);
+        let value = encoder.encode_value(entry.action(), number.unwrap_or(0), value);
         match &mut self.structure {
-            // Nothing is ever hit.
-            Structure::Keyless => {}
-            Structure::Exact(exact) => {
-                let key = encoder.key(entry.key(), key);
+            // A keyless table never hits an entry.
+            LookupStructure::Keyless => {}
+            LookupStructure::Exact(exact) => {
+                let key = encoder.encode_key(entry.key(), key);
                 exact.insert(key, value);
-                if self.few.as_mut().is_some_and(|few| !few.insert(key[0], value)) {
-                    self.few = None;
+                if self.small_table.as_mut().is_some_and(|small_table| !small_table.insert(key[0], value)) {
+                    self.small_table = None;
                 }
             }
-            Structure::Wide(wide) => wide.insert(encoder.key(entry.key(), key), value),
-            Structure::Lpm(lpm, exact_words) => {
-                let (exact, prefix) = encoder.key(entry.key(), key).split_at(*exact_words);
+            LookupStructure::Wide(wide) => wide.insert(encoder.encode_key(entry.key(), key), value),
+            LookupStructure::Lpm(lpm, exact_words) => {
+                let (exact, prefix) = encoder.encode_key(entry.key(), key).split_at(*exact_words);
                 lpm.insert(exact, prefix, encoder.prefix_len(entry.key()), value);
             }
-            Structure::Ternary(ternary) => {
+            LookupStructure::Ternary(ternary) => {
                 ternary.insert(entry.key(), entry.priority(), entry.sequence(), value);
             }
         }
     }
 
-    fn remove(&mut self, room: &mut Room, entry: &Entry) {
-        let key = &mut room.key;
+    fn remove_entry(&mut self, scratch: &mut EncodeScratch, entry: &StoredEntry) {
+        let key = &mut scratch.key;
         match &mut self.structure {
-            Structure::Keyless => {}
-            Structure::Exact(exact) => {
-                let key = self.encoder.key(entry.key(), key);
+            LookupStructure::Keyless => {}
+            LookupStructure::Exact(exact) => {
+                let key = self.encoder.encode_key(entry.key(), key);
                 exact.remove(key);
-                if let Some(few) = &mut self.few {
-                    few.remove(key[0]);
+                if let Some(small_table) = &mut self.small_table {
+                    small_table.remove(key[0]);
                 }
             }
-            Structure::Wide(wide) => wide.remove(self.encoder.key(entry.key(), key)),
-            Structure::Lpm(lpm, exact_words) => {
-                let (exact, prefix) = self.encoder.key(entry.key(), key).split_at(*exact_words);
+            LookupStructure::Wide(wide) => wide.remove(self.encoder.encode_key(entry.key(), key)),
+            LookupStructure::Lpm(lpm, exact_words) => {
+                let (exact, prefix) = self.encoder.encode_key(entry.key(), key).split_at(*exact_words);
                 lpm.remove(exact, prefix, self.encoder.prefix_len(entry.key()));
             }
-            Structure::Ternary(ternary) => {
+            LookupStructure::Ternary(ternary) => {
                 ternary.remove(entry.key(), entry.priority());
             }
         }
     }
 
-    /// Takes over from `other` what it has noted. Whether it has, so that changes of entries need not be done to this table.
-    fn follow(&mut self, other: &TableLookups) -> bool {
-        let (Structure::Exact(own), Structure::Exact(exact)) = (&mut self.structure, &other.structure) else {
+    /// Copies the changes that `other` has tracked. Returns whether it did; if so, changes of
+    /// entries must not be applied to this table.
+    fn catch_up_from(&mut self, other: &TableLookups) -> bool {
+        let (LookupStructure::Exact(own), LookupStructure::Exact(exact)) = (&mut self.structure, &other.structure)
+        else {
             return false;
         };
-        let Some(changed) = own.follow(exact) else { return false };
+        let Some(changed) = own.catch_up_from(exact) else { return false };
         if changed {
-            self.entry_ids = other.entry_ids;
-            if self.few.is_some() {
-                self.few = other.few.clone();
+            self.entry_id_bound = other.entry_id_bound;
+            if self.small_table.is_some() {
+                self.small_table = other.small_table.clone();
             }
         }
         true
     }
 }
 
-fn share<T>(mine: &mut Arc<T>, state: &Arc<T>) {
+fn share_arc<T>(mine: &mut Arc<T>, state: &Arc<T>) {
     if !Arc::ptr_eq(mine, state) {
         *mine = state.clone();
     }

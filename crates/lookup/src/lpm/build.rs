@@ -1,100 +1,118 @@
-//! Which form prefixes take: one line, a gate, or a node and of which stride.
+//! Chooses how prefixes are stored: in one line, below a compressed child, or in a node, and its
+//! stride.
 //!
-//! The aim is as few lines per lookup as a memory of about [`PER_ROUTE`] bytes per prefix allows. Prefixes are sorted, so all that
-//! share their first bits are neighbours.
+//! The goal is few cache lines per lookup with about [`BYTES_PER_ROUTE`] bytes of memory per
+//! prefix. Prefixes are sorted, so that prefixes with the same first bits are adjacent.
 
-use super::address::Address;
-use super::forest::Forest;
-use super::node::{self, Ending, INNER};
-use super::pool::{Line, Ref};
-use super::set::{Formats, Gate, Route, Set};
+use super::address::AddressBits;
+use super::forest::TrieForest;
+use super::node::{self, INNER_SLOT_SIZE, NodePrefix};
+use super::pool::{BlockRef, LineBytes};
+use super::prefix_line::{CompressedChild, LpmRoute, PrefixLine, PrefixLineLayouts};
 
-/// Bytes that a node and the sets behind it may take per prefix.
-const PER_ROUTE: usize = 96;
-/// And for a node as such.
-const PER_NODE: usize = 256;
-/// Bytes that slots may take instead of a set's line, and for each prefix more.
-const LEAST: usize = 64;
-const DENSE: usize = 96;
-/// A node looks at no more bits than this at once: its slots (512 KiB) stay in a core's second-level cache.
-const WIDEST: u32 = 16;
-/// With more prefixes than this no gate is put before a node unless it holds for all there can be: a prefix that comes later
-/// and doesn't fit it would have everything built anew.
-const GATED: usize = 16_384;
-/// A line with a gate costs a lookup one line, about what a node costs that looks at this many bits.
-const SKIP: u32 = 4;
+/// Maximum bytes per prefix of a node and the lines below it.
+const BYTES_PER_ROUTE: usize = 96;
+/// Additional bytes for a node.
+const BYTES_PER_NODE: usize = 256;
+/// Maximum bytes of slots in place of a line, and additional bytes per prefix.
+const DENSE_BASE_BYTES: usize = 64;
+const DENSE_BYTES_PER_ROUTE: usize = 96;
+/// Maximum stride, because the slots of such a node (512 KiB) fit in a core's second-level cache.
+const MAX_STRIDE: u32 = 16;
+/// Above this number of prefixes, a compressed child must hold for all possible prefixes, because a
+/// later prefix outside it would cause a rebuild of everything.
+const MAX_COMPRESSED_PREFIXES: usize = 16_384;
+/// Minimum bits that a line must skip before a node. The line costs a lookup one cache line, about
+/// as much as a node of this stride.
+const MIN_COMPRESSED_BITS: u32 = 4;
 
-impl<A: Address> Forest<A> {
-    /// Fills a line with prefixes, which may be many. What it says now is overwritten; its blocks must be free.
-    pub(super) fn build_line(&mut self, formats: &Formats, line: &mut Line, mut routes: Vec<Route<A>>) {
+impl<A: AddressBits> TrieForest<A> {
+    /// Builds a line, and blocks below it if necessary. Overwrites the line; its blocks must have
+    /// been freed.
+    pub(super) fn build_line(
+        &mut self,
+        formats: &PrefixLineLayouts,
+        line: &mut LineBytes,
+        mut routes: Vec<LpmRoute<A>>,
+    ) {
         routes.sort_unstable_by_key(|route| (route.addr, route.len));
         self.fill_line(formats, line, &routes, 0, 0);
     }
 
-    /// A block with prefixes; of each the bits from `depth` on count.
-    pub(super) fn build(&mut self, routes: &mut [Route<A>], depth: u32) -> Ref {
+    /// Builds a block of prefixes, ignoring their first `depth` bits.
+    pub(super) fn build_block(&mut self, routes: &mut [LpmRoute<A>], depth: u32) -> BlockRef {
         routes.sort_unstable_by_key(|route| (route.addr, route.len));
-        self.build_sorted(routes, depth)
+        self.build_sorted_block(routes, depth)
     }
 
-    fn build_sorted(&mut self, routes: &[Route<A>], depth: u32) -> Ref {
+    fn build_sorted_block(&mut self, routes: &[LpmRoute<A>], depth: u32) -> BlockRef {
         if routes.is_empty() {
-            return Ref::NULL;
+            return BlockRef::NULL;
         }
-        if dense(routes, depth, node::size_for(self.values.len() as u32 + 1)) {
+        if is_dense(routes, depth, node::min_slot_size(self.values.len() as u32 + 1)) {
             return self.build_node(routes, depth);
         }
-        let (formats, mut line) = (self.formats, [0; 64]);
-        let at = self.pool.take(1);
-        self.fill_line(&formats, &mut line, routes, depth, SKIP);
+        let (formats, mut line) = (self.line_layouts, [0; 64]);
+        let at = self.pool.allocate_block(1);
+        self.fill_line(&formats, &mut line, routes, depth, MIN_COMPRESSED_BITS);
         *self.pool.line_mut(at) = line;
-        self.unwrap_line(Ref::set(at))
+        self.replace_empty_line(BlockRef::prefix_line(at))
     }
 
-    fn fill_line(&mut self, formats: &Formats, line: &mut Line, routes: &[Route<A>], depth: u32, skip: u32) {
+    fn fill_line(
+        &mut self,
+        formats: &PrefixLineLayouts,
+        line: &mut LineBytes,
+        routes: &[LpmRoute<A>],
+        depth: u32,
+        skip: u32,
+    ) {
         if routes.len() <= 16 {
-            let mut set = Set { routes: Default::default(), gate: None, apart: None };
-            routes.iter().for_each(|route| set.add(route.below(depth)));
-            if formats.write(line, &mut self.pool, &set) {
+            let mut set = PrefixLine { routes: Default::default(), compressed_child: None, value_block: None };
+            routes.iter().for_each(|route| set.insert_route(route.skip_leading_bits(depth)));
+            if formats.write_line(line, &mut self.pool, &set) {
                 return;
             }
         }
-        let mut choice = choose_gate(formats, routes, depth);
+        let mut choice = choose_compressed_child(formats, routes, depth);
         let all_inside = choice.to - choice.from == routes.len();
         if choice.len < skip && all_inside {
             choice.len = 0;
         }
         let inside = &routes[choice.from..choice.to];
         let child = self.build_node(inside, depth + choice.len);
-        let addr = inside[0].addr.skip(depth).keep(choice.len);
-        let gate = Some(Gate { addr, len: choice.len, child });
-        let mut set = Set { routes: Default::default(), gate, apart: None };
+        let addr = inside[0].addr.skip_bits(depth).keep_leading(choice.len);
+        let gate = Some(CompressedChild { addr, len: choice.len, child });
+        let mut set = PrefixLine { routes: Default::default(), compressed_child: gate, value_block: None };
         let outside = routes[..choice.from].iter().chain(&routes[choice.to..]);
-        outside.for_each(|route| set.add(route.below(depth)));
-        let written = formats.write(line, &mut self.pool, &set);
-        debug_assert!(written, "a gate is chosen so that the rest has room");
+        outside.for_each(|route| set.insert_route(route.skip_leading_bits(depth)));
+        let written = formats.write_line(line, &mut self.pool, &set);
+        debug_assert!(written, "the prefixes outside the child fit in the line");
     }
 
-    /// A node with prefixes that are all longer than `depth`.
-    fn build_node(&mut self, routes: &[Route<A>], depth: u32) -> Ref {
-        let (stride, mut size) = choose_stride(routes, depth, node::size_for(self.values.len() as u32 + 1));
+    /// Builds a node of prefixes that are all longer than `depth`.
+    fn build_node(&mut self, routes: &[LpmRoute<A>], depth: u32) -> BlockRef {
+        let (stride, mut size) = choose_stride(routes, depth, node::min_slot_size(self.values.len() as u32 + 1));
         let mut endings = Vec::with_capacity(routes.iter().filter(|route| route.len <= depth + stride).count());
         let mut children = Vec::new();
-        for run in routes.chunk_by(|a, b| a.addr.skip(depth).top(stride) == b.addr.skip(depth).top(stride)) {
-            let slot = run[0].addr.skip(depth).top(stride);
-            // Sorted: what ends here has zeros behind and is shorter.
+        for run in routes.chunk_by(|a, b| {
+            a.addr.skip_bits(depth).leading_bits(stride) == b.addr.skip_bits(depth).leading_bits(stride)
+        }) {
+            let slot = run[0].addr.skip_bits(depth).leading_bits(stride);
+            // Sorted, so prefixes that end here come first: they are shorter and have zeros after
+            // their end.
             let here = run.partition_point(|route| route.len <= depth + stride);
             for route in &run[..here] {
-                let number = self.number(route.cell);
-                endings.push(Ending::new(slot, route.len - depth, number));
-                size = size.max(node::size_for(number));
+                let number = self.cell_to_number(route.cell);
+                endings.push(NodePrefix::new(slot, route.len - depth, number));
+                size = size.max(node::min_slot_size(number));
             }
             if here < run.len() {
-                children.push((slot, self.build_sorted(&run[here..], depth + stride)));
+                children.push((slot, self.build_sorted_block(&run[here..], depth + stride)));
             }
         }
         if !children.is_empty() {
-            size = INNER;
+            size = INNER_SLOT_SIZE;
         }
         let at = self.nodes.new_node(&mut self.pool, stride, size, endings, routes.len());
         for (slot, child) in children {
@@ -104,21 +122,26 @@ impl<A: Address> Forest<A> {
     }
 }
 
-/// A gate of `len` bits before the prefixes `from..to`.
+/// Compressed child of `len` bits for the prefixes `from..to`.
 #[derive(Clone, Copy)]
-struct Choice {
+struct SplitCandidate {
     len: u32,
     from: usize,
     to: usize,
 }
 
-/// The longest gate such that all prefixes that are not behind it fit in the line. As long as all prefixes agree nothing is left
-/// out; where they part, the smaller side is, if it fits with room for one more.
-fn choose_gate<A: Address>(formats: &Formats, routes: &[Route<A>], depth: u32) -> Choice {
+/// Returns the longest compressed child such that all other prefixes fit in the line. While all
+/// prefixes share the next bit, none is left out. Where they differ, the smaller side is left out
+/// if it fits with space for one more.
+fn choose_compressed_child<A: AddressBits>(
+    formats: &PrefixLineLayouts,
+    routes: &[LpmRoute<A>],
+    depth: u32,
+) -> SplitCandidate {
     let count = routes.len();
-    let mut at = Choice { len: 0, from: 0, to: count };
+    let mut at = SplitCandidate { len: 0, from: 0, to: count };
     let mut best = at;
-    // Bits of the longest prefix outside.
+    // Bits of the longest prefix outside the child.
     let mut longest = 0;
     loop {
         if routes[at.from].len == depth + at.len {
@@ -126,7 +149,7 @@ fn choose_gate<A: Address>(formats: &Formats, routes: &[Route<A>], depth: u32) -
             longest = longest.max(at.len);
         }
         let outside = at.from + count - at.to;
-        let room = formats.gated(longest.max(at.len));
+        let room = formats.capacity_with_child(longest.max(at.len));
         if outside > room || at.from == at.to {
             return best;
         }
@@ -135,7 +158,7 @@ fn choose_gate<A: Address>(formats: &Formats, routes: &[Route<A>], depth: u32) -
         let middle = at.from + inside.partition_point(|route| !route.addr.bit(depth + at.len));
         let (zeros, ones) = (middle - at.from, at.to - middle);
         let fewer = zeros.min(ones);
-        if count > GATED || (fewer > 0 && outside + fewer + 1 > room) {
+        if count > MAX_COMPRESSED_PREFIXES || (fewer > 0 && outside + fewer + 1 > room) {
             return best;
         }
         let left_out = if zeros >= ones { middle..at.to } else { at.from..middle };
@@ -149,34 +172,38 @@ fn choose_gate<A: Address>(formats: &Formats, routes: &[Route<A>], depth: u32) -
     }
 }
 
-/// Whether a node that all prefixes end in is small enough to be better than a set: a slot is found faster than a prefix in a line.
-fn dense<A: Address>(routes: &[Route<A>], depth: u32, leaf: u32) -> bool {
+/// Returns whether a node in which all prefixes end is small enough to replace a line, because
+/// reading a slot is faster than matching prefixes in a line.
+fn is_dense<A: AddressBits>(routes: &[LpmRoute<A>], depth: u32, leaf: u32) -> bool {
     let longest = routes.iter().map(|route| route.len - depth).max().unwrap_or(0);
-    longest > 0 && longest <= WIDEST && (1 << (longest + leaf)) <= LEAST + DENSE * routes.len()
+    longest > 0
+        && longest <= MAX_STRIDE
+        && (1 << (longest + leaf)) <= DENSE_BASE_BYTES + DENSE_BYTES_PER_ROUTE * routes.len()
 }
 
-/// Stride and slot size of a node: the widest that the memory allows; one that all prefixes end in is best, as its slots are small.
-fn choose_stride<A: Address>(routes: &[Route<A>], depth: u32, leaf: u32) -> (u32, u32) {
+/// Returns stride and slot size of a node: the largest stride within the memory budget. A node in
+/// which all prefixes end is preferred, because its slots are small.
+fn choose_stride<A: AddressBits>(routes: &[LpmRoute<A>], depth: u32, leaf: u32) -> (u32, u32) {
     let longest = routes.iter().map(|route| route.len - depth).max().unwrap_or(1);
-    let budget = PER_NODE + PER_ROUTE * routes.len();
-    if longest <= WIDEST && (1 << (longest + leaf)) <= budget {
+    let budget = BYTES_PER_NODE + BYTES_PER_ROUTE * routes.len();
+    if longest <= MAX_STRIDE && (1 << (longest + leaf)) <= budget {
         return (longest, leaf);
     }
-    for stride in (3..=WIDEST.min(longest - 1)).rev() {
+    for stride in (3..=MAX_STRIDE.min(longest - 1)).rev() {
         let slots = 8 << stride;
-        if slots <= budget && slots + 64 * deeper(routes, depth, stride) <= budget {
-            return (stride, INNER);
+        if slots <= budget && slots + 64 * count_child_slots(routes, depth, stride) <= budget {
+            return (stride, INNER_SLOT_SIZE);
         }
     }
-    (longest.min(3), if longest <= 3 { leaf } else { INNER })
+    (longest.min(3), if longest <= 3 { leaf } else { INNER_SLOT_SIZE })
 }
 
-/// How many slots of a stride have prefixes behind them.
-fn deeper<A: Address>(routes: &[Route<A>], depth: u32, stride: u32) -> usize {
+/// Returns the number of slots of a stride that need a child.
+fn count_child_slots<A: AddressBits>(routes: &[LpmRoute<A>], depth: u32, stride: u32) -> usize {
     let mut last = None;
     let mut count = 0;
     for route in routes.iter().filter(|route| route.len > depth + stride) {
-        let slot = route.addr.skip(depth).top(stride);
+        let slot = route.addr.skip_bits(depth).leading_bits(stride);
         count += usize::from(last != Some(slot));
         last = Some(slot);
     }

@@ -1,72 +1,74 @@
-//! [`Forest`]: all sets and nodes of a table, and how prefixes come and go.
+//! [`TrieForest`]: all prefix lines and nodes of a table; insertion and removal of prefixes.
 //!
-//! The prefixes under one exact key are a tree of blocks. Its first block is a [`Set`] line; a set that overflows becomes one with
-//! a gate and a node behind it; behind a node's slots there are sets again, or nodes. `build.rs` decides which.
+//! The prefixes under one exact key form a tree of blocks. Its root is a [`PrefixLine`]. A line
+//! that overflows becomes one with a compressed child, which is a node; the children of a node's
+//! slots are lines or nodes again. `build.rs` chooses between them.
 
-use super::address::Address;
-use super::node::{self, Ending, INNER, Nodes};
-use super::pool::{Line, Pool, Ref};
-use super::set::{Formats, Route, Set};
-use super::values::Values;
+use super::address::AddressBits;
+use super::next_hops::NextHopTable;
+use super::node::{self, INNER_SLOT_SIZE, NodePrefix, TrieNodes};
+use super::pool::{BlockRef, LineBytes, LinePool};
+use super::prefix_line::{LpmRoute, PrefixLine, PrefixLineLayouts};
 
-/// Bytes of a set's line for prefixes, cells and gate if no key is in its way.
-pub(super) const ROOM: usize = 56;
-/// Values of at most this many bytes lie in the lines of sets.
-const SHORT: usize = 8;
-/// A node with so many prefixes is built anew without much thought.
-const FEW: u32 = 64;
+/// Bytes of a line for prefixes, cells and child, if the exact key takes none of them.
+pub(super) const LINE_AREA_BYTES: usize = 56;
+/// Maximum length in bytes of values stored in the lines.
+const MAX_INLINE_VALUE_BYTES: usize = 8;
+/// Maximum number of prefixes of a node that is rebuilt rather than widened.
+const CHEAP_REBUILD_PREFIXES: u32 = 64;
 
 #[derive(Clone, Debug)]
-pub(super) struct Forest<A> {
-    pub pool: Pool,
-    pub nodes: Nodes,
-    pub values: Values,
-    /// Of lines in the pool.
-    pub formats: Formats,
-    /// Whether cells are numbers of values.
-    pub numbered: bool,
+pub(super) struct TrieForest<A> {
+    pub pool: LinePool,
+    pub nodes: TrieNodes,
+    pub values: NextHopTable,
+    /// Layouts of lines in the pool.
+    pub line_layouts: PrefixLineLayouts,
+    /// Whether cells are value numbers.
+    pub uses_value_numbers: bool,
     address: std::marker::PhantomData<A>,
 }
 
-impl<A: Address> Forest<A> {
-    /// With values of at most `longest_value` bytes; of numbers if `numbered`, or if they are not short.
-    pub(super) fn new(longest_value: usize, numbered: bool) -> Forest<A> {
-        let numbered = numbered || longest_value > SHORT;
-        Forest {
-            pool: Pool::new(),
-            nodes: Nodes::default(),
-            values: Values::new(longest_value),
-            formats: Formats::new(ROOM, cell_bytes(longest_value, numbered)),
-            numbered,
+impl<A: AddressBits> TrieForest<A> {
+    /// Creates a forest for values of at most `longest_value` bytes. Cells are value numbers if
+    /// `numbered` or if values are not short.
+    pub(super) fn new(longest_value: usize, numbered: bool) -> TrieForest<A> {
+        let numbered = numbered || longest_value > MAX_INLINE_VALUE_BYTES;
+        TrieForest {
+            pool: LinePool::new(),
+            nodes: TrieNodes::default(),
+            values: NextHopTable::new(longest_value),
+            line_layouts: PrefixLineLayouts::new(LINE_AREA_BYTES, cell_bytes(longest_value, numbered)),
+            uses_value_numbers: numbered,
             address: std::marker::PhantomData,
         }
     }
 
-    /// The cell of a value, for one more prefix.
-    pub(super) fn cell(&mut self, value: &[u8]) -> u64 {
-        if self.numbered {
-            return u64::from(self.values.take(value));
+    /// Returns the cell of a value for a new prefix.
+    pub(super) fn value_cell(&mut self, value: &[u8]) -> u64 {
+        if self.uses_value_numbers {
+            return u64::from(self.values.acquire(value));
         }
         let mut word = [0; 8];
-        let len = value.len().min(self.formats.cell);
+        let len = value.len().min(self.line_layouts.cell_bytes);
         word[..len].copy_from_slice(&value[..len]);
         u64::from_le_bytes(word)
     }
 
-    fn release(&mut self, cell: u64) {
-        if self.numbered {
+    fn release_cell(&mut self, cell: u64) {
+        if self.uses_value_numbers {
             self.values.release(cell as u32);
         }
     }
 
-    /// The number of a cell's value: a prefix goes from a set to a node.
-    pub(super) fn number(&mut self, cell: u64) -> u32 {
-        if self.numbered { cell as u32 } else { self.values.take(&cell.to_le_bytes()) }
+    /// Converts a cell to a value number, for a prefix that moves from a line to a node.
+    pub(super) fn cell_to_number(&mut self, cell: u64) -> u32 {
+        if self.uses_value_numbers { cell as u32 } else { self.values.acquire(&cell.to_le_bytes()) }
     }
 
-    /// The way back.
-    fn cell_of(&mut self, number: u32) -> u64 {
-        if self.numbered {
+    /// Converts a value number to a cell.
+    fn number_to_cell(&mut self, number: u32) -> u64 {
+        if self.uses_value_numbers {
             return u64::from(number);
         }
         let mut word = [0; 8];
@@ -75,13 +77,18 @@ impl<A: Address> Forest<A> {
         u64::from_le_bytes(word)
     }
 
-    /// Adds a prefix to a set's line, or gives it another value. Whether it was there.
-    pub(super) fn insert_in_set(&mut self, formats: &Formats, line: &mut Line, route: Route<A>) -> bool {
-        let mut set: Set<A> = formats.read(line, &self.pool);
-        if let Some(gate) = set.gate
-            && gate.has(route.addr, route.len)
+    /// Inserts a prefix into a line, or replaces its value. Returns whether it existed.
+    pub(super) fn insert_in_line(
+        &mut self,
+        formats: &PrefixLineLayouts,
+        line: &mut LineBytes,
+        route: LpmRoute<A>,
+    ) -> bool {
+        let mut set: PrefixLine<A> = formats.read_line(line, &self.pool);
+        if let Some(gate) = set.compressed_child
+            && gate.covers_longer(route.addr, route.len)
         {
-            let (child, replaced) = self.insert(gate.child, route.below(gate.len));
+            let (child, replaced) = self.insert_below(gate.child, route.skip_leading_bits(gate.len));
             if child != gate.child {
                 formats.write_child(line, child);
             }
@@ -91,29 +98,35 @@ impl<A: Address> Forest<A> {
         match there {
             Some(at) => {
                 let before = std::mem::replace(&mut set.routes[at].cell, route.cell);
-                self.release(before);
+                self.release_cell(before);
             }
-            None => set.add(route),
+            None => set.insert_route(route),
         }
-        if !formats.write(line, &mut self.pool, &set) {
+        if !formats.write_line(line, &mut self.pool, &set) {
             let mut routes = Vec::new();
-            self.drain_set(&set, A::from_wide(0), 0, &mut routes);
+            self.drain_line(&set, A::from_left_u128(0), 0, &mut routes);
             self.build_line(formats, line, routes);
         }
         there.is_some()
     }
 
-    /// Removes a prefix from a set's line. Whether it was there.
-    pub(super) fn remove_in_set(&mut self, formats: &Formats, line: &mut Line, addr: A, len: u32) -> bool {
-        let mut set: Set<A> = formats.read(line, &self.pool);
-        if let Some(gate) = &mut set.gate
-            && gate.has(addr, len)
+    /// Removes a prefix from a line. Returns whether it existed.
+    pub(super) fn remove_from_line(
+        &mut self,
+        formats: &PrefixLineLayouts,
+        line: &mut LineBytes,
+        addr: A,
+        len: u32,
+    ) -> bool {
+        let mut set: PrefixLine<A> = formats.read_line(line, &self.pool);
+        if let Some(gate) = &mut set.compressed_child
+            && gate.covers_longer(addr, len)
         {
             let before = gate.child;
-            let (child, removed) = self.remove(before, addr.skip(gate.len), len - gate.len);
+            let (child, removed) = self.remove_below(before, addr.skip_bits(gate.len), len - gate.len);
             if child != before {
                 gate.child = child;
-                self.child_shrank(formats, line, set);
+                self.merge_shrunk_child(formats, line, set);
             }
             return removed;
         }
@@ -121,97 +134,105 @@ impl<A: Address> Forest<A> {
             return false;
         };
         let cell = set.routes.remove(at).cell;
-        self.release(cell);
-        let written = formats.write(line, &mut self.pool, &set);
-        debug_assert!(written, "a set of fewer prefixes has room");
+        self.release_cell(cell);
+        let written = formats.write_line(line, &mut self.pool, &set);
+        debug_assert!(written, "fewer prefixes fit in the line");
         true
     }
 
-    /// What is behind a gate is another block now: nothing at all, or perhaps so little that it fits in the line.
-    fn child_shrank(&mut self, formats: &Formats, line: &mut Line, mut set: Set<A>) {
-        let Some(gate) = set.gate else { return };
-        if gate.child.is_set() {
-            let child: Set<A> = self.formats.read(self.pool.line(gate.child.line()), &self.pool);
-            if child.gate.is_none() {
-                let mut all = Set { routes: set.routes.clone(), gate: None, apart: None };
+    /// Updates a line after a change of its compressed child. Removes an empty child, and merges a
+    /// child that fits in the line.
+    fn merge_shrunk_child(&mut self, formats: &PrefixLineLayouts, line: &mut LineBytes, mut set: PrefixLine<A>) {
+        let Some(gate) = set.compressed_child else { return };
+        if gate.child.is_prefix_line() {
+            let child: PrefixLine<A> = self.line_layouts.read_line(self.pool.line(gate.child.line()), &self.pool);
+            if child.compressed_child.is_none() {
+                let mut all = PrefixLine { routes: set.routes.clone(), compressed_child: None, value_block: None };
                 for route in &child.routes {
-                    let addr = gate.addr.append(gate.len, route.addr);
-                    all.add(Route { addr, len: gate.len + route.len, cell: route.cell });
+                    let addr = gate.addr.append_bits(gate.len, route.addr);
+                    all.insert_route(LpmRoute { addr, len: gate.len + route.len, cell: route.cell });
                 }
-                if formats.write(line, &mut self.pool, &all) {
-                    self.free_set(gate.child.line(), &child);
+                if formats.write_line(line, &mut self.pool, &all) {
+                    self.free_line(gate.child.line(), &child);
                     return;
                 }
             }
         }
         if gate.child.is_null() {
-            set.gate = None;
+            set.compressed_child = None;
         }
-        let written = formats.write(line, &mut self.pool, &set);
-        debug_assert!(written, "a set without a gate has more room");
+        let written = formats.write_line(line, &mut self.pool, &set);
+        debug_assert!(written, "a line without a child holds more prefixes");
     }
 
-    /// Adds a prefix below `at`, or gives it another value. What is there now, and whether the prefix was.
-    pub(super) fn insert(&mut self, at: Ref, route: Route<A>) -> (Ref, bool) {
+    /// Inserts a prefix below `at`, or replaces its value. Returns the new block and whether the
+    /// prefix existed.
+    pub(super) fn insert_below(&mut self, at: BlockRef, route: LpmRoute<A>) -> (BlockRef, bool) {
         if at.is_null() {
-            return (self.build(&mut [route], 0), false);
+            return (self.build_block(&mut [route], 0), false);
         }
-        if at.is_set() {
-            let (formats, mut line) = (self.formats, *self.pool.line(at.line()));
-            let replaced = self.insert_in_set(&formats, &mut line, route);
+        if at.is_prefix_line() {
+            let (formats, mut line) = (self.line_layouts, *self.pool.line(at.line()));
+            let replaced = self.insert_in_line(&formats, &mut line, route);
             *self.pool.line_mut(at.line()) = line;
-            return (self.unwrap_line(at), replaced);
+            return (self.replace_empty_line(at), replaced);
         }
         let stride = at.stride();
         let (at, replaced) = if route.len <= stride {
-            let ending = Ending::new(route.addr.top(stride), route.len, self.number(route.cell));
-            let (at, before) = self.nodes.put(&mut self.pool, at, ending);
+            let ending = NodePrefix::new(route.addr.leading_bits(stride), route.len, self.cell_to_number(route.cell));
+            let (at, before) = self.nodes.insert_prefix(&mut self.pool, at, ending);
             if let Some(number) = before {
                 self.values.release(number);
             }
             (at, before.is_some())
         } else {
-            if at.size() < INNER && self.nodes.count(&self.pool, at) <= FEW {
-                // It was made for shorter prefixes.
+            if at.slot_size_log2() < INNER_SLOT_SIZE
+                && self.nodes.prefix_count(&self.pool, at) <= CHEAP_REBUILD_PREFIXES
+            {
+                // The node was built for shorter prefixes.
                 let mut routes = vec![route];
-                self.drain(at, A::from_wide(0), 0, &mut routes);
-                return (self.build(&mut routes, 0), false);
+                self.drain_block(at, A::from_left_u128(0), 0, &mut routes);
+                return (self.build_block(&mut routes, 0), false);
             }
-            let at = if at.size() < INNER { self.nodes.resize(&mut self.pool, at, INNER) } else { at };
-            let slot = route.addr.top(stride);
-            let before = node::child(&self.pool, at, slot);
-            let (child, replaced) = self.insert(before, route.below(stride));
+            let at = if at.slot_size_log2() < INNER_SLOT_SIZE {
+                self.nodes.widen_slots(&mut self.pool, at, INNER_SLOT_SIZE)
+            } else {
+                at
+            };
+            let slot = route.addr.leading_bits(stride);
+            let before = node::child_at(&self.pool, at, slot);
+            let (child, replaced) = self.insert_below(before, route.skip_leading_bits(stride));
             if child != before {
                 node::set_child(&mut self.pool, at, slot, child);
             }
             (at, replaced)
         };
-        let grown = !replaced && self.nodes.counted(&self.pool, at, true);
-        (if grown { self.rebuild(at) } else { at }, replaced)
+        let grown = !replaced && self.nodes.update_count(&self.pool, at, true);
+        (if grown { self.rebuild_block(at) } else { at }, replaced)
     }
 
-    /// Removes a prefix below `at`. What is there now, and whether the prefix was.
-    pub(super) fn remove(&mut self, at: Ref, addr: A, len: u32) -> (Ref, bool) {
+    /// Removes a prefix below `at`. Returns the new block and whether the prefix existed.
+    pub(super) fn remove_below(&mut self, at: BlockRef, addr: A, len: u32) -> (BlockRef, bool) {
         if at.is_null() {
             return (at, false);
         }
-        if at.is_set() {
-            let (formats, mut line) = (self.formats, *self.pool.line(at.line()));
-            let removed = self.remove_in_set(&formats, &mut line, addr, len);
+        if at.is_prefix_line() {
+            let (formats, mut line) = (self.line_layouts, *self.pool.line(at.line()));
+            let removed = self.remove_from_line(&formats, &mut line, addr, len);
             *self.pool.line_mut(at.line()) = line;
-            return (self.unwrap_line(at), removed);
+            return (self.replace_empty_line(at), removed);
         }
         let stride = at.stride();
-        let slot = addr.top(stride);
+        let slot = addr.leading_bits(stride);
         let removed = if len <= stride {
-            let number = self.nodes.take(&mut self.pool, at, slot, len);
+            let number = self.nodes.remove_prefix(&mut self.pool, at, slot, len);
             if let Some(number) = number {
                 self.values.release(number);
             }
             number.is_some()
         } else {
-            let before = node::child(&self.pool, at, slot);
-            let (child, removed) = self.remove(before, addr.skip(stride), len - stride);
+            let before = node::child_at(&self.pool, at, slot);
+            let (child, removed) = self.remove_below(before, addr.skip_bits(stride), len - stride);
             if child != before {
                 node::set_child(&mut self.pool, at, slot, child);
             }
@@ -220,77 +241,82 @@ impl<A: Address> Forest<A> {
         if !removed {
             return (at, false);
         }
-        let shrunk = self.nodes.counted(&self.pool, at, false);
-        if self.nodes.count(&self.pool, at) == 0 {
+        let shrunk = self.nodes.update_count(&self.pool, at, false);
+        if self.nodes.prefix_count(&self.pool, at) == 0 {
             self.nodes.free_node(&mut self.pool, at);
-            return (Ref::NULL, true);
+            return (BlockRef::NULL, true);
         }
-        (if shrunk { self.rebuild(at) } else { at }, true)
+        (if shrunk { self.rebuild_block(at) } else { at }, true)
     }
 
-    /// A set that says nothing of its own gives way to what is behind it.
-    pub(super) fn unwrap_line(&mut self, at: Ref) -> Ref {
-        let set: Set<A> = self.formats.read(self.pool.line(at.line()), &self.pool);
-        let instead = match set.gate {
+    /// Replaces a line without prefixes of its own by its child.
+    pub(super) fn replace_empty_line(&mut self, at: BlockRef) -> BlockRef {
+        let set: PrefixLine<A> = self.line_layouts.read_line(self.pool.line(at.line()), &self.pool);
+        let instead = match set.compressed_child {
             _ if !set.routes.is_empty() => return at,
             Some(gate) if gate.len > 0 => return at,
             Some(gate) => gate.child,
-            None => Ref::NULL,
+            None => BlockRef::NULL,
         };
-        self.free_set(at.line(), &set);
+        self.free_line(at.line(), &set);
         instead
     }
 
-    fn rebuild(&mut self, at: Ref) -> Ref {
+    fn rebuild_block(&mut self, at: BlockRef) -> BlockRef {
         let mut routes = Vec::new();
-        self.drain(at, A::from_wide(0), 0, &mut routes);
-        self.build(&mut routes, 0)
+        self.drain_block(at, A::from_left_u128(0), 0, &mut routes);
+        self.build_block(&mut routes, 0)
     }
 
-    /// Takes all prefixes at and below `at`, of which the bits up to `depth` are those of `above`, and frees its blocks.
-    pub(super) fn drain(&mut self, at: Ref, above: A, depth: u32, routes: &mut Vec<Route<A>>) {
+    /// Removes all prefixes at and below `at` and frees its blocks. `above` holds the first `depth`
+    /// bits of the prefixes.
+    pub(super) fn drain_block(&mut self, at: BlockRef, above: A, depth: u32, routes: &mut Vec<LpmRoute<A>>) {
         if at.is_null() {
             return;
         }
-        if at.is_set() {
-            let set: Set<A> = self.formats.read(self.pool.line(at.line()), &self.pool);
-            self.drain_set(&set, above, depth, routes);
-            // Its block of cells was given back with its prefixes.
-            self.pool.give_back(at.line(), 1);
+        if at.is_prefix_line() {
+            let set: PrefixLine<A> = self.line_layouts.read_line(self.pool.line(at.line()), &self.pool);
+            self.drain_line(&set, above, depth, routes);
+            // Its block of cells was freed with its prefixes.
+            self.pool.free_block(at.line(), 1);
             return;
         }
         let stride = at.stride();
-        if at.size() == INNER {
+        if at.slot_size_log2() == INNER_SLOT_SIZE {
             for slot in 0..1 << stride {
-                let child = node::child(&self.pool, at, slot);
-                let above = above.append(depth, A::from_top(slot, stride));
-                self.drain(child, above, depth + stride, routes);
+                let child = node::child_at(&self.pool, at, slot);
+                let above = above.append_bits(depth, A::from_leading_bits(slot, stride));
+                self.drain_block(child, above, depth + stride, routes);
             }
         }
         for ending in self.nodes.free_node(&mut self.pool, at) {
-            let addr = above.append(depth, A::from_top(ending.first(), stride));
-            routes.push(Route { addr, len: depth + ending.len(), cell: self.cell_of(ending.number()) });
+            let addr = above.append_bits(depth, A::from_leading_bits(ending.first_slot(), stride));
+            routes.push(LpmRoute { addr, len: depth + ending.len(), cell: self.number_to_cell(ending.value_number()) });
         }
     }
 
-    /// The same of a set: its prefixes, its block of cells, and what is behind its gate; its line is the caller's.
-    fn drain_set(&mut self, set: &Set<A>, above: A, depth: u32, routes: &mut Vec<Route<A>>) {
+    /// Removes all prefixes of a line, its block of cells and its child. The caller frees the line.
+    fn drain_line(&mut self, set: &PrefixLine<A>, above: A, depth: u32, routes: &mut Vec<LpmRoute<A>>) {
         for route in &set.routes {
-            routes.push(Route { addr: above.append(depth, route.addr), len: depth + route.len, cell: route.cell });
+            routes.push(LpmRoute {
+                addr: above.append_bits(depth, route.addr),
+                len: depth + route.len,
+                cell: route.cell,
+            });
         }
-        if let Some((block, lines)) = set.apart {
-            self.pool.give_back(block, lines);
+        if let Some((block, lines)) = set.value_block {
+            self.pool.free_block(block, lines);
         }
-        if let Some(gate) = &set.gate {
-            self.drain(gate.child, above.append(depth, gate.addr), depth + gate.len, routes);
+        if let Some(gate) = &set.compressed_child {
+            self.drain_block(gate.child, above.append_bits(depth, gate.addr), depth + gate.len, routes);
         }
     }
 
-    fn free_set(&mut self, line: u32, set: &Set<A>) {
-        if let Some((block, lines)) = set.apart {
-            self.pool.give_back(block, lines);
+    fn free_line(&mut self, line: u32, set: &PrefixLine<A>) {
+        if let Some((block, lines)) = set.value_block {
+            self.pool.free_block(block, lines);
         }
-        self.pool.give_back(line, 1);
+        self.pool.free_block(line, 1);
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -298,7 +324,7 @@ impl<A: Address> Forest<A> {
     }
 }
 
-/// Bytes of a cell, given the longest value and whether cells are numbers.
+/// Returns the bytes of a cell.
 fn cell_bytes(longest_value: usize, numbered: bool) -> usize {
     if numbered { 4 } else { longest_value.max(1) }
 }

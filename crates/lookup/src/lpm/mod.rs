@@ -1,59 +1,65 @@
-//! [`LpmTable`]: the longest prefix under an exact key, as gateways have it: (VNI, IP prefix).
+//! [`LpmTable`]: longest prefix match under an exact key, as in (VNI, IP prefix).
 //!
-//! | what | where |
+//! | content | module |
 //! |---|---|
-//! | the line of an exact key | `directory.rs` |
-//! | a few prefixes in a line, their values beside them | `set.rs` |
-//! | many prefixes: a multibit trie | `node.rs` |
-//! | which of the two, and of which stride | `build.rs` |
-//! | the first 24 bits of a large table without exact keys | `direct/` |
-//! | the first 48 bits of one with wider addresses | `levels/` |
-//! | what the trie says of all addresses with the same first bits | `painter.rs` |
-//! | how prefixes come and go | `forest.rs` |
-//! | memory | `pool.rs` for lines, `values.rs` for values that many prefixes share |
-//! | lookups | `batch.rs`; what they read and share: `view.rs`; what all keys see first: `root.rs`; in lines: `lines.rs`, `matcher.rs`, eight keys at once `eights.rs`; through nodes, eight keys at once: `lanes.rs` |
-//! | addresses beyond 128 bits | `plain.rs` |
+//! | hash table from exact keys to their lines | `directory.rs` |
+//! | prefix line: a few prefixes in a cache line, with their values | `prefix_line.rs` |
+//! | many prefixes: nodes of a multibit trie | `node.rs` |
+//! | choice between lines and nodes, and of strides | `build.rs` |
+//! | direct index by the first 24 bits, for large tables without exact keys | `dir24/` |
+//! | direct index by the first 48 bits, for wider addresses | `dir16x3/` |
+//! | expansion of the trie into entries of a direct index | `prefix_expansion.rs` |
+//! | insertion and removal of prefixes | `forest.rs` |
+//! | memory | `pool.rs` for lines, `next_hops.rs` for values shared by prefixes |
+//! | batch lookups, and their view of a table | `batch.rs`, `view.rs` |
+//! | lookups: the first line or node | `root.rs` |
+//! | lookups: lines | `directory_lookup.rs`, `matcher.rs`; AVX-512: `directory_avx512.rs` |
+//! | lookups: nodes with AVX-512 | `trie_avx512.rs` |
+//! | addresses of more than 128 bits | `per_length.rs` |
 //!
-//! A million tenants with a few prefixes each cost one random cache line per lookup: the line that the tenant's key hashes to has
-//! its prefixes and their (short) values. One tenant with a million prefixes costs one slot of 512 KiB and, mostly, one slot of a
-//! few hundred bytes. What is between changes form as it grows and shrinks, each part of a trie for itself.
-//! Where these million are the whole table, an entry of a byte or two answers for the first 24 bits, and the trie for what is longer.
+//! With a million tenants of a few prefixes each, a lookup reads one random cache line: the line of
+//! the tenant's key holds its prefixes and their (short) values. A tenant with a million prefixes
+//! costs one slot in a node of 512 KiB and usually one slot in a node of a few hundred bytes.
+//! Between these extremes each part of a trie changes its form as it grows and shrinks. If a
+//! million prefixes are the whole table, an index entry of one or two bytes resolves the first 24
+//! bits, and the trie resolves longer prefixes.
 
 mod address;
 mod batch;
 mod build;
-mod direct;
+mod dir16x3;
+mod dir24;
 mod directory;
 #[cfg(target_arch = "x86_64")]
-mod eights;
+mod directory_avx512;
+mod directory_lookup;
 mod forest;
 mod hash;
-#[cfg(target_arch = "x86_64")]
-mod lanes;
-mod levels;
-mod lines;
 mod matcher;
+mod next_hops;
 mod node;
-mod painter;
-mod plain;
+mod per_length;
 mod pool;
+mod prefix_expansion;
+mod prefix_line;
 mod root;
-mod set;
 mod table;
-mod values;
+#[cfg(target_arch = "x86_64")]
+mod trie_avx512;
 mod view;
 mod window;
 
 #[cfg(test)]
 mod tests;
 
-use plain::PlainTable;
-use table::Table;
+use per_length::PerLengthTable;
+use table::TypedLpmTable;
 
-/// Prefixes with values of opaque bytes, under exact keys.
+/// Prefixes with opaque values, under exact keys.
 ///
-/// One writer, and no reader while it writes (see [`crate`]). Keys and prefixes are 64-bit words, least significant first,
-/// packed as [`crate::LookupShape`] says; bits that belong to no key are 0.
+/// One writer, and no reader while it writes (see [`crate`]). Keys and prefixes are 64-bit words,
+/// least significant first, packed as described by [`crate::LookupLayout`]; bits outside all keys
+/// are 0.
 ///
 /// ```
 /// use lookup::lpm::LpmTable;
@@ -69,77 +75,79 @@ use table::Table;
 /// ```
 #[derive(Clone, Debug)]
 pub struct LpmTable {
-    width: Width,
+    variant: LpmVariant,
 }
 
-/// By the width of an address.
+/// Table by address width.
 #[derive(Clone, Debug)]
-enum Width {
-    Narrow(Box<Table<u64>>),
-    Wide(Box<Table<u128>>),
-    Plain(Box<PlainTable>),
+enum LpmVariant {
+    Narrow(Box<TypedLpmTable<u64>>),
+    Wide(Box<TypedLpmTable<u128>>),
+    PerLength(Box<PerLengthTable>),
 }
 
-/// The same call for every width.
-macro_rules! each {
+/// Calls the same method for each address width.
+macro_rules! with_variant {
     ($table:expr, $inner:ident => $call:expr) => {
         match $table {
-            Width::Narrow($inner) => $call,
-            Width::Wide($inner) => $call,
-            Width::Plain($inner) => $call,
+            LpmVariant::Narrow($inner) => $call,
+            LpmVariant::Wide($inner) => $call,
+            LpmVariant::PerLength($inner) => $call,
         }
     };
 }
 
 impl LpmTable {
-    /// An empty table: exact keys of `exact_bits` (0: there is none, and everything is one table), addresses of `lpm_bits` (0 counts
-    /// as 1), values of at most `longest_value` bytes.
+    /// Creates an empty table with exact keys of `exact_bits` (0: no exact key), addresses of
+    /// `lpm_bits` (0 counts as 1) and values of at most `longest_value` bytes.
     pub fn new(exact_bits: u32, lpm_bits: u32, longest_value: usize) -> LpmTable {
         let width = match lpm_bits.max(1) {
-            bits @ ..=64 => Width::Narrow(Box::new(Table::new(exact_bits, bits, longest_value))),
-            bits @ 65..=128 => Width::Wide(Box::new(Table::new(exact_bits, bits, longest_value))),
-            bits => Width::Plain(Box::new(PlainTable::new(exact_bits, bits, longest_value))),
+            bits @ ..=64 => LpmVariant::Narrow(Box::new(TypedLpmTable::new(exact_bits, bits, longest_value))),
+            bits @ 65..=128 => LpmVariant::Wide(Box::new(TypedLpmTable::new(exact_bits, bits, longest_value))),
+            bits => LpmVariant::PerLength(Box::new(PerLengthTable::new(exact_bits, bits, longest_value))),
         };
-        LpmTable { width }
+        LpmTable { variant: width }
     }
 
-    /// Adds the prefix of the first `len` bits of `prefix` (as wide as an address), or gives it another value. Whether it was there.
+    /// Inserts the prefix of the first `len` bits of `prefix`, which is as wide as an address, or
+    /// replaces its value. Returns whether the prefix existed.
     ///
-    /// `exact` has all words of an exact key. Bits of `prefix` behind `len` don't count, nor bytes of `value` beyond the longest;
-    /// a shorter value has zeros behind it.
+    /// `exact` holds all words of an exact key. Bits of `prefix` after `len` are ignored, as are
+    /// bytes of `value` beyond the maximum length; a shorter value is padded with zeros.
     pub fn insert(&mut self, exact: &[u64], prefix: &[u64], len: u32, value: &[u8]) -> bool {
-        each!(&mut self.width, table => table.insert(exact, prefix, len, value))
+        with_variant!(&mut self.variant, table => table.insert(exact, prefix, len, value))
     }
 
-    /// Removes a prefix. Whether it was there.
+    /// Removes a prefix. Returns whether it existed.
     pub fn remove(&mut self, exact: &[u64], prefix: &[u64], len: u32) -> bool {
-        each!(&mut self.width, table => table.remove(exact, prefix, len))
+        with_variant!(&mut self.variant, table => table.remove(exact, prefix, len))
     }
 
-    /// The value of the longest prefix that the address has, as long as the table's longest: the exact key's words and then the
-    /// address's.
+    /// Returns the value of the longest matching prefix, padded to the table's maximum value
+    /// length. `key` holds the words of the exact key followed by those of the address.
     pub fn lookup(&self, key: &[u64]) -> Option<&[u8]> {
-        each!(&self.width, table => table.lookup(key))
+        with_variant!(&self.variant, table => table.lookup(key))
     }
 
-    /// The same for as many keys as `out` has room for, one behind the other in `keys`. Gives the first byte of each value, of
-    /// which at least 8 may be read whatever its length, 16 if values may be longer, or null. Valid until the table changes.
+    /// Looks up consecutive keys, one for each element of `out`. Writes the address of each value,
+    /// or null on a miss. At least 8 bytes may be read at that address, or 16 if the table has
+    /// longer values. Valid until the table changes.
     pub fn lookup_batch(&self, keys: &[u64], out: &mut [*const u8]) {
-        each!(&self.width, table => table.lookup_batch(keys, out));
+        with_variant!(&self.variant, table => table.lookup_batch(keys, out));
     }
 
-    /// How many prefixes there are.
+    /// Returns the number of prefixes.
     pub fn len(&self) -> usize {
-        each!(&self.width, table => table.len())
+        with_variant!(&self.variant, table => table.len())
     }
 
-    /// Whether there is none.
+    /// Returns whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Memory that the table takes.
+    /// Returns the allocated memory in bytes.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<LpmTable>() + each!(&self.width, table => table.memory_bytes())
+        size_of::<LpmTable>() + with_variant!(&self.variant, table => table.memory_bytes())
     }
 }

@@ -1,153 +1,171 @@
-//! [`Root`]: what all keys of a batch see first, a line or a node, in a form to compare many addresses with.
+//! [`RootCache`]: the first line or node of all keys of a batch, decoded for comparison with many
+//! addresses.
 #![allow(unsafe_code)]
 
-use super::address::Address;
-use super::node::PREAMBLE;
-use super::pool::{Line, Ref};
-use super::set::{Formats, Set};
-use super::table::Table;
-use super::values::NUMBER_BITS;
-use super::view::{CHUNK, MASKS, View};
+use super::address::AddressBits;
+use super::next_hops::VALUE_NUMBER_BITS;
+use super::node::PREAMBLE_BYTES;
+use super::pool::{BlockRef, LineBytes};
+use super::prefix_line::{PrefixLine, PrefixLineLayouts};
+use super::table::TypedLpmTable;
+use super::view::{CHUNK_KEYS, LpmView, SLOT_MASKS};
 use smallvec::SmallVec;
 use std::hint::select_unpredictable;
 use std::mem::MaybeUninit;
 
-/// The first bits of addresses, most significant word first.
+/// Prefix of addresses, most significant word first.
 #[derive(Clone, Copy)]
-pub(super) struct Prefix {
+pub(super) struct RootPrefix {
     pub bits: [u64; 2],
-    /// Which bits count.
+    /// Mask of the prefix bits.
     pub mask: [u64; 2],
     pub len: u32,
 }
 
-/// The prefixes of a line, and what is behind its gate.
-pub(super) struct Root {
-    /// Each with its value's first byte; shortest first.
-    pub routes: SmallVec<[(Prefix, *const u8); 12]>,
-    pub gate: Prefix,
-    pub child: Ref,
+/// Decoded prefixes of a line, and its compressed child.
+pub(super) struct RootCache {
+    /// Each with the address of its value; shortest first.
+    pub routes: SmallVec<[(RootPrefix, *const u8); 12]>,
+    pub child_prefix: RootPrefix,
+    pub child: BlockRef,
 }
 
-impl Prefix {
+impl RootPrefix {
     #[inline]
-    fn new<A: Address>(addr: A, len: u32) -> Prefix {
+    fn new<A: AddressBits>(addr: A, len: u32) -> RootPrefix {
         let words = |wide: u128| [(wide >> 64) as u64, wide as u64];
-        Prefix { bits: words(addr.wide()), mask: words(!u128::MAX.checked_shr(len).unwrap_or(0)), len }
+        RootPrefix { bits: words(addr.to_left_u128()), mask: words(!u128::MAX.checked_shr(len).unwrap_or(0)), len }
     }
 
-    /// Whether an address has it.
+    /// Returns whether an address matches.
     #[inline(always)]
-    fn is_of<A: Address>(&self, address: A) -> bool {
-        let wide = address.wide();
+    fn matches_address<A: AddressBits>(&self, address: A) -> bool {
+        let wide = address.to_left_u128();
         let high = ((wide >> 64) as u64 ^ self.bits[0]) & self.mask[0];
         let low = if A::WORDS > 1 { (wide as u64 ^ self.bits[1]) & self.mask[1] } else { 0 };
         high | low == 0
     }
 }
 
-/// Bytes of a node that stays in a near cache.
-const NEAR: usize = 64 << 10;
+/// Maximum size in bytes of a node that is expected to stay in cache.
+const CACHED_NODE_BYTES: usize = 64 << 10;
 
-/// The slots of a node: what is the same for all keys that are there.
-pub(super) struct Slots {
+/// Slots of a node, decoded for many lookups.
+pub(super) struct NodeSlots {
     first: *const u8,
-    /// Bits of an address before those that choose a slot.
-    before: u32,
+    /// Address bits before those that choose a slot.
+    skipped_bits: u32,
     stride: u32,
-    /// Of a slot, as a logarithm.
+    /// Slot size as a binary logarithm.
     size: u32,
-    /// What counts of a word that has a slot in its low bits.
+    /// Mask of a slot in the low bits of its word.
     mask: u64,
 }
 
-impl Slots {
-    /// Those of the node that `at` names in the pool of `view`, behind `before` bits of an address; `None` if there is nothing, or a set.
+impl NodeSlots {
+    /// Returns the slots of the node `at` in the pool of `view`, after `before` bits of an address;
+    /// `None` for null or a prefix line.
     #[inline(always)]
-    pub(super) fn of(view: &View<'_>, at: Ref, before: u32) -> Option<Slots> {
-        let node = !at.is_null() && !at.is_set();
-        let first = view.pool.wrapping_add(((at.line() as usize) << 6) + PREAMBLE);
-        let (stride, size) = (at.stride(), at.size());
-        node.then(|| Slots { first, before, stride, size, mask: MASKS[size as usize & 3] })
+    pub(super) fn of_node(view: &LpmView<'_>, at: BlockRef, before: u32) -> Option<NodeSlots> {
+        let node = !at.is_null() && !at.is_prefix_line();
+        let first = view.pool.wrapping_add(((at.line() as usize) << 6) + PREAMBLE_BYTES);
+        let (stride, size) = (at.stride(), at.slot_size_log2());
+        node.then(|| NodeSlots { first, skipped_bits: before, stride, size, mask: SLOT_MASKS[size as usize & 3] })
     }
 
-    /// The slot of an address.
+    /// Reads the slot of an address.
     #[inline(always)]
-    pub(super) fn read<A: Address>(&self, address: A) -> u64 {
-        // There is a bit behind those before the node, so a word of an address can be shifted by their number.
-        let rest = if A::WORDS > 1 { address.skip(self.before) } else { address.step(self.before) };
-        let byte = (rest.top(self.stride) as usize) << self.size;
-        // The first slot is at a multiple of 16.
+    pub(super) fn read_slot<A: AddressBits>(&self, address: A) -> u64 {
+        // At least one bit follows the skipped ones, so a one-word address can be shifted by their
+        // number.
+        let rest = if A::WORDS > 1 {
+            address.skip_bits(self.skipped_bits)
+        } else {
+            address.skip_bits_short(self.skipped_bits)
+        };
+        let byte = (rest.leading_bits(self.stride) as usize) << self.size;
+        // The first slot is aligned to 16 bytes.
         let at = self.first.wrapping_add(byte & !7);
-        // SAFETY: an aligned word inside of a node: there are as many slots as `stride` bits have values.
+        // SAFETY: an aligned word inside a node, which has a slot for each value of `stride` bits.
         let word = u64::from_le(unsafe { at.cast::<u64>().read() }) >> ((byte & 7) * 8);
         word & self.mask
     }
 }
 
-impl Root {
-    /// What there is at `at`.
-    pub(super) fn at<A: Address>(view: &View<'_>, table: &Table<A>, at: Ref) -> Root {
-        if at.is_set() {
-            return Root::of_line(view, table, &table.forest.formats, table.forest.pool.line(at.line()));
+impl RootCache {
+    /// Decodes the block `at`.
+    pub(super) fn from_block<A: AddressBits>(view: &LpmView<'_>, table: &TypedLpmTable<A>, at: BlockRef) -> RootCache {
+        if at.is_prefix_line() {
+            return RootCache::from_line(view, table, &table.forest.line_layouts, table.forest.pool.line(at.line()));
         }
-        Root { child: at, ..Root::empty::<A>() }
+        RootCache { child: at, ..RootCache::empty::<A>() }
     }
 
-    /// No prefixes.
-    pub(super) fn empty<A: Address>() -> Root {
-        Root { routes: SmallVec::new(), gate: Prefix::new(A::from_wide(0), 0), child: Ref::NULL }
+    /// Returns a root without prefixes.
+    pub(super) fn empty<A: AddressBits>() -> RootCache {
+        RootCache {
+            routes: SmallVec::new(),
+            child_prefix: RootPrefix::new(A::from_left_u128(0), 0),
+            child: BlockRef::NULL,
+        }
     }
 
-    /// What a line of these formats says.
-    pub(super) fn of_line<A: Address>(view: &View<'_>, table: &Table<A>, formats: &Formats, line: &Line) -> Root {
+    /// Decodes a line with these layouts.
+    pub(super) fn from_line<A: AddressBits>(
+        view: &LpmView<'_>,
+        table: &TypedLpmTable<A>,
+        formats: &PrefixLineLayouts,
+        line: &LineBytes,
+    ) -> RootCache {
         let pool = &table.forest.pool;
-        let set: Set<A> = formats.read(line, pool);
+        let set: PrefixLine<A> = formats.read_line(line, pool);
         let value = |index, cell| {
-            let number = |cell: u64| view.values.wrapping_add(cell as usize * view.stride);
-            if view.numbered { number(cell) } else { formats.cell_at(line, pool, index) }
+            let number = |cell: u64| view.values.wrapping_add(cell as usize * view.value_stride);
+            if view.uses_value_numbers { number(cell) } else { formats.cell_ptr(line, pool, index) }
         };
         let mut routes = SmallVec::new();
         for (index, route) in set.routes.iter().enumerate().rev() {
-            routes.push((Prefix::new(route.addr, route.len), value(index, route.cell)));
+            routes.push((RootPrefix::new(route.addr, route.len), value(index, route.cell)));
         }
-        let (addr, len, child) =
-            set.gate.map_or((A::from_wide(0), 0, Ref::NULL), |gate| (gate.addr, gate.len, gate.child));
-        Root { routes, gate: Prefix::new(addr, len), child }
+        let (addr, len, child) = set
+            .compressed_child
+            .map_or((A::from_left_u128(0), 0, BlockRef::NULL), |gate| (gate.addr, gate.len, gate.child));
+        RootCache { routes, child_prefix: RootPrefix::new(addr, len), child }
     }
-    /// Whether it pays to look for one address after the other: there is no node below, or one that stays in a near cache. What is further away is to
-    /// be asked for first.
-    pub(super) fn is_near(&self) -> bool {
+    /// Returns whether lookups one by one pay off, because the child is null, a line, or a node
+    /// that stays in cache. Otherwise slots must be prefetched.
+    pub(super) fn is_cached(&self) -> bool {
         let child = self.child;
-        child.is_null() || child.is_set() || 1 << (child.stride() + child.size()) <= NEAR
+        child.is_null() || child.is_prefix_line() || 1 << (child.stride() + child.slot_size_log2()) <= CACHED_NODE_BYTES
     }
 
-    /// Looks for each address; `out` has a place for each and gets the values. `go_on` gets the keys that have more below: their position,
-    /// where they go, the rest of the address. If one has, it may get others, too, with nowhere to go.
+    /// Looks up each address and writes its value to `out`, which has an element for each. Calls
+    /// `go_on` for keys with a longer match below, with their index, next block and remaining
+    /// address. If any key has one, it may also be called for others, with a null block.
     #[inline(always)]
-    pub(super) fn look_up<A: Address>(
+    pub(super) fn lookup_each<A: AddressBits>(
         &self,
-        view: &View<'_>,
+        view: &LpmView<'_>,
         address: impl Fn(usize) -> A,
         out: &mut [*const u8],
-        mut go_on: impl FnMut(usize, Ref, A),
+        mut go_on: impl FnMut(usize, BlockRef, A),
     ) {
-        let slots = Slots::of(view, self.child, self.gate.len);
-        let mut below = [const { MaybeUninit::<u64>::uninit() }; CHUNK];
+        let slots = NodeSlots::of_node(view, self.child, self.child_prefix.len);
+        let mut below = [const { MaybeUninit::<u64>::uninit() }; CHUNK_KEYS];
         let mut any = 0;
         for (index, (out, below)) in out.iter_mut().zip(&mut below).enumerate() {
             let address = address(index);
             let mut found = std::ptr::null();
             for (prefix, value) in &self.routes {
-                found = select_unpredictable(prefix.is_of(address), *value, found);
+                found = select_unpredictable(prefix.matches_address(address), *value, found);
             }
-            let mut child = if self.gate.is_of(address) { self.child.0 } else { 0 };
+            let mut child = if self.child_prefix.matches_address(address) { self.child.0 } else { 0 };
             if let Some(slots) = &slots {
-                let slot = slots.read(address);
+                let slot = slots.read_slot(address);
                 let slot = if child != 0 { slot } else { 0 };
-                let number = slot as usize & ((1 << NUMBER_BITS) - 1);
-                found = select_unpredictable(number != 0, view.values.wrapping_add(number * view.stride), found);
-                child = slot >> NUMBER_BITS;
+                let number = slot as usize & ((1 << VALUE_NUMBER_BITS) - 1);
+                found = select_unpredictable(number != 0, view.values.wrapping_add(number * view.value_stride), found);
+                child = slot >> VALUE_NUMBER_BITS;
             }
             *out = found;
             below.write(child);
@@ -156,10 +174,10 @@ impl Root {
         if any == 0 {
             return;
         }
-        let depth = self.gate.len + slots.map_or(0, |slots| slots.stride);
-        for (index, below) in below[..out.len().min(CHUNK)].iter().enumerate() {
+        let depth = self.child_prefix.len + slots.map_or(0, |slots| slots.stride);
+        for (index, below) in below[..out.len().min(CHUNK_KEYS)].iter().enumerate() {
             // SAFETY: written above.
-            go_on(index, Ref(unsafe { below.assume_init() }), address(index).skip(depth));
+            go_on(index, BlockRef(unsafe { below.assume_init() }), address(index).skip_bits(depth));
         }
     }
 }

@@ -1,24 +1,25 @@
-//! Against a naive model: every form that prefixes can take, and the ways between them.
+//! [`LpmTable`] compared with a naive model, in every form that prefixes take and through all
+//! changes of form.
 
-use super::table::Short;
-use super::{LpmTable, Width, batch, direct};
+use super::table::DirectIndex;
+use super::{LpmTable, LpmVariant, batch, dir24};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// All prefixes, looked at one after the other.
+/// All prefixes, searched one by one.
 #[derive(Clone, Default)]
-struct Model {
+struct PrefixModel {
     prefixes: BTreeMap<(Vec<u64>, u32, u128), Vec<u8>>,
 }
 
-impl Model {
+impl PrefixModel {
     fn lookup(&self, exact: &[u64], address: u128, bits: u32) -> Option<&Vec<u8>> {
-        (0..=bits).rev().find_map(|len| self.prefixes.get(&(exact.to_vec(), len, cut(address, len, bits))))
+        (0..=bits).rev().find_map(|len| self.prefixes.get(&(exact.to_vec(), len, clear_host_bits(address, len, bits))))
     }
 }
 
-/// Without host bits.
-pub(super) fn cut(address: u128, len: u32, bits: u32) -> u128 {
+/// Clears the host bits of an address.
+pub(super) fn clear_host_bits(address: u128, len: u32, bits: u32) -> u128 {
     address & u128::MAX.checked_shl(bits - len).unwrap_or(0)
 }
 
@@ -26,19 +27,25 @@ fn words(address: u128, bits: u32) -> Vec<u64> {
     [address as u64, (address >> 64) as u64][..bits.div_ceil(64) as usize].to_vec()
 }
 
-/// A table and its model, changed together.
+/// Table and its model, changed together.
 #[derive(Clone)]
-pub(super) struct Pair {
+pub(super) struct ModeledLpmTable {
     pub table: LpmTable,
-    model: Model,
+    model: PrefixModel,
     exact_bits: u32,
     bits: u32,
     longest: usize,
 }
 
-impl Pair {
-    pub(super) fn new(exact_bits: u32, bits: u32, longest: usize) -> Pair {
-        Pair { table: LpmTable::new(exact_bits, bits, longest), model: Model::default(), exact_bits, bits, longest }
+impl ModeledLpmTable {
+    pub(super) fn new(exact_bits: u32, bits: u32, longest: usize) -> ModeledLpmTable {
+        ModeledLpmTable {
+            table: LpmTable::new(exact_bits, bits, longest),
+            model: PrefixModel::default(),
+            exact_bits,
+            bits,
+            longest,
+        }
     }
 
     fn exact(&self, key: u64) -> Vec<u64> {
@@ -46,7 +53,7 @@ impl Pair {
     }
 
     pub(super) fn insert(&mut self, key: u64, address: u128, len: u32, value: &[u8]) {
-        let (exact, address) = (self.exact(key), cut(address, len, self.bits));
+        let (exact, address) = (self.exact(key), clear_host_bits(address, len, self.bits));
         let mut padded = value.to_vec();
         padded.resize(self.longest, 0);
         let before = self.model.prefixes.insert((exact.clone(), len, address), padded);
@@ -54,12 +61,12 @@ impl Pair {
     }
 
     pub(super) fn remove(&mut self, key: u64, address: u128, len: u32) {
-        let (exact, address) = (self.exact(key), cut(address, len, self.bits));
+        let (exact, address) = (self.exact(key), clear_host_bits(address, len, self.bits));
         let before = self.model.prefixes.remove(&(exact.clone(), len, address));
         assert_eq!(self.table.remove(&exact, &words(address, self.bits), len), before.is_some());
     }
 
-    /// Looks up all of these, with every kernel that there is.
+    /// Looks up all of these keys with every kernel that the processor has.
     pub(super) fn check(&self, asked: &[(u64, u128)]) {
         assert_eq!(self.table.len(), self.model.prefixes.len());
         let mut keys = Vec::new();
@@ -79,7 +86,7 @@ impl Pair {
         }
     }
 
-    /// The same, each key's addresses in a batch of their own.
+    /// Looks up the addresses of each key in a separate batch.
     fn check_each_key(&self, asked: &[(u64, u128)]) {
         let mut of_key = BTreeMap::<u64, Vec<u128>>::new();
         asked.iter().for_each(|&(key, address)| of_key.entry(key).or_default().push(address));
@@ -94,29 +101,29 @@ impl Pair {
         }
     }
 
-    /// One batch, with every kernel that there is: these keys' values are as expected.
+    /// Looks up one batch with every kernel that the processor has, and compares the values.
     fn check_kernels(&self, keys: &[u64], asked: &[(u64, u128)], expected: &[Option<&Vec<u8>>]) {
         for kernel in 0..5 {
             let mut out = vec![std::ptr::dangling(); asked.len()];
-            match (&self.table.width, kernel) {
+            match (&self.table.variant, kernel) {
                 #[cfg(target_arch = "x86_64")]
-                (Width::Narrow(table), 1) => batch::lookup_half(table, keys, &mut out),
+                (LpmVariant::Narrow(table), 1) => batch::lookup_up_to_avx2(table, keys, &mut out),
                 #[cfg(target_arch = "x86_64")]
-                (Width::Wide(table), 1) => batch::lookup_half(table, keys, &mut out),
-                (Width::Narrow(table), 2) => batch::lookup_scalar(table, keys, &mut out),
-                (Width::Wide(table), 2) => batch::lookup_scalar(table, keys, &mut out),
-                (Width::Wide(table), 3 | 4) => match &table.short {
-                    Short::Levels(levels) => levels.lookup_without(kernel - 2, table, keys, &mut out),
+                (LpmVariant::Wide(table), 1) => batch::lookup_up_to_avx2(table, keys, &mut out),
+                (LpmVariant::Narrow(table), 2) => batch::lookup_scalar(table, keys, &mut out),
+                (LpmVariant::Wide(table), 2) => batch::lookup_scalar(table, keys, &mut out),
+                (LpmVariant::Wide(table), 3 | 4) => match &table.direct_index {
+                    DirectIndex::Dir16x3(levels) => levels.lookup_without(kernel - 2, table, keys, &mut out),
                     _ => continue,
                 },
                 (_, 3 | 4) => continue,
                 _ => self.table.lookup_batch(keys, &mut out),
             }
             for (((key, address), &found), expected) in asked.iter().zip(&out).zip(expected) {
-                let found = match &self.table.width {
-                    Width::Narrow(table) => batch::bytes(table, found, self.longest),
-                    Width::Wide(table) => batch::bytes(table, found, self.longest),
-                    Width::Plain(_) => return,
+                let found = match &self.table.variant {
+                    LpmVariant::Narrow(table) => batch::value_bytes(table, found, self.longest),
+                    LpmVariant::Wide(table) => batch::value_bytes(table, found, self.longest),
+                    LpmVariant::PerLength(_) => return,
                 };
                 let count = asked.len();
                 assert_eq!(
@@ -128,14 +135,14 @@ impl Pair {
         }
     }
 
-    /// Of all keys: lengths and addresses.
+    /// Returns length and address of all prefixes under all keys.
     pub(super) fn prefixes(&self) -> Vec<(u32, u128)> {
         self.model.prefixes.keys().map(|(_, len, address)| (*len, *address)).collect()
     }
 
-    /// The first and the last address of each prefix, and the ones beside it.
+    /// Returns the first and the last address of each prefix, and the addresses next to them.
     pub(super) fn borders(&self) -> Vec<(u64, u128)> {
-        let all = cut(u128::MAX, self.bits, 128) >> (128 - self.bits);
+        let all = clear_host_bits(u128::MAX, self.bits, 128) >> (128 - self.bits);
         let mut asked = Vec::new();
         for (exact, len, address) in self.model.prefixes.keys() {
             let last = address | all.checked_shr(*len).unwrap_or(0);
@@ -147,7 +154,7 @@ impl Pair {
     }
 }
 
-/// A generator with a visible seed, for tests too large for shrinking.
+/// Random generator with a visible seed, for tests too large for shrinking.
 pub(super) struct Dice(pub u64);
 
 impl Dice {
@@ -165,14 +172,14 @@ impl Dice {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum TableStep {
     Insert { key: u64, address: u128, len: u32, value: u8 },
     Remove { nth: usize },
     RemoveAny { key: u64, address: u128, len: u32 },
     Look { key: u64, address: u128 },
 }
 
-/// Addresses that share long beginnings, so that prefixes nest and gates pay.
+/// Addresses with long common prefixes, so that prefixes nest and compressed children pay off.
 fn address(bits: u32) -> impl Strategy<Value = u128> {
     (any::<[u8; 16]>(), 0..=128_u32, 0..3_u8).prop_map(move |(bytes, shared, base)| {
         let base = u128::from_be_bytes([base.wrapping_mul(0x5d); 16]);
@@ -182,41 +189,41 @@ fn address(bits: u32) -> impl Strategy<Value = u128> {
     })
 }
 
-fn steps(bits: u32) -> impl Strategy<Value = Vec<Step>> {
+fn steps(bits: u32) -> impl Strategy<Value = Vec<TableStep>> {
     let place = move || (0..5_u64, address(bits), 0..=bits);
     let step = prop_oneof![
-        6 => (place(), any::<u8>()).prop_map(|((key, address, len), value)| Step::Insert { key, address, len, value }),
-        3 => any::<prop::sample::Index>().prop_map(|nth| Step::Remove { nth: nth.index(1 << 20) }),
-        1 => place().prop_map(|(key, address, len)| Step::RemoveAny { key, address, len }),
-        2 => place().prop_map(|(key, address, _)| Step::Look { key, address }),
+        6 => (place(), any::<u8>()).prop_map(|((key, address, len), value)| TableStep::Insert { key, address, len, value }),
+        3 => any::<prop::sample::Index>().prop_map(|nth| TableStep::Remove { nth: nth.index(1 << 20) }),
+        1 => place().prop_map(|(key, address, len)| TableStep::RemoveAny { key, address, len }),
+        2 => place().prop_map(|(key, address, _)| TableStep::Look { key, address }),
     ];
     prop::collection::vec(step, 1..400)
 }
 
-fn run(exact_bits: u32, bits: u32, longest: usize, steps: &[Step]) {
-    let mut pair = Pair::new(exact_bits, bits, longest);
+fn run_steps(exact_bits: u32, bits: u32, longest: usize, steps: &[TableStep]) {
+    let mut pair = ModeledLpmTable::new(exact_bits, bits, longest);
     let mut asked = Vec::new();
     for step in steps {
         match *step {
-            Step::Insert { key, address, len, value } => {
+            TableStep::Insert { key, address, len, value } => {
                 let value = vec![value; (value as usize % 9).min(longest)];
                 pair.insert(key, address, len, &value);
                 asked.push((key, address));
             }
-            Step::Remove { nth } => {
+            TableStep::Remove { nth } => {
                 let count = pair.model.prefixes.len().max(1);
                 let known = pair.model.prefixes.keys().nth(nth % count).cloned();
                 if let Some((exact, len, address)) = known {
                     pair.remove(exact.first().copied().unwrap_or(0), address, len);
                 }
             }
-            Step::RemoveAny { key, address, len } => pair.remove(key, address, len),
-            Step::Look { key, address } => asked.push((key, address)),
+            TableStep::RemoveAny { key, address, len } => pair.remove(key, address, len),
+            TableStep::Look { key, address } => asked.push((key, address)),
         }
     }
     asked.extend(pair.borders());
     pair.check(&asked);
-    // And down to nothing again.
+    // Removes everything again.
     let all: Vec<_> = pair.model.prefixes.keys().cloned().collect();
     for (index, (exact, len, address)) in all.into_iter().enumerate() {
         pair.remove(exact.first().copied().unwrap_or(0), address, len);
@@ -233,63 +240,63 @@ proptest! {
 
     #[test]
     fn tenants_of_ipv4(steps in steps(32)) {
-        run(24, 32, 5, &steps);
+        run_steps(24, 32, 5, &steps);
     }
 
     #[test]
     fn tenants_of_ipv6(steps in steps(128)) {
-        run(24, 128, 8, &steps);
+        run_steps(24, 128, 8, &steps);
     }
 
     #[test]
     fn one_table_of_ipv4(steps in steps(32)) {
-        run(0, 32, 3, &steps);
+        run_steps(0, 32, 3, &steps);
     }
 
     #[test]
     fn one_table_of_ipv6_with_long_values(steps in steps(128)) {
-        run(0, 128, 40, &steps);
+        run_steps(0, 128, 40, &steps);
     }
 
     #[test]
     fn long_values_under_wide_keys(steps in steps(32)) {
-        run(200, 32, 17, &steps);
+        run_steps(200, 32, 17, &steps);
     }
 
     #[test]
     fn short_values_under_keys_of_a_word(steps in steps(128)) {
-        run(48, 128, 8, &steps);
+        run_steps(48, 128, 8, &steps);
     }
 
     #[test]
     fn odd_widths(bits in prop::sample::select(vec![1, 2, 7, 12, 33, 63, 64, 65, 100, 127]), steps in steps(128)) {
         let narrow = |address: u128| address >> (128 - bits);
-        let steps: Vec<Step> = steps.iter().map(|step| match *step {
-            Step::Insert { key, address, len, value } =>
-                Step::Insert { key, address: narrow(address), len: len % (bits + 1), value },
-            Step::RemoveAny { key, address, len } =>
-                Step::RemoveAny { key, address: narrow(address), len: len % (bits + 1) },
-            Step::Look { key, address } => Step::Look { key, address: narrow(address) },
+        let steps: Vec<TableStep> = steps.iter().map(|step| match *step {
+            TableStep::Insert { key, address, len, value } =>
+                TableStep::Insert { key, address: narrow(address), len: len % (bits + 1), value },
+            TableStep::RemoveAny { key, address, len } =>
+                TableStep::RemoveAny { key, address: narrow(address), len: len % (bits + 1) },
+            TableStep::Look { key, address } => TableStep::Look { key, address: narrow(address) },
             ref other => other.clone(),
         }).collect();
-        run(16, bits, 1, &steps);
-        run(0, bits, 8, &steps);
+        run_steps(16, bits, 1, &steps);
+        run_steps(0, bits, 8, &steps);
     }
 }
 
-/// Default routes at every level, nested ones, and removal that brings the shorter ones back.
+/// Default routes at every level, nested prefixes, and removal that restores shorter ones.
 #[test]
 fn nested_prefixes_come_back() {
     for (exact_bits, bits) in [(0, 32), (24, 32), (0, 128), (24, 128), (24, 12), (0, 1)] {
-        let mut pair = Pair::new(exact_bits, bits, 4);
-        let address = cut(0x2001_0db8_85a3_0000_8a2e_0370_7334_5678, 128, 128) >> (128 - bits);
+        let mut pair = ModeledLpmTable::new(exact_bits, bits, 4);
+        let address = clear_host_bits(0x2001_0db8_85a3_0000_8a2e_0370_7334_5678, 128, 128) >> (128 - bits);
         for len in 0..=bits {
             pair.insert(9, address, len, &len.to_le_bytes());
             pair.check(&[(9, address), (9, 0), (8, address)]);
         }
         pair.check(&pair.borders());
         for len in (0..=bits).rev() {
-            pair.check(&[(9, address), (9, !address & cut(u128::MAX, bits, 128) >> (128 - bits))]);
+            pair.check(&[(9, address), (9, !address & clear_host_bits(u128::MAX, bits, 128) >> (128 - bits))]);
             pair.remove(9, address, len);
         }
         pair.check(&[(9, address)]);
@@ -301,7 +308,7 @@ fn nested_prefixes_come_back() {
 fn one_tenant_grows_and_shrinks() {
     for (bits, exact_bits, count) in [(32, 24, 100_000), (128, 24, 20_000), (32, 0, 20_000)] {
         let mut dice = Dice(11);
-        let mut pair = Pair::new(exact_bits, bits, 6);
+        let mut pair = ModeledLpmTable::new(exact_bits, bits, 6);
         for other in 0..20 {
             pair.insert(if exact_bits > 0 { other } else { 0 }, dice.address(bits), bits, &[1, 2, 3]);
         }
@@ -309,7 +316,7 @@ fn one_tenant_grows_and_shrinks() {
 
         for index in 0..count {
             let len = [24, 16, 32, 20, 28, 22, 24, 24, 8][dice.roll(9) as usize] * bits / 32;
-            let address = cut(dice.address(bits), len, bits);
+            let address = clear_host_bits(dice.address(bits), len, bits);
             routes.push((address, len));
             pair.insert(7, address, len, &(dice.roll(300) as u32).to_le_bytes());
             if index & (index - 1) == 0 || index == count - 1 {
@@ -328,18 +335,18 @@ fn one_tenant_grows_and_shrinks() {
         }
         pair.check(&pair.borders());
         assert!(pair.model.prefixes.len() <= 20);
-        // As many values as there are here have entries of two bytes in `direct`.
-        let direct = if exact_bits == 0 { 2 << direct::BITS } else { 0 };
+        // With this number of values, entries of the direct index have two bytes.
+        let direct = if exact_bits == 0 { 2 << dir24::BITS } else { 0 };
         assert!(full < 200 * count as usize + (1 << 20) + direct, "{full} bytes");
     }
 }
 
-/// Batches of every length, and tenants that have no line: what a vector has besides its keys is no key.
+/// Batches of every length, and tenants without a line: unused lanes of a vector never match.
 #[test]
 fn batches_of_all_lengths() {
     let mut dice = Dice(7);
     for table in 0..60 {
-        let mut pair = Pair::new(24, 32, 5);
+        let mut pair = ModeledLpmTable::new(24, 32, 5);
         for key in 1..200 + table {
             pair.insert(key, dice.address(32), 8 + dice.roll(25) as u32, &key.to_le_bytes()[..5]);
         }
@@ -354,12 +361,12 @@ fn batches_of_all_lengths() {
     }
 }
 
-/// Many tenants: the directory grows and shrinks, and keys find their own line only.
+/// Many tenants: the directory grows and shrinks, and keys find only their own line.
 #[test]
 fn many_tenants() {
     for exact_bits in [24, 64, 128] {
         let mut dice = Dice(5);
-        let mut pair = Pair::new(exact_bits, 32, 5);
+        let mut pair = ModeledLpmTable::new(exact_bits, 32, 5);
         for key in 0..3_000 {
             for _ in 0..1 + dice.roll(8) {
                 pair.insert(key, dice.address(32), 8 + dice.roll(25) as u32, &(dice.roll(1 << 30)).to_le_bytes()[..5]);
@@ -380,26 +387,26 @@ fn many_tenants() {
     }
 }
 
-fn has_direct(pair: &Pair) -> bool {
-    matches!(&pair.table.width, Width::Narrow(table) if matches!(table.short, Short::Direct(_)))
+fn has_direct(pair: &ModeledLpmTable) -> bool {
+    matches!(&pair.table.variant, LpmVariant::Narrow(table) if matches!(table.direct_index, DirectIndex::Dir24(_)))
 }
 
-/// Entries for the first 24 bits come when there are many prefixes, follow every change, get wider with the number of values, and
-/// go again.
+/// The 24-bit index is built for many prefixes, follows every change, widens with the number of
+/// values, and is dropped again.
 #[test]
 fn entries_for_24_bits_follow() {
     for (bits, values, size) in [(32, 100, 1), (32, 600, 2), (24, 140_000, 4), (40, 300, 1)] {
-        // Bits of an address that vary.
+        // Variable bits of an address.
         let varying = if size == 4 { 20 } else { 14 };
         let mut dice = Dice(bits as u64 + values);
-        let mut pair = Pair::new(0, bits, 8);
+        let mut pair = ModeledLpmTable::new(0, bits, 8);
         let unit = bits - 24;
-        // A few areas, so that prefixes nest; lengths around 24 more often than others, few beyond.
+        // Few areas, so that prefixes nest. Lengths around 24 are frequent, longer ones rare.
         let prefix = |dice: &mut Dice| {
             let len = [8, 12, 15, 16, 17, 20, 22, 23, 24, 24, 24, 24, 24, 25, 32, 40][dice.roll(16) as usize].min(bits);
             let len = if size == 4 { 24 } else { len };
             let area = [0x0a00_0000_u128, 0x0a40_0000, 0xff00_0000, 0][dice.roll(4) as usize] >> 8 << unit;
-            (cut(area | dice.address(bits) & ((1 << (varying + unit)) - 1), len, bits), len)
+            (clear_host_bits(area | dice.address(bits) & ((1 << (varying + unit)) - 1), len, bits), len)
         };
         let near = |dice: &mut Dice, count: u64| -> Vec<(u64, u128)> {
             (0..count).map(|_| (0, prefix(dice).0 | dice.address(bits) & 0x3ff)).collect()
@@ -419,7 +426,7 @@ fn entries_for_24_bits_follow() {
             most = most.max(pair.model.prefixes.len());
             round += 1;
         }
-        assert!(has_direct(&pair) && most > direct::MANY, "{most}");
+        assert!(has_direct(&pair) && most > dir24::INDEX_MIN_PREFIXES, "{most}");
         assert!(pair.table.memory_bytes() > size << 24, "entries of {size} bytes");
         for len in [0, 1, 9] {
             pair.insert(0, 0, len, &[77, len as u8]);
@@ -441,11 +448,12 @@ fn entries_for_24_bits_follow() {
     }
 }
 
-/// Where most prefixes are longer than 24 bits the entries would only say "ask the trie": there are none.
+/// With most prefixes longer than 24 bits the index would mostly fall back to the trie, so it is
+/// not built.
 #[test]
 fn no_entries_for_long_prefixes() {
     let mut dice = Dice(8);
-    let mut pair = Pair::new(0, 32, 4);
+    let mut pair = ModeledLpmTable::new(0, 32, 4);
     for _ in 0..2_000 {
         pair.insert(0, dice.address(32), 32, &[1]);
     }
@@ -464,7 +472,7 @@ fn no_entries_for_long_prefixes() {
 #[test]
 fn a_clone_is_independent() {
     let mut dice = Dice(3);
-    let mut one = Pair::new(24, 32, 5);
+    let mut one = ModeledLpmTable::new(24, 32, 5);
     for _ in 0..3000 {
         one.insert(dice.roll(100), dice.address(32), 8 + dice.roll(25) as u32, &[1, 2]);
     }

@@ -1,58 +1,62 @@
-//! [`View`]: a table's memory as lookups read it, and what the ways to look up have in common.
+//! [`LpmView`]: the raw pointers to a table's memory, and constants shared by the lookup
+//! implementations.
 #![allow(unsafe_code)]
 
-use super::forest::Forest;
-use super::set::Formats;
+use super::forest::TrieForest;
+use super::prefix_line::PrefixLineLayouts;
 use smallvec::SmallVec;
 
-/// Keys in flight: the waits between passes are shared by many.
-pub(super) const CHUNK: usize = 512;
-/// Bytes that stay in the nearer caches: values and lines that are more altogether are asked for before they are read.
-pub(super) const NEAR: usize = 256 << 10;
-/// What counts of a word read from a slot, by the logarithm of the slot's size.
-pub(super) const MASKS: [u64; 4] = [0xff, 0xffff, 0xffff_ffff, u64::MAX];
+/// Keys per pass; many keys share the latency between passes.
+pub(super) const CHUNK_KEYS: usize = 512;
+/// Maximum bytes expected to stay in cache. Values and lines are prefetched if they take more in
+/// total.
+pub(super) const CACHED_BYTES: usize = 256 << 10;
+/// Mask of a slot in a word, by the binary logarithm of the slot size.
+pub(super) const SLOT_MASKS: [u64; 4] = [0xff, 0xffff, 0xffff_ffff, u64::MAX];
 
-/// A table's memory.
-pub(super) struct View<'a> {
-    /// The first line of the pool.
+/// Raw pointers to a table's memory.
+pub(super) struct LpmView<'a> {
+    /// First line of the pool.
     pub pool: *const u8,
-    /// Value number 0, and bytes from one to the next.
+    /// Address of value number 0, and the distance between values in bytes.
     pub values: *const u8,
-    pub stride: usize,
-    pub numbered: bool,
-    /// Of lines in the pool.
-    pub formats: &'a Formats,
+    pub value_stride: usize,
+    pub uses_value_numbers: bool,
+    /// Layouts of lines in the pool.
+    pub line_layouts: &'a PrefixLineLayouts,
 }
 
-impl<'a> View<'a> {
-    /// That of a table with this forest.
-    pub fn new<A>(forest: &'a Forest<A>) -> View<'a> {
-        View {
-            pool: forest.pool.start(),
-            values: forest.values.start(),
-            stride: forest.values.stride(),
-            numbered: forest.numbered,
-            formats: &forest.formats,
+impl<'a> LpmView<'a> {
+    /// Creates the view of a table with this forest.
+    pub fn new<A>(forest: &'a TrieForest<A>) -> LpmView<'a> {
+        LpmView {
+            pool: forest.pool.base_ptr(),
+            values: forest.values.base_ptr(),
+            value_stride: forest.values.stride(),
+            uses_value_numbers: forest.uses_value_numbers,
+            line_layouts: &forest.line_layouts,
         }
     }
 }
 
-/// Looks up some of the keys, of so many words each, by `walk`: those that a shorter way does not answer.
-pub(super) fn look_elsewhere(
-    who: impl Iterator<Item = usize> + Clone,
+/// Looks up the keys with these indices, of `words` words each, by `walk`, because a direct index
+/// did not resolve them.
+pub(super) fn lookup_unresolved(
+    indices: impl Iterator<Item = usize> + Clone,
     words: usize,
     keys: &[u64],
     out: &mut [*const u8],
     walk: impl Fn(&[u64], &mut [*const u8]),
 ) {
-    let far: SmallVec<[u64; 32]> = who.clone().flat_map(|who| &keys[who * words..(who + 1) * words]).copied().collect();
+    let far: SmallVec<[u64; 32]> =
+        indices.clone().flat_map(|index| &keys[index * words..(index + 1) * words]).copied().collect();
     let mut found = SmallVec::<[*const u8; 16]>::from_elem(std::ptr::null(), far.len() / words);
     walk(&far, &mut found);
-    who.zip(found).for_each(|(who, found)| out[who] = found);
+    indices.zip(found).for_each(|(index, found)| out[index] = found);
 }
 
-/// Asks for the line of a cache, so that it is near when it is read.
+/// Prefetches a cache line.
 #[inline(always)]
-pub(super) fn prefetch(at: *const u8) {
+pub(super) fn prefetch_line(at: *const u8) {
     entries::prefetch(at, 1);
 }

@@ -1,320 +1,335 @@
-//! Blocks of up to four rules, column by column, so that one vector instruction compares a word of all of them; and chains of
-//! blocks, strongest rule first.
+//! Blocks of up to four rules, stored so that one vector instruction compares a word of all of
+//! them; and chains of blocks in order of precedence.
 //!
-//! | lines of 32 bytes | what |
+//! | rows of 32 bytes | content |
 //! |---|---|
-//! | [`Shape::words`] | a word of all four values |
-//! | [`Shape::words`] | a word of all four masks |
-//! | 1 | ranks; 0 where there is no rule |
-//! | 1 | [`Info`]: record numbers, the next block, which rules have ranges to compare |
-//! | two for each narrow range field | lower bounds, upper bounds |
+//! | [`RuleLayout::key_words`] | a word of all four values |
+//! | [`RuleLayout::key_words`] | a word of all four masks |
+//! | 1 | ranks; 0 without a rule |
+//! | 1 | [`BlockHeader`]: record numbers, the next block, which rules have ranges to compare |
+//! | two for each range field of at most 64 bits | lower bounds, upper bounds |
 //!
-//! It is an even number of lines, so that a block starts at a cache line. Most buckets hold three rules or fewer, and with many rules
-//! a lookup waits for cache lines: blocks of eight would be twice as many, half empty.
+//! The number of rows is even, so that a block starts at a cache line. Blocks hold four rules
+//! because most buckets hold three or fewer, and large tables are bound by cache misses: blocks of
+//! eight would be twice as large and half empty.
 
-use super::head::NUMBERS;
-use super::records::Records;
-use super::rule::Shape;
+use super::bucket_head::MAX_NUMBERS;
+use super::records::RuleSlab;
+use super::rule::RuleLayout;
 use crate::memory::HugeVec;
 
 /// Half a cache line: a word of each of four rules.
-pub type Line = [u64; LANES];
+pub type RuleRow = [u64; BLOCK_RULES];
 
 /// Rules of a block.
-pub const LANES: usize = 4;
+pub const BLOCK_RULES: usize = 4;
 
-/// Blocks in which an addition or removal moves rules to keep a chain dense.
-const MOST_MOVED: usize = 16;
+/// Maximum number of blocks between which a change moves rules to keep a chain dense.
+const MAX_MOVED_BLOCKS: usize = 16;
 
-/// A pool of blocks. A block is named by the number of its first line; 0 is no block.
+/// Pool of blocks. A block is identified by the number of its first row; 0 means no block.
 #[derive(Clone, Debug)]
-pub struct Blocks {
-    lines: HugeVec<Line>,
-    stride: usize,
-    words: usize,
-    /// Of narrow ranges: first word of the bounds in a rule.
-    bounds: Vec<usize>,
+pub struct RuleBlocks {
+    rows: HugeVec<RuleRow>,
+    block_rows: usize,
+    key_words: usize,
+    /// For each range field of at most 64 bits, the first word of the bounds in a rule.
+    range_bound_words: Vec<usize>,
     free: Vec<u32>,
 }
 
-/// What a block's info line says. Words 0 and 1: record numbers, two in each.
-pub struct Info;
+/// Layout of a block's header row. Words 0 and 1 hold two record numbers each.
+pub struct BlockHeader;
 
-impl Info {
-    /// Word of next block (lower half), ranged lanes (bits 32..40), lanes with wide ranges (bits 40..48) and count (bits 48..).
-    pub const NEXT: usize = LANES / 2;
+impl BlockHeader {
+    /// Word with the next block (lower half), lanes with ranges (bits 32..40), lanes with wide
+    /// ranges (bits 40..48) and the number of rules (bits 48..).
+    pub const STATE_WORD: usize = BLOCK_RULES / 2;
 
-    /// The lanes that have ranges to compare, of a word [`Info::NEXT`].
+    /// Returns the lanes with ranges to compare, from a [`BlockHeader::STATE_WORD`].
     #[inline(always)]
-    pub fn ranged(word: u64) -> u32 {
-        (word >> 32 | word >> 40) as u32 & ((1 << LANES) - 1)
+    pub fn lanes_with_ranges(word: u64) -> u32 {
+        (word >> 32 | word >> 40) as u32 & ((1 << BLOCK_RULES) - 1)
     }
 
     #[inline(always)]
-    pub fn id(info: &Line, lane: usize) -> u32 {
+    pub fn record_id(info: &RuleRow, lane: usize) -> u32 {
         (info[lane / 2] >> (32 * (lane % 2))) as u32
     }
 }
 
-/// A rule's place while a block is rearranged.
-struct Lane {
+/// Rule of a block while the block is rearranged.
+struct RuleColumn {
     columns: smallvec::SmallVec<[u64; 12]>,
     id: u32,
-    ranged: bool,
-    wide: bool,
+    has_ranges: bool,
+    has_wide_ranges: bool,
 }
 
-impl Blocks {
-    pub fn new(shape: &Shape) -> Blocks {
-        let bounds: Vec<usize> = shape.narrow.iter().map(|field| field.bounds).collect();
-        let stride = 2 * shape.words + 2 + 2 * bounds.len();
+impl RuleBlocks {
+    pub fn new(shape: &RuleLayout) -> RuleBlocks {
+        let bounds: Vec<usize> = shape.range_fields.iter().map(|field| field.bounds).collect();
+        let stride = 2 * shape.key_words + 2 + 2 * bounds.len();
         let mut lines = HugeVec::new();
         lines.grow(stride);
-        Blocks { lines, stride, words: shape.words, bounds, free: Vec::new() }
+        RuleBlocks {
+            rows: lines,
+            block_rows: stride,
+            key_words: shape.key_words,
+            range_bound_words: bounds,
+            free: Vec::new(),
+        }
     }
 
-    /// All lines: for lookups.
-    pub fn raw(&self) -> *const Line {
-        self.lines.as_ptr()
+    /// Returns the address of all rows, for lookups.
+    pub fn rows_ptr(&self) -> *const RuleRow {
+        self.rows.as_ptr()
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.lines.bytes() + self.free.capacity() * 4
+        self.rows.memory_bytes() + self.free.capacity() * 4
     }
 
-    fn rank_line(&self, block: u32) -> usize {
-        block as usize + 2 * self.words
+    fn rank_row(&self, block: u32) -> usize {
+        block as usize + 2 * self.key_words
     }
 
-    fn info(&self, block: u32) -> &Line {
-        &self.lines[self.rank_line(block) + 1]
+    fn block_header(&self, block: u32) -> &RuleRow {
+        &self.rows[self.rank_row(block) + 1]
     }
 
-    pub fn next(&self, block: u32) -> u32 {
-        self.info(block)[Info::NEXT] as u32
+    pub fn next_block(&self, block: u32) -> u32 {
+        self.block_header(block)[BlockHeader::STATE_WORD] as u32
     }
 
-    fn set_next(&mut self, block: u32, next: u32) {
-        let at = self.rank_line(block) + 1;
-        let word = &mut self.lines[at][Info::NEXT];
+    fn set_next_block(&mut self, block: u32, next: u32) {
+        let at = self.rank_row(block) + 1;
+        let word = &mut self.rows[at][BlockHeader::STATE_WORD];
         *word = *word >> 32 << 32 | u64::from(next);
     }
 
-    pub fn count(&self, block: u32) -> usize {
-        (self.info(block)[Info::NEXT] >> 48) as usize
+    pub fn rule_count(&self, block: u32) -> usize {
+        (self.block_header(block)[BlockHeader::STATE_WORD] >> 48) as usize
     }
 
-    pub fn ranks(&self, block: u32) -> &Line {
-        &self.lines[self.rank_line(block)]
+    pub fn block_ranks(&self, block: u32) -> &RuleRow {
+        &self.rows[self.rank_row(block)]
     }
 
-    pub fn id(&self, block: u32, lane: usize) -> u32 {
-        Info::id(self.info(block), lane)
+    pub fn record_of_lane(&self, block: u32, lane: usize) -> u32 {
+        BlockHeader::record_id(self.block_header(block), lane)
     }
 
-    fn take(&mut self) -> u32 {
+    fn allocate_block(&mut self) -> u32 {
         let block = self.free.pop().unwrap_or_else(|| {
-            let start = self.lines.len();
-            self.lines.grow(start + self.stride);
-            assert!(start < NUMBERS, "{start} lines: more than 32 GiB of rules in one table");
+            let start = self.rows.len();
+            self.rows.grow(start + self.block_rows);
+            assert!(start < MAX_NUMBERS, "{start} lines: more than 32 GiB of rules in one table");
             start as u32
         });
-        self.lines[block as usize..block as usize + self.stride].fill([0; LANES]);
+        self.rows[block as usize..block as usize + self.block_rows].fill([0; BLOCK_RULES]);
         block
     }
 
-    /// The line of column `column` of a rule: values, masks, rank, then (behind the info line) bounds.
-    fn column(&self, column: usize) -> usize {
-        if column <= 2 * self.words { column } else { column + 1 }
+    /// Returns the row of column `column` of a rule: values, masks, rank, and, after the header
+    /// row, bounds.
+    fn row_of_column(&self, column: usize) -> usize {
+        if column <= 2 * self.key_words { column } else { column + 1 }
     }
 
-    fn read(&self, block: u32, lane: usize) -> Lane {
-        let word = |column| self.lines[block as usize + self.column(column)][lane];
-        let flags = self.info(block)[Info::NEXT];
-        Lane {
-            columns: (0..self.stride - 1).map(word).collect(),
-            id: self.id(block, lane),
-            ranged: flags >> (32 + lane) & 1 == 1,
-            wide: flags >> (40 + lane) & 1 == 1,
+    fn read_column(&self, block: u32, lane: usize) -> RuleColumn {
+        let word = |column| self.rows[block as usize + self.row_of_column(column)][lane];
+        let flags = self.block_header(block)[BlockHeader::STATE_WORD];
+        RuleColumn {
+            columns: (0..self.block_rows - 1).map(word).collect(),
+            id: self.record_of_lane(block, lane),
+            has_ranges: flags >> (32 + lane) & 1 == 1,
+            has_wide_ranges: flags >> (40 + lane) & 1 == 1,
         }
     }
 
-    fn write(&mut self, block: u32, lane: usize, from: &Lane) {
+    fn write_column(&mut self, block: u32, lane: usize, from: &RuleColumn) {
         for (column, word) in from.columns.iter().enumerate() {
-            let line = block as usize + self.column(column);
-            self.lines[line][lane] = *word;
+            let line = block as usize + self.row_of_column(column);
+            self.rows[line][lane] = *word;
         }
-        let at = self.rank_line(block) + 1;
-        let info = &mut self.lines[at];
+        let at = self.rank_row(block) + 1;
+        let info = &mut self.rows[at];
         let shift = 32 * (lane % 2);
         info[lane / 2] = info[lane / 2] & !(0xffff_ffff << shift) | u64::from(from.id) << shift;
-        let bits = u64::from(from.ranged) << (32 + lane) | u64::from(from.wide) << (40 + lane);
-        info[Info::NEXT] = info[Info::NEXT] & !(1 << (32 + lane) | 1 << (40 + lane)) | bits;
+        let bits = u64::from(from.has_ranges) << (32 + lane) | u64::from(from.has_wide_ranges) << (40 + lane);
+        info[BlockHeader::STATE_WORD] = info[BlockHeader::STATE_WORD] & !(1 << (32 + lane) | 1 << (40 + lane)) | bits;
     }
 
     fn set_count(&mut self, block: u32, count: usize) {
-        let at = self.rank_line(block) + 1;
-        for lane in count..LANES {
-            self.lines[at - 1][lane] = 0;
+        let at = self.rank_row(block) + 1;
+        for lane in count..BLOCK_RULES {
+            self.rows[at - 1][lane] = 0;
         }
-        let word = &mut self.lines[at][Info::NEXT];
+        let word = &mut self.rows[at][BlockHeader::STATE_WORD];
         *word = *word & !(0xffff << 48) | (count as u64) << 48;
     }
 
-    /// Puts a rule at `lane`; the ones from there on move. The block must not be full.
-    fn put(&mut self, block: u32, lane: usize, rule: &Lane) {
-        let count = self.count(block);
+    /// Inserts a rule at `lane` and shifts the following ones. The block must not be full.
+    fn insert_column(&mut self, block: u32, lane: usize, rule: &RuleColumn) {
+        let count = self.rule_count(block);
         for from in (lane..count).rev() {
-            let moved = self.read(block, from);
-            self.write(block, from + 1, &moved);
+            let moved = self.read_column(block, from);
+            self.write_column(block, from + 1, &moved);
         }
-        self.write(block, lane, rule);
+        self.write_column(block, lane, rule);
         self.set_count(block, count + 1);
     }
 
-    fn cut(&mut self, block: u32, lane: usize) {
-        let count = self.count(block);
+    fn remove_column(&mut self, block: u32, lane: usize) {
+        let count = self.rule_count(block);
         for from in lane + 1..count {
-            let moved = self.read(block, from);
-            self.write(block, from - 1, &moved);
+            let moved = self.read_column(block, from);
+            self.write_column(block, from - 1, &moved);
         }
         self.set_count(block, count - 1);
     }
 
-    /// Whether the rule in a lane is stronger than one of this rank and sequence.
-    fn stronger(&self, records: &Records, block: u32, lane: usize, rule: &[u64]) -> bool {
-        let rank = self.ranks(block)[lane];
-        rank > rule[0] || rank == rule[0] && records.rule(self.id(block, lane))[1] <= rule[1]
+    /// Returns whether the rule in a lane takes precedence over `rule`.
+    fn is_stronger(&self, records: &RuleSlab, block: u32, lane: usize, rule: &[u64]) -> bool {
+        let rank = self.block_ranks(block)[lane];
+        rank > rule[0] || rank == rule[0] && records.rule(self.record_of_lane(block, lane))[1] <= rule[1]
     }
 
-    /// Adds a rule to the chain that starts at `first` (0: an empty one). Gives the new first block and the chain's number of blocks.
-    pub fn add(&mut self, shape: &Shape, records: &Records, first: u32, id: u32) -> (u32, usize) {
+    /// Adds a rule to the chain that starts at `first` (0: empty). Returns the new first block and
+    /// the number of blocks.
+    pub fn add_to_chain(&mut self, shape: &RuleLayout, records: &RuleSlab, first: u32, id: u32) -> (u32, usize) {
         let rule = records.rule(id);
-        let lane = self.lane(shape, rule, id);
+        let lane = self.column_of_rule(shape, rule, id);
         if first == 0 {
-            let block = self.take();
-            self.put(block, 0, &lane);
+            let block = self.allocate_block();
+            self.insert_column(block, 0, &lane);
             return (block, 1);
         }
-        // The last block that starts with a stronger rule, or else the first.
+        // The last block that starts with a rule of higher precedence, otherwise the first block.
         let (mut block, mut blocks) = (first, 1);
-        while self.next(block) != 0 && self.stronger(records, self.next(block), 0, rule) {
-            block = self.next(block);
+        while self.next_block(block) != 0 && self.is_stronger(records, self.next_block(block), 0, rule) {
+            block = self.next_block(block);
             blocks += 1;
         }
-        let at = (0..self.count(block)).find(|&at| !self.stronger(records, block, at, rule));
-        self.put_or_move(block, at.unwrap_or(self.count(block)), lane);
-        while self.next(block) != 0 {
-            block = self.next(block);
+        let at = (0..self.rule_count(block)).find(|&at| !self.is_stronger(records, block, at, rule));
+        self.insert_shifting(block, at.unwrap_or(self.rule_count(block)), lane);
+        while self.next_block(block) != 0 {
+            block = self.next_block(block);
             blocks += 1;
         }
         (first, blocks)
     }
 
-    fn lane(&self, shape: &Shape, rule: &[u64], id: u32) -> Lane {
+    fn column_of_rule(&self, shape: &RuleLayout, rule: &[u64], id: u32) -> RuleColumn {
         let mut columns = smallvec::SmallVec::new();
-        columns.extend_from_slice(shape.value(rule));
-        columns.extend_from_slice(shape.mask(rule));
+        columns.extend_from_slice(shape.value_words(rule));
+        columns.extend_from_slice(shape.mask_words(rule));
         columns.push(rule[0]);
-        for bounds in &self.bounds {
+        for bounds in &self.range_bound_words {
             columns.extend_from_slice(&rule[*bounds..*bounds + 2]);
         }
-        Lane { columns, id, ranged: shape.is_ranged(rule), wide: shape.is_wide(rule) }
+        RuleColumn { columns, id, has_ranges: shape.has_range_check(rule), has_wide_ranges: shape.has_wide_range(rule) }
     }
 
-    /// Puts a rule at `at` of a block that may be full: then the last one moves to the next block, and so on, and what is left over
-    /// after some blocks gets a new one. So chains are dense, and lookups read fewer blocks.
-    fn put_or_move(&mut self, mut block: u32, mut at: usize, mut lane: Lane) {
+    /// Inserts a rule at `at` of a block that may be full. If so, its last rule moves to the next
+    /// block, and so on; after some blocks a remaining rule gets a new block. This keeps chains
+    /// dense, so that lookups read fewer blocks.
+    fn insert_shifting(&mut self, mut block: u32, mut at: usize, mut lane: RuleColumn) {
         for moved in 1.. {
-            if self.count(block) < LANES {
-                return self.put(block, at, &lane);
+            if self.rule_count(block) < BLOCK_RULES {
+                return self.insert_column(block, at, &lane);
             }
-            if at < LANES {
-                let last = self.read(block, LANES - 1);
-                self.cut(block, LANES - 1);
-                self.put(block, at, &lane);
+            if at < BLOCK_RULES {
+                let last = self.read_column(block, BLOCK_RULES - 1);
+                self.remove_column(block, BLOCK_RULES - 1);
+                self.insert_column(block, at, &lane);
                 lane = last;
             }
-            if self.next(block) == 0 || moved == MOST_MOVED {
+            if self.next_block(block) == 0 || moved == MAX_MOVED_BLOCKS {
                 break;
             }
-            (block, at) = (self.next(block), 0);
+            (block, at) = (self.next_block(block), 0);
         }
-        let new = self.take();
-        self.set_next(new, self.next(block));
-        self.set_next(block, new);
-        self.put(new, 0, &lane);
+        let new = self.allocate_block();
+        self.set_next_block(new, self.next_block(block));
+        self.set_next_block(block, new);
+        self.insert_column(new, 0, &lane);
     }
 
-    /// The rule of a chain that is equal to this one but for its sequence: its record.
-    pub fn find(&self, records: &Records, first: u32, rule: &[u64]) -> Option<u32> {
-        self.place(records, first, rule).map(|(_, block, lane)| self.id(block, lane))
+    /// Returns the record of the rule in a chain that equals this one except for its sequence
+    /// number.
+    pub fn find_in_chain(&self, records: &RuleSlab, first: u32, rule: &[u64]) -> Option<u32> {
+        self.locate_rule(records, first, rule).map(|(_, block, lane)| self.record_of_lane(block, lane))
     }
 
-    /// Removes a rule, equal but for its sequence, from a chain. Gives the new first block (0: it is empty now) and the rule's record.
-    pub fn remove(&mut self, records: &Records, first: u32, rule: &[u64]) -> Option<(u32, u32)> {
-        let (before, block, lane) = self.place(records, first, rule)?;
-        let id = self.id(block, lane);
-        let start = self.remove_at(first, before, block, lane);
-        if self.count(block) > 0 {
-            self.close_up(block);
+    /// Removes the rule that equals this one except for its sequence number from a chain. Returns
+    /// the new first block (0: empty) and the rule's record.
+    pub fn remove_from_chain(&mut self, records: &RuleSlab, first: u32, rule: &[u64]) -> Option<(u32, u32)> {
+        let (before, block, lane) = self.locate_rule(records, first, rule)?;
+        let id = self.record_of_lane(block, lane);
+        let start = self.remove_lane(first, before, block, lane);
+        if self.rule_count(block) > 0 {
+            self.refill_blocks(block);
         }
         Some((start, id))
     }
 
-    /// Removes the weakest rule of the chain's first block. Gives the new first block and the rule's record.
-    pub fn pop(&mut self, first: u32) -> (u32, u32) {
-        let lane = self.count(first) - 1;
-        let id = self.id(first, lane);
-        (self.remove_at(first, 0, first, lane), id)
+    /// Removes the rule of lowest precedence in the chain's first block. Returns the new first
+    /// block and the record.
+    pub fn pop_from_chain(&mut self, first: u32) -> (u32, u32) {
+        let lane = self.rule_count(first) - 1;
+        let id = self.record_of_lane(first, lane);
+        (self.remove_lane(first, 0, first, lane), id)
     }
 
-    /// The block before, the block and the lane of a rule.
-    fn place(&self, records: &Records, first: u32, rule: &[u64]) -> Option<(u32, u32, usize)> {
+    /// Returns the previous block, the block and the lane of a rule.
+    fn locate_rule(&self, records: &RuleSlab, first: u32, rule: &[u64]) -> Option<(u32, u32, usize)> {
         let (mut before, mut block) = (0, first);
-        while block != 0 && self.ranks(block)[0] >= rule[0] {
-            for lane in 0..self.count(block) {
+        while block != 0 && self.block_ranks(block)[0] >= rule[0] {
+            for lane in 0..self.rule_count(block) {
                 let same = || {
-                    let other = records.rule(self.id(block, lane));
-                    other[Shape::VALUE..] == rule[Shape::VALUE..]
+                    let other = records.rule(self.record_of_lane(block, lane));
+                    other[RuleLayout::VALUE_WORD..] == rule[RuleLayout::VALUE_WORD..]
                 };
-                if self.ranks(block)[lane] == rule[0] && same() {
+                if self.block_ranks(block)[lane] == rule[0] && same() {
                     return Some((before, block, lane));
                 }
             }
-            (before, block) = (block, self.next(block));
+            (before, block) = (block, self.next_block(block));
         }
         None
     }
 
-    fn remove_at(&mut self, first: u32, before: u32, block: u32, lane: usize) -> u32 {
-        self.cut(block, lane);
-        let next = self.next(block);
-        if self.count(block) == 0 {
+    fn remove_lane(&mut self, first: u32, before: u32, block: u32, lane: usize) -> u32 {
+        self.remove_column(block, lane);
+        let next = self.next_block(block);
+        if self.rule_count(block) == 0 {
             self.free.push(block);
             if before == 0 {
                 return next;
             }
-            self.set_next(before, next);
+            self.set_next_block(before, next);
             return first;
         }
         first
     }
 
-    /// Fills a block from the next ones, each from the one behind it, as far as some blocks.
-    fn close_up(&mut self, mut block: u32) {
-        for _ in 0..MOST_MOVED {
-            let next = self.next(block);
+    /// Fills a block from the next one, and that one from its successor, up to a maximum number of
+    /// blocks.
+    fn refill_blocks(&mut self, mut block: u32) {
+        for _ in 0..MAX_MOVED_BLOCKS {
+            let next = self.next_block(block);
             if next == 0 {
                 return;
             }
-            while self.count(block) < LANES && self.count(next) > 0 {
-                let moved = self.read(next, 0);
-                self.put(block, self.count(block), &moved);
-                self.cut(next, 0);
+            while self.rule_count(block) < BLOCK_RULES && self.rule_count(next) > 0 {
+                let moved = self.read_column(next, 0);
+                self.insert_column(block, self.rule_count(block), &moved);
+                self.remove_column(next, 0);
             }
-            if self.count(next) == 0 {
-                self.set_next(block, self.next(next));
+            if self.rule_count(next) == 0 {
+                self.set_next_block(block, self.next_block(next));
                 self.free.push(next);
             } else {
                 block = next;
@@ -322,16 +337,16 @@ impl Blocks {
         }
     }
 
-    /// Calls `each` with the records of a chain until it says `false`.
-    pub fn each(&self, first: u32, each: &mut impl FnMut(u32) -> bool) -> bool {
+    /// Calls `each` with the records of a chain until it returns `false`.
+    pub fn visit_records(&self, first: u32, each: &mut impl FnMut(u32) -> bool) -> bool {
         let mut block = first;
         while block != 0 {
-            for lane in 0..self.count(block) {
-                if !each(self.id(block, lane)) {
+            for lane in 0..self.rule_count(block) {
+                if !each(self.record_of_lane(block, lane)) {
                     return false;
                 }
             }
-            block = self.next(block);
+            block = self.next_block(block);
         }
         true
     }

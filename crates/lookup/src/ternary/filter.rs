@@ -1,64 +1,68 @@
-//! [`Filter`]: which values of an exact field any entry has, roughly.
+//! [`ExactFieldFilter`]: approximate set of the values that entries have in an exact field.
 //!
-//! Lists of rules are often one table with the list's number as an exact key, and most packets are of tenants that have none. One bit says so of such a key, sooner
-//! than a search that finds nothing. It is a Bloom filter with one hash function and counts (Fan et al., "Summary cache", 2000, section V.C), so that entries may go.
+//! Access lists are often one table with the list's number as an exact key, and most packets belong
+//! to tenants without a list. For such a key one bit replaces a search without result. It is a
+//! counting Bloom filter with one hash function (Fan et al., "Summary cache", 2000, section V.C),
+//! because entries can be removed.
 
-use super::rule::Shape;
-use crate::KeyPlace;
+use super::rule::RuleLayout;
+use crate::LookupKeyField;
 use ir::MatchKind;
 
-/// Bits: 8 KiB, a fourth of a first-level cache.
-const BITS: usize = 1 << 16;
-/// What the highest bits of a product with the value make a hash of (2^64 divided by the golden ratio).
-const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Number of bits: 8 KiB, a quarter of a first-level cache.
+const FILTER_BITS: usize = 1 << 16;
+/// Multiplicative hash factor: 2^64 divided by the golden ratio.
+const HASH_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Of all values of a field, whether an entry may have it.
+/// Counting Bloom filter of the values of a field.
 #[derive(Clone)]
-pub struct Filter {
-    /// Where the field lies in a key.
+pub struct ExactFieldFilter {
+    /// Position of the field in a key.
     word: usize,
     shift: u32,
     mask: u64,
     bits: Vec<u64>,
-    /// Entries for each bit. A count that is full stays so.
+    /// Number of entries for each bit. A saturated count is never decremented.
     counts: Vec<u16>,
 }
 
-impl Filter {
-    /// For the first of a table's fields that is exact and lies in one word; `None`: there is none.
-    pub fn new(keys: &[KeyPlace]) -> Option<Filter> {
-        let in_a_word =
-            |key: &&KeyPlace| key.kind == MatchKind::Exact && key.width > 0 && key.bit % 64 + key.width <= 64;
+impl ExactFieldFilter {
+    /// Creates a filter for the first exact field that lies in one word; `None` without such a
+    /// field.
+    pub fn new(keys: &[LookupKeyField]) -> Option<ExactFieldFilter> {
+        let in_a_word = |key: &&LookupKeyField| {
+            key.kind == MatchKind::Exact && key.width_bits > 0 && key.bit_offset % 64 + key.width_bits <= 64
+        };
         let field = keys.iter().find(in_a_word)?;
-        let mask = u64::MAX >> (64 - field.width);
-        let (word, shift) = ((field.bit / 64) as usize, field.bit % 64);
-        Some(Filter { word, shift, mask, bits: vec![0; BITS / 64], counts: vec![0; BITS] })
+        let mask = u64::MAX >> (64 - field.width_bits);
+        let (word, shift) = ((field.bit_offset / 64) as usize, field.bit_offset % 64);
+        Some(ExactFieldFilter { word, shift, mask, bits: vec![0; FILTER_BITS / 64], counts: vec![0; FILTER_BITS] })
     }
 
-    /// The bit of a key, or of a rule's value.
+    /// Returns the bit of a key, or of a rule's value.
     #[inline(always)]
-    fn bit(&self, key: &[u64]) -> usize {
+    fn bit_index(&self, key: &[u64]) -> usize {
         let value = key[self.word] >> self.shift & self.mask;
-        (value.wrapping_mul(FACTOR) >> (64 - BITS.trailing_zeros())) as usize
+        (value.wrapping_mul(HASH_FACTOR) >> (64 - FILTER_BITS.trailing_zeros())) as usize
     }
 
-    /// Whether an entry may match the key. If not, none does.
+    /// Returns whether an entry can match the key. False is certain.
     #[inline(always)]
     pub fn may_match(&self, key: &[u64]) -> bool {
-        let bit = self.bit(key);
+        let bit = self.bit_index(key);
         self.bits[bit / 64] >> (bit % 64) & 1 == 1
     }
 
-    /// Notes an entry by its rule.
-    pub fn add(&mut self, rule: &[u64]) {
-        let bit = self.bit(&rule[Shape::VALUE..]);
+    /// Adds an entry's rule.
+    pub fn insert_rule(&mut self, rule: &[u64]) {
+        let bit = self.bit_index(&rule[RuleLayout::VALUE_WORD..]);
         self.counts[bit] = self.counts[bit].saturating_add(1);
         self.bits[bit / 64] |= 1 << (bit % 64);
     }
 
-    /// Forgets one.
-    pub fn remove(&mut self, rule: &[u64]) {
-        let bit = self.bit(&rule[Shape::VALUE..]);
+    /// Removes an entry's rule.
+    pub fn remove_rule(&mut self, rule: &[u64]) {
+        let bit = self.bit_index(&rule[RuleLayout::VALUE_WORD..]);
         if self.counts[bit] < u16::MAX {
             self.counts[bit] -= 1;
         }
@@ -67,7 +71,7 @@ impl Filter {
         }
     }
 
-    /// Memory that it holds, in bytes.
+    /// Returns the allocated memory in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.bits.len() * 8 + self.counts.len() * 2
     }
@@ -75,35 +79,35 @@ impl Filter {
 
 #[cfg(test)]
 mod tests {
-    use super::Filter;
-    use crate::KeyPlace;
+    use super::ExactFieldFilter;
+    use crate::LookupKeyField;
     use ir::MatchKind;
 
-    fn place(position: usize, kind: MatchKind, width: u32, bit: u32) -> KeyPlace {
-        KeyPlace { position, kind, width, bit, signed: false }
+    fn place(position: usize, kind: MatchKind, width: u32, bit: u32) -> LookupKeyField {
+        LookupKeyField { position, kind, width_bits: width, bit_offset: bit, signed: false }
     }
 
-    /// A value is there as long as one of its entries is.
+    /// A value stays in the filter as long as one of its entries exists.
     #[test]
     fn values_come_and_go() {
         let keys = [place(0, MatchKind::Ternary, 32, 0), place(1, MatchKind::Exact, 20, 36)];
-        let mut filter = Filter::new(&keys).expect("an exact field");
+        let mut filter = ExactFieldFilter::new(&keys).expect("an exact field");
         let key = |list: u64, source: u64| [list << 36 | source];
         let rule = |list: u64, source: u64| [1, 0, list << 36 | source, u64::MAX];
         for list in 0..1000 {
-            filter.add(&rule(list, 7));
-            filter.add(&rule(list, 8));
+            filter.insert_rule(&rule(list, 7));
+            filter.insert_rule(&rule(list, 8));
         }
         assert!((0..1000).all(|list| filter.may_match(&key(list, 99))));
         let absent = (1000..100_000).filter(|list| filter.may_match(&key(*list, 7))).count();
         assert!(absent < 3_000, "{absent} of 99,000 lists without an entry are searched");
-        (0..1000).for_each(|list| filter.remove(&rule(list, 7)));
+        (0..1000).for_each(|list| filter.remove_rule(&rule(list, 7)));
         assert!((0..1000).all(|list| filter.may_match(&key(list, 8))), "one of two entries is left");
-        (0..1000).for_each(|list| filter.remove(&rule(list, 8)));
+        (0..1000).for_each(|list| filter.remove_rule(&rule(list, 8)));
         assert!((0..100_000).all(|list| !filter.may_match(&key(list, 8))), "none is left");
     }
 
-    /// A field that lies in two words, one without bits, and one that is not exact, are none.
+    /// Fields across two words, fields without bits and inexact fields have no filter.
     #[test]
     fn other_fields_have_none() {
         for keys in [
@@ -112,7 +116,7 @@ mod tests {
             vec![place(0, MatchKind::Lpm, 32, 0)],
             vec![],
         ] {
-            assert!(Filter::new(&keys).is_none(), "{keys:?}");
+            assert!(ExactFieldFilter::new(&keys).is_none(), "{keys:?}");
         }
     }
 
@@ -120,10 +124,10 @@ mod tests {
     #[test]
     fn a_full_count_stays() {
         let keys = [place(0, MatchKind::Exact, 8, 0)];
-        let mut filter = Filter::new(&keys).expect("an exact field");
+        let mut filter = ExactFieldFilter::new(&keys).expect("an exact field");
         let rule = [1, 0, 5, 255];
-        (0..70_000).for_each(|_| filter.add(&rule));
-        (0..69_999).for_each(|_| filter.remove(&rule));
+        (0..70_000).for_each(|_| filter.insert_rule(&rule));
+        (0..69_999).for_each(|_| filter.remove_rule(&rule));
         assert!(filter.may_match(&[5]));
     }
 }

@@ -1,161 +1,169 @@
-//! Ternary and range lookups with priorities: a packet classifier for any mixture of kinds of match.
+//! Ternary and range match by priority: a packet classifier for any mix of match kinds.
 //!
-//! [`TernaryTable`] answers: *which of the entries that match is the strongest?* The parts:
+//! [`TernaryTable`] finds the matching entry of highest precedence.
 //!
-//! | what | where |
+//! | content | module |
 //! |---|---|
 //! | an entry as value, mask and ranges | `rule.rs` |
-//! | entries and their values by number | `records.rs` |
-//! | four rules side by side, chains of them | `blocks.rs` |
-//! | hash tables over common bits, nested | `tree.rs` |
-//! | which bits | `plan.rs` |
-//! | rearranging, a little with each change | `work.rs` |
-//! | what a bucket says | `head.rs` |
-//! | whether any entry has a key's exact field | `filter.rs` |
-//! | lookups in batches | `search.rs`, `lanes.rs`, `quads.rs` |
+//! | slab of rules and values | `records.rs` |
+//! | blocks of four rules, and chains of them | `blocks.rs` |
+//! | nested hash tables by common mask bits | `classifier.rs` |
+//! | choice of masks | `mask_planner.rs` |
+//! | incremental reorganisation | `maintenance.rs` |
+//! | bucket heads | `bucket_head.rs` |
+//! | filter by the values of an exact field | `filter.rs` |
+//! | batch lookups | `search.rs`, `compare.rs`, `compare_avx2.rs` |
 
 mod blocks;
-mod filter;
-mod head;
-mod lanes;
-mod plan;
+mod bucket_head;
+mod classifier;
+mod compare;
 #[cfg(target_arch = "x86_64")]
-mod quads;
+mod compare_avx2;
+mod filter;
+mod maintenance;
+mod mask_planner;
 mod records;
 mod rule;
 mod search;
 #[cfg(test)]
 mod tests;
-mod tree;
-mod work;
 
-use super::KeyPlace;
-use filter::Filter;
-pub(super) use head::factor;
-use rule::Shape;
+use super::LookupKeyField;
+pub(super) use bucket_head::hash_factor;
+use classifier::{Classifier, ROOT_NODE};
+use filter::ExactFieldFilter;
+use rule::RuleLayout;
 use smallvec::SmallVec;
-use tree::{ROOT, Tree};
 
-/// Keys that are looked up together if not all are.
-const CHUNK: usize = 64;
-/// The first keys of a batch, by which it is decided whether the others are asked.
-const SAMPLE: usize = 8;
+/// Keys that are looked up together after filtering.
+const FILTER_CHUNK_KEYS: usize = 64;
+/// Keys of a batch that decide whether the filter is used.
+const FILTER_SAMPLE_KEYS: usize = 8;
 
-/// A table of entries with priorities.
+/// Table of entries with priorities.
 ///
-/// Of the entries that match a key the one with the greatest priority wins; of equal ones that with the greatest sum of LPM prefix
-/// lengths; then that with the smallest sequence.
+/// Of the matching entries the one with the highest priority wins; of equal ones the one with the
+/// largest sum of LPM prefix lengths; then the one with the smallest sequence number.
 ///
-/// A change takes microseconds: it touches one place, and does a bounded piece of what rearranging is due. One writer; lookups may go
-/// on in any number of threads while nobody writes.
+/// A change takes microseconds, because it touches one bucket and does a bounded piece of the
+/// pending reorganisation. One writer; lookups need external synchronisation with the writer.
 #[derive(Clone)]
 pub struct TernaryTable {
-    tree: Tree,
-    kernel: search::Kernel,
-    filter: Option<Filter>,
-    /// Room for a rule in the making.
-    rule: Vec<u64>,
+    classifier: Classifier,
+    kernel: search::SearchKernel,
+    filter: Option<ExactFieldFilter>,
+    /// Scratch memory for encoding a rule.
+    scratch_rule: Vec<u64>,
 }
 
 impl TernaryTable {
-    /// An empty table. `keys` says where each field lies in the `words` words of a lookup key; values are at most `longest_value` bytes.
+    /// Creates an empty table. `keys` gives the position of each field in the `words` words of a
+    /// lookup key; values have at most `longest_value` bytes.
     ///
     /// # Panics
-    /// A field lies outside the words, or one wider than a word doesn't start at a word.
-    pub fn new(keys: &[KeyPlace], words: usize, longest_value: usize) -> TernaryTable {
-        let shape = Shape::new(keys, words);
-        let kernel = search::kernel(shape.words);
-        let filter = Filter::new(keys);
-        TernaryTable { tree: Tree::new(shape, longest_value), kernel, filter, rule: Vec::new() }
+    /// If a field lies outside the words, or one wider than a word does not start at a word
+    /// boundary.
+    pub fn new(keys: &[LookupKeyField], words: usize, longest_value: usize) -> TernaryTable {
+        let shape = RuleLayout::new(keys, words);
+        let kernel = search::select_kernel(shape.key_words);
+        let filter = ExactFieldFilter::new(keys);
+        TernaryTable { classifier: Classifier::new(shape, longest_value), kernel, filter, scratch_rule: Vec::new() }
     }
 
-    /// Adds an entry. `key` is its packed key, as [`crate::KeyLayout`] lays it out. `true`: there was an entry with this key and
-    /// priority; it has the new value now and keeps its sequence.
+    /// Inserts an entry. `key` is its packed key in the layout of [`entries::KeyLayout`]. Returns
+    /// true if an entry with this key and priority existed; it then gets the new value and keeps
+    /// its sequence number.
     ///
     /// # Panics
-    /// The key is one of another table, or the value longer than the longest.
+    /// If the key belongs to another table, or the value is longer than the maximum.
     pub fn insert(&mut self, key: &[u64], priority: i32, sequence: u64, value: &[u8]) -> bool {
-        self.tree.shape.rule(key, priority, sequence, &mut self.rule);
-        let found = self.tree.find(ROOT, &self.rule);
+        self.classifier.layout.encode_rule(key, priority, sequence, &mut self.scratch_rule);
+        let found = self.classifier.find_rule(ROOT_NODE, &self.scratch_rule);
         if let Some(id) = found {
-            self.tree.records.set_value(id, value);
+            self.classifier.records.set_value(id, value);
         } else {
-            let id = self.tree.records.add(&self.rule, value);
-            self.tree.insert(ROOT, id);
+            let id = self.classifier.records.insert_record(&self.scratch_rule, value);
+            self.classifier.insert_below(ROOT_NODE, id);
             if let Some(filter) = &mut self.filter {
-                filter.add(&self.rule);
+                filter.insert_rule(&self.scratch_rule);
             }
         }
-        self.tree.work();
+        self.classifier.maintain();
         found.is_some()
     }
 
-    /// Removes the entry with this key and priority. `false`: there is none.
+    /// Removes the entry with this key and priority. Returns false if there is none.
     ///
     /// # Panics
-    /// The key is one of another table.
+    /// If the key belongs to another table.
     pub fn remove(&mut self, key: &[u64], priority: i32) -> bool {
-        self.tree.shape.rule(key, priority, 0, &mut self.rule);
-        let found = self.tree.remove(ROOT, &self.rule);
+        self.classifier.layout.encode_rule(key, priority, 0, &mut self.scratch_rule);
+        let found = self.classifier.remove_below(ROOT_NODE, &self.scratch_rule);
         if let Some(id) = found {
-            self.tree.records.remove(id);
+            self.classifier.records.remove_record(id);
             if let Some(filter) = &mut self.filter {
-                filter.remove(&self.rule);
+                filter.remove_rule(&self.scratch_rule);
             }
         }
-        self.tree.work();
+        self.classifier.maintain();
         found.is_some()
     }
 
-    /// Does a bounded piece of the rearranging that is due: some microseconds of work. `false`: nothing is. Changes do the same, so
-    /// there is no need to call it; after a great load it makes lookups as fast as they get.
-    pub fn tidy(&mut self) -> bool {
-        self.tree.work()
+    /// Does a bounded piece of the pending reorganisation, of some microseconds. Returns false if
+    /// none is pending. Calling it is optional because changes do the same; after a bulk load it
+    /// brings lookups to full speed.
+    pub fn maintain(&mut self) -> bool {
+        self.classifier.maintain()
     }
 
-    /// Whether no rearranging is due.
-    pub fn is_tidy(&self) -> bool {
-        self.tree.queue.is_empty()
+    /// Returns whether no reorganisation is pending.
+    pub fn is_maintained(&self) -> bool {
+        self.classifier.plan_queue.is_empty()
     }
 
-    /// The first byte of the strongest matching entry's value, or null. At least 8 bytes may be read, 16 if values may be longer. Valid until the next change.
+    /// Returns the address of the value of the winning entry, or null. At least 8 bytes may be
+    /// read, or 16 if the table has longer values. Valid until the next change.
     ///
     /// # Panics
-    /// The key has too few words.
+    /// If the key has too few words.
     pub fn lookup(&self, key: &[u64]) -> *const u8 {
         let mut out = [std::ptr::null()];
-        self.lookup_batch(&key[..self.tree.shape.words], &mut out);
+        self.lookup_batch(&key[..self.classifier.layout.key_words], &mut out);
         out[0]
     }
 
-    /// Looks up as many keys as `out` has places; `keys` has them one behind the other.
+    /// Looks up consecutive keys, one for each element of `out`.
     ///
     /// # Panics
-    /// `keys` is of another length.
+    /// If `keys` has another length.
     pub fn lookup_batch(&self, keys: &[u64], out: &mut [*const u8]) {
-        let words = self.tree.shape.words;
-        assert_eq!(keys.len(), out.len() * words, "as many keys as results");
-        // If the first keys all have entries, so have most, and asking would only add to it.
+        let words = self.classifier.layout.key_words;
+        assert_eq!(keys.len(), out.len() * words, "one key per result");
+        // If the first keys all pass the filter, most others pass too, and filtering would only add
+        // cost.
         match &self.filter {
-            Some(filter) if keys.chunks_exact(words).take(SAMPLE).any(|key| !filter.may_match(key)) => {
-                self.look_up_some(filter, keys, out);
+            Some(filter) if keys.chunks_exact(words).take(FILTER_SAMPLE_KEYS).any(|key| !filter.may_match(key)) => {
+                self.lookup_filtered(filter, keys, out);
             }
-            _ => self.look_up_all(keys, out),
+            _ => self.lookup_all(keys, out),
         }
     }
 
     #[allow(unsafe_code)]
-    fn look_up_all(&self, keys: &[u64], out: &mut [*const u8]) {
-        assert_eq!(keys.len(), out.len() * self.tree.shape.words, "as many keys as results");
-        // SAFETY: the kernel was chosen for this machine and this number of words, and there are as many keys as results.
-        unsafe { (self.kernel)(&self.tree, keys, out) }
+    fn lookup_all(&self, keys: &[u64], out: &mut [*const u8]) {
+        assert_eq!(keys.len(), out.len() * self.classifier.layout.key_words, "one key per result");
+        // SAFETY: the kernel was chosen for this processor and number of words, and there is a
+        // result per key.
+        unsafe { (self.kernel)(&self.classifier, keys, out) }
     }
 
-    /// Looks up those keys that may have an entry, [`CHUNK`] together, because each search has a cost of its own.
-    fn look_up_some(&self, filter: &Filter, keys: &[u64], out: &mut [*const u8]) {
-        let words = self.tree.shape.words;
-        let mut positions: SmallVec<[usize; CHUNK]> = SmallVec::new();
-        let mut kept: SmallVec<[u64; 8 * CHUNK]> = SmallVec::new();
+    /// Looks up the keys that pass the filter, in groups of [`FILTER_CHUNK_KEYS`], because each
+    /// search has a fixed cost.
+    fn lookup_filtered(&self, filter: &ExactFieldFilter, keys: &[u64], out: &mut [*const u8]) {
+        let words = self.classifier.layout.key_words;
+        let mut positions: SmallVec<[usize; FILTER_CHUNK_KEYS]> = SmallVec::new();
+        let mut kept: SmallVec<[u64; 8 * FILTER_CHUNK_KEYS]> = SmallVec::new();
         out.fill(std::ptr::null());
         let last = out.len() - 1;
         for (position, key) in keys.chunks_exact(words).enumerate() {
@@ -163,9 +171,9 @@ impl TernaryTable {
                 positions.push(position);
                 kept.extend_from_slice(key);
             }
-            if positions.len() == CHUNK || position == last {
-                let mut found = [std::ptr::null(); CHUNK];
-                self.look_up_all(&kept, &mut found[..positions.len()]);
+            if positions.len() == FILTER_CHUNK_KEYS || position == last {
+                let mut found = [std::ptr::null(); FILTER_CHUNK_KEYS];
+                self.lookup_all(&kept, &mut found[..positions.len()]);
                 for (position, found) in positions.drain(..).zip(found) {
                     out[position] = found;
                 }
@@ -174,19 +182,21 @@ impl TernaryTable {
         }
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
-        self.tree.records.len()
+        self.classifier.records.len()
     }
 
-    /// Whether there is no entry.
+    /// Returns whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Memory that it holds, in bytes.
+    /// Returns the allocated memory in bytes.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<TernaryTable>() + self.tree.memory_bytes() + self.filter.as_ref().map_or(0, Filter::memory_bytes)
+        size_of::<TernaryTable>()
+            + self.classifier.memory_bytes()
+            + self.filter.as_ref().map_or(0, ExactFieldFilter::memory_bytes)
     }
 }
 

@@ -1,65 +1,68 @@
-//! Rules and the values that lookups give, by number.
+//! Rules and values by record number.
 
-use super::rule::Shape;
+use super::rule::RuleLayout;
 use crate::memory::HugeVec;
 
-/// A slab of records: a rule and its value bytes each. Numbers of removed ones are used again.
+/// Slab of records: a rule and its value bytes. Numbers of removed records are reused.
 ///
-/// Values lie apart from the rules: changes read rules, lookups read values, and of these alone many more fit into a cache.
+/// Values are stored separately from rules, because lookups read only values, so that more of them
+/// fit in a cache.
 #[derive(Clone, Debug)]
-pub struct Records {
+pub struct RuleSlab {
     rules: HugeVec<u64>,
     values: HugeVec<u64>,
     /// Words of a rule, and of a value.
     rule_words: usize,
     value_words: usize,
-    /// How many numbers were ever given.
-    next: u32,
+    /// Number of record numbers ever assigned.
+    next_id: u32,
     free: Vec<u32>,
 }
 
-impl Records {
-    pub fn new(shape: &Shape, longest_value: usize) -> Records {
-        Records {
+impl RuleSlab {
+    pub fn new(shape: &RuleLayout, longest_value: usize) -> RuleSlab {
+        RuleSlab {
             rules: HugeVec::new(),
             values: HugeVec::new(),
             rule_words: shape.rule_words,
             value_words: longest_value.div_ceil(8).max(1),
-            next: 0,
+            next_id: 0,
             free: Vec::new(),
         }
     }
 
     pub fn len(&self) -> usize {
-        self.next as usize - self.free.len()
+        self.next_id as usize - self.free.len()
     }
 
-    /// All numbers are smaller. The record of a number that is not used has the rank 0.
-    pub fn end(&self) -> u32 {
-        self.next
+    /// Returns the upper bound of all record numbers. The rule of an unused number has rank 0.
+    pub fn id_bound(&self) -> u32 {
+        self.next_id
     }
 
     pub fn rule(&self, id: u32) -> &[u64] {
         &self.rules[id as usize * self.rule_words..][..self.rule_words]
     }
 
-    pub fn add(&mut self, rule: &[u64], value: &[u8]) -> u32 {
+    pub fn insert_record(&mut self, rule: &[u64], value: &[u8]) -> u32 {
         let id = self.free.pop().unwrap_or_else(|| {
-            self.next += 1;
-            self.rules.grow(self.next as usize * self.rule_words);
-            self.values.grow(self.next as usize * self.value_words);
-            self.next - 1
+            self.next_id += 1;
+            self.rules.grow(self.next_id as usize * self.rule_words);
+            self.values.grow(self.next_id as usize * self.value_words);
+            self.next_id - 1
         });
         self.rules[id as usize * self.rule_words..][..self.rule_words].copy_from_slice(rule);
         self.set_value(id, value);
         id
     }
 
+    /// Sets the value of a record.
+    ///
     /// # Panics
-    /// The value is longer than the longest that was announced.
+    /// If the value is longer than the maximum.
     pub fn set_value(&mut self, id: u32, value: &[u8]) {
         let words = &mut self.values[id as usize * self.value_words..][..self.value_words];
-        assert!(value.len() <= 8 * words.len(), "a value of {} bytes is longer than announced", value.len());
+        assert!(value.len() <= 8 * words.len(), "a value of {} bytes exceeds the table's maximum", value.len());
         words.fill(0);
         for (word, bytes) in words.iter_mut().zip(value.chunks(8)) {
             let mut whole = [0; 8];
@@ -68,17 +71,17 @@ impl Records {
         }
     }
 
-    pub fn remove(&mut self, id: u32) {
+    pub fn remove_record(&mut self, id: u32) {
         self.rules[id as usize * self.rule_words] = 0;
         self.free.push(id);
     }
 
-    /// All values' words, and the words of one: for lookups.
-    pub fn values(&self) -> (*const u64, usize) {
+    /// Returns the address of all values and the words of a value, for lookups.
+    pub fn values_ptr(&self) -> (*const u64, usize) {
         (self.values.as_ptr(), self.value_words)
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.rules.bytes() + self.values.bytes() + self.free.capacity() * 4
+        self.rules.memory_bytes() + self.values.memory_bytes() + self.free.capacity() * 4
     }
 }

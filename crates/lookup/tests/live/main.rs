@@ -1,4 +1,4 @@
-//! Tests of the lookups that engines use: what they give, whether readers see batches as a whole, and what they cost.
+//! Tests of the lookups that engines use: results, atomicity of batches for readers, and resources.
 
 mod concurrent;
 mod differential;

@@ -1,6 +1,6 @@
-//! Both forms of an entry have one effect: the same state, the same changes, the same refusals.
+//! Both forms of an entry have the same effect: equal state, changes and errors.
 
-#![allow(clippy::result_large_err)] // refusals, as they are
+#![allow(clippy::result_large_err)] // errors are returned by value
 
 use crate::random::{self, Random};
 use entries::*;
@@ -8,7 +8,7 @@ use ir::{ActionCall, ActionId, ExternId, KeyMatch, MatchKind, Pipeline};
 use num_bigint::BigUint;
 use std::sync::Arc;
 
-/// With what [`random::pipeline`] leaves out, as nothing is looked up here.
+/// Adds features that [`random::pipeline`] omits, because this test looks nothing up.
 fn pipeline(random: &mut Random) -> Pipeline {
     let mut p = random::pipeline(random);
     for table in p.tables.values_mut() {
@@ -24,7 +24,7 @@ fn pipeline(random: &mut Random) -> Pipeline {
     p
 }
 
-/// Rare attributes, and often something that is wrong.
+/// Adds rare attributes, and often an error.
 fn spoil(random: &mut Random, p: &Pipeline, entry: &mut TableEntry) {
     if random.one_in(6) {
         entry.provenance = Some("somewhere".into());
@@ -81,16 +81,16 @@ fn other_kind(random: &mut Random, value: BigUint) -> KeyMatch {
     }
 }
 
-/// A number as somebody might send it: zeros in front or not.
+/// Encodes a number as bytes, with or without leading zeros.
 fn bytes(random: &mut Random, value: &BigUint) -> Vec<u8> {
     let mut out = vec![0; random.below(3) as usize];
     out.extend(value.to_bytes_be());
     out
 }
 
-/// The packer's way, keys and arguments in any order. What may match anything is left out.
-fn from_bytes(random: &mut Random, state: &State, entry: &TableEntry) -> Result<PackedEntry, EntryError> {
-    let mut packer = state.packer(entry.table)?;
+/// Builds a packed entry with the packer, keys and arguments in any order. Omits wildcard matches.
+fn from_bytes(random: &mut Random, state: &ControlState, entry: &TableEntry) -> Result<PackedEntry, EntryError> {
+    let mut packer = state.entry_packer(entry.table)?;
     let mut order: Vec<usize> = (0..entry.keys.len()).collect();
     order.sort_by_key(|_| random.next());
     for at in order {
@@ -121,41 +121,42 @@ fn from_bytes(random: &mut Random, state: &State, entry: &TableEntry) -> Result<
             }
         }
     }
-    let mut packed = packer.finish()?.with_rare(entry.meter, entry.provenance.as_ref(), &entry.metadata);
+    let mut packed = packer.finish()?.with_extras(entry.meter, entry.provenance.as_ref(), &entry.metadata);
     (packed.priority, packed.idle_timeout_ns) = (entry.priority, entry.idle_timeout_ns);
     (packed.counter, packed.is_const) = (entry.counter, entry.is_const);
     Ok(packed)
 }
 
-/// Everything that can be seen of a state's entries.
-fn contents(state: &State) -> Vec<(u32, Entry)> {
+/// Returns all visible properties of a state's entries.
+fn contents(state: &ControlState) -> Vec<(u32, StoredEntry)> {
     let tables = state.pipeline().tables.keys();
     let mut all: Vec<_> = tables.flat_map(|table| state.entries(table).map(move |e| (table.0, e.clone()))).collect();
     all.sort_by(|(a, x), (b, y)| (a, x.sequence()).cmp(&(b, y.sequence())));
     all
 }
 
-/// The packed form of an update, if it has one. If not, that must be what the state says of the other form.
-fn packed(random: &mut Random, state: &State, update: &Update) -> Update {
-    let Update::Entry(kind, entry) = update else { return update.clone() };
-    let alone = |update: Update| state.check(&WriteBatch { updates: vec![update] }).map_err(|error| error.error);
+/// Returns the packed form of an update. If packing fails, the error must be the state's error for
+/// the other form.
+fn packed(random: &mut Random, state: &ControlState, update: &StateUpdate) -> StateUpdate {
+    let StateUpdate::Entry(kind, entry) = update else { return update.clone() };
+    let alone = |update: StateUpdate| state.check(&WriteBatch { updates: vec![update] }).map_err(|error| error.error);
     let refusal = alone(update.clone());
-    let made = state.pack(*kind, entry);
+    let made = state.pack_entry(*kind, entry);
     if *kind != UpdateKind::Delete {
         let other = from_bytes(random, state, entry);
         match (&made, other) {
             (Ok(made), Ok(other)) => assert_eq!(*made, other),
-            // Keys that are left out have no count; of two faults either may come first.
+            // The packer does not count omitted keys; of two errors either may be reported first.
             (Err(EntryError::KeyCount { .. } | EntryError::Arity { .. } | EntryError::NeedsMember { .. }), Err(_)) => {}
             (Err(EntryError::KeyCount { .. } | EntryError::NeedsMember { .. }), Ok(_)) => {}
-            (_, Ok(other)) => assert_eq!(alone(Update::Packed(*kind, other)), refusal),
+            (_, Ok(other)) => assert_eq!(alone(StateUpdate::Packed(*kind, other)), refusal),
             (_, Err(error)) => assert_or_const(&refusal, error),
         }
     }
     match made {
         Ok(made) => {
             assert!(*kind == UpdateKind::Delete || made.to_table_entry(state.pipeline()).as_ref() == Some(entry));
-            Update::Packed(*kind, made)
+            StateUpdate::Packed(*kind, made)
         }
         Err(error) => {
             assert_or_const(&refusal, error);
@@ -164,7 +165,7 @@ fn packed(random: &mut Random, state: &State, update: &Update) -> Update {
     }
 }
 
-/// In a table whose entries are const, that is said first.
+/// A table with const entries reports that error first.
 fn assert_or_const(refusal: &Result<(), UpdateError>, error: EntryError) {
     if !matches!(refusal, Err(UpdateError::Entry(e)) if matches!(**e, EntryError::ConstTable { .. })) {
         assert_eq!(*refusal, Err(error.into()));
@@ -177,17 +178,17 @@ fn both_forms_agree() {
     for seed in 0..200 {
         let mut random = Random(seed);
         let p = Arc::new(pipeline(&mut random));
-        let (mut numbers, mut words) = (State::new(p.clone()).unwrap(), State::new(p.clone()).unwrap());
+        let (mut numbers, mut words) = (ControlState::new(p.clone()).unwrap(), ControlState::new(p.clone()).unwrap());
         for _ in 0..60 {
             let count = if random.one_in(2) { 1 } else { 1 + random.below(4) };
             let mut batch: WriteBatch = (0..count).map(|_| random::update(&mut random, &numbers)).collect();
             for update in &mut batch.updates {
-                if let Update::Entry(_, entry) = update {
+                if let StateUpdate::Entry(_, entry) = update {
                     spoil(&mut random, &p, entry);
                 }
             }
             let other: WriteBatch = batch.updates.iter().map(|update| packed(&mut random, &numbers, update)).collect();
-            bulk += other.updates.iter().filter(|update| matches!(update, Update::Packed(..))).count();
+            bulk += other.updates.iter().filter(|update| matches!(update, StateUpdate::Packed(..))).count();
             let result = numbers.apply(&batch);
             if result.is_ok() {
                 taken += 1
@@ -202,33 +203,35 @@ fn both_forms_agree() {
     assert!(taken > 1500 && refused > 2000 && bulk > 8000, "too little was tried: {taken} {refused} {bulk}");
 }
 
-/// Any words, right or wrong, are what the numbers that they say are.
+/// Any words, valid or invalid, are interpreted as the numbers that they encode.
 #[test]
 fn words_are_looked_at() {
     let mut refused = 0;
     for seed in 0..3000 {
         let mut random = Random(seed);
         let p = Arc::new(pipeline(&mut random));
-        let state = State::new(p.clone()).unwrap();
-        let Update::Entry(_, entry) = random::update(&mut random, &state) else { continue };
-        let Ok(made) = state.pack(UpdateKind::Insert, &entry) else { continue };
-        let alone = |update: Update| state.check(&WriteBatch { updates: vec![update] }).map_err(|error| error.error);
-        if alone(Update::Packed(UpdateKind::Insert, made.clone())).is_err() {
+        let state = ControlState::new(p.clone()).unwrap();
+        let StateUpdate::Entry(_, entry) = random::update(&mut random, &state) else { continue };
+        let Ok(made) = state.pack_entry(UpdateKind::Insert, &entry) else { continue };
+        let alone =
+            |update: StateUpdate| state.check(&WriteBatch { updates: vec![update] }).map_err(|error| error.error);
+        if alone(StateUpdate::Packed(UpdateKind::Insert, made.clone())).is_err() {
             continue;
         }
         let (mut key, action) = (made.key().to_vec(), made.action().to_action());
-        let Action::Call(action, mut args) = action else { continue };
+        let StoredAction::Call(action, mut args) = action else { continue };
         let flipped = 1u64 << random.below(64);
         match random.one_in(2) {
             true if !key.is_empty() => *random.of_mut(&mut key) ^= flipped,
             false if !args.is_empty() => *random.of_mut(&mut args) ^= flipped,
             _ => {}
         }
-        let made = PackedEntry::new(made.table, &key, PackedAction::Call(action, &args)).with_priority(made.priority);
+        let made =
+            PackedEntry::new(made.table, &key, StoredActionRef::Call(action, &args)).with_priority(made.priority);
         let numbers = made.to_table_entry(&p).expect("the lengths are right");
         let (got, wanted) = (
-            alone(Update::Packed(UpdateKind::Insert, made.clone())),
-            alone(Update::Entry(UpdateKind::Insert, numbers)),
+            alone(StateUpdate::Packed(UpdateKind::Insert, made.clone())),
+            alone(StateUpdate::Entry(UpdateKind::Insert, numbers)),
         );
         refused += usize::from(got.is_err());
         let own = |error: &EntryError| match error {
@@ -242,7 +245,7 @@ fn words_are_looked_at() {
         for wrong in [&key[..key.len().saturating_sub(1)], &[&key[..], &[0]].concat()] {
             if wrong.len() != key.len() {
                 let made = PackedEntry::new(made.table, wrong, made.action()).with_priority(made.priority);
-                let told = alone(Update::Packed(UpdateKind::Delete, made)).unwrap_err().to_string();
+                let told = alone(StateUpdate::Packed(UpdateKind::Delete, made)).unwrap_err().to_string();
                 assert!(told.contains("packed key has") || told.contains("const"), "{told}");
             }
         }

@@ -1,4 +1,4 @@
-//! Pipelines to put entries in.
+//! Pipelines for tests of entries.
 
 use entries::{ActionSpec, TableEntry};
 use ir::*;
@@ -12,26 +12,27 @@ pub fn big(value: u64) -> BigUint {
     BigUint::from(value)
 }
 
-pub fn key(ty: Type, kind: MatchKind) -> Key {
-    Key::new(format!("{kind:?}"), ty, kind)
+pub fn key(ty: Type, kind: MatchKind) -> MatchKey {
+    MatchKey::new(format!("{kind:?}"), ty, kind)
 }
 
 pub fn action(p: &mut Pipeline, widths: &[u32]) -> ActionId {
     let param = |width: &u32| Param::new(format!("of{width}"), Type::Bit(*width));
     let name = format!("action{}", p.actions.len());
     let params = widths.iter().map(param).collect();
-    p.actions.push(Action { preamble: named(&name), params, loc: Loc::default() })
+    p.actions.push(Action { preamble: named(&name), params, loc: SourceLoc::default() })
 }
 
-/// A table whose default is the first of its actions, with arguments 0.
-pub fn table(p: &mut Pipeline, keys: Vec<Key>, actions: &[ActionId]) -> TableId {
+/// Adds a table. Its default action is the first of its actions with arguments 0.
+pub fn table(p: &mut Pipeline, keys: Vec<MatchKey>, actions: &[ActionId]) -> TableId {
     let args = vec![BigUint::ZERO; p.actions[actions[0]].params.len()];
     let name = format!("table{}", p.tables.len());
     let listed = actions.iter().copied().map(ActionRef::new).collect();
     p.tables.push(Table::new(named(&name), keys, listed, ActionCall { action: actions[0], args }))
 }
 
-/// `hosts`: (24-bit VNI, 32-bit address) to (16-bit, 32-bit); `routes`: (24-bit VNI, IPv4 prefix) to the same.
+/// Pipeline with `hosts`: (24-bit VNI, 32-bit address) to (16-bit, 32-bit); `routes`: (24-bit VNI,
+/// IPv4 prefix) to the same.
 pub struct Overlay {
     pub pipeline: Pipeline,
     pub hosts: TableId,
@@ -65,7 +66,7 @@ impl Overlay {
     }
 }
 
-/// The key of a host as it is looked up: widest first, i.e. the address lowest.
+/// Returns the lookup key of a host: widest field first, so the address is lowest.
 pub fn host_key(vni: u64, address: u64) -> u64 {
     vni << 32 | address
 }

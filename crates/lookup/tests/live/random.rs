@@ -1,13 +1,16 @@
-//! Random pipelines, writes and packets' keys, all from one seed.
+//! Random pipelines, writes and packet keys, all determined by one seed.
 
 use crate::pipeline::*;
-use entries::{ActionProfileGroup, ActionProfileMember, ActionSpec, GroupMember, MulticastGroup, Port};
-use entries::{State, TableEntry, Update, UpdateKind};
-use ir::{ActionCall, ActionId, Arch, ConstEntry, ExternId, ExternInst, ExternKind, HashAlgorithm, Key, KeyMatch, Loc};
+use entries::{ActionProfileGroup, ActionProfileMember, ActionSpec, DevicePort, GroupMember, MulticastGroup};
+use entries::{ControlState, StateUpdate, TableEntry, UpdateKind};
+use ir::{
+    ActionCall, ActionId, Arch, ConstEntry, ExternId, ExternInst, ExternKind, HashAlgorithm, KeyMatch, MatchKey,
+    SourceLoc,
+};
 use ir::{MatchKind, Pipeline, Table, TableId, Type, ValueSet, ValueSetId};
 use num_bigint::BigUint;
 
-/// SplitMix64.
+/// SplitMix64 generator.
 pub struct Random(pub u64);
 
 impl Random {
@@ -18,7 +21,7 @@ impl Random {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
-    /// Below `end`.
+    /// Returns a number below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
@@ -36,7 +39,7 @@ impl Random {
         let words: Vec<u32> = (0..width.div_ceil(32)).map(|_| self.next() as u32).collect();
         BigUint::new(words) % (big(1) << width)
     }
-    /// Of few values, so that packets and entries meet; sometimes any.
+    /// Returns one of few values, so that packets match entries; sometimes any value.
     pub fn common(&mut self, width: u32) -> BigUint {
         match self.below(8) {
             0 => self.bits(width),
@@ -52,7 +55,7 @@ impl Random {
 
 const WIDTHS: [u32; 16] = [1, 3, 7, 8, 12, 16, 24, 31, 32, 48, 63, 64, 65, 96, 128, 129];
 
-fn keys(random: &mut Random) -> Vec<Key> {
+fn keys(random: &mut Random) -> Vec<MatchKey> {
     use MatchKind::*;
     let kinds: Vec<MatchKind> = match random.below(9) {
         0 => vec![],
@@ -63,7 +66,7 @@ fn keys(random: &mut Random) -> Vec<Key> {
         7 => vec![random.of(&[Ternary, Range, Optional])],
         _ => (0..1 + random.below(4)).map(|_| random.of(&[Exact, Ternary, Range, Optional, Lpm])).collect(),
     };
-    let mut keys: Vec<Key> = Vec::new();
+    let mut keys: Vec<MatchKey> = Vec::new();
     for kind in kinds {
         let width = random.of(&WIDTHS);
         let ty = if kind == Range && random.one_in(2) { Type::Int(width) } else { Type::Bit(width) };
@@ -75,7 +78,8 @@ fn keys(random: &mut Random) -> Vec<Key> {
     keys
 }
 
-/// Up to six tables of all kinds, a profile and a selector that some of them use, and value sets.
+/// Creates up to six tables of all kinds, a profile and a selector that some of them use, and value
+/// sets.
 pub fn pipeline(random: &mut Random) -> Pipeline {
     let mut p = Pipeline::new("random", Arch::V1Model);
     for _ in 0..5 {
@@ -83,7 +87,7 @@ pub fn pipeline(random: &mut Random) -> Pipeline {
         action(&mut p, &widths);
     }
     let actions: Vec<ActionId> = p.actions.keys().collect();
-    let object = |name: &str, kind| ExternInst { preamble: named(name), kind, loc: Loc::default() };
+    let object = |name: &str, kind| ExternInst { preamble: named(name), kind, loc: SourceLoc::default() };
     let profile = p.externs.push(object("profile", ExternKind::ActionProfile { size: 20 }));
     let algorithm = HashAlgorithm::Crc32;
     let kind = ExternKind::ActionSelector { algorithm, size: 20, output_width: 16 };
@@ -99,26 +103,26 @@ pub fn pipeline(random: &mut Random) -> Pipeline {
         if random.one_in(4) {
             p.tables[id].size = Some(1 + random.below(12));
         }
-        // Their ranges might be the wrong way round, and the pipeline's own entries have to be right.
+        // Signed ranges might be reversed, but the pipeline's own entries must be valid.
         let signed = p.tables[id].keys.iter().any(|key| key.ty.is_signed());
         if random.one_in(3) && p.tables[id].implementation.is_none() && !signed {
             let (keys, call) = (matches(random, &p.tables[id]), call(random, &p, &own));
             let priority = i32::from(p.tables[id].has_priority());
             let is_const = random.one_in(2);
-            let entry = ConstEntry { keys, priority, action: call, is_const, loc: Loc::default() };
+            let entry = ConstEntry { keys, priority, action: call, is_const, loc: SourceLoc::default() };
             p.tables[id].entries.push(entry);
         }
     }
     for n in 0..random.below(3) {
         let preamble = named(&format!("set{n}"));
         let keys = keys(random);
-        p.value_sets.push(ValueSet { preamble, size: 8, keys, loc: Loc::default() });
+        p.value_sets.push(ValueSet { preamble, size: 8, keys, loc: SourceLoc::default() });
     }
     p
 }
 
-/// What an entry might ask of one key.
-pub fn key_match(random: &mut Random, key: &Key) -> KeyMatch {
+/// Returns a random match for a key element.
+pub fn key_match(random: &mut Random, key: &MatchKey) -> KeyMatch {
     let width = key.ty.width();
     let value = random.common(width);
     match key.kind {
@@ -132,7 +136,7 @@ pub fn key_match(random: &mut Random, key: &Key) -> KeyMatch {
             let host = width - prefix_len;
             KeyMatch::Lpm { value: (value >> host) << host, prefix_len }
         }
-        // Of signed types it may be empty: then the write is refused, which is a case as well.
+        // The range can be empty for signed types; the write is then rejected, which is tested too.
         MatchKind::Range => {
             let other = random.common(width);
             let (lo, hi) = if value <= other { (value, other) } else { (other, value) };
@@ -162,20 +166,20 @@ fn spec(random: &mut Random, p: &Pipeline, table: &Table) -> ActionSpec {
     }
 }
 
-/// A write that is often, but not always, possible.
-pub fn update(random: &mut Random, state: &State) -> Update {
+/// Returns an update that is often, but not always, valid.
+pub fn update(random: &mut Random, state: &ControlState) -> StateUpdate {
     let p = &**state.pipeline();
     let id = TableId(random.below(p.tables.len() as u64) as u32);
     let table = &p.tables[id];
     let kind = random.of(&[UpdateKind::Insert, UpdateKind::Modify, UpdateKind::Delete]);
     let profile = ExternId(random.below(2) as u32);
     match random.below(20) {
-        0 => Update::DefaultAction(id, (!random.one_in(3)).then(|| spec(random, p, table))),
+        0 => StateUpdate::DefaultAction(id, (!random.one_in(3)).then(|| spec(random, p, table))),
         1..=3 => {
             let actions: Vec<ActionId> = p.actions.keys().collect();
             let (id, action) = (random.below(6) as u32, call(random, p, &actions));
             let kind = if random.one_in(2) { UpdateKind::Insert } else { kind };
-            Update::Member(kind, ActionProfileMember { profile, id, action })
+            StateUpdate::Member(kind, ActionProfileMember { profile, id, action })
         }
         4 => {
             let mut members: Vec<u32> = (0..random.below(4)).map(|_| random.below(6) as u32).collect();
@@ -188,7 +192,7 @@ pub fn update(random: &mut Random, state: &State) -> Update {
             let members = members.into_iter().map(&mut one).collect();
             let id = random.below(3) as u32;
             let kind = if random.one_in(2) { UpdateKind::Insert } else { kind };
-            Update::Group(kind, ActionProfileGroup { profile: ExternId(1), id, members })
+            StateUpdate::Group(kind, ActionProfileGroup { profile: ExternId(1), id, members })
         }
         5 if !p.value_sets.is_empty() => {
             let set = ValueSetId(random.below(p.value_sets.len() as u64) as u32);
@@ -198,13 +202,12 @@ pub fn update(random: &mut Random, state: &State) -> Update {
                 matched.map(|key| key_match(random, key)).collect::<Vec<_>>()
             };
             let members = (0..7).map(|_| member()).collect::<Vec<_>>();
-            Update::ValueSet(set, members[..random.below(8) as usize].to_vec())
+            StateUpdate::ValueSet(set, members[..random.below(8) as usize].to_vec())
         }
-        6 if random.one_in(2) => Update::Ports(
-            (!random.one_in(4))
-                .then(|| (0..3).map(|port| (port, Port { name: String::new(), is_up: !random.one_in(3) })).collect()),
-        ),
-        6 => Update::Multicast(kind, MulticastGroup { id: 1 + random.below(3) as u32, replicas: vec![] }),
+        6 if random.one_in(2) => StateUpdate::Ports((!random.one_in(4)).then(|| {
+            (0..3).map(|port| (port, DevicePort { name: String::new(), is_up: !random.one_in(3) })).collect()
+        })),
+        6 => StateUpdate::Multicast(kind, MulticastGroup { id: 1 + random.below(3) as u32, replicas: vec![] }),
         _ => {
             let existing: Vec<TableEntry> = state.entries(id).map(|e| e.to_table_entry(p, id)).collect();
             let mut entry = TableEntry::new(id, matches(random, table), spec(random, p, table));
@@ -216,7 +219,7 @@ pub fn update(random: &mut Random, state: &State) -> Update {
                 (entry.keys, entry.priority) = (chosen.keys, chosen.priority);
             }
             let kind = if existing.len() < 6 { random.of(&[kind, UpdateKind::Insert]) } else { kind };
-            Update::Entry(kind, entry)
+            StateUpdate::Entry(kind, entry)
         }
     }
 }

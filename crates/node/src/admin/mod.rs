@@ -1,24 +1,26 @@
-//! The node's control socket: how an operator's tools on the same machine ask it about itself.
+//! The node's control socket, for tools on the same machine.
 //!
-//! This module answers one question: *what does a node tell whom, and in which form?* A Unix socket that only the node's own user may use; a JSON
-//! document a line, one or more lines as the answer. What is behind the answers is in [`crate::status`].
+//! This module answers one question: *which requests does a node answer, for which clients, and in
+//! which form?* The Unix socket is only accessible to the node's own user. A request is one line
+//! with a JSON document; the response is one or more such lines. [`crate::status`] defines most of
+//! their contents.
 //!
-//! | what | where |
+//! | concern | location |
 //! |---|---|
-//! | requests and answers | [`protocol`] |
-//! | the socket, connections and their bounds | [`server`] |
-//! | the other end | [`client`] |
-//! | one packet through several processes | [`elsewhere`] |
-//! | what a node answers | `answer.rs` |
-//! | entries as a person reads them | `present.rs` |
+//! | requests and responses | [`protocol`] |
+//! | the socket, its connections and limits | [`server`] |
+//! | the client | [`client`] |
+//! | one packet across several processes | [`cross_node`] |
+//! | the node's responses | `responder.rs` |
+//! | entries as text | `present.rs` |
 
-pub mod answer;
 pub mod client;
-pub mod elsewhere;
+pub mod cross_node;
 pub mod present;
 pub mod protocol;
+pub mod responder;
 pub mod server;
 
-pub use client::{Asking, ask};
-pub use protocol::{Answer, Request};
-pub use server::{Answers, ControlSocket};
+pub use client::{ResponseStream, ask};
+pub use protocol::{ControlRequest, ControlResponse};
+pub use server::{ControlSocket, ResponseWriter};

@@ -1,18 +1,18 @@
-//! Entries as a person reads them: names of the program, values as [`entries::Meaning`] writes them.
+//! Entries as text: names from the program, values as [`entries::ValueFormat`] formats them.
 
-use crate::status::{EntryRow, Named};
-use entries::{ActionSpec, Entry, Meaning};
+use crate::status::{EntryRow, ShownValue};
+use entries::{ActionSpec, StoredEntry, ValueFormat};
 use ir::{KeyMatch, Pipeline, TableId};
 use num_bigint::BigUint;
 use p4runtime::ShownStrings;
 
-/// A value as controllers call it, if they see a string.
-fn called(strings: &ShownStrings<'_>, of: Meaning<'_>, value: &BigUint) -> Option<String> {
-    // It may hold anything.
+/// Returns the controller's string for a value of a translated type.
+fn translated_value(strings: &ShownStrings<'_>, of: ValueFormat<'_>, value: &BigUint) -> Option<String> {
+    // Quoted, because the string can contain any character.
     strings.of(of.type_name, value).map(|string| format!("{string:?}"))
 }
 
-fn matched(strings: &ShownStrings<'_>, of: Meaning<'_>, given: &KeyMatch) -> String {
+fn format_match(strings: &ShownStrings<'_>, of: ValueFormat<'_>, given: &KeyMatch) -> String {
     let whole = match given {
         KeyMatch::Exact(value) | KeyMatch::Optional(Some(value)) => Some(value),
         KeyMatch::Ternary { value, mask } if mask.count_ones() == u64::from(of.ty.width()) => Some(value),
@@ -20,17 +20,17 @@ fn matched(strings: &ShownStrings<'_>, of: Meaning<'_>, given: &KeyMatch) -> Str
         KeyMatch::Range { lo, hi } if lo == hi => Some(lo),
         _ => None,
     };
-    whole.and_then(|value| called(strings, of, value)).unwrap_or_else(|| of.matched(given))
+    whole.and_then(|value| translated_value(strings, of, value)).unwrap_or_else(|| of.format_match(given))
 }
 
-/// An entry of a table, without its counter.
-pub fn row(pipeline: &Pipeline, strings: &ShownStrings<'_>, table: TableId, entry: &Entry) -> EntryRow {
+/// Converts an entry of a table, without its counter.
+pub fn row(pipeline: &Pipeline, strings: &ShownStrings<'_>, table: TableId, entry: &StoredEntry) -> EntryRow {
     let spec = entry.to_table_entry(pipeline, table);
     let declared = &pipeline.tables[table];
-    let keys = declared
-        .match_keys()
-        .zip(&spec.keys)
-        .map(|((_, key), given)| Named { name: key.name.clone(), value: matched(strings, Meaning::from(key), given) });
+    let keys = declared.match_keys().zip(&spec.keys).map(|((_, key), given)| ShownValue {
+        name: key.name.clone(),
+        value: format_match(strings, ValueFormat::from(key), given),
+    });
     let (action, arguments) = match &spec.action {
         ActionSpec::Member(id) => (format!("member {id}"), Vec::new()),
         ActionSpec::Group(id) => (format!("group {id}"), Vec::new()),
@@ -39,9 +39,9 @@ pub fn row(pipeline: &Pipeline, strings: &ShownStrings<'_>, table: TableId, entr
             Some(action) => {
                 let arguments = action.params.iter().zip(&call.args);
                 let arguments = arguments.map(|(param, value)| {
-                    let of = Meaning::from(param);
-                    let value = called(strings, of, value).unwrap_or_else(|| of.value(value));
-                    Named { name: param.name.clone(), value }
+                    let of = ValueFormat::from(param);
+                    let value = translated_value(strings, of, value).unwrap_or_else(|| of.format_value(value));
+                    ShownValue { name: param.name.clone(), value }
                 });
                 (action.preamble.name.clone(), arguments.collect())
             }
@@ -58,9 +58,10 @@ pub fn row(pipeline: &Pipeline, strings: &ShownStrings<'_>, table: TableId, entr
     }
 }
 
-/// An entry in one line.
+/// Formats an entry as one line.
 pub fn line(row: &EntryRow) -> String {
-    let list = |all: &[Named]| all.iter().map(|n| format!("{}={}", n.name, n.value)).collect::<Vec<_>>().join(", ");
+    let list =
+        |all: &[ShownValue]| all.iter().map(|n| format!("{}={}", n.name, n.value)).collect::<Vec<_>>().join(", ");
     let mut text = format!("{} -> {}", list(&row.keys), row.action);
     if !row.action.starts_with("member ") && !row.action.starts_with("group ") {
         text += &format!("({})", list(&row.arguments));

@@ -1,156 +1,162 @@
-//! Requests and answers.
+//! Requests and responses of the control socket.
 
-use crate::config::Leads;
-use crate::explain::{FollowedPart, TraceAnswer, TraceOf, WhatIf};
-use crate::region::{Applied, Difference, RegionStatus};
-use crate::status::{CounterCell, Dropped, EntryRow, Port, Sessions, Stage, Table, Version, Worker};
+use crate::config::TierLink;
+use crate::explain::{HypotheticalTrace, TracePart, TraceRequest, TraceResponse};
+use crate::region::{RegionChanges, RegionDifference, RegionStatus};
+use crate::status::{
+    ControllersStatus, CounterCell, DropRow, EntryRow, NodeVersion, PortStatus, StageStatus, TableStatus, WorkerStatus,
+};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// The version of this protocol: a client and a node of different versions say so instead of misunderstanding each other.
+/// Version of this protocol, by which a client and a node detect that they differ.
 pub const VERSION: u32 = 1;
 
-/// What a client asks for. The answer is one line, unless said otherwise.
+/// A client's request. It has a single response unless stated otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
-pub enum Request {
-    /// Which node this is, and which program it runs.
+pub enum ControlRequest {
+    /// Identity of the node and its program.
     Version,
     /// The tables of the program.
     Tables,
-    /// The entries of a table: as many [`Answer::Entries`] as it takes, then [`Answer::End`].
-    Entries(EntriesOf),
+    /// The entries of a table: several [`ControlResponse::Entries`], then [`ControlResponse::End`].
+    Entries(EntriesRequest),
     /// The ports.
     Ports,
     /// The stages of the native code.
     Stages,
-    /// What was dropped, and what went to the controller, by reason.
+    /// Packets dropped and sent to the controller, by reason.
     Drops,
     /// The workers.
     Workers,
-    /// Controllers.
-    Sessions,
-    /// What is counted for the other requests begins at 0; metrics go on.
-    Clear,
-    /// Packets that pass, each with what became of it and why: [`Answer::Trace`] until it has ended. A client that closes its end ends it.
-    Trace(TraceOf),
-    /// What would become of a packet, and why.
+    /// Controllers and their requests.
+    Controllers,
+    /// Resets the shown statistics to 0; metrics continue.
+    ResetCounters,
+    /// Traces passing packets with verdicts and explanations: [`ControlResponse::Trace`] until the
+    /// trace ends. A client ends it by closing the connection.
+    Trace(TraceRequest),
+    /// Explains a hypothetical packet.
     Explain {
-        /// The port on which it would come in.
+        /// Ingress port.
         port: u32,
-        /// Its bytes as hex digits.
+        /// Bytes as hex digits.
         hex: String,
-        /// It comes from a tier in another process, with its bridge header; the port is the one that leads there then.
+        /// The tier in another process that sends the packet, with its bridge header. The port to
+        /// that tier then replaces `port`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        from: Option<Leads>,
-        /// What of its way a flow cache keeps is said, too.
+        from: Option<TierLink>,
+        /// Whether to add the part of the packet's path that a flow cache would store.
         #[serde(default)]
         offload: bool,
     },
-    /// The counters of the program that have counted something: as many [`Answer::Counters`] as it takes, then [`Answer::End`].
+    /// The non-zero counters of the program: several [`ControlResponse::Counters`], then
+    /// [`ControlResponse::End`].
     Counters,
-    /// The region file is read again, or another one from now on, and what changed is written.
+    /// Reads the region file again, or changes to another file, and writes the changes.
     RegionApply {
-        /// The file, absolute, as the node's working directory is not the client's; without it, the one in force.
+        /// Absolute path of the file, because the working directories of client and node differ;
+        /// `None`: the file in force.
         file: Option<PathBuf>,
     },
-    /// What [`Request::RegionApply`] would change.
+    /// Returns the changes that [`ControlRequest::RegionApply`] would make.
     RegionDiff {
-        /// As there.
+        /// Absolute path of the file; `None`: the file in force.
         file: Option<PathBuf>,
     },
-    /// The region that is in force.
+    /// The region in force.
     Region,
-    /// What this process did with packets that another one has given this mark.
-    Followed {
-        /// The mark.
-        mark: u16,
+    /// This process's part of the traces of packets with a trace id from another process.
+    TraceRecords {
+        /// The trace id.
+        trace_id: u16,
     },
 }
 
-/// Which entries.
+/// Selection of entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EntriesOf {
-    /// The table: its name, or the end of it after a dot where only one ends like this.
+pub struct EntriesRequest {
+    /// The table: its name, or a unique suffix of the name after a dot.
     pub table: String,
-    /// Only entries whose text has this in it.
-    pub containing: Option<String>,
-    /// So many at most.
+    /// Selects only entries whose text contains this string.
+    pub filter: Option<String>,
+    /// Maximum number of entries.
     pub limit: u64,
 }
 
-/// What a node answers.
+/// A node's response.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
-pub enum Answer {
-    /// To [`Request::Version`].
-    Version(Version),
-    /// To [`Request::Tables`].
+pub enum ControlResponse {
+    /// Response to [`ControlRequest::Version`].
+    Version(NodeVersion),
+    /// Response to [`ControlRequest::Tables`].
     Tables {
-        /// In the program's order.
-        tables: Vec<Table>,
+        /// Tables in the program's order.
+        tables: Vec<TableStatus>,
     },
-    /// Some of the entries that were asked for.
+    /// A chunk of the requested entries.
     Entries {
-        /// At most some hundreds.
+        /// At most a few hundred entries.
         entries: Vec<EntryRow>,
     },
-    /// To [`Request::Ports`].
+    /// Response to [`ControlRequest::Ports`].
     Ports {
-        /// By number.
-        ports: Vec<Port>,
+        /// Ports by number.
+        ports: Vec<PortStatus>,
     },
-    /// To [`Request::Stages`].
+    /// Response to [`ControlRequest::Stages`].
     Stages {
-        /// In their order.
-        stages: Vec<Stage>,
-        /// Why there are none: there is no native code.
+        /// Stages in execution order.
+        stages: Vec<StageStatus>,
+        /// Why there is no native code and thus no stage; `None` if there is.
         interpreted: Option<String>,
     },
-    /// To [`Request::Drops`].
+    /// Response to [`ControlRequest::Drops`].
     Drops {
-        /// By reason.
-        drops: Vec<Dropped>,
+        /// Packets by reason.
+        drops: Vec<DropRow>,
     },
-    /// To [`Request::Workers`].
+    /// Response to [`ControlRequest::Workers`].
     Workers {
-        /// By number.
-        workers: Vec<Worker>,
+        /// Workers by number.
+        workers: Vec<WorkerStatus>,
     },
-    /// To [`Request::Sessions`].
-    Sessions(Sessions),
-    /// To [`Request::Clear`].
-    Cleared,
-    /// Some of the counters that were asked for.
+    /// Response to [`ControlRequest::Controllers`].
+    Controllers(ControllersStatus),
+    /// Response to [`ControlRequest::ResetCounters`].
+    CountersReset,
+    /// A chunk of the requested counters.
     Counters {
-        /// At most some hundreds.
+        /// At most a few hundred counters.
         counters: Vec<CounterCell>,
     },
-    /// To [`Request::RegionApply`].
-    RegionApplied(Applied),
-    /// To [`Request::RegionDiff`].
-    RegionDiffers(Difference),
-    /// To [`Request::Region`].
+    /// Response to [`ControlRequest::RegionApply`].
+    RegionApplied(RegionChanges),
+    /// Response to [`ControlRequest::RegionDiff`].
+    RegionDiffers(RegionDifference),
+    /// Response to [`ControlRequest::Region`].
     Region(RegionStatus),
-    /// To [`Request::Trace`]: one after the other.
-    Trace(TraceAnswer),
-    /// To [`Request::Explain`].
-    Explained(Box<WhatIf>),
-    /// To [`Request::Followed`].
-    Followed {
-        /// By which it is seen whose clock is whose.
+    /// A response to [`ControlRequest::Trace`]; several follow each other.
+    Trace(TraceResponse),
+    /// Response to [`ControlRequest::Explain`].
+    Explained(Box<HypotheticalTrace>),
+    /// Response to [`ControlRequest::TraceRecords`].
+    TraceRecords {
+        /// Identifies the clock of the times.
         machine: String,
-        /// The oldest first.
-        parts: Vec<FollowedPart>,
+        /// The parts of the traces, the oldest first.
+        parts: Vec<TracePart>,
     },
-    /// Nothing more comes.
+    /// End of the chunks.
     End {
-        /// How many there were in all, of those that were asked for.
+        /// Total number of elements that match the request.
         matching: u64,
     },
-    /// It was refused.
+    /// The request was refused.
     Refused {
-        /// Why, and the mend.
+        /// Reason and fix.
         message: String,
     },
 }

@@ -1,11 +1,11 @@
-//! Checks of `engine`, `[cache]` and `[switch]`, and what they come to.
+//! Checks `engine`, `[cache]` and `[switch]`, and creates the engine factory.
 
-use super::Checker;
-use super::model::{CacheKind, CacheSetting, ConfigFile, Engine, SwitchEngine, SwitchSetting};
-use crate::engine::{Factory, Room, native, reference};
+use super::ConfigChecker;
+use super::model::{CacheKind, CacheSetting, ConfigFile, EngineSetting, SwitchEngine, SwitchSetting};
+use crate::engine::{ChipSizing, SharedEngineFactory, native, reference};
 
 impl CacheKind {
-    /// Whether it is a model of a SmartNIC's cache.
+    /// Returns whether the cache models that of a SmartNIC.
     pub fn is_model(self) -> bool {
         match self {
             CacheKind::None | CacheKind::Rewrites | CacheKind::Xdp => false,
@@ -14,94 +14,101 @@ impl CacheKind {
     }
 }
 
-impl Checker<'_> {
-    pub(super) fn engine(&mut self, file: &ConfigFile) -> Factory {
-        let chip = self.chip(&file.switch);
-        let Some(tiers) = &file.tiers else { return self.undivided(file, chip) };
-        let above = match tiers.switch {
+impl ConfigChecker<'_> {
+    pub(super) fn check_engine(&mut self, file: &ConfigFile) -> SharedEngineFactory {
+        let chip = self.check_chip(&file.switch);
+        let Some(tiers) = &file.tiers else { return self.check_single_engine(file, chip) };
+        let above = match tiers.switch_engine {
             SwitchEngine::Asic => chip.unwrap_or_else(native),
             SwitchEngine::Jit => native(),
             SwitchEngine::Interp => reference(),
         };
-        self.tiers(file, tiers, above)
+        self.check_tiers(file, tiers, above)
     }
 
-    /// The chip of `[switch]`, which is checked whether a program runs on it or not.
-    fn chip(&mut self, setting: &SwitchSetting) -> Option<Factory> {
-        let SwitchSetting { fold, sizes, room, .. } = setting;
+    /// Creates the chip of `[switch]`, which is checked even if no program runs on it.
+    fn check_chip(&mut self, setting: &SwitchSetting) -> Option<SharedEngineFactory> {
+        let SwitchSetting { fold, sizing_file, default_table_entries, .. } = setting;
         if fold.is_some_and(|pipes| ![1, 2, 4].contains(&pipes)) {
-            self.wrong("fold", "`fold` is 1, 2 or 4; without it, the fewest with which a program fits".to_owned());
+            self.add_error("fold", "`fold` is 1, 2 or 4; without it, the fewest with which a program fits".to_owned());
         }
-        if *room == 0 {
-            self.wrong("room", "`room` is 1 at least; without it, tables have room for 1024 entries".to_owned());
+        if *default_table_entries == 0 {
+            self.add_error(
+                "default_table_entries",
+                "`default_table_entries` is 1 at least; without it, tables have room for 1024 entries".to_owned(),
+            );
         }
-        let text = self.file("sizes", sizes.as_ref());
-        let sizing = sizes.as_ref().zip(text).map(|(path, text)| (path.display().to_string(), text));
-        let room = Room { sizing, others: *room, ..Room::default() };
-        self.wings.switch?.chip(setting, room).map_err(|message| self.wrong("target", message)).ok()
+        let text = self.read_file("sizing_file", sizing_file.as_ref());
+        let sizing = sizing_file.as_ref().zip(text).map(|(path, text)| (path.display().to_string(), text));
+        let room = ChipSizing { sizing, others: *default_table_entries, ..ChipSizing::default() };
+        self.wings.switch?.chip_factory(setting, room).map_err(|message| self.add_error("target", message)).ok()
     }
 
-    /// The engine of a program that is not divided.
-    fn undivided(&mut self, file: &ConfigFile, chip: Option<Factory>) -> Factory {
+    /// Creates the engine of programs that are not partitioned over tiers.
+    fn check_single_engine(&mut self, file: &ConfigFile, chip: Option<SharedEngineFactory>) -> SharedEngineFactory {
         let kind = file.cache.kind;
         match (file.engine, kind) {
-            (Engine::Jit, CacheKind::None) => native(),
-            (Engine::Interp, CacheKind::None) => reference(),
-            (Engine::Asic, CacheKind::None) => {
+            (EngineSetting::Jit, CacheKind::None) => native(),
+            (EngineSetting::Interp, CacheKind::None) => reference(),
+            (EngineSetting::Asic, CacheKind::None) => {
                 if self.wings.switch.is_none() {
-                    self.lacks("engine", "the emulated switch");
+                    self.add_missing_wing_error("engine", "the emulated switch");
                 }
                 chip.unwrap_or_else(native)
             }
-            (Engine::Jit, CacheKind::Rewrites | CacheKind::Xdp) => self.cache(&file.cache, kind),
-            (Engine::Interp, kind) if kind.is_model() => self.cache(&file.cache, kind),
+            (EngineSetting::Jit, CacheKind::Rewrites | CacheKind::Xdp) => self.check_cache(&file.cache, kind),
+            (EngineSetting::Interp, kind) if kind.is_model() => self.check_cache(&file.cache, kind),
             (engine, kind) => {
                 let message = match (engine, kind.is_model()) {
-                    (Engine::Asic, _) => {
-                        "an emulated switch has no cache in front of it; take it away, or divide programs with [tiers]"
+                    (EngineSetting::Asic, _) => {
+                        "an emulated switch has no cache before it; remove it, or partition programs with [tiers]"
                     }
                     (_, true) => {
                         "the model of a SmartNIC's cache is in front of the reference engine: set engine = \"interp\"; for speed, take `rewrites` or `xdp`"
                     }
                     (_, false) => "`rewrites` and `xdp` are in front of native code: set engine = \"jit\"",
                 };
-                self.wrong("kind", message.to_owned());
+                self.add_error("kind", message.to_owned());
                 native()
             }
         }
     }
 
-    /// A cache of the kind; what it is in front of is checked elsewhere.
-    pub(super) fn cache(&mut self, setting: &CacheSetting, kind: CacheKind) -> Factory {
-        let CacheSetting { tables, entries, slow_path_pps, slow_path_least_percent, .. } = setting;
+    /// Creates a cache of this kind. The caller checks the engine after the cache.
+    pub(super) fn check_cache(&mut self, setting: &CacheSetting, kind: CacheKind) -> SharedEngineFactory {
+        let CacheSetting { tables, max_entries, slow_path_max_pps, slow_path_min_cpu_percent, .. } = setting;
         if tables.is_some_and(|tables| !(1..=8).contains(&tables)) {
-            self.wrong("tables", "`tables` is 1 to 8; without it, a chain has 4".to_owned());
+            self.add_error("tables", "`tables` is 1 to 8; without it, a chain has 4".to_owned());
         }
-        if kind == CacheKind::Xdp && entries.is_some_and(|entries| !(1..=1 << 22).contains(&entries)) {
-            self.wrong("entries", "`entries` of the kernel's cache is 1 to 4194304; without it, 16384".to_owned());
+        if kind == CacheKind::Xdp && max_entries.is_some_and(|entries| !(1..=1 << 22).contains(&entries)) {
+            self.add_error(
+                "max_entries",
+                "`max_entries` of the kernel's cache is 1 to 4194304; without it, 16384".to_owned(),
+            );
         }
-        for (name, zero) in [("entries", *entries == Some(0)), ("slow_path_pps", *slow_path_pps == Some(0))] {
+        let (no_entries, no_slow_path) = (*max_entries == Some(0), *slow_path_max_pps == Some(0));
+        for (name, zero) in [("max_entries", no_entries), ("slow_path_max_pps", no_slow_path)] {
             if zero && kind != CacheKind::Xdp {
-                self.wrong(name, format!("`{name}` is 1 at least"));
+                self.add_error(name, format!("`{name}` is 1 at least"));
             }
         }
-        if slow_path_least_percent.is_some_and(|percent| !(1..=100).contains(&percent)) {
-            self.wrong("slow_path_least_percent", "`slow_path_least_percent` is 1 to 100".to_owned());
+        if slow_path_min_cpu_percent.is_some_and(|percent| !(1..=100).contains(&percent)) {
+            self.add_error("slow_path_min_cpu_percent", "`slow_path_min_cpu_percent` is 1 to 100".to_owned());
         }
         match self.wings.caches {
-            Some(caches) => caches.cache(setting, kind),
+            Some(caches) => caches.cache_factory(setting, kind),
             None => {
-                self.lacks("kind", "flow caches");
+                self.add_missing_wing_error("kind", "flow caches");
                 native()
             }
         }
     }
 
-    /// This binary was built without a wing that the configuration asks for.
-    pub(super) fn lacks(&mut self, near: &str, what: &str) {
+    /// Adds an error for a configuration that requires a wing which this binary lacks.
+    pub(super) fn add_missing_wing_error(&mut self, near: &str, what: &str) {
         let message = format!(
-            "this program was built without {what}; take one that was built with the cargo feature `wings`, as packages are, or take this away"
+            "this program was built without {what}; use one that was built with the cargo feature `wings`, as packages are, or remove this"
         );
-        self.wrong(near, message);
+        self.add_error(near, message);
     }
 }

@@ -1,6 +1,6 @@
-//! The configuration file, as it is written.
+//! Data model of the configuration file.
 
-use crate::engine::Room;
+use crate::engine::ChipSizing;
 use crate::log::LogSettings;
 use clap::ValueEnum;
 use schemars::JsonSchema;
@@ -8,62 +8,68 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The port by which the switch's half of a program knows the tiers below, unless something else is said. v1model's ports have nine bits,
-/// and the last ones mean something.
-pub const DOWN_PORT: u32 = 509;
+/// Default of the port by which the switch's half of a program knows the lower tiers. v1model's
+/// ports have nine bits, and the highest numbers are reserved.
+pub const LOWER_PORT: u32 = 509;
 
-/// The key of bridge headers, unless something else is said: good for tiers within one process, and for tests.
+/// Default key of bridge headers, suitable for tiers within one process and for tests.
 pub const TIERS_KEY: u32 = 0x7e55_ace5;
 
-/// A node's configuration.
+/// Configuration of a node.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigFile {
-    /// The number by which controllers call this device. 1 unless given.
-    #[serde(default = "one")]
+    /// Device id by which controllers address this node. Default: 1.
+    #[serde(default = "default_device_id")]
     pub device_id: u64,
-    /// Where controllers reach the node.
+    /// P4Runtime server.
     #[serde(default)]
-    pub p4runtime: Service,
-    /// Where tables and pipeline are kept over a restart: a file. Without it, a node begins with nothing.
+    pub p4runtime: P4RuntimeSetting,
+    /// File that keeps tables and pipeline across restarts. Without it, a node starts empty.
     pub store: Option<PathBuf>,
-    /// The Unix socket on which the node waits to be taken over by a new process of this configuration (`terraced --takeover`). Without it, it cannot be.
-    pub takeover: Option<PathBuf>,
-    /// A region file: the node runs the gateway with its entries, and controllers can only read (docs/region.md). Without it, controllers write the tables.
+    /// Unix socket on which the node waits for a new process with this configuration to take over
+    /// (`terraced --takeover`). Without it, no take-over is possible.
+    pub takeover_socket: Option<PathBuf>,
+    /// Region file: the node runs the gateway with its entries, and controllers can only read
+    /// (docs/reference/region.md). Without it, controllers write the tables.
     pub region: Option<PathBuf>,
-    /// With `region`: another gateway program than the one that the node brings along, as `terrace compile` writes it.
+    /// With `region`: another gateway program than the built-in one, as written by `terrace
+    /// compile`.
     pub program: Option<PathBuf>,
-    /// What runs programs.
+    /// Engine of programs.
     #[serde(default)]
-    pub engine: Engine,
-    /// The flow cache in front of it. None unless given.
+    pub engine: EngineSetting,
+    /// Flow cache before the engine. Default: none.
     #[serde(default)]
     pub cache: CacheSetting,
-    /// The chip of `engine = "asic"`, and of tiers.
+    /// The chip for `engine = "asic"` and for tiers.
     #[serde(default)]
     pub switch: SwitchSetting,
-    /// With it, programs are divided among tiers: what the switch holds of a program runs there, and the rest in software, which is `engine` with `cache`.
+    /// Partitions programs over tiers: the switch's half runs on the switch, and the rest in
+    /// software, which is `engine` with `cache`.
     #[serde(default)]
     pub tiers: Option<TiersSetting>,
-    /// The number of the port by which v1model programs know the controller (PNA programs have one of their own). 510 unless given.
-    #[serde(default = "cpu_port")]
+    /// Number of the port by which v1model programs know the controller (PNA defines its own).
+    /// Default: 510.
+    #[serde(default = "default_cpu_port")]
     pub cpu_port: u32,
-    /// What workers do while no packet comes.
+    /// Behaviour of workers while no packet arrives.
     #[serde(default)]
     pub idle: IdleSetting,
-    /// The processors of the workers, one worker each. Without it there is one worker, wherever the system puts it.
+    /// Processors of the workers, one worker each. Without it, one worker runs on any processor.
     #[serde(default)]
     pub cores: Vec<usize>,
-    /// How tools on this machine ask the node about itself.
+    /// Control socket for tools on this machine.
     #[serde(default)]
-    pub control: Control,
-    /// What strings of controllers stand for, of types that programs let them see as strings (docs/p4runtime.md, "Strings").
+    pub control: ControlSetting,
+    /// Values of controllers' strings, for types that programs expose as strings
+    /// (docs/reference/p4runtime.md, "Strings").
     #[serde(default, rename = "translation")]
     pub translations: Vec<TranslationSetting>,
-    /// What the node tells Prometheus.
+    /// Metrics for Prometheus.
     #[serde(default)]
     pub metrics: MetricsSetting,
-    /// What the node says while it runs.
+    /// The log.
     #[serde(default)]
     pub log: LogSettings,
     /// The ports.
@@ -71,64 +77,75 @@ pub struct ConfigFile {
     pub ports: Vec<PortSetting>,
 }
 
-/// Where controllers reach the node, and who may.
+/// P4Runtime server and its access control.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Service {
-    /// Addresses with ports. `127.0.0.1:9559` unless given.
-    #[serde(default = "listen")]
+pub struct P4RuntimeSetting {
+    /// Listen addresses with ports. Default: `127.0.0.1:9559`.
+    #[serde(default = "default_listen")]
     pub listen: Vec<String>,
-    /// The server's certificates, its own first: a PEM file. Needed, with the next two, for any address but loopback.
+    /// The server's certificate chain, its own certificate first: a PEM file. Required, with the
+    /// next two keys, for addresses other than loopback.
     pub certificate: Option<PathBuf>,
-    /// The key of the first certificate: a PEM file that only this user may read.
+    /// Private key of the first certificate: a PEM file that only this user can read.
     pub key: Option<PathBuf>,
-    /// Certificates that clients' are signed with: a PEM file.
+    /// Certificates of the authorities that sign client certificates: a PEM file.
     pub client_authority: Option<PathBuf>,
-    /// Also clients on this machine have to use TLS.
+    /// Whether clients on this machine must use TLS too.
     #[serde(default)]
-    pub tls_on_loopback: bool,
-    /// Tokens, by their SHA-256. Without any, each client that can connect has all power.
+    pub require_tls_on_loopback: bool,
+    /// Tokens, by their SHA-256. Without any, each client that can connect has all permissions.
     #[serde(default, rename = "token")]
     pub tokens: Vec<TokenSetting>,
 }
 
-impl Default for Service {
-    fn default() -> Service {
+impl Default for P4RuntimeSetting {
+    fn default() -> P4RuntimeSetting {
         let (certificate, key, client_authority) = (None, None, None);
-        Service { listen: listen(), certificate, key, client_authority, tls_on_loopback: false, tokens: Vec::new() }
+        P4RuntimeSetting {
+            listen: default_listen(),
+            certificate,
+            key,
+            client_authority,
+            require_tls_on_loopback: false,
+            tokens: Vec::new(),
+        }
     }
 }
 
-/// How tools on this machine (`terrace show`, `terrace trace`) ask the node about itself.
+/// Control socket for tools on this machine (`terrace show`, `terrace trace`).
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Control {
-    /// A Unix socket, which only the node's own user may use. Without it nobody can ask.
+pub struct ControlSetting {
+    /// Unix socket, accessible only to the node's own user. Without it, the node has no control
+    /// socket.
     pub socket: Option<PathBuf>,
 }
 
-/// What the node tells Prometheus.
+/// Metrics for Prometheus.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MetricsSetting {
-    /// Addresses with ports, for `GET /metrics`. None unless given. On any address but loopback, clients need certificates as controllers do.
+    /// Listen addresses with ports for `GET /metrics`. Default: none. For addresses other than
+    /// loopback, clients need certificates as controllers do.
     #[serde(default)]
     pub listen: Vec<String>,
-    /// How indexed counters of the program are shown; 16 elements of each unless said otherwise.
+    /// Presentation of the program's indexed counters. Default: 16 elements of each.
     #[serde(default, rename = "counter")]
     pub counters: Vec<CounterSetting>,
 }
 
-/// What strings of controllers stand for.
+/// Values of controllers' strings of one type.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TranslationSetting {
-    /// The URI of the type's `@p4runtime_translation`, or its name if the URI is empty.
+    /// URI of the type's `@p4runtime_translation`, or the type's name if the URI is empty.
     pub of: String,
-    /// Strings and the values that they stand for.
+    /// Strings and their values.
     #[serde(default)]
     pub values: BTreeMap<String, u64>,
-    /// The strings are the devices of the ports (`eth0`), and `cpu`; watch ports, and ports of copies, are written so, too.
+    /// The strings are the devices of the ports (`eth0`) and `cpu`. Watch ports and ports of
+    /// replicas also use these strings.
     #[serde(default)]
     pub ports: bool,
     /// Other strings get a value when they are first written. Without it, they are refused.
@@ -136,56 +153,59 @@ pub struct TranslationSetting {
     pub allocate: bool,
 }
 
-/// How an indexed counter of the program is shown.
+/// Presentation of one of the program's indexed counters.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CounterSetting {
-    /// Its name, or the end of it after a dot.
+    /// Name of the counter, or a suffix of it after a dot.
     pub counter: String,
-    /// What its index is: `vpc`, for example.
-    #[serde(default = "index")]
+    /// Label of the index, for example `vpc`.
+    #[serde(default = "default_label")]
     pub label: String,
-    /// So many elements with most traffic are shown each by itself, the rest together. 16 unless given, 1000 at most.
-    #[serde(default = "sixteen")]
-    pub top: usize,
+    /// Number of elements with the most traffic that are shown separately; the others are summed.
+    /// Default: 16, maximum: 1000.
+    #[serde(default = "default_max_series")]
+    pub max_series: usize,
 }
 
-/// A token.
+/// An access token.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenSetting {
-    /// The SHA-256 of the token: `printf %s TOKEN | sha256sum`.
+    /// SHA-256 of the token: `printf %s TOKEN | sha256sum`.
     pub sha256: String,
     /// `read-only`, `table-writer` or `pipeline-owner`.
-    pub power: String,
+    pub permission: String,
 }
 
-/// What runs programs.
+/// Engine of programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Engine {
+pub enum EngineSetting {
     /// Native code for batches of packets.
     #[default]
     Jit,
     /// The reference engine: slow, one packet at a time.
     Interp,
-    /// An emulated switch: a program is placed on a chip (`[switch]`, `--target`), and runs as that would run it; slow, one packet at a time.
+    /// An emulated switch: a program is placed on a chip (`[switch]`, `--target`) and emulated;
+    /// slow, one packet at a time.
     Asic,
 }
 
-/// A tier.
+/// A tier of a partitioned program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tier {
     /// The upper half of a program.
     Switch,
-    /// A flow cache (`[cache]`) in front of the lower half; `adaptive` unless `kind` says otherwise.
+    /// A flow cache (`[cache]`) before the lower half; default kind: `adaptive`.
     Dpu,
-    /// The lower half of a program, with all tables: what the flow cache's slow path is, or `engine` alone if there is no DPU here.
+    /// The lower half of a program, with all tables: the flow cache's slow path, or `engine` alone
+    /// without a DPU in this process.
     Cpu,
 }
 
-/// What runs the upper half of a program.
+/// Engine of the upper half of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SwitchEngine {
@@ -198,52 +218,59 @@ pub enum SwitchEngine {
     Interp,
 }
 
-/// How a program is divided among tiers.
+/// Partition of a program over tiers.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TiersSetting {
-    /// The tiers that are in this process: `switch`, `dpu`, `cpu`. All unless given. Those that are not are reached by ports with `leads = "down"` or `"up"`.
+    /// Tiers in this process: `switch`, `dpu`, `cpu`. Default: all. Other tiers are reached through
+    /// ports with `tier_link = "lower"` or `"upper"`.
     #[serde(default = "all_tiers")]
-    pub here: Vec<Tier>,
-    /// What runs the switch's half: `asic`, `jit` or `interp`. `asic` unless given.
+    pub local: Vec<Tier>,
+    /// Engine of the switch's half: `asic`, `jit` or `interp`. Default: `asic`.
     #[serde(default)]
-    pub switch: SwitchEngine,
-    /// Tables of which the switch has the entries that are hit most, with how many it has room for. A packet that finds none of them goes down.
+    pub switch_engine: SwitchEngine,
+    /// Tables of which the switch holds only the entries with the most hits, and their maximum
+    /// number. A packet that misses them goes to the lower tiers.
     #[serde(default)]
     pub hot: BTreeMap<String, u64>,
-    /// Tables that are not on the switch. Those that packets write to never are; all others that are not hot are there as a whole.
+    /// Tables that are not on the switch. Tables that packets write to never are; all others that
+    /// are not hot are completely on the switch.
     #[serde(default)]
     pub absent: Vec<String>,
-    /// The number that bridge headers have, and frames of others do not: the same in all processes of a switch, and a secret. A number for tests unless given.
-    #[serde(default = "tiers_key")]
-    pub key: u32,
-    /// The number by which the switch's half knows what is below. No port may have it. 509 unless given.
-    #[serde(default = "down_port")]
-    pub down_port: u32,
-    /// With several ports that lead down: the meter or register by whose index flows are spread over them, so that what shares one of its elements goes to one tier. By
-    /// addresses and ports unless given.
+    /// Secret number in bridge headers, by which they are distinguished from other frames. Must be
+    /// equal in all processes of a switch. Default: a number for tests.
+    #[serde(default = "default_bridge_key")]
+    pub bridge_key: u32,
+    /// Port number by which the switch's half knows the lower tiers. No port can have this number.
+    /// Default: 509.
+    #[serde(default = "default_lower_port")]
+    pub lower_port: u32,
+    /// With several ports to lower tiers: the meter or register whose index selects the port, so
+    /// that flows that share an element reach the same tier. Default: selection by addresses and
+    /// ports.
     #[serde(default)]
-    pub spread: Option<String>,
-    /// A tier in another process that has not answered for so many milliseconds is not there. 350 unless given.
-    #[serde(default = "silence_ms")]
-    pub silence_ms: u64,
-    /// How often hot entries are chosen anew, in milliseconds. 1000 unless given.
-    #[serde(default = "choose_ms")]
-    pub choose_ms: u64,
+    pub affinity_object: Option<String>,
+    /// Milliseconds without a response after which a tier in another process counts as down.
+    /// Default: 350.
+    #[serde(default = "default_probe_timeout_ms")]
+    pub probe_timeout_ms: u64,
+    /// Interval for choosing the hot entries, in milliseconds. Default: 1000.
+    #[serde(default = "default_hot_interval_ms")]
+    pub hot_interval_ms: u64,
 }
 
 impl Default for TiersSetting {
     fn default() -> TiersSetting {
         TiersSetting {
-            here: all_tiers(),
-            switch: SwitchEngine::default(),
+            local: all_tiers(),
+            switch_engine: SwitchEngine::default(),
             hot: BTreeMap::new(),
             absent: Vec::new(),
-            key: tiers_key(),
-            down_port: down_port(),
-            spread: None,
-            silence_ms: silence_ms(),
-            choose_ms: choose_ms(),
+            bridge_key: default_bridge_key(),
+            lower_port: default_lower_port(),
+            affinity_object: None,
+            probe_timeout_ms: default_probe_timeout_ms(),
+            hot_interval_ms: default_hot_interval_ms(),
         }
     }
 }
@@ -252,40 +279,42 @@ fn all_tiers() -> Vec<Tier> {
     vec![Tier::Switch, Tier::Dpu, Tier::Cpu]
 }
 
-fn tiers_key() -> u32 {
+fn default_bridge_key() -> u32 {
     TIERS_KEY
 }
 
-fn down_port() -> u32 {
-    DOWN_PORT
+fn default_lower_port() -> u32 {
+    LOWER_PORT
 }
 
-fn silence_ms() -> u64 {
+fn default_probe_timeout_ms() -> u64 {
     350
 }
 
-fn choose_ms() -> u64 {
+fn default_hot_interval_ms() -> u64 {
     1_000
 }
 
-/// Which flow cache.
+/// Kind of flow cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheKind {
-    /// None.
+    /// No cache.
     #[default]
     None,
-    /// What native code did with whole flows, as rewrites of bytes that take no program. In front of `jit`.
+    /// Effects of native code on whole flows, cached as rewrites of bytes that need no program.
+    /// Requires `jit`.
     Rewrites,
-    /// The same in the kernel, attached to the ports. In front of `jit`.
+    /// Rewrites in the kernel, attached to the ports. Requires `jit`.
     Xdp,
-    /// The model of a SmartNIC's cache: whole traversals, by all fields that were looked at. In front of `interp`, as the next three.
+    /// Model of a SmartNIC's cache: whole traversals, matched on all fields that were read.
+    /// Requires `interp`, as the next three kinds.
     Exact,
-    /// Whole traversals, by the bits that decided.
+    /// Whole traversals, matched on the bits that decided.
     Megaflow,
-    /// Pieces of traversals, in a chain of tables.
+    /// Sub-traversals, in a chain of tables.
     SubTraversal,
-    /// Pieces or whole traversals, whatever gains more.
+    /// Sub-traversals or whole traversals, whichever gains more.
     Adaptive,
 }
 
@@ -293,108 +322,124 @@ pub enum CacheKind {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CacheSetting {
-    /// `none`, `rewrites`, `xdp`, or a model of a SmartNIC's: `exact`, `megaflow`, `sub-traversal`, `adaptive`. `none` unless given.
+    /// `none`, `rewrites`, `xdp`, or a model of a SmartNIC's cache: `exact`, `megaflow`,
+    /// `sub-traversal`, `adaptive`. Default: `none`.
     #[serde(default)]
     pub kind: CacheKind,
-    /// Tables of the chain of `sub-traversal` and `adaptive`, 1 to 8. 4 unless given.
+    /// Tables in the chain of `sub-traversal` and `adaptive`, 1 to 8. Default: 4.
     #[schemars(range(min = 1, max = 8))]
     pub tables: Option<usize>,
-    /// The most entries in each of them; of `xdp`, up to 4194304. 8000 unless given, 16384 of `xdp`.
+    /// Maximum entries per table; for `xdp`, up to 4194304. Default: 8000, for `xdp` 16384.
     #[schemars(range(min = 1))]
-    pub entries: Option<usize>,
-    /// Entries that were not hit for so many milliseconds go. Without it they stay.
-    pub idle_ms: Option<u64>,
-    /// Packets a second for which the slow path has time. Without it, any number.
-    pub slow_path_pps: Option<u64>,
-    /// With it, the slow path takes no more time than packets that hit leave, and in any case so many percent of a core's time, 1 to 100.
+    pub max_entries: Option<usize>,
+    /// Milliseconds without a hit after which entries are removed. Without it, entries stay.
+    pub idle_timeout_ms: Option<u64>,
+    /// Maximum rate of the slow path in packets per second. Without it, unlimited.
+    pub slow_path_max_pps: Option<u64>,
+    /// Limits the slow path to the time that cache hits leave, but at least this percentage of a
+    /// core's time, 1 to 100.
     #[schemars(range(min = 1, max = 100))]
-    pub slow_path_least_percent: Option<u8>,
-    /// The variable of the program that says whose packet it is (`hdr.vxlan.vni`): tenants share the slow path. Without it all packets are one tenant's.
-    pub tenant: Option<String>,
-    /// Where `xdp` is attached: `native`, in the driver if that can do it, or `generic`, behind the driver.
+    pub slow_path_min_cpu_percent: Option<u8>,
+    /// Variable of the program that identifies a packet's tenant (`hdr.vxlan.vni`), for fair shares
+    /// of the slow path. Without it, all packets belong to one tenant.
+    pub tenant_field: Option<String>,
+    /// Attachment of `xdp`: `native`, in the driver if it supports XDP, or `generic`, after the
+    /// driver.
     #[serde(default)]
-    pub attach: Attach,
+    pub attach: XdpAttachMode,
 }
 
-/// Where the flow cache in the kernel is attached to an interface.
+/// Attachment of the kernel's flow cache to an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Attach {
-    /// In the driver; behind it if the driver cannot.
+pub enum XdpAttachMode {
+    /// In the driver, or after it if the driver does not support XDP.
     #[default]
     Native,
-    /// Behind the driver, before the kernel's own network stack.
+    /// After the driver, before the kernel's own network stack.
     Generic,
 }
 
-/// The chip that an emulated switch is, and the room on it.
+/// The chip that is emulated, and its table sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchSetting {
-    /// One that is shipped (`tofino1`, `tofino2`, `dpu8`), or a target file (docs/plan.md). `tofino1` unless given.
-    #[serde(default = "tofino1")]
+    /// A built-in chip (`tofino1`, `tofino2`, `dpu8`), or a target file (docs/reference/plan.md).
+    /// Default: `tofino1`.
+    #[serde(default = "default_target")]
     pub target: String,
-    /// Pipes that are one behind the other: 1, 2 or 4. Without it, the fewest with which a program fits.
+    /// Number of pipes that are folded into one longer pipe: 1, 2 or 4. Without it, the smallest
+    /// number that fits the program.
     pub fold: Option<u32>,
-    /// How tables are made smaller: `none`, `auto` for the cheapest combination, or steps as `terrace plan --compress` takes them. `none` unless given.
-    #[serde(default = "none")]
+    /// Compression of tables: `none`, `auto` for the cheapest combination, or steps as for `terrace
+    /// plan --compress`. Default: `none`.
+    #[serde(default = "default_compress")]
     pub compress: String,
-    /// A sizing file (docs/plan.md): how many entries each table has room for.
-    pub sizes: Option<PathBuf>,
-    /// Entries that tables have room for which the sizing file does not name, or as many as the program says if that is less. 1024 unless given.
-    #[serde(default = "room")]
-    pub room: u64,
+    /// Sizing file (docs/reference/plan.md) with the capacity of each table.
+    pub sizing_file: Option<PathBuf>,
+    /// Capacity in entries of tables that the sizing file does not name; the size in the program is
+    /// used if it is smaller. Default: 1024.
+    #[serde(default = "default_table_entries")]
+    pub default_table_entries: u64,
 }
 
 impl Default for SwitchSetting {
     fn default() -> SwitchSetting {
-        SwitchSetting { target: tofino1(), fold: None, compress: none(), sizes: None, room: room() }
+        SwitchSetting {
+            target: default_target(),
+            fold: None,
+            compress: default_compress(),
+            sizing_file: None,
+            default_table_entries: default_table_entries(),
+        }
     }
 }
 
-/// What workers do while no packet comes.
+/// Behaviour of workers while no packet arrives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum IdleSetting {
-    /// They go on asking for a moment, then sleep.
+    /// Poll for a short time, then sleep.
     #[default]
     Sleep,
-    /// They go on asking: least latency, a whole processor each.
-    Busy,
+    /// Poll continuously: lowest latency, but a whole processor each.
+    Poll,
 }
 
 /// A port.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PortSetting {
-    /// The number by which the program knows it.
+    /// Number by which the program knows the port.
     pub number: u32,
-    /// A network interface; a memif, such as `memif:socket=/run/x.sock,role=server`; or a DPDK device: a PCI address, or a virtual one such as `net_vhost0,iface=/run/x.sock`.
+    /// A network interface; a memif, such as `memif:socket=/run/x.sock,role=server`; or a DPDK
+    /// device: a PCI address, or a virtual one such as `net_vhost0,iface=/run/x.sock`.
     pub device: String,
-    /// By which means a network interface is a port.
+    /// Driver of a network interface.
     #[serde(default)]
-    pub by: Means,
-    /// The network namespace that has the interface.
+    pub driver: PortDriver,
+    /// Network namespace of the interface.
     pub netns: Option<String>,
-    /// With `[tiers]`: to which other tier the port leads. Without it, it is a front port.
-    pub leads: Option<Leads>,
+    /// With `[tiers]`: the tier that the port is connected to. Without it, the port is a front
+    /// port.
+    pub tier_link: Option<TierLink>,
 }
 
-/// To which tier a port leads.
+/// The tier that a port is connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Leads {
-    /// To a process with the tiers below the switch.
-    Down,
-    /// To the process with the switch.
-    Up,
+pub enum TierLink {
+    /// A process with the tiers below the switch.
+    Lower,
+    /// The process with the switch.
+    Upper,
 }
 
-/// By which means a network interface is a port.
+/// Driver of a network interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Means {
-    /// DPDK's AF_PACKET driver if there is DPDK, else a raw socket.
+pub enum PortDriver {
+    /// DPDK's AF_PACKET driver if DPDK is available, else a raw socket.
     #[default]
     Auto,
     /// DPDK's AF_PACKET driver.
@@ -405,34 +450,34 @@ pub enum Means {
     Raw,
 }
 
-fn tofino1() -> String {
+fn default_target() -> String {
     "tofino1".to_owned()
 }
 
-fn none() -> String {
+fn default_compress() -> String {
     "none".to_owned()
 }
 
-fn room() -> u64 {
-    Room::DEFAULT
+fn default_table_entries() -> u64 {
+    ChipSizing::DEFAULT_ENTRIES
 }
 
-fn index() -> String {
+fn default_label() -> String {
     "index".to_owned()
 }
 
-fn sixteen() -> usize {
+fn default_max_series() -> usize {
     16
 }
 
-fn one() -> u64 {
+fn default_device_id() -> u64 {
     1
 }
 
-fn cpu_port() -> u32 {
+fn default_cpu_port() -> u32 {
     510
 }
 
-fn listen() -> Vec<String> {
+fn default_listen() -> Vec<String> {
     vec!["127.0.0.1:9559".to_owned()]
 }

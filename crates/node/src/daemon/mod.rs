@@ -1,27 +1,28 @@
 //! The process `terraced`: configuration, ports, service, signals.
 //!
-//! `start.rs` makes the node, `serving.rs` lets it serve, `reload.rs` reads its configuration again, `succession.rs` goes from a process
-//! to the next, `notify.rs` talks to the service manager, `processors.rs` keeps all of that off the workers.
+//! `start.rs` creates the node, `serving.rs` runs its servers, `reload.rs` reloads the
+//! configuration, `successor.rs` handles the take-over between processes, `notify.rs` notifies the
+//! service manager, and `processors.rs` keeps all of that off the workers' processors.
 
 mod notify;
 mod processors;
 mod reload;
 mod serving;
 mod start;
-mod succession;
+mod successor;
 
-use crate::config::{self, Config};
+use crate::config::{self, CheckedConfig};
 use crate::device::Node;
 use crate::log::{Log, LogSettings};
 use crate::wings::Wings;
 use clap::Parser;
-use processors::Processors;
+use processors::ServiceProcessors;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a thread of the service that has nothing to do waits for more.
+/// Time after which an idle thread of the service ends.
 const IDLE_THREADS: Duration = Duration::from_millis(100);
 
 /// Run a node: forward packets with the program that a controller sets by P4Runtime.
@@ -37,12 +38,14 @@ struct Arguments {
     /// Print the JSON Schema of the configuration, and end.
     #[arg(long)]
     schema: bool,
-    /// Take over the ports and the state of the node that runs with this configuration (`takeover`), while packets flow.
+    /// Take over the ports and the state of the node that runs with this configuration
+    /// (`takeover_socket`), while packets flow.
     #[arg(long)]
     takeover: bool,
 }
 
-/// Runs the process `terraced`, with these wings. Exit codes: 0 it was told to end, or another has taken over, 1 the configuration is refused, 2 it cannot start or go on.
+/// Runs the process `terraced` with these wings. Exit codes: 0 ended by a signal or after a
+/// take-over, 1 the configuration is invalid, 2 the node cannot start or continue.
 pub fn main(wings: Wings) -> ExitCode {
     let arguments = Arguments::parse();
     if arguments.schema {
@@ -51,7 +54,7 @@ pub fn main(wings: Wings) -> ExitCode {
     }
     let config = match &arguments.config {
         Some(path) => config::load(path, wings),
-        None => config::check("", wings).map_err(|mistakes| config::BadConfig { path: "(none)".into(), mistakes }),
+        None => config::check("", wings).map_err(|mistakes| config::ConfigErrors { path: "(none)".into(), mistakes }),
     };
     let config = match config {
         Ok(config) => config,
@@ -92,9 +95,9 @@ pub fn main(wings: Wings) -> ExitCode {
     }
 }
 
-/// Has the tables as the region file says, if the configuration names one. A node that has tables
-/// from its store, or from the process before, goes on with them if the file is wrong.
-fn serve_region(node: &Node, config: &Config) -> anyhow::Result<()> {
+/// Applies the region file that the configuration names, if any. If the file is invalid, a node
+/// with tables from its store or from its predecessor continues with these tables.
+fn serve_region(node: &Node, config: &CheckedConfig) -> anyhow::Result<()> {
     let Some(file) = &config.file.region else { return Ok(()) };
     let file = std::path::absolute(file)?;
     match node.serve_region(&file, config.program.clone()) {
@@ -107,18 +110,19 @@ fn serve_region(node: &Node, config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a node until a signal says to end, as `terraced` does. `path` is where the configuration was read, if it was.
+/// Runs a node until a signal ends it, as `terraced` does. `path` is the path of the configuration,
+/// if it was read from a file.
 ///
 /// # Errors
-/// It cannot start, or go on.
-pub fn run(config: Config, path: Option<PathBuf>, takes_over: bool, log: Arc<Log>) -> anyhow::Result<()> {
+/// The node cannot start or continue.
+pub fn run(config: CheckedConfig, path: Option<PathBuf>, takes_over: bool, log: Arc<Log>) -> anyhow::Result<()> {
     let (node, taken) = match takes_over {
-        true => succession::take_over(&config).map(|(node, listening)| (node, Some(listening)))?,
+        true => successor::take_over(&config).map(|(node, listening)| (node, Some(listening)))?,
         false => (Arc::new(start::start(&config)?), None),
     };
     serve_region(&node, &config)?;
-    let processors = Processors::apart_from(&config.file.cores);
-    // Threads that wait for work keep memory that their last work needed.
+    let processors = ServiceProcessors::apart_from(&config.file.cores);
+    // A short keep-alive, because idle threads keep the memory of their last task.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).thread_keep_alive(IDLE_THREADS).enable_all().build()?;
     let outcome = runtime.block_on(serving::control(node.clone(), config, path, taken, log, processors));

@@ -1,34 +1,36 @@
-//! What the service manager is told (sd_notify(3)), if there is one, and its watchdog.
+//! Notifications to the service manager (sd_notify(3)) and its watchdog.
 
 use sd_notify::NotifyState;
 use std::time::Duration;
 
-/// Tells all of it in one message. Without a service manager nothing happens.
-fn tell(states: &[NotifyState<'_>]) {
+/// Sends all states in one message. Does nothing without a service manager.
+fn notify_manager(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(%error, "the service manager cannot be told");
+        tracing::warn!(%error, "the service manager cannot be notified");
     }
 }
 
-/// It serves; `status` is for people. After a take-over it is this process that the service consists of.
+/// Reports that the node serves; `status` is a text for the operator. After a take-over, also
+/// reports this process as the main process of the service.
 pub(super) fn ready(status: &str) {
-    tell(&[NotifyState::MainPid(std::process::id()), NotifyState::Ready, NotifyState::Status(status)]);
+    notify_manager(&[NotifyState::MainPid(std::process::id()), NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// It reads its configuration again; [`ready`] follows.
+/// Reports that the configuration is reloading; [`ready`] follows.
 pub(super) fn reloading() {
     match NotifyState::monotonic_usec_now() {
-        Ok(now) => tell(&[NotifyState::Reloading, now]),
-        Err(_) => tell(&[NotifyState::Reloading]),
+        Ok(now) => notify_manager(&[NotifyState::Reloading, now]),
+        Err(_) => notify_manager(&[NotifyState::Reloading]),
     }
 }
 
-/// It ends.
+/// Reports that the node is stopping.
 pub(super) fn stopping() {
-    tell(&[NotifyState::Stopping, NotifyState::Status("ending")]);
+    notify_manager(&[NotifyState::Stopping, NotifyState::Status("ending")]);
 }
 
-/// Says now and then that the workers are alive, so that a node that hangs is started again.
+/// Reports periodically that the workers are alive, so that the service manager restarts a node
+/// that hangs.
 pub(super) struct Watchdog {
     every: Duration,
     since: Duration,
@@ -36,7 +38,7 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// As the service manager asks for; `None` if it doesn't.
+    /// Creates the watchdog with the service manager's interval; `None` if it has none.
     pub fn asked_for() -> Option<Watchdog> {
         sd_notify::watchdog_enabled().filter(|limit| !limit.is_zero()).map(Watchdog::new)
     }
@@ -45,11 +47,11 @@ impl Watchdog {
         Watchdog { every: limit / 3, since: Duration::ZERO, seen: Vec::new() }
     }
 
-    /// Some time has passed. `beats` says how far each worker has come.
+    /// Advances the time by `passed`. `beats` returns the tick count of each worker.
     pub fn tick(&mut self, passed: Duration, beats: impl FnOnce() -> Vec<u64>) {
-        if let Some(hang) = self.due(passed, beats) {
+        if let Some(hang) = self.check_if_due(passed, beats) {
             match hang {
-                None => tell(&[NotifyState::Watchdog]),
+                None => notify_manager(&[NotifyState::Watchdog]),
                 Some(worker) => {
                     tracing::error!(worker, "a worker hangs; the service manager will start the node again")
                 }
@@ -57,8 +59,9 @@ impl Watchdog {
         }
     }
 
-    /// Nothing if it is not yet time; else the worker that has not moved since the last time, if there is one.
-    fn due(&mut self, passed: Duration, beats: impl FnOnce() -> Vec<u64>) -> Option<Option<usize>> {
+    /// Returns `None` before the next check is due, else the first worker without progress since
+    /// the last check, if any.
+    fn check_if_due(&mut self, passed: Duration, beats: impl FnOnce() -> Vec<u64>) -> Option<Option<usize>> {
         self.since += passed;
         if self.since < self.every {
             return None;
@@ -79,10 +82,10 @@ mod tests {
     fn a_worker_that_stands_still_is_noticed() {
         let mut dog = Watchdog::new(Duration::from_secs(3));
         let second = Duration::from_secs(1);
-        assert_eq!(dog.due(second / 2, || vec![0, 0]), None);
-        assert_eq!(dog.due(second / 2, || vec![5, 5]), Some(None));
-        assert_eq!(dog.due(second, || vec![6, 6]), Some(None));
-        assert_eq!(dog.due(second, || vec![7, 6]), Some(Some(1)));
-        assert_eq!(dog.due(second, || vec![8, 7]), Some(None), "it goes on");
+        assert_eq!(dog.check_if_due(second / 2, || vec![0, 0]), None);
+        assert_eq!(dog.check_if_due(second / 2, || vec![5, 5]), Some(None));
+        assert_eq!(dog.check_if_due(second, || vec![6, 6]), Some(None));
+        assert_eq!(dog.check_if_due(second, || vec![7, 6]), Some(Some(1)));
+        assert_eq!(dog.check_if_due(second, || vec![8, 7]), Some(None), "it goes on");
     }
 }

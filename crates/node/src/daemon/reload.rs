@@ -1,20 +1,21 @@
-//! SIGHUP: the configuration is read again, and what can change while packets flow does.
+//! SIGHUP: reloads the configuration, and applies the keys that can change while packets flow.
 
 use super::notify;
 use super::start::open;
-use crate::config::{self, BadConfig, Config, ConfigFile, PortSetting};
+use crate::config::{self, CheckedConfig, ConfigErrors, ConfigFile, PortSetting};
 use crate::device::Node;
-use crate::engine::Factory;
+use crate::engine::SharedEngineFactory;
 use crate::log::Log;
-use crate::region::Applied;
+use crate::region::RegionChanges;
 use p4runtime::server::Credentials;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracing::{error, info, warn};
 
-/// Keys that take effect when the configuration is read again; `SECTION.KEY`, or a whole section. All others need a restart.
-const AT_ONCE: [&str; 7] = [
+/// Keys that take effect on a reload; `SECTION.KEY`, or a whole section. All others require a
+/// restart.
+const RELOADABLE_KEYS: [&str; 7] = [
     "log",
     "port",
     "region",
@@ -24,31 +25,31 @@ const AT_ONCE: [&str; 7] = [
     "p4runtime.token",
 ];
 
-/// Reads the configuration again.
+/// Reloads the configuration.
 pub(super) struct Reload {
-    /// Where it is; none: the node runs without one.
+    /// Path of the configuration; `None`: the node runs without one.
     pub path: Option<PathBuf>,
-    /// What is in force, as far as it can be changed.
+    /// The reloadable keys in force.
     pub file: ConfigFile,
     pub credentials: Credentials,
     pub log: Arc<Log>,
     pub node: Arc<Node>,
-    /// Ports are opened as it takes them.
-    pub engine: Factory,
-    /// For the service manager.
+    /// Engine factory, which can open its own kind of ports.
+    pub engine: SharedEngineFactory,
+    /// Status text for the service manager.
     pub status: String,
 }
 
 impl Reload {
-    /// Reads it once more. A file with a mistake changes nothing; what was found is in the log.
-    pub fn again(&mut self) {
+    /// Reloads the configuration. A file with an error changes nothing; the errors are logged.
+    pub fn reload_config(&mut self) {
         notify::reloading();
         let before = self.file.region.clone();
         match &self.path {
             None if self.file.region.is_some() => {}
             None => warn!("there is no configuration to be read again: this node was started without --config"),
             Some(path) => match config::load(path, self.node.wings) {
-                Ok(config) => self.change(config),
+                Ok(config) => self.apply_config(config),
                 Err(bad) => refuse(&bad),
             },
         }
@@ -56,7 +57,7 @@ impl Reload {
         notify::ready(&self.status);
     }
 
-    /// The region file that is in force is read again, too; or another one, if the configuration names another than `before`.
+    /// Applies the region file again, or another one if the configuration no longer names `before`.
     fn apply_region(&self, before: Option<&Path>) {
         let Some(file) = &self.file.region else { return };
         let other = (before != Some(file)).then(|| std::path::absolute(file).unwrap_or_else(|_| file.clone()));
@@ -66,18 +67,19 @@ impl Reload {
         }
     }
 
-    fn change(&mut self, config: Config) {
-        // Certificates are others if their files are, whether their names are or not.
+    fn apply_config(&mut self, config: CheckedConfig) {
+        // Certificates are reloaded even if their paths are unchanged, because the files can
+        // differ.
         self.credentials.replace(&config.serve.credentials);
-        self.log.set(config.file.log);
+        self.log.apply_settings(config.file.log);
         let (now, later): (Vec<String>, Vec<String>) =
-            differences(&self.file, &config.file).into_iter().partition(|key| is_at_once(key));
+            changed_keys(&self.file, &config.file).into_iter().partition(|key| is_reloadable(key));
         for key in &later {
             warn!(key, "`{key}` changes with a restart");
         }
-        self.file.ports = ports(&self.node, &self.engine, &self.file.ports, config.file.ports);
+        self.file.ports = update_ports(&self.node, &self.engine, &self.file.ports, config.file.ports);
         self.file.log = config.file.log;
-        // A node that serves a region goes on with it: what takes it away is a restart.
+        // Adding or removing the region requires a restart.
         if config.file.region.is_some() && self.file.region.is_some() {
             self.file.region = config.file.region;
         }
@@ -90,23 +92,29 @@ impl Reload {
     }
 }
 
-/// What an application of the region file came to.
-pub(super) fn log_applied(applied: &Applied) {
-    let Applied { inserted, modified, deleted, others, ms, .. } = applied;
+/// Logs the result of applying a region file.
+pub(super) fn log_applied(applied: &RegionChanges) {
+    let RegionChanges { inserted, modified, deleted, others, ms, .. } = applied;
     let region = applied.region.display();
     info!(%region, inserted, modified, deleted, others, ms, "the region is in force");
     applied.warnings.iter().for_each(|warning| warn!("{warning}"));
 }
 
-/// What a mistake in the configuration leads to, line by line.
-pub(super) fn refuse(bad: &BadConfig) {
+/// Logs the errors of a configuration, one line each.
+pub(super) fn refuse(bad: &ConfigErrors) {
     for mistake in bad.lines() {
         error!("the configuration is refused: {mistake}");
     }
 }
 
-/// Ports come and go: what there is afterwards. A port that cannot be had is named; the others go on whatever happens to it.
-fn ports(node: &Node, engine: &Factory, before: &[PortSetting], after: Vec<PortSetting>) -> Vec<PortSetting> {
+/// Attaches and detaches ports, and returns the ports that are attached afterwards. Logs ports that
+/// fail; the other ports are not affected.
+fn update_ports(
+    node: &Node,
+    engine: &SharedEngineFactory,
+    before: &[PortSetting],
+    after: Vec<PortSetting>,
+) -> Vec<PortSetting> {
     let mut there: Vec<PortSetting> = Vec::new();
     for old in before {
         if after.contains(old) {
@@ -132,20 +140,23 @@ fn ports(node: &Node, engine: &Factory, before: &[PortSetting], after: Vec<PortS
             }
             Err(error) => {
                 let why = format!("{error:#}");
-                error!(port = new.number, device = new.device, why, "a port cannot be added; mend it and reload again");
+                error!(port = new.number, device = new.device, why, "a port cannot be added; fix it and reload again");
             }
         }
     }
     there
 }
 
-fn is_at_once(key: &str) -> bool {
-    AT_ONCE.iter().any(|at_once| key.strip_prefix(at_once).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+fn is_reloadable(key: &str) -> bool {
+    RELOADABLE_KEYS
+        .iter()
+        .any(|at_once| key.strip_prefix(at_once).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
 }
 
-/// Keys whose values differ, as they are written: `KEY`, or `SECTION.KEY`. Taken from the file's form, so that none can be forgotten.
-fn differences(before: &ConfigFile, after: &ConfigFile) -> Vec<String> {
-    // What was read from text can be written.
+/// Returns the keys whose values differ: `KEY`, or `SECTION.KEY`. Compares the serialised files, so
+/// that no key is forgotten.
+fn changed_keys(before: &ConfigFile, after: &ConfigFile) -> Vec<String> {
+    // A file that was parsed can be serialised.
     let form = |file: &ConfigFile| serde_json::to_value(file).unwrap_or_default();
     let (before, after) = (form(before), form(after));
     let mut keys = Vec::new();
@@ -173,7 +184,7 @@ mod tests {
         let file = |text: &str| config::check(text, Wings::default()).expect("it is good").file;
         let named = |text: &str| {
             let (now, later): (Vec<_>, Vec<_>) =
-                differences(&file(""), &file(text)).into_iter().partition(|key| is_at_once(key));
+                changed_keys(&file(""), &file(text)).into_iter().partition(|key| is_reloadable(key));
             (now.join(" "), later.join(" "))
         };
         let pair = |now: &str, later: &str| (now.to_owned(), later.to_owned());
@@ -181,7 +192,7 @@ mod tests {
         assert_eq!(named("cores = [1]\ndevice_id = 2"), pair("", "cores device_id"));
         assert_eq!(named("[log]\nlevel = \"debug\""), pair("log.level", ""));
         assert_eq!(named("[p4runtime]\nlisten = [\"127.0.0.1:1\"]"), pair("", "p4runtime.listen"));
-        let token = format!("[[p4runtime.token]]\nsha256 = \"{}\"\npower = \"read-only\"", "0".repeat(64));
+        let token = format!("[[p4runtime.token]]\nsha256 = \"{}\"\npermission = \"read-only\"", "0".repeat(64));
         assert_eq!(named(&token), pair("p4runtime.token", ""));
         assert_eq!(named("[[port]]\nnumber = 1\ndevice = \"x\""), pair("port", ""));
     }

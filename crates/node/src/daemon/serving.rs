@@ -1,20 +1,20 @@
-//! A node that serves: listeners, signals, its clock.
+//! A serving node: listeners, signals, periodic work.
 
 use super::notify::{self, Watchdog};
-use super::processors::Processors;
+use super::processors::ServiceProcessors;
 use super::reload::Reload;
-use super::succession;
+use super::successor;
 use crate::admin::ControlSocket;
-use crate::admin::answer::Responder;
-use crate::config::{Config, CounterSetting};
+use crate::admin::responder::NodeResponder;
+use crate::config::{CheckedConfig, CounterSetting};
+use crate::data_plane::LinkWatch;
 use crate::device::Node;
 use crate::log::Log;
-use crate::metrics::top::Followed;
+use crate::metrics::top::CounterDisplay;
 use crate::metrics::{Metrics, http};
-use crate::plane::LinkNews;
-use crate::takeover::Listening;
+use crate::takeover::ListeningSocket;
 use p4runtime::Device;
-use p4runtime::server::{Counters, Observing, ServeOptions, serve};
+use p4runtime::server::{Counters, ObserverHandle, ServeOptions, serve};
 use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -28,44 +28,45 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
-/// How often digests and notifications are looked for.
+/// Interval of the node's tick, if no link changes.
 const TICK: Duration = Duration::from_millis(10);
-/// How often it is said what the log left out.
-const SECOND: Duration = Duration::from_secs(1);
-/// How often the store is looked at, and what was lost.
-const TIDY: Duration = Duration::from_secs(10);
+/// Interval for reporting suppressed log lines.
+const LOG_TICK_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval for compacting the store and reporting lost events.
+const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Serves until a signal says to end. `taken`: the listening sockets of the process that this one has taken over.
+/// Serves until a signal ends the process. `taken`: the listening sockets of the predecessor after
+/// a take-over.
 pub(super) async fn control(
     node: Arc<Node>,
-    config: Config,
+    config: CheckedConfig,
     path: Option<PathBuf>,
-    taken: Option<Vec<Listening>>,
+    taken: Option<Vec<ListeningSocket>>,
     log: Arc<Log>,
-    processors: Processors,
+    processors: ServiceProcessors,
 ) -> anyhow::Result<()> {
     let takes_over = taken.is_some();
     let mut taken = taken.unwrap_or_default();
     let mut listening = Vec::new();
-    let listeners = listen(&config.listen, &mut taken, &mut listening)?;
-    let scraped = listen(&config.metrics, &mut taken, &mut listening)?;
-    let responder = Arc::new(Responder(Arc::downgrade(&node)));
+    let listeners = bind_listeners(&config.listen, &mut taken, &mut listening)?;
+    let scraped = bind_listeners(&config.metrics, &mut taken, &mut listening)?;
+    let responder = Arc::new(NodeResponder(Arc::downgrade(&node)));
     let socket = config.file.control.socket.as_deref();
     let _control_socket = socket.map(|path| ControlSocket::open(path, responder, takes_over)).transpose()?;
-    let (addresses, metrics) = (bound(&listeners), bound(&scraped));
-    let clock = Clock {
+    let (addresses, metrics) = (bound_addresses(&listeners), bound_addresses(&scraped));
+    let clock = NodeClock {
         node: Arc::downgrade(&node),
-        links: node.link_news(),
+        links: node.link_watch(),
         counters: node.service().counters.clone(),
         log: log.clone(),
     };
-    std::thread::Builder::new().name("ticks".into()).spawn(move || clock.run())?;
+    std::thread::Builder::new().name("ticks".into()).spawn(move || clock.run_clock())?;
     let (stop, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hang_up = signal(SignalKind::hangup())?;
     let mut handing_over = signal(SignalKind::user_defined2())?;
-    let mut successors = succession::Successors::new(path.as_deref(), processors);
-    let ports = ports(&config);
-    let status = status(&ports, &addresses);
+    let mut successors = successor::Successors::new(path.as_deref(), processors);
+    let ports = describe_ports(&config);
+    let status = describe_status(&ports, &addresses);
     let credentials = config.serve.credentials.clone();
     let reload = Reload {
         path,
@@ -77,20 +78,21 @@ pub(super) async fn control(
         status: status.clone(),
     };
     let reload = Arc::new(Mutex::new(reload));
-    let replaced = succession::give(&node, config.file.takeover.as_deref(), listening)?;
-    let shutdown = told_to_end(stop, interrupt, replaced, Unlinked(config.file.takeover.clone()));
-    let mut exporters = exporters(&node, &config, scraped)?;
+    let replaced = successor::give(&node, config.file.takeover_socket.as_deref(), listening)?;
+    let shutdown = wait_for_end(stop, interrupt, replaced, UnlinkOnDrop(config.file.takeover_socket.clone()));
+    let mut exporters = spawn_exporters(&node, &config, scraped)?;
     let service = node.service();
     let options = ServeOptions {
-        watch: service.watch.clone(),
+        monitor: service.watch.clone(),
         counters: service.counters.clone(),
-        held: service.held.clone(),
-        observer: Some(Observing(service.requests.clone())),
+        state_handle: service.held.clone(),
+        observer: Some(ObserverHandle(service.requests.clone())),
         ..config.serve
     };
     let serving = serve(listeners, node.clone(), options, shutdown);
     tokio::pin!(serving);
-    // What can go wrong at the beginning has, when it waits for clients.
+    // Polls the server once, so that errors at its start are returned before the node reports that
+    // it serves.
     tokio::select! {
         biased;
         ended = &mut serving => return Ok(ended?),
@@ -103,39 +105,41 @@ pub(super) async fn control(
     loop {
         tokio::select! {
             ended = &mut serving => return Ok(ended?),
-            // They go on for ever, unless they can't begin.
+            // Exporters only end if they cannot start.
             Some(failed) = exporters.join_next() => match failed?? {},
             Some(()) = hang_up.recv() => {
                 let reload = reload.clone();
-                let again = move || reload.lock().again();
-                // It may wait for a disk. Reads follow each other by the lock.
+                let again = move || reload.lock().reload_config();
+                // Runs on a blocking thread, because it can wait for a disk. The lock serialises
+                // reloads.
                 tokio::task::spawn_blocking(again);
             }
-            Some(()) = handing_over.recv() => successors.start(),
+            Some(()) = handing_over.recv() => successors.start_successor(),
         }
     }
 }
 
-/// Where these listen.
-fn bound(all: &[TcpListener]) -> Vec<String> {
+/// Returns the addresses of the listeners.
+fn bound_addresses(all: &[TcpListener]) -> Vec<String> {
     all.iter().filter_map(|listener| Some(listener.local_addr().ok()?.to_string())).collect()
 }
 
-/// What the service manager shows.
-fn status(ports: &str, addresses: &[String]) -> String {
+/// Returns the status text for the service manager.
+fn describe_status(ports: &str, addresses: &[String]) -> String {
     match addresses {
         [] => format!("{ports}; no P4Runtime"),
         _ => format!("{ports}; P4Runtime on {}", addresses.join(", ")),
     }
 }
 
-/// Waits until a signal says to end, or another process has taken over. `socket`: where it was listened for that one.
-async fn told_to_end(mut stop: Signal, mut interrupt: Signal, mut replaced: mpsc::Receiver<()>, socket: Unlinked) {
+/// Waits for a signal to end, or for a successor that has taken over. `socket`: the take-over
+/// socket.
+async fn wait_for_end(mut stop: Signal, mut interrupt: Signal, mut replaced: mpsc::Receiver<()>, socket: UnlinkOnDrop) {
     let why = tokio::select! {
         _ = stop.recv() => "SIGTERM",
         _ = interrupt.recv() => "SIGINT",
         Some(()) = replaced.recv() => {
-            // It belongs to the next process.
+            // The socket belongs to the successor.
             std::mem::forget(socket);
             info!("ending: another process has taken over");
             return;
@@ -145,10 +149,10 @@ async fn told_to_end(mut stop: Signal, mut interrupt: Signal, mut replaced: mpsc
     notify::stopping();
 }
 
-/// A socket that is removed with this.
-struct Unlinked(Option<PathBuf>);
+/// Removes a socket when dropped.
+struct UnlinkOnDrop(Option<PathBuf>);
 
-impl Drop for Unlinked {
+impl Drop for UnlinkOnDrop {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
             let _ = std::fs::remove_file(path);
@@ -156,11 +160,12 @@ impl Drop for Unlinked {
     }
 }
 
-/// Listens on addresses, with the sockets of the process before where there are any. All of them are also put to `listening`, for the process after.
-fn listen(
+/// Listens on the addresses, with the predecessor's sockets if available. Adds all sockets to
+/// `listening`, for a successor.
+fn bind_listeners(
     addresses: &[SocketAddr],
-    taken: &mut Vec<Listening>,
-    listening: &mut Vec<Listening>,
+    taken: &mut Vec<ListeningSocket>,
+    listening: &mut Vec<ListeningSocket>,
 ) -> anyhow::Result<Vec<TcpListener>> {
     let mut listeners = Vec::new();
     for address in addresses {
@@ -178,16 +183,16 @@ fn listen(
     Ok(listeners)
 }
 
-/// What gives metrics to who asks, until it is dropped.
-fn exporters(
+/// Spawns the metrics servers, which run until they are dropped.
+fn spawn_exporters(
     node: &Arc<Node>,
-    config: &Config,
+    config: &CheckedConfig,
     listeners: Vec<TcpListener>,
 ) -> anyhow::Result<JoinSet<Result<Infallible, http::MetricsError>>> {
-    let followed = |setting: &CounterSetting| Followed {
+    let followed = |setting: &CounterSetting| CounterDisplay {
         counter: setting.counter.clone(),
         label: setting.label.clone(),
-        top: setting.top,
+        max_series: setting.max_series,
     };
     let metrics = Metrics::new(node, config.file.metrics.counters.iter().map(followed).collect());
     let ServeOptions { tls_where, credentials, .. } = &config.serve;
@@ -198,69 +203,69 @@ fn exporters(
     Ok(exporters)
 }
 
-fn ports(config: &Config) -> String {
+fn describe_ports(config: &CheckedConfig) -> String {
     let ports: Vec<String> = config.file.ports.iter().map(|port| format!("{}={}", port.number, port.device)).collect();
     if ports.is_empty() { "no ports".to_owned() } else { ports.join(",") }
 }
 
-/// The node's clock, until it is gone.
-struct Clock {
+/// Periodic work of a node, until the node is gone.
+struct NodeClock {
     node: Weak<Node>,
-    links: Arc<LinkNews>,
+    links: Arc<LinkWatch>,
     counters: Arc<Counters>,
     log: Arc<Log>,
 }
 
-impl Clock {
-    fn run(self) {
+impl NodeClock {
+    fn run_clock(self) {
         let mut watchdog = Watchdog::asked_for();
         let (mut since_second, mut since_tidy) = (Duration::ZERO, Duration::ZERO);
-        let mut lost = Lost::default();
+        let mut lost = LossReporter::default();
         let mut last = Instant::now();
         loop {
-            self.links.wait(TICK);
+            self.links.wait_for_change(TICK);
             let Some(node) = self.node.upgrade() else { return };
             let passed = last.elapsed();
             last += passed;
             node.tick();
             if let Some(watchdog) = &mut watchdog {
-                watchdog.tick(passed, || node.beats());
+                watchdog.tick(passed, || node.tick_counts());
             }
             (since_second, since_tidy) = (since_second + passed, since_tidy + passed);
-            if since_second >= SECOND {
+            if since_second >= LOG_TICK_INTERVAL {
                 since_second = Duration::ZERO;
                 self.log.tick();
             }
-            if since_tidy >= TIDY {
+            if since_tidy >= MAINTENANCE_INTERVAL {
                 since_tidy = Duration::ZERO;
-                lost.look(&node, &self.counters);
-                tidy(&node);
+                lost.report_new_losses(&node, &self.counters);
+                compact_store(&node);
             }
         }
     }
 }
 
-fn tidy(node: &Node) {
+fn compact_store(node: &Node) {
     let began = Instant::now();
-    match node.tidy_store() {
+    match node.compact_store() {
         Ok(true) => {
             let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            info!(ms, "the store was written anew");
+            info!(ms, "the store was compacted");
         }
         Ok(false) => {}
-        Err(error) => error!(%error, "the store cannot be written anew; it grows on"),
+        Err(error) => error!(%error, "the store cannot be compacted; its log keeps growing"),
     }
 }
 
-/// What nobody took, as far as it was told.
+/// Counts of lost events and messages that were already reported.
 #[derive(Default)]
-struct Lost {
+struct LossReporter {
     events: u64,
     messages: u64,
 }
 
-impl Lost {
-    fn look(&mut self, node: &Node, counters: &Counters) {
+impl LossReporter {
+    fn report_new_losses(&mut self, node: &Node, counters: &Counters) {
         let (events, messages) = (node.events_lost(), counters.lost_messages.load(Ordering::Relaxed));
         if (events, messages) != (self.events, self.messages) {
             let (by_node, unread) = (events - self.events, messages - self.messages);

@@ -1,17 +1,17 @@
-//! Batches and device configs on their way to and from the store.
+//! Conversion of batches and device configs to and from the stored form.
 
-use crate::store::KeptConfig;
-use entries::{State, Update, WriteBatch};
+use crate::store::StoredConfig;
+use entries::{ControlState, StateUpdate, WriteBatch};
 use ir::Pipeline;
-use p4runtime::{Forwarding, Refusal};
+use p4runtime::{P4RuntimeError, PipelineConfig};
 use std::sync::Arc;
 
-/// The same batch with its entries in words, which take less time and room in tables and store. Those that cannot be packed stay as they are: to apply
-/// them says why.
-pub(crate) fn packed(state: &State, batch: &WriteBatch) -> WriteBatch {
-    let one = |update: &Update| match update {
-        Update::Entry(kind, entry) => match state.pack(*kind, entry) {
-            Ok(entry) => Update::Packed(*kind, entry),
+/// Packs the entries of a batch, because packed entries take less time and memory in tables and
+/// store. Entries that cannot be packed stay as they are; applying them returns the error.
+pub(crate) fn pack_batch(state: &ControlState, batch: &WriteBatch) -> WriteBatch {
+    let one = |update: &StateUpdate| match update {
+        StateUpdate::Entry(kind, entry) => match state.pack_entry(*kind, entry) {
+            Ok(entry) => StateUpdate::Packed(*kind, entry),
             Err(_) => update.clone(),
         },
         other => other.clone(),
@@ -19,29 +19,30 @@ pub(crate) fn packed(state: &State, batch: &WriteBatch) -> WriteBatch {
     batch.updates.iter().map(one).collect()
 }
 
-/// The pipeline of a device config, verified; whether an engine can run it is not looked at.
-pub(crate) fn parse(device_config: &[u8]) -> Result<Arc<Pipeline>, Refusal> {
+/// Parses and verifies the pipeline of a device config. Does not check whether an engine can run
+/// it.
+pub(crate) fn parse_device_config(device_config: &[u8]) -> Result<Arc<Pipeline>, P4RuntimeError> {
     let form = "write it with `terrace compile PROGRAM.p4`";
     let text = std::str::from_utf8(device_config)
-        .map_err(|_| Refusal::invalid(format!("the device config is not a pipeline in text form; {form}")))?;
+        .map_err(|_| P4RuntimeError::invalid(format!("the device config is not a pipeline in text form; {form}")))?;
     let pipeline = ir::text::parse(text).map_err(|errors| {
         let first = errors.first().map(ToString::to_string).unwrap_or_default();
-        Refusal::invalid(format!("the device config is no pipeline: {first}; {form}"))
+        P4RuntimeError::invalid(format!("the device config is no pipeline: {first}; {form}"))
     })?;
     if let Err(errors) = ir::verify::verify(&pipeline) {
         let first = errors.first().map(ToString::to_string).unwrap_or_default();
-        return Err(Refusal::invalid(format!("the device config contradicts itself: {first}; {form}")));
+        return Err(P4RuntimeError::invalid(format!("the device config contradicts itself: {first}; {form}")));
     }
     Ok(Arc::new(pipeline))
 }
 
-/// A config that was kept, ready to be run.
-pub(crate) fn forwarding(kept: KeptConfig) -> Result<Forwarding, Refusal> {
-    let pipeline = parse(&kept.device_config)?;
+/// Converts a stored config to a runnable one.
+pub(crate) fn config_from_store(kept: StoredConfig) -> Result<PipelineConfig, P4RuntimeError> {
+    let pipeline = parse_device_config(&kept.device_config)?;
     let (p4info, device_config) = (kept.p4info.into(), kept.device_config.into());
-    Ok(Forwarding { pipeline, p4info, device_config, cookie: kept.cookie })
+    Ok(PipelineConfig { pipeline, p4info, device_config, cookie: kept.cookie })
 }
 
-pub(crate) fn kept(config: &Forwarding) -> KeptConfig {
-    KeptConfig { p4info: config.p4info.to_vec(), device_config: config.device_config.to_vec(), cookie: config.cookie }
+pub(crate) fn config_to_store(config: &PipelineConfig) -> StoredConfig {
+    StoredConfig { p4info: config.p4info.to_vec(), device_config: config.device_config.to_vec(), cookie: config.cookie }
 }

@@ -1,94 +1,100 @@
-//! What controllers' requests do to a node: [`Device`] for [`Node`].
+//! [`Device`] for [`Node`]: executes the requests of controllers.
 
-use super::configs::{kept, packed, parse};
-use super::{Current, Inner, Node};
-use crate::reconcile;
-use crate::store::KeptDigest;
+use super::configs::{config_to_store, pack_batch, parse_device_config};
+use super::{Node, NodeState, RunningPipeline};
+use crate::migrate;
+use crate::store::StoredDigest;
 use bytes::Bytes;
-use entries::{Counter, Entry, Port, State, WriteBatch, WriteError};
+use entries::{ControlState, Counter, DevicePort, StoredEntry, WriteBatch, WriteError};
 use ir::{ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
-use p4runtime::{Code, Device, DigestConfig, EventSink, Forwarding, Keep, Refusal, Translations};
+use p4runtime::{Code, Device, DigestConfig, EventSink, P4RuntimeError, PipelineConfig, ReconcileMode, Translations};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-fn nothing_runs() -> Refusal {
-    Refusal::new(Code::FailedPrecondition, "no pipeline runs on this device; set one with SetForwardingPipelineConfig")
+fn no_pipeline_error() -> P4RuntimeError {
+    P4RuntimeError::new(
+        Code::FailedPrecondition,
+        "no pipeline runs on this device; set one with SetForwardingPipelineConfig",
+    )
 }
 
 impl Node {
-    /// As [`Device::commit`], for what keeps the node's tables.
-    pub(crate) fn commit_own(&self, config: &Forwarding, keep: Keep) -> Result<(), Refusal> {
-        let mut engine = self.load(&config.pipeline)?;
-        let mut inner = self.to_write()?;
-        if let (Keep::WhatFits, Some(current)) = (keep, &inner.current) {
-            self.take_over(current, &mut *engine, &config.pipeline);
+    /// Implements [`Device::commit`] without the check for a region's ownership of the tables.
+    pub(crate) fn commit_config(&self, config: &PipelineConfig, keep: ReconcileMode) -> Result<(), P4RuntimeError> {
+        let mut engine = self.load_engine(&config.pipeline)?;
+        let mut inner = self.lock_for_write()?;
+        if let (ReconcileMode::ValidObjects, Some(current)) = (keep, &inner.current) {
+            self.migrate_state(current, &mut *engine, &config.pipeline);
         }
         if inner.store.is_some() {
-            let state = engine.with_state(State::clone);
-            let batches = reconcile::writes(&state).map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
-            inner.with_store(|store| store.replace(&kept(config), batches))?;
+            let state = engine.with_state(ControlState::clone);
+            let batches = migrate::state_to_batches(&state)
+                .map_err(|error| P4RuntimeError::new(Code::Internal, error.to_string()))?;
+            inner.with_store(|store| store.replace_config(&config_to_store(config), batches))?;
         }
-        self.tell_links(&mut *engine);
-        let outcome = self.exchange(&*engine);
-        let Inner { current, past, past_beside, .. } = &mut *inner;
-        if let Some(mut former) = current.replace(Current { config: config.clone(), engine }) {
+        self.update_links(&mut *engine);
+        let outcome = self.switch_engine(&*engine);
+        let NodeState { current, past_stats: past, past_bypass_counts, .. } = &mut *inner;
+        if let Some(mut former) = current.replace(RunningPipeline { config: config.clone(), engine }) {
             former.engine.retire();
-            *past_beside += &super::beside(&*former.engine);
-            past.add(&former.config.pipeline, &*former.engine);
+            *past_bypass_counts += &super::bypass_counts_of(&*former.engine);
+            past.add_engine(&former.config.pipeline, &*former.engine);
         }
         if let Some(current) = current {
-            past.keep(&current.config.pipeline, &current.engine.tallies().stages);
+            past.retain_names_of(&current.config.pipeline, &current.engine.tallies().stages);
         }
-        (inner.saved, inner.stuck) = (None, None);
-        inner.late.clear();
-        if keep == Keep::Nothing {
+        (inner.saved, inner.store_fault) = (None, None);
+        inner.deferred_digests.clear();
+        if keep == ReconcileMode::Nothing {
             inner.digests.clear();
         }
-        outcome.map_err(|error| Refusal::new(Code::DeadlineExceeded, error.to_string()))
+        outcome.map_err(|error| P4RuntimeError::new(Code::DeadlineExceeded, error.to_string()))
     }
 
-    /// As [`Device::write`], for what keeps the node's tables; entries are packed.
-    pub(crate) fn write_own(&self, batches: Vec<WriteBatch>) -> Result<Vec<Result<(), WriteError>>, Refusal> {
-        let mut inner = self.to_write()?;
-        let Inner { current, stuck, .. } = &mut *inner;
-        let current = current.as_mut().ok_or_else(nothing_runs)?;
-        if let Some(why) = stuck {
+    /// Implements [`Device::write`] without the check for a region's ownership of the tables.
+    /// Expects packed entries.
+    pub(crate) fn write_packed(&self, batches: Vec<WriteBatch>) -> Result<Vec<Result<(), WriteError>>, P4RuntimeError> {
+        let mut inner = self.lock_for_write()?;
+        let NodeState { current, store_fault, .. } = &mut *inner;
+        let current = current.as_mut().ok_or_else(no_pipeline_error)?;
+        if let Some(why) = store_fault {
             let message = format!(
-                "nothing can be written until the pipeline is set again: what was written last is not kept ({why})"
+                "writes are refused until the pipeline is set again, because the last write was not stored ({why})"
             );
-            return Err(Refusal::new(Code::Unavailable, message));
+            return Err(P4RuntimeError::new(Code::Unavailable, message));
         }
         let outcomes = current.engine.write_many(&batches);
         let applied = batches.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok()).map(|(batch, _)| batch);
-        inner.with_store(|store| store.append(applied))?;
+        inner.with_store(|store| store.append_batches(applied))?;
         Ok(outcomes)
     }
 
-    /// Whether nothing can be written until the pipeline is set again, as the store has failed.
-    pub(crate) fn is_stuck(&self) -> bool {
-        self.inner.lock().stuck.is_some()
+    /// Returns whether writes are refused until the pipeline is set again, because the store has
+    /// failed.
+    pub(crate) fn has_store_fault(&self) -> bool {
+        self.inner.lock().store_fault.is_some()
     }
 
-    /// The numbers of a region's VPCs and the like, as they were kept last.
-    pub(crate) fn kept_numbers(&self) -> region::Numbers {
-        // Those of another version count as none: entries are compared by what they say.
-        postcard::from_bytes(&self.inner.lock().numbers).unwrap_or_default()
+    /// Returns the stored numbers of a region's objects such as VPCs.
+    pub(crate) fn stored_region_numbers(&self) -> region::IdAssignments {
+        // Numbers of another version are ignored, because entries are compared by content.
+        postcard::from_bytes(&self.inner.lock().region_numbers).unwrap_or_default()
     }
 
-    /// Keeps them over a restart and a take-over.
+    /// Stores the numbers of a region's objects across a restart and a take-over.
     ///
     /// # Errors
-    /// `UNAVAILABLE`: the store cannot be written, or another process does this now.
-    pub(crate) fn keep_numbers(&self, numbers: &region::Numbers) -> Result<(), Refusal> {
-        // Plain data always has a form.
+    /// `UNAVAILABLE`: the store cannot be written, or another process has taken over.
+    pub(crate) fn save_region_numbers(&self, numbers: &region::IdAssignments) -> Result<(), P4RuntimeError> {
+        // Encoding plain data cannot fail.
         let bytes = postcard::to_stdvec(numbers).unwrap_or_default();
-        let mut inner = self.to_write()?;
-        if inner.numbers == bytes {
+        let mut inner = self.lock_for_write()?;
+        if inner.region_numbers == bytes {
             return Ok(());
         }
-        inner.with_store(|store| store.keep_numbers(&bytes))?;
-        inner.numbers = bytes;
+        inner.with_store(|store| store.save_region_numbers(&bytes))?;
+        inner.region_numbers = bytes;
         Ok(())
     }
 }
@@ -98,47 +104,48 @@ impl Device for Node {
         self.device_id
     }
 
-    fn verify(&self, device_config: &[u8]) -> Result<Arc<Pipeline>, Refusal> {
-        let pipeline = parse(device_config)?;
-        self.load(&pipeline)?;
+    fn verify(&self, device_config: &[u8]) -> Result<Arc<Pipeline>, P4RuntimeError> {
+        let pipeline = parse_device_config(device_config)?;
+        self.load_engine(&pipeline)?;
         Ok(pipeline)
     }
 
-    fn save(&self, config: &Forwarding) -> Result<(), Refusal> {
-        self.region.allow_others()?;
-        let mut inner = self.to_write()?;
-        inner.with_store(|store| store.save(&kept(config)))?;
+    fn save(&self, config: &PipelineConfig) -> Result<(), P4RuntimeError> {
+        self.region.check_controllers_allowed()?;
+        let mut inner = self.lock_for_write()?;
+        inner.with_store(|store| store.save_config(&config_to_store(config)))?;
         inner.saved = Some(config.clone());
         Ok(())
     }
 
-    fn commit(&self, config: &Forwarding, keep: Keep) -> Result<(), Refusal> {
-        self.region.allow_others()?;
-        self.commit_own(config, keep)
+    fn commit(&self, config: &PipelineConfig, keep: ReconcileMode) -> Result<(), P4RuntimeError> {
+        self.region.check_controllers_allowed()?;
+        self.commit_config(config, keep)
     }
 
-    fn saved(&self) -> Option<Forwarding> {
+    fn saved(&self) -> Option<PipelineConfig> {
         self.inner.lock().saved.clone()
     }
 
-    fn running(&self) -> Option<Forwarding> {
-        self.with(|current| Some(current.config.clone()))
+    fn running(&self) -> Option<PipelineConfig> {
+        self.with_running(|current| Some(current.config.clone()))
     }
 
-    fn write(&self, batches: &[WriteBatch]) -> Result<Vec<Result<(), WriteError>>, Refusal> {
-        self.region.allow_others()?;
-        let packed = |state: &State| batches.iter().map(|batch| packed(state, batch)).collect();
-        let batches = self.with(|current| Some(current.engine.with_state(packed))).ok_or_else(nothing_runs)?;
-        self.write_own(batches)
+    fn write(&self, batches: &[WriteBatch]) -> Result<Vec<Result<(), WriteError>>, P4RuntimeError> {
+        self.region.check_controllers_allowed()?;
+        let packed = |state: &ControlState| batches.iter().map(|batch| pack_batch(state, batch)).collect();
+        let batches =
+            self.with_running(|current| Some(current.engine.with_state(packed))).ok_or_else(no_pipeline_error)?;
+        self.write_packed(batches)
     }
 
-    fn keep_digests(&self, digests: &BTreeMap<u32, DigestConfig>) -> Result<(), Refusal> {
-        let mut inner = self.to_write()?;
+    fn keep_digests(&self, digests: &BTreeMap<u32, DigestConfig>) -> Result<(), P4RuntimeError> {
+        let mut inner = self.lock_for_write()?;
         let one = |(number, config): (&u32, &DigestConfig)| {
             (*number, config.max_timeout_ns, config.max_list_size, config.ack_timeout_ns)
         };
-        let digests: Vec<KeptDigest> = digests.iter().map(one).collect();
-        inner.with_store(|store| store.keep_digests(&digests)).map(|_| ())
+        let digests: Vec<StoredDigest> = digests.iter().map(one).collect();
+        inner.with_store(|store| store.save_digests(&digests)).map(|_| ())
     }
 
     fn digests(&self) -> BTreeMap<u32, DigestConfig> {
@@ -148,11 +155,11 @@ impl Device for Node {
         self.inner.lock().digests.iter().copied().map(one).collect()
     }
 
-    fn state(&self) -> Option<State> {
-        self.with(|current| Some(current.engine.with_state(State::clone)))
+    fn state(&self) -> Option<ControlState> {
+        self.with_running(|current| Some(current.engine.with_state(ControlState::clone)))
     }
 
-    fn ports(&self) -> Option<BTreeMap<u32, Port>> {
+    fn ports(&self) -> Option<BTreeMap<u32, DevicePort>> {
         self.links()
     }
 
@@ -161,40 +168,40 @@ impl Device for Node {
     }
 
     fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
-        self.with(|current| current.engine.counter(counter, index))
+        self.with_running(|current| current.engine.counter(counter, index))
     }
 
-    fn direct_counter(&self, table: TableId, entry: &Entry) -> Option<Counter> {
-        self.with(|current| current.engine.entry_counter(table, entry))
+    fn direct_counter(&self, table: TableId, entry: &StoredEntry) -> Option<Counter> {
+        self.with_running(|current| current.engine.entry_counter(table, entry))
     }
 
     fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
-        self.with(|current| current.engine.register(register, index))
+        self.with_running(|current| current.engine.register(register, index))
     }
 
     fn array_len(&self, object: ExternId) -> Option<u64> {
-        self.with(|current| current.engine.array_len(object))
+        self.with_running(|current| current.engine.array_len(object))
     }
 
-    fn idle_for(&self, table: TableId, entry: &Entry) -> Option<u64> {
-        self.with(|current| current.engine.entry_idle_for(table, entry))
+    fn idle_for(&self, table: TableId, entry: &StoredEntry) -> Option<u64> {
+        self.with_running(|current| current.engine.entry_idle_for(table, entry))
     }
 
-    fn packet_out(&self, bytes: Bytes) -> Result<(), Refusal> {
-        if self.to_change()?.current.is_none() {
-            return Err(nothing_runs());
+    fn packet_out(&self, bytes: Bytes) -> Result<(), P4RuntimeError> {
+        if self.lock_for_change()?.current.is_none() {
+            return Err(no_pipeline_error());
         }
         if self.settings.cpu_port.is_none() {
             let message = "this node has no CPU port; give it one (`cpu_port` in its configuration)";
-            return Err(Refusal::new(Code::FailedPrecondition, message));
+            return Err(P4RuntimeError::new(Code::FailedPrecondition, message));
         }
         match self.plane.packet_out(&bytes) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Refusal::new(
+            Ok(false) => Err(P4RuntimeError::new(
                 Code::ResourceExhausted,
-                "no room for the packet: packets come faster than the worker takes them",
+                "the queue is full: packets arrive faster than the worker processes them",
             )),
-            Err(error) => Err(Refusal::invalid(error.to_string())),
+            Err(error) => Err(P4RuntimeError::invalid(error.to_string())),
         }
     }
 

@@ -1,63 +1,69 @@
-//! [`EngineFactory`]: makes an engine of each program that a node is given.
+//! [`EngineFactory`]: creates an engine for each program of a node.
 
-use super::{Controlled, Room};
+use super::{ChipSizing, EngineControl};
 use interp::Config;
 use io::{OpenedPort, PortError};
 use ir::Pipeline;
-use p4runtime::Refusal;
+use p4runtime::P4RuntimeError;
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// A factory that a configuration and a node share.
-pub type Factory = Arc<dyn EngineFactory>;
+/// A factory shared by a configuration and a node.
+pub type SharedEngineFactory = Arc<dyn EngineFactory>;
 
-/// What `engine`, `[cache]` and `[tiers]` of a configuration come to.
+/// Creates engines as `engine`, `[cache]` and `[tiers]` of a configuration specify.
 pub trait EngineFactory: Any + Debug + Send + Sync {
-    /// What runs programs, or their lower halves: as in configurations, metrics and command lines.
+    /// Returns the name of the engine of programs, or of their lower halves, as in configurations,
+    /// metrics and command lines.
     fn name(&self) -> &'static str;
 
-    /// The kind of the flow cache in front of it, likewise.
+    /// Returns the kind of the flow cache before the engine, as in configurations.
     fn cache(&self) -> &'static str {
         "none"
     }
 
-    /// The tiers of this process, if programs are divided among tiers.
+    /// Returns the tiers of this process, if programs are partitioned over tiers.
     fn tiers(&self) -> Option<String> {
         None
     }
 
-    /// An engine for a pipeline that the verifier has accepted; it has the program's own entries.
+    /// Creates an engine for a verified pipeline. The engine contains the entries declared in the
+    /// program.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED`: the engine cannot run it; `RESOURCE_EXHAUSTED`: it does not fit on the chip. With what would help.
-    fn load(&self, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn Controlled>, Refusal>;
+    /// `UNIMPLEMENTED`: the engine cannot run the program. `RESOURCE_EXHAUSTED`: the program does
+    /// not fit on the chip. The message contains the fix.
+    fn load(&self, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn EngineControl>, P4RuntimeError>;
 
-    /// Whether native code was asked for, and a program runs on the reference engine.
-    fn falls_back(&self, engine: &dyn Controlled) -> bool {
-        self.name() == "jit" && self.tiers().is_none() && engine.without_code().is_some()
+    /// Returns whether a program falls back to the reference engine although native code was
+    /// configured.
+    fn falls_back(&self, engine: &dyn EngineControl) -> bool {
+        self.name() == "jit" && self.tiers().is_none() && engine.fallback_reason().is_some()
     }
 
-    /// Whether the ports that programs know are another process's: this one has the tiers below the switch.
-    fn has_ports_elsewhere(&self) -> bool {
+    /// Returns whether another process owns the ports that programs know, because this one has only
+    /// the tiers below the switch.
+    fn has_remote_ports(&self) -> bool {
         false
     }
 
-    /// The same with other room on its chip; `None`: it has no chip, and takes any number of entries.
-    fn with_room(&self, room: &Room) -> Option<Factory> {
+    /// Returns a factory with another chip sizing; `None` for engines without a chip, which take
+    /// any number of entries.
+    fn with_chip_sizing(&self, room: &ChipSizing) -> Option<SharedEngineFactory> {
         let _ = room;
         None
     }
 
-    /// Opens a device of the calling thread's network namespace as the port of that number, if ports
-    /// of this engine are of a kind of their own; `None`: they are not.
+    /// Opens a device of the calling thread's network namespace as a port with this number, if the
+    /// engine has its own kind of port; `None` otherwise.
     fn open_port(&self, device: &str, number: u32) -> Option<Result<OpenedPort, PortError>> {
         let _ = (device, number);
         None
     }
 
-    /// As configurations and nodes share it.
-    fn shared(self) -> Factory
+    /// Converts the factory to its shared form.
+    fn shared(self) -> SharedEngineFactory
     where
         Self: Sized,
     {

@@ -1,47 +1,52 @@
-//! The engines that run programs, behind one trait, chosen when the node starts.
+//! The engines that run programs, behind one trait, selected when the node starts.
 //!
-//! This module answers one question: *what must an engine be able to do, besides running packets, so that a controller does not notice which one it is?*
-//! That is [`Controlled`]. Workers run what [`Controlled::worker`] gives them, which is an engine as `packet` knows it. Which engine a program
-//! gets, an [`EngineFactory`] says: native code and the reference engine are here, all others come from the [wings](crate::wings).
+//! This module answers one question: *which operations must an engine support besides processing
+//! packets, so that a controller does not notice which engine it is?* The answer is
+//! [`EngineControl`]. Workers run the engines that [`EngineControl::new_worker`] creates, which
+//! implement `packet::Engine`. An [`EngineFactory`] selects the engine of a program: native code
+//! and the reference engine are defined here, all others in the [wings](crate::wings).
 //!
-//! | what | where |
+//! | concern | location |
 //! |---|---|
-//! | native code: workers share tables, each counts for itself | `jit.rs` |
-//! | the reference engine: workers take turns | `interp.rs` |
-//! | for engines around either of them: workers that take turns, or share tables | `inside.rs`, `turns.rs`, `team.rs`; what is inside: `holds.rs` |
-//! | what makes engines | `factory.rs` |
+//! | control side of an engine | `control.rs` |
+//! | native code: workers share tables and count separately | `native.rs` |
+//! | the reference engine: workers share it under a lock | `reference.rs` |
+//! | adapters for engines around either | `wrapping.rs`, `shared.rs`, `worker_engines.rs` |
+//! | state of the inner engine | `engine_state.rs` |
+//! | factories of engines | `factory.rs` |
 //!
-//! What an engine cannot do it says: in an error, or in [`Controlled::notes`], which a node shows.
+//! An engine reports its limits in errors or in [`EngineControl::status_notes`], which the node
+//! shows.
 
-mod controlled;
+mod chip_sizing;
+mod control;
+mod engine_state;
 mod factory;
-mod holds;
-mod inside;
-mod interp;
-mod jit;
-mod room;
-mod team;
-mod turns;
+mod native;
+mod reference;
+mod shared;
+mod worker_engines;
+mod wrapping;
 
-pub use controlled::{Controlled, NoRoom, counted_one_by_one};
-pub use factory::{EngineFactory, Factory};
-pub use holds::Holds;
-pub use inside::{Inside, in_turns};
-pub use interp::NOT_WANTED;
-use interp::Reference;
-use jit::Native;
-pub use room::Room;
-pub use team::{Team, Workers};
-pub use turns::Turns;
+pub use chip_sizing::ChipSizing;
+pub use control::{CapacityError, EngineControl, scan_nonzero_elements};
+pub use engine_state::EngineState;
+pub use factory::{EngineFactory, SharedEngineFactory};
+use native::NativeFactory;
+pub use reference::REFERENCE_REQUESTED;
+use reference::ReferenceFactory;
+pub use shared::SharedEngine;
+pub use worker_engines::{WorkerEngines, WorkerSet};
+pub use wrapping::{WrappingEngine, shared_control};
 
 use std::sync::Arc;
 
-/// `engine = "jit"`.
-pub fn native() -> Factory {
-    Arc::new(Native)
+/// Creates the factory for `engine = "jit"`.
+pub fn native() -> SharedEngineFactory {
+    Arc::new(NativeFactory)
 }
 
-/// `engine = "interp"`.
-pub fn reference() -> Factory {
-    Arc::new(Reference)
+/// Creates the factory for `engine = "interp"`.
+pub fn reference() -> SharedEngineFactory {
+    Arc::new(ReferenceFactory)
 }

@@ -1,109 +1,111 @@
-//! [`Filter`]: which packets a trace shows, as a program of classic BPF.
+//! [`PacketFilter`]: selects the packets of a trace with a classic BPF program.
 //!
-//! A client compiles its capture filter (pcap-filter syntax) with libpcap, so that a node needs neither libpcap nor a parser, and no name that a
-//! filter mentions makes a node wait for a name server. What arrives is checked and run here: jumps go forward only, so a program ends
-//! after as many instructions as it has, and it reads nothing but the packet.
+//! A client compiles its capture filter (pcap-filter syntax) with libpcap. The node therefore needs
+//! neither libpcap nor a parser, and never waits for a name server because of a name in a filter.
+//! The node checks and runs the received program. A program of n instructions ends after at most n
+//! instructions, because jumps only go forward. It reads nothing but the packet.
 //!
-//! Instructions are those of S. McCanne, V. Jacobson: The BSD Packet Filter (1993), with libpcap's `mod` and `xor`; `crates/terraced/tests` compares
-//! them with libpcap's own interpreter.
+//! Instructions are those of S. McCanne, V. Jacobson: The BSD Packet Filter (1993), with libpcap's
+//! `mod` and `xor`; `crates/terraced/tests` compares them with libpcap's own interpreter.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The most instructions of a filter (Linux takes as many).
+/// Maximum number of instructions of a filter, as in Linux.
 pub const MAX_INSTRUCTIONS: usize = 4096;
-/// Scratch words.
-const WORDS: usize = 16;
+/// Number of scratch memory words.
+const SCRATCH_WORDS: usize = 16;
 
-/// One instruction: operation, jump if true, jump if false (both in instructions behind the next one), operand.
+/// One instruction: operation, jump if true, jump if false (both relative to the next instruction),
+/// operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(from = "(u16, u8, u8, u32)", into = "(u16, u8, u8, u32)")]
-pub struct Instruction {
-    /// The operation.
+pub struct BpfInstruction {
+    /// Operation.
     pub code: u16,
-    /// Where to if the condition holds.
+    /// Jump offset if the condition is true.
     pub jt: u8,
-    /// Where to if it doesn't.
+    /// Jump offset if the condition is false.
     pub jf: u8,
-    /// The operand.
+    /// Operand.
     pub k: u32,
 }
 
-impl From<(u16, u8, u8, u32)> for Instruction {
-    fn from((code, jt, jf, k): (u16, u8, u8, u32)) -> Instruction {
-        Instruction { code, jt, jf, k }
+impl From<(u16, u8, u8, u32)> for BpfInstruction {
+    fn from((code, jt, jf, k): (u16, u8, u8, u32)) -> BpfInstruction {
+        BpfInstruction { code, jt, jf, k }
     }
 }
 
-impl From<Instruction> for (u16, u8, u8, u32) {
-    fn from(i: Instruction) -> (u16, u8, u8, u32) {
+impl From<BpfInstruction> for (u16, u8, u8, u32) {
+    fn from(i: BpfInstruction) -> (u16, u8, u8, u32) {
         (i.code, i.jt, i.jf, i.k)
     }
 }
 
-/// Instructions that are no filter. Whoever compiles with libpcap gets none.
+/// An invalid filter. Programs compiled by libpcap are valid.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum FilterError {
-    /// None, or more than [`MAX_INSTRUCTIONS`].
+    /// The program is empty, or has more than [`MAX_INSTRUCTIONS`].
     #[error("a filter has 1 to {MAX_INSTRUCTIONS} instructions, this one {0}; ask for less at a time")]
     Length(usize),
-    /// One of them.
+    /// An instruction is invalid.
     #[error("instruction {at} of the filter {what}; let libpcap compile it")]
     Instruction {
-        /// Which, the first being 0.
+        /// Index of the instruction, from 0.
         at: usize,
-        /// What is wrong with it.
+        /// Description of the error.
         what: &'static str,
     },
 }
 
-/// A filter that was checked.
+/// A checked filter.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Filter(Box<[Instruction]>);
+pub struct PacketFilter(Box<[BpfInstruction]>);
 
 const RETURN: u16 = 0x06;
 
-impl Filter {
-    /// Checks instructions.
+impl PacketFilter {
+    /// Checks the instructions.
     ///
     /// # Errors
-    /// See [`FilterError`].
-    pub fn new(instructions: &[Instruction]) -> Result<Filter, FilterError> {
+    /// Returns [`FilterError`].
+    pub fn new(instructions: &[BpfInstruction]) -> Result<PacketFilter, FilterError> {
         let len = instructions.len();
         if len == 0 || len > MAX_INSTRUCTIONS {
             return Err(FilterError::Length(len));
         }
         for (at, instruction) in instructions.iter().enumerate() {
-            check(at, instruction, len).map_err(|what| FilterError::Instruction { at, what })?;
+            check_instruction(at, instruction, len).map_err(|what| FilterError::Instruction { at, what })?;
         }
         if instructions[len - 1].code & 7 != RETURN {
             return Err(FilterError::Instruction { at: len - 1, what: "is the last and does not return" });
         }
-        Ok(Filter(instructions.into()))
+        Ok(PacketFilter(instructions.into()))
     }
 
-    /// Whether it takes a packet.
+    /// Returns whether the filter accepts a packet.
     pub fn takes(&self, packet: &[u8]) -> bool {
-        self.run(packet) != 0
+        self.run_program(packet) != 0
     }
 
-    fn run(&self, packet: &[u8]) -> u32 {
-        let (mut a, mut x, mut memory, mut pc) = (0u32, 0u32, [0u32; WORDS], 0usize);
+    fn run_program(&self, packet: &[u8]) -> u32 {
+        let (mut a, mut x, mut memory, mut pc) = (0u32, 0u32, [0u32; SCRATCH_WORDS], 0usize);
         let length = u32::try_from(packet.len()).unwrap_or(u32::MAX);
-        while let Some(Instruction { code, jt, jf, k }) = self.0.get(pc).copied() {
+        while let Some(BpfInstruction { code, jt, jf, k }) = self.0.get(pc).copied() {
             pc += 1;
             match code {
                 0x00 => a = k,
                 0x01 => x = k,
                 0x80 => a = length,
                 0x81 => x = length,
-                0x60 => a = memory[k as usize % WORDS],
-                0x61 => x = memory[k as usize % WORDS],
-                0x02 => memory[k as usize % WORDS] = a,
-                0x03 => memory[k as usize % WORDS] = x,
+                0x60 => a = memory[k as usize % SCRATCH_WORDS],
+                0x61 => x = memory[k as usize % SCRATCH_WORDS],
+                0x02 => memory[k as usize % SCRATCH_WORDS] = a,
+                0x03 => memory[k as usize % SCRATCH_WORDS] = x,
                 0x20 | 0x28 | 0x30 | 0x40 | 0x48 | 0x50 => {
                     let base = if code & 0x40 != 0 { x as usize } else { 0 };
-                    let Some(loaded) = load(packet, base + k as usize, code & 0x18) else { return 0 };
+                    let Some(loaded) = load_field(packet, base + k as usize, code & 0x18) else { return 0 };
                     a = loaded;
                 }
                 0xb1 => {
@@ -112,7 +114,7 @@ impl Filter {
                 }
                 _ if code & 7 == 4 => {
                     let operand = if code & 8 != 0 { x } else { k };
-                    let Some(result) = compute(code & 0xf0, a, operand) else { return 0 };
+                    let Some(result) = compute_alu(code & 0xf0, a, operand) else { return 0 };
                     a = result;
                 }
                 0x05 => pc += k as usize,
@@ -137,8 +139,8 @@ impl Filter {
     }
 }
 
-/// A word, half word or byte of the packet, in network order; `None` beyond its end.
-fn load(packet: &[u8], at: usize, size: u16) -> Option<u32> {
+/// Loads a word, half word or byte of the packet in network order; `None` beyond its end.
+fn load_field(packet: &[u8], at: usize, size: u16) -> Option<u32> {
     let rest = packet.get(at..)?;
     match size {
         0x00 => rest.first_chunk().map(|bytes| u32::from_be_bytes(*bytes)),
@@ -147,8 +149,8 @@ fn load(packet: &[u8], at: usize, size: u16) -> Option<u32> {
     }
 }
 
-/// `None` for a division by 0.
-fn compute(operation: u16, a: u32, b: u32) -> Option<u32> {
+/// Computes an arithmetic operation; `None` for a division by 0.
+fn compute_alu(operation: u16, a: u32, b: u32) -> Option<u32> {
     Some(match operation {
         0x00 => a.wrapping_add(b),
         0x10 => a.wrapping_sub(b),
@@ -164,8 +166,8 @@ fn compute(operation: u16, a: u32, b: u32) -> Option<u32> {
     })
 }
 
-fn check(at: usize, instruction: &Instruction, len: usize) -> Result<(), &'static str> {
-    let Instruction { code, jt, jf, k } = *instruction;
+fn check_instruction(at: usize, instruction: &BpfInstruction, len: usize) -> Result<(), &'static str> {
+    let BpfInstruction { code, jt, jf, k } = *instruction;
     let inside = |by: usize| match at.checked_add(1).and_then(|next| next.checked_add(by)) {
         Some(to) if to < len => Ok(()),
         _ => Err("jumps beyond the end"),
@@ -174,7 +176,7 @@ fn check(at: usize, instruction: &Instruction, len: usize) -> Result<(), &'stati
         0x00 | 0x01 | 0x80 | 0x81 | 0x20 | 0x28 | 0x30 | 0x40 | 0x48 | 0x50 | 0xb1 | 0x06 | 0x16 | 0x07 | 0x87 => {
             Ok(())
         }
-        0x60 | 0x61 | 0x02 | 0x03 if (k as usize) < WORDS => Ok(()),
+        0x60 | 0x61 | 0x02 | 0x03 if (k as usize) < SCRATCH_WORDS => Ok(()),
         0x60 | 0x61 | 0x02 | 0x03 => Err("names a word of the memory that is not there"),
         // Division and remainder by a constant.
         0x34 | 0x94 if k == 0 => Err("divides by zero"),
@@ -190,8 +192,8 @@ fn check(at: usize, instruction: &Instruction, len: usize) -> Result<(), &'stati
 mod tests {
     use super::*;
 
-    fn filter(instructions: &[(u16, u8, u8, u32)]) -> Result<Filter, FilterError> {
-        Filter::new(&instructions.iter().copied().map(Instruction::from).collect::<Vec<_>>())
+    fn filter(instructions: &[(u16, u8, u8, u32)]) -> Result<PacketFilter, FilterError> {
+        PacketFilter::new(&instructions.iter().copied().map(BpfInstruction::from).collect::<Vec<_>>())
     }
 
     #[test]

@@ -1,62 +1,63 @@
-//! [`LiveTrace`]: packets that pass, each with what became of it and why.
+//! [`LiveTrace`]: passing packets with their verdicts and explanations.
 
 use crate::device::Node;
-use crate::explain::Present;
-use crate::explain::answer::{Arrived, Explanation, Traced, Verdicted};
-use crate::explain::tap::{Seen, Session, Wanted};
-use crate::explain::told::{Arrival, Explained, Teller, Told};
+use crate::explain::ExplainSnapshot;
+use crate::explain::explainer::{ExplainTarget, ExplainedPacket, PacketArrival, PacketExplainer};
+use crate::explain::tap::{TraceFilter, TraceSession, TracedPacket};
+use crate::explain::trace_json::{Explanation, PacketJson, TraceJson, VerdictJson};
 use interp::host::architecture::reason_table;
 use packet::ReasonTable;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-/// The most packets of a trace.
+/// Maximum number of packets of a trace.
 pub const MAX_PACKETS: u64 = 100_000;
-/// How long a trace may last.
+/// Maximum duration of a trace.
 pub const MAX_TIME: Duration = Duration::from_secs(3600);
-/// How often the queue is looked at: nobody calls.
-const LOOK: Duration = Duration::from_millis(2);
-/// Tables are looked at anew after this time at the earliest: a write after a look copies a little.
-const SETTLE: Duration = Duration::from_millis(10);
+/// Polling interval of the queue, because workers never wake the tracer.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// Minimum age of a snapshot before the next one is taken, because a write after a snapshot copies
+/// memory.
+const MIN_SNAPSHOT_AGE: Duration = Duration::from_millis(10);
 
-/// What [`LiveTrace::next`] gives.
+/// Result of [`LiveTrace::next`].
 #[derive(Debug)]
-pub enum Next {
+pub enum NextPacket {
     /// A packet.
-    Packet(Box<Traced>),
-    /// None has come in the time that was given.
+    Packet(Box<TraceJson>),
+    /// No packet arrived within the given time.
     Waiting,
-    /// There are as many as were asked for, or the time is over.
+    /// The requested number of packets is reached, or the time is over.
     Ended,
 }
 
-/// A trace that runs. It ends when it is dropped.
+/// A running trace. Ends when dropped.
 pub struct LiveTrace<'a> {
     node: &'a Node,
-    session: Arc<Session>,
-    queue: Receiver<Arc<Seen>>,
+    session: Arc<TraceSession>,
+    queue: Receiver<Arc<TracedPacket>>,
     deadline: Instant,
     packets: u64,
     number: u64,
-    /// The tables as they were last looked at, when that was in nanoseconds since the Unix epoch, and who explains by them.
-    known: Option<Known>,
+    /// The last snapshot with its explainer.
+    known: Option<CachedSnapshot>,
 }
 
-struct Known {
-    present: Present,
-    at: u64,
-    teller: Option<Teller>,
+struct CachedSnapshot {
+    present: ExplainSnapshot,
+    taken_at_ns: u64,
+    teller: Option<PacketExplainer>,
     reasons: ReasonTable,
 }
 
 impl<'a> LiveTrace<'a> {
-    /// Begins one. `None`: there are too many already.
-    pub(crate) fn begin(node: &'a Node, wanted: Wanted, packets: u64, time: Duration) -> Option<LiveTrace<'a>> {
+    /// Starts a trace. Returns `None` if there are too many traces.
+    pub(crate) fn begin(node: &'a Node, wanted: TraceFilter, packets: u64, time: Duration) -> Option<LiveTrace<'a>> {
         let packets = packets.min(MAX_PACKETS);
-        let (session, queue) = Session::new(wanted, packets);
+        let (session, queue) = TraceSession::new(wanted, packets);
         let deadline = Instant::now() + time.min(MAX_TIME);
-        node.plane.taps().open(&session).then_some(LiveTrace {
+        node.plane.trace_sessions().open(&session).then_some(LiveTrace {
             node,
             session,
             queue,
@@ -67,140 +68,155 @@ impl<'a> LiveTrace<'a> {
         })
     }
 
-    /// Packets that it should have shown and that were lost because the queue was full.
+    /// Returns the number of matching packets that were lost because the queue was full.
     pub fn lost(&self) -> u64 {
         self.session.lost()
     }
 
-    /// Packets that it has shown.
+    /// Returns the number of packets shown so far.
     pub fn shown(&self) -> u64 {
         self.number
     }
 
-    /// The next packet, if it comes within `patience`.
-    pub fn next(&mut self, patience: Duration) -> Next {
+    /// Returns the next packet, waiting at most `patience`.
+    pub fn next(&mut self, patience: Duration) -> NextPacket {
         let until = Instant::now() + patience;
         loop {
             if self.number == self.packets {
-                return Next::Ended;
+                return NextPacket::Ended;
             }
             match self.queue.try_recv() {
                 Ok(seen) => {
                     self.session.taken(&seen);
                     self.number += 1;
-                    return Next::Packet(Box::new(self.explained(&seen)));
+                    return NextPacket::Packet(Box::new(self.explain_packet(&seen)));
                 }
-                Err(TryRecvError::Disconnected) => return Next::Ended,
+                Err(TryRecvError::Disconnected) => return NextPacket::Ended,
                 Err(TryRecvError::Empty) => {}
             }
             let now = Instant::now();
             if now >= self.deadline {
-                return Next::Ended;
+                return NextPacket::Ended;
             }
             if now >= until {
-                return Next::Waiting;
+                return NextPacket::Waiting;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
-    /// The tables, no older than the packet.
-    fn look(&mut self, seen: &Seen) -> Option<&mut Known> {
-        if self.known.as_ref().is_none_or(|known| known.at < seen.at) {
+    /// Returns a snapshot that is newer than the packet.
+    fn refresh_snapshot(&mut self, seen: &TracedPacket) -> Option<&mut CachedSnapshot> {
+        if self.known.as_ref().is_none_or(|known| known.taken_at_ns < seen.received_at_ns) {
             if let Some(known) = &self.known {
-                let since = Duration::from_nanos(io::now().saturating_sub(known.at));
-                // Packets that have come meanwhile are explained by the same look.
-                std::thread::sleep(SETTLE.saturating_sub(since));
+                let since = Duration::from_nanos(io::now().saturating_sub(known.taken_at_ns));
+                // The same snapshot explains packets that arrive meanwhile.
+                std::thread::sleep(MIN_SNAPSHOT_AGE.saturating_sub(since));
             }
             let former = self.known.take();
-            let present = self.node.present()?;
-            let at = io::now();
+            let present = self.node.explain_snapshot()?;
+            let taken_at_ns = io::now();
             let same = former.filter(|known| {
                 Arc::ptr_eq(&known.present.pipeline, &present.pipeline)
-                    && present.explained.has_programs_of(&*known.present.explained)
+                    && present.explained.has_same_programs(&*known.present.explained)
             });
             let (teller, reasons) = match same {
                 Some(known) => (known.teller, known.reasons),
-                None => (Teller::new(&*present.explained, &self.node.settings), reason_table(&present.pipeline)),
+                None => {
+                    (PacketExplainer::new(&*present.explained, &self.node.settings), reason_table(&present.pipeline))
+                }
             };
-            self.known = Some(Known { present, at, teller, reasons });
+            self.known = Some(CachedSnapshot { present, taken_at_ns, teller, reasons });
         }
         self.known.as_mut()
     }
 
-    fn explained(&mut self, seen: &Seen) -> Traced {
+    fn explain_packet(&mut self, seen: &TracedPacket) -> TraceJson {
         let number = self.number;
         let reasons = seen.pipeline.as_ref().map(|pipeline| reason_table(pipeline)).unwrap_or_default();
-        let fate = |fate: &crate::explain::tap::Fate| Verdicted::new(fate.verdict, fate.origin, &fate.bytes, &reasons);
-        let mut traced = Traced {
+        let fate = |fate: &crate::explain::tap::PacketOutcome| {
+            VerdictJson::new(fate.verdict, fate.origin, &fate.bytes, &reasons)
+        };
+        let mut traced = TraceJson {
             number,
-            packet: Arrived::new(&seen.bytes, seen.port, seen.at),
+            packet: PacketJson::new(&seen.bytes, seen.port, seen.received_at_ns),
             worker: seen.worker,
-            mark: seen.mark,
-            told: seen.told.clone(),
-            became: seen.fates.iter().map(fate).collect(),
-            onward: Vec::new(),
-            more: seen.more,
-            later_ns: 0,
-            differs: None,
+            trace_id: seen.trace_id,
+            engine_note: seen.engine_note.clone(),
+            verdicts: seen.outcomes.iter().map(fate).collect(),
+            tier_handoffs: Vec::new(),
+            omitted_verdicts: seen.more,
+            explained_after_ns: 0,
+            mismatch: None,
             explanation: None,
         };
         let Some(pipeline) = &seen.pipeline else {
-            traced.differs = Some("there was no program, and so there is nothing to explain".to_owned());
+            traced.mismatch = Some("there was no program, and so there is nothing to explain".to_owned());
             return traced;
         };
-        let Some(known) = self.look(seen).filter(|known| Arc::ptr_eq(pipeline, &known.present.pipeline)) else {
-            let why = "the program has been changed since; the tables that this packet met are no more";
-            traced.differs = Some(why.to_owned());
+        let Some(known) = self.refresh_snapshot(seen).filter(|known| Arc::ptr_eq(pipeline, &known.present.pipeline))
+        else {
+            let why = "the program has been changed since; the tables of this packet no longer exist";
+            traced.mismatch = Some(why.to_owned());
             return traced;
         };
-        traced.later_ns = known.at.saturating_sub(seen.at);
+        traced.explained_after_ns = known.taken_at_ns.saturating_sub(seen.received_at_ns);
         let explained = &*known.present.explained;
-        traced.onward = explained.onward(&seen.fates);
+        traced.tier_handoffs = explained.tier_handoffs(&seen.outcomes);
         let teller = known.teller.as_mut();
-        let came = Arrival { bytes: &seen.bytes, port: seen.port, now: seen.at, mark: seen.mark };
-        let told = teller.and_then(|teller| explained.tell(teller, came));
-        let became = (&traced.became[..], traced.more);
-        (traced.explanation, traced.differs) = compared(told, (explained, &known.reasons), became, traced.later_ns);
+        let came =
+            PacketArrival { bytes: &seen.bytes, port: seen.port, now: seen.received_at_ns, trace_id: seen.trace_id };
+        let told = teller.and_then(|teller| explained.explain_packet(teller, came));
+        let verdicts = (&traced.verdicts[..], traced.omitted_verdicts);
+        (traced.explanation, traced.mismatch) =
+            compare_explanation(told, (explained, &known.reasons), verdicts, traced.explained_after_ns);
         traced
     }
 }
 
 impl Drop for LiveTrace<'_> {
     fn drop(&mut self) {
-        self.node.plane.taps().close(&self.session);
+        self.node.plane.trace_sessions().close(&self.session);
     }
 }
 
-/// What the tables say of a packet, and why there is nothing of it, or something else than what became of the packet.
-pub(super) fn compared(
-    told: Option<Told>,
-    (explained, reasons): (&dyn Explained, &ReasonTable),
-    (became, more): (&[Verdicted], usize),
-    later_ns: u64,
+/// Returns the explanation of a packet, and why it is missing or how it differs from the actual
+/// verdicts.
+pub(super) fn compare_explanation(
+    told: Option<ExplainedPacket>,
+    (explained, reasons): (&dyn ExplainTarget, &ReasonTable),
+    (verdicts, more): (&[VerdictJson], usize),
+    explained_after_ns: u64,
 ) -> (Option<Explanation>, Option<String>) {
     let Some(told) = told else {
-        return (None, Some("the explainer does not take this program, which is a bug".to_owned()));
+        return (None, Some("the explainer does not support this program, which is a bug".to_owned()));
     };
-    let explanation = Explanation::new(told, reasons, explained.version());
-    let differs = difference(became, more, &explanation.verdicts, later_ns);
-    (Some(explanation), differs)
+    let explanation = Explanation::new(told, reasons, explained.tables_version());
+    let mismatch = describe_mismatch(verdicts, more, &explanation.verdicts, explained_after_ns);
+    (Some(explanation), mismatch)
 }
 
-/// Says so if the explanation does not end where the packet did.
-fn difference(became: &[Verdicted], more: usize, explained: &[Verdicted], later_ns: u64) -> Option<String> {
-    let first = became.iter().zip(explained).position(|(a, b)| a != b);
-    let count = became.len() + more != explained.len();
+/// Describes the first difference between the actual and the explained verdicts, if any. `actual`
+/// has the first verdicts, and `omitted` is the number of further ones.
+fn describe_mismatch(
+    actual: &[VerdictJson],
+    omitted: usize,
+    explained: &[VerdictJson],
+    explained_after_ns: u64,
+) -> Option<String> {
+    let first = actual.iter().zip(explained).position(|(a, b)| a != b);
+    let has_other_count = actual.len() + omitted != explained.len();
     let what = match first {
-        Some(at) if became[at].to_string() != explained[at].to_string() => {
-            format!("the packet was {}, the explanation says {}", became[at], explained[at])
+        Some(at) if actual[at].to_string() != explained[at].to_string() => {
+            format!("the packet was {}, the explanation says {}", actual[at], explained[at])
         }
+        // Verdicts that print the same differ in the bytes of the packet.
         Some(_) => "the packet left with other bytes than the explanation says".to_owned(),
-        None if count => format!("{} verdicts, the explanation has {}", became.len() + more, explained.len()),
+        None if has_other_count => {
+            format!("{} verdicts, the explanation has {}", actual.len() + omitted, explained.len())
+        }
         None => return None,
     };
-    let later = later_ns as f64 / 1e6;
-    Some(format!(
-        "{what}; tables, registers or meters are not as they were: the explanation is by those of {later:.1} ms later, meters full"
-    ))
+    let later_ms = explained_after_ns as f64 / 1e6;
+    Some(format!("{what}; the explanation uses tables and registers of {later_ms:.1} ms later, and full meters"))
 }

@@ -1,163 +1,180 @@
-//! Why a packet went where it did.
+//! Explanations of packets.
 //!
-//! This module answers two questions on a running node: *what would become of this packet* ([`Node::explain`]), and *what became of the packets
-//! that pass, and why* ([`Node::trace`]). The program is run by [`interp::Explainer`] on a snapshot of the node's tables, on the thread of
-//! whoever asks. Workers only copy packets, while somebody traces.
+//! This module answers two questions about a running node: *what would happen to this packet*
+//! ([`Node::explain`]), and *what happened to the packets that pass, and why* ([`Node::trace`]).
+//! [`interp::Explainer`] runs the program on a snapshot of the node's tables, on the thread of the
+//! caller. Workers only copy packets, and only during a trace.
 //!
-//! | what | where |
+//! | concern | location |
 //! |---|---|
-//! | which packets | `filter.rs` |
-//! | the copies, around a worker's engine | `tap.rs` |
-//! | a trace | `live.rs` |
-//! | what is said of a packet | `answer.rs` |
-//! | a packet that goes from process to process: its mark, what was done with it, and what each process says of it | `marks.rs`, `marked.rs`, `followed.rs` |
-//! | who says it: an explainer for each part of a program | `told.rs` |
-//! | what a flow cache keeps of a packet's way | `offloaded.rs` |
-//! | a trace as a client asks for it | `serve.rs` |
+//! | selection of packets | `filter.rs` |
+//! | capture around a worker's engine | `tap.rs` |
+//! | a running trace | `live.rs` |
+//! | the JSON form of packets and explanations | `trace_json.rs` |
+//! | packets that cross processes | `trace_ids.rs`, `trace_records.rs`, `trace_parts.rs` |
+//! | the explainer of a program, or of its halves | `explainer.rs` |
+//! | the flow cache's view of a packet's path | `offload.rs` |
+//! | the trace request of a client | `serve.rs` |
 
-pub mod answer;
+mod explainer;
 pub mod filter;
-mod followed;
 mod live;
-mod marked;
-mod marks;
-pub mod offloaded;
+pub mod offload;
 mod serve;
 mod tap;
-mod told;
+mod trace_ids;
+pub mod trace_json;
+mod trace_parts;
+mod trace_records;
 
-pub use followed::{CameFrom, FollowedPart, InTier, machine};
-pub use live::{LiveTrace, MAX_PACKETS, MAX_TIME, Next};
-pub use marked::{Came, Followed, MAX_RECORDS, Record, Spent};
-pub use serve::{PortName, TraceAnswer, TraceOf};
-pub use tap::{Fate, MAX_SESSIONS, Wanted};
-pub(crate) use tap::{Tapped, Taps};
-pub use told::{Arrival, CacheInput, End, Explained, Onward, Part, Teller, TierPorts, Told};
+pub use explainer::{
+    CacheInput, ExplainTarget, ExplainedPacket, ExplainedVerdict, PacketArrival, PacketExplainer, ProgramState,
+    TierHandoff, TierPorts,
+};
+pub use live::{LiveTrace, MAX_PACKETS, MAX_TIME, NextPacket};
+pub use serve::{PortName, TraceRequest, TraceResponse};
+pub use tap::{MAX_SESSIONS, PacketOutcome, TraceFilter};
+pub(crate) use tap::{TappedEngine, TraceSessions};
+pub use trace_parts::{TierTime, TracePart, TraceSourceJson, boot_id};
+pub use trace_records::{EngineSpan, MAX_RECORDS, TraceRecord, TraceRecords, TraceSource};
 
-use crate::config::Leads;
+use crate::config::TierLink;
 use crate::device::Node;
-use answer::{Arrived, Explanation};
 use ir::Pipeline;
-use offloaded::{CannotOffload, Offloaded};
+use offload::{OffloadError, OffloadReport};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
+use trace_json::{Explanation, PacketJson};
 
-/// What a node is like at one moment.
-pub(crate) struct Present {
+/// Program and tables of a node at one moment.
+pub(crate) struct ExplainSnapshot {
     /// The program.
     pub pipeline: Arc<Pipeline>,
-    /// It, or what of it is here, with what controllers have written, and packets added.
-    pub explained: Box<dyn Explained>,
+    /// The program, or its part in this process, with the state written by controllers and packets.
+    pub explained: Box<dyn ExplainTarget>,
 }
 
-/// Why there is no explanation.
+/// Why a packet cannot be explained.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum CannotExplain {
-    /// Nothing runs.
+pub enum ExplainError {
+    /// No program runs.
     #[error("no program runs on this node; a controller sets one (SetForwardingPipelineConfig)")]
     NoProgram,
-    /// The packet is longer than packets are.
+    /// The packet exceeds the maximum length.
     #[error("the packet has {0} bytes; the longest has {most}", most = packet::MAX_LEN)]
     TooLong(usize),
-    /// As many as there may be.
+    /// The maximum number of traces is reached.
     #[error("there are {MAX_SESSIONS} traces on this node already; end one")]
     TooMany,
-    /// It has no port there.
+    /// The node lacks a port to that tier.
     #[error(
         "this node has no {0}, so no such packet comes; name first the node that packets come to, and then those of the tiers below"
     )]
     NoSuchPort(&'static str),
-    /// Of what a flow cache keeps.
+    /// The flow cache's view cannot be determined.
     #[error(transparent)]
-    Offload(#[from] offloaded::CannotOffload),
-    /// A bug.
-    #[error("the explainer does not take this program, which is a bug of terrace")]
+    Offload(#[from] offload::OffloadError),
+    /// A bug in the explainer.
+    #[error("the explainer does not support this program, which is a bug of terrace")]
     Bug,
 }
 
-/// An answer to what would become of a packet.
+/// Explanation of a hypothetical packet.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct WhatIf {
+pub struct HypotheticalTrace {
     /// The packet.
-    pub packet: Arrived,
-    /// What would become of it.
+    pub packet: PacketJson,
+    /// The explanation.
     #[serde(flatten)]
     pub explanation: Explanation,
-    /// What a flow cache keeps of its way, if that was asked and it comes to one here.
+    /// The part of its path that a flow cache would store, if requested and the packet reaches a
+    /// cache in this process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub offload: Option<offloaded::Offloaded>,
+    pub offload: Option<offload::OffloadReport>,
 }
 
 impl Node {
-    /// What would become of a packet that arrives on a port now, and why. Nothing of the node changes: no counter counts it. Meters are
-    /// taken to be full.
+    /// Explains a packet as if it arrived on a port now. Changes nothing in the node, not even
+    /// counters. Assumes that meters are full.
     ///
     /// # Errors
-    /// See [`CannotExplain`].
-    pub fn explain(&self, bytes: &[u8], port: u32) -> Result<WhatIf, CannotExplain> {
+    /// Returns [`ExplainError`].
+    pub fn explain(&self, bytes: &[u8], port: u32) -> Result<HypotheticalTrace, ExplainError> {
         self.explain_from(bytes, port, None)
     }
 
-    /// The same for a packet that comes from a tier in another process, with a bridge header: [`Leads::Up`] if that is the switch.
+    /// Explains a packet as if it arrived now, optionally with a bridge header from a tier in
+    /// another process: [`TierLink::Upper`] if that is the switch.
     ///
     /// # Errors
-    /// See [`CannotExplain`].
-    pub fn explain_from(&self, bytes: &[u8], port: u32, from: Option<Leads>) -> Result<WhatIf, CannotExplain> {
+    /// Returns [`ExplainError`].
+    pub fn explain_from(
+        &self,
+        bytes: &[u8],
+        port: u32,
+        from: Option<TierLink>,
+    ) -> Result<HypotheticalTrace, ExplainError> {
         if bytes.len() > packet::MAX_LEN {
-            return Err(CannotExplain::TooLong(bytes.len()));
+            return Err(ExplainError::TooLong(bytes.len()));
         }
-        let Present { explained, .. } = self.present().ok_or(CannotExplain::NoProgram)?;
+        let ExplainSnapshot { explained, .. } = self.explain_snapshot().ok_or(ExplainError::NoProgram)?;
         let TierPorts { up, down } = explained.tier_ports();
         let port = match from {
             None => port,
-            Some(Leads::Up) => *up.first().ok_or(CannotExplain::NoSuchPort("port to a switch elsewhere"))?,
-            // Any: the way back is the same.
-            Some(Leads::Down) if down.contains(&port) => port,
-            Some(Leads::Down) => *down.first().ok_or(CannotExplain::NoSuchPort("port to tiers below elsewhere"))?,
+            Some(TierLink::Upper) => *up.first().ok_or(ExplainError::NoSuchPort("port to a switch elsewhere"))?,
+            // Any port to a lower tier serves, because all of them return packets in the same form.
+            Some(TierLink::Lower) if down.contains(&port) => port,
+            Some(TierLink::Lower) => *down.first().ok_or(ExplainError::NoSuchPort("port to tiers below elsewhere"))?,
         };
-        let mut teller = Teller::new(&*explained, &self.settings).ok_or(CannotExplain::Bug)?;
+        let mut teller = PacketExplainer::new(&*explained, &self.settings).ok_or(ExplainError::Bug)?;
         let now = io::now();
-        let told = explained.tell(&mut teller, Arrival { bytes, port, now, mark: 0 }).ok_or(CannotExplain::Bug)?;
-        let explanation = Explanation::new(told, &explained.reasons(), explained.version());
-        Ok(WhatIf { packet: Arrived::new(bytes, port, now), explanation, offload: None })
+        let told = explained
+            .explain_packet(&mut teller, PacketArrival { bytes, port, now, trace_id: 0 })
+            .ok_or(ExplainError::Bug)?;
+        let explanation = Explanation::new(told, &explained.reasons(), explained.tables_version());
+        Ok(HypotheticalTrace { packet: PacketJson::new(bytes, port, now), explanation, offload: None })
     }
 
-    /// What of a packet's path a flow cache keeps, before the program or, if that is divided among tiers, before its lower half. `None`: the packet does not come to
-    /// one here, as the switch serves it, or the tiers below are in another process. Tables are copied for it; registers are as at first.
+    /// Returns the part of a packet's path that a flow cache would store, for the cache before the
+    /// program or before its lower half. `None`: the packet does not reach a cache in this process,
+    /// because the switch completes it or the lower tiers are in another process. Copies the
+    /// tables; registers have their initial values.
     ///
     /// # Errors
-    /// See [`CannotExplain`].
-    pub fn offloaded(&self, bytes: &[u8], port: u32) -> Result<Option<Offloaded>, CannotExplain> {
-        let caches = self.wings.caches.ok_or(CannotOffload::NoCaches)?;
-        let Present { explained, .. } = self.present().ok_or(CannotExplain::NoProgram)?;
-        let mut teller = Teller::new(&*explained, &self.settings).ok_or(CannotExplain::Bug)?;
+    /// Returns [`ExplainError`].
+    pub fn explain_offload(&self, bytes: &[u8], port: u32) -> Result<Option<OffloadReport>, ExplainError> {
+        let caches = self.wings.caches.ok_or(OffloadError::NoCaches)?;
+        let ExplainSnapshot { explained, .. } = self.explain_snapshot().ok_or(ExplainError::NoProgram)?;
+        let mut teller = PacketExplainer::new(&*explained, &self.settings).ok_or(ExplainError::Bug)?;
         let now = io::now();
-        let input = explained.cache_input(&mut teller, Arrival { bytes, port, now, mark: 0 });
-        Ok(input.map(|input| caches.explain(&input, &self.settings, now)).transpose()?)
+        let input = explained.cache_input(&mut teller, PacketArrival { bytes, port, now, trace_id: 0 });
+        Ok(input.map(|input| caches.explain_offload(&input, &self.settings, now)).transpose()?)
     }
 
-    /// Begins to trace packets that pass: at most so many (up to [`MAX_PACKETS`]), for at most so long (up to [`MAX_TIME`]).
+    /// Starts a trace of at most `packets` passing packets (up to [`MAX_PACKETS`]), for at most
+    /// `time` (up to [`MAX_TIME`]).
     ///
     /// # Errors
-    /// [`CannotExplain::TooMany`]; of packets that are to be followed, also if none come here by a front port.
-    pub fn trace(&self, mut wanted: Wanted, packets: u64, time: Duration) -> Result<LiveTrace<'_>, CannotExplain> {
+    /// [`ExplainError::TooMany`]; [`ExplainError::NoSuchPort`] if packets are to be followed and
+    /// this process has no front ports.
+    pub fn trace(&self, mut wanted: TraceFilter, packets: u64, time: Duration) -> Result<LiveTrace<'_>, ExplainError> {
         if wanted.follow {
-            let Present { explained, .. } = self.present().ok_or(CannotExplain::NoProgram)?;
+            let ExplainSnapshot { explained, .. } = self.explain_snapshot().ok_or(ExplainError::NoProgram)?;
             if !explained.has_front_ports() {
-                return Err(CannotExplain::NoSuchPort("switch, and no front ports"));
+                return Err(ExplainError::NoSuchPort("switch, and no front ports"));
             }
             let TierPorts { up, down } = explained.tier_ports();
             wanted.inner_ports = [down, up].concat();
         }
-        LiveTrace::begin(self, wanted, packets, time).ok_or(CannotExplain::TooMany)
+        LiveTrace::begin(self, wanted, packets, time).ok_or(ExplainError::TooMany)
     }
 
-    /// What is to be explained by; `None`: nothing runs.
-    pub(crate) fn present(&self) -> Option<Present> {
-        let inner = self.inner();
+    /// Returns the snapshot for explanations; `None` if no program runs.
+    pub(crate) fn explain_snapshot(&self) -> Option<ExplainSnapshot> {
+        let inner = self.lock_state();
         let engine = &inner.current.as_ref()?.engine;
-        Some(Present { pipeline: engine.pipeline().clone(), explained: engine.explained() })
+        Some(ExplainSnapshot { pipeline: engine.pipeline().clone(), explained: engine.explain_target() })
     }
 }

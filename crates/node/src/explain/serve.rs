@@ -1,84 +1,87 @@
-//! A trace as a client asks for it and is answered: one document a packet.
+//! A trace as requested by a client, answered with one document per packet.
 
 use crate::device::Node;
-use crate::explain::answer::Traced;
-use crate::explain::filter::{Filter, Instruction};
-use crate::explain::{MAX_PACKETS, MAX_TIME, Next, Wanted};
+use crate::explain::filter::{BpfInstruction, PacketFilter};
+use crate::explain::trace_json::TraceJson;
+use crate::explain::{MAX_PACKETS, MAX_TIME, NextPacket, TraceFilter};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// How often a client is told that nothing came, by which a node notices that it has gone.
-const WAITING: Duration = Duration::from_secs(1);
-/// How often it is looked whether the client still listens.
-const LOOK: Duration = Duration::from_millis(200);
+/// Interval of `Waiting` responses. Sending one detects a client that has disconnected.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval of checks whether the client still listens.
+const CLIENT_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What a client asks for.
+/// Trace request of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TraceOf {
-    /// Packets that this program takes; all without one.
+pub struct TraceRequest {
+    /// Selects packets that this filter accepts; `None`: all.
     #[serde(default)]
-    pub filter: Option<Vec<Instruction>>,
-    /// Packets that come in on this port.
+    pub filter: Option<Vec<BpfInstruction>>,
+    /// Selects packets that arrive on this port.
     #[serde(default)]
     pub port: Option<u32>,
-    /// Packets of which something is dropped; and if they are followed, those that go on to another tier, which may drop them ([`crate::admin::elsewhere::Story::drops`]).
+    /// Selects packets with a drop. If packets are followed, also selects those sent to another
+    /// tier, which may drop them ([`crate::admin::cross_node::CrossNodeTrace::drops`]).
     #[serde(default)]
     pub drops: bool,
-    /// The same for this reason.
+    /// Like `drops`, for drops with this reason.
     #[serde(default)]
     pub reason: Option<String>,
-    /// They get marks, by which the tiers in other processes know them again ([`crate::Node::followed`]).
+    /// Gives the packets trace ids, by which tiers in other processes recognise them
+    /// ([`crate::Node::trace_parts`]).
     #[serde(default)]
     pub follow: bool,
-    /// So many packets at most; up to [`MAX_PACKETS`].
+    /// Maximum number of packets, up to [`MAX_PACKETS`].
     pub packets: u64,
-    /// For so many seconds at most; up to [`MAX_TIME`].
+    /// Maximum duration in seconds, up to [`MAX_TIME`].
     pub seconds: u64,
 }
 
-/// A port.
+/// Number and name of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortName {
-    /// By which the program knows it.
+    /// Number by which the program knows the port.
     pub number: u32,
-    /// Its device.
+    /// Device of the port.
     pub name: String,
 }
 
-/// What it is answered, in this order: `Begun`, then `Packet` and `Waiting`, then `Ended`. Or `Refused`.
+/// Responses to a trace request: `Begun`, then `Packet` and `Waiting`, then `Ended`; or only
+/// `Refused`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "trace", rename_all = "snake_case")]
-pub enum TraceAnswer {
-    /// Packets are looked at from now on.
+pub enum TraceResponse {
+    /// The trace has started.
     Begun {
-        /// The names of the ports.
+        /// Names of the ports.
         ports: Vec<PortName>,
     },
     /// A packet.
-    Packet(Box<Traced>),
-    /// None has come for a second.
+    Packet(Box<TraceJson>),
+    /// No packet arrived for a second.
     Waiting {
-        /// Packets that were asked for and could not be kept until they are explained.
+        /// Number of matching packets that were lost because the queue was full.
         lost: u64,
     },
-    /// That was all.
+    /// The trace has ended.
     Ended {
-        /// Packets.
+        /// Number of packets shown.
         shown: u64,
-        /// As above.
+        /// Number of matching packets that were lost because the queue was full.
         lost: u64,
     },
-    /// It cannot be.
+    /// The trace cannot start.
     Refused {
-        /// Why, and the mend.
+        /// Reason and fix.
         message: String,
     },
 }
 
-impl TraceOf {
-    fn wanted(&self) -> Result<Wanted, String> {
+impl TraceRequest {
+    fn wanted(&self) -> Result<TraceFilter, String> {
         let most = MAX_TIME.as_secs();
         if !(1..=MAX_PACKETS).contains(&self.packets) {
             return Err(format!("a trace shows 1 to {MAX_PACKETS} packets, not {}", self.packets));
@@ -86,22 +89,23 @@ impl TraceOf {
         if !(1..=most).contains(&self.seconds) {
             return Err(format!("a trace lasts 1 to {most} seconds, not {}", self.seconds));
         }
-        let filter = self.filter.as_deref().map(Filter::new).transpose().map_err(|error| error.to_string())?;
+        let filter = self.filter.as_deref().map(PacketFilter::new).transpose().map_err(|error| error.to_string())?;
         let (port, drops, reason, follow) = (self.port, self.drops, self.reason.clone(), self.follow);
-        Ok(Wanted { filter, port, drops, reason, follow, inner_ports: Vec::new() })
+        Ok(TraceFilter { filter, port, drops, reason, follow, inner_ports: Vec::new() })
     }
 }
 
 impl Node {
-    /// Carries out a trace: `say` is given one answer after the other, until the trace ends or `listens` says no.
+    /// Runs a trace. Passes the responses to `say` until the trace ends or `listens` returns
+    /// `false`.
     ///
     /// # Errors
-    /// Those of `say`; the trace has ended then.
+    /// Returns the error of `say`, which ends the trace.
     pub fn serve_trace(
         &self,
-        of: &TraceOf,
+        of: &TraceRequest,
         mut listens: impl FnMut() -> bool,
-        mut say: impl FnMut(TraceAnswer) -> io::Result<()>,
+        mut say: impl FnMut(TraceResponse) -> io::Result<()>,
     ) -> io::Result<()> {
         let begun = of.wanted().and_then(|wanted| {
             let time = Duration::from_secs(of.seconds);
@@ -109,28 +113,28 @@ impl Node {
         });
         let mut trace = match begun {
             Ok(trace) => trace,
-            Err(message) => return say(TraceAnswer::Refused { message }),
+            Err(message) => return say(TraceResponse::Refused { message }),
         };
         let counts = self.counts();
         let ports: BTreeMap<u32, &str> =
             counts.iter().flat_map(|w| &w.ports).map(|(number, port)| (*number, port.name.as_str())).collect();
         let ports = ports.into_iter().map(|(number, name)| PortName { number, name: name.to_owned() });
-        say(TraceAnswer::Begun { ports: ports.collect() })?;
+        say(TraceResponse::Begun { ports: ports.collect() })?;
         let (mut said, mut looked) = (Instant::now(), Instant::now());
         loop {
-            match trace.next(LOOK) {
-                Next::Packet(traced) => {
-                    say(TraceAnswer::Packet(traced))?;
+            match trace.next(CLIENT_POLL_INTERVAL) {
+                NextPacket::Packet(traced) => {
+                    say(TraceResponse::Packet(traced))?;
                     said = Instant::now();
                 }
-                Next::Ended => return say(TraceAnswer::Ended { shown: trace.shown(), lost: trace.lost() }),
-                Next::Waiting if said.elapsed() >= WAITING => {
-                    say(TraceAnswer::Waiting { lost: trace.lost() })?;
+                NextPacket::Ended => return say(TraceResponse::Ended { shown: trace.shown(), lost: trace.lost() }),
+                NextPacket::Waiting if said.elapsed() >= KEEPALIVE_INTERVAL => {
+                    say(TraceResponse::Waiting { lost: trace.lost() })?;
                     said = Instant::now();
                 }
-                Next::Waiting => {}
+                NextPacket::Waiting => {}
             }
-            if looked.elapsed() >= LOOK {
+            if looked.elapsed() >= CLIENT_POLL_INTERVAL {
                 looked = Instant::now();
                 if !listens() {
                     return Ok(());

@@ -1,16 +1,17 @@
-//! What a node says while it runs: one line for each event, to standard error.
+//! The log of a node: one line for each event, on standard error.
 //!
-//! Events are those of the crate `tracing`. A value that came from a client stays in its place: no byte of it ends a line or reaches a terminal as a
-//! control. Of one kind of event no more is written than anybody can read ([`limiter`]); what was left out is counted and told. Lines are written
-//! by a thread of their own: a reader that stops reading stops nobody.
+//! Events are those of the crate `tracing`. Client-supplied values are escaped, so that they can
+//! neither end a line nor reach a terminal as control characters. [`limiter`] limits the rate of
+//! similar lines and reports the number of suppressed ones. A separate thread writes the lines,
+//! because a slow reader must not block the node.
 
+mod event;
 mod limiter;
-mod line;
 
-pub use line::LogFormat;
+pub use event::LogFormat;
 
-use limiter::Limiter;
-use line::Line;
+use event::LogEvent;
+use limiter::LineLimiter;
 use parking_lot::Mutex;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -26,20 +27,21 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::reload;
 
-/// Lines that wait for a slow reader.
-const WAITING: usize = 4_096;
-/// Whose events are written at the configured level; those of others only if they warn.
-const OURS: [&str; 4] = ["node", "p4runtime", "io", "terraced"];
+/// Maximum number of lines that wait for a slow reader.
+const MAX_QUEUED_LINES: usize = 4_096;
+/// Crates whose events are written at the configured level. Other crates' events are written from
+/// level `warn`.
+const OWN_TARGETS: [&str; 4] = ["node", "p4runtime", "io", "terraced"];
 
-/// How bad an event has to be to be written.
+/// Minimum severity of written events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogLevel {
-    /// What keeps the node from doing its work.
+    /// Failures that prevent the node from working.
     Error,
-    /// Also what somebody should look at.
+    /// Also conditions that need attention.
     Warn,
-    /// Also what changes what the node does: pipelines, controllers, configuration.
+    /// Also changes of the node's behaviour: pipelines, controllers, configuration.
     #[default]
     Info,
     /// Also single requests.
@@ -50,9 +52,9 @@ pub enum LogLevel {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogSettings {
-    /// How lines are written. `text` unless given.
+    /// Format of the lines. Default: `text`.
     pub format: LogFormat,
-    /// How bad an event has to be. `info` unless given.
+    /// Minimum severity. Default: `info`.
     pub level: LogLevel,
 }
 
@@ -64,92 +66,95 @@ impl LogSettings {
             LogLevel::Info => LevelFilter::INFO,
             LogLevel::Debug => LevelFilter::DEBUG,
         };
-        Targets::new().with_targets(OURS.map(|target| (target, level))).with_default(level.min(LevelFilter::WARN))
+        Targets::new()
+            .with_targets(OWN_TARGETS.map(|target| (target, level)))
+            .with_default(level.min(LevelFilter::WARN))
     }
 }
 
 type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
 
-/// Takes events, writes lines.
-struct Writer {
+/// Filters events and writes them as lines.
+struct LogSink {
     format: Mutex<LogFormat>,
-    limiter: Mutex<Limiter<Identifier, Line>>,
-    /// Whether the reader is systemd's journal.
-    journal: bool,
+    limiter: Mutex<LineLimiter<Identifier, LogEvent>>,
+    /// Whether standard error is systemd's journal.
+    is_journal: bool,
     clock: Clock,
     out: Mutex<Box<dyn Write + Send>>,
 }
 
-impl Writer {
-    fn write(&self, line: &Line) {
-        let time = (!self.journal).then(OffsetDateTime::now_utc);
-        let text = line.write(*self.format.lock(), time);
-        // There is nobody else to tell.
+impl LogSink {
+    fn write_event(&self, line: &LogEvent) {
+        let time = (!self.is_journal).then(OffsetDateTime::now_utc);
+        let text = line.format_line(*self.format.lock(), time);
+        // A failure of the log itself cannot be reported anywhere.
         let _ = self.out.lock().write_all(text.as_bytes());
     }
 
-    fn take(&self, event: &tracing::Event<'_>) {
+    fn write_if_admitted(&self, event: &tracing::Event<'_>) {
         let now = (self.clock)();
-        let line = || Line::of(event);
+        let line = || LogEvent::from_event(event);
         if self.limiter.lock().admit(event.metadata().callsite(), now, line) {
-            self.write(&line());
+            self.write_event(&line());
         }
     }
 
-    /// Says what was left out.
-    fn sweep(&self, all: bool) {
+    /// Reports suppressed lines.
+    fn report_suppressed(&self, all: bool) {
         let left_out = match all {
-            true => self.limiter.lock().all(),
-            false => self.limiter.lock().ended((self.clock)()),
+            true => self.limiter.lock().take_all(),
+            false => self.limiter.lock().take_ended((self.clock)()),
         };
         for left_out in left_out {
-            let event = format!("left out {} lines like: {}", left_out.count, left_out.like.event);
-            self.write(&Line::new(left_out.like.level, event).with("left_out", left_out.count));
+            let event = format!("suppressed {} lines like: {}", left_out.count, left_out.sample.event);
+            self.write_event(&LogEvent::new(left_out.sample.level, event).with_number("left_out", left_out.count));
         }
     }
 }
 
-struct EventLayer(Arc<Writer>);
+struct EventLayer(Arc<LogSink>);
 
 impl<S: Subscriber> Layer<S> for EventLayer {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
-        self.0.take(event);
+        self.0.write_if_admitted(event);
     }
 }
 
 /// The log of a process.
 pub struct Log {
-    writer: Arc<Writer>,
+    writer: Arc<LogSink>,
     filter: reload::Handle<Targets, Registry>,
-    lost: Option<ErrorCounter>,
-    told: AtomicU64,
+    lost_lines: Option<ErrorCounter>,
+    reported_lost_lines: AtomicU64,
 }
 
-/// Dropped, it has all written that is left.
-pub struct LogEnd {
-    writer: Arc<Writer>,
+/// Writes all pending lines when dropped.
+pub struct LogFlushGuard {
+    writer: Arc<LogSink>,
     _thread: WorkerGuard,
 }
 
-impl Drop for LogEnd {
+impl Drop for LogFlushGuard {
     fn drop(&mut self) {
-        self.writer.sweep(true);
+        self.writer.report_suppressed(true);
     }
 }
 
 impl Log {
-    /// Events of the whole process go to standard error from now on, panics too. To be called once.
-    pub fn install(settings: LogSettings) -> (Arc<Log>, LogEnd) {
+    /// Sends events and panics of the whole process to standard error. Call it once.
+    pub fn install(settings: LogSettings) -> (Arc<Log>, LogFlushGuard) {
         let (out, thread) = NonBlockingBuilder::default()
             .lossy(true)
-            .buffered_lines_limit(WAITING)
+            .buffered_lines_limit(MAX_QUEUED_LINES)
             .thread_name("log")
             .finish(std::io::stderr());
         let lost = out.error_counter();
         let began = Instant::now();
-        let (mut log, subscriber) = Log::over(settings, Box::new(out), Box::new(move || began.elapsed()), is_journal());
-        log.lost = Some(lost);
-        // Only a second call fails, which changes nothing.
+        let (mut log, subscriber) =
+            Log::with_output(settings, Box::new(out), Box::new(move || began.elapsed()), is_journal());
+        log.lost_lines = Some(lost);
+        // Fails only on a second call, which then has no effect.
         let _ = tracing::subscriber::set_global_default(subscriber);
         std::panic::set_hook(Box::new(|panic| {
             let place = panic.location().map(ToString::to_string).unwrap_or_default();
@@ -162,44 +167,44 @@ impl Log {
                 "a thread failed: a bug, please report it"
             );
         }));
-        let end = LogEnd { writer: log.writer.clone(), _thread: thread };
+        let end = LogFlushGuard { writer: log.writer.clone(), _thread: thread };
         (Arc::new(log), end)
     }
 
-    fn over(
+    fn with_output(
         settings: LogSettings,
         out: Box<dyn Write + Send>,
         clock: Clock,
         journal: bool,
     ) -> (Log, impl Subscriber + Send + Sync) {
         let (format, limiter) = (Mutex::new(settings.format), Mutex::default());
-        let writer = Arc::new(Writer { format, limiter, journal, clock, out: Mutex::new(out) });
+        let writer = Arc::new(LogSink { format, limiter, is_journal: journal, clock, out: Mutex::new(out) });
         let (filter, handle) = reload::Layer::new(settings.filter());
         let subscriber = Registry::default().with(filter).with(EventLayer(writer.clone()));
-        (Log { writer, filter: handle, lost: None, told: AtomicU64::new(0) }, subscriber)
+        (Log { writer, filter: handle, lost_lines: None, reported_lost_lines: AtomicU64::new(0) }, subscriber)
     }
 
-    /// Other settings from now on.
-    pub fn set(&self, settings: LogSettings) {
+    /// Changes the settings.
+    pub fn apply_settings(&self, settings: LogSettings) {
         *self.writer.format.lock() = settings.format;
         // The subscriber lives as long as the process.
         let _ = self.filter.reload(settings.filter());
     }
 
-    /// Says what was left out. To be called about once a second.
+    /// Reports suppressed and lost lines. Call it about once a second.
     pub fn tick(&self) {
-        self.writer.sweep(false);
-        let Some(lost) = &self.lost else { return };
+        self.writer.report_suppressed(false);
+        let Some(lost) = &self.lost_lines else { return };
         let lost = lost.dropped_lines() as u64;
-        let before = self.told.swap(lost, Ordering::Relaxed);
+        let before = self.reported_lost_lines.swap(lost, Ordering::Relaxed);
         if lost > before {
-            let line = Line::new(Level::WARN, "left out lines: who reads this log is too slow");
-            self.writer.write(&line.with("left_out", lost - before));
+            let line = LogEvent::new(Level::WARN, "lost lines: the reader of this log is too slow");
+            self.writer.write_event(&line.with_number("left_out", lost - before));
         }
     }
 }
 
-/// Whether standard error is what systemd says it is.
+/// Returns whether standard error is the stream of systemd's journal.
 fn is_journal() -> bool {
     let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
     let Ok(own) = std::fs::metadata("/proc/self/fd/2") else { return false };
@@ -236,7 +241,7 @@ mod tests {
         let (buffer, now) = (Buffer::default(), Arc::new(AtomicU64::new(0)));
         let clock = now.clone();
         let clock: Clock = Box::new(move || Duration::from_millis(clock.load(Ordering::Relaxed)));
-        let (log, subscriber) = Log::over(LogSettings::default(), Box::new(buffer.clone()), clock, true);
+        let (log, subscriber) = Log::with_output(LogSettings::default(), Box::new(buffer.clone()), clock, true);
         tracing::subscriber::with_default(subscriber, || {
             let all = || {
                 tracing::info!(who = "a b", ms = 7, error = %"x\ny", "done");
@@ -246,7 +251,7 @@ mod tests {
             };
             all();
             assert_eq!(buffer.lines(), ["<6>done who=\"a b\" ms=7 error=\"x\\ny\"", "<4>of others"]);
-            log.set(LogSettings { format: LogFormat::Json, level: LogLevel::Debug });
+            log.apply_settings(LogSettings { format: LogFormat::Json, level: LogLevel::Debug });
             all();
             let wanted = [
                 "<6>{\"level\":\"info\",\"event\":\"done\",\"who\":\"a b\",\"ms\":7,\"error\":\"x\\ny\"}",
@@ -254,10 +259,10 @@ mod tests {
                 "<4>{\"level\":\"warn\",\"event\":\"of others\"}",
             ];
             assert_eq!(buffer.lines(), wanted);
-            log.set(LogSettings { format: LogFormat::Text, level: LogLevel::Error });
+            log.apply_settings(LogSettings { format: LogFormat::Text, level: LogLevel::Error });
             all();
             assert_eq!(buffer.lines(), [""; 0]);
-            log.set(LogSettings::default());
+            log.apply_settings(LogSettings::default());
             for number in 0..1_000 {
                 tracing::info!(number, "flood");
             }
@@ -266,7 +271,7 @@ mod tests {
             assert_eq!(buffer.lines(), [""; 0]);
             now.store(1_500, Ordering::Relaxed);
             log.tick();
-            assert_eq!(buffer.lines(), ["<6>left out 950 lines like: flood left_out=950"]);
+            assert_eq!(buffer.lines(), ["<6>suppressed 950 lines like: flood left_out=950"]);
         });
         drop(log);
         assert_eq!(buffer.lines(), [""; 0]);

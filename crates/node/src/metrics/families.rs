@@ -1,15 +1,15 @@
-//! Samples as families of OpenMetrics.
+//! Encodes samples as metric families of OpenMetrics.
 
-use super::list::{METRICS, Metric, Source};
-use super::samples::{Times, Values};
-use super::seen::Seen;
+use super::list::{METRICS, Metric, MetricSource};
+use super::samples::{HistogramSamples, ValueSamples};
+use super::scrape::ScrapeSnapshot;
 use io::Latency;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use std::fmt;
 
-/// Upper bounds of the buckets of times, in nanoseconds.
-const BOUNDS: [u64; 16] = [
+/// Upper bounds of the histogram buckets, in nanoseconds.
+const BUCKET_BOUNDS_NS: [u64; 16] = [
     1_000,
     2_000,
     5_000,
@@ -28,82 +28,86 @@ const BOUNDS: [u64; 16] = [
     10_000_000_000,
 ];
 
-/// All metrics of a node.
-pub(super) fn encode(seen: &Seen<'_>, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    METRICS.iter().try_for_each(|metric| family(metric, seen, encoder))
+/// Encodes all metrics of a node.
+pub(super) fn encode(seen: &ScrapeSnapshot<'_>, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    METRICS.iter().try_for_each(|metric| encode_family(metric, seen, encoder))
 }
 
-fn family(metric: &Metric, seen: &Seen<'_>, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+fn encode_family(metric: &Metric, seen: &ScrapeSnapshot<'_>, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let kind = match metric.source {
-        Source::Gauge(_) => MetricType::Gauge,
-        Source::Counter(_) | Source::Packets(_) | Source::Bytes(_) => MetricType::Counter,
-        Source::Histogram(_) => MetricType::Histogram,
+        MetricSource::Gauge(_) => MetricType::Gauge,
+        MetricSource::Counter(_) | MetricSource::Packets(_) | MetricSource::Bytes(_) => MetricType::Counter,
+        MetricSource::Histogram(_) => MetricType::Histogram,
     };
     let mut family = encoder.encode_descriptor(metric.name, metric.help, None, kind)?;
     let labels = metric.labels;
     match metric.source {
-        Source::Gauge(read) => values(&mut family, labels, read(seen), encode_gauge),
-        Source::Counter(read) => values(&mut family, labels, read(seen), encode_counter),
-        Source::Packets(read) => {
+        MetricSource::Gauge(read) => encode_values(&mut family, labels, read(seen), encode_gauge),
+        MetricSource::Counter(read) => encode_values(&mut family, labels, read(seen), encode_counter),
+        MetricSource::Packets(read) => {
             let packets = read(seen).into_iter().map(|(labels, count)| (labels, count.packets as f64));
-            values(&mut family, labels, packets.collect(), encode_counter)
+            encode_values(&mut family, labels, packets.collect(), encode_counter)
         }
-        Source::Bytes(read) => {
+        MetricSource::Bytes(read) => {
             let bytes = read(seen).into_iter().map(|(labels, count)| (labels, count.bytes as f64));
-            values(&mut family, labels, bytes.collect(), encode_counter)
+            encode_values(&mut family, labels, bytes.collect(), encode_counter)
         }
-        Source::Histogram(read) => times(&mut family, labels, &read(seen)),
+        MetricSource::Histogram(read) => encode_histograms(&mut family, labels, &read(seen)),
     }
 }
 
-/// A value that is a whole number, if `f64` holds it exactly.
-fn whole(value: f64) -> Option<i64> {
+/// Returns a whole number if `f64` represents it exactly.
+fn as_integer(value: f64) -> Option<i64> {
     (value.fract() == 0.0 && value.abs() < 2f64.powi(53)).then_some(value as i64)
 }
 
 fn encode_gauge(metric: &mut MetricEncoder<'_>, value: f64) -> fmt::Result {
-    match whole(value) {
+    match as_integer(value) {
         Some(value) => metric.encode_gauge(&value),
         None => metric.encode_gauge(&value),
     }
 }
 
 fn encode_counter(metric: &mut MetricEncoder<'_>, value: f64) -> fmt::Result {
-    match whole(value).and_then(|value| u64::try_from(value).ok()) {
+    match as_integer(value).and_then(|value| u64::try_from(value).ok()) {
         Some(value) => metric.encode_counter::<NoLabelSet, _, u64>(&value, None),
         None => metric.encode_counter::<NoLabelSet, _, u64>(&value, None),
     }
 }
 
-fn values(
+fn encode_values(
     family: &mut MetricEncoder<'_>,
     names: &[&'static str],
-    samples: Values,
+    samples: ValueSamples,
     encode: fn(&mut MetricEncoder<'_>, f64) -> fmt::Result,
 ) -> fmt::Result {
     for (labels, value) in samples {
-        // Without labels, no empty braces are written.
+        // Without labels, omits the empty braces.
         match names.is_empty() {
             true => encode(family, value)?,
-            false => encode(&mut family.encode_family(&paired(names, labels))?, value)?,
+            false => encode(&mut family.encode_family(&label_pairs(names, labels))?, value)?,
         }
     }
     Ok(())
 }
 
-fn times(family: &mut MetricEncoder<'_>, names: &[&'static str], samples: &Times) -> fmt::Result {
+fn encode_histograms(
+    family: &mut MetricEncoder<'_>,
+    names: &[&'static str],
+    samples: &HistogramSamples,
+) -> fmt::Result {
     for (labels, latency) in samples {
-        let bounds = BOUNDS.iter().map(|bound| *bound as f64 / 1e9).chain([f64::INFINITY]);
-        let buckets: Vec<(f64, u64)> = bounds.zip(latency.counts(&BOUNDS)).collect();
+        let bounds = BUCKET_BOUNDS_NS.iter().map(|bound| *bound as f64 / 1e9).chain([f64::INFINITY]);
+        let buckets: Vec<(f64, u64)> = bounds.zip(latency.counts(&BUCKET_BOUNDS_NS)).collect();
         let (sum, count) = (latency.sum() as f64 / 1e9, Latency::count(latency));
-        let labels = paired(names, labels.clone());
+        let labels = label_pairs(names, labels.clone());
         let mut sample = family.encode_family(&labels)?;
         sample.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
     }
     Ok(())
 }
 
-fn paired(names: &[&'static str], values: Vec<String>) -> Vec<(&'static str, String)> {
+fn label_pairs(names: &[&'static str], values: Vec<String>) -> Vec<(&'static str, String)> {
     debug_assert_eq!(names.len(), values.len());
     names.iter().copied().zip(values).collect()
 }

@@ -1,4 +1,5 @@
-//! Metrics over HTTP/1.1: `GET /metrics`. Beyond loopback by TLS alone, with clients' certificates, as the rest of a node's service.
+//! Metrics over HTTP/1.1: `GET /metrics`. Addresses other than loopback require TLS with client
+//! certificates, as the P4Runtime server does.
 
 use super::Metrics;
 use bytes::Bytes;
@@ -17,32 +18,33 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-/// Connections at a time; more are closed at once.
-const CONNECTIONS: usize = 16;
-/// How long a client may take to say what it wants.
-const REQUEST_TIME: Duration = Duration::from_secs(10);
-/// How long a connection may last: who scrapes comes again.
-const CONNECTION_TIME: Duration = Duration::from_secs(120);
-/// As OpenMetrics 1.0 has it.
-const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Maximum number of simultaneous connections; further ones are closed at once.
+const MAX_CONNECTIONS: usize = 16;
+/// Time limit for a client to send its request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum duration of a connection. Scrapers reconnect.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(120);
+/// Content type of OpenMetrics 1.0.
+const CONTENT_TYPE_OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Metrics can't be served.
+/// Metrics cannot be served.
 #[derive(Debug, Error)]
 pub enum MetricsError {
-    /// The listener's address.
+    /// The listener's address is unavailable.
     #[error("the listener for metrics cannot be used: {0}")]
     Listener(#[from] std::io::Error),
-    /// Strangers could read.
+    /// The metrics would be readable by any host.
     #[error(
-        "{0}: without TLS anybody could read the metrics; give certificates under [p4runtime], or listen on loopback"
+        "{0}: without TLS any host could read the metrics; give certificates under [p4runtime], or listen on loopback"
     )]
     Unprotected(std::net::SocketAddr),
 }
 
-/// Serves until it is dropped. Certificates are those that `credentials` have in force when a client comes.
+/// Serves metrics until it is dropped. Uses the certificates that `credentials` contain when a
+/// client connects.
 ///
 /// # Errors
-/// See [`MetricsError`]; nothing is served then.
+/// Returns [`MetricsError`]; nothing is served then.
 pub async fn serve(
     listener: TcpListener,
     metrics: Metrics,
@@ -54,10 +56,10 @@ pub async fn serve(
     if secured && credentials.http_acceptor().is_none() {
         return Err(MetricsError::Unprotected(address));
     }
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // No more files, most likely: they come back when others close theirs.
+            // The likely cause is the limit of open files; retry after other connections close.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
@@ -71,34 +73,34 @@ pub async fn serve(
             let _place = place;
             let conversation = async {
                 match acceptor {
-                    None => converse(stream, metrics).await,
+                    None => serve_connection(stream, metrics).await,
                     Some(acceptor) => {
-                        let secured = tokio::time::timeout(REQUEST_TIME, acceptor.accept(stream)).await;
+                        let secured = tokio::time::timeout(REQUEST_TIMEOUT, acceptor.accept(stream)).await;
                         if let Ok(Ok(secured)) = secured {
-                            converse(secured, metrics).await;
+                            serve_connection(secured, metrics).await;
                         }
                     }
                 }
             };
-            let _ = tokio::time::timeout(CONNECTION_TIME, conversation).await;
+            let _ = tokio::time::timeout(CONNECTION_TIMEOUT, conversation).await;
         });
     }
 }
 
-async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, metrics: Metrics) {
-    let service = service_fn(move |request| answer(request, metrics.clone()));
+async fn serve_connection(stream: impl AsyncRead + AsyncWrite + Unpin, metrics: Metrics) {
+    let service = service_fn(move |request| handle_request(request, metrics.clone()));
     let mut server = hyper::server::conn::http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(REQUEST_TIME).max_buf_size(16 << 10);
-    // A client that does not behave is its own problem.
+    server.timer(TokioTimer::new()).header_read_timeout(REQUEST_TIMEOUT).max_buf_size(16 << 10);
+    // Errors of a client only end its connection.
     let _ = server.serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn answer(request: Request<Incoming>, metrics: Metrics) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn handle_request(request: Request<Incoming>, metrics: Metrics) -> Result<Response<Full<Bytes>>, Infallible> {
     let (status, kind, body) = match (request.method(), request.uri().path()) {
         (&Method::GET, "/metrics") => {
-            // It asks the node, which may be busy with a write.
+            // Runs on a blocking thread, because the node can be busy with a write.
             let text = tokio::task::spawn_blocking(move || metrics.text()).await.unwrap_or_default();
-            (StatusCode::OK, FORMAT, text)
+            (StatusCode::OK, CONTENT_TYPE_OPENMETRICS, text)
         }
         (&Method::GET, _) => (StatusCode::NOT_FOUND, "text/plain", "metrics are at /metrics\n".to_owned()),
         _ => (StatusCode::METHOD_NOT_ALLOWED, "text/plain", "metrics can be read with GET\n".to_owned()),

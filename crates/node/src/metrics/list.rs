@@ -1,110 +1,110 @@
-//! [`METRICS`]: the metrics of a node, each with its labels, what it is, and where its values come from.
+//! [`METRICS`]: the metrics of a node, with labels, help text and source of values.
 //!
-//! This list is all that says it: families are encoded from it, and the table of docs/metrics.md is made
-//! of it (`crates/terraced/tests/metrics.rs`).
+//! This list is the only definition of the metrics: the families are encoded from it, and a test
+//! generates the table of docs/reference/metrics.md from it (`crates/terraced/tests/metrics.rs`).
 
-use super::samples::{Counted, Times, Values};
-use super::seen::Seen;
+use super::samples::{CounterSamples, HistogramSamples, ValueSamples};
+use super::scrape::ScrapeSnapshot;
 use super::{about, packets, service, tables, workers};
 
-/// A metric. The names of all begin with `terrace_`.
+/// A metric. All names have the prefix `terrace_`.
 pub struct Metric {
-    /// Its name, without what all names begin with, and without `_total`.
+    /// Name without the prefix `terrace_` and without the suffix `_total`.
     pub name: &'static str,
-    /// Names of its labels, in the order in which samples have their values.
+    /// Names of the labels, in the order of the samples' values.
     pub labels: &'static [&'static str],
-    /// What it is: as Prometheus is told it, and as docs/metrics.md has it.
+    /// Help text for Prometheus and docs/reference/metrics.md.
     pub help: &'static str,
-    /// Its kind, and its values.
-    pub(super) source: Source,
+    /// Type and source of the values.
+    pub(super) source: MetricSource,
 }
 
-/// The kind of a metric, and where its values come from.
-pub(super) enum Source {
-    /// Goes up and down.
-    Gauge(fn(&Seen<'_>) -> Values),
-    /// Only grows.
-    Counter(fn(&Seen<'_>) -> Values),
-    /// Only grows: the packets of what was counted.
-    Packets(fn(&Seen<'_>) -> Counted),
-    /// Only grows: the bytes of what was counted.
-    Bytes(fn(&Seen<'_>) -> Counted),
+/// Type of a metric, and the function that returns its values.
+pub(super) enum MetricSource {
+    /// A value that can decrease.
+    Gauge(fn(&ScrapeSnapshot<'_>) -> ValueSamples),
+    /// A value that only grows.
+    Counter(fn(&ScrapeSnapshot<'_>) -> ValueSamples),
+    /// A value that only grows: the packets of a counter.
+    Packets(fn(&ScrapeSnapshot<'_>) -> CounterSamples),
+    /// A value that only grows: the bytes of a counter.
+    Bytes(fn(&ScrapeSnapshot<'_>) -> CounterSamples),
     /// A distribution of times, in seconds.
-    Histogram(fn(&Seen<'_>) -> Times),
+    Histogram(fn(&ScrapeSnapshot<'_>) -> HistogramSamples),
 }
 
 impl Metric {
-    /// The kind, as OpenMetrics names it.
+    /// Returns the type as OpenMetrics names it.
     pub fn kind(&self) -> &'static str {
         match self.source {
-            Source::Gauge(_) => "gauge",
-            Source::Counter(_) | Source::Packets(_) | Source::Bytes(_) => "counter",
-            Source::Histogram(_) => "histogram",
+            MetricSource::Gauge(_) => "gauge",
+            MetricSource::Counter(_) | MetricSource::Packets(_) | MetricSource::Bytes(_) => "counter",
+            MetricSource::Histogram(_) => "histogram",
         }
     }
 }
 
-/// `NAME(LABELS) KIND(FUNCTION): HELP`, a line each.
+/// Defines [`METRICS`] from lines `NAME(LABELS) KIND(FUNCTION): HELP`.
 macro_rules! metrics {
     ($($name:ident($($label:ident),*) $kind:ident($source:path): $help:literal)*) => {
-        /// The metrics of a node, in the order in which they are told.
+        /// The metrics of a node, in the order in which they are encoded.
         pub const METRICS: &[Metric] = &[$(Metric {
             name: stringify!($name),
             labels: &[$(stringify!($label)),*],
             help: $help,
-            source: Source::$kind($source),
+            source: MetricSource::$kind($source),
         }),*];
     };
 }
 
 metrics! {
-    build_info(version, device_id) Gauge(about::build): "1"
-    program_info(program, engine, cache) Gauge(about::program): "1; none if no controller has set a program. `engine` and `cache` are as in the configuration"
-    program_fallback() Gauge(about::fallback): "1 if native code was asked for and does not take the program, so that it runs on the reference engine, at about a tenth of the speed; `terrace show version` says why"
-    uptime_seconds() Gauge(about::uptime): "Seconds since the process began"
-    tables_version() Gauge(about::tables_version): "Writes that the tables of the program have seen"
+    build_info(version, device_id) Gauge(about::build): "1; the labels identify the build and the node"
+    program_info(program, engine, cache) Gauge(about::program): "1; absent if no program is set. `engine` and `cache` are as in the configuration"
+    program_fallback() Gauge(about::fallback): "1 if native code was configured but does not support the program, so that it runs on the reference engine, at about a tenth of the speed; `terrace show version` shows the reason"
+    uptime_seconds() Gauge(about::uptime): "Seconds since the start of the process"
+    table_version() Gauge(about::tables_version): "Number of writes to the tables of the program"
 
-    received_packets() Packets(packets::received): "Packets given to the program, also by the kernel's flow cache"
-    received_bytes() Bytes(packets::received): "Bytes of packets given to the program"
-    copied_packets() Counter(packets::copied): "Packets made by the program: further copies of a packet (multicast, clones), and its own"
-    forwarded_packets() Packets(packets::forwarded): "Packets that left the program for a port"
-    forwarded_bytes() Bytes(packets::forwarded): "Bytes of packets that left the program for a port"
-    dropped_packets(reason, by) Packets(packets::dropped): "Packets dropped by the `program` or the `engine`; `port`: the controller's queue was full"
-    dropped_bytes(reason, by) Bytes(packets::dropped): "Bytes of packets dropped"
-    to_controller_packets(reason) Packets(packets::to_controller): "Packets given to the controller"
-    to_controller_bytes(reason) Bytes(packets::to_controller): "Bytes of packets given to the controller"
+    received_packets() Packets(packets::received): "Packets passed to the program, including those of the kernel's flow cache"
+    received_bytes() Bytes(packets::received): "Bytes of packets passed to the program"
+    copied_packets() Counter(packets::copied): "Packets created by the program: additional copies (multicast, clones) and generated packets"
+    forwarded_packets() Packets(packets::forwarded): "Packets that the program forwarded to a port"
+    forwarded_bytes() Bytes(packets::forwarded): "Bytes of packets that the program forwarded to a port"
+    dropped_packets(reason, layer) Packets(packets::dropped): "Packets dropped by the `program` or the `engine`; `port`: the controller's queue was full"
+    dropped_bytes(reason, layer) Bytes(packets::dropped): "Bytes of packets dropped"
+    punted_packets(reason) Packets(packets::to_controller): "Packets sent to the controller"
+    punted_bytes(reason) Bytes(packets::to_controller): "Bytes of packets sent to the controller"
     port_packets(port, device, direction) Packets(packets::port): "Packets through a port; `in`: received; `out`: sent"
     port_bytes(port, device, direction) Bytes(packets::port): "Bytes of packets through a port"
     port_dropped_packets(port, device, reason) Packets(packets::port_dropped): "Packets lost at a port"
     port_dropped_bytes(port, device, reason) Bytes(packets::port_dropped): "Bytes of packets lost at a port"
-    port_up(port, device) Gauge(packets::port_up): "1 if packets can go through the port"
+    port_up(port, device) Gauge(packets::port_up): "1 if the port can forward packets, else 0"
 
     table_packets(table, result) Packets(tables::applied): "Packets looked up in a table; `hit` or `miss`"
     table_bytes(table, result) Bytes(tables::applied): "Bytes of packets looked up in a table"
-    action_packets(table, result, action) Packets(tables::actions): "Packets by the action that a table chose, by an entry (`hit`) or by default (`miss`)"
-    action_bytes(table, result, action) Bytes(tables::actions): "Bytes of packets by the action that a table chose"
-    table_entries(table) Gauge(tables::entries): "Entries of a table now"
-    table_entries_high_water(table) Gauge(tables::high_water): "The most entries since the program began"
-    table_size(table) Gauge(tables::size): "Entries that a table may have; none: no bound"
-    table_memory_bytes(table) Gauge(tables::memory): "Memory of a table's entries and lookups, about"
-    tier_packets(tier) Counter(tables::tiers): "Packets that a tier has done with: `switch`, `kernel` (XDP), `dpu` (a flow cache) or `cpu`; none if one engine has the whole program"
+    action_packets(table, result, action) Packets(tables::actions): "Packets by the action that a table selected: of an entry (`hit`) or the default action (`miss`)"
+    action_bytes(table, result, action) Bytes(tables::actions): "Bytes of packets by the action that a table selected"
+    table_entries(table) Gauge(tables::entries): "Current number of entries of a table"
+    table_entries_max(table) Gauge(tables::high_water): "Maximum number of entries since the program started"
+    table_size(table) Gauge(tables::size): "Capacity of a table in entries; absent: unbounded"
+    table_memory_bytes(table) Gauge(tables::memory): "Approximate memory of a table's entries and lookups"
+    tier_packets(tier) Counter(tables::tiers): "Packets that a tier completed: `switch`, `kernel` (XDP), `dpu` (a flow cache) or `cpu`; absent if one engine runs the whole program"
     stage_packets(stage) Counter(tables::stage_packets): "Packets through a stage of the native code"
-    stage_seconds(stage) Gauge(tables::stage_seconds): "Time of the workers in a stage, shared out by the processor's clock; a table that another stage looks up, in place or together with its own, is in that one's time"
-    counter_packets(counter, by, index) Packets(tables::program_counters): "Packets that the program counted: the greatest elements of a counter, and `rest`"
-    counter_bytes(counter, by, index) Bytes(tables::program_counters): "Bytes that the program counted"
+    stage_seconds(stage) Gauge(tables::stage_seconds): "Seconds that the workers spent in a stage, measured by the processor's cycle counter; a table lookup counts in the stage that executes it"
+    counter_packets(counter, index_kind, index) Packets(tables::program_counters): "Packets that the program counted: the largest elements of a counter, and `other` for the remaining ones"
+    counter_bytes(counter, index_kind, index) Bytes(tables::program_counters): "Bytes that the program counted"
 
     worker_packets(worker) Counter(workers::packets): "Packets that a worker received"
-    worker_batches(worker) Counter(workers::batches): "Batches of a worker"
-    worker_seconds(worker) Counter(workers::run_time): "Time since a worker began"
-    worker_busy_seconds(worker) Counter(workers::busy_time): "Time with packets: receiving, the program, sending"
-    worker_engine_seconds(worker) Counter(workers::engine_time): "Time in the program"
-    worker_versions_behind(worker) Gauge(workers::behind): "Writes to tables that a worker has not seen; 0 while it rests"
-    residence_seconds(worker) Histogram(workers::residence): "How long packets were with a worker, from received to handed to a port"
+    worker_batches(worker) Counter(workers::batches): "Batches that a worker processed"
+    worker_seconds(worker) Counter(workers::run_time): "Seconds since the start of a worker"
+    worker_busy_seconds(worker) Counter(workers::busy_time): "Seconds spent on packets: receive, program, send"
+    worker_engine_seconds(worker) Counter(workers::engine_time): "Seconds spent in the program"
+    worker_table_version_lag(worker) Gauge(workers::behind): "Number of table writes that a worker has not seen yet; 0 while it is idle"
+    packet_latency_seconds(worker) Histogram(workers::residence): "Packet latency in a worker in seconds, from receive to hand-over to a port"
 
-    controller_connections() Gauge(service::connections): "Connections of controllers"
-    controllers(standing) Gauge(service::controllers): "Controllers that have told their role; `primary` or `backup`"
-    refused_connections() Counter(service::refused_connections): "Connections refused, as there were too many"
-    lost_messages() Counter(service::lost_messages): "Packets, digests and notifications that no controller got"
-    requests(request, result) Counter(service::requests): "Requests of controllers; `ok` or `refused`"
-    request_seconds(request) Histogram(service::request_times): "Time until the answer to a request began"
+    controller_connections() Gauge(service::connections): "Current number of connections of controllers"
+    controllers(arbitration) Gauge(service::controllers): "Number of controllers that have sent an arbitration request; `primary` or `backup`"
+    controller_refused_connections() Counter(service::refused_connections): "Connections refused because of the connection limit"
+    controller_dropped_messages() Counter(service::lost_messages): "Packets, digests and notifications that were not delivered to a controller"
+    p4runtime_requests(request, result) Counter(service::requests): "Requests of controllers; `ok` or `refused`"
+    p4runtime_request_seconds(request) Histogram(service::request_times): "Seconds from a request to the start of its response"
 }

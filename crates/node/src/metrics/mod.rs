@@ -1,14 +1,17 @@
-//! What a node tells Prometheus: each value that [`crate::observe`] has, under a name that stays.
+//! Metrics for Prometheus: the values of [`crate::observe`] under stable names.
 //!
-//! | what | where |
+//! | concern | location |
 //! |---|---|
 //! | the list of metrics: name, labels, meaning, source | `list.rs` |
-//! | where values come from | `about.rs`, `packets.rs`, `tables.rs`, `workers.rs`, `service.rs`; what is looked at: `seen.rs`; what they give: `samples.rs` |
-//! | samples as families of OpenMetrics | `families.rs` |
-//! | a program's own counters: the greatest, and the rest together | [`top`] |
-//! | who may ask, over HTTP | [`http`] |
+//! | input of the sources: a snapshot of the node | `scrape.rs` |
+//! | the sources | `about.rs`, `packets.rs`, `tables.rs`, `workers.rs`, `service.rs` |
+//! | output of the sources | `samples.rs` |
+//! | encoding as families of OpenMetrics | `families.rs` |
+//! | the largest elements of a program's own counters | [`top`] |
+//! | access over HTTP | [`http`] |
 //!
-//! Deliberately absent: rates and averages (who scrapes makes them), and a value for each entry of a table (`terrace show table` has them).
+//! Deliberately absent: rates and averages, because Prometheus computes them, and values for each
+//! table entry, which `terrace show table` has.
 
 mod about;
 mod families;
@@ -16,7 +19,7 @@ pub mod http;
 mod list;
 mod packets;
 mod samples;
-mod seen;
+mod scrape;
 mod service;
 mod tables;
 pub mod top;
@@ -29,49 +32,50 @@ use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
-use seen::Seen;
+use scrape::ScrapeSnapshot;
 use std::fmt;
 use std::sync::{Arc, Weak};
-use top::{Followed, Tops};
+use top::{CounterDisplay, TopCounters};
 
-/// The metrics of a node. They outlive it: without it there are none.
+/// The metrics of a node. They can outlive the node, and are empty then.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Registry>,
 }
 
-struct Collecting {
+struct NodeCollector {
     node: Weak<Node>,
-    tops: Mutex<Tops>,
+    tops: Mutex<TopCounters>,
 }
 
-impl fmt::Debug for Collecting {
+impl fmt::Debug for NodeCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Collecting")
+        f.write_str("NodeCollector")
     }
 }
 
-impl Collector for Collecting {
+impl Collector for NodeCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Some(node) = self.node.upgrade() else { return Ok(()) };
-        let seen = Seen::of(&node, &mut self.tops.lock());
+        let seen = ScrapeSnapshot::of(&node, &mut self.tops.lock());
         families::encode(&seen, &mut encoder)
     }
 }
 
 impl Metrics {
-    /// Those of `node`, with the greatest elements of its program's counters as `followed` says.
-    pub fn new(node: &Arc<Node>, followed: Vec<Followed>) -> Metrics {
+    /// Creates the metrics of `node`. `followed` configures the presentation of its program's
+    /// counters.
+    pub fn new(node: &Arc<Node>, followed: Vec<CounterDisplay>) -> Metrics {
         let mut registry = Registry::with_prefix("terrace");
-        let tops = Mutex::new(Tops::new(followed));
-        registry.register_collector(Box::new(Collecting { node: Arc::downgrade(node), tops }));
+        let tops = Mutex::new(TopCounters::new(followed));
+        registry.register_collector(Box::new(NodeCollector { node: Arc::downgrade(node), tops }));
         Metrics { registry: Arc::new(registry) }
     }
 
-    /// As text in the format OpenMetrics 1.0.
+    /// Returns the metrics as text in the format OpenMetrics 1.0.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
         text
     }

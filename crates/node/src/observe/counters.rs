@@ -1,31 +1,31 @@
-//! The program's indexed counters, with what their indices stand for.
+//! The program's indexed counters, with the meaning of their indices.
 
 use crate::Node;
-use crate::device::Current;
-use crate::engine::Controlled;
+use crate::device::RunningPipeline;
+use crate::engine::EngineControl;
 use crate::status::CounterCell;
 use ir::ExternKind;
 use packet::{ReasonId, ReasonTable};
 
-/// The most elements of one counter that are looked at.
+/// Maximum number of elements that are read of one counter.
 const MAX_ELEMENTS: u64 = 1 << 21;
 
 impl Node {
-    /// The elements of indexed counters that have counted something since the program began.
+    /// Returns the non-zero elements of indexed counters since the program started.
     pub fn counters(&self) -> Vec<CounterCell> {
-        let vpcs = self.region.vpcs();
-        let inner = self.inner();
-        let Some(Current { engine, .. }) = &inner.current else { return Vec::new() };
-        let worker = engine.worker();
+        let vpcs = self.region.vpc_names();
+        let inner = self.lock_state();
+        let Some(RunningPipeline { engine, .. }) = &inner.current else { return Vec::new() };
+        let worker = engine.new_worker();
         counter_cells(&**engine, worker.reasons(), &|vpc| vpcs.get(&vpc).cloned())
     }
 }
 
-/// The elements of a program's indexed counters that have counted something. Counters named `drops`
-/// and `punts` have the program's reasons as index; those whose names begin with `vpc_` have the
-/// number of a VPC, which `vpc` names.
+/// Returns the non-zero elements of a program's indexed counters. The index of counters named
+/// `drops` and `punts` is a reason of the program; the index of counters whose names begin with
+/// `vpc_` is the number of a VPC, which `vpc` translates to its name.
 pub fn counter_cells(
-    engine: &dyn Controlled,
+    engine: &dyn EngineControl,
     reasons: &ReasonTable,
     vpc: &dyn Fn(u64) -> Option<String>,
 ) -> Vec<CounterCell> {

@@ -1,32 +1,34 @@
-//! What a node shows of itself: collected when somebody asks, so that forwarding pays for counting alone.
+//! Statistics of a node, collected on demand, so that forwarding pays only for counting.
 //!
-//! [`Observation`] is everything at one moment; [`crate::status`] is what becomes of it for people and programs, [`crate::metrics`] for Prometheus.
+//! [`StatsSnapshot`] contains all statistics at one moment. [`crate::status`] presents them to
+//! operators and tools, [`crate::metrics`] to Prometheus.
 
 mod counters;
-mod observation;
+mod snapshot;
 pub use counters::counter_cells;
-pub use observation::{Observation, Service, TableNow};
+pub use snapshot::{ServiceHandles, StatsSnapshot, TableSnapshot};
+pub mod named_stats;
 pub mod requests;
-pub mod tallied;
 
-use crate::counts::{Counts, PortCounts};
+use crate::counts::{PortCounts, WorkerCounts};
 use crate::status::{
-    Action, Dropped, Key, Port, Program, Quantiles, Requests, Sessions, Stage, Table, Version, Worker,
+    ActionStatus, ControllersStatus, DropRow, KeyStatus, LatencyQuantiles, NodeVersion, PortStatus, ProgramStatus,
+    RequestRow, StageStatus, TableStatus, WorkerStatus,
 };
 use crate::{Node, admin};
 use io::Latency;
 use ir::TableId;
+use named_stats::StageCounts;
 use p4runtime::server::RequestKind;
 use packet::Counter;
 use packet::{EngineReason, PortReason};
-use requests::Answered;
+use requests::RequestCounts;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use tallied::StageCounts;
 
-pub(crate) fn quantiles(latency: &Latency) -> Quantiles {
-    Quantiles {
+pub(crate) fn quantiles(latency: &Latency) -> LatencyQuantiles {
+    LatencyQuantiles {
         count: latency.count(),
         p50: latency.quantile(0.5),
         p99: latency.quantile(0.99),
@@ -35,8 +37,8 @@ pub(crate) fn quantiles(latency: &Latency) -> Quantiles {
     }
 }
 
-/// Whose reason it is.
-pub(crate) fn blames(reason: &str) -> &'static str {
+/// Returns the layer of a drop reason: `engine`, `port` or `program`.
+pub(crate) fn drop_reason_layer(reason: &str) -> &'static str {
     if EngineReason::ALL.iter().any(|known| *known != EngineReason::ProgramDrop && known.name() == reason) {
         "engine"
     } else if PortReason::ALL.iter().any(|known| known.name() == reason) {
@@ -47,27 +49,28 @@ pub(crate) fn blames(reason: &str) -> &'static str {
 }
 
 impl Node {
-    /// Everything that was counted since the start.
-    pub fn observe(&self) -> Observation {
-        let (workers, beside) = (self.counts(), self.counts_beside());
-        Observation { workers, beside, tallied: self.tallied(), requests: self.service().requests.all() }
+    /// Returns all statistics since the start.
+    pub fn observe(&self) -> StatsSnapshot {
+        let (workers, bypass) = (self.counts(), self.bypass_counts());
+        StatsSnapshot { workers, bypass, stats: self.named_stats(), requests: self.service().requests.all() }
     }
 
-    /// From now on, what the node shows is counted from 0, and tables' high-water marks from what is in them; [`Node::observe`] and metrics go on.
-    pub fn clear(&self) {
-        self.with_engine(|engine, _| engine.with_state(|state| state.begin_high_water()));
+    /// Resets the shown statistics to 0 and the tables' high-water marks to the current entries.
+    /// Does not affect [`Node::observe`] and metrics.
+    pub fn reset_counters(&self) {
+        self.with_engine(|engine, _| engine.with_state(|state| state.reset_peak_entries()));
         let now = self.observe();
-        *self.cleared() = now;
+        *self.lock_cleared() = now;
     }
 
-    /// What was counted since it was cleared.
-    fn since_cleared(&self) -> (Observation, Observation) {
-        (self.observe(), self.cleared().clone())
+    /// Returns the current statistics and those at the last [`Node::reset_counters`].
+    fn current_and_baseline(&self) -> (StatsSnapshot, StatsSnapshot) {
+        (self.observe(), self.lock_cleared().clone())
     }
 
-    /// Which node this is.
-    pub fn version(&self) -> Version {
-        let program = self.with_engine(|engine, forwarding| Program {
+    /// Returns the identity of the node.
+    pub fn version(&self) -> NodeVersion {
+        let program = self.with_engine(|engine, forwarding| ProgramStatus {
             name: forwarding.pipeline.name.clone(),
             architecture: format!("{:?}", forwarding.pipeline.arch).to_lowercase(),
             cookie: forwarding.cookie,
@@ -77,29 +80,29 @@ impl Node {
             cache: self.factory().cache().to_owned(),
             tiers: self.factory().tiers(),
             native_code_bytes: engine.code_bytes() as u64,
-            interpreted: engine.without_code(),
-            notes: engine.notes(),
+            interpreted: engine.fallback_reason(),
+            notes: engine.status_notes(),
         });
-        Version {
+        NodeVersion {
             terraced: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: admin::protocol::VERSION,
             p4runtime: p4runtime::server::API_VERSION.to_owned(),
             device_id: p4runtime::Device::id(self),
             pid: std::process::id(),
-            uptime_seconds: self.began().elapsed().as_secs_f64(),
+            uptime_seconds: self.started_at().elapsed().as_secs_f64(),
             program,
         }
     }
 
-    /// The tables of the program that runs, with what is in them.
-    pub fn tables_now(&self) -> Vec<TableNow> {
+    /// Returns the running program's tables with entries and memory.
+    pub fn table_snapshots(&self) -> Vec<TableSnapshot> {
         let tables = self.with_engine(|engine, forwarding| {
             let of = |id: TableId| {
                 let declared = &forwarding.pipeline.tables[id];
                 let (entries, high_water, since_cleared) = engine.with_state(|state| {
-                    (state.entry_count(id), state.entry_high_water(id), state.entry_high_water_since(id))
+                    (state.entry_count(id), state.peak_entries(id), state.peak_entries_since_reset(id))
                 });
-                TableNow {
+                TableSnapshot {
                     name: declared.preamble.name.clone(),
                     entries: entries as u64,
                     high_water: high_water as u64,
@@ -113,26 +116,26 @@ impl Node {
         tables.unwrap_or_default()
     }
 
-    /// The tables of the program that runs, with what they did.
-    pub fn tables(&self) -> Vec<Table> {
-        let (now, before) = self.since_cleared();
+    /// Returns the running program's tables with their statistics.
+    pub fn tables(&self) -> Vec<TableStatus> {
+        let (now, before) = self.current_and_baseline();
         let Some(pipeline) = self.with_engine(|_, forwarding| forwarding.pipeline.clone()) else { return Vec::new() };
         let info = ir::p4info::generate(&pipeline);
         let numbers: BTreeMap<&str, u32> =
             info.tables.iter().map(|t| (t.preamble.name.as_str(), t.preamble.id)).collect();
-        let one = |(table, declared): (TableNow, &ir::Table)| {
-            let counts = now.tallied.tables.get(&table.name).cloned().unwrap_or_default();
-            let past = before.tallied.tables.get(&table.name).cloned().unwrap_or_default();
+        let one = |(table, declared): (TableSnapshot, &ir::Table)| {
+            let counts = now.stats.tables.get(&table.name).cloned().unwrap_or_default();
+            let past = before.stats.tables.get(&table.name).cloned().unwrap_or_default();
             let actions = counts.actions.iter().map(|(name, [hits, misses])| {
                 let [past_hits, past_misses] = past.actions.get(name).copied().unwrap_or_default();
-                Action { name: name.clone(), hits: hits.since(past_hits), misses: misses.since(past_misses) }
+                ActionStatus { name: name.clone(), hits: hits.since(past_hits), misses: misses.since(past_misses) }
             });
-            let key = |key: &ir::Key| Key {
+            let key = |key: &ir::MatchKey| KeyStatus {
                 name: key.name.clone(),
                 kind: format!("{:?}", key.kind).to_lowercase(),
                 bits: key.ty.width(),
             };
-            Table {
+            TableStatus {
                 keys: declared.match_keys().map(|(_, declared)| key(declared)).collect(),
                 entries: table.entries,
                 high_water: table.high_water_since_cleared,
@@ -145,39 +148,39 @@ impl Node {
                 name: table.name,
             }
         };
-        self.tables_now().into_iter().zip(pipeline.tables.values()).map(one).collect()
+        self.table_snapshots().into_iter().zip(pipeline.tables.values()).map(one).collect()
     }
 
-    /// The ports.
-    pub fn ports_shown(&self) -> Vec<Port> {
-        let (now, before) = self.since_cleared();
+    /// Returns the status of the ports.
+    pub fn port_statuses(&self) -> Vec<PortStatus> {
+        let (now, before) = self.current_and_baseline();
         let before = before.sum();
         let one = |(number, port): (u32, PortCounts)| {
             let past = before.ports.get(&number).cloned().unwrap_or_default();
-            Port {
+            PortStatus {
                 number,
                 name: port.name,
                 received: port.received.since(past.received),
                 sent: port.sent.since(past.sent),
-                drops: dropped(&port.drops, &past.drops, |_| "port"),
-                trouble: port.trouble,
+                drops: drop_rows(&port.drops, &past.drops, |_| "port"),
+                fault: port.fault,
             }
         };
         now.sum().ports.into_iter().map(one).collect()
     }
 
-    /// The stages of the native code; none if there is none.
-    pub fn stages(&self) -> Vec<Stage> {
-        let (now, before) = self.since_cleared();
+    /// Returns the statistics of the native code's stages; empty without native code.
+    pub fn stages(&self) -> Vec<StageStatus> {
+        let (now, before) = self.current_and_baseline();
         let names = self.with_engine(|engine, forwarding| {
             let stages = engine.tallies().stages;
             let known = stages.iter().map(|stage| stage.bytes.is_some());
-            tallied::stage_names(&forwarding.pipeline, &stages).into_iter().zip(known).collect::<Vec<_>>()
+            named_stats::stage_names(&forwarding.pipeline, &stages).into_iter().zip(known).collect::<Vec<_>>()
         });
         let names = names.unwrap_or_default();
         let received = now.received_by_workers().since(before.received_by_workers());
         let since = |name: &str| {
-            let [now, before] = [&now, &before].map(|o| o.tallied.stages.get(name).copied().unwrap_or_default());
+            let [now, before] = [&now, &before].map(|o| o.stats.stages.get(name).copied().unwrap_or_default());
             StageCounts { count: now.count.since(before.count), ticks: now.ticks.saturating_sub(before.ticks) }
         };
         let ticks: u64 = names.iter().map(|(name, _)| since(name).ticks).sum();
@@ -191,55 +194,55 @@ impl Node {
                 (false, _) => None,
             };
             let nanoseconds = share * engine_time / count.packets.max(1) as f64;
-            Stage { name, packets: count.packets, bytes, share, nanoseconds }
+            StageStatus { name, packets: count.packets, bytes, share, nanoseconds }
         };
         names.into_iter().map(one).collect()
     }
 
-    /// What was dropped, and what went to the controller.
-    pub fn drops(&self) -> Vec<Dropped> {
-        let (now, before) = self.since_cleared();
+    /// Returns the packets dropped and sent to the controller, by reason.
+    pub fn drops(&self) -> Vec<DropRow> {
+        let (now, before) = self.current_and_baseline();
         let (now, before) = (now.sum(), before.sum());
-        let mut all = dropped(&now.drops, &before.drops, blames);
+        let mut all = drop_rows(&now.drops, &before.drops, drop_reason_layer);
         for (number, port) in &now.ports {
             let past = before.ports.get(number).cloned().unwrap_or_default();
-            all.extend(dropped(&port.drops, &past.drops, |_| "port"));
+            all.extend(drop_rows(&port.drops, &past.drops, |_| "port"));
         }
         let mut sums: BTreeMap<(String, String), Counter> = BTreeMap::new();
-        for Dropped { reason, by, count } in all {
+        for DropRow { reason, by, count } in all {
             *sums.entry((by, reason)).or_default() += count;
         }
-        let mut all: Vec<Dropped> =
-            sums.into_iter().map(|((by, reason), count)| Dropped { reason, by, count }).collect();
+        let mut all: Vec<DropRow> =
+            sums.into_iter().map(|((by, reason), count)| DropRow { reason, by, count }).collect();
         all.sort_by_key(|dropped| std::cmp::Reverse(dropped.count.packets));
-        all.extend(dropped(&now.to_cpu, &before.to_cpu, |_| "cpu"));
+        all.extend(drop_rows(&now.to_cpu, &before.to_cpu, |_| "cpu"));
         all
     }
 
-    /// The workers.
-    pub fn workers(&self) -> Vec<Worker> {
-        let (now, before) = self.since_cleared();
-        let behind = self.behind();
-        let one = |(number, counts): (usize, &Counts)| {
+    /// Returns the status of the workers.
+    pub fn workers(&self) -> Vec<WorkerStatus> {
+        let (now, before) = self.current_and_baseline();
+        let lags = self.versions_behind();
+        let one = |(number, counts): (usize, &WorkerCounts)| {
             let past = before.workers.get(number).cloned().unwrap_or_default();
             let run = counts.run_time.saturating_sub(past.run_time).as_secs_f64();
             let busy = counts.busy_time.saturating_sub(past.busy_time).as_secs_f64();
-            Worker {
+            WorkerStatus {
                 number,
                 core: self.core_of(number),
                 ports: counts.ports.keys().copied().collect(),
                 received: counts.received.since(past.received),
                 batches: counts.batches.saturating_sub(past.batches),
                 busy: if run > 0.0 { (busy / run).min(1.0) } else { 0.0 },
-                behind: behind.get(number).copied().unwrap_or(0),
-                residence: quantiles(&counts.residence.since(&past.residence)),
+                lag: lags.get(number).copied().unwrap_or(0),
+                latency: quantiles(&counts.latency.since(&past.latency)),
             }
         };
         now.workers.iter().enumerate().map(one).collect()
     }
 
-    /// For each worker, how many versions of the tables it is behind what was written last; 0 while it rests.
-    pub fn behind(&self) -> Vec<u64> {
+    /// Returns how many table versions each worker lags behind the newest; 0 while it is idle.
+    pub fn versions_behind(&self) -> Vec<u64> {
         let versions = self.with_engine(|engine, _| {
             let newest = engine.tables_version();
             let behind = |seen: Option<u64>| seen.map_or(0, |seen| newest.saturating_sub(seen));
@@ -248,26 +251,26 @@ impl Node {
         versions.unwrap_or_default()
     }
 
-    /// Controllers, and what they asked for.
-    pub fn sessions(&self) -> Sessions {
-        let (now, before) = self.since_cleared();
+    /// Returns the controllers and their requests.
+    pub fn controllers(&self) -> ControllersStatus {
+        let (now, before) = self.current_and_baseline();
         let service = self.service();
         let clock = Instant::now();
-        let controller = |client: p4runtime::server::Client| crate::status::Controller {
-            who: client.who,
+        let controller = |client: p4runtime::server::ConnectedClient| crate::status::ControllerRow {
+            client: client.client_name,
             role: client.role.unwrap_or_default(),
             election_id: client.election.map(|id| id.to_string()),
-            primary: client.primary,
-            seconds: clock.saturating_duration_since(client.since).as_secs_f64(),
-            waiting: client.waiting as u64,
+            primary: client.is_primary,
+            seconds: clock.saturating_duration_since(client.connected_at).as_secs_f64(),
+            waiting: client.queued_messages as u64,
         };
-        let requests = |(kind, answered): (&RequestKind, &Answered)| {
+        let requests = |(kind, answered): (&RequestKind, &RequestCounts)| {
             let past = before.requests.get(kind).cloned().unwrap_or_default();
             let (time, refused) = (answered.time.since(&past.time), answered.refused.saturating_sub(past.refused));
             let ok = time.count().saturating_sub(refused);
-            Requests { kind: kind.name().to_owned(), ok, refused, time: quantiles(&time) }
+            RequestRow { kind: kind.name().to_owned(), ok, refused, time: quantiles(&time) }
         };
-        Sessions {
+        ControllersStatus {
             connections: service.watch.connections() as u64,
             refused_connections: service.counters.refused_connections.load(Ordering::Relaxed),
             lost_messages: service.counters.lost_messages.load(Ordering::Relaxed) + self.events_lost(),
@@ -277,15 +280,15 @@ impl Node {
     }
 }
 
-fn dropped(
+fn drop_rows(
     now: &BTreeMap<String, Counter>,
     before: &BTreeMap<String, Counter>,
     by: impl Fn(&str) -> &'static str,
-) -> Vec<Dropped> {
+) -> Vec<DropRow> {
     let one = |(reason, counter): (&String, &Counter)| {
         let past = before.get(reason).copied().unwrap_or_default();
         let count = counter.since(past);
-        Dropped { reason: reason.clone(), by: by(reason).to_owned(), count }
+        DropRow { reason: reason.clone(), by: by(reason).to_owned(), count }
     };
     now.iter().map(one).filter(|dropped| dropped.count != Counter::default()).collect()
 }

@@ -1,4 +1,4 @@
-//! [`RequestStats`]: how many requests controllers made, and how long they took.
+//! [`RequestStats`]: number and duration of controllers' requests.
 
 use io::Latency;
 use p4runtime::server::{Observer, RequestKind};
@@ -8,20 +8,20 @@ use std::time::Duration;
 
 /// Requests of one kind.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Answered {
-    /// How many had an error as answer.
+pub struct RequestCounts {
+    /// Number of requests answered with an error.
     pub refused: u64,
-    /// How long all of them took.
+    /// Durations of all requests.
     pub time: Latency,
 }
 
-/// All kinds.
+/// Statistics of requests by kind.
 #[derive(Debug, Default)]
-pub struct RequestStats(Mutex<BTreeMap<RequestKind, Answered>>);
+pub struct RequestStats(Mutex<BTreeMap<RequestKind, RequestCounts>>);
 
 impl RequestStats {
-    /// As of now.
-    pub fn all(&self) -> BTreeMap<RequestKind, Answered> {
+    /// Returns a copy of the current statistics.
+    pub fn all(&self) -> BTreeMap<RequestKind, RequestCounts> {
         self.0.lock().clone()
     }
 }

@@ -1,21 +1,21 @@
 //! [`RegionKeeper`]: the region in force.
 
 use super::RegionStatus;
-use crate::device::packed;
-use entries::{Entry, State};
+use crate::device::pack_batch;
+use entries::{ControlState, StoredEntry};
 use ir::TableId;
-use p4runtime::{Code, Forwarding, Refusal};
+use p4runtime::{Code, P4RuntimeError, PipelineConfig};
 use parking_lot::{Mutex, RwLock};
-use region::{Api, Changes, Document, Edit, Entries, EntryKey, Numbers, Part};
+use region::{Changes, Document, Edit, EntryKey, GatewayApi, GatewayEntries, IdAssignments, RegionPart};
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use thiserror::Error;
 
-/// Entries of which it is remembered where they come from.
+/// Maximum number of entries whose source is cached.
 const MAX_KNOWN: usize = 4096;
 
-/// A region file is not applied; tables are as they were.
+/// A region file cannot be applied; the tables are unchanged.
 #[derive(Debug, Error)]
 pub enum RegionError {
     /// The node was not started with a region file.
@@ -23,88 +23,91 @@ pub enum RegionError {
         "this node serves no region; start it with `region` in its configuration, or with `terrace gateway run --region`"
     )]
     None,
-    /// Something in the file is wrong.
+    /// The file is invalid.
     #[error(transparent)]
-    File(#[from] region::LoadError),
-    /// The program is not the gateway.
+    File(#[from] region::RegionLoadError),
+    /// The program is not a gateway.
     #[error(transparent)]
     Program(#[from] region::NotAGateway),
-    /// The program, or its entries, are refused.
+    /// The program or its entries are refused.
     #[error("{}", _0.message)]
-    Refused(Refusal),
+    Refused(P4RuntimeError),
 }
 
-impl From<Refusal> for RegionError {
-    fn from(refusal: Refusal) -> RegionError {
+impl From<P4RuntimeError> for RegionError {
+    fn from(refusal: P4RuntimeError) -> RegionError {
         RegionError::Refused(refusal)
     }
 }
 
-/// Where entries come from, by table, the words of the key and priority.
-pub(super) type Known = HashMap<(TableId, Vec<u64>, i32), Option<String>>;
+/// Cached sources of entries, by table, key words and priority.
+pub(super) type KnownSources = HashMap<(TableId, Vec<u64>, i32), Option<String>>;
 
 /// A region whose entries are in the tables.
-pub(super) struct Installed {
+pub(super) struct InstalledRegion {
     pub file: PathBuf,
     pub document: Document,
-    pub api: Api,
-    pub numbers: Numbers,
-    /// The program's, without entries: it knows how keys are laid out.
-    pub layouts: State,
-    /// Where entries come from, as far as it was asked for.
-    pub known: Mutex<Known>,
+    pub api: GatewayApi,
+    pub numbers: IdAssignments,
+    /// State of the program without entries, which knows the key layouts.
+    pub layouts: ControlState,
+    /// Cached sources of entries.
+    pub known: Mutex<KnownSources>,
 }
 
-impl Installed {
-    /// The entries of some VPCs.
-    fn entries(&self, vpcs: &BTreeSet<usize>) -> Entries {
-        let mut made = Entries::default();
-        let part = Part::Vpcs(vpcs.clone());
+impl InstalledRegion {
+    /// Returns the entries of some VPCs.
+    fn entries_of_vpcs(&self, vpcs: &BTreeSet<usize>) -> GatewayEntries {
+        let mut made = GatewayEntries::default();
+        let part = RegionPart::Vpcs(vpcs.clone());
         region::visit(&self.document.region, &self.api, &self.numbers, &part, &mut |entry, _| made.entries.push(entry));
         made
     }
 
-    /// Goes over to another version that differs in some VPCs. What leads back, and what has to be written, packed.
-    pub fn change(&mut self, edit: Edit) -> (Edit, Numbers, Changes) {
+    /// Applies an edit of some VPCs. Returns the reverse edit, the earlier numbers, and the packed
+    /// changes of entries.
+    pub fn apply_edit(&mut self, edit: Edit) -> (Edit, IdAssignments, Changes) {
         let vpcs = edit.vpcs.clone();
-        let before = self.entries(&vpcs);
+        let before = self.entries_of_vpcs(&vpcs);
         let (back, numbers) = (self.document.apply(edit), self.numbers.clone());
         self.numbers.assign(&self.document.region);
         self.known.get_mut().clear();
-        let batch = region::diff(before, self.entries(&vpcs));
-        (back, numbers, packed(&self.layouts, &batch).into())
+        let batch = region::diff(before, self.entries_of_vpcs(&vpcs));
+        (back, numbers, pack_batch(&self.layouts, &batch).into())
     }
 
-    /// Goes back again.
-    pub fn change_back(&mut self, back: Edit, numbers: Numbers) {
+    /// Reverts an edit.
+    pub fn revert_edit(&mut self, back: Edit, numbers: IdAssignments) {
         self.document.apply(back);
         self.numbers = numbers;
         self.known.get_mut().clear();
     }
 }
 
-/// The region that a node keeps its tables to.
+/// Owner of the tables of a node that serves a region.
 #[derive(Default)]
 pub(crate) struct RegionKeeper {
-    /// The file that is read when no other is named. Locked while a file is applied: one after the other.
+    /// Default file of the next application. Locked while a file is applied, which serialises
+    /// applications.
     pub(super) file: Mutex<Option<PathBuf>>,
-    /// The gateway's program, as it is to run.
-    pub(super) program: Mutex<Option<Forwarding>>,
-    pub(super) installed: RwLock<Option<Installed>>,
-    /// A write has failed: what is in the tables is looked at, and not what the version in force asked for.
+    /// The gateway program.
+    pub(super) program: Mutex<Option<PipelineConfig>>,
+    pub(super) installed: RwLock<Option<InstalledRegion>>,
+    /// A write has failed: the next application compares with the tables instead of the version in
+    /// force.
     pub(super) in_doubt: AtomicBool,
     pub(super) status: Mutex<RegionStatus>,
 }
 
 impl RegionKeeper {
-    /// Whether others may change tables and program: P4Runtime's controllers, that is.
+    /// Checks that P4Runtime's controllers can change tables and program.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION`: a region file decides what is in them.
-    pub(crate) fn allow_others(&self) -> Result<(), Refusal> {
+    /// `FAILED_PRECONDITION`: a region file owns the tables.
+    pub(crate) fn check_controllers_allowed(&self) -> Result<(), P4RuntimeError> {
         match &*self.file.lock() {
             None => Ok(()),
-            Some(file) => Err(Refusal::new(
+            Some(file) => Err(P4RuntimeError::new(
                 Code::FailedPrecondition,
                 format!(
                     "the tables of this node are those of {}; change that file and use `terrace region apply`",
@@ -114,10 +117,10 @@ impl RegionKeeper {
         }
     }
 
-    /// Where an entry of the tables comes from.
-    pub(crate) fn source(&self, table: TableId, entry: &Entry) -> Option<String> {
+    /// Returns the source of an entry: file and line.
+    pub(crate) fn entry_source(&self, table: TableId, entry: &StoredEntry) -> Option<String> {
         let installed = self.installed.read();
-        let Installed { file, document, api, numbers, layouts, known } = installed.as_ref()?;
+        let InstalledRegion { file, document, api, numbers, layouts, known } = installed.as_ref()?;
         let key = (table, entry.key().to_vec(), entry.priority());
         if let Some(known) = known.lock().get(&key) {
             return known.clone();
@@ -133,8 +136,8 @@ impl RegionKeeper {
         found
     }
 
-    /// The VPCs by number, for counters that are indexed by VPC.
-    pub(crate) fn vpcs(&self) -> HashMap<u64, String> {
+    /// Returns the names of the VPCs by number, for counters indexed by VPC.
+    pub(crate) fn vpc_names(&self) -> HashMap<u64, String> {
         let installed = self.installed.read();
         let named = installed.iter().flat_map(|installed| &installed.numbers.vpcs);
         named.map(|(name, number)| (u64::from(*number), name.clone())).collect()

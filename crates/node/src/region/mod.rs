@@ -1,11 +1,11 @@
-//! The gateway's tables, kept as a region file says.
+//! The gateway's tables, kept in accordance with a region file.
 //!
-//! This module answers one question: *what does a node do with a region file?* It reads and checks the
-//! file (`crates/region`), compares what it asks for with the tables as they are, and writes the
-//! difference as one batch through the same device as P4Runtime's writes (`device/`). A file with a
-//! mistake changes nothing. The tables are the truth: nothing is remembered of earlier versions of the
-//! file but the numbers that VPCs and the like have (`Numbers`), which go to the store and to the
-//! process that takes over.
+//! This module answers one question: *how does a node apply a region file?* It reads and checks the
+//! file (`crates/region`), compares its entries with the current tables, and writes the difference
+//! as one batch through the same device as P4Runtime's writes (`device/`). An invalid file changes
+//! nothing. The tables are the only state: of earlier versions of the file, the node remembers only
+//! the numbers of VPCs and other objects ([`region::IdAssignments`]), which are stored and
+//! transferred in a take-over.
 
 mod apply;
 mod keeper;
@@ -21,20 +21,20 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 
-/// What an application of a region file changed, or would change.
+/// Changes that applying a region file made, or would make.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Applied {
-    /// The region file.
+pub struct RegionChanges {
+    /// Path of the region file.
     pub region: PathBuf,
-    /// Entries added.
+    /// Number of inserted entries.
     pub inserted: usize,
-    /// Entries of which the action is another one now.
+    /// Number of entries whose action changed.
     pub modified: usize,
-    /// Entries removed.
+    /// Number of deleted entries.
     pub deleted: usize,
-    /// Default actions and counters written.
+    /// Number of default actions and counters written.
     pub others: usize,
-    /// How long it took, in milliseconds.
+    /// Duration in milliseconds.
     #[serde(default)]
     pub ms: u64,
     /// Uplinks of the region that do not fit the node's ports, with line and fix.
@@ -42,47 +42,47 @@ pub struct Applied {
     pub warnings: Vec<String>,
 }
 
-impl fmt::Display for Applied {
+impl fmt::Display for RegionChanges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Applied { region, inserted, modified, deleted, ms, .. } = self;
+        let RegionChanges { region, inserted, modified, deleted, ms, .. } = self;
         let region = region.display();
         write!(f, "applied {region}: {inserted} entries added, {modified} changed, {deleted} removed, in {ms} ms")?;
         self.warnings.iter().try_for_each(|warning| write!(f, "\nwarning: {warning}"))
     }
 }
 
-/// What a region file would change.
+/// Changes that a region file would make.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Difference {
-    /// The counts, and the warnings that there would be.
-    pub summary: Applied,
+pub struct RegionDifference {
+    /// Counts and warnings.
+    pub summary: RegionChanges,
     /// The first changes, each as `+ ENTRY`, `~ ENTRY` or `- ENTRY`.
     pub lines: Vec<String>,
-    /// How many more there are.
+    /// Number of changes that are not listed.
     pub more: usize,
 }
 
-/// The region that a node serves.
+/// Status of the region that a node serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegionStatus {
-    /// The region file.
+    /// Path of the region file.
     pub file: PathBuf,
-    /// The region's name, as the file has it.
+    /// Name of the region.
     pub region: String,
-    /// VPCs.
+    /// Number of VPCs.
     pub vpcs: usize,
-    /// Machines.
+    /// Number of VMs.
     pub vms: usize,
-    /// Servers.
+    /// Number of servers.
     pub servers: usize,
-    /// Entries in all tables of the gateway.
+    /// Number of entries in all tables of the gateway.
     pub entries: usize,
-    /// How many applications there were since the process began.
+    /// Number of applications since the process started.
     pub applications: u64,
     /// Uplinks of the region that do not fit the node's ports, with line and fix.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Why the file as it was read last is not in force.
+    /// Why the last file is not in force; `None` if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }

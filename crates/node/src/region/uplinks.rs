@@ -1,31 +1,33 @@
-//! Whether the uplinks of a region fit the ports that the node has.
+//! Checks whether the uplinks of a region fit the node's ports.
 //!
-//! A region that does not fit is run all the same: the ports that are there forward, as a lab with a part of a region's ports does. But what
-//! is lost by it is said at start, at each application, and by `terrace region status`.
+//! A region that does not fit runs nevertheless, because a lab may have only some of a region's
+//! ports: the existing ports forward. Warnings about the lost packets appear at start, at each
+//! application, and in `terrace region status`.
 
-use region::{Region, Uplink};
+use region::{ResolvedRegion, Uplink};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many warnings are told; the others are counted.
+/// Maximum number of listed warnings; the others are counted.
 const MAX_WARNINGS: usize = 20;
 
-/// A port that is open.
+/// An open port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenPort {
-    /// Its interface or device.
+    /// Interface or device.
     pub name: String,
-    /// The most bytes of an IP packet that it sends.
+    /// Maximum size in bytes of an IP packet that the port sends.
     pub mtu_bytes: usize,
 }
 
-/// The ports that are open, by number.
+/// Open ports by number.
 pub type OpenPorts = BTreeMap<u32, OpenPort>;
 
-/// What is lost with these ports, one text for each uplink that a server or a remote needs. `file` is the region file's name.
-pub fn warnings(region: &Region, file: &str, ports: &OpenPorts) -> Vec<String> {
+/// Returns one warning for each uplink of a server or a remote that does not fit the ports. `file`
+/// is the region file's name.
+pub fn warnings(region: &ResolvedRegion, file: &str, ports: &OpenPorts) -> Vec<String> {
     let used: BTreeSet<usize> = region.server_uplinks.iter().chain(&region.remote_uplinks).flatten().copied().collect();
     let mut found: Vec<String> =
-        used.iter().filter_map(|index| warning(&region.file.uplinks[*index], file, ports)).collect();
+        used.iter().filter_map(|index| uplink_warning(&region.file.uplinks[*index], file, ports)).collect();
     let more = found.len().saturating_sub(MAX_WARNINGS);
     if more > 0 {
         found.truncate(MAX_WARNINGS);
@@ -34,7 +36,7 @@ pub fn warnings(region: &Region, file: &str, ports: &OpenPorts) -> Vec<String> {
     found
 }
 
-fn warning(uplink: &Uplink, file: &str, ports: &OpenPorts) -> Option<String> {
+fn uplink_warning(uplink: &Uplink, file: &str, ports: &OpenPorts) -> Option<String> {
     let (name, number) = (&uplink.name.value, uplink.port.value);
     let Some(port) = ports.get(&number) else {
         return Some(format!(

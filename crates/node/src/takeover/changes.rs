@@ -1,30 +1,31 @@
-//! What packets change in a pipeline while its tables are on their way to another process: entries that the data plane adds or that grow too old, counters,
-//! registers.
+//! Changes made by packets and time while the tables are transferred to another process: entries
+//! added by the data plane or expired, counters, registers.
 
-use crate::device::values;
-use crate::engine::Controlled;
-use crate::reconcile::Matching;
-use entries::{Counter, Entry, EntryId, PackedEntry, State, Update, UpdateKind, WriteBatch};
+use crate::device::extern_value_updates;
+use crate::engine::EngineControl;
+use crate::migrate::PipelineMapping;
+use entries::{ControlState, Counter, EntryId, PackedEntry, StateUpdate, StoredEntry, UpdateKind, WriteBatch};
 use ir::TableId;
 
-/// Updates in one batch.
+/// Maximum number of updates in one batch.
 const BATCH: usize = 4096;
 
-/// The writes that lead from a state to a later one of the same pipeline, between which only packets and time have changed something; and, at the end,
-/// the values of all counters and registers that are not zero.
-pub fn since(earlier: &State, engine: &dyn Controlled) -> Vec<WriteBatch> {
-    let now = engine.with_state(State::clone);
+/// Returns the writes that convert an earlier state to the current one of the same pipeline, if
+/// only packets and time have changed it. At the end, adds the non-zero values of all counters and
+/// registers.
+pub fn changes_since(earlier: &ControlState, engine: &dyn EngineControl) -> Vec<WriteBatch> {
+    let now = engine.with_state(ControlState::clone);
     let mut updates = Vec::new();
     let pipeline = now.pipeline().clone();
     for (table, about) in pipeline.tables.iter() {
         if now.version() != earlier.version() && (about.add_on_miss || about.idle_timeout) {
-            entries(table, earlier, &now, &mut updates);
+            entry_changes(table, earlier, &now, &mut updates);
         }
     }
     for table in pipeline.tables.keys() {
-        counted(table, &now, engine, &mut updates);
+        direct_counter_updates(table, &now, engine, &mut updates);
     }
-    updates.extend(values(engine, &Matching::new(&pipeline, &pipeline)));
+    updates.extend(extern_value_updates(engine, &PipelineMapping::new(&pipeline, &pipeline)));
     let mut batches = Vec::new();
     let mut updates = updates.into_iter().peekable();
     while updates.peek().is_some() {
@@ -33,35 +34,40 @@ pub fn since(earlier: &State, engine: &dyn Controlled) -> Vec<WriteBatch> {
     batches
 }
 
-/// Entries of a table that came or went.
-fn entries(table: TableId, earlier: &State, now: &State, updates: &mut Vec<Update>) {
+/// Adds the inserted, modified and removed entries of a table.
+fn entry_changes(table: TableId, earlier: &ControlState, now: &ControlState, updates: &mut Vec<StateUpdate>) {
     for entry in earlier.entries(table) {
-        if now.find(table, entry.key(), entry.priority()).is_none() {
-            updates.push(update(UpdateKind::Delete, table, entry));
+        if now.get_entry(table, entry.key(), entry.priority()).is_none() {
+            updates.push(packed_update(UpdateKind::Delete, table, entry));
         }
     }
-    let packed = |entry: &Entry| PackedEntry::of(UpdateKind::Modify, table, entry);
-    let mut new: Vec<(&Entry, UpdateKind)> = Vec::new();
+    let packed = |entry: &StoredEntry| PackedEntry::from_stored(UpdateKind::Modify, table, entry);
+    let mut new: Vec<(&StoredEntry, UpdateKind)> = Vec::new();
     for entry in now.entries(table) {
-        match earlier.find(table, entry.key(), entry.priority()) {
+        match earlier.get_entry(table, entry.key(), entry.priority()) {
             None => new.push((entry, UpdateKind::Insert)),
             Some(old) if packed(old) != packed(entry) => new.push((entry, UpdateKind::Modify)),
             Some(_) => {}
         }
     }
-    // Of two entries that match, the older one wins.
+    // Keeps the insertion order, because of two matching entries the older one wins.
     new.sort_by_key(|(entry, _)| entry.sequence());
-    updates.extend(new.into_iter().map(|(entry, kind)| update(kind, table, entry)));
+    updates.extend(new.into_iter().map(|(entry, kind)| packed_update(kind, table, entry)));
 }
 
-fn update(kind: UpdateKind, table: TableId, entry: &Entry) -> Update {
-    Update::Packed(kind, PackedEntry::of(kind, table, entry))
+fn packed_update(kind: UpdateKind, table: TableId, entry: &StoredEntry) -> StateUpdate {
+    StateUpdate::Packed(kind, PackedEntry::from_stored(kind, table, entry))
 }
 
-/// Direct counters of a table that have counted.
-fn counted(table: TableId, now: &State, engine: &dyn Controlled, updates: &mut Vec<Update>) {
+/// Adds the non-zero direct counters of a table.
+fn direct_counter_updates(
+    table: TableId,
+    now: &ControlState,
+    engine: &dyn EngineControl,
+    updates: &mut Vec<StateUpdate>,
+) {
     let mut entries = now.entries(table).peekable();
-    // All entries of a table have counters, or none.
+    // Either all entries of a table have counters, or none.
     if entries.peek().is_none_or(|entry| engine.entry_counter(table, entry).is_none()) {
         return;
     }
@@ -70,6 +76,6 @@ fn counted(table: TableId, now: &State, engine: &dyn Controlled, updates: &mut V
         let Some(data) = engine.entry_counter(table, entry).filter(|data| *data != Counter::default()) else {
             continue;
         };
-        updates.push(Update::DirectCounter(EntryId::of(layout, table, entry), data));
+        updates.push(StateUpdate::DirectCounter(EntryId::from_stored(layout, table, entry), data));
     }
 }

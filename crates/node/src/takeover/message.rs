@@ -1,16 +1,17 @@
-//! The messages of a take-over. The first of each side is JSON, in which other versions may have more; the rest is in postcard's form, in which
-//! variants and fields keep their places: what a later version of the protocol has more comes after them.
+//! Messages of a take-over. The first message of each side is JSON, to which other versions can add
+//! fields. The others use postcard's encoding, which identifies variants and fields by position:
+//! later versions of the protocol only append.
 
-use crate::levels::Levels;
-use crate::observe::tallied::Tallied;
-use crate::record::{Number, big, number};
-use crate::store::KeptConfig;
-use crate::{Counts, PortCounts};
+use crate::dynamic_state::DynamicState;
+use crate::observe::named_stats::NamedStats;
+use crate::store::StoredConfig;
+use crate::store_format::{NumberWords, number_to_words, words_to_number};
+use crate::{PortCounts, WorkerCounts};
 use entries::WriteBatch;
 use interp::DigestMessage;
 use ir::ExternId;
 use p4runtime::DigestConfig;
-use p4runtime::server::{DigestForm, HeldForm, WaitingForm};
+use p4runtime::server::{DigestSnapshot, ServerStateSnapshot, UncommittedSnapshot};
 use packet::Counter;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -18,170 +19,177 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The taker's first.
+/// First message of the new process.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Hello {
-    /// Versions of the protocol that it speaks, best first.
+    /// Supported protocol versions, best first.
     pub protocols: Vec<u32>,
-    /// Which program it is, for people.
+    /// Description of the program, for the log.
     pub program: String,
-    /// The device that it expects.
+    /// Device id that the new process expects.
     pub device_id: u64,
 }
 
-/// The giver's answer.
+/// Response of the old process.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Welcome {
-    /// The version that both speak from now on; `None`: it refuses, and `why`.
+    /// Selected protocol version; `None`: refused, see `why`.
     pub protocol: Option<u32>,
-    /// Which program it is, for people.
+    /// Description of the program, for the log.
     pub program: String,
-    /// Why it refuses.
+    /// Reason for refusing.
     pub why: Option<String>,
 }
 
-/// From the giver, after its welcome.
+/// Messages of the old process after its welcome.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum FromGiver {
-    /// It does not go on with this: why.
+pub enum OldSideMessage {
+    /// The old process aborts, with the reason.
     Refuses(String),
-    /// What runs, and what was saved for a later commit.
-    Configs { running: Option<KeptConfig>, saved: Option<KeptConfig> },
+    /// The running config, and the config saved for a later commit.
+    Configs { running: Option<StoredConfig>, saved: Option<StoredConfig> },
     /// A write batch, encoded as in the store.
     Batch(Vec<u8>),
-    /// These were the tables.
+    /// End of the tables.
     Tables,
-    /// Its store is closed: where it was.
+    /// The store is closed, with its path.
     StoreClosed(Option<PathBuf>),
-    /// A port, with its descriptors; without a description: one that cannot be handed over.
+    /// A port with its descriptors. Without a description, the port cannot be handed over.
     Port { number: u32, worker: u32, name: String, description: Option<Vec<u8>> },
-    /// A listening socket, its descriptor, and the address by which its configuration called it.
+    /// A listening socket as a descriptor, with its address in the configuration.
     Listener(String),
-    /// That was all.
-    Last(Last),
-    /// The ports are the taker's.
+    /// End of the state.
+    Last(FinalState),
+    /// The new process owns the ports.
     Go,
-    /// Protocol 2. What packets and time have left in meters and entries: after all batches.
-    Levels(Levels),
+    /// Protocol 2. Dynamic state of meters and entries, sent after all batches.
+    Levels(DynamicState),
     /// Protocol 2. A batch that waits for `COMMIT`, encoded as in the store.
     Waiting(Vec<u8>),
-    /// Protocol 2. What the server of the giver held, beside the batches that wait.
-    Held(Belongings),
-    /// Protocol 3. The numbers of a region's VPCs and the like, encoded.
+    /// Protocol 2. State of the server, without the batches that wait for `COMMIT`.
+    Held(TransferredState),
+    /// Protocol 3. The encoded numbers of a region's objects such as VPCs.
     Numbers(Vec<u8>),
 }
 
-/// A digest's configuration: the longest that a message waits (ns), most messages of a list, how long an acknowledgement is waited for (ns).
+/// A digest's configuration: maximum delay of a message (ns), maximum number of messages in a list,
+/// acknowledgement timeout (ns).
 type DigestSettings = (u64, u32, u64);
 
-/// [`HeldForm`], and digest messages that the server was not told of.
+/// State of the server ([`ServerStateSnapshot`]), and undelivered digest messages.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Belongings {
+pub struct TransferredState {
     lists: u64,
-    digests: Vec<BelongingDigest>,
-    /// Digests of what waits for `COMMIT`, if that is known.
+    digests: Vec<TransferredDigest>,
+    /// Enabled digests of the config that waits for `COMMIT`, if any.
     waiting: Option<Vec<(u32, DigestSettings)>>,
-    /// Digest object, and the leaves of the message.
-    untold: Vec<(u32, Vec<Number>)>,
+    /// Undelivered digest messages: digest object and leaf values.
+    untold: Vec<(u32, Vec<NumberWords>)>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct BelongingDigest {
+struct TransferredDigest {
     number: u32,
     settings: DigestSettings,
     messages: Vec<Vec<u8>>,
     waited_ns: u64,
 }
 
-fn settings(config: &DigestConfig) -> DigestSettings {
+fn digest_settings(config: &DigestConfig) -> DigestSettings {
     (config.max_timeout_ns, config.max_list_size, config.ack_timeout_ns)
 }
 
-fn config((max_timeout_ns, max_list_size, ack_timeout_ns): DigestSettings) -> DigestConfig {
+fn digest_config((max_timeout_ns, max_list_size, ack_timeout_ns): DigestSettings) -> DigestConfig {
     DigestConfig { max_timeout_ns, max_list_size, ack_timeout_ns }
 }
 
-impl Belongings {
-    pub fn of(form: HeldForm, untold: &[DigestMessage]) -> Belongings {
-        let digest = |digest: DigestForm| BelongingDigest {
+impl TransferredState {
+    pub fn from_server_state(form: ServerStateSnapshot, untold: &[DigestMessage]) -> TransferredState {
+        let digest = |digest: DigestSnapshot| TransferredDigest {
             number: digest.number,
-            settings: settings(&digest.config),
+            settings: digest_settings(&digest.config),
             messages: digest.messages,
-            waited_ns: u64::try_from(digest.waited.as_nanos()).unwrap_or(u64::MAX),
+            waited_ns: u64::try_from(digest.age.as_nanos()).unwrap_or(u64::MAX),
         };
-        let waiting = |form: WaitingForm| form.digests.iter().map(|(id, config)| (*id, settings(config))).collect();
-        let leaves = |message: &DigestMessage| (message.digest.0, message.values.iter().map(number).collect());
-        Belongings {
-            lists: form.lists,
+        let waiting = |form: UncommittedSnapshot| {
+            form.digests.iter().map(|(id, config)| (*id, digest_settings(config))).collect()
+        };
+        let leaves = |message: &DigestMessage| (message.digest.0, message.values.iter().map(number_to_words).collect());
+        TransferredState {
+            lists: form.sent_lists,
             digests: form.digests.into_iter().map(digest).collect(),
-            waiting: form.waiting.map(waiting),
+            waiting: form.uncommitted.map(waiting),
             untold: untold.iter().map(leaves).collect(),
         }
     }
 
-    /// With the batches that wait for `COMMIT`.
-    pub fn form(self, batches: Vec<WriteBatch>) -> (HeldForm, Vec<DigestMessage>) {
-        let digest = |digest: BelongingDigest| DigestForm {
+    /// Converts to the server's state. `batches` wait for `COMMIT`.
+    pub fn into_server_state(self, batches: Vec<WriteBatch>) -> (ServerStateSnapshot, Vec<DigestMessage>) {
+        let digest = |digest: TransferredDigest| DigestSnapshot {
             number: digest.number,
-            config: config(digest.settings),
+            config: digest_config(digest.settings),
             messages: digest.messages,
-            waited: Duration::from_nanos(digest.waited_ns),
+            age: Duration::from_nanos(digest.waited_ns),
         };
-        let waiting = |digests: Vec<(u32, DigestSettings)>| WaitingForm {
-            digests: digests.into_iter().map(|(id, settings)| (id, config(settings))).collect(),
+        let waiting = |digests: Vec<(u32, DigestSettings)>| UncommittedSnapshot {
+            digests: digests.into_iter().map(|(id, settings)| (id, digest_config(settings))).collect(),
             batches: Arc::new(batches),
         };
-        let leaves = |(digest, values): (u32, Vec<Number>)| DigestMessage {
+        let leaves = |(digest, values): (u32, Vec<NumberWords>)| DigestMessage {
             digest: ExternId(digest),
-            values: values.into_iter().map(big).collect(),
+            values: values.into_iter().map(words_to_number).collect(),
         };
         let (digests, untold) = (self.digests.into_iter().map(digest), self.untold.into_iter().map(leaves));
-        let form = HeldForm { lists: self.lists, digests: digests.collect(), waiting: self.waiting.map(waiting) };
+        let form = ServerStateSnapshot {
+            sent_lists: self.lists,
+            digests: digests.collect(),
+            uncommitted: self.waiting.map(waiting),
+        };
         (form, untold.collect())
     }
 }
 
-/// What is known when nothing is in flight any more.
+/// Final state, after the last packet.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Last {
-    /// Packets of controllers' that wait to go in.
+pub struct FinalState {
+    /// Pending packets from controllers.
     pub packets: Vec<Vec<u8>>,
-    /// What all workers counted, by name.
-    pub counts: CountsForm,
-    /// What tables, actions and stages did, by name.
-    pub tallied: Tallied,
+    /// Counts of all workers, by name.
+    pub counts: TransferredCounts,
+    /// Statistics of tables, actions and stages, by name.
+    pub tallied: NamedStats,
 }
 
-/// From the taker, after its hello.
+/// Messages of the new process after its hello.
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
-pub enum FromTaker {
-    /// It does not go on with this: why.
+pub enum NewSideMessage {
+    /// The new process aborts, with the reason.
     Refuses(String),
-    /// It has code and tables.
+    /// Code and tables are loaded.
     Ready,
-    /// It has opened its store.
+    /// The store is open.
     StoreOpen,
-    /// All that is missing is the giver's word.
+    /// Everything is prepared for the hand-over.
     Prepared,
-    /// Its workers have the ports.
+    /// The workers have the ports.
     Confirmed,
 }
 
-/// [`Counts`], without times and ports: ports bring their own.
+/// [`WorkerCounts`] without times, and without ports that are handed over with their own counters.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct CountsForm {
+pub struct TransferredCounts {
     received: Counter,
     forwarded: Counter,
     to_cpu: BTreeMap<String, Counter>,
     drops: BTreeMap<String, Counter>,
     batches: u64,
-    /// Ports that are not there any more.
-    gone: Vec<Gone>,
+    /// Ports that are not handed over.
+    gone: Vec<RemovedPortCounters>,
 }
 
-/// What a port counted that has left.
+/// Counters of a port that is not handed over.
 #[derive(Debug, Serialize, Deserialize)]
-struct Gone {
+struct RemovedPortCounters {
     number: u32,
     name: String,
     received: Counter,
@@ -189,48 +197,49 @@ struct Gone {
     drops: BTreeMap<String, Counter>,
 }
 
-/// From counters to what can be sent, or back.
-fn named<A: Copy, B: From<A>>(all: &BTreeMap<String, A>) -> BTreeMap<String, B> {
+/// Converts counters by name to or from their transferred form.
+fn convert_counters<A: Copy, B: From<A>>(all: &BTreeMap<String, A>) -> BTreeMap<String, B> {
     all.iter().map(|(name, count)| (name.clone(), B::from(*count))).collect()
 }
 
-impl CountsForm {
-    /// What all workers counted; `handed`: the ports that go over with their counters.
-    pub fn of(all: &[Counts], handed: &[u32]) -> CountsForm {
-        let sum: Counts = all.iter().sum();
+impl TransferredCounts {
+    /// Converts the counts of all workers; `handed`: the ports that are handed over with their
+    /// counters.
+    pub fn from_worker_counts(all: &[WorkerCounts], handed: &[u32]) -> TransferredCounts {
+        let sum: WorkerCounts = all.iter().sum();
         let gone = sum.ports.iter().filter(|(number, _)| !handed.contains(number));
-        let gone = gone.map(|(number, port)| Gone {
+        let gone = gone.map(|(number, port)| RemovedPortCounters {
             number: *number,
             name: port.name.clone(),
             received: port.received,
             sent: port.sent,
-            drops: named(&port.drops),
+            drops: convert_counters(&port.drops),
         });
-        CountsForm {
+        TransferredCounts {
             received: sum.received,
             forwarded: sum.forwarded,
-            to_cpu: named(&sum.to_cpu),
-            drops: named(&sum.drops),
+            to_cpu: convert_counters(&sum.to_cpu),
+            drops: convert_counters(&sum.drops),
             batches: sum.batches,
             gone: gone.collect(),
         }
     }
 
-    pub fn counts(self) -> Counts {
-        let port = |gone: Gone| {
+    pub fn into_worker_counts(self) -> WorkerCounts {
+        let port = |gone: RemovedPortCounters| {
             let (received, sent) = (gone.received, gone.sent);
-            let drops = named(&gone.drops);
-            (gone.number, PortCounts { name: gone.name, received, sent, drops, trouble: None })
+            let drops = convert_counters(&gone.drops);
+            (gone.number, PortCounts { name: gone.name, received, sent, drops, fault: None })
         };
-        Counts {
+        WorkerCounts {
             received: self.received,
             forwarded: self.forwarded,
-            to_cpu: named(&self.to_cpu),
-            drops: named(&self.drops),
+            to_cpu: convert_counters(&self.to_cpu),
+            drops: convert_counters(&self.drops),
             batches: self.batches,
             ports: self.gone.into_iter().map(port).collect(),
-            // Times are those of a process.
-            ..Counts::default()
+            // Times refer to one process.
+            ..WorkerCounts::default()
         }
     }
 }

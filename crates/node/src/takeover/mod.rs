@@ -1,76 +1,84 @@
-//! A running process hands its ports and all that it knows to a new one, of another version perhaps, while packets flow: none is lost.
+//! Take-over: a running process hands its ports and state to a new process, possibly of another
+//! version, while packets flow and without losing any.
 //!
-//! This module answers one question: *who has the ports and may write, at each moment, whatever ends when?*
+//! This module answers one question: *which process owns the ports and accepts writes at each
+//! moment, whatever fails?*
 //!
-//! | step | the one that runs ("giver") | the new one ("taker") |
-//! |---|---|---|
-//! | 1 | holds writes; sends pipeline and tables; forwards on | makes code, loads; says that it is ready |
-//! | 2 | closes its store | opens its own; says so |
-//! | 3 | takes the ports from its workers, between two batches; sends what packets changed meanwhile, counters, levels, what its server held, the ports, the listening sockets | puts all in place; says that it is prepared |
-//! | 4 | says "go": from here on it touches nothing | gives its workers the ports; confirms |
-//! | 5 | ends, with exit code 0; writes that waited are refused with `UNAVAILABLE` | serves |
+//! 1. The old process blocks writes, and sends pipeline and tables. It continues to forward. The
+//!    new process generates code, loads the tables, and reports `Ready`.
+//! 2. The old process closes its store. The new process opens its own, and reports `StoreOpen`.
+//! 3. The old process takes the ports from its workers, between two batches. It sends the changes
+//!    made by packets, counters, dynamic state, the server's state, ports and listening sockets.
+//!    The new process restores all of it, and reports `Prepared`.
+//! 4. The old process sends `Go`, and touches nothing afterwards. The new process gives its workers
+//!    the ports, and reports `Confirmed`.
+//! 5. The old process ends with exit code 0, and refuses blocked writes with `UNAVAILABLE`. The new
+//!    process serves.
 //!
-//! Until the confirmation has come, the giver goes on by itself as soon as the taker's end of the line is closed, says that it can't, or says nothing for too
-//! long; in step 4, where the taker may be at work already, it first ends that process. An acknowledged write is in the giver's store, which is closed
-//! whole, before the taker opens it; nobody acknowledges anything between that and the confirmation.
+//! Until the confirmation, the old process resumes as soon as the new one closes the connection,
+//! aborts, or exceeds a time limit. In step 4 it first kills the new process, which may already
+//! process packets. Every acknowledged write is in the old process's store, which is closed before
+//! the new process opens it. No write is acknowledged between that and the confirmation.
 //!
-//! | what | where |
+//! | concern | location |
 //! |---|---|
-//! | the messages, and the line that carries them with descriptors | `message.rs`, `line.rs` |
-//! | both sides | `give.rs`, `take.rs` |
-//! | what packets changed | `changes.rs`; what nobody writes: [`crate::levels`] |
+//! | the messages | `message.rs` |
+//! | the channel for messages and descriptors | `fd_channel.rs` |
+//! | the old and the new process's side | `outgoing.rs`, `incoming.rs` |
+//! | changes made by packets | `changes.rs`; meters and idle times: [`crate::dynamic_state`] |
 
 mod changes;
-mod give;
-mod line;
+mod fd_channel;
+mod incoming;
 mod message;
-mod take;
+mod outgoing;
 
-pub use give::{Giver, Listening, serve};
-pub use take::{Predecessor, Taken, take};
+pub use incoming::{Predecessor, TakeoverResult, take};
+pub use outgoing::{ListeningSocket, TakeoverListener, serve};
 
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// The versions of the protocol that this process speaks, best first.
+/// Supported protocol versions, best first.
 const PROTOCOLS: &[u32] = &[3, 2, 1];
-/// Since this one, levels of meters, idle times, digests and what waits for `COMMIT` go over.
+/// First version that transfers meter levels, idle times, digests, and batches that wait for
+/// `COMMIT`.
 const WITH_LEVELS: u32 = 2;
-/// Since this one, the numbers of a region's VPCs and the like go over.
+/// First version that transfers the numbers of a region's objects such as VPCs.
 const WITH_NUMBERS: u32 = 3;
 
-/// No take-over; the process that ran goes on as before.
+/// A take-over failed; the old process continues.
 #[derive(Debug, Error)]
 pub enum TakeoverError {
-    /// Nobody listens.
-    #[error("no node can be taken over at {}: {source}; is one running, with this `takeover` in its configuration, and as this user?", path.display())]
-    Nobody {
-        /// The socket.
+    /// No node listens on the socket.
+    #[error("no node can be taken over at {}: {source}; is one running, with this `takeover_socket` in its configuration, and as this user?", path.display())]
+    NotListening {
+        /// Path of the socket.
         path: PathBuf,
-        /// The system's error.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// The configuration names no socket.
     #[error(
-        "the configuration has no `takeover`: name the Unix socket on which the running node waits to be taken over"
+        "the configuration has no `takeover_socket`: name the Unix socket on which the running node waits to be taken over"
     )]
     NoSocket,
-    /// The line broke.
+    /// The connection failed.
     #[error("the other process has ended, or does not answer: {0}")]
-    Line(#[from] std::io::Error),
-    /// What came over the line is no message of the protocol, at this point.
-    #[error("the other process says what cannot be said here: {0}")]
+    Channel(#[from] std::io::Error),
+    /// A message is invalid at this point of the protocol.
+    #[error("unexpected message from the other process: {0}")]
     Unexpected(String),
-    /// The other process can't, or won't.
+    /// The other process aborted.
     #[error("the other process refuses: {0}")]
     Refused(String),
-    /// This one can't.
+    /// This process failed.
     #[error("{0}")]
-    Here(String),
+    Local(String),
 }
 
 impl TakeoverError {
-    fn here(error: impl std::fmt::Display) -> TakeoverError {
-        TakeoverError::Here(error.to_string())
+    fn local(error: impl std::fmt::Display) -> TakeoverError {
+        TakeoverError::Local(error.to_string())
     }
 }

@@ -1,27 +1,29 @@
-//! Annotations, unstructured `@x(...)` and structured `@x[...]`.
+//! Annotations: unstructured `@x(...)` and structured `@x[...]`.
 
 use super::{Expr, ExprKind, Ident, NamedExpr, Span};
 use crate::lex::{Tok, Token, parse_integer};
 use num_bigint::BigUint;
 use std::sync::Arc;
 
-/// An annotation, or an `@pragma name body` line, whose body is everything to the end of the line.
+/// An annotation, or an `@pragma name body` line. The body of the latter extends to the end of the
+/// line.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Annotation {
     /// The name, without `@`.
     pub name: Ident,
-    /// What follows the name.
+    /// The body.
     pub body: AnnotationBody,
     /// The whole annotation.
     pub span: Span,
 }
 
-/// What follows an annotation's name.
+/// Body of an annotation.
 #[derive(Clone, PartialEq, Debug)]
 pub enum AnnotationBody {
-    /// `@x`: nothing.
+    /// `@x`, without a body.
     None,
-    /// `@x(...)`: any tokens with balanced parentheses, plus the body read as expressions where it can be.
+    /// `@x(...)`: any tokens with balanced parentheses. Includes the parsed expressions if the
+    /// tokens form some.
     Unstructured(Unstructured),
     /// `@x[a, b]`, also `@x[]`.
     List(Vec<Expr>),
@@ -29,22 +31,22 @@ pub enum AnnotationBody {
     KeyValues(Vec<NamedExpr>),
 }
 
-/// The body of `@x(...)`. The language gives it no meaning; each annotation has its own syntax.
+/// The body of `@x(...)`. P4 leaves its syntax and meaning to each annotation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Unstructured {
     /// The tokens between the outer parentheses.
     pub tokens: Vec<Token>,
-    /// The tokens as text, one blank apart, as P4Info shows them.
+    /// The tokens as text, separated by blanks, as P4Info shows them.
     pub text: Arc<str>,
-    /// The tokens as a comma-separated list of expressions, if they are one (`@name("x")`, `@size(4)`); string literals
-    /// with `++` between them are one literal.
+    /// The tokens parsed as a comma-separated list of expressions (`@name("x")`, `@size(4)`).
+    /// String literals joined by `++` are one literal.
     pub exprs: Option<Vec<Expr>>,
-    /// The tokens as a list of `key = value`, if they are one (`@x(a = 1)`).
+    /// The tokens parsed as a list of `key = value` (`@x(a = 1)`).
     pub key_values: Option<Vec<NamedExpr>>,
 }
 
 impl Annotation {
-    /// The text of the body's only string literal (`@name("x")`), if that is what it is.
+    /// Returns the text if the body is a single string literal (`@name("x")`).
     pub fn single_string(&self) -> Option<&str> {
         match self.exprs()? {
             [Expr { kind: ExprKind::Str(text), .. }] => Some(text),
@@ -52,7 +54,7 @@ impl Annotation {
         }
     }
 
-    /// The body as expressions, for `(a, b)` and `[a, b]` alike.
+    /// Returns the expressions of `(a, b)` or `[a, b]`.
     pub fn exprs(&self) -> Option<&[Expr]> {
         match &self.body {
             AnnotationBody::Unstructured(body) => body.exprs.as_deref(),
@@ -61,7 +63,7 @@ impl Annotation {
         }
     }
 
-    /// The body as `key = value` pairs, for `(k = v)` and `[k = v]` alike.
+    /// Returns the pairs of `(k = v)` or `[k = v]`.
     pub fn key_values(&self) -> Option<&[NamedExpr]> {
         match &self.body {
             AnnotationBody::Unstructured(body) => body.key_values.as_deref(),
@@ -70,7 +72,8 @@ impl Annotation {
         }
     }
 
-    /// The body as a list of strings with numbers: `({ {"a", 1}, {"b", 8w2}, })`, with or without a comma behind the last of a list.
+    /// Returns the body as a list of strings with numbers: `({ {"a", 1}, {"b", 8w2}, })`. The last
+    /// comma of each list is optional.
     pub fn mappings(&self) -> Option<Vec<(String, BigUint)>> {
         let AnnotationBody::Unstructured(body) = &self.body else { return None };
         let mut tokens = body.tokens.iter().peekable();
@@ -94,7 +97,7 @@ impl Annotation {
     }
 }
 
-/// What a string literal says: without its quotes and the backslashes that keep a character from being one.
+/// Returns the content of a string literal: removes the quotes and the escaping backslashes.
 fn unquoted(text: &str) -> String {
     let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
     let mut out = String::with_capacity(inner.len());
@@ -108,5 +111,5 @@ fn unquoted(text: &str) -> String {
     out
 }
 
-/// The annotations in front of a declaration.
+/// The annotations before a declaration.
 pub type Annotations = Vec<Annotation>;

@@ -14,7 +14,7 @@ pub struct ParserDecl {
     pub name: Ident,
     /// Type parameters; a parser with a body has none.
     pub type_params: Vec<TypeParam>,
-    /// Run-time parameters, of `apply`.
+    /// Run-time parameters (of `apply`).
     pub params: Vec<Param>,
     /// `None` for a type declaration (`parser P(...);`).
     pub body: Option<ParserBody>,
@@ -22,7 +22,7 @@ pub struct ParserDecl {
     pub span: Span,
 }
 
-/// What is between a parser's braces.
+/// The text between a parser's braces.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ParserBody {
     /// Constructor parameters.
@@ -53,7 +53,7 @@ pub enum Local {
 }
 
 impl Local {
-    /// The name that is declared.
+    /// Returns the declared name.
     pub fn name(&self) -> &Ident {
         match self {
             Local::Const(d) => &d.name,
@@ -73,7 +73,7 @@ pub struct ValueSetDecl {
     pub annotations: Annotations,
     /// Type of an element.
     pub ty: Type,
-    /// Number of elements that fit.
+    /// Maximum number of elements.
     pub size: Expr,
     /// The name.
     pub name: Ident,
@@ -90,7 +90,7 @@ pub struct ParserState {
     pub name: Ident,
     /// The statements.
     pub stmts: Vec<Stmt>,
-    /// Where to go; `None` (nothing written) means `reject`.
+    /// The transition; `None` (nothing written) means `reject`.
     pub transition: Option<Transition>,
     /// The whole state.
     pub span: Span,
@@ -99,20 +99,20 @@ pub struct ParserState {
 /// `transition ...`
 #[derive(Clone, PartialEq, Debug)]
 pub struct Transition {
-    /// Where to.
+    /// The next state.
     pub kind: TransitionKind,
     /// From `transition` to the end.
     pub span: Span,
 }
 
-/// Where a transition goes.
+/// Next state of a transition.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TransitionKind {
-    /// To one state.
+    /// A fixed state.
     State(Ident),
     /// `select (exprs) { cases }`
     Select {
-        /// What is matched.
+        /// The matched expressions.
         exprs: Vec<Expr>,
         /// The cases, in order.
         cases: Vec<SelectCase>,
@@ -124,7 +124,7 @@ pub enum TransitionKind {
 pub struct SelectCase {
     /// The key set.
     pub keyset: Keyset,
-    /// The state to go to.
+    /// The next state.
     pub state: Ident,
     /// The whole case.
     pub span: Span,
@@ -139,7 +139,7 @@ pub struct ControlDecl {
     pub name: Ident,
     /// Type parameters; a control with a body has none.
     pub type_params: Vec<TypeParam>,
-    /// Run-time parameters, of `apply`.
+    /// Run-time parameters (of `apply`).
     pub params: Vec<Param>,
     /// `None` for a type declaration (`control C(...);`).
     pub body: Option<ControlBody>,
@@ -147,7 +147,7 @@ pub struct ControlDecl {
     pub span: Span,
 }
 
-/// What is between a control's braces.
+/// The text between a control's braces.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ControlBody {
     /// Constructor parameters.

@@ -26,7 +26,7 @@ pub struct MethodDecl {
     pub is_abstract: bool,
     /// Type of the result; `None` for a constructor.
     pub result: Option<Type>,
-    /// The name; for a constructor, the extern object's.
+    /// The name; for a constructor, the name of the extern object.
     pub name: Ident,
     /// Type parameters.
     pub type_params: Vec<TypeParam>,
@@ -37,7 +37,7 @@ pub struct MethodDecl {
 }
 
 impl MethodDecl {
-    /// Whether this is a constructor.
+    /// Returns whether this is a constructor.
     pub fn is_constructor(&self) -> bool {
         self.result.is_none()
     }
@@ -73,7 +73,7 @@ pub struct PackageDecl {
     pub span: Span,
 }
 
-/// What a [`StructDecl`] declares.
+/// Kind of a [`StructDecl`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StructKind {
     /// `struct`
@@ -85,7 +85,7 @@ pub enum StructKind {
 }
 
 impl StructKind {
-    /// The keyword.
+    /// Returns the keyword.
     pub fn as_str(self) -> &'static str {
         match self {
             StructKind::Struct => "struct",
@@ -100,7 +100,7 @@ impl StructKind {
 pub struct StructDecl {
     /// Annotations.
     pub annotations: Annotations,
-    /// Which of the three.
+    /// Struct, header or union.
     pub kind: StructKind,
     /// The name.
     pub name: Ident,
@@ -152,7 +152,7 @@ pub struct EnumMember {
 /// `error { A, B }` or `match_kind { a, b }`
 #[derive(Clone, PartialEq, Debug)]
 pub struct MembersDecl {
-    /// The names that are added.
+    /// The added names.
     pub members: Vec<Ident>,
     /// The whole declaration.
     pub span: Span,
@@ -163,7 +163,7 @@ pub struct MembersDecl {
 pub struct TypedefDecl {
     /// Annotations, such as `@p4runtime_translation`.
     pub annotations: Annotations,
-    /// `type` (a new type) rather than `typedef` (another name).
+    /// Whether this is a `type` (a new type) instead of a `typedef` (an alias).
     pub is_new: bool,
     /// The old type.
     pub ty: TypedefTarget,
@@ -173,12 +173,13 @@ pub struct TypedefDecl {
     pub span: Span,
 }
 
-/// What a typedef names.
+/// Original type of a typedef.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TypedefTarget {
     /// A type.
     Type(Type),
-    /// A struct, header or union declared in place (`typedef struct S { ... } T;`), which `S` names as well.
+    /// A struct, header or union declared in place (`typedef struct S { ... } T;`). The declaration
+    /// also defines `S`.
     Struct(Box<StructDecl>),
     /// An enum declared in place.
     Enum(Box<EnumDecl>),

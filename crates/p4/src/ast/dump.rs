@@ -1,4 +1,4 @@
-//! The tree as text, for `--dump syntax` and goldens: nested lists of words, without positions.
+//! Dumps the syntax tree as S-expressions without positions, for `--dump syntax` and golden files.
 
 mod decl;
 mod expr;
@@ -9,7 +9,8 @@ mod variable;
 use super::Program;
 use decl::decl;
 
-/// The whole program, one list per declaration. Expressions are in prefix form: `(+ a 1)`.
+/// Returns the whole program with one list per declaration. Expressions are in prefix form: `(+ a
+/// 1)`.
 pub fn dump(program: &Program) -> String {
     let mut out = String::new();
     for top in &program.decls {

@@ -1,4 +1,4 @@
-//! Expressions, and types as written: each is a part of the other.
+//! Expressions, and types as written. They share a module because each can contain the other.
 
 use super::{BinaryOp, Ident, Path, Span, UnaryOp};
 use num_bigint::BigInt;
@@ -7,13 +7,13 @@ use std::sync::Arc;
 /// An expression.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Expr {
-    /// Which expression.
+    /// Kind.
     pub kind: ExprKind,
-    /// The whole expression, with parentheses around it if any.
+    /// The whole expression, including parentheses around it.
     pub span: Span,
 }
 
-/// The ways to write an expression.
+/// Syntactic forms of an expression.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ExprKind {
     /// An integer literal.
@@ -22,19 +22,19 @@ pub enum ExprKind {
     Bool(bool),
     /// A string literal: the text between the quotes as written. P4 gives escapes no meaning.
     Str(Arc<str>),
-    /// `...`: the default value of the type, or the rest of the fields.
+    /// `...`: the default value of the type, or of the remaining fields.
     Dots,
-    /// `_`: an `out` argument not cared for, or a key set that matches everything.
+    /// `_`: an ignored `out` argument, or a key set that matches everything.
     DontCare,
     /// `default` in a key set or as a switch label.
     Default,
-    /// `this`: in the abstract methods of an instance.
+    /// `this`, in the abstract methods of an instance.
     This,
-    /// `{#}`: the invalid header or union.
+    /// `{#}`: an invalid header or union.
     InvalidHeader,
     /// A name of a value, function, action, table, instance, ...
     Name(Path),
-    /// A type where a value is expected. Only as the base of [`ExprKind::Member`] (`E.first`,
+    /// A type in place of a value. Occurs only as the base of [`ExprKind::Member`] (`E.first`,
     /// `error.NoError`, `P<T>.apply(...)`).
     Type(Box<Type>),
     /// `base.member`
@@ -48,12 +48,12 @@ pub enum ExprKind {
     Index {
         /// The stack, tuple or array.
         base: Box<Expr>,
-        /// Which element.
+        /// The element index.
         index: Box<Expr>,
     },
-    /// `base[hi:lo]`: bits lo to hi, both included.
+    /// `base[hi:lo]`: bits `lo` to `hi`, both included.
     Slice {
-        /// The bits.
+        /// The value from which bits are selected.
         base: Box<Expr>,
         /// Number of the highest bit.
         hi: Box<Expr>,
@@ -62,25 +62,25 @@ pub enum ExprKind {
     },
     /// `base[lo+:width]`: `width` bits from bit `lo` up.
     PlusSlice {
-        /// The bits.
+        /// The value from which bits are selected.
         base: Box<Expr>,
         /// Number of the lowest bit.
         lo: Box<Expr>,
-        /// How many bits.
+        /// Number of bits.
         width: Box<Expr>,
     },
     /// A prefix operator.
     Unary {
         /// The operator.
         op: UnaryOp,
-        /// What it applies to.
+        /// The operand.
         operand: Box<Expr>,
     },
-    /// An infix operator, also `&&&` and `..` of key sets and `..` of for-in.
+    /// An infix operator. Includes `&&&` and `..` in key sets and `..` in for-in loops.
     Binary {
         /// The operator.
         op: BinaryOp,
-        /// Where the operator stands.
+        /// Span of the operator.
         op_span: Span,
         /// The left operand.
         left: Box<Expr>,
@@ -100,12 +100,12 @@ pub enum ExprKind {
     Cast {
         /// The target type.
         ty: Box<Type>,
-        /// What is converted.
+        /// The converted value.
         operand: Box<Expr>,
     },
     /// `callee<type_args>(args)`: function, method, action, `apply`, ...
     Call {
-        /// What is called.
+        /// The called function or method.
         callee: Box<Expr>,
         /// Type arguments; empty if none were written.
         type_args: Vec<Type>,
@@ -114,7 +114,7 @@ pub enum ExprKind {
     },
     /// `T(args)` or `T<A>(args)`: an instance without a name.
     Construct {
-        /// The type that is instantiated.
+        /// The instantiated type.
         ty: Box<Type>,
         /// Constructor arguments.
         args: Vec<Arg>,
@@ -125,17 +125,18 @@ pub enum ExprKind {
     Struct {
         /// The fields in the order written; at least one.
         fields: Vec<NamedExpr>,
-        /// Where `...` stands, if it was written.
+        /// Span of `...`, if it was written.
         rest: Option<Span>,
     },
-    /// Where no expression could be parsed. A diagnostic has been given; say nothing more about it.
+    /// A text that could not be parsed as an expression. An error was reported; later stages must
+    /// stay silent about it.
     Error,
 }
 
 /// An integer literal, e.g. `42`, `8w0xFF`, `4s7`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IntLiteral {
-    /// The value as written (never negative, not yet cut to the width).
+    /// The value as written (never negative, not truncated to the width).
     pub value: BigInt,
     /// Width in bits and signedness of `8w1` / `8s1`; `None` for a literal of type `int`.
     pub width: Option<LiteralWidth>,
@@ -148,14 +149,14 @@ pub struct IntLiteral {
 pub struct LiteralWidth {
     /// Number of bits.
     pub bits: u32,
-    /// `s` (two's complement) rather than `w`.
-    pub signed: bool,
+    /// Whether the prefix is `s` (two's complement) instead of `w`.
+    pub is_signed: bool,
 }
 
 /// An argument of a call or constructor.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Arg {
-    /// The parameter's name, for `name = value`.
+    /// The parameter name in `name = value`.
     pub name: Option<Ident>,
     /// The value; [`ExprKind::DontCare`] for `_`.
     pub value: Expr,
@@ -180,23 +181,23 @@ pub struct Keyset {
     /// One expression per column: a value, `a &&& b`, `a .. b`, [`ExprKind::Default`],
     /// [`ExprKind::DontCare`], or the name of a value set.
     pub elements: Vec<Expr>,
-    /// Whether it was written as a tuple `(a, b)`; otherwise there is exactly one element, and `default` or `_`
-    /// stands for all columns.
-    pub tuple: bool,
+    /// Whether a tuple `(a, b)` was written. Otherwise there is exactly one element, and `default`
+    /// or `_` covers all columns.
+    pub is_tuple: bool,
     /// The whole key set.
     pub span: Span,
 }
 
-/// A type where it is used.
+/// A use of a type.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Type {
-    /// Which type.
+    /// Kind.
     pub kind: TypeKind,
     /// The whole reference.
     pub span: Span,
 }
 
-/// The ways to write a type. Widths and sizes are expressions that the checker evaluates.
+/// Syntactic forms of a type. Widths and sizes are expressions that the checker evaluates.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TypeKind {
     /// `bool`
@@ -207,15 +208,15 @@ pub enum TypeKind {
     MatchKind,
     /// `string`
     String,
-    /// `void`: only a result type or a type argument.
+    /// `void`, allowed only as a result type or a type argument.
     Void,
-    /// `_` as a type argument: to be inferred or not cared for.
+    /// `_` as a type argument: inferred or ignored.
     DontCare,
     /// `int`: arbitrary precision.
     InfInt,
-    /// `bit<W>`, `bit<(W)>`; without a width (`bit`) it means `bit<1>`.
+    /// `bit<W>` or `bit<(W)>`. `bit` without a width means `bit<1>`.
     Bit(Option<Box<Expr>>),
-    /// `int<W>`: two's complement of W bits.
+    /// `int<W>`: two's complement with W bits.
     Int(Box<Expr>),
     /// `varbit<W>`: at most W bits.
     Varbit(Box<Expr>),

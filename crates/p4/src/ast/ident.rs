@@ -1,25 +1,25 @@
-//! Names.
+//! Identifiers and paths.
 
 use super::Span;
 use std::fmt;
 use std::sync::Arc;
 
-/// A name, where it was written.
+/// A name and its source position.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Ident {
     /// The name itself.
     pub name: Arc<str>,
-    /// Where it stands.
+    /// Source span.
     pub span: Span,
 }
 
 impl Ident {
-    /// The name `name` at `span`.
+    /// Creates the name `name` at `span`.
     pub fn new(name: impl Into<Arc<str>>, span: Span) -> Self {
         Ident { name: name.into(), span }
     }
 
-    /// The name as a string slice.
+    /// Returns the name as a string slice.
     pub fn as_str(&self) -> &str {
         &self.name
     }
@@ -31,19 +31,20 @@ impl fmt::Display for Ident {
     }
 }
 
-/// A name that may be looked up from the top-level scope alone (`.name`, specification section "Name resolution").
+/// A name, optionally looked up only in the top-level scope (`.name`, specification section "Name
+/// resolution").
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Path {
-    /// Whether a leading dot was written: look up in the top-level scope only.
-    pub absolute: bool,
+    /// Whether a leading dot was written, which restricts the lookup to the top-level scope.
+    pub is_absolute: bool,
     /// The name.
     pub name: Ident,
-    /// The name with its dot.
+    /// The name including its dot.
     pub span: Span,
 }
 
 impl Path {
-    /// The name as a string slice, without the dot.
+    /// Returns the name as a string slice, without the dot.
     pub fn as_str(&self) -> &str {
         &self.name.name
     }
@@ -51,7 +52,7 @@ impl Path {
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let dot = if self.absolute { "." } else { "" };
+        let dot = if self.is_absolute { "." } else { "" };
         write!(f, "{dot}{}", self.name)
     }
 }

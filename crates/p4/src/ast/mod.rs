@@ -1,9 +1,10 @@
-//! The syntax tree of P4-16 (version 1.2.5): what was written, before any name is resolved.
+//! The syntax tree of P4-16 (version 1.2.5), before name resolution.
 //!
-//! A plain owned tree. Every node that a diagnostic can name carries a [`Span`] of the file it was written in.
-//! Parentheses leave no node, but the span of a parenthesised expression includes them. Nothing here knows
-//! types or scopes; the only knowledge of names the parser uses is which names are types, since P4's grammar
-//! (P4-16 specification, appendix "P4 grammar") cannot be parsed without it.
+//! The tree is plain and owned. Every node that a diagnostic can point at carries a [`Span`] of the
+//! file in which it was written. Parentheses leave no node, but the span of a parenthesised
+//! expression includes them. The tree contains no types or scopes. The parser only tracks which
+//! names are types, because the P4 grammar (P4-16 specification, appendix "P4 grammar") cannot be
+//! parsed without that.
 
 mod annotation;
 mod container;

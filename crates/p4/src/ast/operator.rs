@@ -14,7 +14,7 @@ pub enum UnaryOp {
 }
 
 impl UnaryOp {
-    /// The operator as written.
+    /// Returns the operator as written.
     pub fn as_str(self) -> &'static str {
         match self {
             UnaryOp::Not => "!",
@@ -70,14 +70,14 @@ pub enum BinaryOp {
     And,
     /// `||`
     Or,
-    /// `&&&`: value and mask, only in key sets.
+    /// `&&&`: value and mask; only in key sets.
     Mask,
-    /// `..`: both ends included, only in key sets and for-in.
+    /// `..`: both ends included; only in key sets and for-in.
     Range,
 }
 
 impl BinaryOp {
-    /// The operator as written.
+    /// Returns the operator as written.
     pub fn as_str(self) -> &'static str {
         match self {
             BinaryOp::Mul => "*",

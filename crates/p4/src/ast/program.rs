@@ -1,11 +1,11 @@
-//! Programs: declarations at the top level.
+//! Programs: lists of top-level declarations.
 
 use super::{
     ActionDecl, ConstDecl, ControlDecl, EnumDecl, ExternDecl, FunctionDecl, Ident, InstanceDecl, MembersDecl,
     MethodDecl, PackageDecl, ParserDecl, Span, StructDecl, TypedefDecl,
 };
 
-/// A whole program: the declarations of the main file and of all it includes, in order.
+/// A whole program: the declarations of the main file and its includes, in order.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Program {
     /// The top-level declarations.
@@ -46,7 +46,7 @@ pub enum Decl {
 }
 
 impl Decl {
-    /// The whole declaration.
+    /// Returns the span of the whole declaration.
     pub fn span(&self) -> Span {
         match self {
             Decl::Const(d) => d.span,
@@ -65,7 +65,8 @@ impl Decl {
         }
     }
 
-    /// The name that is declared; `None` for `error` and `match_kind`, which declare members alone.
+    /// Returns the declared name; `None` for `error` and `match_kind`, because they only declare
+    /// members.
     pub fn name(&self) -> Option<&Ident> {
         Some(match self {
             Decl::Const(d) => &d.name,

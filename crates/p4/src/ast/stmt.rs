@@ -1,37 +1,37 @@
-//! Statements, and the declarations among them: an instance's initialiser has functions, which have statements.
+//! Statements, and declarations that occur among or contain statements.
 
 use super::{Annotations, Arg, BinaryOp, ConstDecl, Expr, Ident, Param, Span, Type, TypeParam, VarDecl};
 
 /// A statement, or a declaration in a block.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stmt {
-    /// Which statement.
+    /// Kind.
     pub kind: StmtKind,
-    /// The whole statement with its semicolon.
+    /// The whole statement including its semicolon.
     pub span: Span,
 }
 
-/// The ways to write a statement.
+/// Syntactic forms of a statement.
 #[derive(Clone, PartialEq, Debug)]
 pub enum StmtKind {
     /// `target = value;` or `target op= value;`
     Assign {
-        /// What is assigned to.
+        /// The assigned l-value.
         target: Expr,
         /// The operator of `op=`; `None` for `=`.
         op: Option<BinaryOp>,
-        /// Where `=` or `op=` stands.
+        /// Span of `=` or `op=`.
         op_span: Span,
         /// The value.
         value: Expr,
     },
-    /// A call for its effect. The expression is an [`super::ExprKind::Call`] (or, in wrong programs, a
-    /// [`super::ExprKind::Construct`], or [`super::ExprKind::Error`]).
+    /// A call for its effect. The expression is an [`super::ExprKind::Call`]. In wrong programs it
+    /// can be a [`super::ExprKind::Construct`] or [`super::ExprKind::Error`].
     Call(Expr),
-    /// `T.apply(args);` or `T<A>.apply(args);`: instantiates a parser or control without constructor
-    /// arguments and applies it in place.
+    /// `T.apply(args);` or `T<A>.apply(args);`: instantiates a parser or control without
+    /// constructor arguments and applies it in place.
     DirectApply {
-        /// The parser's or control's type.
+        /// Type of the parser or control.
         ty: Type,
         /// Arguments of `apply`.
         args: Vec<Arg>,
@@ -42,9 +42,9 @@ pub enum StmtKind {
     If {
         /// The condition.
         condition: Expr,
-        /// If true.
+        /// Executed if true.
         then_branch: Box<Stmt>,
-        /// If false.
+        /// Executed if false.
         else_branch: Option<Box<Stmt>>,
     },
     /// `switch (subject) { ... }`
@@ -68,20 +68,21 @@ pub enum StmtKind {
     Exit,
     /// `;`
     Empty,
-    /// A constant of the block.
+    /// A constant declared in the block.
     Const(ConstDecl),
-    /// A variable of the block.
+    /// A variable declared in the block.
     Var(VarDecl),
-    /// An instance in a block: accepted by the grammar, refused by the checker with a good message.
+    /// An instance declared in a block. The parser accepts it so that the checker can reject it
+    /// with a good message.
     Instance(InstanceDecl),
-    /// Where no statement could be parsed. A diagnostic has been given.
+    /// A text that could not be parsed as a statement. An error was reported.
     Error,
 }
 
 /// `{ ... }`
 #[derive(Clone, PartialEq, Debug)]
 pub struct Block {
-    /// Annotations in front of the brace.
+    /// Annotations before the brace.
     pub annotations: Annotations,
     /// The statements.
     pub stmts: Vec<Stmt>,
@@ -94,7 +95,7 @@ pub struct Block {
 pub struct SwitchCase {
     /// The label; [`super::ExprKind::Default`] for `default`.
     pub label: Expr,
-    /// The block; `None` falls through to the next label's.
+    /// The block; `None` falls through to the next label.
     pub block: Option<Block>,
     /// The whole case.
     pub span: Span,
@@ -103,13 +104,13 @@ pub struct SwitchCase {
 /// `for (init; condition; update) body`
 #[derive(Clone, PartialEq, Debug)]
 pub struct ForStmt {
-    /// Annotations in front of `for`, such as `@unroll`.
+    /// Annotations before `for`, such as `@unroll`.
     pub annotations: Annotations,
     /// Declarations and assignments before the loop.
     pub init: Vec<Stmt>,
-    /// Goes on while true.
+    /// Loop condition.
     pub condition: Expr,
-    /// After each turn.
+    /// Executed after each iteration.
     pub update: Vec<Stmt>,
     /// The body.
     pub body: Stmt,
@@ -118,11 +119,11 @@ pub struct ForStmt {
 /// `for (T x in collection) body`
 #[derive(Clone, PartialEq, Debug)]
 pub struct ForInStmt {
-    /// Annotations in front of `for`.
+    /// Annotations before `for`.
     pub annotations: Annotations,
     /// Annotations of the variable.
     pub var_annotations: Annotations,
-    /// The variable's type.
+    /// Type of the variable.
     pub ty: Type,
     /// The variable.
     pub var: Ident,
@@ -137,13 +138,13 @@ pub struct ForInStmt {
 pub struct InstanceDecl {
     /// Annotations, such as `@name`.
     pub annotations: Annotations,
-    /// The type that is instantiated.
+    /// The instantiated type.
     pub ty: Type,
     /// Constructor arguments.
     pub args: Vec<Arg>,
-    /// The instance's name.
+    /// Name of the instance.
     pub name: Ident,
-    /// The block that implements abstract methods, if any was written.
+    /// The block that implements abstract methods.
     pub initializer: Option<Vec<ObjMember>>,
     /// The whole declaration.
     pub span: Span,

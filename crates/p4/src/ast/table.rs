@@ -22,7 +22,7 @@ pub struct TableProperty {
     pub annotations: Annotations,
     /// Whether `const` was written.
     pub is_const: bool,
-    /// The name: `key`, `actions`, `entries`, `default_action`, `size`, or anything.
+    /// The name: `key`, `actions`, `entries`, `default_action`, `size`, or any other.
     pub name: Ident,
     /// The value.
     pub value: PropertyValue,
@@ -39,14 +39,14 @@ pub enum PropertyValue {
     Actions(Vec<ActionRef>),
     /// `entries = { ... }`
     Entries(Vec<Entry>),
-    /// Any other property, also `default_action` (a name or a call).
+    /// Any other property, including `default_action` (a name or a call).
     Expr(Expr),
 }
 
 /// `expr: match_kind @annotations;`
 #[derive(Clone, PartialEq, Debug)]
 pub struct KeyElement {
-    /// The value that is looked up.
+    /// The key expression.
     pub expr: Expr,
     /// `exact`, `lpm`, ...
     pub match_kind: Ident,
@@ -59,7 +59,7 @@ pub struct KeyElement {
 /// An action in a table's list or in an entry: `a` or `a(args)`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ActionRef {
-    /// Annotations, such as `@tableonly`, `@defaultonly` (in the list of actions alone).
+    /// Annotations, such as `@tableonly`, `@defaultonly` (only in the list of actions).
     pub annotations: Annotations,
     /// The action.
     pub name: Path,
@@ -72,11 +72,11 @@ pub struct ActionRef {
 /// `const priority=10: keyset : action(args) @annotations;`
 #[derive(Clone, PartialEq, Debug)]
 pub struct Entry {
-    /// Whether `const` was written in front of this entry.
+    /// Whether `const` was written before this entry.
     pub is_const: bool,
     /// The priority, if written.
     pub priority: Option<Expr>,
-    /// What the entry matches.
+    /// The key set that the entry matches.
     pub keyset: Keyset,
     /// The action.
     pub action: ActionRef,

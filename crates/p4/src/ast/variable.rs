@@ -5,7 +5,7 @@ use super::{Annotations, Expr, Ident, Span, Type};
 /// Direction of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Direction {
-    /// None written: a compile-time value, or an action's control-plane data.
+    /// No direction: a compile-time known value, or control-plane data of an action.
     #[default]
     None,
     /// `in`
@@ -17,7 +17,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// As written; empty for [`Direction::None`].
+    /// Returns the direction as written; empty for [`Direction::None`].
     pub fn as_str(self) -> &'static str {
         match self {
             Direction::None => "",

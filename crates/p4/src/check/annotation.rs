@@ -1,4 +1,4 @@
-//! Annotations: the rules that hold for all of them.
+//! Checks the rules that hold for all annotations.
 
 use super::Checker;
 use crate::ast::{self, Annotation, AnnotationBody, Annotations, IntLiteral};
@@ -7,26 +7,27 @@ use crate::hir::{ExprKind, Types};
 use num_traits::ToPrimitive;
 
 impl Checker<'_> {
-    /// Checks the annotations in front of something, and gives them back with the values of the structured ones computed.
-    pub(super) fn annotations(&mut self, annotations: &Annotations) -> Annotations {
-        self.repeated(annotations);
+    /// Checks the annotations of a declaration and returns them with the values of the structured
+    /// ones computed.
+    pub(super) fn check_annotations(&mut self, annotations: &Annotations) -> Annotations {
+        self.check_repeated_annotations(annotations);
         let mut computed = annotations.clone();
         for annotation in &mut computed {
             match &mut annotation.body {
-                AnnotationBody::List(values) => values.iter_mut().for_each(|value| self.annotation_value(value)),
+                AnnotationBody::List(values) => values.iter_mut().for_each(|value| self.eval_annotation_value(value)),
                 AnnotationBody::KeyValues(pairs) => {
-                    self.distinct(pairs.iter().map(|p| &p.name));
-                    pairs.iter_mut().for_each(|pair| self.annotation_value(&mut pair.value));
+                    self.check_distinct_names(pairs.iter().map(|p| &p.name));
+                    pairs.iter_mut().for_each(|pair| self.eval_annotation_value(&mut pair.value));
                 }
                 AnnotationBody::None | AnnotationBody::Unstructured(_) => {}
             }
-            self.text_annotation(annotation);
+            self.check_text_annotation(annotation);
         }
         computed
     }
 
-    /// A structured annotation is the only one of its name.
-    fn repeated(&mut self, annotations: &Annotations) {
+    /// Reports a structured annotation with a name that occurs twice.
+    fn check_repeated_annotations(&mut self, annotations: &Annotations) {
         let structured = |a: &Annotation| matches!(a.body, AnnotationBody::List(_) | AnnotationBody::KeyValues(_));
         for (at, second) in annotations.iter().enumerate() {
             let first = annotations[..at].iter().find(|a| a.name.name == second.name.name);
@@ -40,10 +41,10 @@ impl Checker<'_> {
         }
     }
 
-    /// The value of a structured annotation, which becomes the literal that it amounts to: a constant integer, string or
-    /// bool.
-    fn annotation_value(&mut self, value: &mut ast::Expr) {
-        let checked = self.expr(value, None);
+    /// Replaces a value of a structured annotation by the literal that it evaluates to: an integer,
+    /// string or bool.
+    fn eval_annotation_value(&mut self, value: &mut ast::Expr) {
+        let checked = self.check_expr(value, None);
         match checked.kind {
             ExprKind::Int(n) => {
                 if i64::try_from(&n).is_err() {
@@ -57,17 +58,17 @@ impl Checker<'_> {
             ExprKind::Bool(known) => value.kind = ast::ExprKind::Bool(known),
             _ if checked.ty == Types::UNKNOWN => {}
             _ => {
-                let message = "this is no value for a structured annotation";
+                let message = "this is not a valid value for a structured annotation";
                 let error = Diagnostic::error("annotation", value.span, message);
                 self.error(error.help("use constant integers, strings and bools"));
             }
         }
     }
 
-    /// Annotations whose body is one string.
-    fn text_annotation(&mut self, annotation: &Annotation) {
+    /// Checks annotations with a body that must be a single string.
+    fn check_text_annotation(&mut self, annotation: &Annotation) {
         if annotation.name.as_str() == "match" {
-            return self.match_annotation(annotation);
+            return self.check_match_annotation(annotation);
         }
         if !matches!(annotation.name.as_str(), "name" | "deprecated") {
             return;
@@ -76,7 +77,7 @@ impl Checker<'_> {
         let text = match &body.exprs {
             Some(exprs) => match exprs.as_slice() {
                 [one] => {
-                    let value = self.expr(one, None);
+                    let value = self.check_expr(one, None);
                     value.ty == Types::UNKNOWN || matches!(value.kind, ExprKind::Str(_))
                 }
                 _ => false,
@@ -89,9 +90,10 @@ impl Checker<'_> {
         }
     }
 
-    /// The numbers in `@field_list(1, KEEP + 1)`, which v1model's `clone_preserving_field_list`
-    /// and its kind name: constant integers, evaluated where the annotation is.
-    pub(super) fn field_lists(&mut self, annotations: &Annotations) -> Vec<u32> {
+    /// Returns the numbers in `@field_list(1, KEEP + 1)`, to which v1model's
+    /// `clone_preserving_field_list` and related functions refer. The numbers are constant
+    /// integers, evaluated in the scope of the annotation.
+    pub(super) fn annotated_field_lists(&mut self, annotations: &Annotations) -> Vec<u32> {
         let mut lists = Vec::new();
         for annotation in annotations.iter().filter(|a| a.name.as_str() == "field_list") {
             let Some(exprs) = annotation.exprs().filter(|exprs| !exprs.is_empty()) else {
@@ -102,7 +104,7 @@ impl Checker<'_> {
                 continue;
             };
             for expr in exprs {
-                let Some(number) = self.const_int(expr, "the number of a field list") else { continue };
+                let Some(number) = self.eval_const_int(expr, "the number of a field list") else { continue };
                 let Some(list) = number.to_u8().map(u32::from) else {
                     let message = format!("there is no field list {number}");
                     self.error(
@@ -119,10 +121,10 @@ impl Checker<'_> {
         lists
     }
 
-    /// `@match(kind)` of a field of a value set's type.
-    fn match_annotation(&mut self, annotation: &Annotation) {
+    /// Checks `@match(kind)` of a field of a value set's type.
+    fn check_match_annotation(&mut self, annotation: &Annotation) {
         let [kind] = annotation.exprs().unwrap_or(&[]) else { return };
-        let value = self.expr(kind, None);
+        let value = self.check_expr(kind, None);
         if value.ty != Types::UNKNOWN && value.ty != Types::MATCH_KIND {
             self.fail("annotation", kind.span, "`@match` needs a match kind, such as `exact` or `ternary`");
         }

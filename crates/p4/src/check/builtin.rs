@@ -1,39 +1,40 @@
-//! What the language itself offers to call, and what core.p4's functions demand beyond their types.
+//! Checks built-in methods of the language, and rules of core.p4 functions beyond their types.
 
 use super::method::place_name;
-use super::{Checker, unknown};
+use super::{Checker, unknown_expr};
 use crate::ast::{Arg, Ident, StructKind};
 use crate::diag::Diagnostic;
-use crate::hir::{Call, CallArg, Callee, Expr, ExprKind, Order, SizeOf, Ty, TyKind, Types};
+use crate::hir::{Call, CallArg, Callee, EvalOrder, Expr, ExprKind, SizeOf, Ty, TyKind, Types};
 use crate::span::Span;
 use num_bigint::BigInt;
 use num_traits::{Signed, ToPrimitive};
 
 impl Checker<'_> {
-    /// `h.isValid()`, `s.push_front(n)`, `x.minSizeInBits()` and the like.
-    pub(super) fn language_method(&mut self, base: Expr, member: &Ident, args: &[Arg], span: Span) -> Expr {
+    /// Checks a call of a built-in method such as `h.isValid()`, `s.push_front(n)` or
+    /// `x.minSizeInBits()`.
+    pub(super) fn check_builtin_method(&mut self, base: Expr, member: &Ident, args: &[Arg], span: Span) -> Expr {
         let header = matches!(self.struct_kind(base.ty), Some(StructKind::Header));
         let union = matches!(self.struct_kind(base.ty), Some(StructKind::HeaderUnion));
-        let stack = matches!(self.kind(base.ty), TyKind::Stack(..));
+        let stack = matches!(self.type_kind(base.ty), TyKind::Stack(..));
         match member.as_str() {
             "isValid" if header || union => {
-                self.no_args(member, args);
-                self.language_call(Callee::IsValid(base), Types::BOOL, span)
+                self.check_no_args(member, args);
+                self.build_builtin_call(Callee::IsValid(base), Types::BOOL, span)
             }
             "setValid" | "setInvalid" if header => {
-                self.no_args(member, args);
+                self.check_no_args(member, args);
                 if !self.require_lvalue(&base, &format!("`{member}` writes the header")) {
-                    return unknown(span);
+                    return unknown_expr(span);
                 }
                 let callee =
                     if member.as_str() == "setValid" { Callee::SetValid(base) } else { Callee::SetInvalid(base) };
-                self.language_call(callee, Types::VOID, span)
+                self.build_builtin_call(callee, Types::VOID, span)
             }
-            "push_front" | "pop_front" if stack => self.stack_shift(base, member, args, span),
-            name => match self.size_method(base.ty, member, args, span) {
+            "push_front" | "pop_front" if stack => self.check_stack_shift(base, member, args, span),
+            name => match self.eval_size_method(base.ty, member, args, span) {
                 Some(size) => size,
                 None => {
-                    let shown = self.show(base.ty);
+                    let shown = self.type_text(base.ty);
                     let mut diagnostic =
                         Diagnostic::error("unknown-member", member.span, format!("`{shown}` has no method `{name}`"));
                     if matches!(name, "setValid" | "setInvalid") && union {
@@ -42,40 +43,40 @@ impl Checker<'_> {
                         diagnostic = diagnostic.help("only headers are valid or invalid");
                     }
                     self.error(diagnostic);
-                    unknown(span)
+                    unknown_expr(span)
                 }
             },
         }
     }
 
-    fn language_call(&mut self, callee: Callee, ty: Ty, span: Span) -> Expr {
-        let call = Call { callee, type_args: Vec::new(), args: Vec::new(), order: Order::default(), span };
+    fn build_builtin_call(&mut self, callee: Callee, ty: Ty, span: Span) -> Expr {
+        let call = Call { callee, type_args: Vec::new(), args: Vec::new(), order: EvalOrder::default(), span };
         Expr { kind: ExprKind::Call(Box::new(call)), ty, span }
     }
 
-    fn no_args(&mut self, member: &Ident, args: &[Arg]) {
+    fn check_no_args(&mut self, member: &Ident, args: &[Arg]) {
         if let Some(arg) = args.first() {
             self.fail("arguments", arg.span, format!("`{member}` takes no arguments"));
         }
     }
 
-    /// `s.push_front(n)`, `s.pop_front(n)`
-    fn stack_shift(&mut self, base: Expr, member: &Ident, args: &[Arg], span: Span) -> Expr {
+    /// Checks `s.push_front(n)` or `s.pop_front(n)`.
+    fn check_stack_shift(&mut self, base: Expr, member: &Ident, args: &[Arg], span: Span) -> Expr {
         if self.in_parser() {
             self.fail("stack-member", span, format!("`{member}` cannot be used in a parser"));
-            return unknown(span);
+            return unknown_expr(span);
         }
         let [arg] = args else {
             self.fail("arguments", span, format!("`{member}` takes one argument, the number of elements"));
-            return unknown(span);
+            return unknown_expr(span);
         };
-        let Some(count) = self.const_int(&arg.value, "the number of elements") else { return unknown(span) };
+        let Some(count) = self.eval_const_int(&arg.value, "the number of elements") else { return unknown_expr(span) };
         if count.is_negative() {
             self.fail("arguments", arg.span, format!("`{member}` takes a number that is not negative"));
-            return unknown(span);
+            return unknown_expr(span);
         }
         if !self.require_lvalue(&base, &format!("`{member}` writes the stack")) {
-            return unknown(span);
+            return unknown_expr(span);
         }
         let count = count.to_u32().unwrap_or(u32::MAX);
         let callee = if member.as_str() == "push_front" {
@@ -83,11 +84,11 @@ impl Checker<'_> {
         } else {
             Callee::PopFront(base, count)
         };
-        self.language_call(callee, Types::VOID, span)
+        self.build_builtin_call(callee, Types::VOID, span)
     }
 
-    /// `minSizeInBits` and its kind; `None` if the name is another.
-    pub(super) fn size_method(&mut self, ty: Ty, member: &Ident, args: &[Arg], span: Span) -> Option<Expr> {
+    /// Evaluates `minSizeInBits` or a related method; `None` for another name.
+    pub(super) fn eval_size_method(&mut self, ty: Ty, member: &Ident, args: &[Arg], span: Span) -> Option<Expr> {
         let which = match member.as_str() {
             "minSizeInBits" => SizeOf::MinBits,
             "maxSizeInBits" => SizeOf::MaxBits,
@@ -95,14 +96,14 @@ impl Checker<'_> {
             "maxSizeInBytes" => SizeOf::MaxBytes,
             _ => return None,
         };
-        self.no_args(member, args);
+        self.check_no_args(member, args);
         if self.has_param(ty) {
-            return Some(self.language_call(Callee::SizeOf(which, ty), Types::INT, span));
+            return Some(self.build_builtin_call(Callee::SizeOf(which, ty), Types::INT, span));
         }
         let Some((min, max)) = self.bit_range(ty) else {
-            let shown = self.show(ty);
+            let shown = self.type_text(ty);
             self.fail("size", span, format!("values of type `{shown}` have no size in bits"));
-            return Some(unknown(span));
+            return Some(unknown_expr(span));
         };
         let size = match which {
             SizeOf::MinBits => min,
@@ -113,22 +114,22 @@ impl Checker<'_> {
         Some(Expr { kind: ExprKind::Int(BigInt::from(size)), ty: Types::INT, span })
     }
 
-    /// `verify` and `static_assert` of core.p4.
-    pub(super) fn core_function(&mut self, call: Expr) -> Expr {
+    /// Checks calls of `verify` and `static_assert` of core.p4.
+    pub(super) fn check_core_function(&mut self, call: Expr) -> Expr {
         let ExprKind::Call(inner) = &call.kind else { return call };
         let Callee::ExternFunction(id) = inner.callee else { return call };
         match &*self.prog.extern_functions[id.index()].name {
             "verify" if !self.in_parser() => {
-                let place = place_name(self.body.place);
+                let place = place_name(self.body.context);
                 self.fail("verify-place", call.span, format!("`verify` can only be called in parsers, not in {place}"));
-                unknown(call.span)
+                unknown_expr(call.span)
             }
-            "static_assert" => self.static_assert(inner, call.span),
+            "static_assert" => self.check_static_assert(inner, call.span),
             _ => call,
         }
     }
 
-    fn static_assert(&mut self, call: &Call, span: Span) -> Expr {
+    fn check_static_assert(&mut self, call: &Call, span: Span) -> Expr {
         let ty = Types::BOOL;
         match call.args.first() {
             Some(CallArg::Expr(Expr { kind: ExprKind::Bool(true), .. })) => {}
@@ -141,15 +142,15 @@ impl Checker<'_> {
             }
             Some(CallArg::Expr(value)) if value.ty != Types::UNKNOWN => {
                 let at = value.span;
-                self.fail("not-constant", at, "what is asserted must be known at compile time");
+                self.fail("not-constant", at, "the asserted condition must be known at compile time");
             }
             _ => {}
         }
         Expr { kind: ExprKind::Bool(true), ty, span }
     }
 
-    /// `extract`, `lookahead` and `emit` of core.p4: which types they take.
-    pub(super) fn core_method(&mut self, call: Expr) -> Expr {
+    /// Checks the types in calls of `extract`, `lookahead` and `emit` of core.p4.
+    pub(super) fn check_core_method(&mut self, call: Expr) -> Expr {
         let ExprKind::Call(inner) = &call.kind else { return call };
         let Callee::Method(_, id, at) = inner.callee else { return call };
         let decl = &self.prog.externs[id.index()];
@@ -163,7 +164,7 @@ impl Checker<'_> {
         if self.has_param(ty) || ty == Types::UNKNOWN {
             return call;
         }
-        let shown = self.show(ty);
+        let shown = self.type_text(ty);
         let problem = match (&*object, &*method) {
             ("packet_in", "extract") if self.struct_kind(ty) != Some(StructKind::Header) => {
                 Some((format!("`extract` fills headers, and this is of type `{shown}`"), None))
@@ -179,7 +180,7 @@ impl Checker<'_> {
             ("packet_in", "lookahead") if self.has_varbit(ty) || self.bit_range(ty).is_none() => {
                 Some((format!("`lookahead` needs a type of fixed width, and `{shown}` has none"), None))
             }
-            ("packet_out", "emit") if !self.emittable(ty) => {
+            ("packet_out", "emit") if !self.is_emittable(ty) => {
                 Some((format!("`emit` takes headers, unions, stacks and structs of them, not `{shown}`"), None))
             }
             _ => None,
@@ -194,15 +195,15 @@ impl Checker<'_> {
         call
     }
 
-    /// Whether a value consists of headers.
-    fn emittable(&mut self, ty: Ty) -> bool {
-        match self.kind(ty).clone() {
+    /// Returns whether a value consists of headers.
+    fn is_emittable(&mut self, ty: Ty) -> bool {
+        match self.type_kind(ty).clone() {
             TyKind::Struct(id, args) => match self.prog.structs[id.index()].kind {
                 StructKind::Header | StructKind::HeaderUnion => true,
-                StructKind::Struct => self.fields_of(id, &args).into_iter().all(|f| self.emittable(f)),
+                StructKind::Struct => self.field_types(id, &args).into_iter().all(|f| self.is_emittable(f)),
             },
-            TyKind::Stack(element, _) => self.emittable(element),
-            TyKind::Tuple(types) => types.into_iter().all(|t| self.emittable(t)),
+            TyKind::Stack(element, _) => self.is_emittable(element),
+            TyKind::Tuple(types) => types.into_iter().all(|t| self.is_emittable(t)),
             TyKind::Unknown | TyKind::Param(_) => true,
             _ => false,
         }

@@ -1,25 +1,25 @@
-//! Calls: arguments against parameters, and who may call what where.
+//! Checks calls: arguments against parameters, and the places where a call is allowed.
 
-use super::infer::Subst;
-use super::overload::{SigKind, Signature};
-use super::scope::{Entity, Func};
-use super::{Checker, Place, unknown};
+use super::infer::TypeSubst;
+use super::overload::{CallableKind, CallableSignature};
+use super::scope::{OverloadedFunction, ScopeEntity};
+use super::{CheckContext, Checker, unknown_expr};
 use crate::ast::{self, Arg, Direction, Path};
 use crate::diag::Diagnostic;
-use crate::hir::{Call, CallArg, Callee, Expr, ExprKind, LocalId, LocalKind, Method, Order, Ty, TyKind, Types};
+use crate::hir::{Call, CallArg, Callee, EvalOrder, Expr, ExprKind, LocalId, LocalKind, Method, Ty, TyKind, Types};
 use crate::span::Span;
 
-/// The arguments of a call, checked.
-pub(super) struct Bound {
+/// Checked arguments of a call.
+pub(super) struct CheckedArgs {
     pub type_args: Vec<Ty>,
-    /// One for each parameter.
+    /// One argument for each parameter.
     pub args: Vec<CallArg>,
     pub result: Ty,
 }
 
 impl Checker<'_> {
-    /// `callee<type_args>(args)`
-    pub(super) fn call(
+    /// Checks `callee<type_args>(args)`.
+    pub(super) fn check_call(
         &mut self,
         callee: &ast::Expr,
         type_args: &[ast::Type],
@@ -28,29 +28,36 @@ impl Checker<'_> {
         span: Span,
     ) -> Expr {
         match &callee.kind {
-            ast::ExprKind::Name(path) => self.call_name(path, type_args, args, hint, span),
-            ast::ExprKind::Member { base, member } => self.call_member(base, member, type_args, args, hint, span),
-            ast::ExprKind::Error => unknown(span),
+            ast::ExprKind::Name(path) => self.check_named_call(path, type_args, args, hint, span),
+            ast::ExprKind::Member { base, member } => self.check_member_call(base, member, type_args, args, hint, span),
+            ast::ExprKind::Error => unknown_expr(span),
             _ => {
-                self.expr(callee, None);
+                self.check_expr(callee, None);
                 self.fail("not-callable", callee.span, "this cannot be called");
-                unknown(span)
+                unknown_expr(span)
             }
         }
     }
 
-    fn call_name(&mut self, path: &Path, type_args: &[ast::Type], args: &[Arg], hint: Option<Ty>, span: Span) -> Expr {
+    fn check_named_call(
+        &mut self,
+        path: &Path,
+        type_args: &[ast::Type],
+        args: &[Arg],
+        hint: Option<Ty>,
+        span: Span,
+    ) -> Expr {
         let Some(entity) = self.lookup(path) else {
             for arg in args.iter().filter(|a| a.value.kind != ast::ExprKind::DontCare) {
-                self.expr(&arg.value, None);
+                self.check_expr(&arg.value, None);
             }
-            return unknown(span);
+            return unknown_expr(span);
         };
         match entity {
-            Entity::Functions(funcs) => self.call_function(&funcs, type_args, args, hint, span),
-            Entity::Action(id) => {
+            ScopeEntity::Functions(funcs) => self.check_function_call(&funcs, type_args, args, hint, span),
+            ScopeEntity::Action(id) => {
                 let action = &self.prog.actions[id.index()];
-                let sig = Signature {
+                let sig = CallableSignature {
                     name: action.name.clone(),
                     what: "action",
                     type_params: Vec::new(),
@@ -58,33 +65,33 @@ impl Checker<'_> {
                     params: action.params.clone(),
                     result: Types::VOID,
                     span: action.span,
-                    kind: SigKind::Action,
+                    kind: CallableKind::Action,
                 };
-                if !self.action_callable(span) {
-                    return unknown(span);
+                if !self.check_action_call_place(span) {
+                    return unknown_expr(span);
                 }
                 self.finish_call(&[sig], &[Callee::Action(id)], type_args, args, hint, span)
             }
-            Entity::Table(_) => {
+            ScopeEntity::Table(_) => {
                 self.error(
                     Diagnostic::error("not-callable", path.span, format!("`{path}` is a table, which is not called"))
                         .help(format!("apply it: `{path}.apply()`")),
                 );
-                unknown(span)
+                unknown_expr(span)
             }
             other => {
                 let message = format!("`{path}` is {}, which cannot be called", other.what());
                 self.fail("not-callable", path.span, message);
-                unknown(span)
+                unknown_expr(span)
             }
         }
     }
 
-    fn action_callable(&mut self, span: Span) -> bool {
-        let place = match self.body.place {
-            Place::ControlApply | Place::Action => return true,
-            Place::ParserLocals | Place::ParserState => "in parsers",
-            Place::Function | Place::Method => "in functions",
+    fn check_action_call_place(&mut self, span: Span) -> bool {
+        let place = match self.body.context {
+            CheckContext::ControlApply | CheckContext::Action => return true,
+            CheckContext::ParserLocals | CheckContext::ParserState => "in parsers",
+            CheckContext::Function | CheckContext::Method => "in functions",
             _ => "here",
         };
         self.error(
@@ -94,9 +101,9 @@ impl Checker<'_> {
         false
     }
 
-    fn call_function(
+    fn check_function_call(
         &mut self,
-        funcs: &[Func],
+        funcs: &[OverloadedFunction],
         type_args: &[ast::Type],
         args: &[Arg],
         hint: Option<Ty>,
@@ -105,9 +112,9 @@ impl Checker<'_> {
         let (mut sigs, mut callees) = (Vec::new(), Vec::new());
         for func in funcs {
             match *func {
-                Func::Own(id) => {
+                OverloadedFunction::Own(id) => {
                     let f = &self.prog.functions[id.index()];
-                    sigs.push(Signature {
+                    sigs.push(CallableSignature {
                         name: f.name.clone(),
                         what: "function",
                         type_params: f.type_params.clone(),
@@ -115,11 +122,11 @@ impl Checker<'_> {
                         params: f.params.clone(),
                         result: f.result,
                         span: f.span,
-                        kind: SigKind::Plain,
+                        kind: CallableKind::Plain,
                     });
                     callees.push(Callee::Function(id));
                 }
-                Func::Extern(id) => {
+                OverloadedFunction::Extern(id) => {
                     let method = &self.prog.extern_functions[id.index()];
                     sigs.push(method_signature(method, "function"));
                     callees.push(Callee::ExternFunction(id));
@@ -127,110 +134,114 @@ impl Checker<'_> {
             }
         }
         let call = self.finish_call(&sigs, &callees, type_args, args, hint, span);
-        self.core_function(call)
+        self.check_core_function(call)
     }
 
-    /// Chooses among the signatures, checks the arguments, and makes the call.
+    /// Selects a signature, checks the arguments, and builds the call.
     pub(super) fn finish_call(
         &mut self,
-        sigs: &[Signature],
+        sigs: &[CallableSignature],
         callees: &[Callee],
         type_args: &[ast::Type],
         args: &[Arg],
         hint: Option<Ty>,
         span: Span,
     ) -> Expr {
-        let Some((at, places)) = self.pick(sigs, type_args, args, span) else { return unknown(span) };
+        let Some((at, places)) = self.select_signature(sigs, type_args, args, span) else { return unknown_expr(span) };
         let Some(bound) = self.bind_args(&sigs[at], &places, type_args, args, hint, span) else {
-            return unknown(span);
+            return unknown_expr(span);
         };
         let call = Call {
             callee: callees[at].clone(),
             type_args: bound.type_args,
             args: bound.args,
-            order: Order::of_places(&places),
+            order: EvalOrder::of_places(&places),
             span,
         };
         Expr { kind: ExprKind::Call(Box::new(call)), ty: bound.result, span }
     }
 
-    /// Checks the arguments against the parameters, and finds the type arguments that were not written.
+    /// Checks the arguments against the parameters and infers type arguments that were not written.
     pub(super) fn bind_args(
         &mut self,
-        sig: &Signature,
+        sig: &CallableSignature,
         places: &[Option<usize>],
         type_args: &[ast::Type],
         args: &[Arg],
         hint: Option<Ty>,
         span: Span,
-    ) -> Option<Bound> {
+    ) -> Option<CheckedArgs> {
         let mut subst = sig.outer.clone();
         let own = match type_args {
-            [] => self.fresh_for(&sig.type_params),
-            written => {
-                sig.type_params.iter().copied().zip(written.iter().map(|t| self.ty(t)).collect::<Vec<_>>()).collect()
-            }
+            [] => self.fresh_vars(&sig.type_params),
+            written => sig
+                .type_params
+                .iter()
+                .copied()
+                .zip(written.iter().map(|t| self.resolve_type(t)).collect::<Vec<_>>())
+                .collect(),
         };
         subst.extend(own.iter().copied());
         let mut ok = true;
         let mut bound = Vec::new();
         for (param, place) in sig.params.iter().zip(places) {
-            let ty = self.local(*param).ty;
-            let ty = self.renewed(ty);
-            let ty = self.subst(ty, &subst);
+            let ty = self.local_decl(*param).ty;
+            let ty = self.renew_wildcards(ty);
+            let ty = self.substitute(ty, &subst);
             let arg = match place {
-                Some(at) => self.arg(*param, ty, &args[*at], sig),
-                None => Some(self.missing_arg(*param, &subst)),
+                Some(at) => self.check_arg(*param, ty, &args[*at], sig),
+                None => Some(self.default_arg(*param, &subst)),
             };
             ok &= arg.is_some();
             bound.push((*param, ty, arg.unwrap_or(CallArg::Missing)));
         }
-        let result = self.subst(sig.result, &subst);
+        let result = self.substitute(sig.result, &subst);
         if !ok {
-            // What else is wrong may follow from that.
+            // Set all type arguments to unknown, because further errors can be consequences of this
+            // one.
             for (_, ty) in &own {
                 let ty = self.resolve(*ty);
-                self.give_up(ty);
+                self.set_var_unknown(ty);
             }
             let result = self.resolve(result);
             let known = !self.mentions(result, &|k| matches!(k, TyKind::Unknown));
             let args = vec![CallArg::Missing; sig.params.len()];
-            return known.then(|| Bound { type_args: Vec::new(), args, result });
+            return known.then(|| CheckedArgs { type_args: Vec::new(), args, result });
         }
         self.infer_result(result, hint);
         self.default_to_int(&bound);
         self.unused_type_args(&own, sig, &bound);
         let type_args = self.finish_type_args(&own, sig, span)?;
-        let args = bound.into_iter().map(|(param, ty, arg)| self.finish_arg(param, ty, arg, sig)).collect();
+        let args = bound.into_iter().map(|(param, ty, arg)| self.convert_arg(param, ty, arg, sig)).collect();
         let result = self.resolve(result);
-        Some(Bound { type_args, args, result })
+        Some(CheckedArgs { type_args, args, result })
     }
 
-    /// An argument, before all type arguments are known.
-    fn arg(&mut self, param: LocalId, ty: Ty, arg: &Arg, sig: &Signature) -> Option<CallArg> {
+    /// Checks an argument before all type arguments are known.
+    fn check_arg(&mut self, param: LocalId, ty: Ty, arg: &Arg, sig: &CallableSignature) -> Option<CallArg> {
         let direction = self.direction(param);
         if arg.value.kind == ast::ExprKind::DontCare {
             if direction == Direction::Out {
                 return Some(CallArg::DontCare);
             }
-            let name = self.local(param).name.clone();
-            self.fail("arguments", arg.span, format!("`_` can stand only for an `out` argument, and `{name}` is none"));
+            let name = self.local_decl(param).name.clone();
+            self.fail("arguments", arg.span, format!("`_` is allowed only as an `out` argument, and `{name}` is none"));
             return None;
         }
-        let value = self.expr(&arg.value, Some(ty));
+        let value = self.check_expr(&arg.value, Some(ty));
         if value.ty == Types::UNKNOWN {
             return None;
         }
         if matches!(direction, Direction::Out | Direction::InOut) {
-            let name = self.local(param).name.clone();
+            let name = self.local_decl(param).name.clone();
             let purpose = format!("argument for the `{}` parameter `{name}` cannot be written", direction.as_str());
             if !self.require_lvalue(&value, &purpose) {
                 return None;
             }
             if !self.unify(ty, value.ty) {
-                let declared = self.local(param).span;
+                let declared = self.local_decl(param).span;
                 let why = format!("`{}` parameter of {} `{}`", direction.as_str(), sig.what, sig.name);
-                self.mismatch(&value, ty, Some((declared, why)), true);
+                self.report_mismatch(&value, ty, Some((declared, why)), true);
                 return None;
             }
         } else {
@@ -239,59 +250,60 @@ impl Checker<'_> {
         Some(CallArg::Expr(value))
     }
 
-    /// An argument, converted to the parameter's type.
-    fn finish_arg(&mut self, param: LocalId, ty: Ty, arg: CallArg, sig: &Signature) -> CallArg {
+    /// Converts an argument to the type of its parameter.
+    fn convert_arg(&mut self, param: LocalId, ty: Ty, arg: CallArg, sig: &CallableSignature) -> CallArg {
         let CallArg::Expr(mut value) = arg else { return arg };
         let direction = self.direction(param);
         if matches!(direction, Direction::Out | Direction::InOut) {
-            self.settle(&mut value);
+            self.resolve_expr_types(&mut value);
             return CallArg::Expr(value);
         }
-        let declared = self.local(param).span;
-        let name = self.local(param).name.clone();
+        let declared = self.local_decl(param).span;
+        let name = self.local_decl(param).name.clone();
         let why = format!("parameter `{name}` of {} `{}`", sig.what, sig.name);
         let ty = self.resolve(ty);
-        let not_a_value = match self.kind(value.ty) {
-            // An object is an argument where the parameter says so, not where it is of any type.
-            TyKind::Object(..) => !matches!(self.kind(self.local(param).ty), TyKind::Object(..)),
+        let not_a_value = match self.type_kind(value.ty) {
+            // An object is a valid argument only if the parameter has an object type, not if its
+            // type is a type parameter.
+            TyKind::Object(..) => !matches!(self.type_kind(self.local_decl(param).ty), TyKind::Object(..)),
             TyKind::Str => direction != Direction::None,
             _ => false,
         };
-        if not_a_value && sig.kind != SigKind::Constructor {
-            let shown = self.show(value.ty);
+        if not_a_value && sig.kind != CallableKind::Constructor {
+            let shown = self.type_text(value.ty);
             let message = format!("a value of type `{shown}` cannot be the argument for `{name}`");
             self.error(Diagnostic::error("argument-type", value.span, message).label(declared, why));
-            return CallArg::Expr(unknown(value.span));
+            return CallArg::Expr(unknown_expr(value.span));
         }
         if let (TyKind::Object(want, wargs), TyKind::Object(have, hargs)) =
-            (self.kind(ty).clone(), self.kind(value.ty).clone())
+            (self.type_kind(ty).clone(), self.type_kind(value.ty).clone())
         {
             if let Err(reason) = self.unify_objects(want, &wargs, have, &hargs) {
-                self.object_mismatch(&value, ty, &reason, declared, &why);
-                return CallArg::Expr(unknown(value.span));
+                self.report_object_mismatch(&value, ty, &reason, declared, &why);
+                return CallArg::Expr(unknown_expr(value.span));
             }
-            if let TyKind::Object(_, args) = self.kind(value.ty).clone() {
-                // Type arguments that nothing decides are of no matter to the object.
-                args.into_iter().for_each(|arg| self.give_up_to(arg, Types::VOID));
+            if let TyKind::Object(_, args) = self.type_kind(value.ty).clone() {
+                // Set undetermined type arguments to `void`, because they do not affect the object.
+                args.into_iter().for_each(|arg| self.set_var_to(arg, Types::VOID));
             }
-            self.settle(&mut value);
+            self.resolve_expr_types(&mut value);
             return CallArg::Expr(value);
         }
         let span = value.span;
         let value = self.coerce_for(value, ty, declared, &why);
-        let known = direction == Direction::None && sig.kind != SigKind::Action;
+        let known = direction == Direction::None && sig.kind != CallableKind::Action;
         if known && value.ty != Types::UNKNOWN && !self.is_known(&value) {
             let message = format!("the argument for `{name}` must be known at compile time");
             self.error(
                 Diagnostic::error("not-constant", span, message).label(declared, "the parameter has no direction"),
             );
-            return CallArg::Expr(unknown(span));
+            return CallArg::Expr(unknown_expr(span));
         }
         CallArg::Expr(value)
     }
 
-    fn object_mismatch(&mut self, value: &Expr, ty: Ty, reason: &str, declared: Span, why: &str) {
-        let (have, want) = (self.show(value.ty), self.show(ty));
+    fn report_object_mismatch(&mut self, value: &Expr, ty: Ty, reason: &str, declared: Span, why: &str) {
+        let (have, want) = (self.type_text(value.ty), self.type_text(ty));
         let mut message = format!("`{have}` does not fit `{want}`");
         if !reason.is_empty() {
             message = format!("{message}: {reason}");
@@ -299,11 +311,11 @@ impl Checker<'_> {
         self.error(Diagnostic::error("object-type", value.span, message).label(declared, why.to_owned()));
     }
 
-    fn missing_arg(&mut self, param: LocalId, subst: &Subst) -> CallArg {
-        match &self.local(param).kind {
+    fn default_arg(&mut self, param: LocalId, subst: &TypeSubst) -> CallArg {
+        match &self.local_decl(param).kind {
             LocalKind::Param(_, Some(default), _) | LocalKind::ConstructorParam(Some(default), _) => {
                 let mut value = (**default).clone();
-                self.subst_expr(&mut value, subst);
+                self.substitute_in_expr(&mut value, subst);
                 CallArg::Expr(value)
             }
             _ => CallArg::Missing,
@@ -311,9 +323,9 @@ impl Checker<'_> {
     }
 }
 
-/// The signature of an extern function, method or constructor.
-pub(super) fn method_signature(method: &Method, what: &'static str) -> Signature {
-    Signature {
+/// Returns the signature of an extern function, method or constructor.
+pub(super) fn method_signature(method: &Method, what: &'static str) -> CallableSignature {
+    CallableSignature {
         name: method.name.clone(),
         what,
         type_params: method.type_params.clone(),
@@ -321,6 +333,6 @@ pub(super) fn method_signature(method: &Method, what: &'static str) -> Signature
         params: method.params.clone(),
         result: method.result,
         span: method.span,
-        kind: SigKind::Extern,
+        kind: CallableKind::Extern,
     }
 }

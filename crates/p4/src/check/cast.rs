@@ -1,6 +1,6 @@
-//! Explicit casts (specification "Casts").
+//! Checks explicit casts (specification, "Casts").
 
-use super::{Checker, unknown};
+use super::{Checker, unknown_expr};
 use crate::ast;
 use crate::diag::Diagnostic;
 use crate::hir::{Expr, ExprKind, Ty, TyKind, Types};
@@ -9,14 +9,14 @@ use num_bigint::BigInt;
 use num_traits::{One, Zero};
 
 impl Checker<'_> {
-    /// `(ty) operand`
-    pub(super) fn cast(&mut self, ty: &ast::Type, operand: &ast::Expr, span: Span) -> Expr {
-        let to = self.ty(ty);
+    /// Checks `(ty) operand`.
+    pub(super) fn check_cast(&mut self, ty: &ast::Type, operand: &ast::Expr, span: Span) -> Expr {
+        let to = self.resolve_type(ty);
         if to == Types::UNKNOWN {
-            self.expr(operand, None);
-            return unknown(span);
+            self.check_expr(operand, None);
+            return unknown_expr(span);
         }
-        let value = self.expr(operand, Some(to));
+        let value = self.check_expr(operand, Some(to));
         self.cast_value(value, to, span)
     }
 
@@ -25,10 +25,10 @@ impl Checker<'_> {
         if value.ty == Types::UNKNOWN {
             return Expr { ty: to, ..value };
         }
-        if matches!(self.kind(to), TyKind::Void | TyKind::Extern(..) | TyKind::Object(..) | TyKind::Varbit(_))
+        if matches!(self.type_kind(to), TyKind::Void | TyKind::Extern(..) | TyKind::Object(..) | TyKind::Varbit(_))
             && value.ty != to
         {
-            return self.bad_cast(&value, to, span, None);
+            return self.report_bad_cast(&value, to, span, None);
         }
         let value = match value.ty == Types::INT || value.ty == to {
             true => value,
@@ -38,49 +38,52 @@ impl Checker<'_> {
             },
         };
         if !self.can_cast(value.ty, to) {
-            return self.bad_cast(&value, to, span, None);
+            return self.report_bad_cast(&value, to, span, None);
         }
-        self.convert(value, to, span)
+        self.apply_cast(value, to, span)
     }
 
-    /// As [`Checker::implicit`], for lists and `{#}` alone, which casts treat like assignments do.
+    /// Applies [`Checker::convert_implicitly`] to lists, structs and `{#}` only, because casts
+    /// convert them like assignments.
     fn implicit_quietly(&mut self, value: Expr, to: Ty) -> Result<Expr, Expr> {
-        match self.kind(value.ty) {
-            TyKind::Tuple(_) | TyKind::InvalidHeader | TyKind::Struct(..) => self.implicit(value, to),
+        match self.type_kind(value.ty) {
+            TyKind::Tuple(_) | TyKind::InvalidHeader | TyKind::Struct(..) => self.convert_implicitly(value, to),
             _ => Err(value),
         }
     }
 
-    fn bad_cast(&mut self, value: &Expr, to: Ty, span: Span, help: Option<&str>) -> Expr {
-        let (from, shown) = (self.show(value.ty), self.show(to));
+    fn report_bad_cast(&mut self, value: &Expr, to: Ty, span: Span, help: Option<&str>) -> Expr {
+        let (from, shown) = (self.type_text(value.ty), self.type_text(to));
         let mut diagnostic = Diagnostic::error("cast", span, format!("`{from}` cannot be cast to `{shown}`"));
         if let Some(help) = help {
             diagnostic = diagnostic.help(help);
-        } else if let (Some(_), TyKind::NewType(id)) = (self.width(value.ty), self.kind(to)) {
-            let of = self.show(self.prog.newtypes[id.index()].of);
+        } else if let (Some(_), TyKind::NewType(id)) = (self.width_bits(value.ty), self.type_kind(to)) {
+            let of = self.type_text(self.prog.newtypes[id.index()].of);
             diagnostic = diagnostic.help(format!("a `{shown}` is made of a `{of}`: cast to that first"));
-        } else if self.width(value.ty).is_some() && self.width(to).is_some() {
+        } else if self.width_bits(value.ty).is_some() && self.width_bits(to).is_some() {
             diagnostic = diagnostic.help("change width and signedness in two casts, as in `(int<8>)(bit<8>)x`");
         }
         self.error(diagnostic);
-        unknown(span)
+        unknown_expr(span)
     }
 
-    /// Applies a cast that is allowed.
-    fn convert(&mut self, value: Expr, to: Ty, span: Span) -> Expr {
+    /// Applies a valid cast.
+    fn apply_cast(&mut self, value: Expr, to: Ty, span: Span) -> Expr {
         let kind = match value.kind {
             ExprKind::Int(v) if to == Types::BOOL => {
                 if value.ty == Types::INT && !v.is_zero() && !v.is_one() {
                     let value = Expr { kind: ExprKind::Int(v), ..value };
-                    return self.bad_cast(&value, to, span, Some("only 0 and 1 can be cast to `bool`"));
+                    return self.report_bad_cast(&value, to, span, Some("only 0 and 1 can be cast to `bool`"));
                 }
                 ExprKind::Bool(v.is_one())
             }
-            ExprKind::Bool(b) if self.width(to).is_some() => ExprKind::Int(self.wrap(&BigInt::from(u8::from(b)), to)),
+            ExprKind::Bool(b) if self.width_bits(to).is_some() => {
+                ExprKind::Int(self.truncate_to_type(&BigInt::from(u8::from(b)), to))
+            }
             ExprKind::Int(v) => {
-                match value.ty == Types::INT && matches!(self.kind(to), TyKind::Bit(_) | TyKind::Int(_)) {
-                    true => ExprKind::Int(self.wrap_or_warn(&v, to, span)),
-                    false => ExprKind::Int(self.wrap(&v, to)),
+                match value.ty == Types::INT && matches!(self.type_kind(to), TyKind::Bit(_) | TyKind::Int(_)) {
+                    true => ExprKind::Int(self.truncate_or_warn(&v, to, span)),
+                    false => ExprKind::Int(self.truncate_to_type(&v, to)),
                 }
             }
             kind if value.ty == to => kind,
@@ -89,12 +92,12 @@ impl Checker<'_> {
         Expr { kind, ty: to, span }
     }
 
-    /// Whether a value of type `from` can be cast to `to`.
+    /// Returns whether a value of type `from` can be cast to `to`.
     pub(super) fn can_cast(&self, from: Ty, to: Ty) -> bool {
         if from == to {
             return true;
         }
-        match (self.kind(from), self.kind(to)) {
+        match (self.type_kind(from), self.type_kind(to)) {
             (TyKind::Enum(id), _) => match self.prog.enums[id.index()].underlying {
                 Some(under) => under == to || self.can_cast(under, to),
                 None => false,
@@ -103,11 +106,11 @@ impl Checker<'_> {
                 Some(under) => under == from || self.can_cast(from, under),
                 None => false,
             },
-            // A new type is cast from and to what it is made of, and no further.
+            // A new type can only be cast from and to its underlying type.
             (TyKind::NewType(id), _) if self.prog.newtypes[id.index()].of == to => true,
             (_, TyKind::NewType(id)) => {
                 let of = self.prog.newtypes[id.index()].of;
-                of == from || (matches!(self.kind(from), TyKind::InfInt) && self.can_cast(from, of))
+                of == from || (matches!(self.type_kind(from), TyKind::InfInt) && self.can_cast(from, of))
             }
             (TyKind::Bool, TyKind::Bit(w)) | (TyKind::Bit(w), TyKind::Bool) => *w == 1,
             (TyKind::InfInt, TyKind::Bit(_) | TyKind::Int(_) | TyKind::Bool) => true,

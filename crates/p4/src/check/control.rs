@@ -1,28 +1,28 @@
-//! Controls and packages.
+//! Checks controls and packages.
 
-use super::function::ParamsOf;
-use super::scope::Entity;
-use super::unify::Family;
-use super::{Body, Checker, Place};
+use super::function::ParamOwner;
+use super::scope::ScopeEntity;
+use super::unify::ObjectFamily;
+use super::{BodyContext, CheckContext, Checker};
 use crate::ast::{self, Local, Param, TypeParam};
 use crate::hir::{ControlBody, LocalDecl, LocalId, Object, ObjectKind, TypeDeclId, TypeParamId, Types};
 
-/// What the head of a parser, control or package declares.
-pub(super) struct Head {
+/// Declared parameters of a parser, control or package.
+pub(super) struct ContainerSignature {
     pub type_params: Vec<TypeParamId>,
     pub params: Vec<LocalId>,
     pub constructor_params: Vec<LocalId>,
 }
 
 impl Checker<'_> {
-    /// Adds an object that is being declared; its parts are put in when they are known.
-    pub(super) fn new_object(
+    /// Adds an incompletely declared object. Its parameters and body are set later.
+    pub(super) fn add_object(
         &mut self,
         name: &ast::Ident,
         annotations: &ast::Annotations,
         kind: ObjectKind,
     ) -> TypeDeclId {
-        self.annotations(annotations);
+        self.check_annotations(annotations);
         self.prog.objects.push(Object {
             name: name.name.clone(),
             annotations: annotations.clone(),
@@ -35,81 +35,95 @@ impl Checker<'_> {
         TypeDeclId(self.prog.objects.len() as u32 - 1)
     }
 
-    /// Type parameters, parameters and constructor parameters, declared in the innermost scope.
-    pub(super) fn head(
+    /// Checks type parameters, parameters and constructor parameters and declares them in the
+    /// innermost scope.
+    pub(super) fn declare_container_params(
         &mut self,
-        family: Family,
+        family: ObjectFamily,
         types: &[TypeParam],
         params: &[Param],
         constructor: &[Param],
-    ) -> Head {
-        self.head_of = Some(family);
+    ) -> ContainerSignature {
+        self.declared_family = Some(family);
         let type_params = self.declare_type_params(types);
-        let ids = self.params(params, ParamsOf::Apply);
-        let constructor_params = self.params(constructor, ParamsOf::Constructor);
-        self.distinct_lists(types, params, constructor);
-        self.head_of = None;
-        Head { type_params, params: ids, constructor_params }
+        let ids = self.declare_params(params, ParamOwner::Apply);
+        let constructor_params = self.declare_params(constructor, ParamOwner::Constructor);
+        self.check_distinct_lists(types, params, constructor);
+        self.declared_family = None;
+        ContainerSignature { type_params, params: ids, constructor_params }
     }
 
-    /// Type parameters, parameters and constructor parameters share one set of names; within a list, names have been
-    /// compared already.
-    fn distinct_lists(&mut self, types: &[TypeParam], params: &[Param], constructor: &[Param]) {
-        let lists = [types.iter().collect(), names(params), names(constructor)];
+    /// Reports names that occur in two of the lists. Names within one list were checked before.
+    fn check_distinct_lists(&mut self, types: &[TypeParam], params: &[Param], constructor: &[Param]) {
+        let lists = [types.iter().collect(), param_names(params), param_names(constructor)];
         for (at, second) in lists.iter().enumerate() {
             for name in second {
                 let first = lists[..at].iter().flatten().find(|n: &&&ast::Ident| n.name == name.name);
                 if let Some(first) = first {
                     let first = first.span;
-                    self.error(super::scope::duplicate(name, first));
+                    self.error(super::scope::duplicate_error(name, first));
                 }
             }
         }
     }
 
-    /// Puts the head's parts into the object.
-    pub(super) fn set_head(&mut self, id: TypeDeclId, head: Head) {
+    /// Sets the parameters of the object.
+    pub(super) fn set_container_params(&mut self, id: TypeDeclId, head: ContainerSignature) {
         let object = &mut self.prog.objects[id.index()];
         object.type_params = head.type_params;
         object.params = head.params;
         object.constructor_params = head.constructor_params;
     }
 
-    /// `package P<X>(params);`
+    /// Checks `package P<X>(params);`.
     pub(super) fn package_decl(&mut self, decl: &ast::PackageDecl) {
-        self.begin(&decl.name, "package");
-        let id = self.new_object(&decl.name, &decl.annotations, ObjectKind::Package);
-        let head = self.scoped(|c| c.head(Family::Package, &decl.type_params, &[], &decl.params));
-        self.set_head(id, head);
-        self.scopes.set(&decl.name, Entity::Object(id));
+        self.declare_unfinished(&decl.name, "package");
+        let id = self.add_object(&decl.name, &decl.annotations, ObjectKind::Package);
+        let head = self
+            .in_new_scope(|c| c.declare_container_params(ObjectFamily::Package, &decl.type_params, &[], &decl.params));
+        self.set_container_params(id, head);
+        self.scopes.set(&decl.name, ScopeEntity::Object(id));
     }
 
-    /// A control, or a control's type.
+    /// Checks a control or control type.
     pub(super) fn control_decl(&mut self, decl: &ast::ControlDecl) {
-        self.begin(&decl.name, "control");
+        self.declare_unfinished(&decl.name, "control");
         let Some(body) = &decl.body else {
-            let id = self.new_object(&decl.name, &decl.annotations, ObjectKind::ControlType);
-            let head = self.scoped(|c| c.head(Family::Control, &decl.type_params, &decl.params, &[]));
-            self.set_head(id, head);
-            self.scopes.set(&decl.name, Entity::Object(id));
+            let id = self.add_object(&decl.name, &decl.annotations, ObjectKind::ControlType);
+            let head = self.in_new_scope(|c| {
+                c.declare_container_params(ObjectFamily::Control, &decl.type_params, &decl.params, &[])
+            });
+            self.set_container_params(id, head);
+            self.scopes.set(&decl.name, ScopeEntity::Object(id));
             return;
         };
-        let id = self.new_object(&decl.name, &decl.annotations, ObjectKind::Control(ControlBody::default()));
-        let checked = self.scoped(|c| {
-            let head = c.head(Family::Control, &decl.type_params, &decl.params, &body.constructor_params);
-            c.set_head(id, head);
-            let place =
-                Body { place: Place::ControlLocals, object: Some(id), result: Types::VOID, loops: 0, this: None };
-            c.scoped(|c| {
-                c.in_body(place, |c| {
+        let id = self.add_object(&decl.name, &decl.annotations, ObjectKind::Control(ControlBody::default()));
+        let checked = self.in_new_scope(|c| {
+            let head = c.declare_container_params(
+                ObjectFamily::Control,
+                &decl.type_params,
+                &decl.params,
+                &body.constructor_params,
+            );
+            c.set_container_params(id, head);
+            let place = BodyContext {
+                context: CheckContext::ControlLocals,
+                object: Some(id),
+                result: Types::VOID,
+                loops: 0,
+                this: None,
+            };
+            c.in_new_scope(|c| {
+                c.with_body(place, |c| {
                     let locals = body.locals.iter().filter_map(|l| c.control_local(l)).collect();
-                    let apply = c.at_place(Place::ControlApply, |c| c.scoped(|c| c.block(&body.apply)));
+                    let apply =
+                        c.in_context(CheckContext::ControlApply, |c| c.in_new_scope(|c| c.check_block(&body.apply)));
                     ControlBody { locals, apply }
                 })
             })
         });
         self.prog.objects[id.index()].kind = ObjectKind::Control(checked);
-        self.scopes.set(&decl.name, Entity::Object(id));
+        self.scopes.set(&decl.name, ScopeEntity::Object(id));
     }
 
     fn control_local(&mut self, local: &Local) -> Option<LocalDecl> {
@@ -125,6 +139,6 @@ impl Checker<'_> {
     }
 }
 
-fn names(params: &[Param]) -> Vec<&ast::Ident> {
+fn param_names(params: &[Param]) -> Vec<&ast::Ident> {
     params.iter().map(|p| &p.name).collect()
 }

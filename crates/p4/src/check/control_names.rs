@@ -1,5 +1,5 @@
-//! Names that the control plane sees: of two tables, or two actions, with the same name it could not tell which is
-//! meant.
+//! Checks the names visible to the control plane. Tables must have unique names, and so must
+//! actions, because the control plane identifies them by name.
 
 use super::Checker;
 use crate::ast::Annotations;
@@ -10,11 +10,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 impl Checker<'_> {
-    /// Reports tables and actions that share a name.
-    pub(super) fn control_plane_names(&mut self) {
+    /// Reports tables and actions with the same name.
+    pub(super) fn check_control_plane_names(&mut self) {
         let mut actions = Vec::new();
         for action in &self.prog.actions {
-            actions.push(self.visible_name(&action.name, &action.annotations, action.owner, action.span));
+            actions.push(self.full_control_plane_name(&action.name, &action.annotations, action.owner, action.span));
         }
         let mut tables = Vec::new();
         for object in &self.prog.objects {
@@ -22,17 +22,22 @@ impl Checker<'_> {
             for local in &body.locals {
                 if let LocalDecl::Table(id) = local {
                     let table = &self.prog.tables[id.index()];
-                    tables.push(self.visible_name(&table.name, &table.annotations, Some(table.owner), table.span));
+                    tables.push(self.full_control_plane_name(
+                        &table.name,
+                        &table.annotations,
+                        Some(table.owner),
+                        table.span,
+                    ));
                 }
             }
         }
-        self.unique("action", actions);
-        self.unique("table", tables);
-        self.absolute_tables();
+        self.check_unique_names("action", actions);
+        self.check_unique_names("table", tables);
+        self.check_absolute_tables();
     }
 
-    /// A table with an absolute name in a control that is instantiated more than once.
-    fn absolute_tables(&mut self) {
+    /// Reports a table with an absolute name in a control that has several instances.
+    fn check_absolute_tables(&mut self) {
         let mut found = Vec::new();
         for table in &self.prog.tables {
             let given = table.annotations.iter().find(|a| a.name.as_str() == "name").and_then(|a| a.single_string());
@@ -48,13 +53,13 @@ impl Checker<'_> {
             let diagnostic = Diagnostic::error("control-plane-name", span, message)
                 .label(first, "an instance")
                 .label(second, "another instance")
-                .help("leave the dot in front of the name away");
+                .help("remove the dot before the name");
             self.error(diagnostic);
         }
     }
 
-    /// The full name, whether it was given by `@name`, and where.
-    fn visible_name(
+    /// Returns the full name (with `@name` applied) and its position.
+    fn full_control_plane_name(
         &self,
         name: &Arc<str>,
         annotations: &Annotations,
@@ -71,7 +76,7 @@ impl Checker<'_> {
         (full, span)
     }
 
-    fn unique(&mut self, what: &str, names: Vec<(String, Span)>) {
+    fn check_unique_names(&mut self, what: &str, names: Vec<(String, Span)>) {
         let mut seen: HashMap<String, Span> = HashMap::new();
         for (name, span) in names {
             match seen.get(&name) {

@@ -1,73 +1,83 @@
-//! Implicit conversions: what may stand where a type is expected (specification "Implicit casts").
+//! Implicit conversions to an expected type (specification, "Implicit casts").
 
-use super::{Checker, unknown};
+use super::{Checker, unknown_expr};
 use crate::ast::StructKind;
 use crate::diag::Diagnostic;
 use crate::hir::{Expr, ExprKind, Ty, TyKind, Types};
 use crate::span::Span;
 
 impl Checker<'_> {
-    /// Converts an expression to the type that is expected, or reports that this is not possible.
+    /// Converts an expression to the expected type, or reports a mismatch.
     pub(super) fn coerce(&mut self, expr: Expr, to: Ty) -> Expr {
         let span = expr.span;
-        match self.implicit(expr, to) {
+        match self.convert_implicitly(expr, to) {
             Ok(expr) => expr,
             Err(expr) => {
-                self.mismatch(&expr, to, None, false);
-                unknown(span)
+                self.report_mismatch(&expr, to, None, false);
+                unknown_expr(span)
             }
         }
     }
 
-    /// The same, with a note where the type comes from.
+    /// Converts an expression to the expected type, or reports a mismatch with a label at the
+    /// origin of the type.
     pub(super) fn coerce_for(&mut self, expr: Expr, to: Ty, origin: Span, why: &str) -> Expr {
         let span = expr.span;
-        match self.implicit(expr, to) {
+        match self.convert_implicitly(expr, to) {
             Ok(expr) => expr,
             Err(expr) => {
-                self.mismatch(&expr, to, Some((origin, why.to_owned())), false);
-                unknown(span)
+                self.report_mismatch(&expr, to, Some((origin, why.to_owned())), false);
+                unknown_expr(span)
             }
         }
     }
 
-    /// Reports that an expression does not have the type that is needed. `exact`: a cast would not help.
-    pub(super) fn mismatch(&mut self, expr: &Expr, to: Ty, origin: Option<(Span, String)>, exact: bool) {
-        let (found, wanted) = (self.show(expr.ty), self.show(to));
-        let message = match (self.kind(expr.ty), &expr.kind) {
+    /// Reports that an expression has another type than `to`. `expected_because` labels the place
+    /// that demands the type. Suggests an explicit cast if there is one, unless `exact`: a cast would
+    /// then not help, because the place needs a value that already has the type.
+    pub(super) fn report_mismatch(
+        &mut self,
+        expr: &Expr,
+        to: Ty,
+        expected_because: Option<(Span, String)>,
+        exact: bool,
+    ) {
+        let (found, wanted) = (self.type_text(expr.ty), self.type_text(to));
+        let message = match (self.type_kind(expr.ty), &expr.kind) {
             (TyKind::Tuple(elements), ExprKind::Aggregate(_, _)) => {
                 format!("a list of {} values does not fit `{wanted}`", elements.len())
             }
-            (TyKind::InvalidHeader, _) => format!("`{{#}}` is no value of `{wanted}`"),
+            (TyKind::InvalidHeader, _) => format!("`{{#}}` is not a value of `{wanted}`"),
             _ => format!("`{wanted}` is needed here, and this is of type `{found}`"),
         };
         let mut diagnostic = Diagnostic::error("type-mismatch", expr.span, message);
-        if let Some((span, why)) = origin {
-            diagnostic = diagnostic.label(span, why);
+        if let Some((span, reason)) = expected_because {
+            diagnostic = diagnostic.label(span, reason);
         }
         if !exact && self.can_cast(expr.ty, to) {
             let text = self.sources.text(expr.span);
             let text = if text.len() <= 40 && !text.contains('\n') { text } else { "..." };
             let simple = text.chars().all(|c| c.is_alphanumeric() || "_.".contains(c)) && !text.is_empty();
-            let operand = if simple || text.starts_with('(') { text.to_owned() } else { format!("({text})") };
-            diagnostic = diagnostic.help(format!("if the change of type is meant, write `({wanted}){operand}`"));
+            let operand = if simple || is_parenthesized(text) { text.to_owned() } else { format!("({text})") };
+            diagnostic = diagnostic.help(format!("to convert explicitly, write `({wanted}){operand}`"));
         }
         self.error(diagnostic);
     }
 
-    /// The expression as a value of type `to`, if that takes at most an implicit cast; else the expression as it was.
-    pub(super) fn implicit(&mut self, mut expr: Expr, to: Ty) -> Result<Expr, Expr> {
+    /// Converts the expression to type `to` if an implicit cast suffices. Returns the unchanged
+    /// expression as error otherwise.
+    pub(super) fn convert_implicitly(&mut self, mut expr: Expr, to: Ty) -> Result<Expr, Expr> {
         let to = self.resolve(to);
-        self.settle(&mut expr);
+        self.resolve_expr_types(&mut expr);
         if expr.ty == to || to == Types::UNKNOWN {
             return Ok(expr);
         }
         if expr.ty == Types::UNKNOWN {
             return Ok(Expr { ty: to, ..expr });
         }
-        match (self.kind(expr.ty).clone(), self.kind(to).clone()) {
-            (TyKind::InfInt, TyKind::Bit(_) | TyKind::Int(_)) => Ok(self.sized_int(expr, to)),
-            (TyKind::InfInt, TyKind::NewType(_)) if self.width(to).is_some() => Ok(self.sized_int(expr, to)),
+        match (self.type_kind(expr.ty).clone(), self.type_kind(to).clone()) {
+            (TyKind::InfInt, TyKind::Bit(_) | TyKind::Int(_)) => Ok(self.give_int_width(expr, to)),
+            (TyKind::InfInt, TyKind::NewType(_)) if self.width_bits(to).is_some() => Ok(self.give_int_width(expr, to)),
             (TyKind::Bit(_) | TyKind::Int(_), TyKind::InfInt) => Ok(self.retype(expr, to)),
             (TyKind::Enum(id), TyKind::Bit(_) | TyKind::Int(_))
                 if self.prog.enums[id.index()].underlying == Some(to) =>
@@ -79,10 +89,10 @@ impl Checker<'_> {
             {
                 Ok(Expr { ty: to, ..expr })
             }
-            (TyKind::Tuple(_), _) if matches!(expr.kind, ExprKind::Aggregate(_, _)) => self.list_as(expr, to),
+            (TyKind::Tuple(_), _) if matches!(expr.kind, ExprKind::Aggregate(_, _)) => self.convert_list(expr, to),
             _ => {
                 if self.unify(expr.ty, to) {
-                    self.settle(&mut expr);
+                    self.resolve_expr_types(&mut expr);
                     Ok(expr)
                 } else {
                     Err(expr)
@@ -91,40 +101,42 @@ impl Checker<'_> {
         }
     }
 
-    /// An arbitrary-precision integer as one with a width.
-    fn sized_int(&mut self, expr: Expr, to: Ty) -> Expr {
+    /// Gives an arbitrary-precision integer a width.
+    fn give_int_width(&mut self, expr: Expr, to: Ty) -> Expr {
         match &expr.kind {
             ExprKind::Int(value) => {
-                let value = self.wrap_or_warn(&value.clone(), to, expr.span);
+                let value = self.truncate_or_warn(&value.clone(), to, expr.span);
                 Expr { kind: ExprKind::Int(value), ty: to, span: expr.span }
             }
             _ => Expr { span: expr.span, kind: ExprKind::Cast(Box::new(expr)), ty: to },
         }
     }
 
-    /// The same value under another type of the same bits.
+    /// Changes the type of a value to another type with the same bits.
     pub(super) fn retype(&self, expr: Expr, to: Ty) -> Expr {
         match expr.kind {
-            ExprKind::Int(value) => Expr { kind: ExprKind::Int(self.wrap(&value, to)), ty: to, span: expr.span },
+            ExprKind::Int(value) => {
+                Expr { kind: ExprKind::Int(self.truncate_to_type(&value, to)), ty: to, span: expr.span }
+            }
             _ => Expr { span: expr.span, kind: ExprKind::Cast(Box::new(expr)), ty: to },
         }
     }
 
-    /// A list of values as a struct, header, stack, list or tuple.
-    fn list_as(&mut self, expr: Expr, to: Ty) -> Result<Expr, Expr> {
+    /// Converts a list of values to a struct, header, stack, list or tuple.
+    fn convert_list(&mut self, expr: Expr, to: Ty) -> Result<Expr, Expr> {
         let ExprKind::Aggregate(elements, _) = &expr.kind else { return Err(expr) };
-        let types = match self.kind(to).clone() {
+        let types = match self.type_kind(to).clone() {
             TyKind::Struct(id, args) => {
                 if self.prog.structs[id.index()].kind == StructKind::HeaderUnion {
                     return Err(expr);
                 }
-                self.fields_of(id, &args)
+                self.field_types(id, &args)
             }
             TyKind::Tuple(types) => types,
             TyKind::Stack(element, n) if elements.len() == n as usize => vec![element; elements.len()],
             TyKind::List(element) => vec![element; elements.len()],
             TyKind::Infer(var) => {
-                self.bind(var, expr.ty);
+                self.solve_var(var, expr.ty);
                 return Ok(expr);
             }
             _ => return Err(expr),
@@ -138,21 +150,37 @@ impl Checker<'_> {
         Ok(Expr { kind: ExprKind::Aggregate(elements, order), ty: to, span: expr.span })
     }
 
-    /// A boolean condition of `what`.
-    pub(super) fn condition(&mut self, expr: &crate::ast::Expr, what: &str) -> Expr {
-        let value = self.expr(expr, Some(Types::BOOL));
-        match self.implicit(value, Types::BOOL) {
+    /// Checks a boolean condition of `what`.
+    pub(super) fn check_condition(&mut self, expr: &crate::ast::Expr, what: &str) -> Expr {
+        let value = self.check_expr(expr, Some(Types::BOOL));
+        match self.convert_implicitly(value, Types::BOOL) {
             Ok(value) => value,
             Err(value) => {
-                let shown = self.show(value.ty);
+                let shown = self.type_text(value.ty);
                 let mut diagnostic =
                     Diagnostic::error("condition", expr.span, format!("the condition of {what} is of type `{shown}`"));
-                if self.width(value.ty).is_some() {
+                if self.width_bits(value.ty).is_some() {
                     diagnostic = diagnostic.help("a condition is a `bool`: compare it, as in `x != 0`");
                 }
                 self.error(diagnostic);
-                unknown(expr.span)
+                unknown_expr(expr.span)
             }
         }
     }
+}
+
+/// Returns whether one pair of parentheses encloses the whole text.
+fn is_parenthesized(text: &str) -> bool {
+    let mut depth = 0usize;
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return at > 0 && at + 1 == text.len();
+        }
+    }
+    false
 }

@@ -1,7 +1,7 @@
-//! Top-level declarations, and constants and variables anywhere.
+//! Checks top-level declarations, and constants and variables anywhere.
 
 use super::Checker;
-use super::scope::Entity;
+use super::scope::ScopeEntity;
 use crate::ast::{self, Decl, Ident};
 use crate::diag::Diagnostic;
 use crate::hir::{
@@ -11,8 +11,8 @@ use num_bigint::BigInt;
 use std::sync::Arc;
 
 impl Checker<'_> {
-    /// One declaration of the program.
-    pub(super) fn decl(&mut self, decl: &Decl) {
+    /// Checks a top-level declaration.
+    pub(super) fn check_decl(&mut self, decl: &Decl) {
         if let (Some(name), false) = (decl.name(), matches!(decl, Decl::Instance(_) | Decl::Function(_)))
             && name.as_str() == "main"
         {
@@ -30,7 +30,7 @@ impl Checker<'_> {
             }
             Decl::Function(d) => self.function_decl(d),
             Decl::Extern(d) => self.extern_decl(d),
-            Decl::ExternFunction(d) => self.extern_function(d),
+            Decl::ExternFunction(d) => self.extern_function_decl(d),
             Decl::Parser(d) => self.parser_decl(d),
             Decl::Control(d) => self.control_decl(d),
             Decl::Package(d) => self.package_decl(d),
@@ -42,27 +42,27 @@ impl Checker<'_> {
             }
             Decl::Error(d) => {
                 let mut names = std::mem::take(&mut self.prog.errors);
-                self.members(&mut names, &d.members, "error");
+                self.add_members(&mut names, &d.members, "error");
                 self.prog.errors = names;
             }
             Decl::MatchKind(d) => {
                 let mut names = std::mem::take(&mut self.prog.match_kinds);
-                self.members(&mut names, &d.members, "match kind");
+                self.add_members(&mut names, &d.members, "match kind");
                 self.prog.match_kinds = names;
             }
             Decl::Typedef(d) => self.typedef_decl(d),
         }
     }
 
-    fn members(&mut self, names: &mut Vec<Arc<str>>, new: &[Ident], what: &str) {
-        self.distinct(new.iter());
+    fn add_members(&mut self, names: &mut Vec<Arc<str>>, new: &[Ident], what: &str) {
+        self.check_distinct_names(new.iter());
         let before = names.len();
         for member in new {
             if names[..before].contains(&member.name) {
                 let message = format!("the {what} `{member}` is declared already");
                 self.error(
                     Diagnostic::error("duplicate", member.span, message)
-                        .help("all declarations share one set of names: use the member that there is"),
+                        .help("all declarations share one set of names: use the existing member"),
                 );
             } else {
                 names.push(member.name.clone());
@@ -70,17 +70,17 @@ impl Checker<'_> {
         }
     }
 
-    /// `const T x = e;`
+    /// Checks `const T x = e;`.
     pub(super) fn const_decl(&mut self, decl: &ast::ConstDecl) {
-        self.annotations(&decl.annotations);
-        let ty = self.ty(&decl.ty);
-        if matches!(self.kind(ty), TyKind::Extern(..) | TyKind::Object(..) | TyKind::Void) {
-            let shown = self.show(ty);
+        self.check_annotations(&decl.annotations);
+        let ty = self.resolve_type(&decl.ty);
+        if matches!(self.type_kind(ty), TyKind::Extern(..) | TyKind::Object(..) | TyKind::Void) {
+            let shown = self.type_text(ty);
             self.fail("const-type", decl.name.span, format!("a constant cannot be of type `{shown}`"));
-            self.declare(&decl.name, Entity::Unknown);
+            self.declare(&decl.name, ScopeEntity::Unknown);
             return;
         }
-        let value = self.expr(&decl.value, Some(ty));
+        let value = self.check_expr(&decl.value, Some(ty));
         let value = self.coerce_for(value, ty, decl.ty.span, "the type of the constant");
         let known = value.ty == Types::UNKNOWN || self.is_known(&value);
         if !known {
@@ -94,30 +94,30 @@ impl Checker<'_> {
             );
         }
         let entity = match known && ty != Types::UNKNOWN {
-            true if value.ty == Types::UNKNOWN => Entity::Unknown,
+            true if value.ty == Types::UNKNOWN => ScopeEntity::Unknown,
             true => {
                 let ty = self.resolve(ty);
-                match self.constant_fits(&value) {
-                    true => Entity::Const(Box::new(Expr { ty, ..value })),
-                    false => Entity::Unknown,
+                match self.check_constant_size(&value) {
+                    true => ScopeEntity::Const(Box::new(Expr { ty, ..value })),
+                    false => ScopeEntity::Unknown,
                 }
             }
-            false => Entity::Unknown,
+            false => ScopeEntity::Unknown,
         };
         if decl.name.as_str() != "_" {
             self.declare(&decl.name, entity);
         }
     }
 
-    /// `T x = e;` in a parser, control or block; declares it.
+    /// Checks `T x = e;` in a parser, control or block and declares the variable.
     pub(super) fn var_decl(&mut self, decl: &ast::VarDecl) -> (LocalId, Option<Expr>) {
-        self.annotations(&decl.annotations);
-        let mut ty = self.ty(&decl.ty);
+        self.check_annotations(&decl.annotations);
+        let mut ty = self.resolve_type(&decl.ty);
         if !self.variable_fits(ty) {
-            let shown = self.show(ty);
-            let message = format!("there are no variables of type `{shown}`");
+            let shown = self.type_text(ty);
+            let message = format!("a variable cannot be of type `{shown}`");
             let mut diagnostic = Diagnostic::error("variable-type", decl.span, message);
-            if matches!(self.kind(ty), TyKind::Extern(..) | TyKind::Object(..)) {
+            if matches!(self.type_kind(ty), TyKind::Extern(..) | TyKind::Object(..)) {
                 diagnostic = diagnostic.help(format!("to make an instance, write `{shown}() {};`", decl.name));
             } else if ty == Types::INT {
                 diagnostic = diagnostic.help("`int` is for constants: give the variable a width, as in `int<32>`");
@@ -126,17 +126,17 @@ impl Checker<'_> {
             ty = Types::UNKNOWN;
         }
         let init = decl.init.as_ref().map(|init| {
-            let value = self.expr(init, Some(ty));
+            let value = self.check_expr(init, Some(ty));
             self.coerce_for(value, ty, decl.ty.span, "the type of the variable")
         });
         let id = self.new_local(&decl.name, ty, LocalKind::Var, &decl.annotations);
         (id, init)
     }
 
-    /// Whether there are variables of that type.
+    /// Returns whether variables of that type are allowed.
     pub(super) fn variable_fits(&self, ty: Ty) -> bool {
         !matches!(
-            self.kind(ty),
+            self.type_kind(ty),
             TyKind::Void
                 | TyKind::Str
                 | TyKind::InfInt
@@ -159,11 +159,11 @@ impl Checker<'_> {
         let ty = self.resolve(ty);
         let local = Local { name: name.name.clone(), ty, kind, annotations: annotations.clone(), span: name.span };
         let id = self.add_local(local);
-        self.declare(name, Entity::Local(id));
+        self.declare(name, ScopeEntity::Local(id));
         id
     }
 
-    /// A constant or variable among the declarations of a parser or control.
+    /// Checks a constant, variable or instance among the declarations of a parser or control.
     pub(super) fn local_value(&mut self, local: &ast::Local) -> Option<LocalDecl> {
         match local {
             ast::Local::Const(d) => {
@@ -179,48 +179,48 @@ impl Checker<'_> {
         }
     }
 
-    /// `typedef` and `type`
+    /// Checks `typedef` or `type`.
     fn typedef_decl(&mut self, decl: &ast::TypedefDecl) {
-        let annotations = self.annotations(&decl.annotations);
+        let annotations = self.check_annotations(&decl.annotations);
         let of = match &decl.ty {
-            ast::TypedefTarget::Type(ty) => self.ty(ty),
+            ast::TypedefTarget::Type(ty) => self.resolve_type(ty),
             ast::TypedefTarget::Struct(d) => self.struct_decl(d),
             ast::TypedefTarget::Enum(d) => self.enum_decl(d),
         };
         if !decl.is_new {
-            let entity = if of == Types::UNKNOWN { Entity::Unknown } else { Entity::Type(of) };
+            let entity = if of == Types::UNKNOWN { ScopeEntity::Unknown } else { ScopeEntity::Type(of) };
             self.declare(&decl.name, entity);
             return;
         }
         if of == Types::UNKNOWN {
-            self.declare(&decl.name, Entity::Unknown);
+            self.declare(&decl.name, ScopeEntity::Unknown);
             return;
         }
-        if !matches!(self.kind(of), TyKind::Bool | TyKind::Bit(_) | TyKind::Int(_) | TyKind::NewType(_)) {
-            let shown = self.show(of);
+        if !matches!(self.type_kind(of), TyKind::Bool | TyKind::Bit(_) | TyKind::Int(_) | TyKind::NewType(_)) {
+            let shown = self.type_text(of);
             let message = format!("`type` cannot make a new type of `{shown}`");
             self.error(
                 Diagnostic::error("new-type", decl.span, message).help(
                     "`type` applies to `bit`, `int` with a width and `bool`; `typedef` gives any type another name",
                 ),
             );
-            self.declare(&decl.name, Entity::Unknown);
+            self.declare(&decl.name, ScopeEntity::Unknown);
             return;
         }
         self.prog.newtypes.push(NewType { name: decl.name.name.clone(), annotations, of, span: decl.span });
         let ty = self.intern(TyKind::NewType(NewTypeId(self.prog.newtypes.len() as u32 - 1)));
-        let entity = if self.type_fits(ty, decl.span) { Entity::Type(ty) } else { Entity::Unknown };
+        let entity = if self.check_type_size(ty, decl.span) { ScopeEntity::Type(ty) } else { ScopeEntity::Unknown };
         self.declare(&decl.name, entity);
     }
 
-    /// `enum`, with or without underlying type.
+    /// Checks an `enum` with or without underlying type.
     pub(super) fn enum_decl(&mut self, decl: &ast::EnumDecl) -> Ty {
-        self.annotations(&decl.annotations);
-        self.distinct(decl.members.iter().map(|m| &m.name));
-        let underlying = decl.underlying.as_ref().map(|ty| self.underlying(ty, decl));
+        self.check_annotations(&decl.annotations);
+        self.check_distinct_names(decl.members.iter().map(|m| &m.name));
+        let underlying = decl.underlying.as_ref().map(|ty| self.check_underlying_type(ty, decl));
         let mut members = Vec::new();
         for member in &decl.members {
-            let value = self.enum_value(member, underlying);
+            let value = self.eval_enum_value(member, underlying);
             members.push((member.name.name.clone(), value));
         }
         self.prog.enums.push(Enum {
@@ -231,16 +231,16 @@ impl Checker<'_> {
             span: decl.span,
         });
         let ty = self.intern(TyKind::Enum(EnumId(self.prog.enums.len() as u32 - 1)));
-        self.declare(&decl.name, Entity::Type(ty));
+        self.declare(&decl.name, ScopeEntity::Type(ty));
         ty
     }
 
-    fn underlying(&mut self, written: &ast::Type, decl: &ast::EnumDecl) -> Ty {
-        let ty = self.ty(written);
-        if matches!(self.kind(ty), TyKind::Bit(_) | TyKind::Int(_) | TyKind::Unknown) {
+    fn check_underlying_type(&mut self, written: &ast::Type, decl: &ast::EnumDecl) -> Ty {
+        let ty = self.resolve_type(written);
+        if matches!(self.type_kind(ty), TyKind::Bit(_) | TyKind::Int(_) | TyKind::Unknown) {
             return ty;
         }
-        let shown = self.show(ty);
+        let shown = self.type_text(ty);
         self.error(
             Diagnostic::error("enum-type", written.span, format!("an enum cannot have the underlying type `{shown}`"))
                 .label(decl.name.span, "of this enum")
@@ -249,7 +249,7 @@ impl Checker<'_> {
         Types::UNKNOWN
     }
 
-    fn enum_value(&mut self, member: &ast::EnumMember, underlying: Option<Ty>) -> Option<BigInt> {
+    fn eval_enum_value(&mut self, member: &ast::EnumMember, underlying: Option<Ty>) -> Option<BigInt> {
         let Some(ty) = underlying else {
             if let Some(value) = &member.value {
                 self.error(
@@ -264,16 +264,16 @@ impl Checker<'_> {
             self.fail("enum-value", member.name.span, message);
             return None;
         };
-        let value = self.expr(written, Some(ty));
+        let value = self.check_expr(written, Some(ty));
         if ty == Types::UNKNOWN {
             return None;
         }
         if let (ExprKind::Int(v), Types::INT) = (&value.kind, value.ty)
-            && self.wrap(v, ty) != *v
+            && self.truncate_to_type(v, ty) != *v
         {
-            let message = format!("value {v} does not fit in `{}`", self.show(ty));
+            let message = format!("value {v} does not fit in `{}`", self.type_text(ty));
             self.fail("enum-value", member.name.span.to(written.span), message);
-            return Some(self.wrap(v, ty));
+            return Some(self.truncate_to_type(v, ty));
         }
         let value = self.coerce(value, ty);
         match value.kind {

@@ -1,15 +1,15 @@
-//! The entries that a table declares.
+//! Checks the entries that a table declares.
 
 use super::Checker;
-use super::keyset::Column;
-use super::table_action::has;
+use super::keyset::KeysetColumn;
+use super::table_action::has_annotation;
 use crate::ast::{self, PropertyValue, TableProperty};
 use crate::diag::Diagnostic;
 use crate::hir::{Entry, ExprKind, KeysetItem, Table, Types};
 
 impl Checker<'_> {
-    /// `entries = { ... }`
-    pub(super) fn entries(
+    /// Checks `entries = { ... }`.
+    pub(super) fn check_entries(
         &mut self,
         table: &mut Table,
         entries: &[ast::Entry],
@@ -23,9 +23,9 @@ impl Checker<'_> {
             let key = decl.properties.iter().find(|p| p.name.as_str() == "key");
             match key.filter(|k| k.span.lo > property.span.lo) {
                 Some(key) => self.error(
-                    Diagnostic::error("entries", property.span, "the entries stand in front of the table's key")
+                    Diagnostic::error("entries", property.span, "the entries precede the table's key")
                         .label(key.span, "the key")
-                        .help("move `entries` behind `key`"),
+                        .help("move `entries` after `key`"),
                 ),
                 None if key.is_some_and(|k| !matches!(&k.value, PropertyValue::Key(keys) if keys.is_empty())) => {}
                 None => self.error(
@@ -40,23 +40,23 @@ impl Checker<'_> {
             return;
         }
         for entry in entries {
-            self.annotations(&entry.annotations);
-            if let Some(entry) = self.entry(table, entry) {
+            self.check_annotations(&entry.annotations);
+            if let Some(entry) = self.check_entry(table, entry) {
                 table.entries.push(entry);
             }
         }
-        self.entry_rules(table, decl);
+        self.check_entry_rules(table, decl);
     }
 
-    fn entry(&mut self, table: &Table, entry: &ast::Entry) -> Option<Entry> {
-        let columns: Vec<_> = table.keys.iter().map(|k| Column::One(k.expr.clone())).collect();
-        let keyset = self.keyset(&entry.keyset, &columns, "table");
+    fn check_entry(&mut self, table: &Table, entry: &ast::Entry) -> Option<Entry> {
+        let columns: Vec<_> = table.keys.iter().map(|k| KeysetColumn::One(k.expr.clone())).collect();
+        let keyset = self.check_keyset(&entry.keyset, &columns, "table");
         let priority = match &entry.priority {
-            Some(priority) => Some(self.const_int(priority, "a priority")?),
+            Some(priority) => Some(self.eval_const_int(priority, "a priority")?),
             None => None,
         };
-        let at = self.listed(table, &entry.action.name, entry.action.span)?;
-        if has(&table.actions[at], "defaultonly") {
+        let at = self.listed_index(table, &entry.action.name, entry.action.span)?;
+        if has_annotation(&table.actions[at], "defaultonly") {
             let message =
                 format!("action `{}` is marked `@defaultonly` and cannot be used in entries", entry.action.name);
             let listed = table.actions[at].span;
@@ -64,10 +64,10 @@ impl Checker<'_> {
             return None;
         }
         let args = entry.action.args.as_deref().unwrap_or(&[]);
-        let args = self.full_args(table, at, args, entry.action.span)?;
+        let args = self.check_full_args(table, at, args, entry.action.span)?;
         let keyset = keyset?;
         for item in &keyset {
-            self.entry_constant(item)?;
+            self.check_entry_constant(item)?;
         }
         let keyset = match (keyset.as_slice(), table.keys.len()) {
             ([KeysetItem::Any], n) if n > 1 => vec![KeysetItem::Any; n],
@@ -84,7 +84,7 @@ impl Checker<'_> {
         })
     }
 
-    fn entry_constant(&mut self, item: &KeysetItem) -> Option<()> {
+    fn check_entry_constant(&mut self, item: &KeysetItem) -> Option<()> {
         let values = match item {
             KeysetItem::Value(v) => vec![v],
             KeysetItem::Mask(a, b) | KeysetItem::Range(a, b) => vec![a, b],

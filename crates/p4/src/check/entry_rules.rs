@@ -1,7 +1,8 @@
-//! Rules about the entries of a table as a whole: masks that a match kind takes, priorities, duplicates.
+//! Checks rules about all entries of a table: masks allowed by the match kind, priorities,
+//! duplicates.
 
 use super::Checker;
-use super::fold::same;
+use super::fold::same_constant;
 use super::fold::wrap_unsigned;
 use crate::ast::{self, TableProperty};
 use crate::diag::Diagnostic;
@@ -10,30 +11,30 @@ use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
 impl Checker<'_> {
-    /// Checks the entries that were accepted one by one.
-    pub(super) fn entry_rules(&mut self, table: &Table, decl: &ast::TableDecl) {
+    /// Checks entries that are individually valid.
+    pub(super) fn check_entry_rules(&mut self, table: &Table, decl: &ast::TableDecl) {
         for entry in &table.entries {
             for (item, key) in entry.keyset.iter().zip(&table.keys) {
                 let kind = self.prog.match_kinds[key.match_kind].clone();
-                self.item_fits(item, &kind);
+                self.check_match_kind_item(item, &kind);
             }
         }
-        self.duplicate_entries(table);
-        self.priorities(table, decl);
+        self.report_duplicate_entries(table);
+        self.check_priorities(table, decl);
     }
 
-    /// Whether a match kind can be asked to match that way.
-    fn item_fits(&mut self, item: &KeysetItem, match_kind: &str) {
+    /// Checks that the match kind supports a mask or range.
+    fn check_match_kind_item(&mut self, item: &KeysetItem, match_kind: &str) {
         let (what, span) = match item {
             KeysetItem::Mask(value, _) => ("mask", value.span),
             KeysetItem::Range(lo, _) => ("range", lo.span),
             _ => return,
         };
-        let full = |mask: &Expr, c: &Self| match (&mask.kind, c.width(mask.ty)) {
+        let full = |mask: &Expr, c: &Self| match (&mask.kind, c.width_bits(mask.ty)) {
             (ExprKind::Int(m), Some(w)) => wrap_unsigned(m, w) == (BigInt::from(1) << w) - 1,
             _ => false,
         };
-        let prefix = |mask: &Expr, c: &Self| match (&mask.kind, c.width(mask.ty)) {
+        let prefix = |mask: &Expr, c: &Self| match (&mask.kind, c.width_bits(mask.ty)) {
             (ExprKind::Int(m), Some(w)) => is_prefix(&wrap_unsigned(m, w), w),
             _ => true,
         };
@@ -41,7 +42,7 @@ impl Checker<'_> {
             ("exact" | "optional", KeysetItem::Mask(_, mask)) if full(mask, self) => return,
             ("exact" | "optional", _) => format!("a key of kind `{match_kind}` cannot match a {what}"),
             ("lpm", KeysetItem::Mask(_, mask)) if prefix(mask, self) => return,
-            ("lpm", KeysetItem::Mask(..)) => "this is no mask of a prefix: its 1 bits must come first".to_owned(),
+            ("lpm", KeysetItem::Mask(..)) => "this is not the mask of a prefix: its 1 bits must come first".to_owned(),
             ("lpm", _) => "a key of kind `lpm` cannot match a range".to_owned(),
             ("ternary", KeysetItem::Range(..)) => "a key of kind `ternary` cannot match a range".to_owned(),
             ("range", KeysetItem::Mask(..)) => "a key of kind `range` cannot match a mask".to_owned(),
@@ -50,8 +51,8 @@ impl Checker<'_> {
         self.fail("entry-key", span, problem);
     }
 
-    /// Two entries of a table whose keys are all exact cannot be equal.
-    fn duplicate_entries(&mut self, table: &Table) {
+    /// Reports equal entries of a table with only exact keys.
+    fn report_duplicate_entries(&mut self, table: &Table) {
         let exact = |kind: usize| &*self.prog.match_kinds[kind] == "exact";
         if !table.keys.iter().all(|k| exact(k.match_kind)) {
             return;
@@ -71,17 +72,17 @@ impl Checker<'_> {
         }
     }
 
-    /// The rules of explicit priorities (specification "Entry priorities").
-    fn priorities(&mut self, table: &Table, decl: &ast::TableDecl) {
+    /// Checks the rules of explicit priorities (specification, "Entry priorities").
+    fn check_priorities(&mut self, table: &Table, decl: &ast::TableDecl) {
         let Some(first) = table.entries.iter().find(|e| e.priority.is_some()) else {
-            return self.priority_range(table);
+            return self.check_priority_range(table);
         };
         let at = |name: &str| decl.properties.iter().find(|p: &&TableProperty| p.name.as_str() == name).map(|p| p.span);
         let by_priority = |k: &crate::hir::Key| !matches!(&*self.prog.match_kinds[k.match_kind], "exact" | "lpm");
         if table.const_entries {
             self.error(
                 Diagnostic::error("priority", first.span, "`const entries` have no priorities: their order decides")
-                    .help("remove the priorities, or `const` in front of `entries`"),
+                    .help("remove the priorities, or `const` before `entries`"),
             );
         } else if !table.keys.iter().any(by_priority) {
             let span = at("key").unwrap_or(first.span);
@@ -100,12 +101,12 @@ impl Checker<'_> {
                     .label(first.span, "for example this one"),
             );
         } else {
-            self.priority_range(table);
+            self.check_priority_range(table);
         }
     }
 
-    /// The priorities that entries without one get must be numbers of 32 bits.
-    fn priority_range(&mut self, table: &Table) {
+    /// Checks that implicit priorities fit in 32 bits.
+    fn check_priority_range(&mut self, table: &Table) {
         let property = |name: &str| table.properties.iter().find(|p| &*p.name == name)?.value.as_ref();
         let delta = match property("priority_delta").map(|v| &v.kind) {
             Some(ExprKind::Int(delta)) => delta.clone(),
@@ -130,19 +131,19 @@ impl Checker<'_> {
     }
 }
 
-/// Whether the 1 bits of a mask of `width` bits come first.
+/// Returns whether the 1 bits of a mask of `width` bits come first.
 fn is_prefix(mask: &BigInt, width: u32) -> bool {
     let inverse = (BigInt::from(1) << width) - 1 - mask;
     let above = &inverse + 1;
     (inverse & above) == BigInt::from(0)
 }
 
-/// The key of an entry as text, if it consists of literals.
+/// Returns the key of an entry as text if it consists of literals.
 fn literal_key(entry: &Entry) -> Option<String> {
     let mut text = String::new();
     for item in &entry.keyset {
         let KeysetItem::Value(value) = item else { return None };
-        same(&value.kind, &value.kind)?;
+        same_constant(&value.kind, &value.kind)?;
         text.push_str(&format!("{:?},", value.kind));
     }
     Some(text)

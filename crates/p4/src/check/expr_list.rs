@@ -1,51 +1,52 @@
-//! `{a, b}`, `{x = a}` and the `...` in them.
+//! Checks `{a, b}`, `{x = a}` and the `...` in them.
 
-use super::{Checker, unknown};
+use super::{Checker, unknown_expr};
 use crate::ast::{self, NamedExpr, StructKind};
 use crate::diag::Diagnostic;
-use crate::hir::{Expr, ExprKind, Order, StructId, Ty, TyKind, Types};
+use crate::hir::{EvalOrder, Expr, ExprKind, StructId, Ty, TyKind, Types};
 use crate::span::Span;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 impl Checker<'_> {
-    /// `{a, b}` or `{a, ...}`
-    pub(super) fn list(&mut self, elements: &[ast::Expr], hint: Option<Ty>, span: Span) -> Expr {
+    /// Checks `{a, b}` or `{a, ...}`.
+    pub(super) fn check_list(&mut self, elements: &[ast::Expr], hint: Option<Ty>, span: Span) -> Expr {
         if let Some(at) = elements.iter().position(|e| e.kind == ast::ExprKind::Dots)
             && at + 1 != elements.len()
         {
             self.fail("dots-last", elements[at].span, "`...` must be the last of the list");
-            return unknown(span);
+            return unknown_expr(span);
         }
         let hint = hint.map(|ty| self.resolve(ty));
         let types = hint.and_then(|ty| self.element_types(ty, elements.len()));
-        let Some(types) = types else { return self.free_list(elements, span) };
-        let Some(hint) = hint else { return self.free_list(elements, span) };
+        let Some(types) = types else { return self.check_untyped_list(elements, span) };
+        let Some(hint) = hint else { return self.check_untyped_list(elements, span) };
         let dots = elements.last().is_some_and(|e| e.kind == ast::ExprKind::Dots);
         let given = elements.len() - usize::from(dots);
         let fits = if dots { given <= types.len() } else { given == types.len() };
         if !fits {
-            let shown = self.show(hint);
+            let shown = self.type_text(hint);
             let message = format!("a list of {given} values does not fit `{shown}`, which has {}", types.len());
             let mut diagnostic = Diagnostic::error("list-length", span, message);
             if given < types.len() {
                 diagnostic = diagnostic.help("end the list with `...` to give the rest their default values");
             }
             self.error(diagnostic);
-            return unknown(span);
+            return unknown_expr(span);
         }
-        let mut values: Vec<Expr> = elements[..given].iter().zip(&types).map(|(e, ty)| self.element(e, *ty)).collect();
+        let mut values: Vec<Expr> =
+            elements[..given].iter().zip(&types).map(|(e, ty)| self.check_element(e, *ty)).collect();
         for ty in &types[given..] {
             let ty = self.resolve(*ty);
             values.push(self.default_value(ty, span));
         }
         let ty = self.resolve(hint);
-        Expr { kind: ExprKind::Aggregate(values, Order::default()), ty, span }
+        Expr { kind: ExprKind::Aggregate(values, EvalOrder::default()), ty, span }
     }
 
-    /// An element whose type is known, at least in part.
-    fn element(&mut self, expr: &ast::Expr, ty: Ty) -> Expr {
-        let value = self.expr(expr, Some(ty));
+    /// Checks an element of a type that is at least partly known.
+    fn check_element(&mut self, expr: &ast::Expr, ty: Ty) -> Expr {
+        let value = self.check_expr(expr, Some(ty));
         self.infer_from(ty, value.ty);
         if value.ty == Types::INT && self.has_infer(ty) {
             return value;
@@ -53,11 +54,11 @@ impl Checker<'_> {
         self.coerce(value, ty)
     }
 
-    /// The types of the elements of a list of type `ty`, where `given` elements are written.
+    /// Returns the element types of a list of type `ty` with `given` written elements.
     fn element_types(&mut self, ty: Ty, given: usize) -> Option<Vec<Ty>> {
-        match self.kind(ty).clone() {
+        match self.type_kind(ty).clone() {
             TyKind::Struct(id, args) if self.prog.structs[id.index()].kind != StructKind::HeaderUnion => {
-                Some(self.fields_of(id, &args))
+                Some(self.field_types(id, &args))
             }
             TyKind::Tuple(types) => Some(types),
             TyKind::Stack(element, n) => Some(vec![element; n as usize]),
@@ -66,42 +67,42 @@ impl Checker<'_> {
         }
     }
 
-    /// A list of which nothing is known but itself: a tuple.
-    fn free_list(&mut self, elements: &[ast::Expr], span: Span) -> Expr {
-        let values: Vec<Expr> = elements.iter().map(|e| self.expr(e, None)).collect();
+    /// Checks a list without expected type: it is a tuple.
+    fn check_untyped_list(&mut self, elements: &[ast::Expr], span: Span) -> Expr {
+        let values: Vec<Expr> = elements.iter().map(|e| self.check_expr(e, None)).collect();
         let ty = self.intern(TyKind::Tuple(values.iter().map(|v| v.ty).collect()));
-        Expr { kind: ExprKind::Aggregate(values, Order::default()), ty, span }
+        Expr { kind: ExprKind::Aggregate(values, EvalOrder::default()), ty, span }
     }
 
-    /// `{x = a, y = b}` or `{x = a, ...}`
-    pub(super) fn struct_literal(
+    /// Checks `{x = a, y = b}` or `{x = a, ...}`.
+    pub(super) fn check_struct_literal(
         &mut self,
         fields: &[NamedExpr],
         rest: Option<Span>,
         hint: Option<Ty>,
         span: Span,
     ) -> Expr {
-        self.distinct(fields.iter().map(|f| &f.name));
+        self.check_distinct_names(fields.iter().map(|f| &f.name));
         let hint = hint.map(|ty| self.resolve(ty));
-        match hint.map(|ty| (ty, self.kind(ty).clone())) {
-            Some((ty, TyKind::Struct(id, args))) => self.struct_of(id, &args, ty, fields, rest, span),
-            Some((_, TyKind::Unknown)) => unknown(span),
+        match hint.map(|ty| (ty, self.type_kind(ty).clone())) {
+            Some((ty, TyKind::Struct(id, args))) => self.check_struct_fields(id, &args, ty, fields, rest, span),
+            Some((_, TyKind::Unknown)) => unknown_expr(span),
             Some((ty, kind)) if !matches!(kind, TyKind::Infer(_)) => {
-                let shown = self.show(ty);
+                let shown = self.type_text(ty);
                 self.fail("type-mismatch", span, format!("`{shown}` is needed here, and this has named fields"));
-                unknown(span)
+                unknown_expr(span)
             }
             _ => {
                 self.error(
                     Diagnostic::error("infer-struct", span, "it is not known which struct this is")
                         .help("write the type in front, as in `(S){x = 1}`"),
                 );
-                unknown(span)
+                unknown_expr(span)
             }
         }
     }
 
-    fn struct_of(
+    fn check_struct_fields(
         &mut self,
         id: StructId,
         args: &[Ty],
@@ -110,7 +111,7 @@ impl Checker<'_> {
         rest: Option<Span>,
         span: Span,
     ) -> Expr {
-        let types = self.fields_of(id, args);
+        let types = self.field_types(id, args);
         let decl = &self.prog.structs[id.index()];
         let (name, decl_span) = (decl.name.clone(), decl.span);
         let names: Vec<_> = decl.fields.iter().map(|f| f.name.clone()).collect();
@@ -118,25 +119,25 @@ impl Checker<'_> {
         for field in fields {
             match names.iter().position(|n| **n == *field.name.as_str()) {
                 Some(at) => {
-                    let value = self.element(&field.value, types[at]);
+                    let value = self.check_element(&field.value, types[at]);
                     values.insert(at, value);
                 }
                 None => {
                     let what = format!("`{name}`");
-                    self.unknown_member(&what, &field.name, names.iter().map(|n| &**n));
-                    return unknown(span);
+                    self.report_unknown_member(&what, &field.name, names.iter().map(|n| &**n));
+                    return unknown_expr(span);
                 }
             }
         }
         let missing: Vec<&str> = (0..names.len()).filter(|at| !values.contains_key(at)).map(|at| &*names[at]).collect();
         if !missing.is_empty() && rest.is_none() {
-            let message = format!("fields of `{name}` are missing: {}", super::names::list(&missing));
+            let message = format!("fields of `{name}` are missing: {}", super::names::join_names(&missing));
             self.error(
                 Diagnostic::error("missing-field", span, message)
                     .label(decl_span, "its declaration")
                     .help("give all fields, or end with `...` to give the rest their default values"),
             );
-            return unknown(span);
+            return unknown_expr(span);
         }
         let at = rest.unwrap_or(span);
         let mut elements = Vec::new();
@@ -150,12 +151,12 @@ impl Checker<'_> {
             };
             elements.push(value);
         }
-        // Of constants no order shows.
+        // The evaluation order of constants is not observable.
         let order = if elements.iter().all(|e| self.is_known(e)) {
-            Order::default()
+            EvalOrder::default()
         } else {
             let written = |name: &Arc<str>| fields.iter().position(|f| *f.name.as_str() == **name);
-            Order::of_places(&names.iter().map(written).collect::<Vec<_>>())
+            EvalOrder::of_places(&names.iter().map(written).collect::<Vec<_>>())
         };
         let ty = self.resolve(ty);
         Expr { kind: ExprKind::Aggregate(elements, order), ty, span }

@@ -1,7 +1,7 @@
-//! Operators: which types they take, and what they give.
+//! Checks operators: operand and result types.
 
 use super::types::MAX_WIDTH;
-use super::{Checker, unknown};
+use super::{Checker, unknown_expr};
 use crate::ast::{self, BinaryOp, StructKind, UnaryOp};
 use crate::diag::Diagnostic;
 use crate::hir::{Expr, ExprKind, Ty, TyKind, Types};
@@ -10,23 +10,23 @@ use num_bigint::BigInt;
 use num_traits::{Signed, ToPrimitive, Zero};
 
 impl Checker<'_> {
-    /// A prefix operator.
-    pub(super) fn unary(&mut self, op: UnaryOp, operand: &ast::Expr, span: Span) -> Expr {
-        let value = self.expr(operand, None);
+    /// Checks a prefix operator.
+    pub(super) fn check_unary(&mut self, op: UnaryOp, operand: &ast::Expr, span: Span) -> Expr {
+        let value = self.check_expr(operand, None);
         if value.ty == Types::UNKNOWN {
-            return unknown(span);
+            return unknown_expr(span);
         }
         let value = self.without_enum(value);
         let fits = match op {
             UnaryOp::Not => value.ty == Types::BOOL,
-            UnaryOp::BitNot => matches!(self.kind(value.ty), TyKind::Bit(_) | TyKind::Int(_)),
+            UnaryOp::BitNot => matches!(self.type_kind(value.ty), TyKind::Bit(_) | TyKind::Int(_)),
             UnaryOp::Neg | UnaryOp::Plus => self.is_numeric(value.ty),
         };
         if !fits {
-            let shown = self.show(value.ty);
+            let shown = self.type_text(value.ty);
             let mut diagnostic =
                 Diagnostic::error("operand", span, format!("`{}` does not apply to `{shown}`", op.as_str()));
-            diagnostic = match (op, self.kind(value.ty)) {
+            diagnostic = match (op, self.type_kind(value.ty)) {
                 (UnaryOp::BitNot, TyKind::InfInt) => diagnostic.help("give the number a width, as in `8w0xF`"),
                 (UnaryOp::BitNot, TyKind::Bool) => diagnostic.help("`!` is the negation of a `bool`"),
                 (UnaryOp::Not, TyKind::Bit(_) | TyKind::Int(_)) => {
@@ -35,7 +35,7 @@ impl Checker<'_> {
                 _ => diagnostic,
             };
             self.error(diagnostic);
-            return unknown(span);
+            return unknown_expr(span);
         }
         match op {
             UnaryOp::Plus => Expr { span, ..value },
@@ -43,14 +43,14 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether the type is `int`, `int<W>` or `bit<W>`.
+    /// Returns whether the type is `int`, `int<W>` or `bit<W>`.
     pub(super) fn is_numeric(&self, ty: Ty) -> bool {
-        matches!(self.kind(ty), TyKind::Bit(_) | TyKind::Int(_) | TyKind::InfInt)
+        matches!(self.type_kind(ty), TyKind::Bit(_) | TyKind::Int(_) | TyKind::InfInt)
     }
 
-    /// A serialisable enum's value as one of its underlying type.
+    /// Converts a value of a serialisable enum to its underlying type.
     pub(super) fn without_enum(&self, value: Expr) -> Expr {
-        match self.kind(value.ty) {
+        match self.type_kind(value.ty) {
             TyKind::Enum(id) => match self.prog.enums[id.index()].underlying {
                 Some(under) => self.retype(value, under),
                 None => value,
@@ -59,8 +59,8 @@ impl Checker<'_> {
         }
     }
 
-    /// An infix operator.
-    pub(super) fn binary(
+    /// Checks an infix operator.
+    pub(super) fn check_binary(
         &mut self,
         op: BinaryOp,
         op_span: Span,
@@ -69,71 +69,71 @@ impl Checker<'_> {
         span: Span,
     ) -> Expr {
         if matches!(op, BinaryOp::Mask | BinaryOp::Range) {
-            self.fail("misplaced", op_span, format!("`{}` can stand only in a key set", op.as_str()));
-            return unknown(span);
+            self.fail("misplaced", op_span, format!("`{}` is allowed only in a key set", op.as_str()));
+            return unknown_expr(span);
         }
-        // A list takes its type from the other side, whichever that is.
+        // A list takes its type from the other side.
         let (left, right) = if matches!(left.kind, ast::ExprKind::List(_) | ast::ExprKind::Struct { .. }) {
-            let right = self.expr(right, None);
-            (self.expr(left, Some(right.ty)), right)
+            let right = self.check_expr(right, None);
+            (self.check_expr(left, Some(right.ty)), right)
         } else {
-            let left = self.expr(left, None);
+            let left = self.check_expr(left, None);
             let hint = matches!(op, BinaryOp::Eq | BinaryOp::Ne).then_some(left.ty);
-            let right = self.expr(right, hint);
+            let right = self.check_expr(right, hint);
             (left, right)
         };
-        self.binary_values(op, left, right, span)
+        self.check_binary_values(op, left, right, span)
     }
 
-    /// An infix operator on values.
-    pub(super) fn binary_values(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
+    /// Checks an infix operator on checked operands.
+    pub(super) fn check_binary_values(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
         if left.ty == Types::UNKNOWN || right.ty == Types::UNKNOWN {
-            return unknown(span);
+            return unknown_expr(span);
         }
         match op {
-            BinaryOp::Eq | BinaryOp::Ne => self.equality(op, left, right, span),
+            BinaryOp::Eq | BinaryOp::Ne => self.check_equality(op, left, right, span),
             BinaryOp::And | BinaryOp::Or => {
                 if left.ty != Types::BOOL || right.ty != Types::BOOL {
-                    return self.bad_operands(op, &left, &right, span, Some("both sides must be `bool`"));
+                    return self.report_bad_operands(op, &left, &right, span, Some("both sides must be `bool`"));
                 }
                 self.fold_binary(op, left, right, Types::BOOL, span)
             }
-            BinaryOp::Shl | BinaryOp::Shr => self.shift_values(op, left, right, span),
-            BinaryOp::Concat => self.concat(op, left, right, span),
-            _ => self.arithmetic(op, left, right, span),
+            BinaryOp::Shl | BinaryOp::Shr => self.check_shift(op, left, right, span),
+            BinaryOp::Concat => self.check_concat(op, left, right, span),
+            _ => self.check_arithmetic(op, left, right, span),
         }
     }
 
-    fn bad_operands(&mut self, op: BinaryOp, left: &Expr, right: &Expr, span: Span, help: Option<&str>) -> Expr {
-        let (l, r) = (self.show(left.ty), self.show(right.ty));
+    fn report_bad_operands(&mut self, op: BinaryOp, left: &Expr, right: &Expr, span: Span, help: Option<&str>) -> Expr {
+        let (l, r) = (self.type_text(left.ty), self.type_text(right.ty));
         let message = format!("`{}` does not apply to `{l}` and `{r}`", op.as_str());
         let mut diagnostic = Diagnostic::error("operand", span, message);
         if let Some(help) = help {
             diagnostic = diagnostic.help(help);
-        } else if l != r && self.width(left.ty).is_some() && self.can_cast(right.ty, left.ty) {
+        } else if l != r && self.width_bits(left.ty).is_some() && self.can_cast(right.ty, left.ty) {
             diagnostic = diagnostic.help(format!("cast one side, as in `... {} ({l})...`", op.as_str()));
         }
         self.error(diagnostic);
-        unknown(span)
+        unknown_expr(span)
     }
 
-    /// `+ - * / % & | ^ |+| |-| < <= > >=`
-    fn arithmetic(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
+    /// Checks `+ - * / % & | ^ |+| |-| < <= > >=`.
+    fn check_arithmetic(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
         use BinaryOp::*;
         let (left, right) = (self.without_enum(left), self.without_enum(right));
         if !self.is_numeric(left.ty) || !self.is_numeric(right.ty) {
             let help = (left.ty == Types::STR && op == Add).then_some("strings are joined with `++`");
-            return self.bad_operands(op, &left, &right, span, help);
+            return self.report_bad_operands(op, &left, &right, span, help);
         }
-        if matches!(op, Div | Mod) && !self.divides(op, &left, &right, span) {
-            return unknown(span);
+        if matches!(op, Div | Mod) && !self.check_divisor(op, &left, &right, span) {
+            return unknown_expr(span);
         }
-        let (left, right) = self.same_width(left, right);
+        let (left, right) = self.unify_widths(left, right);
         if left.ty != right.ty {
-            return self.bad_operands(op, &left, &right, span, None);
+            return self.report_bad_operands(op, &left, &right, span, None);
         }
         if left.ty == Types::INT && matches!(op, AddSat | SubSat) {
-            return self.bad_operands(
+            return self.report_bad_operands(
                 op,
                 &left,
                 &right,
@@ -145,8 +145,8 @@ impl Checker<'_> {
         self.fold_binary(op, left, right, ty, span)
     }
 
-    /// Gives an `int` the width of the other side.
-    pub(super) fn same_width(&mut self, left: Expr, right: Expr) -> (Expr, Expr) {
+    /// Converts an `int` operand to the type of the other side.
+    pub(super) fn unify_widths(&mut self, left: Expr, right: Expr) -> (Expr, Expr) {
         let (lt, rt) = (left.ty, right.ty);
         match (lt == Types::INT, rt == Types::INT) {
             (true, false) if self.is_numeric(rt) => (self.coerce(left, rt), right),
@@ -155,9 +155,10 @@ impl Checker<'_> {
         }
     }
 
-    /// The rules of `/` and `%`: unsigned, or positive and known at compile time.
-    fn divides(&mut self, op: BinaryOp, left: &Expr, right: &Expr, span: Span) -> bool {
-        let signed = |c: &Self, ty| matches!(c.kind(ty), TyKind::Int(_));
+    /// Checks the rules of `/` and `%`: operands are unsigned, or positive and known at compile
+    /// time.
+    fn check_divisor(&mut self, op: BinaryOp, left: &Expr, right: &Expr, span: Span) -> bool {
+        let signed = |c: &Self, ty| matches!(c.type_kind(ty), TyKind::Int(_));
         let negative = |e: &Expr| matches!(&e.kind, ExprKind::Int(v) if v.is_negative());
         let zero = matches!(&right.kind, ExprKind::Int(v) if v.is_zero());
         let message = if zero {
@@ -173,19 +174,19 @@ impl Checker<'_> {
         false
     }
 
-    fn equality(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
+    fn check_equality(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
         let (left, right) = match left.ty == right.ty {
             true => (left, right),
             false => (self.without_enum(left), self.without_enum(right)),
         };
-        let (mut left, mut right) = self.same_width(left, right);
-        self.settle(&mut left);
-        self.settle(&mut right);
+        let (mut left, mut right) = self.unify_widths(left, right);
+        self.resolve_expr_types(&mut left);
+        self.resolve_expr_types(&mut right);
         if left.ty != right.ty && !self.comparable_lists(&left, &right) {
             let (lt, rt) = (left.ty, right.ty);
-            let tried = match self.implicit(right, lt) {
+            let tried = match self.convert_implicitly(right, lt) {
                 Ok(right) => Ok((left, right)),
-                Err(right) => match self.implicit(left, rt) {
+                Err(right) => match self.convert_implicitly(left, rt) {
                     Ok(left) => Ok((left, right)),
                     Err(left) => Err((left, right)),
                 },
@@ -193,34 +194,34 @@ impl Checker<'_> {
             (left, right) = match tried {
                 Ok(both) => both,
                 Err((left, right)) => {
-                    let (l, r) = (self.show(left.ty), self.show(right.ty));
+                    let (l, r) = (self.type_text(left.ty), self.type_text(right.ty));
                     let mut diagnostic =
                         Diagnostic::error("compare", span, format!("`{l}` cannot be compared to `{r}`"));
                     if self.can_cast(right.ty, left.ty) {
                         diagnostic = diagnostic.help(format!("cast the right side: `({l})...`"));
                     }
                     self.error(diagnostic);
-                    return unknown(span);
+                    return unknown_expr(span);
                 }
             };
         }
         if !self.has_equality(left.ty) {
-            let shown = self.show(left.ty);
+            let shown = self.type_text(left.ty);
             self.fail("compare", span, format!("values of type `{shown}` cannot be compared"));
-            return unknown(span);
+            return unknown_expr(span);
         }
         self.fold_binary(op, left, right, Types::BOOL, span)
     }
 
-    /// Two lists that differ in type only by literals without a width.
+    /// Returns whether both are lists and their types differ only by literals without a width.
     fn comparable_lists(&mut self, left: &Expr, right: &Expr) -> bool {
         matches!((&left.kind, &right.kind), (ExprKind::Aggregate(_, _), ExprKind::Aggregate(_, _)))
             && self.unify(left.ty, right.ty)
     }
 
-    /// Whether `==` is defined on the type.
+    /// Returns whether `==` is defined on the type.
     pub(super) fn has_equality(&self, ty: Ty) -> bool {
-        match self.kind(ty) {
+        match self.type_kind(ty) {
             TyKind::Void
             | TyKind::Extern(..)
             | TyKind::Object(..)
@@ -234,24 +235,25 @@ impl Checker<'_> {
                 [id.index()]
             .fields
             .iter()
-            .all(|f| matches!(self.kind(f.ty), TyKind::Param(_)) || self.has_equality(f.ty)),
+            .all(|f| matches!(self.type_kind(f.ty), TyKind::Param(_)) || self.has_equality(f.ty)),
             TyKind::Tuple(elements) => elements.iter().all(|t| self.has_equality(*t)),
             TyKind::List(t) | TyKind::Stack(t, _) => self.has_equality(*t),
             _ => true,
         }
     }
 
-    fn shift_values(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
+    fn check_shift(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
         let (left, right) = (self.without_enum(left), self.without_enum(right));
         if !self.is_numeric(left.ty) || !self.is_numeric(right.ty) {
-            return self.bad_operands(op, &left, &right, span, None);
+            return self.report_bad_operands(op, &left, &right, span, None);
         }
         let right = match &right.kind {
             ExprKind::Int(amount) if amount.is_negative() => {
                 self.fail("shift", span, format!("a shift by the negative amount {amount}"));
-                return unknown(span);
+                return unknown_expr(span);
             }
-            // A literal shift amount has 32 bits; larger ones shift everything out just as well.
+            // A literal shift amount has 32 bits. Larger amounts are clamped, because they shift
+            // out all bits as well.
             ExprKind::Int(amount) => {
                 let amount = BigInt::from(amount.to_u32().unwrap_or(u32::MAX));
                 Expr { kind: ExprKind::Int(amount), ty: Types::BIT32, span: right.span }
@@ -259,44 +261,44 @@ impl Checker<'_> {
             _ => right,
         };
         let known = self.is_known(&right);
-        if matches!(self.kind(right.ty), TyKind::Int(_)) || (right.ty == Types::INT && !known) {
+        if matches!(self.type_kind(right.ty), TyKind::Int(_)) || (right.ty == Types::INT && !known) {
             let help = Some("the shift amount is of an unsigned type, or a constant that is not negative");
-            return self.bad_operands(op, &left, &right, span, help);
+            return self.report_bad_operands(op, &left, &right, span, help);
         }
         if left.ty == Types::INT && !known {
             let help = Some("give the left side a width, as in `32w1 << x`");
-            return self.bad_operands(op, &left, &right, span, help);
+            return self.report_bad_operands(op, &left, &right, span, help);
         }
         let ty = left.ty;
         self.fold_binary(op, left, right, ty, span)
     }
 
-    fn concat(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
+    fn check_concat(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
         if left.ty == Types::STR && right.ty == Types::STR {
             return self.fold_binary(op, left, right, Types::STR, span);
         }
         let (left, right) = (self.without_enum(left), self.without_enum(right));
-        let (Some(a), Some(b)) = (self.width(left.ty), self.width(right.ty)) else {
+        let (Some(a), Some(b)) = (self.width_bits(left.ty), self.width_bits(right.ty)) else {
             let unsized_int = left.ty == Types::INT || right.ty == Types::INT;
             let help = unsized_int.then_some("give the number a width, as in `8w1`");
-            return self.bad_operands(op, &left, &right, span, help);
+            return self.report_bad_operands(op, &left, &right, span, help);
         };
         let width = a.saturating_add(b);
         if width > MAX_WIDTH {
             self.fail("width", span, format!("this is {width} bits wide, and the limit is {MAX_WIDTH} bits"));
-            return unknown(span);
+            return unknown_expr(span);
         }
-        let ty = match self.kind(left.ty) {
+        let ty = match self.type_kind(left.ty) {
             TyKind::Bit(_) => TyKind::Bit(width),
             TyKind::Int(_) => TyKind::Int(width),
-            _ => return self.bad_operands(op, &left, &right, span, None),
+            _ => return self.report_bad_operands(op, &left, &right, span, None),
         };
         let ty = self.intern(ty);
         self.fold_binary(op, left, right, ty, span)
     }
 
-    /// `c ? a : b`
-    pub(super) fn mux(
+    /// Checks `c ? a : b`.
+    pub(super) fn check_mux(
         &mut self,
         condition: &ast::Expr,
         yes: &ast::Expr,
@@ -304,27 +306,27 @@ impl Checker<'_> {
         hint: Option<Ty>,
         span: Span,
     ) -> Expr {
-        let condition = self.condition(condition, "`?:`");
-        let yes = self.expr(yes, hint);
-        let no = self.expr(no, hint.or(Some(yes.ty)));
-        let (mut yes, mut no) = self.same_width(yes, no);
+        let condition = self.check_condition(condition, "`?:`");
+        let yes = self.check_expr(yes, hint);
+        let no = self.check_expr(no, hint.or(Some(yes.ty)));
+        let (mut yes, mut no) = self.unify_widths(yes, no);
         if yes.ty == Types::INT && no.ty == Types::INT && !self.is_known(&condition) {
-            let Some(width) = hint.map(|ty| self.resolve(ty)).filter(|ty| self.width(*ty).is_some()) else {
+            let Some(width) = hint.map(|ty| self.resolve(ty)).filter(|ty| self.width_bits(*ty).is_some()) else {
                 self.error(
                     Diagnostic::error("infer-width", span, "the width of these numbers is not known")
                         .help("give one of them a width, as in `8w1`"),
                 );
-                return unknown(span);
+                return unknown_expr(span);
             };
             (yes, no) = (self.coerce(yes, width), self.coerce(no, width));
         }
         let origin = yes.span;
         let ty = yes.ty;
         let no = self.coerce_for(no, ty, origin, "because of the value here");
-        if matches!(self.kind(ty), TyKind::Extern(..) | TyKind::Object(..) | TyKind::Void) {
-            let shown = self.show(ty);
+        if matches!(self.type_kind(ty), TyKind::Extern(..) | TyKind::Object(..) | TyKind::Void) {
+            let shown = self.type_text(ty);
             self.fail("operand", span, format!("`?:` does not choose between values of type `{shown}`"));
-            return unknown(span);
+            return unknown_expr(span);
         }
         match condition.kind {
             ExprKind::Bool(true) if condition.ty == Types::BOOL => Expr { span, ..yes },

@@ -1,7 +1,7 @@
-//! `x[hi:lo]`, `x[lo+:width]` and `x[i]`.
+//! Checks `x[hi:lo]`, `x[lo+:width]` and `x[i]`.
 
 use super::fold::wrap_unsigned;
-use super::{Checker, unknown};
+use super::{Checker, unknown_expr};
 use crate::ast;
 use crate::diag::Diagnostic;
 use crate::hir::{Expr, ExprKind, TyKind, Types};
@@ -10,14 +10,14 @@ use num_bigint::BigInt;
 use num_traits::{Signed, ToPrimitive};
 
 impl Checker<'_> {
-    /// What is cut: a value with a width.
-    fn sliced(&mut self, base: &ast::Expr, span: Span) -> Option<(Expr, u32)> {
-        let value = self.expr(base, None);
+    /// Checks the base of a slice and returns its width in bits.
+    fn check_slice_base(&mut self, base: &ast::Expr, span: Span) -> Option<(Expr, u32)> {
+        let value = self.check_expr(base, None);
         if value.ty == Types::UNKNOWN {
             return None;
         }
         let value = self.without_enum(value);
-        match self.kind(value.ty) {
+        match self.type_kind(value.ty) {
             TyKind::Bit(w) | TyKind::Int(w) => {
                 let width = *w;
                 Some((value, width))
@@ -32,7 +32,7 @@ impl Checker<'_> {
                 None
             }
             _ => {
-                let shown = self.show(value.ty);
+                let shown = self.type_text(value.ty);
                 self.fail(
                     "slice",
                     span,
@@ -43,23 +43,23 @@ impl Checker<'_> {
         }
     }
 
-    /// `base[hi:lo]`
-    pub(super) fn slice(&mut self, base: &ast::Expr, hi: &ast::Expr, lo: &ast::Expr, span: Span) -> Expr {
-        let base = self.sliced(base, span);
+    /// Checks `base[hi:lo]`.
+    pub(super) fn check_slice(&mut self, base: &ast::Expr, hi: &ast::Expr, lo: &ast::Expr, span: Span) -> Expr {
+        let base = self.check_slice_base(base, span);
         let (hi_at, lo_at) = (hi.span, lo.span);
-        let hi = self.const_int(hi, "the highest bit of a slice");
-        let lo = self.const_int(lo, "the lowest bit of a slice");
-        let (Some((base, width)), Some(hi), Some(lo)) = (base, hi, lo) else { return unknown(span) };
-        let Some(hi) = self.bit_number(&hi, width, hi_at) else { return unknown(span) };
-        let Some(lo) = self.bit_number(&lo, width, lo_at) else { return unknown(span) };
+        let hi = self.eval_const_int(hi, "the highest bit of a slice");
+        let lo = self.eval_const_int(lo, "the lowest bit of a slice");
+        let (Some((base, width)), Some(hi), Some(lo)) = (base, hi, lo) else { return unknown_expr(span) };
+        let Some(hi) = self.bit_number(&hi, width, hi_at) else { return unknown_expr(span) };
+        let Some(lo) = self.bit_number(&lo, width, lo_at) else { return unknown_expr(span) };
         if lo > hi {
             self.error(
                 Diagnostic::error("slice", span, format!("the lowest bit {lo} is above the highest bit {hi}"))
                     .help(format!("the highest bit comes first: `[{lo}:{hi}]`")),
             );
-            return unknown(span);
+            return unknown_expr(span);
         }
-        self.cut(base, hi, lo, span)
+        self.slice_bits(base, hi, lo, span)
     }
 
     fn bit_number(&mut self, bit: &BigInt, width: u32, span: Span) -> Option<u32> {
@@ -76,8 +76,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Bits hi..=lo of a value; of a literal, the literal.
-    fn cut(&mut self, base: Expr, hi: u32, lo: u32, span: Span) -> Expr {
+    /// Returns bits `hi..=lo` of a value; a literal if the value is one.
+    fn slice_bits(&mut self, base: Expr, hi: u32, lo: u32, span: Span) -> Expr {
         let width = hi - lo + 1;
         let ty = self.intern(TyKind::Bit(width));
         let kind = match base.kind {
@@ -87,56 +87,56 @@ impl Checker<'_> {
         Expr { kind, ty, span }
     }
 
-    /// `base[lo+:width]`
-    pub(super) fn plus_slice(&mut self, base: &ast::Expr, lo: &ast::Expr, width: &ast::Expr, span: Span) -> Expr {
-        let base = self.sliced(base, span);
-        let low = self.expr(lo, None);
+    /// Checks `base[lo+:width]`.
+    pub(super) fn check_plus_slice(&mut self, base: &ast::Expr, lo: &ast::Expr, width: &ast::Expr, span: Span) -> Expr {
+        let base = self.check_slice_base(base, span);
+        let low = self.check_expr(lo, None);
         let width_at = width.span;
-        let width = self.const_int(width, "the width of a slice");
-        let (Some((base, whole)), Some(width)) = (base, width) else { return unknown(span) };
+        let width = self.eval_const_int(width, "the width of a slice");
+        let (Some((base, whole)), Some(width)) = (base, width) else { return unknown_expr(span) };
         let Some(bits) = width.to_u32().filter(|w| (1..=whole).contains(w)) else {
             self.fail(
                 "slice",
                 width_at,
                 format!("a slice of {width} bits from a value of {whole} bits is not possible"),
             );
-            return unknown(span);
+            return unknown_expr(span);
         };
         if low.ty == Types::UNKNOWN {
-            return unknown(span);
+            return unknown_expr(span);
         }
         if let ExprKind::Int(value) = &low.kind {
-            let Some(first) = self.bit_number(value, whole, lo.span) else { return unknown(span) };
+            let Some(first) = self.bit_number(value, whole, lo.span) else { return unknown_expr(span) };
             let last = BigInt::from(first) + BigInt::from(bits) - 1;
-            let Some(last) = self.bit_number(&last, whole, span) else { return unknown(span) };
-            return self.cut(base, last, first, span);
+            let Some(last) = self.bit_number(&last, whole, span) else { return unknown_expr(span) };
+            return self.slice_bits(base, last, first, span);
         }
-        if !matches!(self.kind(low.ty), TyKind::Bit(_)) {
-            let shown = self.show(low.ty);
+        if !matches!(self.type_kind(low.ty), TyKind::Bit(_)) {
+            let shown = self.type_text(low.ty);
             self.fail("slice", lo.span, format!("the lowest bit of a slice is of an unsigned type, not `{shown}`"));
-            return unknown(span);
+            return unknown_expr(span);
         }
         let ty = self.intern(TyKind::Bit(bits));
         Expr { kind: ExprKind::DynSlice { base: Box::new(base), lo: Box::new(low), width: bits }, ty, span }
     }
 
-    /// `base[index]`
-    pub(super) fn index(&mut self, base: &ast::Expr, index: &ast::Expr, span: Span) -> Expr {
-        let base = self.expr(base, None);
+    /// Checks `base[index]`.
+    pub(super) fn check_index(&mut self, base: &ast::Expr, index: &ast::Expr, span: Span) -> Expr {
+        let base = self.check_expr(base, None);
         let at = index.span;
-        let index = self.expr(index, None);
+        let index = self.check_expr(index, None);
         if base.ty == Types::UNKNOWN || index.ty == Types::UNKNOWN {
-            return unknown(span);
+            return unknown_expr(span);
         }
-        match self.kind(base.ty).clone() {
+        match self.type_kind(base.ty).clone() {
             TyKind::Stack(element, size) => {
-                let Some(index) = self.element_number(index, size, at) else { return unknown(span) };
+                let Some(index) = self.check_element_index(index, size, at) else { return unknown_expr(span) };
                 match (base.kind, &index.kind) {
                     (ExprKind::Aggregate(mut elements, _), ExprKind::Int(i))
                         if elements.iter().all(|e| self.is_known(e)) =>
                     {
                         let i = i.to_usize().unwrap_or(usize::MAX);
-                        if i < elements.len() { elements.swap_remove(i) } else { unknown(span) }
+                        if i < elements.len() { elements.swap_remove(i) } else { unknown_expr(span) }
                     }
                     (kind, _) => {
                         let base = Expr { kind, ..base };
@@ -146,16 +146,16 @@ impl Checker<'_> {
             }
             TyKind::Tuple(types) => self.tuple_element(base, &types, index, at, span),
             _ => {
-                let shown = self.show(base.ty);
+                let shown = self.type_text(base.ty);
                 self.fail("index", span, format!("`{shown}` has no elements; stacks and tuples have"));
-                unknown(span)
+                unknown_expr(span)
             }
         }
     }
 
-    fn element_number(&mut self, index: Expr, size: u32, at: Span) -> Option<Expr> {
+    fn check_element_index(&mut self, index: Expr, size: u32, at: Span) -> Option<Expr> {
         let index = self.without_enum(index);
-        match (&index.kind, self.kind(index.ty)) {
+        match (&index.kind, self.type_kind(index.ty)) {
             (ExprKind::Int(i), _) => {
                 if i.is_negative() || *i >= BigInt::from(size) {
                     let message = format!("there is no element {i} in a stack of {size}");
@@ -169,7 +169,7 @@ impl Checker<'_> {
             }
             (_, TyKind::Bit(_) | TyKind::Int(_) | TyKind::InfInt) => Some(index),
             _ => {
-                let shown = self.show(index.ty);
+                let shown = self.type_text(index.ty);
                 self.fail("index", at, format!("an index is an integer, not `{shown}`"));
                 None
             }
@@ -179,7 +179,7 @@ impl Checker<'_> {
     fn tuple_element(&mut self, base: Expr, types: &[crate::hir::Ty], index: Expr, at: Span, span: Span) -> Expr {
         let ExprKind::Int(i) = &index.kind else {
             self.fail("index", at, "the index of a tuple must be a constant");
-            return unknown(span);
+            return unknown_expr(span);
         };
         match i.to_usize().filter(|i| *i < types.len()) {
             Some(i) => match base.kind {
@@ -190,7 +190,7 @@ impl Checker<'_> {
             },
             None => {
                 self.fail("index", at, format!("there is no element {i} in a tuple of {}", types.len()));
-                unknown(span)
+                unknown_expr(span)
             }
         }
     }

@@ -1,16 +1,16 @@
-//! Extern types and prototypes.
+//! Checks extern types and prototypes.
 
 use super::Checker;
-use super::function::ParamsOf;
-use super::scope::Entity;
+use super::function::ParamOwner;
+use super::scope::ScopeEntity;
 use crate::ast::{self, MethodDecl};
 use crate::diag::Diagnostic;
 use crate::hir::{Extern, ExternId, Method, TyKind, Types};
 
 impl Checker<'_> {
-    /// `extern E { ... }`
+    /// Checks `extern E { ... }`.
     pub(super) fn extern_decl(&mut self, decl: &ast::ExternDecl) {
-        self.annotations(&decl.annotations);
+        self.check_annotations(&decl.annotations);
         let id = ExternId(self.prog.externs.len() as u32);
         self.prog.externs.push(Extern {
             name: decl.name.name.clone(),
@@ -20,16 +20,16 @@ impl Checker<'_> {
             constructors: Vec::new(),
             span: decl.name.span,
         });
-        self.begin(&decl.name, "extern");
-        self.scoped(|c| {
+        self.declare_unfinished(&decl.name, "extern");
+        self.in_new_scope(|c| {
             let type_params = c.declare_type_params(&decl.type_params);
             c.prog.externs[id.index()].type_params = type_params;
             for method in &decl.methods {
                 c.method_decl(id, decl, method);
             }
         });
-        self.scopes.set(&decl.name, Entity::Extern(id));
-        self.same_arity(id, decl);
+        self.scopes.set(&decl.name, ScopeEntity::Extern(id));
+        self.check_distinct_methods(id, decl);
     }
 
     fn method_decl(&mut self, id: ExternId, decl: &ast::ExternDecl, method: &MethodDecl) {
@@ -44,10 +44,10 @@ impl Checker<'_> {
         }
         if !constructor && method.name.name == decl.name.name {
             let message = format!("the constructor of `{}` has a result type", decl.name);
-            self.error(Diagnostic::error("method", method.name.span, message).help("leave the result type away"));
+            self.error(Diagnostic::error("method", method.name.span, message).help("remove the result type"));
             return;
         }
-        let prototype = self.scoped(|c| c.prototype(method));
+        let prototype = self.in_new_scope(|c| c.prototype(method));
         let own = &mut self.prog.externs[id.index()];
         if constructor {
             own.constructors.push(prototype);
@@ -56,14 +56,14 @@ impl Checker<'_> {
         }
     }
 
-    /// Two methods of one name differ in the number of parameters, or no call could choose between them.
-    fn same_arity(&mut self, id: ExternId, decl: &ast::ExternDecl) {
+    /// Reports methods with the same name and parameters, because no call could select one of them.
+    fn check_distinct_methods(&mut self, id: ExternId, decl: &ast::ExternDecl) {
         let own = &self.prog.externs[id.index()];
         let mut found = Vec::new();
         for group in [&own.methods, &own.constructors] {
             for (at, second) in group.iter().enumerate() {
-                let names = |m: &Method| m.params.iter().map(|p| self.local(*p).name.clone()).collect::<Vec<_>>();
-                let tys = |m: &Method| m.params.iter().map(|p| self.local(*p).ty).collect::<Vec<_>>();
+                let names = |m: &Method| m.params.iter().map(|p| self.local_decl(*p).name.clone()).collect::<Vec<_>>();
+                let tys = |m: &Method| m.params.iter().map(|p| self.local_decl(*p).ty).collect::<Vec<_>>();
                 let same = |first: &&Method| {
                     first.name == second.name && names(first) == names(second) && tys(first) == tys(second)
                 };
@@ -78,17 +78,17 @@ impl Checker<'_> {
         }
     }
 
-    /// A prototype, in a scope of its own.
+    /// Checks a prototype in the innermost scope.
     pub(super) fn prototype(&mut self, decl: &MethodDecl) -> Method {
-        self.annotations(&decl.annotations);
+        self.check_annotations(&decl.annotations);
         let type_params = self.declare_type_params(&decl.type_params);
         let result = match &decl.result {
             None => Types::VOID,
             Some(written) => {
-                let ty = self.ty(written);
-                match self.kind(ty) {
+                let ty = self.resolve_type(written);
+                match self.type_kind(ty) {
                     TyKind::Object(..) | TyKind::InfInt => {
-                        let shown = self.show(ty);
+                        let shown = self.type_text(ty);
                         self.fail("result-type", written.span, format!("a result cannot be of type `{shown}`"));
                         Types::UNKNOWN
                     }
@@ -96,13 +96,13 @@ impl Checker<'_> {
                 }
             }
         };
-        self.prototype = true;
+        self.is_prototype = true;
         let params = match decl.is_constructor() {
-            true => self.params(&decl.params, ParamsOf::ExternConstructor),
-            false => self.params(&decl.params, ParamsOf::Function),
+            true => self.declare_params(&decl.params, ParamOwner::ExternConstructor),
+            false => self.declare_params(&decl.params, ParamOwner::Function),
         };
-        self.prototype = false;
-        self.distinct(decl.type_params.iter().chain(decl.params.iter().map(|p| &p.name)));
+        self.is_prototype = false;
+        self.check_distinct_names(decl.type_params.iter().chain(decl.params.iter().map(|p| &p.name)));
         Method {
             name: decl.name.name.clone(),
             annotations: decl.annotations.clone(),

@@ -1,25 +1,25 @@
-//! Structs, headers and unions: which types their fields may have.
+//! Checks structs, headers and unions, and the types of their fields.
 
 use super::Checker;
-use super::scope::Entity;
+use super::scope::ScopeEntity;
 use crate::ast::{self, StructKind};
 use crate::diag::Diagnostic;
 use crate::hir::{Field, Struct, StructId, Ty, TyKind, Types};
 use crate::span::Span;
 
 impl Checker<'_> {
-    /// `struct`, `header`, `header_union`
+    /// Checks `struct`, `header` or `header_union`.
     pub(super) fn struct_decl(&mut self, decl: &ast::StructDecl) -> Ty {
-        self.begin(&decl.name, decl.kind.as_str());
-        self.distinct(decl.fields.iter().map(|f| &f.name));
-        let annotations = self.annotations(&decl.annotations);
-        let (type_params, fields) = self.scoped(|c| {
+        self.declare_unfinished(&decl.name, decl.kind.as_str());
+        self.check_distinct_names(decl.fields.iter().map(|f| &f.name));
+        let annotations = self.check_annotations(&decl.annotations);
+        let (type_params, fields) = self.in_new_scope(|c| {
             let type_params = c.declare_type_params(&decl.type_params);
-            let fields: Vec<Field> = decl.fields.iter().map(|f| c.field(decl, f)).collect();
+            let fields: Vec<Field> = decl.fields.iter().map(|f| c.check_field(decl, f)).collect();
             (type_params, fields)
         });
         if decl.kind == StructKind::Header {
-            self.one_varbit(&fields);
+            self.check_single_varbit(&fields);
         }
         self.prog.structs.push(Struct {
             kind: decl.kind,
@@ -30,39 +30,40 @@ impl Checker<'_> {
             span: decl.span,
         });
         let id = StructId(self.prog.structs.len() as u32 - 1);
-        self.scopes.set(&decl.name, Entity::Struct(id));
+        self.scopes.set(&decl.name, ScopeEntity::Struct(id));
         if !type_params.is_empty() {
             return Types::UNKNOWN;
         }
         let ty = self.intern(TyKind::Struct(id, Vec::new()));
-        if !self.type_fits(ty, decl.name.span) {
-            self.scopes.set(&decl.name, Entity::Unknown);
+        if !self.check_type_size(ty, decl.name.span) {
+            self.scopes.set(&decl.name, ScopeEntity::Unknown);
             return Types::UNKNOWN;
         }
         ty
     }
 
-    fn field(&mut self, decl: &ast::StructDecl, field: &ast::FieldDecl) -> Field {
-        let mut ty = self.ty(&field.ty);
-        let annotations = self.annotations(&field.annotations);
-        if !self.field_fits(decl.kind, ty, true) {
-            let shown = self.show(ty);
+    fn check_field(&mut self, decl: &ast::StructDecl, field: &ast::FieldDecl) -> Field {
+        let mut ty = self.resolve_type(&field.ty);
+        let annotations = self.check_annotations(&field.annotations);
+        if !self.is_field_type(decl.kind, ty, true) {
+            let shown = self.type_text(ty);
             let kind = decl.kind.as_str().replace('_', " ");
             let message = format!("a field of a {kind} cannot be of type `{shown}`");
             self.error(
                 Diagnostic::error("field-type", field.name.span, message)
                     .label(decl.name.span, format!("in this {kind}"))
-                    .help(allowed(decl.kind)),
+                    .help(allowed_fields_help(decl.kind)),
             );
             ty = Types::UNKNOWN;
         }
-        let field_lists = self.field_lists(&field.annotations);
+        let field_lists = self.annotated_field_lists(&field.annotations);
         Field { name: field.name.name.clone(), ty, annotations, field_lists, span: field.span }
     }
 
-    /// Whether a field may have that type. `declared`: type parameters stand for types that are not known yet.
-    fn field_fits(&self, kind: StructKind, ty: Ty, declared: bool) -> bool {
-        let k = self.kind(ty);
+    /// Returns whether a field can have that type. With `declared`, type parameters are allowed,
+    /// because their types are not yet known.
+    fn is_field_type(&self, kind: StructKind, ty: Ty, declared: bool) -> bool {
+        let k = self.type_kind(ty);
         if matches!(k, TyKind::Unknown | TyKind::Infer(_)) || (declared && matches!(k, TyKind::Param(_))) {
             return true;
         }
@@ -80,12 +81,12 @@ impl Checker<'_> {
             StructKind::Header => match k {
                 TyKind::Bit(_) | TyKind::Int(_) | TyKind::Varbit(_) | TyKind::Bool | TyKind::Param(_) => true,
                 TyKind::Enum(id) => self.prog.enums[id.index()].underlying.is_some(),
-                TyKind::NewType(id) => self.field_fits(kind, self.prog.newtypes[id.index()].of, declared),
+                TyKind::NewType(id) => self.is_field_type(kind, self.prog.newtypes[id.index()].of, declared),
                 TyKind::Struct(id, _) => {
                     let s = &self.prog.structs[id.index()];
-                    s.kind == StructKind::Struct && s.fields.iter().all(|f| self.field_fits(kind, f.ty, true))
+                    s.kind == StructKind::Struct && s.fields.iter().all(|f| self.is_field_type(kind, f.ty, true))
                 }
-                TyKind::Stack(element, _) => self.field_fits(kind, *element, declared),
+                TyKind::Stack(element, _) => self.is_field_type(kind, *element, declared),
                 _ => false,
             },
             StructKind::HeaderUnion => match k {
@@ -96,10 +97,10 @@ impl Checker<'_> {
         }
     }
 
-    fn one_varbit(&mut self, fields: &[Field]) {
+    fn check_single_varbit(&mut self, fields: &[Field]) {
         let mut first: Option<&Field> = None;
         for field in fields {
-            if !matches!(self.kind(field.ty), TyKind::Varbit(_)) {
+            if !matches!(self.type_kind(field.ty), TyKind::Varbit(_)) {
                 continue;
             }
             if let Some(first) = first {
@@ -114,43 +115,47 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks the fields of a generic struct once its type arguments are given.
+    /// Checks the fields of a generic struct after its type arguments are known.
     pub(super) fn check_specialized(&mut self, id: StructId, args: &[Ty], span: Span) -> bool {
         let decl = &self.prog.structs[id.index()];
         let (kind, name) = (decl.kind, decl.name.clone());
         let subst = decl.type_params.iter().copied().zip(args.iter().copied()).collect();
         let fields: Vec<_> = decl.fields.iter().map(|f| (f.name.clone(), f.ty, f.span)).collect();
         for (field, ty, at) in fields {
-            let ty = self.subst(ty, &subst);
-            if !self.field_fits(kind, ty, true) {
-                let shown = self.show(ty);
+            let ty = self.substitute(ty, &subst);
+            if !self.is_field_type(kind, ty, true) {
+                let shown = self.type_text(ty);
                 let message =
                     format!("with these type arguments, field `{field}` of `{name}` would be of type `{shown}`");
-                self.error(Diagnostic::error("field-type", span, message).label(at, "the field").help(allowed(kind)));
+                self.error(
+                    Diagnostic::error("field-type", span, message)
+                        .label(at, "the field")
+                        .help(allowed_fields_help(kind)),
+                );
                 return false;
             }
         }
         true
     }
 
-    /// The fields of a struct type with their types, type arguments put in.
-    pub(super) fn fields_of(&mut self, id: StructId, args: &[Ty]) -> Vec<Ty> {
+    /// Returns the field types of a struct with type arguments substituted.
+    pub(super) fn field_types(&mut self, id: StructId, args: &[Ty]) -> Vec<Ty> {
         let decl = &self.prog.structs[id.index()];
         let subst = decl.type_params.iter().copied().zip(args.iter().copied()).collect();
         let types: Vec<Ty> = decl.fields.iter().map(|f| f.ty).collect();
-        types.into_iter().map(|ty| self.subst(ty, &subst)).collect()
+        types.into_iter().map(|ty| self.substitute(ty, &subst)).collect()
     }
 
-    /// Which of struct, header and union the type is.
+    /// Returns whether the type is a struct, header or union; `None` for other types.
     pub(super) fn struct_kind(&self, ty: Ty) -> Option<StructKind> {
-        match self.kind(ty) {
+        match self.type_kind(ty) {
             TyKind::Struct(id, _) => Some(self.prog.structs[id.index()].kind),
             _ => None,
         }
     }
 }
 
-fn allowed(kind: StructKind) -> &'static str {
+fn allowed_fields_help(kind: StructKind) -> &'static str {
     match kind {
         StructKind::Struct => "structs hold values: bits, bools, enums, errors, headers, stacks, structs and tuples",
         StructKind::Header => {

@@ -1,4 +1,4 @@
-//! The value of operators on literals.
+//! Constant folding of operators on literals.
 
 use super::Checker;
 use crate::ast::{BinaryOp, UnaryOp};
@@ -8,24 +8,24 @@ use crate::span::Span;
 use num_bigint::{BigInt, Sign};
 use num_traits::{Signed, ToPrimitive, Zero};
 
-/// The widest intermediate result of a shift of an arbitrary-precision integer.
+/// Limit of shifts of arbitrary-precision integers, in bits.
 const MAX_SHIFT: u32 = 65_536;
 
-/// The bits of `value` that fit in `width`, as a non-negative number.
+/// Returns the low `width` bits of `value` as a non-negative number.
 pub(super) fn wrap_unsigned(value: &BigInt, width: u32) -> BigInt {
     let modulus = BigInt::from(1) << width;
     let rest = value % &modulus;
     if rest.is_negative() { rest + modulus } else { rest }
 }
 
-/// The bits of `value` that fit in `width`, read as two's complement.
+/// Returns the low `width` bits of `value` as two's complement.
 pub(super) fn wrap_signed(value: &BigInt, width: u32) -> BigInt {
     let bits = wrap_unsigned(value, width);
     if width > 0 && bits.bit(u64::from(width) - 1) { bits - (BigInt::from(1) << width) } else { bits }
 }
 
-/// Smallest and largest value of a type with a width.
-pub(super) fn bounds(width: u32, signed: bool) -> (BigInt, BigInt) {
+/// Returns the smallest and largest value of a type of `width` bits.
+pub(super) fn type_bounds(width: u32, signed: bool) -> (BigInt, BigInt) {
     let one = BigInt::from(1);
     match (signed, width) {
         (false, _) => (BigInt::zero(), (one << width) - 1),
@@ -35,28 +35,28 @@ pub(super) fn bounds(width: u32, signed: bool) -> (BigInt, BigInt) {
 }
 
 impl Checker<'_> {
-    /// The value as one of the type: cut to its width.
-    pub(super) fn wrap(&self, value: &BigInt, ty: Ty) -> BigInt {
-        match self.kind(ty) {
+    /// Truncates the value to the width of the type.
+    pub(super) fn truncate_to_type(&self, value: &BigInt, ty: Ty) -> BigInt {
+        match self.type_kind(ty) {
             TyKind::Bit(w) => wrap_unsigned(value, *w),
             TyKind::Int(w) => wrap_signed(value, *w),
-            TyKind::NewType(id) => self.wrap(value, self.prog.newtypes[id.index()].of),
+            TyKind::NewType(id) => self.truncate_to_type(value, self.prog.newtypes[id.index()].of),
             TyKind::Enum(id) => match self.prog.enums[id.index()].underlying {
-                Some(under) => self.wrap(value, under),
+                Some(under) => self.truncate_to_type(value, under),
                 None => value.clone(),
             },
             _ => value.clone(),
         }
     }
 
-    /// The value, cut to the type's width, with a warning if something was cut off.
-    pub(super) fn wrap_or_warn(&mut self, value: &BigInt, ty: Ty, span: Span) -> BigInt {
-        let cut = self.wrap(value, ty);
+    /// Truncates the value to the width of the type and warns if that changes it.
+    pub(super) fn truncate_or_warn(&mut self, value: &BigInt, ty: Ty, span: Span) -> BigInt {
+        let cut = self.truncate_to_type(value, ty);
         if cut == *value {
             return cut;
         }
-        let shown = self.show(ty);
-        let warning = if value.sign() == Sign::Minus && matches!(self.kind(ty), TyKind::Bit(_)) {
+        let shown = self.type_text(ty);
+        let warning = if value.sign() == Sign::Minus && matches!(self.type_kind(ty), TyKind::Bit(_)) {
             format!("negative value {value} in the unsigned type `{shown}` becomes {cut}")
         } else {
             format!("value {value} does not fit in `{shown}` and becomes {cut}")
@@ -65,19 +65,20 @@ impl Checker<'_> {
         cut
     }
 
-    /// The value of a unary operator on a literal.
+    /// Folds a unary operator on a literal.
     pub(super) fn fold_unary(&mut self, op: UnaryOp, operand: Expr, span: Span) -> Expr {
         let ty = operand.ty;
         let kind = match (&operand.kind, op) {
             (ExprKind::Bool(b), UnaryOp::Not) => ExprKind::Bool(!b),
-            (ExprKind::Int(v), UnaryOp::Neg) => ExprKind::Int(self.wrap(&-v, ty)),
-            (ExprKind::Int(v), UnaryOp::BitNot) => ExprKind::Int(self.wrap(&!v, ty)),
+            (ExprKind::Int(v), UnaryOp::Neg) => ExprKind::Int(self.truncate_to_type(&-v, ty)),
+            (ExprKind::Int(v), UnaryOp::BitNot) => ExprKind::Int(self.truncate_to_type(&!v, ty)),
             _ => ExprKind::Unary(op, Box::new(operand)),
         };
         Expr { kind, ty, span }
     }
 
-    /// The value of a binary operator on literals, of type `ty`; the operator itself if it has no value yet.
+    /// Folds a binary operator of type `ty` on literals. Returns the operator expression if it
+    /// cannot be folded.
     pub(super) fn fold_binary(&mut self, op: BinaryOp, left: Expr, right: Expr, ty: Ty, span: Span) -> Expr {
         let folded = match (&left.kind, &right.kind) {
             (ExprKind::Int(a), ExprKind::Int(b)) => {
@@ -88,11 +89,11 @@ impl Checker<'_> {
             (ExprKind::Bool(false), _) if op == BinaryOp::And => Some(ExprKind::Bool(false)),
             (ExprKind::Bool(true), _) if op == BinaryOp::Or => Some(ExprKind::Bool(true)),
             (ExprKind::Str(a), ExprKind::Str(b)) if op == BinaryOp::Concat => {
-                let fits = self.string_fits(a.len() + b.len(), span);
+                let fits = self.check_string_size(a.len() + b.len(), span);
                 Some(ExprKind::Str(if fits { format!("{a}{b}").into() } else { a.clone() }))
             }
             (a, b) if matches!(op, BinaryOp::Eq | BinaryOp::Ne) => {
-                same(a, b).map(|equal| ExprKind::Bool(equal == (op == BinaryOp::Eq)))
+                same_constant(a, b).map(|equal| ExprKind::Bool(equal == (op == BinaryOp::Eq)))
             }
             _ => None,
         };
@@ -122,32 +123,35 @@ impl Checker<'_> {
             BitXor => a ^ b,
             AddSat => self.saturate(a + b, ty),
             SubSat => self.saturate(a - b, ty),
-            Shl | Shr => self.shift(op, a, b, ty, span)?,
+            Shl | Shr => self.fold_shift(op, a, b, ty, span)?,
             Concat => {
-                let (lw, rw) = (self.width(lt)?, self.width(rt)?);
+                let (lw, rw) = (self.width_bits(lt)?, self.width_bits(rt)?);
                 (wrap_unsigned(a, lw) << rw) | wrap_unsigned(b, rw)
             }
             And | Or | Mask | Range => return None,
         };
-        if !self.int_fits(&value, span) {
+        if !self.check_int_size(&value, span) {
             return Some(ExprKind::Int(BigInt::zero()));
         }
-        let value =
-            if matches!(op, Add | Sub | Mul) { self.wrap_or_warn(&value, ty, span) } else { self.wrap(&value, ty) };
+        let value = if matches!(op, Add | Sub | Mul) {
+            self.truncate_or_warn(&value, ty, span)
+        } else {
+            self.truncate_to_type(&value, ty)
+        };
         Some(ExprKind::Int(value))
     }
 
     fn saturate(&self, value: BigInt, ty: Ty) -> BigInt {
-        let (lo, hi) = match self.kind(ty) {
-            TyKind::Bit(w) => bounds(*w, false),
-            TyKind::Int(w) => bounds(*w, true),
+        let (lo, hi) = match self.type_kind(ty) {
+            TyKind::Bit(w) => type_bounds(*w, false),
+            TyKind::Int(w) => type_bounds(*w, true),
             _ => return value,
         };
         value.clamp(lo, hi)
     }
 
-    fn shift(&mut self, op: BinaryOp, a: &BigInt, b: &BigInt, ty: Ty, span: Span) -> Option<BigInt> {
-        let width = self.width(ty);
+    fn fold_shift(&mut self, op: BinaryOp, a: &BigInt, b: &BigInt, ty: Ty, span: Span) -> Option<BigInt> {
+        let width = self.width_bits(ty);
         let amount = b.to_u32().unwrap_or(u32::MAX);
         if op == BinaryOp::Shr {
             return Some(a >> amount.min(a.bits().min(u64::from(u32::MAX)) as u32 + 1));
@@ -160,12 +164,12 @@ impl Checker<'_> {
         Some(a << amount.min(limit))
     }
 
-    /// Width in bits of a type with a fixed width, looking through `type` and enums.
-    pub(super) fn width(&self, ty: Ty) -> Option<u32> {
-        match self.kind(ty) {
+    /// Returns the width in bits of a type with fixed width, looking through `type` and enums.
+    pub(super) fn width_bits(&self, ty: Ty) -> Option<u32> {
+        match self.type_kind(ty) {
             TyKind::Bit(w) | TyKind::Int(w) => Some(*w),
-            TyKind::NewType(id) => self.width(self.prog.newtypes[id.index()].of),
-            TyKind::Enum(id) => self.width(self.prog.enums[id.index()].underlying?),
+            TyKind::NewType(id) => self.width_bits(self.prog.newtypes[id.index()].of),
+            TyKind::Enum(id) => self.width_bits(self.prog.enums[id.index()].underlying?),
             _ => None,
         }
     }
@@ -185,8 +189,8 @@ fn fold_bools(op: BinaryOp, a: bool, b: bool) -> Option<ExprKind> {
     }))
 }
 
-/// Whether two constants are equal; `None` if one of them is not a constant.
-pub(super) fn same(a: &ExprKind, b: &ExprKind) -> Option<bool> {
+/// Returns whether two constants are equal; `None` if one of them is not a constant.
+pub(super) fn same_constant(a: &ExprKind, b: &ExprKind) -> Option<bool> {
     match (a, b) {
         (ExprKind::Int(a), ExprKind::Int(b)) => Some(a == b),
         (ExprKind::Bool(a), ExprKind::Bool(b)) => Some(a == b),
@@ -197,7 +201,7 @@ pub(super) fn same(a: &ExprKind, b: &ExprKind) -> Option<bool> {
         (ExprKind::Aggregate(xs, _), ExprKind::Aggregate(ys, _)) if xs.len() == ys.len() => {
             let mut equal = true;
             for (x, y) in xs.iter().zip(ys) {
-                equal &= same(&x.kind, &y.kind)?;
+                equal &= same_constant(&x.kind, &y.kind)?;
             }
             Some(equal)
         }

@@ -1,12 +1,12 @@
-//! What counts as known at compile time.
+//! Determines which values are known at compile time.
 
-use super::{Checker, Place};
+use super::{CheckContext, Checker};
 use crate::ast::Direction;
 use crate::hir::{Callee, Expr, ExprKind, LocalKind, TyKind};
 
 impl Checker<'_> {
-    /// Whether the value is known when the program is compiled: made of literals, constructor parameters, instances
-    /// and parameters without direction.
+    /// Returns whether the value is known at compile time: it consists of literals, constructor
+    /// parameters, instances and parameters without direction.
     pub(super) fn is_known(&self, expr: &Expr) -> bool {
         match &expr.kind {
             ExprKind::Int(_)
@@ -20,7 +20,7 @@ impl Checker<'_> {
             | ExprKind::InvalidHeader
             | ExprKind::Default => true,
             ExprKind::Local(id) => {
-                let kind = &self.local(*id).kind;
+                let kind = &self.local_decl(*id).kind;
                 matches!(kind, LocalKind::ConstructorParam(..) | LocalKind::Param(Direction::None, ..))
             }
             ExprKind::Field(base, _) | ExprKind::Cast(base) | ExprKind::Unary(_, base) => self.is_known(base),
@@ -31,8 +31,8 @@ impl Checker<'_> {
             ExprKind::Aggregate(elements, _) => elements.iter().all(|e| self.is_known(e)),
             ExprKind::Call(call) => match call.callee {
                 Callee::SizeOf(..) => true,
-                // A function that makes an extern object is a constructor by another name.
-                Callee::ExternFunction(_) => matches!(self.kind(expr.ty), TyKind::Extern(..)),
+                // An extern function that returns an extern object acts as a constructor.
+                Callee::ExternFunction(_) => matches!(self.type_kind(expr.ty), TyKind::Extern(..)),
                 _ => false,
             },
             ExprKind::StackNext(_)
@@ -43,8 +43,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether the code that is being checked belongs to a parser.
+    /// Returns whether the checked code belongs to a parser.
     pub(super) fn in_parser(&self) -> bool {
-        matches!(self.body.place, Place::ParserLocals | Place::ParserState)
+        matches!(self.body.context, CheckContext::ParserLocals | CheckContext::ParserState)
     }
 }

@@ -1,15 +1,15 @@
-//! Functions, actions, and the parameters of everything.
+//! Checks functions and actions, and the parameters of all declarations.
 
-use super::scope::{Entity, Func};
-use super::unify::Family;
-use super::{Body, Checker, Place};
+use super::scope::{OverloadedFunction, ScopeEntity};
+use super::unify::ObjectFamily;
+use super::{BodyContext, CheckContext, Checker};
 use crate::ast::{self, Direction, Param};
 use crate::diag::Diagnostic;
 use crate::hir::{Action, ActionId, Expr, Function, FunctionId, LocalId, LocalKind, ObjectKind, Ty, TyKind, Types};
 
-/// Whose parameters they are.
+/// Kind of declaration that owns a parameter list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ParamsOf {
+pub(super) enum ParamOwner {
     /// A function, extern function or method.
     Function,
     /// An action.
@@ -23,13 +23,13 @@ pub(super) enum ParamsOf {
 }
 
 impl Checker<'_> {
-    /// Parameters, declared in the innermost scope.
-    pub(super) fn params(&mut self, params: &[Param], of: ParamsOf) -> Vec<LocalId> {
-        self.distinct(params.iter().map(|p| &p.name));
+    /// Checks parameters and declares them in the innermost scope.
+    pub(super) fn declare_params(&mut self, params: &[Param], of: ParamOwner) -> Vec<LocalId> {
+        self.check_distinct_names(params.iter().map(|p| &p.name));
         let mut plain_before: Option<&Param> = None;
         let mut ids = Vec::new();
         for param in params {
-            if of == ParamsOf::Action {
+            if of == ParamOwner::Action {
                 match (param.direction, plain_before) {
                     (Direction::None, _) => plain_before = Some(param),
                     (_, Some(plain)) => {
@@ -46,19 +46,19 @@ impl Checker<'_> {
                     _ => {}
                 }
             }
-            ids.push(self.param(param, of));
+            ids.push(self.declare_param(param, of));
         }
         ids
     }
 
-    fn param(&mut self, param: &Param, of: ParamsOf) -> LocalId {
-        let annotations = self.annotations(&param.annotations);
-        let mut ty = self.ty(&param.ty);
-        if !self.param_fits(param, ty, of) {
+    fn declare_param(&mut self, param: &Param, of: ParamOwner) -> LocalId {
+        let annotations = self.check_annotations(&param.annotations);
+        let mut ty = self.resolve_type(&param.ty);
+        if !self.check_param_type(param, ty, of) {
             ty = Types::UNKNOWN;
         }
         let optional = param.annotations.iter().any(|a| a.name.as_str() == "optional");
-        if optional && !self.optional_allowed(of) {
+        if optional && !self.allows_optional(of) {
             self.fail(
                 "param-optional",
                 param.span,
@@ -67,23 +67,24 @@ impl Checker<'_> {
         }
         let default = param.default.as_ref().and_then(|d| self.param_default(param, d, ty, optional, of));
         let kind = match of {
-            ParamsOf::Constructor | ParamsOf::ExternConstructor => LocalKind::ConstructorParam(default, optional),
+            ParamOwner::Constructor | ParamOwner::ExternConstructor => LocalKind::ConstructorParam(default, optional),
             _ => LocalKind::Param(param.direction, default, optional),
         };
         let ty = self.resolve(ty);
         let local = crate::hir::Local { name: param.name.name.clone(), ty, kind, annotations, span: param.span };
         let id = self.add_local(local);
-        self.scopes.set(&param.name, Entity::Local(id));
+        self.scopes.set(&param.name, ScopeEntity::Local(id));
         id
     }
 
-    /// Whether parameters there may be `@optional`: where there is no body that would use them.
-    fn optional_allowed(&self, of: ParamsOf) -> bool {
+    /// Returns whether parameters can be `@optional`: only in declarations without a body that
+    /// would use them.
+    fn allows_optional(&self, of: ParamOwner) -> bool {
         match of {
-            ParamsOf::Action => false,
-            ParamsOf::Constructor => self.head_of == Some(Family::Package),
-            ParamsOf::Function => self.prototype,
-            ParamsOf::Apply | ParamsOf::ExternConstructor => true,
+            ParamOwner::Action => false,
+            ParamOwner::Constructor => self.declared_family == Some(ObjectFamily::Package),
+            ParamOwner::Function => self.is_prototype,
+            ParamOwner::Apply | ParamOwner::ExternConstructor => true,
         }
     }
 
@@ -93,7 +94,7 @@ impl Checker<'_> {
         default: &ast::Expr,
         ty: Ty,
         optional: bool,
-        of: ParamsOf,
+        of: ParamOwner,
     ) -> Option<Box<Expr>> {
         if matches!(param.direction, Direction::Out | Direction::InOut) || optional {
             let what = if optional { "@optional" } else { param.direction.as_str() };
@@ -101,13 +102,14 @@ impl Checker<'_> {
             self.fail("param-default", param.span, message);
             return None;
         }
-        let value = self.expr(default, Some(ty));
-        let value = match self.kind(ty) {
-            // Whether an object fits is seen at the call, where the type arguments are known.
+        let value = self.check_expr(default, Some(ty));
+        let value = match self.type_kind(ty) {
+            // Compatibility of objects is checked at the call, because only there the type
+            // arguments are known.
             TyKind::Object(..) => value,
             _ => self.coerce_for(value, ty, param.ty.span, "the type of the parameter"),
         };
-        let known = self.is_known(&value) || of == ParamsOf::Action;
+        let known = self.is_known(&value) || of == ParamOwner::Action;
         if value.ty != Types::UNKNOWN && !known {
             self.fail("not-constant", default.span, "a default value must be known at compile time");
             return None;
@@ -115,48 +117,50 @@ impl Checker<'_> {
         Some(Box::new(value))
     }
 
-    /// Whether a parameter may have that type and direction.
-    fn param_fits(&mut self, param: &Param, ty: Ty, of: ParamsOf) -> bool {
-        let shown = self.show(ty);
+    /// Checks that a parameter can have that type and direction.
+    fn check_param_type(&mut self, param: &Param, ty: Ty, of: ParamOwner) -> bool {
+        let shown = self.type_text(ty);
         let name = &param.name;
         let directed = param.direction != Direction::None;
-        let object = match self.kind(ty) {
+        let object = match self.type_kind(ty) {
             TyKind::Object(id, _) => Some(&self.prog.objects[id.index()].kind),
             _ => None,
         };
         let is_object = object.is_some();
         let package = matches!(object, Some(ObjectKind::Package));
-        let is_extern = matches!(self.kind(ty), TyKind::Extern(..));
-        let compile_time = matches!(self.kind(ty), TyKind::InfInt | TyKind::Str);
-        let in_control = self.body.place == Place::Top && self.head_of == Some(Family::Control);
+        let is_extern = matches!(self.type_kind(ty), TyKind::Extern(..));
+        let compile_time = matches!(self.type_kind(ty), TyKind::InfInt | TyKind::Str);
+        let in_control = self.body.context == CheckContext::Top && self.declared_family == Some(ObjectFamily::Control);
         let parser = matches!(object, Some(ObjectKind::Parser(_) | ObjectKind::ParserType));
         let problem = match of {
-            ParamsOf::ExternConstructor if is_object => {
+            ParamOwner::ExternConstructor if is_object => {
                 Some((format!("a parameter of an extern's constructor cannot be of type `{shown}`"), None))
             }
-            ParamsOf::Constructor if matches!(object, Some(ObjectKind::Parser(_) | ObjectKind::Control(_))) => Some((
-                format!("parameter `{name}` cannot be of type `{shown}`, which has a body"),
-                Some("declare a type without a body, as in `control C();`, and use that"),
-            )),
-            ParamsOf::Constructor if in_control && parser => {
+            ParamOwner::Constructor if matches!(object, Some(ObjectKind::Parser(_) | ObjectKind::Control(_))) => {
+                Some((
+                    format!("parameter `{name}` cannot be of type `{shown}`, which has a body"),
+                    Some("declare a type without a body, as in `control C();`, and use that"),
+                ))
+            }
+            ParamOwner::Constructor if in_control && parser => {
                 Some((format!("parser `{name}` cannot be used in a control"), Some("parsers are used in parsers")))
             }
-            ParamsOf::Constructor | ParamsOf::ExternConstructor if directed => {
+            ParamOwner::Constructor | ParamOwner::ExternConstructor if directed => {
                 Some(("a constructor parameter has no direction".to_owned(), None))
             }
-            ParamsOf::Constructor | ParamsOf::ExternConstructor if ty == Types::VOID => {
+            ParamOwner::Constructor | ParamOwner::ExternConstructor if ty == Types::VOID => {
                 Some(("a parameter cannot be of type `void`".to_owned(), None))
             }
-            ParamsOf::Constructor | ParamsOf::ExternConstructor => None,
+            ParamOwner::Constructor | ParamOwner::ExternConstructor => None,
             _ if package => Some((format!("parameter `{name}` cannot be a package"), None)),
             _ if is_object => Some((
                 format!("parameter `{name}` cannot be of type `{shown}`"),
                 Some("parsers and controls are constructor parameters, in the second pair of parentheses"),
             )),
-            ParamsOf::Action if is_extern => {
+            ParamOwner::Action if is_extern => {
                 Some((format!("a parameter of an action cannot be the extern `{shown}`"), None))
             }
-            ParamsOf::Action if compile_time => {
+            ParamOwner::Action if compile_time => {
                 Some((format!("a parameter of an action cannot be of type `{shown}`"), None))
             }
             _ if is_extern && directed => Some((
@@ -167,7 +171,7 @@ impl Checker<'_> {
                 format!("parameter `{name}` of type `{shown}` cannot have a direction"),
                 Some("values of this type exist at compile time only: remove the direction"),
             )),
-            _ if matches!(ty, Types::VOID) || matches!(self.kind(ty), TyKind::MatchKind if directed) => {
+            _ if matches!(ty, Types::VOID) || matches!(self.type_kind(ty), TyKind::MatchKind if directed) => {
                 Some((format!("a parameter cannot be of type `{shown}`"), None))
             }
             _ => None,
@@ -181,69 +185,69 @@ impl Checker<'_> {
         false
     }
 
-    /// A function of the program, which may be overloaded.
+    /// Checks a function of the program, which can be overloaded.
     pub(super) fn function_decl(&mut self, decl: &ast::FunctionDecl) {
         self.begin_function(&decl.name);
-        let body = Body { place: Place::Function, ..self.body.clone() };
-        let id = self.function(decl, body);
-        self.end_function(&decl.name, Func::Own(id));
+        let body = BodyContext { context: CheckContext::Function, ..self.body.clone() };
+        let id = self.check_function(decl, body);
+        self.end_function(&decl.name, OverloadedFunction::Own(id));
     }
 
-    /// While a function is being declared, it is not among the overloads of its name yet; if it is the only one, its
-    /// name is there, so that recursion can be named as such.
+    /// Starts the declaration of a function. Its name is not yet among the overloads. The first
+    /// overload declares the name as unfinished, so that recursion is reported as such.
     fn begin_function(&mut self, name: &ast::Ident) {
         if self.scopes.global(name.as_str()).is_none() {
-            self.scopes.set(name, Entity::Unfinished("function"));
+            self.scopes.set(name, ScopeEntity::Unfinished("function"));
         }
     }
 
-    fn end_function(&mut self, name: &ast::Ident, func: Func) {
+    fn end_function(&mut self, name: &ast::Ident, func: OverloadedFunction) {
         match self.scopes.global(name.as_str()) {
-            Some(Entity::Unfinished(_)) => self.scopes.set(name, Entity::Functions(vec![func])),
-            _ => self.declare(name, Entity::Functions(vec![func])),
+            Some(ScopeEntity::Unfinished(_)) => self.scopes.set(name, ScopeEntity::Functions(vec![func])),
+            _ => self.declare(name, ScopeEntity::Functions(vec![func])),
         }
     }
 
-    /// The body of a function, or of an abstract method's implementation.
-    pub(super) fn function(&mut self, decl: &ast::FunctionDecl, body: Body) -> FunctionId {
-        self.annotations(&decl.annotations);
-        let function = self.scoped(|c| {
+    /// Checks a function, or the implementation of an abstract method.
+    pub(super) fn check_function(&mut self, decl: &ast::FunctionDecl, body: BodyContext) -> FunctionId {
+        self.check_annotations(&decl.annotations);
+        let function = self.in_new_scope(|c| {
             let type_params = c.declare_type_params(&decl.type_params);
             let result = c.result_type(&decl.result);
-            let params = c.params(&decl.params, ParamsOf::Function);
-            c.distinct(decl.type_params.iter().chain(decl.params.iter().map(|p| &p.name)));
-            let body = Body { result, loops: 0, ..body };
-            let stmts = c.scoped(|c| c.in_body(body, |c| c.block(&decl.body)));
-            c.returns_always(&stmts, result, decl);
+            let params = c.declare_params(&decl.params, ParamOwner::Function);
+            c.check_distinct_names(decl.type_params.iter().chain(decl.params.iter().map(|p| &p.name)));
+            let body = BodyContext { result, loops: 0, ..body };
+            let stmts = c.in_new_scope(|c| c.with_body(body, |c| c.check_block(&decl.body)));
+            c.check_returns(&stmts, result, decl);
             Function { name: decl.name.name.clone(), type_params, params, result, body: stmts, span: decl.name.span }
         });
         self.prog.functions.push(function);
         FunctionId(self.prog.functions.len() as u32 - 1)
     }
 
-    /// The type of a function's result.
+    /// Checks the result type of a function.
     pub(super) fn result_type(&mut self, written: &ast::Type) -> Ty {
-        let ty = self.ty(written);
+        let ty = self.resolve_type(written);
         if matches!(
-            self.kind(ty),
+            self.type_kind(ty),
             TyKind::Object(..) | TyKind::Extern(..) | TyKind::InfInt | TyKind::Str | TyKind::MatchKind
         ) {
-            let shown = self.show(ty);
+            let shown = self.type_text(ty);
             self.fail("result-type", written.span, format!("a result cannot be of type `{shown}`"));
             return Types::UNKNOWN;
         }
         ty
     }
 
-    /// An action, global or of a control.
+    /// Checks an action, global or in a control.
     pub(super) fn action_decl(&mut self, decl: &ast::ActionDecl) -> ActionId {
-        let annotations = self.annotations(&decl.annotations);
-        self.begin(&decl.name, "action");
+        let annotations = self.check_annotations(&decl.annotations);
+        self.declare_unfinished(&decl.name, "action");
         let owner = self.body.object;
-        let (params, stmts) = self.scoped(|c| {
-            let params = c.params(&decl.params, ParamsOf::Action);
-            let body = Body { place: Place::Action, result: Types::VOID, loops: 0, ..c.body.clone() };
-            let stmts = c.scoped(|c| c.in_body(body, |c| c.block(&decl.body)));
+        let (params, stmts) = self.in_new_scope(|c| {
+            let params = c.declare_params(&decl.params, ParamOwner::Action);
+            let body = BodyContext { context: CheckContext::Action, result: Types::VOID, loops: 0, ..c.body.clone() };
+            let stmts = c.in_new_scope(|c| c.with_body(body, |c| c.check_block(&decl.body)));
             (params, stmts)
         });
         self.prog.actions.push(Action {
@@ -255,15 +259,15 @@ impl Checker<'_> {
             span: decl.name.span,
         });
         let id = ActionId(self.prog.actions.len() as u32 - 1);
-        self.scopes.set(&decl.name, Entity::Action(id));
+        self.scopes.set(&decl.name, ScopeEntity::Action(id));
         id
     }
 
-    /// An extern function.
-    pub(super) fn extern_function(&mut self, decl: &ast::MethodDecl) {
-        let method = self.scoped(|c| c.prototype(decl));
+    /// Checks an extern function.
+    pub(super) fn extern_function_decl(&mut self, decl: &ast::MethodDecl) {
+        let method = self.in_new_scope(|c| c.prototype(decl));
         self.prog.extern_functions.push(method);
         let id = crate::hir::ExternFnId(self.prog.extern_functions.len() as u32 - 1);
-        self.declare(&decl.name, Entity::Functions(vec![Func::Extern(id)]));
+        self.declare(&decl.name, ScopeEntity::Functions(vec![OverloadedFunction::Extern(id)]));
     }
 }

@@ -1,44 +1,45 @@
-//! Type arguments that are found out from the arguments of a call, or from its place.
+//! Infers type arguments from the arguments of a call or from its expected type.
 
 use super::Checker;
-use super::overload::{SigKind, Signature};
+use super::overload::{CallableKind, CallableSignature};
 use crate::diag::Diagnostic;
 use crate::hir::{CallArg, LocalId, Ty, TyKind, TypeParamId, Types};
 use crate::span::Span;
 
 impl Checker<'_> {
-    /// Type arguments that only the place of the call decides.
+    /// Infers a type argument that only the expected type of the call determines.
     pub(super) fn infer_result(&mut self, result: Ty, hint: Option<Ty>) {
         let result = self.resolve(result);
-        if let (TyKind::Infer(var), Some(hint)) = (self.kind(result).clone(), hint)
+        if let (TyKind::Infer(var), Some(hint)) = (self.type_kind(result).clone(), hint)
             && !self.has_infer(hint)
         {
-            self.bind(var, hint);
+            self.solve_var(var, hint);
         }
     }
 
-    /// What has only literals without a width to go by is an `int`.
+    /// Sets the remaining variables of parameters to the types of their arguments: `int` for
+    /// literals without a width.
     pub(super) fn default_to_int(&mut self, bound: &[(LocalId, Ty, CallArg)]) {
         for (_, ty, arg) in bound {
             let ty = self.resolve(*ty);
-            if let (TyKind::Infer(var), CallArg::Expr(value)) = (self.kind(ty).clone(), arg) {
-                self.bind(var, value.ty);
+            if let (TyKind::Infer(var), CallArg::Expr(value)) = (self.type_kind(ty).clone(), arg) {
+                self.solve_var(var, value.ty);
             }
         }
     }
 
-    /// Type arguments that matter only for optional parameters, which are left out, are `void`.
+    /// Sets a type argument to `void` if only omitted optional parameters use it.
     pub(super) fn unused_type_args(
         &mut self,
         own: &[(TypeParamId, Ty)],
-        sig: &Signature,
+        sig: &CallableSignature,
         bound: &[(LocalId, Ty, CallArg)],
     ) {
         for (param, ty) in own {
             let mentions = |c: &Self, ty: Ty| c.mentions(ty, &|k| *k == TyKind::Param(*param));
-            let mut of = bound.iter().filter(|(p, ..)| mentions(self, self.local(*p).ty)).peekable();
+            let mut of = bound.iter().filter(|(p, ..)| mentions(self, self.local_decl(*p).ty)).peekable();
             if of.peek().is_some() && of.all(|b| b.2 == CallArg::Missing) && !mentions(self, sig.result) {
-                self.give_up_to(*ty, Types::VOID);
+                self.set_var_to(*ty, Types::VOID);
             }
         }
     }
@@ -46,7 +47,7 @@ impl Checker<'_> {
     pub(super) fn finish_type_args(
         &mut self,
         own: &[(TypeParamId, Ty)],
-        sig: &Signature,
+        sig: &CallableSignature,
         span: Span,
     ) -> Option<Vec<Ty>> {
         let mut types = Vec::new();
@@ -54,11 +55,11 @@ impl Checker<'_> {
             let ty = self.resolve(*ty);
             let name = self.prog.type_params[param.index()].clone();
             let problem = if self.has_infer(ty) {
-                self.give_up(ty);
+                self.set_var_unknown(ty);
                 Some("cannot be inferred from the arguments")
             } else if ty == Types::VOID && sig.params.is_empty() {
                 Some("cannot be `void`")
-            } else if sig.kind != SigKind::Constructor && self.has_inf_int(ty) {
+            } else if sig.kind != CallableKind::Constructor && self.has_inf_int(ty) {
                 Some("has no width: a number here has none")
             } else {
                 None
@@ -77,18 +78,18 @@ impl Checker<'_> {
         Some(types)
     }
 
-    /// Sets inference variables in a parameter's type from an argument's. Literals without a width decide nothing yet,
-    /// and what does not fit is reported later.
+    /// Solves inference variables in the type of a parameter from that of its argument. Literals
+    /// without a width determine nothing yet. Mismatches are reported later.
     pub(super) fn infer_from(&mut self, param: Ty, arg: Ty) {
         let (param, arg) = (self.resolve(param), self.resolve(arg));
-        match (self.kind(param).clone(), self.kind(arg).clone()) {
+        match (self.type_kind(param).clone(), self.type_kind(arg).clone()) {
             (TyKind::Infer(_), TyKind::InfInt | TyKind::Infer(_) | TyKind::InvalidHeader) => {}
             (TyKind::Infer(var), _) => {
-                self.bind(var, arg);
+                self.solve_var(var, arg);
             }
             (TyKind::Struct(a, xs), TyKind::Struct(b, ys)) if a == b => self.infer_all(&xs, &ys),
             (TyKind::Struct(id, xs), TyKind::Tuple(ys)) => {
-                let fields = self.fields_of(id, &xs);
+                let fields = self.field_types(id, &xs);
                 self.infer_all(&fields, &ys);
             }
             (TyKind::Extern(a, xs), TyKind::Extern(b, ys)) if a == b => self.infer_all(&xs, &ys),

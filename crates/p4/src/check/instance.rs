@@ -1,10 +1,10 @@
-//! Constructor calls, instances and their initialiser blocks.
+//! Checks constructor calls, instances and their initialiser blocks.
 
 use super::call::method_signature;
-use super::overload::{SigKind, Signature};
-use super::scope::Entity;
-use super::unify::Family;
-use super::{Body, Checker, Place, unknown};
+use super::overload::{CallableKind, CallableSignature};
+use super::scope::ScopeEntity;
+use super::unify::ObjectFamily;
+use super::{BodyContext, CheckContext, Checker, unknown_expr};
 use crate::ast::{self, Arg, ObjMember};
 use crate::diag::Diagnostic;
 use crate::hir::{
@@ -14,26 +14,34 @@ use crate::hir::{
 use crate::span::Span;
 
 impl Checker<'_> {
-    /// `T(args)` as a value.
+    /// Checks `T(args)` as a value.
     pub(super) fn construct_expr(&mut self, ty: &ast::Type, args: &[Arg], span: Span) -> Expr {
-        let place = self.body.place;
-        if matches!(place, Place::Action | Place::Function | Place::Method | Place::ControlApply | Place::ParserState) {
+        let place = self.body.context;
+        if matches!(
+            place,
+            CheckContext::Action
+                | CheckContext::Function
+                | CheckContext::Method
+                | CheckContext::ControlApply
+                | CheckContext::ParserState
+        ) {
             let place = super::method::place_name(place);
             self.fail("instance-place", span, format!("a constructor cannot be called in {place}"));
-            return unknown(span);
+            return unknown_expr(span);
         }
-        match self.construct(ty, args, span) {
+        match self.check_construct(ty, args, span) {
             Some(construct) => {
                 let ty = self.constructed_type(&construct);
-                self.no_abstract(ty, span);
+                self.check_no_abstract_methods(ty, span);
                 Expr { kind: ExprKind::Construct(Box::new(construct)), ty, span }
             }
-            None => unknown(span),
+            None => unknown_expr(span),
         }
     }
 
-    /// An instance without a name implements no abstract methods.
-    fn no_abstract(&mut self, ty: Ty, span: Span) {
+    /// Reports a nameless instance of an extern with abstract methods, because it cannot implement
+    /// them.
+    fn check_no_abstract_methods(&mut self, ty: Ty, span: Span) {
         let Some((id, _)) = self.as_extern(ty) else { return };
         let decl = &self.prog.externs[id.index()];
         let Some(method) = decl.methods.iter().find(|m| m.is_abstract) else { return };
@@ -45,18 +53,18 @@ impl Checker<'_> {
         self.error(diagnostic);
     }
 
-    /// `T(args)` or `T<A>(args)`
-    pub(super) fn construct(&mut self, ty: &ast::Type, args: &[Arg], span: Span) -> Option<Construct> {
+    /// Checks `T(args)` or `T<A>(args)`.
+    pub(super) fn check_construct(&mut self, ty: &ast::Type, args: &[Arg], span: Span) -> Option<Construct> {
         let ty = self.constructed_ty(ty);
-        self.construct_of(ty, args, span)
+        self.check_construct_type(ty, args, span)
     }
 
-    /// An instantiation of a type whose type arguments may still be unknown.
-    pub(super) fn construct_of(&mut self, ty: Ty, args: &[Arg], span: Span) -> Option<Construct> {
-        let (sigs, constructors) = match self.kind(ty).clone() {
+    /// Checks an instantiation of a type with possibly unknown type arguments.
+    pub(super) fn check_construct_type(&mut self, ty: Ty, args: &[Arg], span: Span) -> Option<Construct> {
+        let (sigs, constructors) = match self.type_kind(ty).clone() {
             TyKind::Unknown => {
                 for arg in args {
-                    self.expr(&arg.value, None);
+                    self.check_expr(&arg.value, None);
                 }
                 return None;
             }
@@ -66,17 +74,17 @@ impl Checker<'_> {
                 let is_type =
                     matches!(decl.kind, crate::hir::ObjectKind::ParserType | crate::hir::ObjectKind::ControlType);
                 if is_type {
-                    let message = format!("`{}` is only a type: it has no body to make an instance of", decl.name);
+                    let message = format!("`{}` is only a type: it has no body and cannot be instantiated", decl.name);
                     self.fail("construct", span, message);
                     return None;
                 }
                 if decl.constructor_params.len() != args.len()
-                    && let Some(form) = crate::architectures::other_form(&decl.name, args.len())
+                    && let Some(form) = crate::architectures::describe_variant(&decl.name, args.len())
                 {
-                    self.other_blocks(id, args.len(), form, span);
+                    self.report_other_blocks(id, args.len(), form, span);
                     return None;
                 }
-                let sig = Signature {
+                let sig = CallableSignature {
                     name: decl.name.clone(),
                     what: "constructor of",
                     type_params: Vec::new(),
@@ -84,24 +92,24 @@ impl Checker<'_> {
                     params: decl.constructor_params.clone(),
                     result: ty,
                     span: decl.span,
-                    kind: SigKind::Constructor,
+                    kind: CallableKind::Constructor,
                 };
                 (vec![sig], vec![Constructor::Object(id)])
             }
             _ => {
-                let shown = self.show(ty);
-                self.fail("construct", span, format!("`{shown}` is not a type of which instances are made"));
+                let shown = self.type_text(ty);
+                self.fail("construct", span, format!("`{shown}` is not a type that can be instantiated"));
                 return None;
             }
         };
         if sigs.is_empty() {
-            let shown = self.show(ty);
+            let shown = self.type_text(ty);
             self.fail("construct", span, format!("extern `{shown}` has no constructor"));
             return None;
         }
-        let (at, places) = self.pick(&sigs, &[], args, span)?;
+        let (at, places) = self.select_signature(&sigs, &[], args, span)?;
         let bound = self.bind_args(&sigs[at], &places, &[], args, None, span)?;
-        let type_args = self.constructed_args(ty, &sigs[at], span)?;
+        let type_args = self.constructed_type_args(ty, &sigs[at], span)?;
         let args = bound.args.into_iter().map(|arg| match arg {
             CallArg::Expr(value) => Some(value),
             _ => None,
@@ -109,36 +117,39 @@ impl Checker<'_> {
         Some(Construct { what: constructors[at], type_args, args: args.collect(), span })
     }
 
-    /// An architecture's package is given the blocks of another form of it: all are named, because which one is missing
-    /// would be a guess.
-    fn other_blocks(&mut self, package: TypeDeclId, given: usize, form: String, span: Span) {
+    /// Reports a package that is given the blocks of another variant of the architecture. Names all
+    /// blocks, because the missing one is not known.
+    fn report_other_blocks(&mut self, package: TypeDeclId, given: usize, form: String, span: Span) {
         let decl = &self.prog.objects[package.index()];
-        let names: Vec<&str> = decl.constructor_params.iter().map(|id| &*self.local(*id).name).collect();
+        let names: Vec<&str> = decl.constructor_params.iter().map(|id| &*self.local_decl(*id).name).collect();
         let message =
             format!("`{}` takes {} blocks ({}), and {given} are given", decl.name, names.len(), names.join(", "));
         self.error(Diagnostic::error("arguments", span, message).label(decl.span, "declared here").help(form));
     }
 
-    fn extern_constructors(&self, id: ExternId, targs: &[Ty]) -> (Vec<Signature>, Vec<Constructor>) {
+    fn extern_constructors(&self, id: ExternId, targs: &[Ty]) -> (Vec<CallableSignature>, Vec<Constructor>) {
         let decl = &self.prog.externs[id.index()];
         let outer: Vec<_> = decl.type_params.iter().copied().zip(targs.iter().copied()).collect();
-        let sig =
-            |m| Signature { outer: outer.clone(), kind: SigKind::Constructor, ..method_signature(m, "constructor") };
+        let sig = |m| CallableSignature {
+            outer: outer.clone(),
+            kind: CallableKind::Constructor,
+            ..method_signature(m, "constructor")
+        };
         decl.constructors.iter().enumerate().map(|(at, m)| (sig(m), Constructor::Extern(id, at))).unzip()
     }
 
-    /// The type arguments, which must be known by now.
-    fn constructed_args(&mut self, ty: Ty, sig: &Signature, span: Span) -> Option<Vec<Ty>> {
+    /// Returns the type arguments, which must be known at this point.
+    fn constructed_type_args(&mut self, ty: Ty, sig: &CallableSignature, span: Span) -> Option<Vec<Ty>> {
         let ty = self.resolve(ty);
-        let args = match self.kind(ty).clone() {
+        let args = match self.type_kind(ty).clone() {
             TyKind::Extern(_, args) | TyKind::Object(_, args) => args,
             _ => Vec::new(),
         };
-        if let &TyKind::Object(id, _) = self.kind(ty) {
-            // Of a package that leaves optional parts out, nothing decides their type arguments.
-            if self.family(id) == Family::Package {
+        if let &TyKind::Object(id, _) = self.type_kind(ty) {
+            // Optional parts that a package omits leave their type arguments undetermined.
+            if self.object_family(id) == ObjectFamily::Package {
                 for arg in &args {
-                    self.give_up_to(*arg, Types::VOID);
+                    self.set_var_to(*arg, Types::VOID);
                 }
             }
             return Some(args.into_iter().map(|arg| self.resolve(arg)).collect());
@@ -160,7 +171,7 @@ impl Checker<'_> {
         Some(args)
     }
 
-    /// The type of what a constructor call makes.
+    /// Returns the type of the object that a constructor call creates.
     pub(super) fn constructed_type(&mut self, construct: &Construct) -> Ty {
         match construct.what {
             Constructor::Extern(id, _) => self.intern(TyKind::Extern(id, construct.type_args.clone())),
@@ -168,20 +179,20 @@ impl Checker<'_> {
         }
     }
 
-    /// `T(args) name;`, perhaps with an initialiser block.
+    /// Checks `T(args) name;` with an optional initialiser block.
     pub(super) fn instance_decl(&mut self, decl: &ast::InstanceDecl) -> Option<InstanceId> {
-        let annotations = self.annotations(&decl.annotations);
+        let annotations = self.check_annotations(&decl.annotations);
         let span = decl.ty.span.to(decl.name.span);
         let before = self.diags.len();
-        let construct = self.construct(&decl.ty, &decl.args, span);
+        let construct = self.check_construct(&decl.ty, &decl.args, span);
         let Some(construct) = construct else {
             debug_assert!(self.diags.len() >= before);
-            self.declare(&decl.name, Entity::Unknown);
+            self.declare(&decl.name, ScopeEntity::Unknown);
             return None;
         };
         let ty = self.constructed_type(&construct);
-        self.instance_place(decl, ty, span);
-        let (methods, members) = self.initializer(decl, ty);
+        self.check_instance_place(decl, ty, span);
+        let (methods, members) = self.check_initializer(decl, ty);
         self.prog.instances.push(Instance {
             name: decl.name.name.clone(),
             annotations,
@@ -192,45 +203,57 @@ impl Checker<'_> {
             span,
         });
         let id = InstanceId(self.prog.instances.len() as u32 - 1);
-        if decl.name.as_str() == "main" && self.body.place == Place::Top {
-            self.main(id, decl, ty);
+        if decl.name.as_str() == "main" && self.body.context == CheckContext::Top {
+            self.set_main(id, decl, ty);
         }
-        self.declare(&decl.name, Entity::Instance(id));
+        self.declare(&decl.name, ScopeEntity::Instance(id));
         Some(id)
     }
 
-    fn main(&mut self, id: InstanceId, decl: &ast::InstanceDecl, ty: Ty) {
-        match self.kind(ty) {
-            TyKind::Object(object, _) if self.family(*object) == Family::Package => self.prog.main = Some(id),
+    fn set_main(&mut self, id: InstanceId, decl: &ast::InstanceDecl, ty: Ty) {
+        match self.type_kind(ty) {
+            TyKind::Object(object, _) if self.object_family(*object) == ObjectFamily::Package => {
+                self.prog.main = Some(id)
+            }
             _ => {
-                let shown = self.show(ty);
+                let shown = self.type_text(ty);
                 self.fail("main", decl.name.span, format!("`main` must be an instance of a package, not of `{shown}`"));
             }
         }
     }
 
-    /// Parsers belong in parsers, controls in controls, packages at the top level.
-    fn instance_place(&mut self, decl: &ast::InstanceDecl, ty: Ty, span: Span) {
-        let TyKind::Object(id, _) = self.kind(ty) else { return };
-        let family = self.family(*id);
-        let message = match (family, self.body.place) {
-            (Family::Package, Place::Top) => return,
-            (Family::Parser, Place::ParserLocals) | (Family::Control, Place::ControlLocals) => return,
-            (Family::Package, _) => format!("package `{}` cannot be instantiated here", decl.name),
-            (Family::Parser, Place::ControlLocals) => format!("parser `{}` is instantiated in a control", decl.name),
-            (Family::Control, Place::ParserLocals) => format!("control `{}` is instantiated in a parser", decl.name),
+    /// Checks that parsers are instantiated in parsers, controls in controls, and packages at the
+    /// top level.
+    fn check_instance_place(&mut self, decl: &ast::InstanceDecl, ty: Ty, span: Span) {
+        let TyKind::Object(id, _) = self.type_kind(ty) else { return };
+        let family = self.object_family(*id);
+        let message = match (family, self.body.context) {
+            (ObjectFamily::Package, CheckContext::Top) => return,
+            (ObjectFamily::Parser, CheckContext::ParserLocals)
+            | (ObjectFamily::Control, CheckContext::ControlLocals) => return,
+            (ObjectFamily::Package, _) => format!("package `{}` cannot be instantiated here", decl.name),
+            (ObjectFamily::Parser, CheckContext::ControlLocals) => {
+                format!("parser `{}` is instantiated in a control", decl.name)
+            }
+            (ObjectFamily::Control, CheckContext::ParserLocals) => {
+                format!("control `{}` is instantiated in a parser", decl.name)
+            }
             _ => format!("`{}` cannot be instantiated at the top level", decl.name),
         };
         let help = match family {
-            Family::Package => "instantiate packages at the top level",
-            Family::Parser => "parsers are instantiated in parsers, or without a name as arguments of the package",
-            Family::Control => "controls are instantiated in controls, or without a name as arguments of the package",
+            ObjectFamily::Package => "instantiate packages at the top level",
+            ObjectFamily::Parser => {
+                "parsers are instantiated in parsers, or without a name as arguments of the package"
+            }
+            ObjectFamily::Control => {
+                "controls are instantiated in controls, or without a name as arguments of the package"
+            }
         };
         self.error(Diagnostic::error("instance-place", span, message).help(help));
     }
 
-    /// The initialiser block, which implements the abstract methods.
-    fn initializer(&mut self, decl: &ast::InstanceDecl, ty: Ty) -> (Vec<(usize, FunctionId)>, Vec<InstanceId>) {
+    /// Checks the initialiser block, which implements the abstract methods.
+    fn check_initializer(&mut self, decl: &ast::InstanceDecl, ty: Ty) -> (Vec<(usize, FunctionId)>, Vec<InstanceId>) {
         let Some((id, targs)) = self.as_extern(ty) else {
             if decl.initializer.is_some() {
                 self.fail("initializer", decl.span, "only instances of externs have an initialiser block");
@@ -246,12 +269,12 @@ impl Checker<'_> {
             return Default::default();
         }
         let (mut methods, mut members) = (Vec::new(), Vec::new());
-        self.scoped(|c| {
+        self.in_new_scope(|c| {
             for member in decl.initializer.iter().flatten() {
                 match member {
                     ObjMember::Instance(inner) => members.extend(c.instance_decl(inner)),
                     ObjMember::Function(function) => {
-                        methods.extend(c.implementation(function, id, &targs, &abstracts));
+                        methods.extend(c.check_implementation(function, id, &targs, &abstracts));
                     }
                 }
             }
@@ -278,34 +301,34 @@ impl Checker<'_> {
                         format!("`{}` does not implement `{name}`", decl.name),
                     )
                     .label(span, "the abstract method")
-                    .help("implement it in a block behind the name: `E() e = { ... };`"),
+                    .help("implement it in a block after the name: `E() e = { ... };`"),
                 );
             }
         }
         (methods, members)
     }
 
-    /// The implementation of an abstract method.
-    fn implementation(
+    /// Checks the implementation of an abstract method.
+    fn check_implementation(
         &mut self,
         decl: &ast::FunctionDecl,
         id: ExternId,
         targs: &[Ty],
         abstracts: &[usize],
     ) -> Option<(usize, FunctionId)> {
-        let body = Body { place: Place::Method, this: Some((id, targs.to_vec())), ..self.body.clone() };
-        let function = self.function(decl, body);
+        let body = BodyContext { context: CheckContext::Method, this: Some((id, targs.to_vec())), ..self.body.clone() };
+        let function = self.check_function(decl, body);
         let owner = &self.prog.externs[id.index()];
         let found = abstracts.iter().copied().find(|m| *owner.methods[*m].name == *decl.name.name);
         let Some(at) = found else {
             let message = format!("extern `{}` has no abstract method `{}`", owner.name, decl.name);
             let names: Vec<_> = abstracts.iter().map(|m| owner.methods[*m].name.clone()).collect();
             let names: Vec<&str> = names.iter().map(|n| &**n).collect();
-            let help = format!("it has {}", super::names::list(&names));
+            let help = format!("it has {}", super::names::join_names(&names));
             self.error(Diagnostic::error("abstract", decl.name.span, message).help(help));
             return None;
         };
-        if !self.implements(function, id, targs, at) {
+        if !self.implements_method(function, id, targs, at) {
             let span = self.prog.externs[id.index()].methods[at].span;
             let message = format!("`{}` does not have the parameters and result of the abstract method", decl.name);
             self.error(Diagnostic::error("abstract", decl.name.span, message).label(span, "the abstract method"));
@@ -314,7 +337,7 @@ impl Checker<'_> {
         Some((at, function))
     }
 
-    fn implements(&mut self, function: FunctionId, id: ExternId, targs: &[Ty], at: usize) -> bool {
+    fn implements_method(&mut self, function: FunctionId, id: ExternId, targs: &[Ty], at: usize) -> bool {
         let owner = &self.prog.externs[id.index()];
         let subst = owner.type_params.iter().copied().zip(targs.iter().copied()).collect();
         let (method, function) = (owner.methods[at].clone(), &self.prog.functions[function.index()]);
@@ -322,24 +345,25 @@ impl Checker<'_> {
         if !function.type_params.is_empty() {
             return false;
         }
-        let wanted = self.subst(method.result, &subst);
+        let wanted = self.substitute(method.result, &subst);
         if !self.unify(wanted, result) {
             return false;
         }
-        // Parameters that are optional need not be there.
+        // Optional parameters can be omitted.
         let mut wanted = method.params.iter();
         for have in &params {
-            let name = self.local(*have).name.clone();
+            let name = self.local_decl(*have).name.clone();
             let exact = params.len() == method.params.len();
-            let Some(want) = wanted.find(|w| exact || self.local(**w).name == name || !self.may_be_missing(**w)) else {
+            let Some(want) = wanted.find(|w| exact || self.local_decl(**w).name == name || !self.can_be_omitted(**w))
+            else {
                 return false;
             };
-            let (ht, wt) = (self.local(*have).ty, self.local(*want).ty);
-            let wt = self.subst(wt, &subst);
+            let (ht, wt) = (self.local_decl(*have).ty, self.local_decl(*want).ty);
+            let wt = self.substitute(wt, &subst);
             if self.direction(*have) != self.direction(*want) || !self.unify(wt, ht) {
                 return false;
             }
         }
-        wanted.all(|w| self.may_be_missing(*w))
+        wanted.all(|w| self.can_be_omitted(*w))
     }
 }

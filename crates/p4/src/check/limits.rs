@@ -1,8 +1,9 @@
-//! Bounds on what a program can make the checker build.
+//! Limits of the values and types that a program can make the checker build.
 //!
-//! A short program can name values and types of exponential size (`struct B { A x; A y; }`, `struct C { B x; B y; }`, ...
-//! and the same with constants). Everything else in the checker walks values and types as trees, so their size and
-//! depth are bounded where they are made. No bound is near what programs need.
+//! A short program can define values and types of exponential size (`struct B { A x; A y; }`,
+//! `struct C { B x; B y; }`, ..., and similar constants). Size and depth are limited at
+//! construction, because the checker walks values and types as trees. The limits are far above the
+//! needs of real programs.
 
 use super::Checker;
 use crate::diag::Diagnostic;
@@ -10,35 +11,35 @@ use crate::hir::{Expr, ExprKind, Ty, TyKind};
 use crate::span::Span;
 use num_bigint::BigInt;
 
-/// How many scalars a value of a type may consist of.
+/// Maximum number of scalars in a value of a type.
 const MAX_SCALARS: u64 = 1 << 17;
-/// How deep types and constants may be nested.
+/// Maximum nesting of types and constants.
 const MAX_NESTING: u32 = 128;
-/// How many parts a constant may have.
+/// Maximum number of parts of a constant.
 const MAX_CONSTANT: u64 = 1 << 14;
-/// How many parts of constants may be put in for their names, in all.
+/// Maximum total number of constant parts substituted for names.
 const MAX_COPIES: u64 = 1 << 22;
-/// Bits of an arbitrary-precision integer.
+/// Maximum size of an arbitrary-precision integer in bits.
 const MAX_INT_BITS: u64 = 1 << 17;
-/// Bytes of a string.
+/// Maximum length of a string in bytes.
 const MAX_STRING: usize = 1 << 16;
-/// Diagnostics; what is found after that is not reported.
+/// Maximum number of diagnostics; further ones are dropped.
 const MAX_DIAGNOSTICS: usize = 1000;
 
-/// Number of scalars, and depth.
-pub(super) type Extent = (u64, u32);
+/// Number of scalars, and nesting depth.
+pub(super) type TypeExtent = (u64, u32);
 
 impl Checker<'_> {
-    /// Adds a diagnostic, unless there are very many already.
+    /// Adds a diagnostic, up to [`MAX_DIAGNOSTICS`].
     pub(super) fn report(&mut self, diagnostic: Diagnostic) {
         if self.diags.len() < MAX_DIAGNOSTICS {
             self.diags.push(diagnostic);
         }
     }
 
-    /// Whether values of the type are of a size that can be dealt with; reports it if not.
-    pub(super) fn type_fits(&mut self, ty: Ty, span: Span) -> bool {
-        let (scalars, depth) = self.extent(ty, 0);
+    /// Returns whether values of the type are within the limits; reports an error if not.
+    pub(super) fn check_type_size(&mut self, ty: Ty, span: Span) -> bool {
+        let (scalars, depth) = self.type_extent(ty, 0);
         if scalars <= MAX_SCALARS && depth <= MAX_NESTING {
             return true;
         }
@@ -50,17 +51,17 @@ impl Checker<'_> {
         false
     }
 
-    /// How large values of the type are; computed once for each type.
-    fn extent(&mut self, ty: Ty, depth: u32) -> Extent {
+    /// Returns the extent of values of the type, cached per type.
+    fn type_extent(&mut self, ty: Ty, depth: u32) -> TypeExtent {
         if depth > MAX_NESTING {
             return (u64::MAX, u32::MAX);
         }
         if let Some(known) = self.extents.get(&ty) {
             return *known;
         }
-        let (times, parts) = match self.kind(ty).clone() {
+        let (times, parts) = match self.type_kind(ty).clone() {
             TyKind::Struct(id, args) => {
-                let mut parts = self.fields_of(id, &args);
+                let mut parts = self.field_types(id, &args);
                 parts.extend(args);
                 (1, parts)
             }
@@ -68,13 +69,13 @@ impl Checker<'_> {
             TyKind::Stack(element, n) => (u64::from(n), vec![element]),
             TyKind::List(element) | TyKind::Set(element) => (1, vec![element]),
             TyKind::NewType(id) => (1, vec![self.prog.newtypes[id.index()].of]),
-            // What a variable stands for may change.
+            // The solution of a variable can change.
             TyKind::Infer(_) => return (1, 1),
             _ => return (1, 1),
         };
         let mut whole = (1u64, 1u32);
         for part in parts {
-            let (scalars, nesting) = self.extent(part, depth + 1);
+            let (scalars, nesting) = self.type_extent(part, depth + 1);
             whole.0 = whole.0.saturating_add(scalars);
             whole.1 = whole.1.max(nesting.saturating_add(1));
         }
@@ -85,14 +86,15 @@ impl Checker<'_> {
         whole
     }
 
-    /// Whether a variable is in the type; not looked at in types that are too large anyway.
-    fn mentions_var(&self, ty: Ty, extent: &Extent) -> bool {
+    /// Returns whether the type contains an inference variable. Types beyond the limits are not
+    /// searched.
+    fn mentions_var(&self, ty: Ty, extent: &TypeExtent) -> bool {
         extent.0 <= MAX_SCALARS && extent.1 <= MAX_NESTING && self.mentions(ty, &|k| matches!(k, TyKind::Infer(_)))
     }
 
-    /// Whether a constant is of a size that can be dealt with; reports it if not.
-    pub(super) fn constant_fits(&mut self, value: &Expr) -> bool {
-        let fits = parts(value, MAX_NESTING).is_some_and(|n| n <= MAX_CONSTANT);
+    /// Returns whether a constant is within the limits; reports an error if not.
+    pub(super) fn check_constant_size(&mut self, value: &Expr) -> bool {
+        let fits = count_parts(value, MAX_NESTING).is_some_and(|n| n <= MAX_CONSTANT);
         if !fits {
             let message = format!("a constant has at most {MAX_CONSTANT} parts, nested {MAX_NESTING} levels deep");
             self.fail("too-large", value.span, message);
@@ -100,11 +102,12 @@ impl Checker<'_> {
         fits
     }
 
-    /// Whether a constant can be put in for its name once more; reports it if not.
-    pub(super) fn may_copy(&mut self, value: &Expr, span: Span) -> bool {
-        let before = self.copies;
-        self.copies = before.saturating_add(parts(value, MAX_NESTING).unwrap_or(MAX_COPIES));
-        if self.copies <= MAX_COPIES {
+    /// Returns whether another copy of a constant can be substituted for its name; reports an error
+    /// if not.
+    pub(super) fn check_copy_limit(&mut self, value: &Expr, span: Span) -> bool {
+        let before = self.copied_parts;
+        self.copied_parts = before.saturating_add(count_parts(value, MAX_NESTING).unwrap_or(MAX_COPIES));
+        if self.copied_parts <= MAX_COPIES {
             return true;
         }
         if before <= MAX_COPIES {
@@ -113,8 +116,8 @@ impl Checker<'_> {
         false
     }
 
-    /// Whether an integer is of a size that can be dealt with; reports it if not.
-    pub(super) fn int_fits(&mut self, value: &BigInt, span: Span) -> bool {
+    /// Returns whether an integer is within the limit; reports an error if not.
+    pub(super) fn check_int_size(&mut self, value: &BigInt, span: Span) -> bool {
         let fits = value.bits() <= MAX_INT_BITS;
         if !fits {
             self.fail("too-large", span, format!("integers of more than {MAX_INT_BITS} bits are not supported"));
@@ -122,8 +125,8 @@ impl Checker<'_> {
         fits
     }
 
-    /// Whether a string is of a size that can be dealt with; reports it if not.
-    pub(super) fn string_fits(&mut self, bytes: usize, span: Span) -> bool {
+    /// Returns whether a string is within the limit; reports an error if not.
+    pub(super) fn check_string_size(&mut self, bytes: usize, span: Span) -> bool {
         if bytes > MAX_STRING {
             self.fail("too-large", span, format!("strings of more than {MAX_STRING} bytes are not supported"));
         }
@@ -131,8 +134,8 @@ impl Checker<'_> {
     }
 }
 
-/// The number of parts of an expression; `None` if it is nested too deep.
-fn parts(expr: &Expr, depth: u32) -> Option<u64> {
+/// Returns the number of parts of an expression; `None` if it is nested too deep.
+fn count_parts(expr: &Expr, depth: u32) -> Option<u64> {
     let depth = depth.checked_sub(1)?;
     let inner: Vec<&Expr> = match &expr.kind {
         ExprKind::Field(a, _) | ExprKind::Cast(a) | ExprKind::Unary(_, a) | ExprKind::Slice { base: a, .. } => vec![a],
@@ -141,5 +144,5 @@ fn parts(expr: &Expr, depth: u32) -> Option<u64> {
         ExprKind::Aggregate(elements, _) => elements.iter().collect(),
         _ => Vec::new(),
     };
-    inner.into_iter().try_fold(1u64, |sum, e| Some(sum.saturating_add(parts(e, depth)?)))
+    inner.into_iter().try_fold(1u64, |sum, e| Some(sum.saturating_add(count_parts(e, depth)?)))
 }

@@ -1,4 +1,4 @@
-//! What can be written to.
+//! Checks l-values.
 
 use super::Checker;
 use crate::ast::Direction;
@@ -6,12 +6,13 @@ use crate::diag::Diagnostic;
 use crate::hir::{Expr, ExprKind, LocalKind, TyKind, Types};
 
 impl Checker<'_> {
-    /// Whether the expression can be written to; reports it if not. `purpose` says why it must be.
+    /// Returns whether the expression is a writable l-value; reports an error if not. `purpose`
+    /// begins the message.
     pub(super) fn require_lvalue(&mut self, expr: &Expr, purpose: &str) -> bool {
         if expr.ty == Types::UNKNOWN {
             return false;
         }
-        match self.not_written(expr) {
+        match self.not_writable_reason(expr) {
             None => true,
             Some(reason) => {
                 let mut diagnostic = Diagnostic::error("not-writable", expr.span, format!("{purpose}: {}", reason.0));
@@ -27,12 +28,12 @@ impl Checker<'_> {
         }
     }
 
-    fn not_written(&self, expr: &Expr) -> Option<(String, Option<crate::span::Span>, Option<&'static str>)> {
+    fn not_writable_reason(&self, expr: &Expr) -> Option<(String, Option<crate::span::Span>, Option<&'static str>)> {
         match &expr.kind {
             ExprKind::Local(id) => {
-                let local = self.local(*id);
+                let local = self.local_decl(*id);
                 let name = &local.name;
-                if matches!(self.kind(local.ty), TyKind::Extern(..) | TyKind::Object(..)) {
+                if matches!(self.type_kind(local.ty), TyKind::Extern(..) | TyKind::Object(..)) {
                     return Some((format!("`{name}` is an object"), Some(local.span), None));
                 }
                 match &local.kind {
@@ -53,11 +54,13 @@ impl Checker<'_> {
                     }
                 }
             }
-            ExprKind::Field(base, _) => self.not_written(base),
-            ExprKind::Index(base, _) | ExprKind::StackNext(base) | ExprKind::StackLast(base) => self.not_written(base),
-            ExprKind::Slice { base, .. } | ExprKind::DynSlice { base, .. } => self.not_written(base),
+            ExprKind::Field(base, _) => self.not_writable_reason(base),
+            ExprKind::Index(base, _) | ExprKind::StackNext(base) | ExprKind::StackLast(base) => {
+                self.not_writable_reason(base)
+            }
+            ExprKind::Slice { base, .. } | ExprKind::DynSlice { base, .. } => self.not_writable_reason(base),
             _ => Some((
-                "this is a value, not a place".to_owned(),
+                "this is a value, not an l-value".to_owned(),
                 None,
                 Some("name a variable, parameter or field of one"),
             )),

@@ -1,14 +1,14 @@
-//! `base.member`: fields, members of enums, and what stacks and table results offer.
+//! Checks `base.member`: fields, members of enums, and members of stacks and table results.
 
-use super::scope::Entity;
-use super::{Checker, Place, unknown};
+use super::scope::ScopeEntity;
+use super::{CheckContext, Checker, unknown_expr};
 use crate::ast::{self, Ident};
 use crate::diag::Diagnostic;
 use crate::hir::{Callee, Expr, ExprKind, Ty, TyKind, Types};
 use crate::span::Span;
 
-/// What stands left of a dot.
-pub(super) enum Base {
+/// Left side of a dot.
+pub(super) enum MemberBase {
     /// A type.
     Type(Ty),
     /// A value.
@@ -16,47 +16,49 @@ pub(super) enum Base {
 }
 
 impl Checker<'_> {
-    /// The left side of a dot: a type or a value.
-    pub(super) fn base(&mut self, base: &ast::Expr) -> Base {
+    /// Checks the left side of a dot: a type or a value.
+    pub(super) fn check_member_base(&mut self, base: &ast::Expr) -> MemberBase {
         match &base.kind {
-            ast::ExprKind::Type(ty) => Base::Type(self.ty(ty)),
+            ast::ExprKind::Type(ty) => MemberBase::Type(self.resolve_type(ty)),
             ast::ExprKind::Name(path)
                 if matches!(
                     self.scopes.lookup(path),
-                    Some(Entity::Type(_) | Entity::Struct(_) | Entity::Extern(_) | Entity::Object(_))
+                    Some(
+                        ScopeEntity::Type(_) | ScopeEntity::Struct(_) | ScopeEntity::Extern(_) | ScopeEntity::Object(_)
+                    )
                 ) =>
             {
                 let kind = ast::TypeKind::Name(path.clone());
-                Base::Type(self.ty(&ast::Type { kind, span: base.span }))
+                MemberBase::Type(self.resolve_type(&ast::Type { kind, span: base.span }))
             }
-            _ => Base::Value(self.expr(base, None)),
+            _ => MemberBase::Value(self.check_expr(base, None)),
         }
     }
 
-    /// `base.member` as a value.
-    pub(super) fn member(&mut self, base: &ast::Expr, member: &Ident, span: Span) -> Expr {
-        match self.base(base) {
-            Base::Type(ty) => self.type_member(ty, member, span),
-            Base::Value(value) => self.value_member(value, member, span),
+    /// Checks `base.member` as a value.
+    pub(super) fn check_member(&mut self, base: &ast::Expr, member: &Ident, span: Span) -> Expr {
+        match self.check_member_base(base) {
+            MemberBase::Type(ty) => self.check_type_member(ty, member, span),
+            MemberBase::Value(value) => self.check_value_member(value, member, span),
         }
     }
 
-    /// `E.member`, `error.member`, `match_kind.member`
-    fn type_member(&mut self, ty: Ty, member: &Ident, span: Span) -> Expr {
-        match self.kind(ty) {
-            TyKind::Unknown => unknown(span),
+    /// Checks `E.member`, `error.member` or `match_kind.member`.
+    fn check_type_member(&mut self, ty: Ty, member: &Ident, span: Span) -> Expr {
+        match self.type_kind(ty) {
+            TyKind::Unknown => unknown_expr(span),
             TyKind::Error => {
                 let names = self.prog.errors.clone();
                 match names.iter().position(|n| **n == *member.name) {
                     Some(at) => Expr { kind: ExprKind::Error(at), ty, span },
-                    None => self.no_member("`error`", member, names.iter().map(|n| &**n), span),
+                    None => self.fail_unknown_member("`error`", member, names.iter().map(|n| &**n), span),
                 }
             }
             TyKind::MatchKind => {
                 let names = self.prog.match_kinds.clone();
                 match names.iter().position(|n| **n == *member.name) {
                     Some(at) => Expr { kind: ExprKind::MatchKind(at), ty, span },
-                    None => self.no_member("`match_kind`", member, names.iter().map(|n| &**n), span),
+                    None => self.fail_unknown_member("`match_kind`", member, names.iter().map(|n| &**n), span),
                 }
             }
             TyKind::Enum(id) => {
@@ -72,34 +74,40 @@ impl Checker<'_> {
                     }
                     None => {
                         let what = format!("enum `{}`", decl.name);
-                        self.no_member(&what, member, decl.members.iter().map(|(n, _)| &**n), span)
+                        self.fail_unknown_member(&what, member, decl.members.iter().map(|(n, _)| &**n), span)
                     }
                 }
             }
             _ => {
-                let shown = self.show(ty);
+                let shown = self.type_text(ty);
                 self.fail("unknown-member", span, format!("the type `{shown}` has no member `{member}`"));
-                unknown(span)
+                unknown_expr(span)
             }
         }
     }
 
-    fn no_member<'k>(&mut self, what: &str, member: &Ident, known: impl Iterator<Item = &'k str>, span: Span) -> Expr {
-        self.unknown_member(what, member, known);
-        unknown(span)
+    fn fail_unknown_member<'k>(
+        &mut self,
+        what: &str,
+        member: &Ident,
+        known: impl Iterator<Item = &'k str>,
+        span: Span,
+    ) -> Expr {
+        self.report_unknown_member(what, member, known);
+        unknown_expr(span)
     }
 
-    fn value_member(&mut self, base: Expr, member: &Ident, span: Span) -> Expr {
-        match self.kind(base.ty).clone() {
-            TyKind::Unknown => unknown(span),
+    fn check_value_member(&mut self, base: Expr, member: &Ident, span: Span) -> Expr {
+        match self.type_kind(base.ty).clone() {
+            TyKind::Unknown => unknown_expr(span),
             TyKind::Struct(id, args) => {
                 let decl = &self.prog.structs[id.index()];
                 let at = decl.fields.iter().position(|f| *f.name == *member.name);
-                let Some(at) = at else { return self.no_field(id, member, span) };
-                let ty = self.fields_of(id, &args)[at];
-                self.field_of(base, at, ty, span)
+                let Some(at) = at else { return self.fail_unknown_field(id, member, span) };
+                let ty = self.field_types(id, &args)[at];
+                self.build_field_access(base, at, ty, span)
             }
-            TyKind::Stack(element, size) => self.stack_member(base, element, size, member, span),
+            TyKind::Stack(element, size) => self.check_stack_member(base, element, size, member, span),
             TyKind::ApplyResult(table) => {
                 let kind = match member.as_str() {
                     "hit" => ExprKind::ApplyHit(table),
@@ -109,17 +117,17 @@ impl Checker<'_> {
                             Diagnostic::error("action-run", span, "`action_run` can only be used in a `switch`")
                                 .help("write `switch (t.apply().action_run) { ... }`"),
                         );
-                        return unknown(span);
+                        return unknown_expr(span);
                     }
                     _ => {
                         let known = ["hit", "miss", "action_run"];
-                        return self.no_member("the result of `apply`", member, known.into_iter(), span);
+                        return self.fail_unknown_member("the result of `apply`", member, known.into_iter(), span);
                     }
                 };
                 Expr { kind, ty: Types::BOOL, span }
             }
             _ => {
-                let shown = self.show(base.ty);
+                let shown = self.type_text(base.ty);
                 let help = match member.as_str() {
                     "apply" | "isValid" | "setValid" | "setInvalid" => "",
                     _ => "only structs, headers, unions and stacks have members",
@@ -127,22 +135,22 @@ impl Checker<'_> {
                 let message = format!("`{shown}` has no `{member}`");
                 let diagnostic = Diagnostic::error("unknown-member", span, message);
                 self.error(if help.is_empty() { diagnostic } else { diagnostic.help(help) });
-                unknown(span)
+                unknown_expr(span)
             }
         }
     }
 
-    fn no_field(&mut self, id: crate::hir::StructId, member: &Ident, span: Span) -> Expr {
+    fn fail_unknown_field(&mut self, id: crate::hir::StructId, member: &Ident, span: Span) -> Expr {
         let decl = &self.prog.structs[id.index()];
         let what = format!("{} `{}`", decl.kind.as_str(), decl.name);
         let names: Vec<_> = decl.fields.iter().map(|f| f.name.clone()).collect();
-        self.no_member(&what, member, names.iter().map(|n| &**n), span)
+        self.fail_unknown_member(&what, member, names.iter().map(|n| &**n), span)
     }
 
-    /// Field `at` of a value; of a list, its element.
-    pub(super) fn field_of(&mut self, base: Expr, at: usize, ty: Ty, span: Span) -> Expr {
+    /// Returns field `at` of a value, or the element of a constant list.
+    pub(super) fn build_field_access(&mut self, base: Expr, at: usize, ty: Ty, span: Span) -> Expr {
         match base.kind {
-            // Elements that are not constants may have effects, which must not be lost.
+            // Only constants are reduced, because other elements can have side effects.
             ExprKind::Aggregate(mut elements, _)
                 if at < elements.len() && elements.iter().all(|e| self.is_known(e)) =>
             {
@@ -155,15 +163,15 @@ impl Checker<'_> {
         }
     }
 
-    fn stack_member(&mut self, base: Expr, element: Ty, size: u32, member: &Ident, span: Span) -> Expr {
+    fn check_stack_member(&mut self, base: Expr, element: Ty, size: u32, member: &Ident, span: Span) -> Expr {
         let name = member.as_str();
         let kind = match name {
             "size" => return Expr { kind: ExprKind::Int(size.into()), ty: Types::BIT32, span },
             "next" | "last" | "lastIndex" if self.struct_kind(element).is_none_or(|k| k == ast::StructKind::Struct) => {
                 self.fail("stack-member", span, format!("`{name}` is defined on stacks of headers only"));
-                return unknown(span);
+                return unknown_expr(span);
             }
-            "next" | "last" | "lastIndex" if !self.in_parser() && self.body.place != Place::Function => {
+            "next" | "last" | "lastIndex" if !self.in_parser() && self.body.context != CheckContext::Function => {
                 self.error(
                     Diagnostic::error(
                         "stack-member",
@@ -172,7 +180,7 @@ impl Checker<'_> {
                     )
                     .help("elsewhere, use an index, as in `stack[0]`"),
                 );
-                return unknown(span);
+                return unknown_expr(span);
             }
             "next" => ExprKind::StackNext(Box::new(base)),
             "last" => ExprKind::StackLast(Box::new(base)),
@@ -181,13 +189,13 @@ impl Checker<'_> {
             }
             _ => {
                 let known = ["next", "last", "lastIndex", "size", "push_front", "pop_front"];
-                return self.no_member("a header stack", member, known.into_iter(), span);
+                return self.fail_unknown_member("a header stack", member, known.into_iter(), span);
             }
         };
         Expr { kind, ty: element, span }
     }
 
-    /// The table that `t.apply()` applies, if the expression is that.
+    /// Returns the table if the expression is `t.apply()`.
     pub(super) fn applied_table(&self, expr: &Expr) -> Option<crate::hir::TableId> {
         match &expr.kind {
             ExprKind::Call(call) => match call.callee {

@@ -1,21 +1,21 @@
-//! Calls through a dot: methods of externs, headers and stacks, and `apply`.
+//! Checks calls through a dot: methods of externs, headers and stacks, and `apply`.
 
 use super::call::method_signature;
-use super::member::Base;
-use super::overload::{SigKind, Signature};
-use super::scope::Entity;
-use super::unify::Family;
-use super::{Checker, Place, unknown};
+use super::member::MemberBase;
+use super::overload::{CallableKind, CallableSignature};
+use super::scope::ScopeEntity;
+use super::unify::ObjectFamily;
+use super::{CheckContext, Checker, unknown_expr};
 use crate::ast::{self, Arg, Ident};
 use crate::diag::Diagnostic;
 use crate::hir::{
-    Call, Callee, Expr, ExprKind, ExternId, ObjectKind, ObjectRef, Order, TableId, Ty, TyKind, TypeDeclId, Types,
+    Call, Callee, EvalOrder, Expr, ExprKind, ExternId, ObjectKind, ObjectRef, TableId, Ty, TyKind, TypeDeclId, Types,
 };
 use crate::span::Span;
 
 impl Checker<'_> {
-    /// `base.member<type_args>(args)`
-    pub(super) fn call_member(
+    /// Checks `base.member<type_args>(args)`.
+    pub(super) fn check_member_call(
         &mut self,
         base: &ast::Expr,
         member: &Ident,
@@ -25,82 +25,84 @@ impl Checker<'_> {
         span: Span,
     ) -> Expr {
         match &base.kind {
-            ast::ExprKind::This => return self.call_this(member, type_args, args, hint, span),
+            ast::ExprKind::This => return self.check_this_call(member, type_args, args, hint, span),
             ast::ExprKind::Name(path) => {
-                if let Some(Entity::Table(table)) = self.scopes.lookup(path) {
+                if let Some(ScopeEntity::Table(table)) = self.scopes.lookup(path) {
                     let table = *table;
-                    return self.call_table(table, member, args, span);
+                    return self.check_table_call(table, member, args, span);
                 }
             }
             ast::ExprKind::Construct { ty, args: constructor_args } => {
-                let Some(construct) = self.construct(ty, constructor_args, base.span) else { return unknown(span) };
+                let Some(construct) = self.check_construct(ty, constructor_args, base.span) else {
+                    return unknown_expr(span);
+                };
                 let ty = self.constructed_type(&construct);
-                return match self.kind(ty).clone() {
+                return match self.type_kind(ty).clone() {
                     TyKind::Object(id, targs) if member.as_str() == "apply" => {
                         self.apply_object(ObjectRef::Construct(Box::new(construct)), id, &targs, args, span)
                     }
                     TyKind::Extern(..) => {
                         let value = Expr { kind: ExprKind::Construct(Box::new(construct)), ty, span: base.span };
-                        self.call_method(value, member, type_args, args, hint, span)
+                        self.check_method_call(value, member, type_args, args, hint, span)
                     }
                     _ => {
                         self.fail("not-callable", span, format!("`{member}` cannot be called on a nameless instance"));
-                        unknown(span)
+                        unknown_expr(span)
                     }
                 };
             }
             _ => {}
         }
-        match self.base(base) {
-            Base::Type(ty) => self.call_static(ty, member, args, base.span, span),
-            Base::Value(value) => self.call_method(value, member, type_args, args, hint, span),
+        match self.check_member_base(base) {
+            MemberBase::Type(ty) => self.check_type_call(ty, member, args, base.span, span),
+            MemberBase::Value(value) => self.check_method_call(value, member, type_args, args, hint, span),
         }
     }
 
-    /// `T.apply(args)`, `T.minSizeInBits()`
-    fn call_static(&mut self, ty: Ty, member: &Ident, args: &[Arg], base: Span, span: Span) -> Expr {
-        match self.kind(ty).clone() {
-            TyKind::Unknown => unknown(span),
-            TyKind::Object(id, targs) if member.as_str() == "apply" => match self.construct_of(ty, &[], base) {
+    /// Checks `T.apply(args)` or `T.minSizeInBits()`.
+    fn check_type_call(&mut self, ty: Ty, member: &Ident, args: &[Arg], base: Span, span: Span) -> Expr {
+        match self.type_kind(ty).clone() {
+            TyKind::Unknown => unknown_expr(span),
+            TyKind::Object(id, targs) if member.as_str() == "apply" => match self.check_construct_type(ty, &[], base) {
                 Some(construct) => self.apply_object(ObjectRef::Construct(Box::new(construct)), id, &targs, args, span),
-                None => unknown(span),
+                None => unknown_expr(span),
             },
-            _ => match self.size_method(ty, member, args, span) {
+            _ => match self.eval_size_method(ty, member, args, span) {
                 Some(size) => size,
                 None => {
-                    let shown = self.show(ty);
+                    let shown = self.type_text(ty);
                     self.fail("unknown-member", span, format!("the type `{shown}` has no method `{member}`"));
-                    unknown(span)
+                    unknown_expr(span)
                 }
             },
         }
     }
 
-    fn call_table(&mut self, table: TableId, member: &Ident, args: &[Arg], span: Span) -> Expr {
+    fn check_table_call(&mut self, table: TableId, member: &Ident, args: &[Arg], span: Span) -> Expr {
         if member.as_str() != "apply" {
             let known = ["apply"];
-            self.unknown_member("a table", member, known.into_iter());
-            return unknown(span);
+            self.report_unknown_member("a table", member, known.into_iter());
+            return unknown_expr(span);
         }
         if let Some(arg) = args.first() {
             self.fail("arguments", arg.span, "`apply` of a table takes no arguments");
         }
-        if self.body.place != Place::ControlApply {
-            let place = place_name(self.body.place);
+        if self.body.context != CheckContext::ControlApply {
+            let place = place_name(self.body.context);
             self.error(
                 Diagnostic::error("apply-place", span, format!("a table cannot be applied in {place}"))
                     .help("apply tables in the `apply` block of the control"),
             );
-            return unknown(span);
+            return unknown_expr(span);
         }
         let ty = self.intern(TyKind::ApplyResult(table));
         let callee = Callee::ApplyTable(table);
-        let call = Call { callee, type_args: Vec::new(), args: Vec::new(), order: Order::default(), span };
+        let call = Call { callee, type_args: Vec::new(), args: Vec::new(), order: EvalOrder::default(), span };
         Expr { kind: ExprKind::Call(Box::new(call)), ty, span }
     }
 
-    /// `this.f(args)`
-    fn call_this(
+    /// Checks `this.f(args)`.
+    fn check_this_call(
         &mut self,
         member: &Ident,
         type_args: &[ast::Type],
@@ -110,19 +112,19 @@ impl Checker<'_> {
     ) -> Expr {
         let Some((id, targs)) = self.body.this.clone() else {
             self.fail("misplaced", span, "`this` can only be used in the implementation of an abstract method");
-            return unknown(span);
+            return unknown_expr(span);
         };
-        let (sigs, which) = self.methods(id, &targs, member);
+        let (sigs, which) = self.methods_named(id, &targs, member);
         let callees: Vec<Callee> = which.into_iter().map(Callee::This).collect();
         self.call_one_of(id, member, &sigs, &callees, type_args, args, hint, span)
     }
 
-    /// The methods of that name, and their indices.
-    fn methods(&self, id: ExternId, targs: &[Ty], member: &Ident) -> (Vec<Signature>, Vec<usize>) {
+    /// Returns the methods of that name with their indices.
+    fn methods_named(&self, id: ExternId, targs: &[Ty], member: &Ident) -> (Vec<CallableSignature>, Vec<usize>) {
         let decl = &self.prog.externs[id.index()];
         let outer: Vec<_> = decl.type_params.iter().copied().zip(targs.iter().copied()).collect();
         let named = decl.methods.iter().enumerate().filter(|(_, m)| *m.name == *member.name);
-        named.map(|(at, m)| (Signature { outer: outer.clone(), ..method_signature(m, "method") }, at)).unzip()
+        named.map(|(at, m)| (CallableSignature { outer: outer.clone(), ..method_signature(m, "method") }, at)).unzip()
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -130,7 +132,7 @@ impl Checker<'_> {
         &mut self,
         id: ExternId,
         member: &Ident,
-        sigs: &[Signature],
+        sigs: &[CallableSignature],
         callees: &[Callee],
         type_args: &[ast::Type],
         args: &[Arg],
@@ -141,13 +143,13 @@ impl Checker<'_> {
             let decl = &self.prog.externs[id.index()];
             let what = format!("extern `{}`", decl.name);
             let names: Vec<_> = decl.methods.iter().map(|m| m.name.clone()).collect();
-            self.unknown_member(&what, member, names.iter().map(|n| &**n));
-            return unknown(span);
+            self.report_unknown_member(&what, member, names.iter().map(|n| &**n));
+            return unknown_expr(span);
         }
         self.finish_call(sigs, callees, type_args, args, hint, span)
     }
 
-    fn call_method(
+    fn check_method_call(
         &mut self,
         base: Expr,
         member: &Ident,
@@ -156,24 +158,24 @@ impl Checker<'_> {
         hint: Option<Ty>,
         span: Span,
     ) -> Expr {
-        match self.kind(base.ty).clone() {
-            TyKind::Unknown => unknown(span),
+        match self.type_kind(base.ty).clone() {
+            TyKind::Unknown => unknown_expr(span),
             TyKind::Extern(id, targs) => {
-                let Some(object) = self.object_ref(&base) else { return unknown(span) };
-                let (sigs, which) = self.methods(id, &targs, member);
+                let Some(object) = self.object_ref(&base) else { return unknown_expr(span) };
+                let (sigs, which) = self.methods_named(id, &targs, member);
                 let callees: Vec<Callee> = which.into_iter().map(|at| Callee::Method(object.clone(), id, at)).collect();
                 let call = self.call_one_of(id, member, &sigs, &callees, type_args, args, hint, span);
-                self.core_method(call)
+                self.check_core_method(call)
             }
             TyKind::Object(id, targs) if member.as_str() == "apply" => {
-                let Some(object) = self.object_ref(&base) else { return unknown(span) };
+                let Some(object) = self.object_ref(&base) else { return unknown_expr(span) };
                 self.apply_object(object, id, &targs, args, span)
             }
-            _ => self.language_method(base, member, args, span),
+            _ => self.check_builtin_method(base, member, args, span),
         }
     }
 
-    /// The object that a value names.
+    /// Returns the object that a value refers to.
     fn object_ref(&mut self, value: &Expr) -> Option<ObjectRef> {
         match &value.kind {
             ExprKind::Instance(id) => Some(ObjectRef::Instance(*id)),
@@ -186,7 +188,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `object.apply(args)`
+    /// Checks `object.apply(args)`.
     pub(super) fn apply_object(
         &mut self,
         object: ObjectRef,
@@ -200,7 +202,7 @@ impl Checker<'_> {
             ObjectKind::Parser(_) | ObjectKind::ParserType => "parser",
             _ => "control",
         };
-        let sig = Signature {
+        let sig = CallableSignature {
             name: decl.name.clone(),
             what,
             type_params: Vec::new(),
@@ -208,28 +210,28 @@ impl Checker<'_> {
             params: decl.params.clone(),
             result: Types::VOID,
             span: decl.span,
-            kind: SigKind::Plain,
+            kind: CallableKind::Plain,
         };
-        if !self.appliable(id, span) {
-            return unknown(span);
+        if !self.check_apply_place(id, span) {
+            return unknown_expr(span);
         }
         self.finish_call(&[sig], &[Callee::Apply(object)], &[], args, None, span)
     }
 
-    fn appliable(&mut self, id: TypeDeclId, span: Span) -> bool {
-        let (what, fits, help) = match self.family(id) {
-            Family::Package => ("a package", false, "packages are instantiated, not applied"),
-            Family::Parser => {
-                ("a parser", self.body.place == Place::ParserState, "parsers are applied in parser states")
+    fn check_apply_place(&mut self, id: TypeDeclId, span: Span) -> bool {
+        let (what, fits, help) = match self.object_family(id) {
+            ObjectFamily::Package => ("a package", false, "packages are instantiated, not applied"),
+            ObjectFamily::Parser => {
+                ("a parser", self.body.context == CheckContext::ParserState, "parsers are applied in parser states")
             }
-            Family::Control => (
+            ObjectFamily::Control => (
                 "a control",
-                self.body.place == Place::ControlApply,
+                self.body.context == CheckContext::ControlApply,
                 "controls are applied in the `apply` block of controls",
             ),
         };
         if !fits {
-            let place = place_name(self.body.place);
+            let place = place_name(self.body.context);
             self.error(
                 Diagnostic::error("apply-place", span, format!("{what} cannot be applied in {place}")).help(help),
             );
@@ -238,17 +240,17 @@ impl Checker<'_> {
     }
 }
 
-/// Where code stands, for messages.
-pub(super) fn place_name(place: Place) -> &'static str {
-    match place {
-        Place::Top => "the top level",
-        Place::ParserLocals => "a parser's declarations",
-        Place::ParserState => "a parser",
-        Place::ControlLocals => "a control's declarations",
-        Place::ControlApply => "a control's `apply` block",
-        Place::Action => "an action",
-        Place::Function => "a function",
-        Place::Method => "a method",
-        Place::Table => "a table",
+/// Describes the context of the code for messages.
+pub(super) fn place_name(context: CheckContext) -> &'static str {
+    match context {
+        CheckContext::Top => "the top level",
+        CheckContext::ParserLocals => "a parser's declarations",
+        CheckContext::ParserState => "a parser",
+        CheckContext::ControlLocals => "a control's declarations",
+        CheckContext::ControlApply => "a control's `apply` block",
+        CheckContext::Action => "an action",
+        CheckContext::Function => "a function",
+        CheckContext::Method => "a method",
+        CheckContext::Table => "a table",
     }
 }

@@ -1,29 +1,29 @@
-//! Checking: syntax tree to typed program.
+//! The checker: builds the typed program from the syntax tree.
 //!
-//! One walk over the declarations in their order (P4 wants names declared before they are used), in which each
-//! expression is resolved, typed, folded and turned into [`hir`] at once:
+//! Declarations are checked in source order, because P4 requires names to be declared before use.
+//! Each expression is resolved, typed, folded and converted to [`hir`] in a single walk:
 //!
-//! | file | decides |
+//! | file | checks |
 //! |---|---|
-//! | `scope`, `names` | what a name means |
-//! | `types`, `fields`, `size` | what a written type means, where it may stand, how many bits it has |
-//! | `infer`, `infer_args`, `unify` | type arguments that nobody wrote |
+//! | `scope`, `names` | meaning of names |
+//! | `types`, `fields`, `size` | written types: meaning, allowed places, size in bits |
+//! | `infer`, `infer_args`, `unify` | inference of type arguments |
 //! | `convert`, `cast` | implicit and explicit conversions |
-//! | `fold`, `fold_value` | the value of what is known at compile time |
+//! | `fold`, `fold_value` | compile-time known values |
 //! | `expr`, `expr_list`, `expr_ops`, `expr_slice`, `member`, `lvalue` | expressions |
 //! | `call`, `overload`, `method`, `builtin` | calls |
 //! | `decl`, `function`, `returns`, `extern_decl`, `instance`, `control`, `parser` | declarations |
 //! | `keyset`, `select` | key sets and transitions |
 //! | `table`, `table_action`, `entry`, `entry_rules`, `same_expr`, `table_externs` | tables |
 //! | `stmt`, `stmt_loop`, `switch` | statements |
-//! | `limits` | how large all of this may get |
-//! | `annotation`, `control_names`, `arch` | annotations, names that the control plane sees, what v1model adds |
+//! | `limits` | size limits |
+//! | `annotation`, `control_names`, `architecture_rules` | annotations, names, architectures |
 //!
-//! What is wrong becomes a [`Diagnostic`]; the walk goes on, and [`hir::TyKind::Unknown`] keeps one mistake from
-//! being reported twice.
+//! Faults become [`Diagnostic`]s and checking continues. [`hir::TyKind::Unknown`] prevents that one
+//! fault is reported twice.
 
 mod annotation;
-mod arch;
+mod architecture_rules;
 mod builtin;
 mod call;
 mod cast;
@@ -72,29 +72,30 @@ use crate::ast;
 use crate::diag::Diagnostic;
 use crate::hir::{self, Expr, ExprKind, ExternId, LocalId, Program, Ty, TyKind, TypeDeclId, Types};
 use crate::span::{SourceMap, Span};
-use scope::Scopes;
+use scope::EntityScopes;
 use std::collections::HashMap;
 
-/// How deep expressions, statements and types may be nested.
+/// Maximum nesting of expressions, statements and types.
 const MAX_DEPTH: u32 = 200;
 
 /// Checks a program: resolves names, types expressions, evaluates constants.
 ///
-/// The typed program is whole only if no diagnostic is an error; otherwise what was refused has an unknown type or
-/// is left out. Diagnostics come in the order in which they were found, which is roughly that of the source.
+/// The typed program is complete only if no diagnostic is an error; otherwise rejected constructs
+/// have an unknown type or are missing. Diagnostics are in the order in which they were found,
+/// roughly the source order.
 pub fn check(program: &ast::Program, sources: &SourceMap) -> (hir::Program, Vec<Diagnostic>) {
     let mut checker = Checker::new(sources);
     for decl in &program.decls {
-        checker.decl(decl);
+        checker.check_decl(decl);
     }
-    checker.whole_program();
+    checker.check_whole_program();
     (checker.prog, checker.diags)
 }
 
-/// What surrounds the code that is being checked.
+/// Syntactic context of the checked code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
-    /// Outside of everything.
+enum CheckContext {
+    /// The top level.
     Top,
     /// Declarations of a parser.
     ParserLocals,
@@ -108,44 +109,44 @@ enum Place {
     Action,
     /// A function's body.
     Function,
-    /// The body of an abstract method's implementation.
+    /// The implementation of an abstract method.
     Method,
     /// A table's properties.
     Table,
 }
 
-/// The body that is being checked.
+/// The body being checked.
 #[derive(Clone, Debug)]
-struct Body {
-    place: Place,
-    /// The parser or control around it.
+struct BodyContext {
+    context: CheckContext,
+    /// The enclosing parser or control.
     object: Option<TypeDeclId>,
-    /// What `return` must give.
+    /// The type that `return` must return.
     result: Ty,
-    /// How many loops surround the statement.
+    /// Number of loops around the statement.
     loops: u32,
     /// In an initialiser block: the extern and its type arguments, for `this`.
     this: Option<(ExternId, Vec<Ty>)>,
 }
 
-/// The state of the walk.
+/// State of the checker.
 struct Checker<'a> {
     sources: &'a SourceMap,
     prog: Program,
     diags: Vec<Diagnostic>,
-    scopes: Scopes,
-    /// Inference variables and what they were found to be.
-    vars: Vec<Option<Ty>>,
-    body: Body,
-    /// The kind of object whose head is being declared.
-    head_of: Option<unify::Family>,
-    /// Whether the parameters being declared are those of a prototype.
-    prototype: bool,
+    scopes: EntityScopes,
+    /// Solutions of the inference variables; `None` if unsolved.
+    type_vars: Vec<Option<Ty>>,
+    body: BodyContext,
+    /// Family of the object that is being declared.
+    declared_family: Option<unify::ObjectFamily>,
+    /// Whether the declared parameters belong to a prototype.
+    is_prototype: bool,
     depth: u32,
-    /// How large values of the types are that were met.
-    extents: HashMap<Ty, limits::Extent>,
-    /// How many parts of constants were put in for names.
-    copies: u64,
+    /// Cached extents of types.
+    extents: HashMap<Ty, limits::TypeExtent>,
+    /// Number of constant parts substituted for names.
+    copied_parts: u64,
 }
 
 impl<'a> Checker<'a> {
@@ -154,14 +155,14 @@ impl<'a> Checker<'a> {
             sources,
             prog: Program::default(),
             diags: Vec::new(),
-            scopes: Scopes::new(),
-            vars: Vec::new(),
-            body: Body { place: Place::Top, object: None, result: Types::VOID, loops: 0, this: None },
-            head_of: None,
-            prototype: false,
+            scopes: EntityScopes::new(),
+            type_vars: Vec::new(),
+            body: BodyContext { context: CheckContext::Top, object: None, result: Types::VOID, loops: 0, this: None },
+            declared_family: None,
+            is_prototype: false,
             depth: 0,
             extents: HashMap::new(),
-            copies: 0,
+            copied_parts: 0,
         }
     }
 
@@ -170,13 +171,13 @@ impl<'a> Checker<'a> {
         self.report(diagnostic);
     }
 
-    /// Reports an error that needs no more than a message.
+    /// Reports an error that consists only of a message.
     fn fail(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
         self.report(Diagnostic::error(code, span, message));
     }
 
-    /// Runs `f` one level deeper, or gives `None`, with a diagnostic, if that is too deep.
-    fn deeper<T>(&mut self, span: Span, f: impl FnOnce(&mut Self) -> T) -> Option<T> {
+    /// Runs `f` one level deeper. Reports an error and returns `None` if that is too deep.
+    fn with_depth<T>(&mut self, span: Span, f: impl FnOnce(&mut Self) -> T) -> Option<T> {
         if self.depth >= MAX_DEPTH {
             self.fail("too-deep", span, format!("nested more than {MAX_DEPTH} levels deep, which is the limit"));
             return None;
@@ -187,29 +188,29 @@ impl<'a> Checker<'a> {
         Some(result)
     }
 
-    /// Runs `f` in a scope of its own.
-    fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+    /// Runs `f` in a new scope.
+    fn in_new_scope<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
         self.scopes.push();
         let result = f(self);
         self.scopes.pop();
         result
     }
 
-    /// Runs `f` as the body of something.
-    fn in_body<T>(&mut self, body: Body, f: impl FnOnce(&mut Self) -> T) -> T {
+    /// Runs `f` with another body.
+    fn with_body<T>(&mut self, body: BodyContext, f: impl FnOnce(&mut Self) -> T) -> T {
         let outer = std::mem::replace(&mut self.body, body);
         let result = f(self);
         self.body = outer;
         result
     }
 
-    /// Runs `f` at another place of the same parser or control.
-    fn at_place<T>(&mut self, place: Place, f: impl FnOnce(&mut Self) -> T) -> T {
-        let body = Body { place, loops: 0, ..self.body.clone() };
-        self.in_body(body, f)
+    /// Runs `f` in another context of the same parser or control.
+    fn in_context<T>(&mut self, context: CheckContext, f: impl FnOnce(&mut Self) -> T) -> T {
+        let body = BodyContext { context, loops: 0, ..self.body.clone() };
+        self.with_body(body, f)
     }
 
-    fn kind(&self, ty: Ty) -> &TyKind {
+    fn type_kind(&self, ty: Ty) -> &TyKind {
         self.prog.types.kind(ty)
     }
 
@@ -217,7 +218,7 @@ impl<'a> Checker<'a> {
         self.prog.types.intern(kind)
     }
 
-    fn local(&self, id: LocalId) -> &hir::Local {
+    fn local_decl(&self, id: LocalId) -> &hir::Local {
         &self.prog.locals[id.index()]
     }
 
@@ -227,7 +228,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// An expression that was refused.
-fn unknown(span: Span) -> Expr {
+/// Returns the placeholder of a rejected expression.
+fn unknown_expr(span: Span) -> Expr {
     Expr { kind: ExprKind::Default, ty: Types::UNKNOWN, span }
 }

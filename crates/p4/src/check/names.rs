@@ -1,31 +1,35 @@
-//! Declaring names, and saying that a name is unknown.
+//! Declares and looks up names, and reports unknown ones.
 
-use super::scope::Entity;
-use super::{Checker, Place};
+use super::scope::ScopeEntity;
+use super::{CheckContext, Checker};
 use crate::ast::{Ident, Path};
 use crate::diag::Diagnostic;
 use crate::hir::LocalKind;
 use crate::span::Span;
-use crate::suggest::closest as nearest;
+use crate::suggest::closest_name as nearest;
 
 impl Checker<'_> {
     /// Declares a name in the innermost scope.
-    pub(super) fn declare(&mut self, name: &Ident, entity: Entity) {
-        self.shadowed_parameter(name);
+    pub(super) fn declare(&mut self, name: &Ident, entity: ScopeEntity) {
+        self.check_parameter_shadowing(name);
         if let Err(diagnostic) = self.scopes.declare(name, entity) {
             self.error(*diagnostic);
         }
     }
 
-    /// A parameter that is hidden by a declaration in the body is more likely forgotten than meant.
-    fn shadowed_parameter(&mut self, name: &Ident) {
-        let path = Path { absolute: false, name: name.clone(), span: name.span };
+    /// Reports a declaration in a body that hides a parameter, because it is probably a mistake.
+    fn check_parameter_shadowing(&mut self, name: &Ident) {
+        let path = Path { is_absolute: false, name: name.clone(), span: name.span };
         let in_statements = matches!(
-            self.body.place,
-            Place::ParserState | Place::ControlApply | Place::Action | Place::Function | Place::Method
+            self.body.context,
+            CheckContext::ParserState
+                | CheckContext::ControlApply
+                | CheckContext::Action
+                | CheckContext::Function
+                | CheckContext::Method
         );
-        let (Some(Entity::Local(id)), true) = (self.scopes.lookup(&path), in_statements) else { return };
-        let local = self.local(*id);
+        let (Some(ScopeEntity::Local(id)), true) = (self.scopes.lookup(&path), in_statements) else { return };
+        let local = self.local_decl(*id);
         if local.kind == LocalKind::Var {
             return;
         }
@@ -35,16 +39,17 @@ impl Checker<'_> {
         self.error(diagnostic);
     }
 
-    /// Declares a name that stands for something only when it is finished, and is an error until then.
-    pub(super) fn begin(&mut self, name: &Ident, what: &'static str) {
-        self.declare(name, Entity::Unfinished(what));
+    /// Declares a name as unfinished; its use is an error until its declaration is complete.
+    pub(super) fn declare_unfinished(&mut self, name: &Ident, what: &'static str) {
+        self.declare(name, ScopeEntity::Unfinished(what));
     }
 
-    /// What the name stands for; reports names that are unknown, or used within their own declaration.
-    pub(super) fn lookup(&mut self, path: &Path) -> Option<Entity> {
+    /// Returns the entity of a name. Reports unknown names and names used within their own
+    /// declaration.
+    pub(super) fn lookup(&mut self, path: &Path) -> Option<ScopeEntity> {
         match self.scopes.lookup(path) {
-            Some(Entity::Unknown) => None,
-            Some(Entity::Unfinished(what)) => {
+            Some(ScopeEntity::Unknown) => None,
+            Some(ScopeEntity::Unfinished(what)) => {
                 let what = *what;
                 let message = format!("{what} `{path}` cannot refer to itself");
                 let declared = self.scopes.declared_at(path);
@@ -57,14 +62,14 @@ impl Checker<'_> {
             }
             Some(entity) => Some(entity.clone()),
             None => {
-                self.unknown_name(path, false);
+                self.report_unknown_name(path, false);
                 None
             }
         }
     }
 
-    /// Reports a name that stands for nothing.
-    pub(super) fn unknown_name(&mut self, path: &Path, types_only: bool) {
+    /// Reports an undeclared name.
+    pub(super) fn report_unknown_name(&mut self, path: &Path, types_only: bool) {
         let what = if types_only { "type" } else { "name" };
         let mut diagnostic =
             Diagnostic::error("unknown-name", path.span, format!("no {what} `{}` is declared here", path.name));
@@ -75,23 +80,28 @@ impl Checker<'_> {
     }
 
     /// Reports that `member` is not one of `known`.
-    pub(super) fn unknown_member<'k>(&mut self, what: &str, member: &Ident, known: impl Iterator<Item = &'k str>) {
+    pub(super) fn report_unknown_member<'k>(
+        &mut self,
+        what: &str,
+        member: &Ident,
+        known: impl Iterator<Item = &'k str>,
+    ) {
         let known: Vec<&str> = known.collect();
         let mut diagnostic = Diagnostic::error("unknown-member", member.span, format!("{what} has no `{member}`"));
         if let Some(near) = nearest(member.as_str(), known.iter().copied()) {
             diagnostic = diagnostic.help(format!("did you mean `{near}`?"));
         } else if !known.is_empty() && known.len() <= 12 {
-            diagnostic = diagnostic.help(format!("it has {}", list(&known)));
+            diagnostic = diagnostic.help(format!("it has {}", join_names(&known)));
         }
         self.error(diagnostic);
     }
 
-    /// Reports the second of two equal names of a list.
-    pub(super) fn distinct<'n>(&mut self, names: impl Iterator<Item = &'n Ident>) {
+    /// Reports names that occur twice in a list.
+    pub(super) fn check_distinct_names<'n>(&mut self, names: impl Iterator<Item = &'n Ident>) {
         let mut seen: std::collections::HashMap<&str, Span> = Default::default();
         for name in names.filter(|name| name.as_str() != "_") {
             if let Some(first) = seen.get(name.as_str()) {
-                self.error(super::scope::duplicate(name, *first));
+                self.error(super::scope::duplicate_error(name, *first));
             } else {
                 seen.insert(name.as_str(), name.span);
             }
@@ -99,8 +109,8 @@ impl Checker<'_> {
     }
 }
 
-/// `a`, `b` and `c`
-pub(super) fn list(names: &[&str]) -> String {
+/// Joins names like "`a`, `b` and `c`".
+pub(super) fn join_names(names: &[&str]) -> String {
     match names {
         [] => "nothing".to_owned(),
         [one] => format!("`{one}`"),

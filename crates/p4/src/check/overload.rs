@@ -1,53 +1,53 @@
-//! Which of several functions of one name is called: by the number and the names of the arguments
-//! (specification "Overload resolution"), and by their types where that leaves a choice.
+//! Overload resolution: selects a function by the number and names of the arguments (specification,
+//! "Overload resolution"), then by their types if several remain.
 
 use super::Checker;
-use super::infer::Subst;
+use super::infer::TypeSubst;
 use crate::ast::{self, Arg};
 use crate::diag::Diagnostic;
 use crate::hir::{LocalId, LocalKind, Ty, TypeParamId};
 use crate::span::Span;
 use std::sync::Arc;
 
-/// Something that can be called.
+/// Signature of a callable.
 #[derive(Clone, Debug)]
-pub(super) struct Signature {
+pub(super) struct CallableSignature {
     pub name: Arc<str>,
-    /// What it is, for messages.
+    /// Kind of callable, for messages.
     pub what: &'static str,
     pub type_params: Vec<TypeParamId>,
-    /// What the type parameters of the object around it stand for.
-    pub outer: Subst,
+    /// Substitution of the type parameters of the enclosing object.
+    pub outer: TypeSubst,
     pub params: Vec<LocalId>,
     pub result: Ty,
     pub span: Span,
-    pub kind: SigKind,
+    pub kind: CallableKind,
 }
 
-/// What differs between the things that can be called.
+/// Kind of callable, with its rules for arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum SigKind {
+pub(super) enum CallableKind {
     /// Arguments must be known at compile time.
     Constructor,
-    /// Arguments without direction are run-time values.
+    /// Arguments without direction can be run-time values.
     Action,
-    /// Type arguments must be of a known width.
+    /// Type arguments must have a known width.
     Extern,
-    /// The rest.
+    /// No special rule.
     Plain,
 }
 
-/// Why arguments do not go with the parameters.
-pub(super) struct Misfit {
+/// Reason why arguments do not match the parameters.
+pub(super) struct ArgumentMismatch {
     span: Span,
     message: String,
     help: Option<String>,
 }
 
 impl Checker<'_> {
-    /// Which parameter has a default value or may be left out.
-    pub(super) fn may_be_missing(&self, param: LocalId) -> bool {
-        match &self.local(param).kind {
+    /// Returns whether a parameter has a default value or is optional.
+    pub(super) fn can_be_omitted(&self, param: LocalId) -> bool {
+        match &self.local_decl(param).kind {
             LocalKind::Param(_, default, optional) | LocalKind::ConstructorParam(default, optional) => {
                 default.is_some() || *optional
             }
@@ -55,9 +55,14 @@ impl Checker<'_> {
         }
     }
 
-    /// For each parameter, the argument that goes with it.
-    pub(super) fn arrange(&self, sig: &Signature, args: &[Arg], span: Span) -> Result<Vec<Option<usize>>, Misfit> {
-        let misfit = |span, message: String, help: Option<String>| Err(Misfit { span, message, help });
+    /// Returns the index of the argument for each parameter.
+    pub(super) fn match_arguments(
+        &self,
+        sig: &CallableSignature,
+        args: &[Arg],
+        span: Span,
+    ) -> Result<Vec<Option<usize>>, ArgumentMismatch> {
+        let misfit = |span, message: String, help: Option<String>| Err(ArgumentMismatch { span, message, help });
         let named = args.iter().filter(|a| a.name.is_some()).count();
         if named != 0 && named != args.len() {
             return misfit(span, "either all arguments are named or none".to_owned(), None);
@@ -66,46 +71,47 @@ impl Checker<'_> {
         for (at, arg) in args.iter().enumerate() {
             let param = match &arg.name {
                 None => at,
-                Some(name) => match sig.params.iter().position(|p| *self.local(*p).name == *name.name) {
+                Some(name) => match sig.params.iter().position(|p| *self.local_decl(*p).name == *name.name) {
                     Some(param) => param,
                     None => {
                         let message = format!("{} `{}` has no parameter `{name}`", sig.what, sig.name);
-                        let known: Vec<&str> = sig.params.iter().map(|p| &*self.local(*p).name).collect();
-                        let near = crate::suggest::closest(name.as_str(), known.iter().copied());
+                        let known: Vec<&str> = sig.params.iter().map(|p| &*self.local_decl(*p).name).collect();
+                        let near = crate::suggest::closest_name(name.as_str(), known.iter().copied());
                         return misfit(name.span, message, near.map(|n| format!("did you mean `{n}`?")));
                     }
                 },
             };
             if param >= places.len() {
-                let message = format!("{} `{}` takes {}, not {}", sig.what, sig.name, count(places.len()), args.len());
+                let message =
+                    format!("{} `{}` takes {}, not {}", sig.what, sig.name, argument_count(places.len()), args.len());
                 return misfit(span, message, None);
             }
             if places[param].is_some() {
-                return misfit(arg.span, format!("`{}` is given twice", self.local(sig.params[param]).name), None);
+                return misfit(arg.span, format!("`{}` is given twice", self.local_decl(sig.params[param]).name), None);
             }
             places[param] = Some(at);
         }
-        let missing = sig.params.iter().zip(&places).find(|(p, a)| a.is_none() && !self.may_be_missing(**p));
+        let missing = sig.params.iter().zip(&places).find(|(p, a)| a.is_none() && !self.can_be_omitted(**p));
         if let Some((param, _)) = missing {
-            let name = &self.local(*param).name;
+            let name = &self.local_decl(*param).name;
             return misfit(span, format!("{} `{}` needs an argument for `{name}`", sig.what, sig.name), None);
         }
         Ok(places)
     }
 
-    /// The signature that is called, and the argument of each of its parameters.
-    pub(super) fn pick(
+    /// Selects the signature of a call. Returns its index and the arguments of its parameters.
+    pub(super) fn select_signature(
         &mut self,
-        sigs: &[Signature],
+        sigs: &[CallableSignature],
         type_args: &[ast::Type],
         args: &[Arg],
         span: Span,
     ) -> Option<(usize, Vec<Option<usize>>)> {
-        let generic = |s: &Signature| type_args.is_empty() || s.type_params.len() == type_args.len();
+        let generic = |s: &CallableSignature| type_args.is_empty() || s.type_params.len() == type_args.len();
         let mut fitting: Vec<(usize, Vec<Option<usize>>)> = Vec::new();
         let mut misfit = None;
         for (at, sig) in sigs.iter().enumerate() {
-            match self.arrange(sig, args, span) {
+            match self.match_arguments(sig, args, span) {
                 Ok(places) if generic(sig) => fitting.push((at, places)),
                 Ok(_) => {
                     let message = format!(
@@ -115,13 +121,13 @@ impl Checker<'_> {
                         sig.type_params.len(),
                         type_args.len()
                     );
-                    misfit = Some((sig, Misfit { span, message, help: None }));
+                    misfit = Some((sig, ArgumentMismatch { span, message, help: None }));
                 }
                 Err(why) => misfit = Some((sig, why)),
             }
         }
         if fitting.len() > 1 {
-            return self.pick_by_type(sigs, fitting, type_args, args, span);
+            return self.select_by_type(sigs, fitting, type_args, args, span);
         }
         if let Some(only) = fitting.pop() {
             return Some(only);
@@ -133,7 +139,7 @@ impl Checker<'_> {
                 let message = format!("no `{}` takes these {} arguments", sig.name, args.len());
                 let mut diagnostic = Diagnostic::error("arguments", span, message);
                 for sig in sigs {
-                    diagnostic = diagnostic.label(sig.span, format!("takes {}", count(sig.params.len())));
+                    diagnostic = diagnostic.label(sig.span, format!("takes {}", argument_count(sig.params.len())));
                 }
                 diagnostic
             }
@@ -145,10 +151,10 @@ impl Checker<'_> {
         None
     }
 
-    /// Of several that fit by number, the first whose types fit.
-    fn pick_by_type(
+    /// Selects the only candidate with matching types.
+    fn select_by_type(
         &mut self,
-        sigs: &[Signature],
+        sigs: &[CallableSignature],
         fitting: Vec<(usize, Vec<Option<usize>>)>,
         type_args: &[ast::Type],
         args: &[Arg],
@@ -166,7 +172,7 @@ impl Checker<'_> {
         if found.len() == 1 {
             return found.pop();
         }
-        // The signature without parameters left out is the closer one.
+        // Prefer the only candidate without omitted arguments.
         let exact = |f: &(usize, Vec<Option<usize>>)| f.1.iter().all(Option::is_some);
         let closest: Vec<_> = found.iter().filter(|f| exact(f)).cloned().collect();
         if closest.len() == 1 {
@@ -186,7 +192,7 @@ impl Checker<'_> {
     }
 }
 
-/// "1 argument", "2 arguments"
-fn count(n: usize) -> String {
+/// Returns "1 argument", "2 arguments".
+fn argument_count(n: usize) -> String {
     format!("{n} argument{}", if n == 1 { "" } else { "s" })
 }

@@ -1,8 +1,8 @@
-//! Parsers: declarations and states.
+//! Checks parsers: declarations and states.
 
-use super::scope::{Entity, duplicate};
-use super::unify::Family;
-use super::{Body, Checker, Place};
+use super::scope::{ScopeEntity, duplicate_error};
+use super::unify::ObjectFamily;
+use super::{BodyContext, CheckContext, Checker};
 use crate::ast::{self, Ident, Local};
 use crate::diag::Diagnostic;
 use crate::hir::{
@@ -13,35 +13,47 @@ use crate::span::Span;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The states of a parser by name.
-pub(super) type States = HashMap<Arc<str>, (usize, Span)>;
+/// Parser states by name: index and span.
+pub(super) type StateIndices = HashMap<Arc<str>, (usize, Span)>;
 
 impl Checker<'_> {
-    /// A parser, or a parser's type.
+    /// Checks a parser or parser type.
     pub(super) fn parser_decl(&mut self, decl: &ast::ParserDecl) {
-        self.begin(&decl.name, "parser");
+        self.declare_unfinished(&decl.name, "parser");
         let Some(body) = &decl.body else {
-            let id = self.new_object(&decl.name, &decl.annotations, ObjectKind::ParserType);
-            let head = self.scoped(|c| c.head(Family::Parser, &decl.type_params, &decl.params, &[]));
-            self.set_head(id, head);
-            self.scopes.set(&decl.name, Entity::Object(id));
+            let id = self.add_object(&decl.name, &decl.annotations, ObjectKind::ParserType);
+            let head = self.in_new_scope(|c| {
+                c.declare_container_params(ObjectFamily::Parser, &decl.type_params, &decl.params, &[])
+            });
+            self.set_container_params(id, head);
+            self.scopes.set(&decl.name, ScopeEntity::Object(id));
             return;
         };
-        let id = self.new_object(&decl.name, &decl.annotations, ObjectKind::Parser(ParserBody::default()));
-        let checked = self.scoped(|c| {
-            let head = c.head(Family::Parser, &decl.type_params, &decl.params, &body.constructor_params);
-            c.set_head(id, head);
-            let place =
-                Body { place: Place::ParserLocals, object: Some(id), result: Types::VOID, loops: 0, this: None };
-            c.scoped(|c| c.in_body(place, |c| c.parser_body(decl, body)))
+        let id = self.add_object(&decl.name, &decl.annotations, ObjectKind::Parser(ParserBody::default()));
+        let checked = self.in_new_scope(|c| {
+            let head = c.declare_container_params(
+                ObjectFamily::Parser,
+                &decl.type_params,
+                &decl.params,
+                &body.constructor_params,
+            );
+            c.set_container_params(id, head);
+            let place = BodyContext {
+                context: CheckContext::ParserLocals,
+                object: Some(id),
+                result: Types::VOID,
+                loops: 0,
+                this: None,
+            };
+            c.in_new_scope(|c| c.with_body(place, |c| c.parser_body(decl, body)))
         });
         self.prog.objects[id.index()].kind = ObjectKind::Parser(checked);
-        self.scopes.set(&decl.name, Entity::Object(id));
+        self.scopes.set(&decl.name, ScopeEntity::Object(id));
     }
 
     fn parser_body(&mut self, decl: &ast::ParserDecl, body: &ast::ParserBody) -> ParserBody {
         let locals = body.locals.iter().filter_map(|l| self.parser_local(l)).collect();
-        let states = self.state_names(&body.states);
+        let states = self.collect_states(&body.states);
         let start = states.get("start").map(|(at, _)| *at);
         if start.is_none() {
             self.error(
@@ -51,30 +63,30 @@ impl Checker<'_> {
         }
         let mut checked = Vec::new();
         for state in &body.states {
-            checked.push(self.at_place(Place::ParserState, |c| c.state(state, &states)));
+            checked.push(self.in_context(CheckContext::ParserState, |c| c.check_state(state, &states)));
         }
-        self.reaches_end(decl, &checked, start);
+        self.check_reaches_end(decl, &checked, start);
         ParserBody { locals, states: checked, start: start.unwrap_or(0) }
     }
 
     fn parser_local(&mut self, local: &Local) -> Option<LocalDecl> {
         match local {
-            Local::ValueSet(d) => self.value_set(d).map(LocalDecl::ValueSet),
-            // The parser has refused these already.
+            Local::ValueSet(d) => self.check_value_set(d).map(LocalDecl::ValueSet),
+            // The parser already rejected these.
             Local::Action(_) | Local::Table(_) => None,
             other => self.local_value(other),
         }
     }
 
-    fn value_set(&mut self, decl: &ast::ValueSetDecl) -> Option<ValueSetId> {
-        let annotations = self.annotations(&decl.annotations);
-        let mut ty = self.ty(&decl.ty);
-        if !matches!(self.kind(ty), TyKind::Struct(..) | TyKind::Tuple(_)) && !self.selectable(ty) {
-            let shown = self.show(ty);
+    fn check_value_set(&mut self, decl: &ast::ValueSetDecl) -> Option<ValueSetId> {
+        let annotations = self.check_annotations(&decl.annotations);
+        let mut ty = self.resolve_type(&decl.ty);
+        if !matches!(self.type_kind(ty), TyKind::Struct(..) | TyKind::Tuple(_)) && !self.selectable(ty) {
+            let shown = self.type_text(ty);
             self.fail("value-set", decl.ty.span, format!("a value set cannot hold elements of type `{shown}`"));
             ty = Types::UNKNOWN;
         }
-        let size = self.expr(&decl.size, Some(Types::INT));
+        let size = self.check_expr(&decl.size, Some(Types::INT));
         if size.ty != Types::UNKNOWN && (!self.is_known(&size) || !self.is_numeric(size.ty)) {
             self.fail("not-constant", decl.size.span, "the size of a value set must be a constant integer");
         }
@@ -86,12 +98,12 @@ impl Checker<'_> {
             span: decl.name.span,
         });
         let id = ValueSetId(self.prog.value_sets.len() as u32 - 1);
-        self.declare(&decl.name, Entity::ValueSet(id));
+        self.declare(&decl.name, ScopeEntity::ValueSet(id));
         Some(id)
     }
 
-    fn state_names(&mut self, states: &[ast::ParserState]) -> States {
-        let mut names = States::new();
+    fn collect_states(&mut self, states: &[ast::ParserState]) -> StateIndices {
+        let mut names = StateIndices::new();
         for (at, state) in states.iter().enumerate() {
             let name = &state.name;
             if matches!(name.as_str(), "accept" | "reject") {
@@ -106,7 +118,7 @@ impl Checker<'_> {
                 continue;
             }
             if let Some((_, first)) = names.get(&name.name) {
-                self.error(duplicate(name, *first));
+                self.error(duplicate_error(name, *first));
                 continue;
             }
             names.insert(name.name.clone(), (at, name.span));
@@ -114,13 +126,13 @@ impl Checker<'_> {
         names
     }
 
-    fn state(&mut self, state: &ast::ParserState, states: &States) -> State {
-        self.annotations(&state.annotations);
-        self.scoped(|c| {
-            let body = state.stmts.iter().filter_map(|s| c.stmt(s)).collect();
+    fn check_state(&mut self, state: &ast::ParserState, states: &StateIndices) -> State {
+        self.check_annotations(&state.annotations);
+        self.in_new_scope(|c| {
+            let body = state.stmts.iter().filter_map(|s| c.check_stmt(s)).collect();
             let transition = match &state.transition {
                 None => Transition { kind: TransitionKind::State(StateRef::Reject), span: state.name.span },
-                Some(t) => Transition { kind: c.transition(&t.kind, states), span: t.span },
+                Some(t) => Transition { kind: c.check_transition(&t.kind, states), span: t.span },
             };
             State {
                 name: state.name.name.clone(),
@@ -132,15 +144,15 @@ impl Checker<'_> {
         })
     }
 
-    fn transition(&mut self, transition: &ast::TransitionKind, states: &States) -> TransitionKind {
+    fn check_transition(&mut self, transition: &ast::TransitionKind, states: &StateIndices) -> TransitionKind {
         match transition {
-            ast::TransitionKind::State(name) => TransitionKind::State(self.target(name, states)),
-            ast::TransitionKind::Select { exprs, cases } => self.select(exprs, cases, states),
+            ast::TransitionKind::State(name) => TransitionKind::State(self.resolve_target(name, states)),
+            ast::TransitionKind::Select { exprs, cases } => self.check_select(exprs, cases, states),
         }
     }
 
-    /// The state that a name stands for; `reject` after a diagnostic.
-    pub(super) fn target(&mut self, name: &Ident, states: &States) -> StateRef {
+    /// Returns the state with that name; `reject` after an error.
+    pub(super) fn resolve_target(&mut self, name: &Ident, states: &StateIndices) -> StateRef {
         match name.as_str() {
             "accept" => return StateRef::Accept,
             "reject" => return StateRef::Reject,
@@ -152,24 +164,24 @@ impl Checker<'_> {
         let mut diagnostic =
             Diagnostic::error("unknown-state", name.span, format!("no state `{name}` is declared here"));
         let known = states.keys().map(|k| &**k).chain(["accept", "reject"]);
-        if let Some(near) = crate::suggest::closest(name.as_str(), known) {
+        if let Some(near) = crate::suggest::closest_name(name.as_str(), known) {
             diagnostic = diagnostic.help(format!("did you mean `{near}`?"));
         }
         self.error(diagnostic);
         StateRef::Reject
     }
 
-    /// A parser from whose start neither `accept` nor `reject` can be reached ends by an error
-    /// alone, such as the end of the packet or of a stack, and goes round for ever if nothing in it
-    /// can be an error; a state that cannot be reached at all is likely a mistake.
-    fn reaches_end(&mut self, decl: &ast::ParserDecl, states: &[State], start: Option<usize>) {
+    /// Checks that `accept` or `reject` is reachable from the start state. Otherwise only an error
+    /// can end the parser, such as the end of the packet or of a stack; without a possible error it
+    /// never ends. Warns about unreachable states, because they are probably mistakes.
+    fn check_reaches_end(&mut self, decl: &ast::ParserDecl, states: &[State], start: Option<usize>) {
         let Some(start) = start else { return };
         let (mut seen, mut todo, mut ends, mut fails) = (vec![false; states.len()], vec![start], false, false);
         while let Some(at) = todo.pop() {
             if std::mem::replace(&mut seen[at], true) {
                 continue;
             }
-            fails = fails || self.may_fail(&states[at]);
+            fails = fails || self.can_fail(&states[at]);
             let targets: Vec<StateRef> = match &states[at].transition.kind {
                 TransitionKind::State(target) => vec![*target],
                 TransitionKind::Select { cases, .. } => cases.iter().map(|c| c.target).collect(),
@@ -198,9 +210,9 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether something in a state can be an error: reading the packet, the elements of a stack,
-    /// `verify`, another parser, a select that matches nothing.
-    fn may_fail(&self, state: &State) -> bool {
+    /// Returns whether a state can fail: it reads the packet or a stack, calls `verify` or another
+    /// parser, or has a select without a default.
+    fn can_fail(&self, state: &State) -> bool {
         let of_packet = |callee: &Callee| match callee {
             Callee::Method(_, id, at) => {
                 let decl = &self.prog.externs[id.index()];
@@ -225,10 +237,10 @@ impl Checker<'_> {
         in_exprs || in_calls
     }
 
-    /// Whether a select can match on values of that type.
+    /// Returns whether a select can match on values of that type.
     pub(super) fn selectable(&self, ty: crate::hir::Ty) -> bool {
         matches!(
-            self.kind(ty),
+            self.type_kind(ty),
             TyKind::Bit(_)
                 | TyKind::Int(_)
                 | TyKind::Bool

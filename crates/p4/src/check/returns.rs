@@ -1,4 +1,4 @@
-//! Whether a function always gives a result.
+//! Checks that a function always returns a value.
 
 use super::Checker;
 use crate::ast::FunctionDecl;
@@ -6,9 +6,9 @@ use crate::diag::Diagnostic;
 use crate::hir::{ExprKind, Stmt, StmtKind, Ty, Types};
 
 impl Checker<'_> {
-    /// Reports a function whose end can be reached without a result.
-    pub(super) fn returns_always(&mut self, body: &[Stmt], result: Ty, decl: &FunctionDecl) {
-        if matches!(result, Types::VOID | Types::UNKNOWN) || block_ends(body) {
+    /// Reports a function with a reachable end that lacks a result.
+    pub(super) fn check_returns(&mut self, body: &[Stmt], result: Ty, decl: &FunctionDecl) {
+        if matches!(result, Types::VOID | Types::UNKNOWN) || block_always_ends(body) {
             return;
         }
         let message = format!("function `{}` does not return a value on all paths", decl.name);
@@ -20,25 +20,25 @@ impl Checker<'_> {
     }
 }
 
-/// Whether what follows the statements is never reached.
-fn block_ends(stmts: &[Stmt]) -> bool {
-    stmts.iter().any(ends)
+/// Returns whether the end of the statements is unreachable.
+fn block_always_ends(stmts: &[Stmt]) -> bool {
+    stmts.iter().any(always_ends)
 }
 
-fn ends(stmt: &Stmt) -> bool {
+fn always_ends(stmt: &Stmt) -> bool {
     match &stmt.kind {
         StmtKind::Return(_) | StmtKind::Exit => true,
-        StmtKind::Block(stmts) => block_ends(stmts),
+        StmtKind::Block(stmts) => block_always_ends(stmts),
         StmtKind::If(condition, yes, no) => match condition.kind {
-            ExprKind::Bool(true) => ends(yes),
-            ExprKind::Bool(false) => no.as_ref().is_some_and(|no| ends(no)),
-            _ => ends(yes) && no.as_ref().is_some_and(|no| ends(no)),
+            ExprKind::Bool(true) => always_ends(yes),
+            ExprKind::Bool(false) => no.as_ref().is_some_and(|no| always_ends(no)),
+            _ => always_ends(yes) && no.as_ref().is_some_and(|no| always_ends(no)),
         },
         StmtKind::SwitchAction { cases, .. } => {
-            cases.iter().any(|c| c.default) && cases.iter().all(|c| c.body.as_ref().is_some_and(ends))
+            cases.iter().any(|c| c.default) && cases.iter().all(|c| c.body.as_ref().is_some_and(always_ends))
         }
         StmtKind::SwitchValue { cases, .. } => {
-            cases.iter().any(|c| c.default) && cases.iter().all(|c| c.body.as_ref().is_some_and(ends))
+            cases.iter().any(|c| c.default) && cases.iter().all(|c| c.body.as_ref().is_some_and(always_ends))
         }
         _ => false,
     }

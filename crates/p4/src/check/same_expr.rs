@@ -1,15 +1,15 @@
-//! Whether two expressions are the same but for where they stand.
+//! Compares expressions without their source positions.
 
 use crate::hir::{Callee, Expr, ExprKind, ObjectRef, walk_expr_mut};
 use crate::span::Span;
 
-/// Whether the expressions are written the same way.
+/// Returns whether the expressions are equal except for their spans.
 pub(super) fn same_expr(a: &Expr, b: &Expr) -> bool {
-    strip(a.clone()) == strip(b.clone())
+    clear_spans(a.clone()) == clear_spans(b.clone())
 }
 
-/// The expression without its places.
-fn strip(mut expr: Expr) -> Expr {
+/// Returns the expression with all spans cleared.
+fn clear_spans(mut expr: Expr) -> Expr {
     walk_expr_mut(&mut expr, &mut |e| {
         e.span = Span::default();
         match &mut e.kind {

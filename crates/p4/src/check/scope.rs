@@ -1,4 +1,4 @@
-//! What names mean: the stack of scopes.
+//! The stack of scopes, which maps names to entities.
 
 use crate::ast::{Ident, Path};
 use crate::diag::Diagnostic;
@@ -10,146 +10,146 @@ use crate::span::Span;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What a name stands for.
+/// Entity that a name refers to.
 #[derive(Clone, Debug)]
-pub(super) enum Entity {
-    /// A type that takes no arguments: typedef, `type`, enum, type parameter.
+pub(super) enum ScopeEntity {
+    /// A type without type arguments: typedef, `type`, enum, type parameter.
     Type(Ty),
-    /// A struct, header or union, perhaps generic.
+    /// A struct, header or union, possibly generic.
     Struct(StructId),
     /// An extern object type.
     Extern(ExternId),
-    /// A parser, control or package, or a type of one.
+    /// A parser, control or package, or a type of these.
     Object(TypeDeclId),
-    /// A constant: its value.
+    /// A constant with its value.
     Const(Box<Expr>),
     Local(LocalId),
     Instance(InstanceId),
-    /// Overloads.
-    Functions(Vec<Func>),
+    /// Overloaded functions.
+    Functions(Vec<OverloadedFunction>),
     Action(ActionId),
     Table(TableId),
     ValueSet(ValueSetId),
-    /// Something that exists but was refused.
+    /// An entity with a rejected declaration.
     Unknown,
-    /// What is being declared at the moment and may not use itself.
+    /// An entity being declared; it cannot refer to itself.
     Unfinished(&'static str),
 }
 
-/// A function of a set of overloads.
+/// A function of an overload set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Func {
+pub(super) enum OverloadedFunction {
     Own(FunctionId),
     Extern(ExternFnId),
 }
 
-impl Entity {
-    /// What it is, for messages.
+impl ScopeEntity {
+    /// Describes the entity for messages.
     pub fn what(&self) -> &'static str {
         match self {
-            Entity::Type(_) | Entity::Struct(_) | Entity::Extern(_) => "a type",
-            Entity::Object(_) => "a parser, control or package",
-            Entity::Const(_) => "a constant",
-            Entity::Local(_) => "a variable or parameter",
-            Entity::Instance(_) => "an instance",
-            Entity::Functions(_) => "a function",
-            Entity::Action(_) => "an action",
-            Entity::Table(_) => "a table",
-            Entity::ValueSet(_) => "a value set",
-            Entity::Unknown | Entity::Unfinished(_) => "something",
+            ScopeEntity::Type(_) | ScopeEntity::Struct(_) | ScopeEntity::Extern(_) => "a type",
+            ScopeEntity::Object(_) => "a parser, control or package",
+            ScopeEntity::Const(_) => "a constant",
+            ScopeEntity::Local(_) => "a variable or parameter",
+            ScopeEntity::Instance(_) => "an instance",
+            ScopeEntity::Functions(_) => "a function",
+            ScopeEntity::Action(_) => "an action",
+            ScopeEntity::Table(_) => "a table",
+            ScopeEntity::ValueSet(_) => "a value set",
+            ScopeEntity::Unknown | ScopeEntity::Unfinished(_) => "something",
         }
     }
 
     fn is_type(&self) -> bool {
-        matches!(self, Entity::Type(_) | Entity::Struct(_) | Entity::Extern(_) | Entity::Object(_))
+        matches!(self, ScopeEntity::Type(_) | ScopeEntity::Struct(_) | ScopeEntity::Extern(_) | ScopeEntity::Object(_))
     }
 }
 
 #[derive(Clone, Debug)]
-struct Named {
-    entity: Entity,
+struct ScopedEntity {
+    entity: ScopeEntity,
     span: Span,
 }
 
-type Scope = HashMap<Arc<str>, Named>;
+type ScopeEntries = HashMap<Arc<str>, ScopedEntity>;
 
 /// The scopes from the top level to the innermost block.
-pub(super) struct Scopes {
-    stack: Vec<Scope>,
+pub(super) struct EntityScopes {
+    stack: Vec<ScopeEntries>,
 }
 
-impl Scopes {
+impl EntityScopes {
     pub fn new() -> Self {
-        Scopes { stack: vec![Scope::new()] }
+        EntityScopes { stack: vec![ScopeEntries::new()] }
     }
 
     pub fn push(&mut self) {
-        self.stack.push(Scope::new());
+        self.stack.push(ScopeEntries::new());
     }
 
     pub fn pop(&mut self) {
         self.stack.pop();
     }
 
-    fn find(&self, path: &Path) -> Option<&Named> {
-        let depth = if path.absolute { 1 } else { self.stack.len() };
+    fn find(&self, path: &Path) -> Option<&ScopedEntity> {
+        let depth = if path.is_absolute { 1 } else { self.stack.len() };
         let mut found = self.stack[..depth].iter().rev().filter_map(|scope| scope.get(&path.name.name));
         let first = found.next()?;
-        // What is still being declared hides nothing yet.
+        // An action or function being declared does not hide other names yet.
         match first.entity {
-            Entity::Unfinished("action" | "function") => found.next().or(Some(first)),
+            ScopeEntity::Unfinished("action" | "function") => found.next().or(Some(first)),
             _ => Some(first),
         }
     }
 
-    /// The entity that a name stands for, from the innermost scope outwards.
-    pub fn lookup(&self, path: &Path) -> Option<&Entity> {
+    /// Returns the entity of a name, searching from the innermost scope outwards.
+    pub fn lookup(&self, path: &Path) -> Option<&ScopeEntity> {
         self.find(path).map(|named| &named.entity)
     }
 
-    /// Where the name was declared.
+    /// Returns the span of the declaration of a name.
     pub fn declared_at(&self, path: &Path) -> Option<Span> {
         self.find(path).map(|named| named.span)
     }
 
-    /// The entity of the top-level scope.
-    pub fn global(&self, name: &str) -> Option<&Entity> {
+    /// Returns the entity of a name in the top-level scope.
+    pub fn global(&self, name: &str) -> Option<&ScopeEntity> {
         self.stack[0].get(name).map(|named| &named.entity)
     }
 
-    /// All names that can be seen, for suggestions; of types alone if asked for.
+    /// Iterates over all visible names, or only over types, for suggestions.
     pub fn visible(&self, types_only: bool) -> impl Iterator<Item = &str> {
         let all = self.stack.iter().flat_map(|scope| scope.iter());
         all.filter(move |(_, named)| !types_only || named.entity.is_type()).map(|(name, _)| &**name)
     }
 
-    /// Declares a name in the innermost scope, in place of what it meant there before.
-    pub fn set(&mut self, name: &Ident, entity: Entity) {
+    /// Declares a name in the innermost scope, replacing an earlier declaration.
+    pub fn set(&mut self, name: &Ident, entity: ScopeEntity) {
         if let Some(scope) = self.stack.last_mut() {
-            scope.insert(name.name.clone(), Named { entity, span: name.span });
+            scope.insert(name.name.clone(), ScopedEntity { entity, span: name.span });
         }
     }
 
-    /// Declares a name in the innermost scope. Two overloads of a function share a name; any other name is
-    /// refused if the scope has it already.
-    pub fn declare(&mut self, name: &Ident, entity: Entity) -> Result<(), Box<Diagnostic>> {
+    /// Declares a name in the innermost scope. Overloads of a function share a name; any other
+    /// duplicate is an error.
+    pub fn declare(&mut self, name: &Ident, entity: ScopeEntity) -> Result<(), Box<Diagnostic>> {
         let Some(scope) = self.stack.last_mut() else { return Ok(()) };
         match (scope.get_mut(&name.name), entity) {
-            (Some(Named { entity: Entity::Functions(old), .. }), Entity::Functions(new)) => {
+            (Some(ScopedEntity { entity: ScopeEntity::Functions(old), .. }), ScopeEntity::Functions(new)) => {
                 old.extend(new);
                 Ok(())
             }
-            (Some(old), _) => Err(Box::new(duplicate(name, old.span))),
+            (Some(old), _) => Err(Box::new(duplicate_error(name, old.span))),
             (None, entity) => {
-                scope.insert(name.name.clone(), Named { entity, span: name.span });
+                scope.insert(name.name.clone(), ScopedEntity { entity, span: name.span });
                 Ok(())
             }
         }
     }
 }
 
-/// The diagnostic for a name that is declared twice.
-pub(super) fn duplicate(name: &Ident, first: Span) -> Diagnostic {
+/// Creates the error about a name that is declared twice.
+pub(super) fn duplicate_error(name: &Ident, first: Span) -> Diagnostic {
     Diagnostic::error("duplicate", name.span, format!("`{name}` is declared twice"))
         .label(name.span, "declared again here")
         .label(first, "first declared here")

@@ -1,14 +1,14 @@
-//! Types as text, the way they are written.
+//! Formats types in P4 syntax.
 
 use super::Checker;
 use crate::hir::{Program, Ty, TyKind};
 
 impl Program {
-    /// The type as it is written in P4.
-    pub fn show(&self, ty: Ty) -> String {
+    /// Returns the type in P4 syntax.
+    pub fn type_text(&self, ty: Ty) -> String {
         let named = |name: &str, args: &[Ty]| match args {
             [] => name.to_owned(),
-            args => format!("{name}<{}>", self.show_all(args)),
+            args => format!("{name}<{}>", self.type_list_text(args)),
         };
         match self.types.kind(ty) {
             TyKind::Unknown => "an unknown type".to_owned(),
@@ -24,13 +24,13 @@ impl Program {
             TyKind::Enum(id) => self.enums[id.index()].name.to_string(),
             TyKind::Struct(id, args) => named(&self.structs[id.index()].name, args),
             TyKind::NewType(id) => self.newtypes[id.index()].name.to_string(),
-            TyKind::Stack(element, n) => format!("{}[{n}]", self.show(*element)),
-            TyKind::Tuple(elements) => format!("tuple<{}>", self.show_all(elements)),
-            TyKind::List(element) => format!("list<{}>", self.show(*element)),
+            TyKind::Stack(element, n) => format!("{}[{n}]", self.type_text(*element)),
+            TyKind::Tuple(elements) => format!("tuple<{}>", self.type_list_text(elements)),
+            TyKind::List(element) => format!("list<{}>", self.type_text(*element)),
             TyKind::Extern(id, args) => named(&self.externs[id.index()].name, args),
             TyKind::Object(id, args) => named(&self.objects[id.index()].name, args),
             TyKind::Param(id) => self.type_params[id.index()].to_string(),
-            TyKind::Set(of) => format!("set<{}>", self.show(*of)),
+            TyKind::Set(of) => format!("set<{}>", self.type_text(*of)),
             TyKind::ApplyResult(_) => "the result of a table's apply".to_owned(),
             TyKind::ActionRun(_) => "action_run".to_owned(),
             TyKind::InvalidHeader => "{#}".to_owned(),
@@ -38,15 +38,15 @@ impl Program {
         }
     }
 
-    fn show_all(&self, types: &[Ty]) -> String {
-        types.iter().map(|ty| self.show(*ty)).collect::<Vec<_>>().join(", ")
+    fn type_list_text(&self, types: &[Ty]) -> String {
+        types.iter().map(|ty| self.type_text(*ty)).collect::<Vec<_>>().join(", ")
     }
 }
 
 impl Checker<'_> {
-    /// The type as it is written, with what is known of its inference variables.
-    pub(super) fn show(&mut self, ty: Ty) -> String {
+    /// Returns the type in P4 syntax, with solved inference variables replaced.
+    pub(super) fn type_text(&mut self, ty: Ty) -> String {
         let ty = self.resolve(ty);
-        self.prog.show(ty)
+        self.prog.type_text(ty)
     }
 }

@@ -5,10 +5,10 @@ use crate::ast::StructKind;
 use crate::hir::{Ty, TyKind};
 
 impl Checker<'_> {
-    /// Least and greatest number of bits that a value of the type has in a packet; `None` for types that are never in
-    /// one.
+    /// Returns the minimum and maximum size of a value in a packet, in bits; `None` for types that
+    /// cannot be in a packet.
     pub(super) fn bit_range(&mut self, ty: Ty) -> Option<(u64, u64)> {
-        match self.kind(ty).clone() {
+        match self.type_kind(ty).clone() {
             TyKind::Bool => Some((1, 1)),
             TyKind::Bit(w) | TyKind::Int(w) => Some((u64::from(w), u64::from(w))),
             TyKind::Varbit(w) => Some((0, u64::from(w))),
@@ -22,7 +22,7 @@ impl Checker<'_> {
             }
             TyKind::Struct(id, args) => {
                 let union = self.prog.structs[id.index()].kind == StructKind::HeaderUnion;
-                let fields = self.fields_of(id, &args);
+                let fields = self.field_types(id, &args);
                 let sizes = fields.into_iter().map(|f| self.bit_range(f)).collect::<Option<Vec<_>>>()?;
                 Some(match union {
                     true => {
@@ -43,11 +43,11 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a `varbit` is somewhere in the type.
+    /// Returns whether the type contains a `varbit`.
     pub(super) fn has_varbit(&mut self, ty: Ty) -> bool {
-        match self.kind(ty).clone() {
+        match self.type_kind(ty).clone() {
             TyKind::Varbit(_) => true,
-            TyKind::Struct(id, args) => self.fields_of(id, &args).into_iter().any(|f| self.has_varbit(f)),
+            TyKind::Struct(id, args) => self.field_types(id, &args).into_iter().any(|f| self.has_varbit(f)),
             TyKind::Tuple(types) => types.into_iter().any(|t| self.has_varbit(t)),
             TyKind::Stack(element, _) => self.has_varbit(element),
             _ => false,

@@ -1,31 +1,31 @@
-//! `switch` over a table's action and over values.
+//! Checks `switch` over a table's action and over values.
 
 use super::Checker;
-use super::fold::same;
+use super::fold::same_constant;
 use crate::ast::{self, SwitchCase};
 use crate::diag::Diagnostic;
 use crate::hir::{Expr, Stmt, StmtKind, SwitchActionCase, SwitchValueCase, TableId, TyKind, Types};
 use crate::span::Span;
 
 impl Checker<'_> {
-    /// `switch (subject) { cases }`
-    pub(super) fn switch(&mut self, subject: &ast::Expr, cases: &[SwitchCase], span: Span) -> Option<StmtKind> {
+    /// Checks `switch (subject) { cases }`.
+    pub(super) fn check_switch(&mut self, subject: &ast::Expr, cases: &[SwitchCase], span: Span) -> Option<StmtKind> {
         self.default_is_last(cases, span);
         if let ast::ExprKind::Member { base, member } = &subject.kind
             && member.as_str() == "action_run"
-            && let super::member::Base::Value(value) = self.base(base)
+            && let super::member::MemberBase::Value(value) = self.check_member_base(base)
         {
             if value.ty == Types::UNKNOWN {
-                self.bodies(cases);
+                self.check_case_bodies(cases);
                 return None;
             }
             if let Some(table) = self.applied_table(&value) {
                 return Some(self.switch_action(table, cases));
             }
         }
-        let on = self.expr(subject, None);
+        let on = self.check_expr(subject, None);
         let fits = matches!(
-            self.kind(on.ty),
+            self.type_kind(on.ty),
             TyKind::Bit(_)
                 | TyKind::Int(_)
                 | TyKind::Bool
@@ -36,21 +36,21 @@ impl Checker<'_> {
         );
         if !fits {
             if on.ty != Types::UNKNOWN {
-                let shown = self.show(on.ty);
+                let shown = self.type_text(on.ty);
                 self.error(
                     Diagnostic::error("switch-type", subject.span, format!("there is no `switch` over `{shown}`"))
                         .help("a `switch` compares integers, enums, errors and bools, or takes `t.apply().action_run`"),
                 );
             }
-            self.bodies(cases);
+            self.check_case_bodies(cases);
             return None;
         }
         Some(self.switch_value(on, cases))
     }
 
-    fn bodies(&mut self, cases: &[SwitchCase]) {
+    fn check_case_bodies(&mut self, cases: &[SwitchCase]) {
         for block in cases.iter().filter_map(|c| c.block.as_ref()) {
-            self.block_stmt(block);
+            self.check_block_stmt(block);
         }
     }
 
@@ -81,13 +81,13 @@ impl Checker<'_> {
                 ast::ExprKind::Default => open.default = true,
                 _ => {
                     if let Some(action) = self.action_label(table, &case.label) {
-                        self.once(&mut seen, action, case.label.span);
+                        self.check_label_once(&mut seen, action, case.label.span);
                         open.actions.push(action);
                     }
                 }
             }
             if let Some(block) = &case.block {
-                open.body = Some(self.block_stmt(block));
+                open.body = Some(self.check_block_stmt(block));
                 result.push(std::mem::replace(
                     &mut open,
                     SwitchActionCase { actions: Vec::new(), default: false, body: None },
@@ -100,7 +100,7 @@ impl Checker<'_> {
         StmtKind::SwitchAction { table, cases: result }
     }
 
-    fn once(&mut self, seen: &mut Vec<(usize, Span)>, label: usize, span: Span) {
+    fn check_label_once(&mut self, seen: &mut Vec<(usize, Span)>, label: usize, span: Span) {
         if let Some((_, first)) = seen.iter().find(|(l, _)| *l == label) {
             self.error(
                 Diagnostic::error("switch-label", span, "this label is used twice").label(*first, "first used here"),
@@ -109,7 +109,7 @@ impl Checker<'_> {
         seen.push((label, span));
     }
 
-    /// The index among the table's actions of the action that a label names.
+    /// Returns the index of the labelled action in the table's list.
     fn action_label(&mut self, table: TableId, label: &ast::Expr) -> Option<usize> {
         let decl = &self.prog.tables[table.index()];
         let name = match &label.kind {
@@ -121,9 +121,12 @@ impl Checker<'_> {
         if at.is_none() {
             let table_name = decl.name.clone();
             let text = self.sources.text(label.span).to_owned();
-            let mut diagnostic =
-                Diagnostic::error("switch-label", label.span, format!("`{text}` is no action of table `{table_name}`"));
-            if let Some(near) = name.and_then(|n| crate::suggest::closest(n, names.iter().map(|n| &**n))) {
+            let mut diagnostic = Diagnostic::error(
+                "switch-label",
+                label.span,
+                format!("`{text}` is not an action of table `{table_name}`"),
+            );
+            if let Some(near) = name.and_then(|n| crate::suggest::closest_name(n, names.iter().map(|n| &**n))) {
                 diagnostic = diagnostic.help(format!("did you mean `{near}`?"));
             }
             self.error(diagnostic);
@@ -140,7 +143,7 @@ impl Checker<'_> {
                 ast::ExprKind::Default => open.default = true,
                 _ => {
                     if let Some(value) = self.value_label(&on, &case.label) {
-                        if let Some(first) = seen.iter().find(|s| same(&s.kind, &value.kind) == Some(true)) {
+                        if let Some(first) = seen.iter().find(|s| same_constant(&s.kind, &value.kind) == Some(true)) {
                             let first = first.span;
                             self.error(
                                 Diagnostic::error("switch-label", value.span, "this label is used twice")
@@ -153,7 +156,7 @@ impl Checker<'_> {
                 }
             }
             if let Some(block) = &case.block {
-                let body: Stmt = self.block_stmt(block);
+                let body: Stmt = self.check_block_stmt(block);
                 open.body = Some(body);
                 result.push(std::mem::replace(
                     &mut open,
@@ -168,8 +171,8 @@ impl Checker<'_> {
     }
 
     fn value_label(&mut self, on: &Expr, label: &ast::Expr) -> Option<Expr> {
-        let value = self.expr(label, Some(on.ty));
-        let value = self.coerce_for(value, on.ty, on.span, "what is compared");
+        let value = self.check_expr(label, Some(on.ty));
+        let value = self.coerce_for(value, on.ty, on.span, "the compared value");
         if value.ty == Types::UNKNOWN {
             return None;
         }

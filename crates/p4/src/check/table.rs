@@ -1,7 +1,7 @@
-//! Tables.
+//! Checks tables.
 
-use super::scope::Entity;
-use super::{Checker, Place};
+use super::scope::ScopeEntity;
+use super::{CheckContext, Checker};
 use crate::ast::{self, Direction, KeyElement, PropertyValue, TableProperty};
 use crate::diag::Diagnostic;
 use crate::hir::{Expr, ExprKind, Key, LocalKind, Property, Table, TableId, TyKind, Types};
@@ -9,23 +9,23 @@ use crate::span::Span;
 use num_traits::Signed;
 
 impl Checker<'_> {
-    /// `table t { ... }`
+    /// Checks `table t { ... }`.
     pub(super) fn table_decl(&mut self, decl: &ast::TableDecl) -> Option<TableId> {
-        let annotations = self.annotations(&decl.annotations);
-        self.begin(&decl.name, "table");
-        self.distinct(decl.properties.iter().map(|p| &p.name));
-        let table = self.at_place(Place::Table, |c| c.table(decl, annotations));
+        let annotations = self.check_annotations(&decl.annotations);
+        self.declare_unfinished(&decl.name, "table");
+        self.check_distinct_names(decl.properties.iter().map(|p| &p.name));
+        let table = self.in_context(CheckContext::Table, |c| c.check_table(decl, annotations));
         let Some(table) = table else {
-            self.scopes.set(&decl.name, Entity::Unknown);
+            self.scopes.set(&decl.name, ScopeEntity::Unknown);
             return None;
         };
         self.prog.tables.push(table);
         let id = TableId(self.prog.tables.len() as u32 - 1);
-        self.scopes.set(&decl.name, Entity::Table(id));
+        self.scopes.set(&decl.name, ScopeEntity::Table(id));
         Some(id)
     }
 
-    fn table(&mut self, decl: &ast::TableDecl, annotations: ast::Annotations) -> Option<Table> {
+    fn check_table(&mut self, decl: &ast::TableDecl, annotations: ast::Annotations) -> Option<Table> {
         let mut table = Table {
             name: decl.name.name.clone(),
             annotations,
@@ -43,10 +43,10 @@ impl Checker<'_> {
         let mut actions = None;
         let mut default = None;
         for property in &decl.properties {
-            self.annotations(&property.annotations);
+            self.check_annotations(&property.annotations);
             match (&property.value, property.name.as_str()) {
                 (PropertyValue::Key(keys), _) => {
-                    table.keys = keys.iter().filter_map(|k| self.key(k)).collect();
+                    table.keys = keys.iter().filter_map(|k| self.check_key(k)).collect();
                 }
                 (PropertyValue::Actions(refs), _) => {
                     actions = Some(property.span);
@@ -54,7 +54,7 @@ impl Checker<'_> {
                 }
                 (PropertyValue::Entries(entries), _) => {
                     table.const_entries = property.is_const;
-                    self.entries(&mut table, entries, property, decl);
+                    self.check_entries(&mut table, entries, property, decl);
                 }
                 (PropertyValue::Expr(value), "default_action") => {
                     table.const_default = property.is_const;
@@ -66,16 +66,16 @@ impl Checker<'_> {
                                 property.span,
                                 "`default_action` must follow the list of actions",
                             )
-                            .help("move it behind `actions = { ... }`"),
+                            .help("move it after `actions = { ... }`"),
                         );
                         continue;
                     }
-                    if let Some(chosen) = self.default_action(&table, value) {
+                    if let Some(chosen) = self.check_default_action(&table, value) {
                         table.default_action = chosen;
                     }
                 }
                 (PropertyValue::Expr(value), "size") => table.size = self.table_size(value),
-                (PropertyValue::Expr(value), _) => table.properties.push(self.property(property, value)),
+                (PropertyValue::Expr(value), _) => table.properties.push(self.check_property(property, value)),
             }
         }
         if actions.is_none() {
@@ -86,21 +86,21 @@ impl Checker<'_> {
             return None;
         }
         if default.is_none() {
-            self.implied_default(&mut table, decl.name.span);
+            self.set_implied_default(&mut table, decl.name.span);
         }
         Some(table)
     }
 
-    fn key(&mut self, key: &KeyElement) -> Option<Key> {
-        let annotations = self.annotations(&key.annotations);
-        // A key is evaluated where the table is applied, and may apply other tables.
-        let expr = self.at_place(Place::ControlApply, |c| c.expr(&key.expr, None));
+    fn check_key(&mut self, key: &KeyElement) -> Option<Key> {
+        let annotations = self.check_annotations(&key.annotations);
+        // A key is evaluated in the `apply` block, so it can apply other tables.
+        let expr = self.in_context(CheckContext::ControlApply, |c| c.check_expr(&key.expr, None));
         let match_kind = self.match_kind(&key.match_kind);
         if expr.ty == Types::UNKNOWN {
             return None;
         }
         let scalar = matches!(
-            self.kind(expr.ty),
+            self.type_kind(expr.ty),
             TyKind::Bit(_)
                 | TyKind::Int(_)
                 | TyKind::Varbit(_)
@@ -110,7 +110,7 @@ impl Checker<'_> {
                 | TyKind::NewType(_)
         );
         if !scalar {
-            let shown = self.show(expr.ty);
+            let shown = self.type_text(expr.ty);
             self.error(
                 Diagnostic::error("key-type", key.expr.span, format!("a value of type `{shown}` cannot be a key"))
                     .help("keys are bits, integers with a width, enums, errors and bools"),
@@ -125,9 +125,9 @@ impl Checker<'_> {
         if found.is_some() {
             return found;
         }
-        // A constant of type match_kind may be meant.
-        let path = ast::Path { absolute: false, name: name.clone(), span: name.span };
-        if let Some(Entity::Const(value)) = self.scopes.lookup(&path) {
+        // The name can be a constant of type match_kind.
+        let path = ast::Path { is_absolute: false, name: name.clone(), span: name.span };
+        if let Some(ScopeEntity::Const(value)) = self.scopes.lookup(&path) {
             if let ExprKind::MatchKind(kind) = value.kind {
                 return Some(kind);
             }
@@ -136,20 +136,20 @@ impl Checker<'_> {
         }
         let known = self.prog.match_kinds.clone();
         let known: Vec<&str> = known.iter().map(|k| &**k).collect();
-        let help = match crate::suggest::closest(name.as_str(), known.iter().copied()) {
+        let help = match crate::suggest::closest_name(name.as_str(), known.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", super::names::list(&known)),
+            None => format!("there are {}", super::names::join_names(&known)),
         };
         self.error(Diagnostic::error("match-kind", name.span, format!("there is no match kind `{name}`")).help(help));
         None
     }
 
     fn table_size(&mut self, value: &ast::Expr) -> Option<Expr> {
-        let size = self.expr(value, Some(Types::INT));
+        let size = self.check_expr(value, Some(Types::INT));
         if size.ty == Types::UNKNOWN {
             return None;
         }
-        let parameter = matches!(&size.kind, ExprKind::Local(id) if matches!(self.local(*id).kind, LocalKind::ConstructorParam(..)));
+        let parameter = matches!(&size.kind, ExprKind::Local(id) if matches!(self.local_decl(*id).kind, LocalKind::ConstructorParam(..)));
         if !self.is_numeric(size.ty) || (!self.is_known(&size)) || (self.is_local(&size) && !parameter) {
             self.fail("table-size", value.span, "the size of a table must be a constant integer");
             return None;
@@ -160,7 +160,7 @@ impl Checker<'_> {
             let message = format!("a table of {n} entries is not possible");
             self.error(
                 Diagnostic::error("table-size", value.span, message)
-                    .help("leave `size` away, or write 0, to promise no number of entries"),
+                    .help("remove `size`, or write 0, to guarantee no number of entries"),
             );
             return None;
         }
@@ -171,16 +171,16 @@ impl Checker<'_> {
         matches!(expr.kind, ExprKind::Local(_))
     }
 
-    /// A property that the language does not define.
-    fn property(&mut self, property: &TableProperty, value: &ast::Expr) -> Property {
+    /// Checks a property that the language does not define.
+    fn check_property(&mut self, property: &TableProperty, value: &ast::Expr) -> Property {
         let checked = match &value.kind {
-            ast::ExprKind::Name(path) if matches!(self.scopes.lookup(path), Some(Entity::Action(_))) => None,
+            ast::ExprKind::Name(path) if matches!(self.scopes.lookup(path), Some(ScopeEntity::Action(_))) => None,
             ast::ExprKind::Call { callee, .. } if self.is_action(callee) => None,
-            _ => Some(self.expr(value, None)),
+            _ => Some(self.check_expr(value, None)),
         };
         let known = checked.filter(|v| v.ty != Types::UNKNOWN);
         if let Some(value) = &known {
-            self.known_property(property, value);
+            self.check_known_property(property, value);
         }
         Property {
             name: property.name.name.clone(),
@@ -193,23 +193,23 @@ impl Checker<'_> {
 
     fn is_action(&self, callee: &ast::Expr) -> bool {
         matches!(&callee.kind, ast::ExprKind::Name(path)
-            if matches!(self.scopes.lookup(path), Some(Entity::Action(_))))
+            if matches!(self.scopes.lookup(path), Some(ScopeEntity::Action(_))))
     }
 
-    fn known_property(&mut self, property: &TableProperty, value: &Expr) {
+    fn check_known_property(&mut self, property: &TableProperty, value: &Expr) {
         let problem = match (property.name.as_str(), &value.kind) {
             ("largest_priority_wins", ExprKind::Bool(_)) => return,
             ("largest_priority_wins", _) => "must be `true` or `false`",
             ("priority_delta", ExprKind::Int(v)) if *v > 0.into() => return,
             ("priority_delta", _) => "must be a positive constant",
-            (name, _) => return self.unknown_property(name, property.name.span),
+            (name, _) => return self.warn_unknown_property(name, property.name.span),
         };
         self.fail("table-property", property.span, format!("`{}` {problem}", property.name));
     }
 
-    /// `NoAction`, where no default action is given.
-    fn implied_default(&mut self, table: &mut Table, span: Span) {
-        let Some(Entity::Action(no_action)) = self.scopes.global("NoAction") else {
+    /// Sets the default action of a table without `default_action` to `NoAction`.
+    fn set_implied_default(&mut self, table: &mut Table, span: Span) {
+        let Some(ScopeEntity::Action(no_action)) = self.scopes.global("NoAction") else {
             let message = format!("table `{}` has no default action, and `NoAction` is not declared", table.name);
             self.error(
                 Diagnostic::error("default-action", span, message)
@@ -235,14 +235,14 @@ impl Checker<'_> {
         table.actions.push(crate::hir::TableAction {
             action: no_action,
             args: Vec::new(),
-            order: crate::hir::Order::default(),
+            order: crate::hir::EvalOrder::default(),
             annotations: vec![ast::Annotation { name, body: ast::AnnotationBody::None, span }],
             span,
         });
         table.default_action = (table.actions.len() - 1, Vec::new());
     }
 
-    /// Whether a parameter is set by the control plane.
+    /// Returns whether the control plane sets a parameter.
     pub(super) fn is_control_plane(&self, param: crate::hir::LocalId) -> bool {
         self.direction(param) == Direction::None
     }

@@ -1,21 +1,21 @@
-//! The actions of a table: the list, the default, and those of entries.
+//! Checks the actions of a table: the list, the default, and the actions of entries.
 
 use super::Checker;
-use super::overload::{SigKind, Signature};
+use super::overload::{CallableKind, CallableSignature};
 use super::same_expr::same_expr;
-use super::scope::Entity;
+use super::scope::ScopeEntity;
 use crate::ast::{self, ActionRef, Arg, Path};
 use crate::diag::Diagnostic;
-use crate::hir::{ActionId, CallArg, Expr, LocalId, Order, Table, TableAction, Types};
+use crate::hir::{ActionId, CallArg, EvalOrder, Expr, LocalId, Table, TableAction, Types};
 use crate::span::Span;
 
 impl Checker<'_> {
-    /// `actions = { ... }`
+    /// Checks `actions = { ... }`.
     pub(super) fn table_actions(&mut self, refs: &[ActionRef]) -> Vec<TableAction> {
         let mut actions: Vec<TableAction> = Vec::new();
         for reference in refs {
-            let annotations = self.annotations(&reference.annotations);
-            let Some(action) = self.action_named(&reference.name) else { continue };
+            let annotations = self.check_annotations(&reference.annotations);
+            let Some(action) = self.resolve_action(&reference.name) else { continue };
             if let Some(first) = actions.iter().find(|a| a.action == action) {
                 let message = format!("action `{}` is listed twice", reference.name);
                 self.error(
@@ -23,18 +23,18 @@ impl Checker<'_> {
                 );
                 continue;
             }
-            let Some((args, order)) = self.listed_args(action, reference) else { continue };
+            let Some((args, order)) = self.check_listed_args(action, reference) else { continue };
             for param in self.split_params(action).1 {
-                self.control_plane_param(param);
+                self.check_control_plane_param(param);
             }
             actions.push(TableAction { action, args, order, annotations, span: reference.span });
         }
         actions
     }
 
-    fn action_named(&mut self, path: &Path) -> Option<ActionId> {
+    fn resolve_action(&mut self, path: &Path) -> Option<ActionId> {
         match self.lookup(path)? {
-            Entity::Action(id) => Some(id),
+            ScopeEntity::Action(id) => Some(id),
             other => {
                 let message = format!("`{path}` is {}, and an action is needed here", other.what());
                 self.fail("not-an-action", path.span, message);
@@ -43,15 +43,15 @@ impl Checker<'_> {
         }
     }
 
-    /// Parameters with a direction, and those that the control plane sets.
+    /// Splits the parameters into those with a direction and those that the control plane sets.
     fn split_params(&self, action: ActionId) -> (Vec<LocalId>, Vec<LocalId>) {
         let params = &self.prog.actions[action.index()].params;
         params.iter().partition(|p| !self.is_control_plane(**p))
     }
 
-    fn action_signature(&self, action: ActionId, params: Vec<LocalId>) -> Signature {
+    fn action_signature(&self, action: ActionId, params: Vec<LocalId>) -> CallableSignature {
         let decl = &self.prog.actions[action.index()];
-        Signature {
+        CallableSignature {
             name: decl.name.clone(),
             what: "action",
             type_params: Vec::new(),
@@ -59,47 +59,48 @@ impl Checker<'_> {
             params,
             result: Types::VOID,
             span: decl.span,
-            kind: SigKind::Action,
+            kind: CallableKind::Action,
         }
     }
 
-    /// The arguments of an action in the list: exactly those of its parameters with a direction.
-    fn listed_args(&mut self, action: ActionId, reference: &ActionRef) -> Option<(Vec<CallArg>, Order)> {
+    /// Checks the arguments of a listed action: exactly those for parameters with a direction.
+    fn check_listed_args(&mut self, action: ActionId, reference: &ActionRef) -> Option<(Vec<CallArg>, EvalOrder)> {
         let (directed, plain) = self.split_params(action);
         let args = reference.args.as_deref().unwrap_or(&[]);
         if args.len() > directed.len()
             && args.iter().all(|a| a.name.is_none())
             && let Some(param) = plain.get(args.len() - directed.len() - 1)
         {
-            let name = self.local(*param).name.clone();
+            let name = self.local_decl(*param).name.clone();
             self.error(
                 Diagnostic::error(
                     "bound-action",
                     args[directed.len()].span,
                     format!("`{name}` is set by the control plane"),
                 )
-                .help("leave the argument away: in the list, only parameters with a direction are bound"),
+                .help("remove the argument: in the list, only parameters with a direction are bound"),
             );
             return None;
         }
         if args.is_empty() && !directed.is_empty() {
-            let name = self.local(directed[0]).name.clone();
+            let name = self.local_decl(directed[0]).name.clone();
             let message = format!("parameter `{name}` of action `{}` must be bound", reference.name);
             self.error(
                 Diagnostic::error("bound-action", reference.span, message)
-                    .label(self.local(directed[0]).span, "it has a direction")
+                    .label(self.local_decl(directed[0]).span, "it has a direction")
                     .help(format!("give it a value: `{}(...)`", reference.name)),
             );
             return None;
         }
         let sig = self.action_signature(action, directed);
-        let (_, places) = self.pick(std::slice::from_ref(&sig), &[], args, reference.span)?;
+        let (_, places) = self.select_signature(std::slice::from_ref(&sig), &[], args, reference.span)?;
         let bound = self.bind_args(&sig, &places, &[], args, None, reference.span)?;
-        Some((bound.args, Order::of_places(&places)))
+        Some((bound.args, EvalOrder::of_places(&places)))
     }
 
-    /// `default_action = a(args)`: index into the list, and the arguments that the control plane would set.
-    pub(super) fn default_action(&mut self, table: &Table, value: &ast::Expr) -> Option<(usize, Vec<Expr>)> {
+    /// Checks `default_action = a(args)`. Returns the index in the list, and the arguments for
+    /// control-plane parameters.
+    pub(super) fn check_default_action(&mut self, table: &Table, value: &ast::Expr) -> Option<(usize, Vec<Expr>)> {
         let (path, args): (&Path, &[Arg]) = match &value.kind {
             ast::ExprKind::Name(path) => (path, &[]),
             ast::ExprKind::Call { callee, args, .. } => match &callee.kind {
@@ -114,20 +115,20 @@ impl Checker<'_> {
                 return None;
             }
         };
-        let at = self.listed(table, path, value.span)?;
-        if has(&table.actions[at], "tableonly") {
+        let at = self.listed_index(table, path, value.span)?;
+        if has_annotation(&table.actions[at], "tableonly") {
             let message = format!("action `{path}` is marked `@tableonly` and cannot be the default");
             let listed = table.actions[at].span;
             self.error(Diagnostic::error("default-action", value.span, message).label(listed, "listed here"));
             return None;
         }
-        let args = self.full_args(table, at, args, value.span)?;
+        let args = self.check_full_args(table, at, args, value.span)?;
         Some((at, args))
     }
 
-    /// The place of an action in the table's list.
-    pub(super) fn listed(&mut self, table: &Table, path: &Path, span: Span) -> Option<usize> {
-        let action = self.action_named(path)?;
+    /// Returns the index of an action in the table's list.
+    pub(super) fn listed_index(&mut self, table: &Table, path: &Path, span: Span) -> Option<usize> {
+        let action = self.resolve_action(path)?;
         let found = table.actions.iter().position(|a| a.action == action);
         if found.is_none() {
             let message = format!("action `{path}` is not in the list of actions of table `{}`", table.name);
@@ -140,24 +141,25 @@ impl Checker<'_> {
         found
     }
 
-    /// All arguments of a listed action: those bound in the list must be the same as there, and may be left out.
-    pub(super) fn full_args(&mut self, table: &Table, at: usize, args: &[Arg], span: Span) -> Option<Vec<Expr>> {
+    /// Checks all arguments of a listed action. Arguments bound in the list can be omitted;
+    /// otherwise they must be equal to those in the list.
+    pub(super) fn check_full_args(&mut self, table: &Table, at: usize, args: &[Arg], span: Span) -> Option<Vec<Expr>> {
         let listed = &table.actions[at];
         let (directed, plain) = self.split_params(listed.action);
         let named = args.iter().any(|a| a.name.is_some());
         let repeated = !directed.is_empty() && (named || args.len() > plain.len());
         let params = if repeated { directed.iter().chain(&plain).copied().collect() } else { plain.clone() };
         if !directed.is_empty() && !repeated && args.len() < directed.len() + plain.len() {
-            let name = self.local(directed[0]).name.clone();
+            let name = self.local_decl(directed[0]).name.clone();
             let message = format!("parameter `{name}` must be given the value that it has in the list of actions");
             self.error(Diagnostic::error("bound-action", span, message).label(listed.span, "listed here"));
             return None;
         }
         let sig = self.action_signature(listed.action, params);
-        let (_, places) = self.pick(std::slice::from_ref(&sig), &[], args, span)?;
+        let (_, places) = self.select_signature(std::slice::from_ref(&sig), &[], args, span)?;
         let mut bound = self.bind_args(&sig, &places, &[], args, None, span)?.args;
         let rest = if repeated { bound.split_off(directed.len()) } else { std::mem::take(&mut bound) };
-        let order = Order::of_places(&places[..bound.len()]);
+        let order = EvalOrder::of_places(&places[..bound.len()]);
         let has_calls = |arg: &CallArg| matches!(arg, CallArg::Expr(e) if e.has_call());
         if order != listed.order && bound.iter().any(has_calls) {
             let message =
@@ -191,12 +193,12 @@ impl Checker<'_> {
     }
 }
 
-/// Whether an action of the list has the annotation.
-pub(super) fn has(action: &TableAction, annotation: &str) -> bool {
+/// Returns whether a listed action has the annotation.
+pub(super) fn has_annotation(action: &TableAction, annotation: &str) -> bool {
     action.annotations.iter().any(|a| a.name.as_str() == annotation)
 }
 
-/// Whether two arguments are written the same.
+/// Returns whether two arguments are equal except for their spans.
 fn same_arg(a: &CallArg, b: &CallArg) -> bool {
     match (a, b) {
         (CallArg::Expr(a), CallArg::Expr(b)) => same_expr(a, b),

@@ -1,16 +1,17 @@
-//! Rules about what is attached to tables, and about the entries that PNA's tables add themselves.
+//! Checks externs attached to tables, and the use of `add_entry` in PNA.
 
 use super::Checker;
 use crate::diag::Diagnostic;
 use crate::hir::{ActionId, Call, Callee, Expr, ExprKind, Stmt, StmtKind, Table};
 use std::collections::HashMap;
 
-/// Properties that name an instance which belongs to a single table.
+/// Properties that attach an instance exclusively to one table.
 const OWNED: [&str; 4] = ["counters", "meters", "pna_direct_counter", "pna_direct_meter"];
 
 impl Checker<'_> {
-    /// A direct counter or meter has one cell for each entry of its table, so it cannot have two tables.
-    pub(super) fn shared_direct_externs(&mut self) {
+    /// Reports a direct counter or meter attached to two tables, because it has one cell for each
+    /// entry of one table.
+    pub(super) fn check_shared_direct_externs(&mut self) {
         let mut owners = HashMap::new();
         let mut found = Vec::new();
         for table in &self.prog.tables {
@@ -30,9 +31,10 @@ impl Checker<'_> {
         }
     }
 
-    /// `add_entry` adds to the table that has just missed: it is called by the default action of a table with
-    /// `add_on_miss = true` (PNA specification, section "Tables with add-on-miss").
-    pub(super) fn add_on_miss(&mut self) {
+    /// Checks that `add_entry` is only called by the default action of a table with `add_on_miss =
+    /// true`, because it adds to the table that missed (PNA specification, section "Tables with
+    /// add-on-miss").
+    pub(super) fn check_add_on_miss(&mut self) {
         let adding: Vec<ActionId> = (0..self.prog.actions.len() as u32)
             .map(ActionId)
             .filter(|id| self.calls_add_entry(&self.prog.actions[id.index()].body))

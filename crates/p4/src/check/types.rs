@@ -1,7 +1,7 @@
-//! What written types mean.
+//! Resolves written types.
 
 use super::Checker;
-use super::scope::Entity;
+use super::scope::ScopeEntity;
 use crate::ast::{self, Path, TypeKind};
 use crate::diag::Diagnostic;
 use crate::hir::{ExprKind, ObjectKind, Ty, TyKind, TypeParamId, Types};
@@ -10,61 +10,61 @@ use num_bigint::BigInt;
 use num_traits::{Signed, ToPrimitive};
 use std::sync::Arc;
 
-/// The widest bit string that is supported.
+/// Maximum width of a bit string in bits.
 pub(super) const MAX_WIDTH: u32 = 65_535;
-/// The longest stack that is supported.
+/// Maximum number of elements of a stack.
 const MAX_STACK: u32 = 65_536;
 
 impl Checker<'_> {
-    /// The type that is written; [`Types::UNKNOWN`] after a diagnostic.
-    pub(super) fn ty(&mut self, ty: &ast::Type) -> Ty {
-        self.bounded_ty(ty, false)
+    /// Resolves a written type; [`Types::UNKNOWN`] after an error.
+    pub(super) fn resolve_type(&mut self, ty: &ast::Type) -> Ty {
+        self.resolve_bounded_type(ty, false)
     }
 
-    /// The type of something that is instantiated: type arguments may be left out, to be inferred.
+    /// Resolves the type of an instance; type arguments can be omitted and are then inferred.
     pub(super) fn constructed_ty(&mut self, ty: &ast::Type) -> Ty {
-        self.bounded_ty(ty, true)
+        self.resolve_bounded_type(ty, true)
     }
 
-    fn bounded_ty(&mut self, ty: &ast::Type, infer_args: bool) -> Ty {
-        let found = self.deeper(ty.span, |c| c.ty_inner(ty, infer_args)).unwrap_or(Types::UNKNOWN);
-        match found == Types::UNKNOWN || self.type_fits(found, ty.span) {
+    fn resolve_bounded_type(&mut self, ty: &ast::Type, infer_args: bool) -> Ty {
+        let found = self.with_depth(ty.span, |c| c.resolve_type_kind(ty, infer_args)).unwrap_or(Types::UNKNOWN);
+        match found == Types::UNKNOWN || self.check_type_size(found, ty.span) {
             true => found,
             false => Types::UNKNOWN,
         }
     }
 
-    fn ty_inner(&mut self, ty: &ast::Type, infer_args: bool) -> Ty {
+    fn resolve_type_kind(&mut self, ty: &ast::Type, infer_args: bool) -> Ty {
         match &ty.kind {
             TypeKind::Bool => Types::BOOL,
             TypeKind::Error => Types::ERROR,
             TypeKind::MatchKind => Types::MATCH_KIND,
             TypeKind::String => Types::STR,
             TypeKind::Void => Types::VOID,
-            TypeKind::DontCare => self.fresh(),
+            TypeKind::DontCare => self.fresh_var(),
             TypeKind::InfInt => Types::INT,
             TypeKind::Bit(None) => self.intern(TyKind::Bit(1)),
-            TypeKind::Bit(Some(width)) => self.sized(width, ty.span, 0, TyKind::Bit),
-            TypeKind::Int(width) => self.sized(width, ty.span, 1, TyKind::Int),
-            TypeKind::Varbit(width) => self.sized(width, ty.span, 0, TyKind::Varbit),
-            TypeKind::Name(path) => self.named_ty(path, infer_args),
-            TypeKind::Specialized { base, args } => self.specialized(base, args, ty.span),
-            TypeKind::Stack { element, size } => self.stack_ty(element, size),
-            TypeKind::Tuple(elements) => self.tuple_ty(elements),
+            TypeKind::Bit(Some(width)) => self.sized_type(width, ty.span, 0, TyKind::Bit),
+            TypeKind::Int(width) => self.sized_type(width, ty.span, 1, TyKind::Int),
+            TypeKind::Varbit(width) => self.sized_type(width, ty.span, 0, TyKind::Varbit),
+            TypeKind::Name(path) => self.named_type(path, infer_args),
+            TypeKind::Specialized { base, args } => self.specialized_type(base, args, ty.span),
+            TypeKind::Stack { element, size } => self.stack_type(element, size),
+            TypeKind::Tuple(elements) => self.tuple_type(elements),
             TypeKind::List(element) => {
-                let element = self.ty(element);
+                let element = self.resolve_type(element);
                 self.intern(TyKind::List(element))
             }
         }
     }
 
-    fn tuple_ty(&mut self, elements: &[ast::Type]) -> Ty {
+    fn tuple_type(&mut self, elements: &[ast::Type]) -> Ty {
         let mut types = Vec::new();
         for element in elements {
-            let ty = self.ty(element);
-            let fits = !matches!(self.kind(ty), TyKind::Void | TyKind::Object(..) | TyKind::Extern(..));
+            let ty = self.resolve_type(element);
+            let fits = !matches!(self.type_kind(ty), TyKind::Void | TyKind::Object(..) | TyKind::Extern(..));
             if !fits {
-                let shown = self.show(ty);
+                let shown = self.type_text(ty);
                 self.fail("tuple-type", element.span, format!("a tuple cannot hold values of type `{shown}`"));
             }
             types.push(if fits { ty } else { Types::UNKNOWN });
@@ -72,8 +72,8 @@ impl Checker<'_> {
         self.intern(TyKind::Tuple(types))
     }
 
-    fn sized(&mut self, width: &ast::Expr, span: Span, least: u32, kind: fn(u32) -> TyKind) -> Ty {
-        let Some(value) = self.const_int(width, "the width of a type") else { return Types::UNKNOWN };
+    fn sized_type(&mut self, width: &ast::Expr, span: Span, least: u32, kind: fn(u32) -> TyKind) -> Ty {
+        let Some(value) = self.eval_const_int(width, "the width of a type") else { return Types::UNKNOWN };
         match value.to_u32() {
             Some(width) if (least..=MAX_WIDTH).contains(&width) => self.intern(kind(width)),
             _ if value < BigInt::from(least) => {
@@ -93,14 +93,18 @@ impl Checker<'_> {
         }
     }
 
-    fn stack_ty(&mut self, element: &ast::Type, size: &ast::Expr) -> Ty {
-        let ty = self.ty(element);
-        let Some(value) = self.const_int(size, "the size of a stack") else { return Types::UNKNOWN };
+    fn stack_type(&mut self, element: &ast::Type, size: &ast::Expr) -> Ty {
+        let ty = self.resolve_type(element);
+        let Some(value) = self.eval_const_int(size, "the size of a stack") else { return Types::UNKNOWN };
         if self.no_stack_of(ty) {
-            let shown = self.show(ty);
+            let shown = self.type_text(ty);
             self.error(
-                Diagnostic::error("stack-type", element.span, format!("there are no stacks of `{shown}`"))
-                    .help("stacks are made of headers or header unions"),
+                Diagnostic::error(
+                    "stack-type",
+                    element.span,
+                    format!("a stack cannot have elements of type `{shown}`"),
+                )
+                .help("stacks are made of headers or header unions"),
             );
             return Types::UNKNOWN;
         }
@@ -120,7 +124,7 @@ impl Checker<'_> {
 
     fn no_stack_of(&self, ty: Ty) -> bool {
         matches!(
-            self.kind(ty),
+            self.type_kind(ty),
             TyKind::Void
                 | TyKind::Str
                 | TyKind::InfInt
@@ -132,9 +136,9 @@ impl Checker<'_> {
         )
     }
 
-    /// A compile-time integer.
-    pub(super) fn const_int(&mut self, expr: &ast::Expr, what: &str) -> Option<BigInt> {
-        let value = self.expr(expr, None);
+    /// Evaluates a compile-time known integer.
+    pub(super) fn eval_const_int(&mut self, expr: &ast::Expr, what: &str) -> Option<BigInt> {
+        let value = self.check_expr(expr, None);
         match value.kind {
             ExprKind::Int(value) => Some(value),
             _ if value.ty == Types::UNKNOWN => None,
@@ -148,8 +152,8 @@ impl Checker<'_> {
         }
     }
 
-    /// The type that a bare name means.
-    fn named_ty(&mut self, path: &Path, infer_args: bool) -> Ty {
+    /// Resolves a type name without type arguments.
+    fn named_type(&mut self, path: &Path, infer_args: bool) -> Ty {
         let Some(entity) = self.type_entity(path) else { return Types::UNKNOWN };
         let params = self.type_params_of(&entity);
         if !params.is_empty() && !infer_args {
@@ -163,18 +167,20 @@ impl Checker<'_> {
             );
             return Types::UNKNOWN;
         }
-        let args = params.iter().map(|_| self.fresh()).collect();
+        let args = params.iter().map(|_| self.fresh_var()).collect();
         self.apply_type(&entity, args, path.span)
     }
 
-    fn type_entity(&mut self, path: &Path) -> Option<Entity> {
+    fn type_entity(&mut self, path: &Path) -> Option<ScopeEntity> {
         if self.scopes.lookup(path).is_none() {
-            self.unknown_name(path, true);
+            self.report_unknown_name(path, true);
             return None;
         }
         let entity = self.lookup(path)?;
         match entity {
-            Entity::Type(_) | Entity::Struct(_) | Entity::Extern(_) | Entity::Object(_) => Some(entity),
+            ScopeEntity::Type(_) | ScopeEntity::Struct(_) | ScopeEntity::Extern(_) | ScopeEntity::Object(_) => {
+                Some(entity)
+            }
             other => {
                 let message = format!("`{path}` is {}, and a type is needed here", other.what());
                 self.fail("not-a-type", path.span, message);
@@ -183,32 +189,32 @@ impl Checker<'_> {
         }
     }
 
-    fn type_params_of(&self, entity: &Entity) -> Vec<TypeParamId> {
+    fn type_params_of(&self, entity: &ScopeEntity) -> Vec<TypeParamId> {
         match entity {
-            Entity::Struct(id) => self.prog.structs[id.index()].type_params.clone(),
-            Entity::Extern(id) => self.prog.externs[id.index()].type_params.clone(),
-            Entity::Object(id) => self.prog.objects[id.index()].type_params.clone(),
+            ScopeEntity::Struct(id) => self.prog.structs[id.index()].type_params.clone(),
+            ScopeEntity::Extern(id) => self.prog.externs[id.index()].type_params.clone(),
+            ScopeEntity::Object(id) => self.prog.objects[id.index()].type_params.clone(),
             _ => Vec::new(),
         }
     }
 
-    fn apply_type(&mut self, entity: &Entity, args: Vec<Ty>, span: Span) -> Ty {
+    fn apply_type(&mut self, entity: &ScopeEntity, args: Vec<Ty>, span: Span) -> Ty {
         match entity {
-            Entity::Type(ty) => *ty,
-            Entity::Struct(id) => {
+            ScopeEntity::Type(ty) => *ty,
+            ScopeEntity::Struct(id) => {
                 let ty = self.intern(TyKind::Struct(*id, args.clone()));
-                if !args.is_empty() && (!self.type_fits(ty, span) || !self.check_specialized(*id, &args, span)) {
+                if !args.is_empty() && (!self.check_type_size(ty, span) || !self.check_specialized(*id, &args, span)) {
                     return Types::UNKNOWN;
                 }
                 ty
             }
-            Entity::Extern(id) => self.intern(TyKind::Extern(*id, args)),
-            Entity::Object(id) => self.intern(TyKind::Object(*id, args)),
+            ScopeEntity::Extern(id) => self.intern(TyKind::Extern(*id, args)),
+            ScopeEntity::Object(id) => self.intern(TyKind::Object(*id, args)),
             _ => Types::UNKNOWN,
         }
     }
 
-    fn specialized(&mut self, base: &Path, args: &[ast::Type], span: Span) -> Ty {
+    fn specialized_type(&mut self, base: &Path, args: &[ast::Type], span: Span) -> Ty {
         let Some(entity) = self.type_entity(base) else { return Types::UNKNOWN };
         let count = self.type_params_of(&entity).len();
         if count != args.len() {
@@ -221,23 +227,23 @@ impl Checker<'_> {
         }
         let mut types = Vec::new();
         for arg in args {
-            let ty = self.ty(arg);
-            let is_type_object = match self.kind(ty) {
+            let ty = self.resolve_type(arg);
+            let is_type_object = match self.type_kind(ty) {
                 TyKind::Object(id, _) => {
                     !matches!(self.prog.objects[id.index()].kind, ObjectKind::ParserType | ObjectKind::ControlType)
                 }
                 _ => false,
             };
             if is_type_object {
-                let shown = self.show(ty);
+                let shown = self.type_text(ty);
                 self.fail("type-arguments", arg.span, format!("`{shown}` cannot be a type argument"));
                 return Types::UNKNOWN;
             }
             types.push(ty);
         }
         let itself = |k: &TyKind| match (k, &entity) {
-            (TyKind::Extern(inner, _), Entity::Extern(id)) => inner == id,
-            (TyKind::Struct(inner, _), Entity::Struct(id)) => inner == id,
+            (TyKind::Extern(inner, _), ScopeEntity::Extern(id)) => inner == id,
+            (TyKind::Struct(inner, _), ScopeEntity::Struct(id)) => inner == id,
             _ => false,
         };
         if types.iter().any(|t| self.mentions(*t, &itself)) {
@@ -249,14 +255,14 @@ impl Checker<'_> {
 
     /// Declares type parameters in the innermost scope.
     pub(super) fn declare_type_params(&mut self, params: &[ast::TypeParam]) -> Vec<TypeParamId> {
-        self.distinct(params.iter());
+        self.check_distinct_names(params.iter());
         params
             .iter()
             .map(|param| {
                 self.prog.type_params.push(Arc::clone(&param.name));
                 let id = TypeParamId(self.prog.type_params.len() as u32 - 1);
                 let ty = self.intern(TyKind::Param(id));
-                self.scopes.set(param, Entity::Type(ty));
+                self.scopes.set(param, ScopeEntity::Type(ty));
                 id
             })
             .collect()

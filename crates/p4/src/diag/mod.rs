@@ -1,20 +1,20 @@
-//! Diagnostics: what is wrong, where, and how to mend it.
+//! Diagnostics: fault, source position and fix.
 
 mod render;
 
 use crate::span::Span;
 
-/// How bad it is.
+/// Severity of a diagnostic.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Severity {
-    /// The program is not refused for it.
+    /// The program is accepted.
     Warning,
-    /// The program is refused.
+    /// The program is rejected.
     Error,
 }
 
 impl Severity {
-    /// `warning` or `error`.
+    /// Returns `warning` or `error`.
     pub fn as_str(self) -> &'static str {
         match self {
             Severity::Warning => "warning",
@@ -23,30 +23,31 @@ impl Severity {
     }
 }
 
-/// One finding about a program.
+/// An error or warning about a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// Whether the program is rejected.
     pub severity: Severity,
-    /// A stable short name of the kind of finding, in kebab case: `syntax`, `unknown-type`, `include-not-found`.
+    /// Stable short name of the fault in kebab case: `syntax`, `unknown-type`, `include-not-found`.
     pub code: &'static str,
     /// One sentence without a full stop.
     pub message: String,
-    /// The place that is wrong.
+    /// Span of the faulty text.
     pub primary: Span,
-    /// Other places with what they have to do with it. A label at `primary` is the text at the caret.
+    /// Further spans, each with its relation to the fault. The label at `primary` is printed at the
+    /// caret.
     pub labels: Vec<(Span, String)>,
-    /// The mend.
+    /// The suggested fix.
     pub help: Option<String>,
 }
 
 impl Diagnostic {
-    /// An error at `primary`.
+    /// Creates an error at `primary`.
     pub fn error(code: &'static str, primary: Span, message: impl Into<String>) -> Self {
         Self::new(Severity::Error, code, primary, message)
     }
 
-    /// A warning at `primary`.
+    /// Creates a warning at `primary`.
     pub fn warning(code: &'static str, primary: Span, message: impl Into<String>) -> Self {
         Self::new(Severity::Warning, code, primary, message)
     }
@@ -55,26 +56,27 @@ impl Diagnostic {
         Diagnostic { severity, code, message: message.into(), primary, labels: Vec::new(), help: None }
     }
 
-    /// Says that nothing is looked at after `place`, where the last of `count` findings is.
-    pub(crate) fn too_many(count: usize, place: Span) -> Self {
-        Self::error("limit", place, format!("{count} findings so far; what comes after this place is not looked at"))
+    /// Creates the error that ends reporting after `count` diagnostics, of which the last is at
+    /// `place`.
+    pub(crate) fn limit_reached(count: usize, place: Span) -> Self {
+        Self::error("limit", place, format!("{count} errors and warnings; the text after this position is not checked"))
     }
 
-    /// Adds a labelled place.
+    /// Adds a labelled span.
     #[must_use]
     pub fn label(mut self, span: Span, text: impl Into<String>) -> Self {
         self.labels.push((span, text.into()));
         self
     }
 
-    /// Sets the mend.
+    /// Sets the suggested fix.
     #[must_use]
     pub fn help(mut self, text: impl Into<String>) -> Self {
         self.help = Some(text.into());
         self
     }
 
-    /// Whether the program is refused for it.
+    /// Returns whether the program is rejected.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }

@@ -1,16 +1,17 @@
-//! Diagnostics as text with an excerpt of the source, as one line, and as JSON.
+//! Renders diagnostics as text with a source excerpt, as one line, and as JSON.
 
 use super::{Diagnostic, Severity};
 use crate::span::{FileId, SourceFile, SourceMap, Span};
 use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet};
 use serde_json::{Value, json};
 
-/// Lines that are longer are not shown: they are machine-made, and no caret in them helps anybody.
+/// Longest source line in an excerpt, in bytes. Longer lines are omitted, because they are
+/// machine-made and unreadable.
 const MAX_SHOWN_LINE: usize = 4096;
 
 impl Diagnostic {
-    /// The message with file, line, column, the source line, a caret, labels and the mend. Several lines, without a
-    /// newline at the end; with terminal colours if `colour`.
+    /// Renders the message with file, line, column, source line, caret, labels and help. The text
+    /// has several lines and no final newline. `colour` adds terminal colors.
     pub fn render(&self, map: &SourceMap, colour: bool) -> String {
         let level = match self.severity {
             Severity::Error => Level::ERROR,
@@ -29,14 +30,15 @@ impl Diagnostic {
         }
     }
 
-    /// `file:line:column: error[code]: message; help: mend`
+    /// Renders the diagnostic as `file:line:column: error[code]: message; help: fix`.
     pub fn one_line(&self, map: &SourceMap) -> String {
         let place = map.location(self.primary).map_or_else(String::new, |at| format!("{at}: "));
         let help = self.help.as_ref().map_or_else(String::new, |help| format!("; help: {help}"));
         format!("{place}{}[{}]: {}{help}", self.severity.as_str(), self.code, self.message)
     }
 
-    /// An object with `severity`, `code`, `message`, `file`, `line`, `column`, `end_line`, `end_column`, `labels` and `help`.
+    /// Returns a JSON object with `severity`, `code`, `message`, `file`, `line`, `column`,
+    /// `end_line`, `end_column`, `labels` and `help`.
     pub fn to_json(&self, map: &SourceMap) -> Value {
         let mut object = place_json(map, self.primary);
         let labels: Vec<Value> = self.labels.iter().map(|(span, text)| label_json(map, *span, text)).collect();
@@ -48,13 +50,13 @@ impl Diagnostic {
         object
     }
 
-    /// The place, if the excerpt cannot show it.
+    /// Returns the position as text if the excerpt cannot show it.
     fn unshown_location(&self, map: &SourceMap) -> Option<String> {
         let shown = map.file(self.primary.file).and_then(|file| excerpt(file, &[self.primary]));
         if shown.is_some() { None } else { map.location(self.primary).map(|at| at.to_string()) }
     }
 
-    /// One excerpt per file, the primary's first.
+    /// Returns one excerpt per file, starting with the file of `primary`.
     fn snippets<'a>(&'a self, map: &'a SourceMap) -> Vec<Snippet<'a, Annotation<'a>>> {
         let mut marks: Vec<(Span, AnnotationKind, Option<&str>)> = Vec::new();
         let at_primary = self.labels.iter().find(|(span, _)| *span == self.primary);
@@ -92,8 +94,8 @@ impl Diagnostic {
     }
 }
 
-/// The lines that hold the starts of the spans; `None` if they are too long to be shown, or the spans are not of this
-/// file.
+/// Returns the byte range of the lines on which the spans start. Returns `None` if a line is too
+/// long to be shown, or the spans are not of this file.
 fn excerpt(file: &SourceFile, spans: &[Span]) -> Option<std::ops::Range<usize>> {
     let low = spans.iter().map(|span| span.lo).min()?;
     let high = spans.iter().map(|span| span.lo).max()?;
@@ -103,7 +105,8 @@ fn excerpt(file: &SourceFile, spans: &[Span]) -> Option<std::ops::Range<usize>> 
     text.lines().all(|line| line.len() <= MAX_SHOWN_LINE).then_some(start..end)
 }
 
-/// The span's part on its first line, from the start of `window`, on character boundaries.
+/// Returns the part of the span on its first line, relative to the start of `window` and on
+/// character boundaries.
 fn within_line(file: &SourceFile, span: Span, window: &std::ops::Range<usize>) -> Option<std::ops::Range<usize>> {
     let line_end = file.line_range(span.lo)?.end.min(window.end);
     let mut lo = (span.lo as usize).clamp(window.start, line_end);

@@ -1,7 +1,8 @@
 //! Typed expressions.
 //!
-//! All names are resolved, implicit casts are explicit, overloads chosen, arguments in parameter order, `...` filled in,
-//! and every compile-time-known value that does not depend on constructor parameters is a literal.
+//! Names are resolved, implicit casts are explicit, overloads are chosen, arguments are in
+//! parameter order and `...` is expanded. Every compile-time known value that does not depend on
+//! constructor parameters is a literal.
 
 use super::{
     ActionId, EnumId, ExternFnId, ExternId, FunctionId, InstanceId, LocalId, TableId, Ty, TypeDeclId, ValueSetId,
@@ -14,19 +15,19 @@ use std::sync::Arc;
 /// An expression with its type.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Expr {
-    /// Which.
+    /// Kind.
     pub kind: ExprKind,
-    /// Its type.
+    /// Type.
     pub ty: Ty,
-    /// Where it is written.
+    /// Source span.
     pub span: Span,
 }
 
-/// The kinds of expressions.
+/// Kinds of expressions.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ExprKind {
-    /// An integer of type bit, int, `int`, or a `type` / serialisable enum over one. In range of the type
-    /// (signed types: negative where the top bit is set).
+    /// An integer of type bit, int, `int`, or a `type` / serialisable enum over one. The value is
+    /// in the range of the type (signed types: negative if the top bit is set).
     Int(BigInt),
     /// A bool.
     Bool(bool),
@@ -36,60 +37,62 @@ pub enum ExprKind {
     Error(usize),
     /// A member of `match_kind`: index into [`super::Program::match_kinds`].
     MatchKind(usize),
-    /// A member of an enumeration without underlying type: its index among the members. A member of a serialisable
+    /// A member of an enumeration without underlying type, by its index. A member of a serialisable
     /// enum is an [`ExprKind::Int`] of the enum's type.
     EnumMember(EnumId, usize),
     /// A variable, parameter, or constructor parameter.
     Local(LocalId),
-    /// An instance as a value (constructor arguments, table properties).
+    /// An instance used as a value (constructor argument, table property).
     Instance(InstanceId),
-    /// A nameless instance (constructor arguments, table properties, direct application).
+    /// A nameless instance (constructor argument, table property, direct application).
     Construct(Box<Construct>),
-    /// Field of a struct, header, union by index, or element of a tuple.
+    /// Field of a struct, header or union by index, or element of a tuple.
     Field(Box<Expr>, usize),
-    /// Element of a stack (or list); the index is of an unsigned type or a literal.
+    /// Element of a stack (or list). The index is a literal or of an unsigned type.
     Index(Box<Expr>, Box<Expr>),
-    /// `stack.next` (parsers)
+    /// `stack.next`, in parsers.
     StackNext(Box<Expr>),
-    /// `stack.last` (parsers)
+    /// `stack.last`, in parsers.
     StackLast(Box<Expr>),
-    /// `stack.lastIndex`, bit<32>
+    /// `stack.lastIndex`, of type `bit<32>`.
     StackLastIndex(Box<Expr>),
     /// Bits `hi..=lo`.
     Slice {
-        /// What is cut.
+        /// The value from which bits are selected.
         base: Box<Expr>,
-        /// Highest bit.
+        /// Number of the highest bit.
         hi: u32,
-        /// Lowest bit.
+        /// Number of the lowest bit.
         lo: u32,
     },
-    /// `base[lo+:width]` whose `lo` is known at run time only.
+    /// `base[lo+:width]` with a run-time `lo`.
     DynSlice {
-        /// What is cut.
+        /// The value from which bits are selected.
         base: Box<Expr>,
-        /// Lowest bit.
+        /// Number of the lowest bit.
         lo: Box<Expr>,
         /// Number of bits.
         width: u32,
     },
-    /// `-`, `~`, `!` (`+` is gone).
+    /// `-`, `~` or `!`. The checker removes `+`.
     Unary(ast::UnaryOp, Box<Expr>),
-    /// Any but `&&&` and `..`. `&&` and `||` evaluate the right side only if needed. Both sides are of one type, but
-    /// for `++` and shifts; a literal shift amount is a `bit<32>`.
+    /// Any operator except `&&&` and `..`. `&&` and `||` evaluate the right side only if needed.
+    /// Both sides have the same type except for `++` and shifts; a literal shift amount is a
+    /// `bit<32>`.
     Binary(ast::BinaryOp, Box<Expr>, Box<Expr>),
     /// `c ? a : b`
     Mux(Box<Expr>, Box<Expr>, Box<Expr>),
     /// A conversion to `Expr::ty`, explicit or implicit.
     Cast(Box<Expr>),
-    /// A value of a tuple, list, struct, header (valid) or stack type: one element each, in the
-    /// order of declaration, and the order in which they are evaluated.
-    Aggregate(Vec<Expr>, Order),
+    /// A value of a tuple, list, struct, header (valid) or stack type: the elements in the order of
+    /// declaration, and their evaluation order.
+    Aggregate(Vec<Expr>, EvalOrder),
     /// `{#}`: an invalid header or union (all members invalid).
     InvalidHeader,
-    /// The default value of the type (spec "default values": zero, first enum member or 0, NoError, invalid header, ...).
+    /// The default value of the type (specification, "Default values": zero, first enum member or
+    /// 0, NoError, invalid header, ...).
     Default,
-    /// A call with a result, or a method of the language.
+    /// A call with a result, or a built-in method.
     Call(Box<Call>),
     /// `t.apply().hit`
     ApplyHit(TableId),
@@ -100,17 +103,17 @@ pub enum ExprKind {
 /// A nameless instantiation `T<A>(args)`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Construct {
-    /// What is instantiated.
+    /// Instantiated type.
     pub what: Constructor,
-    /// Type arguments of it.
+    /// Type arguments.
     pub type_args: Vec<Ty>,
     /// Arguments in parameter order; `None` for a missing `@optional` one.
     pub args: Vec<Option<Expr>>,
-    /// Where.
+    /// Source span.
     pub span: Span,
 }
 
-/// What is instantiated.
+/// Instantiated type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Constructor {
     /// An extern's constructor by its index in [`super::Extern::constructors`].
@@ -122,38 +125,38 @@ pub enum Constructor {
 /// A call.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Call {
-    /// What is called.
+    /// Called function or method.
     pub callee: Callee,
     /// Type arguments, given or inferred.
     pub type_args: Vec<Ty>,
     /// One for each parameter, in its order.
     pub args: Vec<CallArg>,
-    /// The order in which the arguments are evaluated, and copied out.
-    pub order: Order,
+    /// Order in which the arguments are evaluated and copied out.
+    pub order: EvalOrder,
     /// The whole call.
     pub span: Span,
 }
 
-/// The order in which the arguments of a call, or the elements of an aggregate, are evaluated:
-/// that of the text (specification, sections "Expression evaluation order" and "Calling
-/// convention"). What the text leaves to a default value comes last.
+/// Evaluation order of the arguments of a call or the elements of an aggregate: the source order
+/// (specification, sections "Expression evaluation order" and "Calling convention"). Default values
+/// come last.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Order(Vec<usize>);
+pub struct EvalOrder(Vec<usize>);
 
-impl Order {
-    /// By the place in the text that each position was given; `None` if the text gives it nothing.
+impl EvalOrder {
+    /// Derives the order from the source position of each element; `None` is a default value.
     pub fn of_places(places: &[Option<usize>]) -> Self {
         let mut order: Vec<usize> = (0..places.len()).collect();
         order.sort_by_key(|at| places[*at].unwrap_or(usize::MAX));
-        if order.is_sorted() { Order::default() } else { Order(order) }
+        if order.is_sorted() { EvalOrder::default() } else { EvalOrder(order) }
     }
 
-    /// The positions, `len` of them, in order of evaluation.
+    /// Returns the `len` element indices in evaluation order.
     pub fn positions(&self, len: usize) -> Vec<usize> {
         if self.is_by_position() { (0..len).collect() } else { self.0.clone() }
     }
 
-    /// Whether evaluation goes from the first position to the last.
+    /// Returns whether the elements are evaluated from first to last.
     pub fn is_by_position(&self) -> bool {
         self.0.is_empty()
     }
@@ -162,7 +165,7 @@ impl Order {
 /// An argument.
 #[derive(Clone, PartialEq, Debug)]
 pub enum CallArg {
-    /// A value; for out and inout parameters an l-value of exactly the parameter's type.
+    /// A value. For out and inout parameters it is an l-value of exactly the parameter's type.
     Expr(Expr),
     /// `_` for an out parameter.
     DontCare,
@@ -170,7 +173,7 @@ pub enum CallArg {
     Missing,
 }
 
-/// What is called.
+/// Called function or method.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Callee {
     /// A function of the program.
@@ -183,7 +186,7 @@ pub enum Callee {
     Method(ObjectRef, ExternId, usize),
     /// `apply` of a parser or control.
     Apply(ObjectRef),
-    /// `apply` of a table, whose result is not used.
+    /// `apply` of a table with an unused result.
     ApplyTable(TableId),
     /// `h.isValid()`
     IsValid(Expr),
@@ -195,14 +198,15 @@ pub enum Callee {
     PushFront(Expr, u32),
     /// `s.pop_front(n)`
     PopFront(Expr, u32),
-    /// `x.minSizeInBits()` and its kind, where the size depends on a type parameter; else it is a literal.
+    /// `x.minSizeInBits()` or a related method on a type with a size that depends on a type
+    /// parameter. Other sizes are literals.
     SizeOf(SizeOf, Ty),
-    /// A function of the initialiser block that the object's abstract method is bound to; called through `Method`
-    /// otherwise.
+    /// A function of the initialiser block to which an abstract method of the object is bound.
+    /// Calls from outside the block use `Method`.
     This(usize),
 }
 
-/// Which size is asked for.
+/// The size that a call computes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum SizeOf {
@@ -212,7 +216,7 @@ pub enum SizeOf {
     MaxBytes,
 }
 
-/// The object that a method is called on.
+/// The object on which a method is called.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ObjectRef {
     /// A named instance.
@@ -234,6 +238,7 @@ pub enum KeysetItem {
     Range(Expr, Expr),
     /// `_` or `default`
     Any,
-    /// A member of the value set (all columns at once if it has a struct or tuple type).
+    /// A member of the value set. One item covers all columns if the elements have a struct or
+    /// tuple type.
     ValueSet(ValueSetId),
 }

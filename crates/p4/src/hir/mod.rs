@@ -1,6 +1,7 @@
-//! The typed program: what checking makes of the tree, and lowering starts from.
+//! The typed program: the output of checking and the input of lowering.
 //!
-//! Declarations live in arenas of [`Program`] and refer to each other by index. Annotations are kept as in the tree.
+//! Declarations live in arenas of [`Program`] and refer to each other by index. Annotations are
+//! those of the syntax tree.
 
 mod dump;
 mod expr;
@@ -27,7 +28,7 @@ macro_rules! ids {
         #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
         pub struct $name(pub u32);
         impl $name {
-            /// The index into its arena.
+            /// Returns the index into the arena.
             pub fn index(self) -> usize { self.0 as usize }
         }
     )*};
@@ -83,7 +84,7 @@ pub struct Program {
     pub externs: Vec<Extern>,
     /// Extern functions.
     pub extern_functions: Vec<Method>,
-    /// Functions with a body, those of initialiser blocks included.
+    /// Functions with a body, including those of initialiser blocks.
     pub functions: Vec<Function>,
     /// Actions, global and local.
     pub actions: Vec<Action>,
@@ -93,11 +94,11 @@ pub struct Program {
     pub objects: Vec<Object>,
     /// Named instances, global and local.
     pub instances: Vec<Instance>,
-    /// Variables and parameters of everything.
+    /// All variables and parameters.
     pub locals: Vec<Local>,
     /// Value sets.
     pub value_sets: Vec<ValueSet>,
-    /// Global instances in order; `main` is one of them.
+    /// Global instances in order, including `main`.
     pub globals: Vec<InstanceId>,
     /// The instance named `main`, if it is of a package type.
     pub main: Option<InstanceId>,
@@ -112,16 +113,16 @@ pub struct Enum {
     pub annotations: Annotations,
     /// `bit<W>` or `int<W>` of a serialisable enum.
     pub underlying: Option<Ty>,
-    /// Members; the value is there exactly if `underlying` is.
+    /// Members; each has a value if and only if `underlying` is set.
     pub members: Vec<(Arc<str>, Option<BigInt>)>,
-    /// Declaration.
+    /// Span of the declaration.
     pub span: Span,
 }
 
 /// A struct, header or union.
 #[derive(Clone, Debug)]
 pub struct Struct {
-    /// Which of the three.
+    /// Struct, header or union.
     pub kind: StructKind,
     /// Name.
     pub name: Arc<str>,
@@ -131,7 +132,7 @@ pub struct Struct {
     pub type_params: Vec<TypeParamId>,
     /// Fields.
     pub fields: Vec<Field>,
-    /// Declaration.
+    /// Span of the declaration.
     pub span: Span,
 }
 
@@ -144,9 +145,9 @@ pub struct Field {
     pub ty: Ty,
     /// Annotations.
     pub annotations: Annotations,
-    /// The numbers in its `@field_list` annotations (v1model), in order, each once.
+    /// Unique numbers of its `@field_list` annotations (v1model), in the order written.
     pub field_lists: Vec<u32>,
-    /// Declaration.
+    /// Span of the declaration.
     pub span: Span,
 }
 
@@ -157,9 +158,9 @@ pub struct NewType {
     pub name: Arc<str>,
     /// Annotations (`@p4runtime_translation`).
     pub annotations: Annotations,
-    /// What it is made of.
+    /// The underlying type.
     pub of: Ty,
-    /// Declaration.
+    /// Span of the declaration.
     pub span: Span,
 }
 
@@ -176,7 +177,7 @@ pub struct Extern {
     pub methods: Vec<Method>,
     /// Constructors in order.
     pub constructors: Vec<Method>,
-    /// Declaration.
+    /// Span of the declaration.
     pub span: Span,
 }
 
@@ -193,9 +194,9 @@ pub struct Method {
     pub params: Vec<LocalId>,
     /// Result; void for constructors.
     pub result: Ty,
-    /// Implemented by the instance.
+    /// Whether the instance implements the method.
     pub is_abstract: bool,
-    /// Declaration.
+    /// Span of the declaration.
     pub span: Span,
 }
 
@@ -212,7 +213,7 @@ pub struct Function {
     pub result: Ty,
     /// Body.
     pub body: Vec<Stmt>,
-    /// Declaration.
+    /// Span of the declaration.
     pub span: Span,
 }
 
@@ -229,31 +230,31 @@ pub struct Action {
     pub body: Vec<Stmt>,
     /// The control that declares it; `None` for a global action.
     pub owner: Option<TypeDeclId>,
-    /// Declaration.
+    /// Span of the declaration.
     pub span: Span,
 }
 
-/// A parser, control or package, or a type of one.
+/// A parser, control or package, or a type of these.
 #[derive(Clone, Debug)]
 pub struct Object {
     /// Name.
     pub name: Arc<str>,
     /// Annotations.
     pub annotations: Annotations,
-    /// Type parameters. A parser or control with a body may have some, too; its [`Construct::type_args`] say what they
-    /// stand for.
+    /// Type parameters. A parser or control with a body can have them, too;
+    /// [`Construct::type_args`] contains their values.
     pub type_params: Vec<TypeParamId>,
     /// Parameters of `apply`; none for packages.
     pub params: Vec<LocalId>,
     /// Constructor parameters.
     pub constructor_params: Vec<LocalId>,
-    /// What it is.
+    /// Kind.
     pub kind: ObjectKind,
-    /// Declaration.
+    /// Span of the declaration.
     pub span: Span,
 }
 
-/// What an object is.
+/// Kind of an object.
 #[derive(Clone, Debug)]
 pub enum ObjectKind {
     /// `parser P(...);`
@@ -288,9 +289,9 @@ pub struct State {
     pub annotations: Annotations,
     /// Statements.
     pub body: Vec<Stmt>,
-    /// Where it goes.
+    /// Next state.
     pub transition: Transition,
-    /// Declaration.
+    /// Span of the declaration.
     pub span: Span,
 }
 
@@ -303,10 +304,11 @@ pub struct ControlBody {
     pub apply: Vec<Stmt>,
 }
 
-/// A declaration in a parser or control. Constants are gone.
+/// A declaration in a parser or control, except constants, which the checker replaces by their
+/// values.
 #[derive(Clone, Debug)]
 pub enum LocalDecl {
-    /// A variable, set anew at each application.
+    /// A variable, initialised at each application.
     Var(LocalId, Option<Expr>),
     /// An instance.
     Instance(InstanceId),
@@ -325,15 +327,15 @@ pub struct Instance {
     pub name: Arc<str>,
     /// Annotations.
     pub annotations: Annotations,
-    /// How it is made.
+    /// Constructor call.
     pub construct: Construct,
-    /// Its type.
+    /// Type.
     pub ty: Ty,
     /// Implementations of abstract methods: index of the method in the extern, and the function.
     pub methods: Vec<(usize, FunctionId)>,
     /// Instances of its initialiser block.
     pub members: Vec<InstanceId>,
-    /// Declaration.
+    /// Span of the declaration.
     pub span: Span,
 }
 
@@ -344,22 +346,23 @@ pub struct Local {
     pub name: Arc<str>,
     /// Type.
     pub ty: Ty,
-    /// What it is.
+    /// Kind.
     pub kind: LocalKind,
     /// Annotations.
     pub annotations: Annotations,
-    /// Declaration.
+    /// Span of the declaration.
     pub span: Span,
 }
 
-/// What a local is.
+/// Kind of a local.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LocalKind {
     /// A variable.
     Var,
-    /// A parameter, with its direction and default value, and whether it is `@optional`.
+    /// A parameter: its direction, default value, and whether it is `@optional`.
     Param(Direction, Option<Box<Expr>>, bool),
-    /// A constructor parameter, with its default value, and whether it is `@optional`: known when instantiated.
+    /// A constructor parameter: its default value, and whether it is `@optional`. Known at
+    /// instantiation.
     ConstructorParam(Option<Box<Expr>>, bool),
 }
 
@@ -372,9 +375,9 @@ pub struct ValueSet {
     pub annotations: Annotations,
     /// Type of an element.
     pub ty: Ty,
-    /// Number of elements that fit: a literal, or an expression of constructor parameters.
+    /// Maximum number of elements: a literal, or an expression of constructor parameters.
     pub size: Expr,
-    /// Declaration.
+    /// Span of the declaration.
     pub span: Span,
 }
 
@@ -389,13 +392,14 @@ pub struct Table {
     pub owner: TypeDeclId,
     /// Keys in order.
     pub keys: Vec<Key>,
-    /// Actions in order. `NoAction` is appended, as `@defaultonly`, if it is the default only because nothing else is.
+    /// Actions in order. If the table has no default action and does not list `NoAction`, the
+    /// checker appends it as `@defaultonly`.
     pub actions: Vec<TableAction>,
     /// Index into `actions`, and the directionless arguments.
     pub default_action: (usize, Vec<Expr>),
     /// `const default_action`
     pub const_default: bool,
-    /// Entries in the order of the source.
+    /// Entries in source order.
     pub entries: Vec<Entry>,
     /// `const entries`
     pub const_entries: bool,
@@ -403,20 +407,20 @@ pub struct Table {
     pub size: Option<Expr>,
     /// All other properties.
     pub properties: Vec<Property>,
-    /// Declaration.
+    /// Span of the declaration.
     pub span: Span,
 }
 
 /// A key.
 #[derive(Clone, Debug)]
 pub struct Key {
-    /// What is looked up.
+    /// The key expression.
     pub expr: Expr,
     /// Index into [`Program::match_kinds`].
     pub match_kind: usize,
     /// Annotations.
     pub annotations: Annotations,
-    /// Where.
+    /// Source span.
     pub span: Span,
 }
 
@@ -427,34 +431,35 @@ pub struct TableAction {
     pub action: ActionId,
     /// Arguments of its directional parameters, which come first.
     pub args: Vec<CallArg>,
-    /// The order in which those are evaluated, and copied out.
-    pub order: Order,
+    /// Order in which `args` are evaluated and copied out.
+    pub order: EvalOrder,
     /// Annotations (`@tableonly`, `@defaultonly`, others).
     pub annotations: Annotations,
-    /// Where.
+    /// Source span.
     pub span: Span,
 }
 
 /// An entry that the program declares.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// One for each key that is matched.
+    /// One item for each matched key.
     pub keyset: Vec<KeysetItem>,
     /// Index into [`Table::actions`].
     pub action: usize,
     /// Directionless arguments.
     pub args: Vec<Expr>,
-    /// As written.
+    /// The priority, if written.
     pub priority: Option<BigInt>,
-    /// `const` in front of it.
+    /// Whether the entry itself is `const`.
     pub is_const: bool,
     /// Annotations.
     pub annotations: Annotations,
-    /// Where.
+    /// Source span.
     pub span: Span,
 }
 
-/// Another property of a table (`implementation`, `counters`, `meters`, `add_on_miss`, `largest_priority_wins`, ...).
+/// Another property of a table (`implementation`, `counters`, `meters`, `add_on_miss`,
+/// `largest_priority_wins`, ...).
 #[derive(Clone, Debug)]
 pub struct Property {
     /// Name.
@@ -463,9 +468,9 @@ pub struct Property {
     pub annotations: Annotations,
     /// `const`
     pub is_const: bool,
-    /// Its value; instances are [`ExprKind::Instance`] or [`ExprKind::Construct`]. `None` if the value names nothing that
-    /// exists and the property is unknown.
+    /// The value; instances are [`ExprKind::Instance`] or [`ExprKind::Construct`]. `None` if the
+    /// property is unknown and its value names nothing that exists.
     pub value: Option<Expr>,
-    /// Where.
+    /// Source span.
     pub span: Span,
 }

@@ -7,18 +7,18 @@ use crate::span::Span;
 /// A statement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stmt {
-    /// Which.
+    /// Kind.
     pub kind: StmtKind,
-    /// Where.
+    /// Source span.
     pub span: Span,
 }
 
-/// The kinds of statements.
+/// Kinds of statements.
 #[derive(Clone, PartialEq, Debug)]
 pub enum StmtKind {
     /// A block with its own scope.
     Block(Vec<Stmt>),
-    /// A variable comes into being; without initialiser it is zero (headers: invalid).
+    /// A variable declaration. Without initialiser the variable is zero (headers: invalid).
     Var(LocalId, Option<Expr>),
     /// An instance declared in a block.
     Instance(InstanceId),
@@ -44,9 +44,9 @@ pub enum StmtKind {
     },
     /// `switch (expr)`
     SwitchValue {
-        /// What is compared.
+        /// The compared value.
         on: Expr,
-        /// The cases, `default` among them.
+        /// The cases, including `default`.
         cases: Vec<SwitchValueCase>,
     },
     /// `for (init; cond; update) body`
@@ -64,7 +64,7 @@ pub enum StmtKind {
     ForIn {
         /// The loop variable.
         var: LocalId,
-        /// What is iterated over.
+        /// The range or collection.
         over: ForRange,
         /// Body.
         body: Box<Stmt>,
@@ -79,23 +79,23 @@ pub enum StmtKind {
     Exit,
 }
 
-/// What `for (v in ...)` iterates over.
+/// Range or collection of a `for (v in ...)` loop.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ForRange {
-    /// From the first to the second, both included, evaluated once.
+    /// From the first to the second value, both included. Both are evaluated once.
     Range(Expr, Expr),
     /// The elements of a stack or list.
     Elements(Expr),
 }
 
-/// A case of a switch over a table's action: the fall-through labels are gathered.
+/// A case of a switch over a table's action, with all labels that fall through to it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SwitchActionCase {
     /// Indices into [`super::Table::actions`].
     pub actions: Vec<usize>,
     /// Whether `default` is among the labels.
     pub default: bool,
-    /// The statement; `None` when the last labels have none.
+    /// The statement; `None` if the last labels have none.
     pub body: Option<Stmt>,
 }
 
@@ -113,22 +113,22 @@ pub struct SwitchValueCase {
 /// `transition`
 #[derive(Clone, PartialEq, Debug)]
 pub struct Transition {
-    /// Which.
+    /// Kind.
     pub kind: TransitionKind,
-    /// Where.
+    /// Source span.
     pub span: Span,
 }
 
-/// Where a state goes.
+/// Next state of a transition.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TransitionKind {
-    /// Always there.
+    /// A fixed state.
     State(StateRef),
-    /// By value. If no case matches: error NoMatch, reject.
+    /// A state selected by value. If no case matches, the parser rejects with error NoMatch.
     Select {
         /// Scalars (struct and tuple arguments are flattened).
         exprs: Vec<Expr>,
-        /// In order; the first that matches.
+        /// The cases in order; the first match wins.
         cases: Vec<SelectCase>,
     },
 }
@@ -136,15 +136,15 @@ pub enum TransitionKind {
 /// A case of a select.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SelectCase {
-    /// One column for each expression, or a single `Any` or `ValueSet` for all of them.
+    /// One item for each expression, or a single `Any` or `ValueSet` for all of them.
     pub keyset: Vec<KeysetItem>,
-    /// Where it goes.
+    /// Next state.
     pub target: StateRef,
-    /// Where it is written.
+    /// Source span.
     pub span: Span,
 }
 
-/// A parser state as a target.
+/// Target of a transition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StateRef {
     /// Index into [`super::ParserBody::states`].

@@ -1,4 +1,4 @@
-//! Types, interned: equal types have equal [`Ty`]s.
+//! Interned types: equal types have equal [`Ty`]s.
 
 use super::{EnumId, ExternId, NewTypeId, StructId, TableId, TypeDeclId, TypeParamId};
 use std::collections::HashMap;
@@ -7,10 +7,10 @@ use std::collections::HashMap;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Ty(pub u32);
 
-/// What a type is. `typedef`s are resolved; `type`s are not.
+/// Structure of a type. `typedef`s are resolved; `type`s are not.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum TyKind {
-    /// The type of something that was refused: no further complaint about it.
+    /// The type of a rejected construct. Errors about it are suppressed.
     Unknown,
     /// No result.
     Void,
@@ -38,7 +38,7 @@ pub enum TyKind {
     NewType(NewTypeId),
     /// `T[n]` of headers or unions.
     Stack(Ty, u32),
-    /// `tuple<...>`; also of list expressions.
+    /// `tuple<...>`; also the type of list expressions.
     Tuple(Vec<Ty>),
     /// `list<T>`
     List(Ty),
@@ -56,12 +56,12 @@ pub enum TyKind {
     ActionRun(TableId),
     /// `{#}` before its type is known.
     InvalidHeader,
-    /// An inference variable, gone when checking is over; only in the types of constructor parameters it stands for a
-    /// `_` that was written, which is any type.
+    /// An inference variable. After checking, it only occurs in types of constructor parameters,
+    /// where it is a written `_` (any type).
     Infer(u32),
 }
 
-/// The interner.
+/// The type interner.
 #[derive(Clone, Debug)]
 pub struct Types {
     kinds: Vec<TyKind>,
@@ -69,7 +69,7 @@ pub struct Types {
 }
 
 impl Types {
-    /// Always interned first.
+    /// Type of rejected constructs; always interned first.
     pub const UNKNOWN: Ty = Ty(0);
     /// `void`
     pub const VOID: Ty = Ty(1);
@@ -86,7 +86,7 @@ impl Types {
     /// `bit<32>`
     pub const BIT32: Ty = Ty(7);
 
-    /// A table with the types that have constants.
+    /// Creates an interner with the types that have constants.
     pub fn new() -> Self {
         let mut types = Types { kinds: Vec::new(), index: HashMap::new() };
         use TyKind::*;
@@ -95,7 +95,7 @@ impl Types {
         }
         types
     }
-    /// The type of that kind.
+    /// Returns the type of the given structure.
     pub fn intern(&mut self, kind: TyKind) -> Ty {
         if let Some(ty) = self.index.get(&kind) {
             return *ty;
@@ -105,11 +105,11 @@ impl Types {
         self.index.insert(kind, ty);
         ty
     }
-    /// What the type is.
+    /// Returns the structure of the type.
     pub fn kind(&self, ty: Ty) -> &TyKind {
         &self.kinds[ty.0 as usize]
     }
-    /// Looks a type up without interning it.
+    /// Looks up a type without interning it.
     pub fn find(&self, kind: &TyKind) -> Option<Ty> {
         self.index.get(kind).copied()
     }

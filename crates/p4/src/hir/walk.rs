@@ -1,14 +1,14 @@
-//! Walks over expressions and statements.
+//! Visitors for expressions and statements.
 
 use super::{Call, CallArg, Callee, Expr, ExprKind, ForRange, Stmt, StmtKind};
 
-/// Calls `f` for the expression and all in it.
+/// Calls `f` for the expression and its descendants, parents first.
 pub fn walk_expr(expr: &Expr, f: &mut dyn FnMut(&Expr)) {
     f(expr);
     for_children(expr, &mut |child| walk_expr(child, f));
 }
 
-/// Calls `f` for each expression that is directly part of the expression.
+/// Calls `f` for each direct child of the expression.
 pub fn for_children<'e>(expr: &'e Expr, f: &mut dyn FnMut(&'e Expr)) {
     match &expr.kind {
         ExprKind::Field(a, _)
@@ -57,13 +57,14 @@ fn call_children<'e>(call: &'e Call, f: &mut dyn FnMut(&'e Expr)) {
     }
 }
 
-/// Calls `f` for the arguments of the call, for what it is called on, and for all in them.
+/// Calls `f` for the arguments of the call, the object on which it is called, and their
+/// descendants.
 pub fn walk_call(call: &Call, f: &mut dyn FnMut(&Expr)) {
     call_children(call, &mut |child| walk_expr(child, f));
 }
 
 impl Expr {
-    /// Whether something is called in it, or a table applied.
+    /// Returns whether the expression contains a call or a table application.
     pub fn has_call(&self) -> bool {
         let mut found = false;
         walk_expr(self, &mut |e| {
@@ -125,7 +126,7 @@ fn walk_stmt(stmt: &Stmt, f: &mut dyn FnMut(&Expr), c: &mut dyn FnMut(&Call)) {
     }
 }
 
-/// Calls `f` for the expression and all in it, which it may change.
+/// Calls `f` for the expression and its descendants; `f` can change them.
 pub fn walk_expr_mut(expr: &mut Expr, f: &mut dyn FnMut(&mut Expr)) {
     f(expr);
     match &mut expr.kind {

@@ -1,10 +1,10 @@
-//! Tokens as text, for `--dump tokens` and goldens.
+//! Token dump for `--dump tokens` and golden files.
 
 use super::Token;
 use crate::span::SourceMap;
 use std::fmt::Write;
 
-/// One token a line: position, kind, spelling.
+/// Returns one line per token: position, kind, spelling.
 pub fn dump(tokens: &[Token], map: &SourceMap) -> String {
     let mut out = String::new();
     for token in tokens {

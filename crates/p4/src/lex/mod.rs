@@ -1,7 +1,7 @@
-//! Text to tokens.
+//! Splits text into tokens.
 //!
-//! The scanner reads what the preprocessor wrote, as p4c's does. No scanning ever fails: what is
-//! no token comes out as [`Tok::Unknown`], and whatever uses the token reports it.
+//! The scanner reads the output text of the preprocessor, as p4c's does. Scanning never fails.
+//! Characters that form no token become [`Tok::Unknown`], which the parser reports.
 
 mod dump;
 mod number;
@@ -10,5 +10,5 @@ mod token;
 
 pub use dump::dump;
 pub use number::{NumberError, parse_integer};
-pub(crate) use scan::{Piece, tokens_of};
+pub(crate) use scan::{TextPiece, scan_tokens};
 pub use token::*;

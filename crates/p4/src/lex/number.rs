@@ -4,13 +4,13 @@ use crate::ast::{IntLiteral, LiteralWidth};
 use num_bigint::BigInt;
 use thiserror::Error;
 
-/// No literal is longer; a longer one would cost quadratic time to convert.
+/// Longest literal in digits. The limit exists because conversion takes quadratic time.
 const MAX_DIGITS: usize = 20_000;
 
-/// Why a token that begins with a digit is no integer.
+/// Reason why a token that begins with a digit is not an integer.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum NumberError {
-    /// A digit that the base has not, or a letter.
+    /// A letter, or a digit outside the base.
     #[error("`{digit}` is not a digit of base {base}")]
     Digit {
         /// The character.
@@ -18,24 +18,24 @@ pub enum NumberError {
         /// The literal's base.
         base: u32,
     },
-    /// `0x`, `8w`: nothing after the prefix.
+    /// The literal ends after its prefix: `0x`, `8w`.
     #[error("digits are missing after `{prefix}`")]
     NoDigits {
-        /// What is before the missing digits.
+        /// The text before the missing digits.
         prefix: String,
     },
-    /// A width that is no 32-bit number.
+    /// A width that does not fit in 32 bits.
     #[error("the width `{0}` is too large")]
     Width(String),
-    /// More digits than any literal needs.
+    /// More digits than the limit.
     #[error("the literal has {0} digits; the limit is 20000")]
     TooLong(usize),
 }
 
-/// The value of an integer literal: `42`, `1_000`, `0xFF`, `0b1`, `0o7`, `0d9`, `8w255`, `4s0x7`.
+/// Parses an integer literal: `42`, `1_000`, `0xFF`, `0b1`, `0o7`, `0d9`, `8w255`, `4s0x7`.
 ///
 /// # Errors
-/// When the text is no such literal.
+/// Returns an error if the text is not such a literal.
 pub fn parse_integer(text: &str) -> Result<IntLiteral, NumberError> {
     let (width, rest) = split_width(text)?;
     let (base, digits) = split_base(rest);
@@ -54,7 +54,7 @@ pub fn parse_integer(text: &str) -> Result<IntLiteral, NumberError> {
     Ok(IntLiteral { value, width, base })
 }
 
-/// Splits `8w` or `8s` off the front.
+/// Splits the prefix `8w` or `8s` off.
 fn split_width(text: &str) -> Result<(Option<LiteralWidth>, &str), NumberError> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let signed = match text.as_bytes().get(digits) {
@@ -63,10 +63,10 @@ fn split_width(text: &str) -> Result<(Option<LiteralWidth>, &str), NumberError> 
         _ => return Ok((None, text)),
     };
     let bits = text[..digits].parse().map_err(|_| NumberError::Width(text[..digits].to_owned()))?;
-    Ok((Some(LiteralWidth { bits, signed }), &text[digits + 1..]))
+    Ok((Some(LiteralWidth { bits, is_signed: signed }), &text[digits + 1..]))
 }
 
-/// Splits `0x`, `0o`, `0b` or `0d` off the front.
+/// Splits the prefix `0x`, `0o`, `0b` or `0d` off.
 fn split_base(text: &str) -> (u32, &str) {
     let base = match text.as_bytes() {
         [b'0', b'x' | b'X', ..] => 16,

@@ -1,4 +1,4 @@
-//! The scanner: the text that the preprocessor wrote to P4's tokens.
+//! The scanner: splits the output text of the preprocessor into P4 tokens.
 
 use super::{Tok, Token};
 use crate::diag::Diagnostic;
@@ -6,7 +6,7 @@ use crate::span::{SourceMap, Span};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Makes equal spellings share memory, and knows the keywords.
+/// String interner: equal spellings share memory. It also recognises keywords.
 #[derive(Debug)]
 struct Interner {
     names: HashSet<Arc<str>>,
@@ -21,7 +21,7 @@ impl Default for Interner {
 }
 
 impl Interner {
-    /// The shared copy of `text`.
+    /// Returns the shared copy of `text`.
     fn intern(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.names.get(text) {
             return known.clone();
@@ -31,7 +31,7 @@ impl Interner {
         new
     }
 
-    fn word(&self, text: &str) -> Tok {
+    fn keyword_or_ident(&self, text: &str) -> Tok {
         self.keywords.get(text).copied().unwrap_or(Tok::Ident)
     }
 }
@@ -93,61 +93,74 @@ const PUNCTUATION: &[Tok] = &[
     Tok::Hash,
 ];
 
-/// A piece of the text.
+/// A range of the preprocessed text and its origin.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece {
-    /// Offset in the text.
+pub(crate) struct TextPiece {
+    /// Byte offset in the text.
     pub start: u32,
     /// Length in bytes.
     pub len: u32,
-    /// Where it was written, or the macro that it came out of was used.
+    /// Span where the text was written, or of the macro use that produced it.
     pub span: Span,
-    /// The text at `span` is the same, so that a part of the piece is a part of it.
-    pub exact: bool,
+    /// Whether the text at `span` is identical, so that offsets within the piece are offsets within
+    /// `span`.
+    pub is_verbatim: bool,
 }
 
-/// The tokens of a text, and what is wrong with it.
-pub(crate) struct Scanned {
+/// The tokens of a text and the diagnostics about it.
+pub(crate) struct ScannedTokens {
     pub tokens: Vec<Token>,
     pub diagnostics: Vec<Diagnostic>,
-    /// Where there were more tokens than may be.
-    pub cut: Option<Span>,
+    /// Position at which the token limit was exceeded.
+    pub truncated_at: Option<Span>,
 }
 
-/// All tokens of `text`, whose pieces tell where it was written; the last is [`Tok::Eof`] at
-/// `end`.
+/// Returns all tokens of `text`. `pieces` gives the origin of each range of the text. The last
+/// token is [`Tok::Eof`] at `end`.
 ///
-/// A line of it that begins with `#` is no part of the program: `# 12 "file"` says where the next
-/// line comes from, and what it says otherwise is not known.
-pub(crate) fn tokens_of(text: &str, pieces: &[Piece], map: &mut SourceMap, end: Span, most: usize) -> Scanned {
+/// A line that begins with `#` is not part of the program: `# 12 "file"` sets the origin of the
+/// next line. Other such lines are reported as unknown directives.
+pub(crate) fn scan_tokens(
+    text: &str,
+    pieces: &[TextPiece],
+    map: &mut SourceMap,
+    end: Span,
+    most: usize,
+) -> ScannedTokens {
     let mut scanner = Scanner {
         text,
         at: 0,
         at_line_start: true,
-        sources: Sources { pieces, at: 0 },
+        sources: TextOrigins { pieces, at: 0 },
         interner: Interner::default(),
-        found: Scanned { tokens: Vec::new(), diagnostics: Vec::new(), cut: None },
+        found: ScannedTokens { tokens: Vec::new(), diagnostics: Vec::new(), truncated_at: None },
     };
     while scanner.next_token(map) {
         if scanner.found.tokens.len() > most {
-            scanner.found.cut = scanner.found.tokens.pop().map(|token| token.span);
+            scanner.found.truncated_at = scanner.found.tokens.pop().map(|token| token.span);
             break;
         }
     }
     let empty = scanner.interner.intern("");
-    scanner.found.tokens.push(Token { kind: Tok::Eof, text: empty, span: end, spaced: true, line_start: true });
+    scanner.found.tokens.push(Token {
+        kind: Tok::Eof,
+        text: empty,
+        span: end,
+        has_space_before: true,
+        is_line_start: true,
+    });
     scanner.found
 }
 
-/// Where offsets of the text were written.
-struct Sources<'t> {
-    pieces: &'t [Piece],
-    /// The piece of the last token.
+/// Maps text offsets to the spans of their origin.
+struct TextOrigins<'t> {
+    pieces: &'t [TextPiece],
+    /// Index of the piece that contains the last token.
     at: usize,
 }
 
-impl Sources<'_> {
-    /// The span of `start..end`; tokens come in order.
+impl TextOrigins<'_> {
+    /// Returns the span of `start..end`. Calls must be in order of the tokens.
     fn span(&mut self, start: usize, end: usize) -> Span {
         while self.pieces.get(self.at + 1).is_some_and(|next| next.start as usize <= start) {
             self.at += 1;
@@ -157,14 +170,14 @@ impl Sources<'_> {
         while self.pieces.get(last + 1).is_some_and(|next| (next.start as usize) < end) {
             last += 1;
         }
-        let span = part(first, start, end);
-        if last == self.at { span } else { span.to(part(&self.pieces[last], start, end)) }
+        let span = piece_span(first, start, end);
+        if last == self.at { span } else { span.to(piece_span(&self.pieces[last], start, end)) }
     }
 }
 
-/// The span of what `start..end` has of a piece.
-fn part(piece: &Piece, start: usize, end: usize) -> Span {
-    if !piece.exact {
+/// Returns the span of the intersection of `start..end` with a piece.
+fn piece_span(piece: &TextPiece, start: usize, end: usize) -> Span {
+    if !piece.is_verbatim {
         return piece.span;
     }
     let from = (start as u32).saturating_sub(piece.start).min(piece.len);
@@ -175,25 +188,25 @@ fn part(piece: &Piece, start: usize, end: usize) -> Span {
 struct Scanner<'t> {
     text: &'t str,
     at: usize,
-    /// Nothing but blanks since the line began.
+    /// Only blanks were read since the line began.
     at_line_start: bool,
-    sources: Sources<'t>,
+    sources: TextOrigins<'t>,
     interner: Interner,
-    found: Scanned,
+    found: ScannedTokens,
 }
 
 impl Scanner<'_> {
-    /// Reads one token; false at the end.
+    /// Reads one token; returns false at the end.
     fn next_token(&mut self, map: &mut SourceMap) -> bool {
         let before = self.at;
-        // A comment at the beginning of a line makes `#` behind it no directive, but the token is
-        // still the first.
+        // A `#` after a comment at the beginning of a line is no directive, but it is still the
+        // first token of its line.
         let mut line_start = self.skip_blanks();
         if self.at_line_start && self.peek() == Some(b'#') {
             self.skip_directive(map);
             return true;
         }
-        while self.rest().starts_with("//") || self.rest().starts_with("/*") {
+        while self.remaining_text().starts_with("//") || self.remaining_text().starts_with("/*") {
             self.at_line_start = false;
             if !self.skip_comment() {
                 return false;
@@ -210,7 +223,7 @@ impl Scanner<'_> {
         let line_start = line_start || start == 0 || self.found.tokens.is_empty();
         self.at_line_start = false;
         let spelled = &self.text[start..self.at];
-        let kind = if kind == Tok::Ident { self.interner.word(spelled) } else { kind };
+        let kind = if kind == Tok::Ident { self.interner.keyword_or_ident(spelled) } else { kind };
         let span = self.sources.span(start, self.at);
         if kind == Tok::Unterminated {
             let diagnostic = Diagnostic::error("syntax", span, "this string is never closed");
@@ -218,11 +231,11 @@ impl Scanner<'_> {
             return true;
         }
         let text = self.interner.intern(spelled);
-        self.found.tokens.push(Token { kind, text, span, spaced: start > before, line_start });
+        self.found.tokens.push(Token { kind, text, span, has_space_before: start > before, is_line_start: line_start });
         true
     }
 
-    fn rest(&self) -> &str {
+    fn remaining_text(&self) -> &str {
         &self.text[self.at..]
     }
 
@@ -230,7 +243,7 @@ impl Scanner<'_> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Skips white space; whether a line began.
+    /// Skips white space; returns whether it contained a newline.
     fn skip_blanks(&mut self) -> bool {
         let mut began = false;
         while let Some(byte) = self.peek() {
@@ -247,14 +260,14 @@ impl Scanner<'_> {
         began
     }
 
-    /// Skips the comment here; false if it has no end.
+    /// Skips the comment at the current position; returns false if it is not closed.
     fn skip_comment(&mut self) -> bool {
         let start = self.at;
-        if self.rest().starts_with("//") {
-            self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+        if self.remaining_text().starts_with("//") {
+            self.at += self.remaining_text().find('\n').unwrap_or(self.remaining_text().len());
             return true;
         }
-        if let Some(end) = self.rest()[2..].find("*/") {
+        if let Some(end) = self.remaining_text()[2..].find("*/") {
             self.at += end + 4;
             return true;
         }
@@ -268,7 +281,7 @@ impl Scanner<'_> {
     /// Skips a line that begins with `#`.
     fn skip_directive(&mut self, map: &mut SourceMap) {
         let start = self.at;
-        let len = self.rest().find('\n').unwrap_or(self.rest().len());
+        let len = self.remaining_text().find('\n').unwrap_or(self.remaining_text().len());
         self.at += len;
         let line = self.text[start..self.at].trim_end();
         let span = self.sources.span(start, start + line.len());
@@ -279,7 +292,7 @@ impl Scanner<'_> {
             let text = map.file(span.file).map(|file| file.text.clone()).unwrap_or_default();
             let tail = text.get(span.hi as usize..).unwrap_or("");
             let next = tail.find('\n').map_or(text.len(), |newline| span.hi as usize + newline + 1);
-            map.renumber(span.file, next as u32, number, name.map(Arc::from));
+            map.add_line_directive(span.file, next as u32, number, name.map(Arc::from));
             return;
         }
         let word: String = words.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
@@ -296,7 +309,7 @@ impl Scanner<'_> {
                 (_, false) => Tok::Unterminated,
             },
             _ => {
-                let rest = self.rest();
+                let rest = self.remaining_text();
                 PUNCTUATION.iter().copied().find(|tok| rest.starts_with(tok.text())).unwrap_or(Tok::Unknown)
             }
         })
@@ -305,24 +318,25 @@ impl Scanner<'_> {
     fn token_len(&self, kind: Tok) -> usize {
         match kind {
             Tok::Ident | Tok::Int => {
-                self.rest().bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count()
+                self.remaining_text().bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count()
             }
             Tok::Str | Tok::Unterminated => self.string_len().0,
-            Tok::Unknown => self.rest().chars().next().map_or(0, char::len_utf8),
+            Tok::Unknown => self.remaining_text().chars().next().map_or(0, char::len_utf8),
             fixed => fixed.text().len(),
         }
     }
 
-    /// Length of the string literal here in bytes, and whether it is closed. It ends at the first
-    /// quote that has not an odd number of backslashes in front; newlines are allowed in it.
+    /// Returns the length of the string literal at the current position in bytes, and whether it is
+    /// closed. It ends at the first quote that an even number of backslashes precedes. It can
+    /// contain newlines.
     fn string_len(&self) -> (usize, bool) {
-        let bytes = self.rest().as_bytes();
+        let bytes = self.remaining_text().as_bytes();
         let mut at = 1;
         while let Some(byte) = bytes.get(at) {
             match byte {
                 b'"' => return (at + 1, true),
-                // A byte after a backslash may be the first of several of a character; the others
-                // are not quotes, so that stepping over one is right.
+                // The byte after a backslash can start a multi-byte character. Skipping only that
+                // byte is right, because continuation bytes are never quotes.
                 b'\\' => at += 2,
                 _ => at += 1,
             }

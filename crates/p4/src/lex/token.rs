@@ -1,4 +1,4 @@
-//! Tokens: kinds, spellings, and what the parser must know about the white space in front of them.
+//! Tokens: kinds, spellings, and the white space before them.
 
 use crate::span::Span;
 use std::fmt;
@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 macro_rules! token_kinds {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// What a token is. Kinds with a fixed spelling are keywords and punctuation.
+        /// Kind of a token. Kinds with a fixed spelling are keywords and punctuation.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum Tok {
-            /// An identifier; whether it names a type is the parser's knowledge.
+            /// An identifier. The parser decides whether it names a type.
             Ident,
-            /// An integer literal, with its width prefix if any.
+            /// An integer literal, including its width prefix.
             Int,
-            /// A string literal with its quotes.
+            /// A string literal, including its quotes.
             Str,
-            /// A string literal or comment that the file's end (or the line's) cuts off.
+            /// A string literal or comment that is not closed before the end of the file (or line).
             Unterminated,
-            /// A character that no token of P4 begins with.
+            /// A character that begins no token of P4.
             Unknown,
             /// The end of the program.
             Eof,
@@ -25,7 +25,7 @@ macro_rules! token_kinds {
         }
 
         impl Tok {
-            /// The spelling, for keywords and punctuation; empty for the other kinds.
+            /// Returns the spelling of keywords and punctuation; empty for the other kinds.
             pub fn text(self) -> &'static str {
                 match self {
                     $(Tok::$name => $text,)*
@@ -108,9 +108,9 @@ token_kinds! {
     Assign = "=",
     Lt = "<",
     Le = "<=",
-    /// Two in a row without space between are `>>` to the expression parser and two closing brackets to the type parser.
+    /// Two adjacent ones are `>>` in expressions and two closing brackets in types.
     Gt = ">",
-    /// After a `>` without space between it is `>>=`.
+    /// Directly after a `>` it forms `>>=`.
     Ge = ">=",
     EqEq = "==",
     Ne = "!=",
@@ -148,14 +148,14 @@ token_kinds! {
 }
 
 impl Tok {
-    /// Whether this is a keyword (a fixed spelling made of letters).
+    /// Returns whether this is a keyword (a fixed spelling of letters).
     pub fn is_keyword(self) -> bool {
         self.text().bytes().next().is_some_and(|b| b == b'_' || b.is_ascii_lowercase())
     }
 }
 
 impl fmt::Display for Tok {
-    /// For "expected ..." in diagnostics.
+    /// Formats the kind for "expected ..." in diagnostics.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Tok::Ident => f.write_str("a name"),
@@ -169,23 +169,23 @@ impl fmt::Display for Tok {
     }
 }
 
-/// A token, as spelled, and where it was written.
+/// A token with its spelling and origin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Token {
-    /// What it is.
+    /// The kind.
     pub kind: Tok,
-    /// The spelling. For a token that a macro made, not the text at `span`.
+    /// The spelling. It differs from the text at `span` if a macro produced the token.
     pub text: Arc<str>,
-    /// Where it was written; for a token that a macro made, where the macro was used.
+    /// Span where the token was written, or of the macro use that produced it.
     pub span: Span,
-    /// Whether white space or a comment stands in front of it.
-    pub spaced: bool,
+    /// Whether white space or a comment precedes it.
+    pub has_space_before: bool,
     /// Whether it is the first token of its line.
-    pub line_start: bool,
+    pub is_line_start: bool,
 }
 
 impl Token {
-    /// The token as a diagnostic names it ("found ...").
+    /// Returns the text by which diagnostics name the token ("found ...").
     pub fn describe(&self) -> String {
         match self.kind {
             Tok::Eof => "the end of the program".to_owned(),
@@ -196,11 +196,11 @@ impl Token {
     }
 }
 
-/// The source text of a run of tokens: spellings with one space where there was white space.
-pub fn spell(tokens: &[Token]) -> String {
+/// Returns the source text of a sequence of tokens, with one space for each stretch of white space.
+pub fn spell_tokens(tokens: &[Token]) -> String {
     let mut text = String::new();
     for token in tokens {
-        if token.spaced && !text.is_empty() {
+        if token.has_space_before && !text.is_empty() {
             text.push(' ');
         }
         text.push_str(&token.text);
@@ -208,23 +208,25 @@ pub fn spell(tokens: &[Token]) -> String {
     text
 }
 
-/// The tokens with one blank between each two, which is how p4c writes the body of an annotation that it does not
-/// interpret: `x==1` becomes `x == 1`, and `p::q` becomes `p : : q`. A string keeps its escapes and newlines.
-pub fn separated(tokens: &[Token]) -> String {
+/// Joins the tokens with single blanks, because p4c writes the bodies of uninterpreted annotations
+/// like that: `x==1` becomes `x == 1`, and `p::q` becomes `p : : q`. A string keeps its escapes and
+/// newlines.
+pub fn join_with_blanks(tokens: &[Token]) -> String {
     let mut words: Vec<&str> = Vec::with_capacity(tokens.len());
     for token in tokens {
         match token.kind {
-            // The language has no such token; elsewhere than at the start of a line p4c reads each `#` by itself.
+            // P4 has no such token: p4c reads each `#` by itself except at the start of a line.
             Tok::HashHash => words.extend(["#", "#"]),
-            Tok::Int => number_words(&token.text, &mut words),
+            Tok::Int => split_number_words(&token.text, &mut words),
             _ => words.push(&token.text),
         }
     }
     words.join(" ")
 }
 
-/// Cuts what begins with a digit where p4c's scanner cuts it: `3com` is the number `3` and the name `com`.
-fn number_words<'t>(text: &'t str, words: &mut Vec<&'t str>) {
+/// Splits a word that begins with a digit like p4c's scanner: `3com` is the number `3` and the name
+/// `com`.
+fn split_number_words<'t>(text: &'t str, words: &mut Vec<&'t str>) {
     let mut rest = text;
     while rest.starts_with(|c: char| c.is_ascii_digit()) {
         let (number, behind) = rest.split_at(number_len(rest.as_bytes()));
@@ -236,7 +238,8 @@ fn number_words<'t>(text: &'t str, words: &mut Vec<&'t str>) {
     }
 }
 
-/// Length of the longest integer literal that `text`, which begins with a digit, begins with.
+/// Returns the length of the longest integer literal at the start of `text`, which begins with a
+/// digit.
 fn number_len(text: &[u8]) -> usize {
     let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
     let plain = text.iter().take_while(|b| b.is_ascii_digit() || **b == b'_').count();
@@ -250,7 +253,8 @@ fn number_len(text: &[u8]) -> usize {
     plain.max(sized).max(based_len(text))
 }
 
-/// Length of the digits that `text` begins with, with their base prefix if there is one and a digit behind it.
+/// Returns the length of the digits at the start of `text`. Includes a base prefix if a digit
+/// follows it.
 fn based_len(text: &[u8]) -> usize {
     let is_digit: fn(&u8) -> bool = match text {
         [b'0', b'x' | b'X', ..] => u8::is_ascii_hexdigit,
@@ -268,7 +272,7 @@ fn based_len(text: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::number_words;
+    use super::split_number_words;
 
     #[test]
     fn what_begins_with_a_digit_is_cut_as_p4c_cuts_it() {
@@ -288,7 +292,7 @@ mod tests {
             ("12w_", "12w_"),
         ] {
             let mut found = Vec::new();
-            number_words(text, &mut found);
+            split_number_words(text, &mut found);
             assert_eq!(found.join(" "), words, "of {text}");
         }
     }

@@ -1,44 +1,44 @@
-//! Architectures: which object plays which part, and what storage the parts share.
+//! Lowers the programmable blocks of each architecture and allocates the storage that they share.
 
-use super::frame::{Binding, Context};
-use super::known::{Known, ObjectId, Package};
-use super::lowering::{Lower, Res};
-use super::place::Place;
-use super::shape::Shape;
+use super::allocation::StorageClass;
+use super::const_value::{ConstValue, ObjectInstanceId, PackageInstance};
+use super::frame::{Binding, LoweringContext};
+use super::lowering::{LowerResult, Lowering};
 use super::storage::Storage;
+use super::type_layout::TypeLayout;
 use crate::architectures;
 use crate::diag::Diagnostic;
 use crate::hir::{self, Constructor, Ty};
 use crate::span::{FileId, Span};
-use ir::{Arch, BodyBuilder, Const, Control, ControlKind, Loc, Type, VarId, VarKind};
+use ir::{Arch, BodyBuilder, Const, Control, ControlKind, SourceLoc, Type, VarId, VarKind};
 use std::rc::Rc;
 
-/// What a block of PNA reads about a packet.
-struct PnaInput {
-    place: Place,
-    recirculated: Option<Recirculated>,
+/// Architecture metadata that a block of PNA reads.
+struct PnaBlockInput {
+    place: Storage,
+    recirculated: Option<RecirculationVars>,
 }
 
-/// In programs of three blocks: the flag that a packet has been through the main block before, and the pass number that
-/// engines set.
+/// For programs of three blocks: the flag that the packet was recirculated, and the pass number
+/// that engines set.
 #[derive(Clone, Copy)]
-struct Recirculated {
+struct RecirculationVars {
     pass: VarId,
     flag: VarId,
 }
 
 /// The blocks of v1model's `V1Switch`.
 const V1MODEL_BLOCKS: [&str; 6] = ["p", "vr", "ig", "eg", "ck", "dep"];
-/// The blocks of PNA's `PNA_NIC`, today's and those of its older interface.
+/// The blocks of PNA's `PNA_NIC`, current and older interface.
 const PNA_BLOCKS: [&str; 3] = ["main_parser", "main_control", "main_deparser"];
 const PNA_BLOCKS_WITH_PRE: [&str; 4] = ["main_parser", "pre_control", "main_control", "main_deparser"];
 
-/// The type of PNA's pass number.
+/// Type of PNA's pass number.
 const PASS_NUMBER: Type = Type::Bit(3);
 
-impl Lower<'_> {
+impl Lowering<'_> {
     /// Lowers the whole program.
-    pub(super) fn program(&mut self) -> Res<()> {
+    pub(super) fn lower_program(&mut self) -> LowerResult<()> {
         let Some(main) = self.hir.main else {
             let start = Span::new(FileId(0), 0, 0);
             return self.unsupported(start, "a program without an instance `main` of an architecture's package");
@@ -48,7 +48,7 @@ impl Lower<'_> {
             Constructor::Object(id) => &self.hir.objects[id.index()].name,
             Constructor::Extern(id, _) => &self.hir.externs[id.index()].name,
         };
-        self.p.arch = match &**package {
+        self.pipeline.arch = match &**package {
             "V1Switch" => Arch::V1Model,
             "PNA_NIC" => Arch::Pna,
             other => {
@@ -58,39 +58,40 @@ impl Lower<'_> {
             }
         };
         self.package_info(&decl.annotations);
-        self.errors();
-        self.reason_names();
+        self.declare_errors();
+        self.record_reason_enums();
         let mut done = Ok(());
         for id in &self.hir.globals {
             if let Constructor::Extern(of, _) = self.hir.instances[id.index()].construct.what
                 && self.is_known_extern(of)
             {
-                done = done.and(self.instance(*id).map(|_| ()));
+                done = done.and(self.resolve_instance(*id).map(|_| ()));
             }
         }
         done?;
-        let Known::Package(package) = self.instance(main)? else {
+        let ConstValue::Package(package) = self.resolve_instance(main)? else {
             return self.unsupported(decl.span, "a `main` that is not a package");
         };
         self.controller_headers();
-        let done = match self.p.arch {
-            Arch::V1Model => self.v1model(&package),
-            Arch::Pna => self.pna(&package),
+        let done = match self.pipeline.arch {
+            Arch::V1Model => self.lower_v1model(&package),
+            Arch::Pna => self.lower_pna(&package),
         };
         self.declare_called_actions();
         self.warn_of_unused_tables();
         done
     }
 
-    /// Declares the program's errors in its order, so that `error` values keep their numbers.
-    fn errors(&mut self) {
+    /// Declares the errors of the program in order, so that `error` values keep their numbers.
+    fn declare_errors(&mut self) {
         for name in &self.hir.errors {
-            self.p.add_error(name);
+            self.pipeline.add_error(name);
         }
     }
 
-    /// Keeps the enumerations that name drop and CPU reasons, also when no key or parameter has their type: engines show the names.
-    fn reason_names(&mut self) {
+    /// Records the enumerations of drop and CPU reasons even if no key or parameter has their type,
+    /// because engines display their names.
+    fn record_reason_enums(&mut self) {
         let is_reason = |name: &str| matches!(name, "drop_reason_t" | "cpu_reason_t" | "punt_reason_t");
         for (index, decl) in self.hir.enums.iter().enumerate().filter(|(_, decl)| is_reason(&decl.name)) {
             if decl.underlying.is_some() {
@@ -99,8 +100,9 @@ impl Lower<'_> {
         }
     }
 
-    /// Refuses a package that another file than ours declares, with other blocks than the architecture has.
-    fn check_blocks(&mut self, package: &Package, expected: &[&[&str]]) -> Res<()> {
+    /// Rejects a package with other blocks than the architecture defines. It comes from a different
+    /// architecture file.
+    fn check_blocks(&mut self, package: &PackageInstance, expected: &[&[&str]]) -> LowerResult<()> {
         if expected.iter().any(|blocks| blocks.len() == package.args.len()) {
             return Ok(());
         }
@@ -115,91 +117,92 @@ impl Lower<'_> {
         self.report(error.help(help))
     }
 
-    /// The parser or control that argument `n` of the package is.
-    fn package_arg(&mut self, package: &Package, n: usize) -> Res<ObjectId> {
+    /// Returns the parser or control that is argument `n` of the package.
+    fn package_arg(&mut self, package: &PackageInstance, n: usize) -> LowerResult<ObjectInstanceId> {
         match package.args.get(n) {
-            Some(Known::Object(id)) => Ok(*id),
+            Some(ConstValue::Object(id)) => Ok(*id),
             _ => {
                 let decl = &self.hir.objects[package.decl.index()];
                 let param = decl.constructor_params.get(n).map(|id| self.hir.locals[id.index()].name.clone());
                 let param = param.unwrap_or_else(|| (n + 1).to_string().into());
-                self.unsupported(package.span, format_args!("an argument `{param}` that is no parser or control"))
+                self.unsupported(package.span, format_args!("an argument `{param}` that is not a parser or control"))
             }
         }
     }
 
-    /// Parameters of an object: name and type.
-    fn params(&mut self, id: ObjectId) -> Vec<(hir::LocalId, Ty)> {
+    /// Returns the parameters of an object with their types.
+    fn object_params(&mut self, id: ObjectInstanceId) -> Vec<(hir::LocalId, Ty)> {
         let object = &self.objects[id.index()];
         let subst = Rc::clone(&object.subst);
         let Some(decl) = object.decl else { return Vec::new() };
         let params = self.hir.objects[decl.index()].params.iter();
-        params.map(|id| (*id, self.replace(self.hir.locals[id.index()].ty, &subst))).collect()
+        params.map(|id| (*id, self.substitute_params(self.hir.locals[id.index()].ty, &subst))).collect()
     }
 
-    /// Storage for parameter `n` of an object, under the name it has there.
-    fn shared(&mut self, id: ObjectId, n: usize, storage: Storage) -> Res<(Place, Ty)> {
-        match self.params(id).get(n).copied() {
+    /// Allocates storage for parameter `n` of an object, under the parameter's name.
+    fn allocate_shared(&mut self, id: ObjectInstanceId, n: usize, storage: StorageClass) -> LowerResult<(Storage, Ty)> {
+        match self.object_params(id).get(n).copied() {
             Some((param, ty)) => {
-                let local = self.local(param);
-                Ok((self.allocate(&local.name, ty, storage, local.span)?, ty))
+                let local = self.local_decl(param);
+                Ok((self.allocate_storage(&local.name, ty, storage, local.span)?, ty))
             }
             None => self.lacks_parameters(id, n),
         }
     }
 
-    /// Storage for parameter `n` of an object, under another name.
-    fn shared_as(&mut self, name: &str, id: ObjectId, n: usize) -> Res<Place> {
-        match self.params(id).get(n).copied() {
-            Some((param, ty)) => self.allocate(name, ty, Storage::Intrinsic, self.local(param).span),
+    /// Allocates storage for parameter `n` of an object, under another name.
+    fn allocate_shared_as(&mut self, name: &str, id: ObjectInstanceId, n: usize) -> LowerResult<Storage> {
+        match self.object_params(id).get(n).copied() {
+            Some((param, ty)) => self.allocate_storage(name, ty, StorageClass::Intrinsic, self.local_decl(param).span),
             None => self.lacks_parameters(id, n),
         }
     }
 
-    fn lacks_parameters<T>(&mut self, id: ObjectId, n: usize) -> Res<T> {
+    fn lacks_parameters<T>(&mut self, id: ObjectInstanceId, n: usize) -> LowerResult<T> {
         let decl = self.objects[id.index()].decl.map(|decl| &self.hir.objects[decl.index()]);
         let (name, span) = decl.map_or(("", Span::default()), |decl| (&*decl.name, decl.span));
         self.unsupported(span, format_args!("block `{name}` without a parameter {}", n + 1))
     }
 
-    /// Makes the scalars of architecture metadata known under `prefix`.
-    fn intrinsics(&mut self, prefix: &str, place: &Place, id: ObjectId, n: usize) {
-        let Some((_, ty)) = self.params(id).get(n).copied() else { return };
-        let Shape::Struct(members) = self.shape(ty) else { return };
+    /// Registers the scalars of architecture metadata under `prefix`.
+    fn register_intrinsics(&mut self, prefix: &str, place: &Storage, id: ObjectInstanceId, n: usize) {
+        let Some((_, ty)) = self.object_params(id).get(n).copied() else { return };
+        let TypeLayout::Struct(members) = self.layout(ty) else { return };
         for (n, member) in members.iter().enumerate() {
-            if let Some(Place::Scalar(var)) = place.part(n) {
-                self.p.intrinsics.insert(format!("{prefix}.{}", member.name), *var);
+            if let Some(Storage::Scalar(var)) = place.part(n) {
+                self.pipeline.intrinsics.insert(format!("{prefix}.{}", member.name), *var);
             }
         }
     }
 
-    fn v1model(&mut self, package: &Package) -> Res<()> {
+    fn lower_v1model(&mut self, package: &PackageInstance) -> LowerResult<()> {
         self.check_blocks(package, &[&V1MODEL_BLOCKS])?;
         let mut parts = Vec::new();
         for n in 0..V1MODEL_BLOCKS.len() {
             parts.push(self.package_arg(package, n)?);
         }
         let [parser, verify, ingress, egress, compute, deparser] = parts[..] else { return Ok(()) };
-        let (hdr, _) = self.shared(ingress, 0, Storage::Meta)?;
-        let (meta, meta_ty) = self.shared(ingress, 1, Storage::Meta)?;
-        let (standard, _) = self.shared(ingress, 2, Storage::Intrinsic)?;
-        self.intrinsics("standard_metadata", &standard, ingress, 2);
+        let (hdr, _) = self.allocate_shared(ingress, 0, StorageClass::Meta)?;
+        let (meta, meta_ty) = self.allocate_shared(ingress, 1, StorageClass::Meta)?;
+        let (standard, _) = self.allocate_shared(ingress, 2, StorageClass::Intrinsic)?;
+        self.register_intrinsics("standard_metadata", &standard, ingress, 2);
         self.field_lists(&meta, meta_ty);
-        let packet = || Binding::Known(Known::Packet);
-        let place = |place: &Place| Binding::Place(place.clone());
+        let packet = || Binding::Const(ConstValue::Packet);
+        let place = |place: &Storage| Binding::Storage(place.clone());
         let three = || vec![place(&hdr), place(&meta), place(&standard)];
         let mut all = three();
         all.insert(0, packet());
-        let mut done = self.block(ControlKind::Parser, parser, all);
-        done = done.and(self.block(ControlKind::VerifyChecksum, verify, vec![place(&hdr), place(&meta)]));
-        done = done.and(self.block(ControlKind::Ingress, ingress, three()));
-        done = done.and(self.block(ControlKind::Egress, egress, three()));
-        done = done.and(self.block(ControlKind::ComputeChecksum, compute, vec![place(&hdr), place(&meta)]));
-        done.and(self.block(ControlKind::Deparser, deparser, vec![packet(), place(&hdr)]))
+        let mut done = self.lower_block(ControlKind::Parser, parser, all);
+        done = done.and(self.lower_block(ControlKind::VerifyChecksum, verify, vec![place(&hdr), place(&meta)]));
+        done = done.and(self.lower_block(ControlKind::Ingress, ingress, three()));
+        done = done.and(self.lower_block(ControlKind::Egress, egress, three()));
+        done = done.and(self.lower_block(ControlKind::ComputeChecksum, compute, vec![place(&hdr), place(&meta)]));
+        done.and(self.lower_block(ControlKind::Deparser, deparser, vec![packet(), place(&hdr)]))
     }
 
-    /// PNA, with the pre control of the older interface or without (`programs/include/pna.p4`).
-    fn pna(&mut self, package: &Package) -> Res<()> {
+    /// Lowers PNA, with or without the pre control of the older interface
+    /// (`programs/include/pna.p4`).
+    fn lower_pna(&mut self, package: &PackageInstance) -> LowerResult<()> {
         self.check_blocks(package, &[&PNA_BLOCKS, &PNA_BLOCKS_WITH_PRE])?;
         let has_pre = package.args.len() == PNA_BLOCKS_WITH_PRE.len();
         let main_at = if has_pre { 2 } else { 1 };
@@ -207,101 +210,110 @@ impl Lower<'_> {
         let pre = if has_pre { Some(self.package_arg(package, 1)?) } else { None };
         let main = self.package_arg(package, main_at)?;
         let deparser = self.package_arg(package, main_at + 1)?;
-        let (hdr, _) = self.shared(main, 0, Storage::Meta)?;
-        let (meta, _) = self.shared(main, 1, Storage::Meta)?;
+        let (hdr, _) = self.allocate_shared(main, 0, StorageClass::Meta)?;
+        let (meta, _) = self.allocate_shared(main, 1, StorageClass::Meta)?;
         let istd = self.pna_input("istd", main, 2)?;
-        let (ostd, _) = self.shared(main, 3, Storage::Intrinsic)?;
-        self.intrinsics("ostd", &ostd, main, 3);
+        let (ostd, _) = self.allocate_shared(main, 3, StorageClass::Intrinsic)?;
+        self.register_intrinsics("ostd", &ostd, main, 3);
         let parser_istd = self.pna_input("parser_istd", parser, 3)?;
-        let packet = || Binding::Known(Known::Packet);
-        let place = |place: &Place| Binding::Place(place.clone());
+        let packet = || Binding::Const(ConstValue::Packet);
+        let place = |place: &Storage| Binding::Storage(place.clone());
         let mut done = Ok(());
         let parser_args = vec![packet(), place(&hdr), place(&meta), place(&parser_istd.place)];
-        done = done.and(self.block_with_pass(ControlKind::MainParser, parser, parser_args, parser_istd.recirculated));
-        done = done.and(self.pre_control(pre));
+        done = done.and(self.lower_block_with_pass(
+            ControlKind::MainParser,
+            parser,
+            parser_args,
+            parser_istd.recirculated,
+        ));
+        done = done.and(self.lower_pre_control(pre));
         let main_args = [&hdr, &meta, &istd.place, &ostd].map(place).to_vec();
-        done = done.and(self.block_with_pass(ControlKind::MainControl, main, main_args, istd.recirculated));
+        done = done.and(self.lower_block_with_pass(ControlKind::MainControl, main, main_args, istd.recirculated));
         let deparser_args = vec![packet(), place(&hdr), place(&meta), place(&ostd)];
-        done.and(self.block(ControlKind::MainDeparser, deparser, deparser_args))
+        done.and(self.lower_block(ControlKind::MainDeparser, deparser, deparser_args))
     }
 
-    /// The pre control; of a program without one, an empty body, so that engines know one form of PNA.
-    fn pre_control(&mut self, pre: Option<ObjectId>) -> Res<()> {
+    /// Lowers the pre control. A program without one gets an empty body, so that engines handle a
+    /// single variant of PNA.
+    fn lower_pre_control(&mut self, pre: Option<ObjectInstanceId>) -> LowerResult<()> {
         let Some(pre) = pre else {
             let mut body = BodyBuilder::new();
             body.ret();
             let body = body.finish();
-            self.p.controls.push(Control { name: "pre_control".into(), kind: ControlKind::PreControl, body });
+            self.pipeline.controls.push(Control { name: "pre_control".into(), kind: ControlKind::PreControl, body });
             return Ok(());
         };
-        let pre_istd = self.shared_as("pre_istd", pre, 2)?;
-        let pre_ostd = self.shared_as("pre_ostd", pre, 3)?;
-        self.intrinsics("pre_istd", &pre_istd, pre, 2);
-        self.intrinsics("pre_ostd", &pre_ostd, pre, 3);
-        // Nothing parses for the pre control and nothing reads its results: its data are its own, even of the same types.
-        let (pre_hdr, _) = self.shared(pre, 0, Storage::Meta)?;
-        let (pre_meta, _) = self.shared(pre, 1, Storage::Meta)?;
-        let args = [&pre_hdr, &pre_meta, &pre_istd, &pre_ostd].map(|place| Binding::Place(place.clone()));
-        self.block(ControlKind::PreControl, pre, args.to_vec())
+        let pre_istd = self.allocate_shared_as("pre_istd", pre, 2)?;
+        let pre_ostd = self.allocate_shared_as("pre_ostd", pre, 3)?;
+        self.register_intrinsics("pre_istd", &pre_istd, pre, 2);
+        self.register_intrinsics("pre_ostd", &pre_ostd, pre, 3);
+        // The headers and metadata of the pre control are separate storage even if their types
+        // match, because nothing is parsed for it and its results are unused.
+        let (pre_hdr, _) = self.allocate_shared(pre, 0, StorageClass::Meta)?;
+        let (pre_meta, _) = self.allocate_shared(pre, 1, StorageClass::Meta)?;
+        let args = [&pre_hdr, &pre_meta, &pre_istd, &pre_ostd].map(|place| Binding::Storage(place.clone()));
+        self.lower_block(ControlKind::PreControl, pre, args.to_vec())
     }
 
-    /// The architecture's metadata that a block of PNA reads. Engines set a pass number; a program of three blocks has
-    /// `recirculated` in its place, which its blocks begin by making of that.
-    fn pna_input(&mut self, prefix: &str, block: ObjectId, n: usize) -> Res<PnaInput> {
-        let place = self.shared_as(prefix, block, n)?;
-        self.intrinsics(prefix, &place, block, n);
-        let Some(flag) = self.p.intrinsics.remove(&format!("{prefix}.recirculated")) else {
-            return Ok(PnaInput { place, recirculated: None });
+    /// Allocates the architecture metadata that a block of PNA reads. Engines set the pass number.
+    /// A program of three blocks has the field `recirculated` instead, which each block computes
+    /// from the pass number at its start.
+    fn pna_input(&mut self, prefix: &str, block: ObjectInstanceId, n: usize) -> LowerResult<PnaBlockInput> {
+        let place = self.allocate_shared_as(prefix, block, n)?;
+        self.register_intrinsics(prefix, &place, block, n);
+        let Some(flag) = self.pipeline.intrinsics.remove(&format!("{prefix}.recirculated")) else {
+            return Ok(PnaBlockInput { place, recirculated: None });
         };
-        // The block writes it itself: to the architecture it is nothing.
-        self.p.vars[flag].kind = VarKind::Local;
-        let name = self.unique(&format!("{prefix}.pass"));
-        let pass = self.p.add_var(&name, PASS_NUMBER, VarKind::Intrinsic, Loc::default());
-        self.p.intrinsics.insert(format!("{prefix}.pass"), pass);
-        Ok(PnaInput { place, recirculated: Some(Recirculated { pass, flag }) })
+        // The field is local, because the block writes it itself.
+        self.pipeline.vars[flag].kind = VarKind::Local;
+        let name = self.unique_name(&format!("{prefix}.pass"));
+        let pass = self.pipeline.add_var(&name, PASS_NUMBER, VarKind::Intrinsic, SourceLoc::default());
+        self.pipeline.intrinsics.insert(format!("{prefix}.pass"), pass);
+        Ok(PnaBlockInput { place, recirculated: Some(RecirculationVars { pass, flag }) })
     }
 
     /// Lowers one programmable block.
-    fn block(&mut self, kind: ControlKind, id: ObjectId, args: Vec<Binding>) -> Res<()> {
-        self.block_with_pass(kind, id, args, None)
+    fn lower_block(&mut self, kind: ControlKind, id: ObjectInstanceId, args: Vec<Binding>) -> LowerResult<()> {
+        self.lower_block_with_pass(kind, id, args, None)
     }
 
-    /// As `block`; the block begins by making `recirculated` of the pass number.
-    fn block_with_pass(
+    /// Lowers one programmable block that first computes `recirculated` from the pass number.
+    fn lower_block_with_pass(
         &mut self,
         kind: ControlKind,
-        id: ObjectId,
+        id: ObjectInstanceId,
         args: Vec<Binding>,
-        recirculated: Option<Recirculated>,
-    ) -> Res<()> {
-        let params = self.params(id);
+        recirculated: Option<RecirculationVars>,
+    ) -> LowerResult<()> {
+        let params = self.object_params(id);
         let object = &self.objects[id.index()];
-        let context = Context { this: id, scope: object.scope.clone(), subst: Rc::clone(&object.subst) };
+        let context =
+            LoweringContext { current_object: id, scope: object.scope.clone(), subst: Rc::clone(&object.subst) };
         let decl = object.decl.map(|decl| &self.hir.objects[decl.index()]);
         let (name, span) = decl.map_or(("", Span::default()), |decl| (&*decl.name, decl.span));
-        self.b = BodyBuilder::new();
+        self.builder = BodyBuilder::new();
         self.table = None;
-        let outer = self.enter(context);
+        let outer = self.enter_context(context);
         self.enter_block();
         for ((param, _), arg) in params.into_iter().zip(args) {
-            self.bind(param, arg);
+            self.bind_local(param, arg);
         }
-        self.at(span);
-        if let Some(Recirculated { pass, flag }) = recirculated {
-            let pass = self.b.load(&self.p, pass);
-            let first = self.b.constant(Const::new(PASS_NUMBER, 0u8));
-            let is_first = self.b.eq(pass, first);
-            let again = self.b.logical_not(is_first);
-            self.b.store(flag, again);
+        self.set_location(span);
+        if let Some(RecirculationVars { pass, flag }) = recirculated {
+            let pass = self.builder.load(&self.pipeline, pass);
+            let first = self.builder.constant(Const::new(PASS_NUMBER, 0u8));
+            let is_first = self.builder.eq(pass, first);
+            let again = self.builder.logical_not(is_first);
+            self.builder.store(flag, again);
         }
-        let done = self.object_body(id, span);
-        if !self.b.is_terminated() {
-            self.b.ret();
+        let done = self.lower_object_body(id, span);
+        if !self.builder.is_terminated() {
+            self.builder.ret();
         }
         self.leave_block();
-        self.enter(outer);
-        let body = std::mem::take(&mut self.b).finish();
-        self.p.controls.push(Control { name: name.to_string(), kind, body });
+        self.enter_context(outer);
+        let body = std::mem::take(&mut self.builder).finish();
+        self.pipeline.controls.push(Control { name: name.to_string(), kind, body });
         done.map(|_| ())
     }
 }

@@ -1,25 +1,24 @@
-//! Arguments of extern calls whose evaluation has side effects: all are evaluated before the call,
-//! in the order of the text (specification, section "Calling convention: call by copy in/copy
-//! out").
+//! Evaluates arguments of extern calls with side effects before the call, in source order
+//! (specification, section "Calling convention: call by copy in/copy out").
 //!
-//! The lowering of each extern asks for its arguments by number, whenever it needs them. As long
-//! as evaluation changes nothing, the order does not show; otherwise [`Lower::prepare`] has
-//! evaluated them before.
+//! The lowering of each extern evaluates its arguments by number when it needs them. That order is
+//! not observable as long as evaluation is pure. Otherwise [`Lowering::prepare_args`] evaluates all
+//! arguments first.
 
-use super::frame::Prepared;
-use super::lowering::{Lower, Res};
-use super::shape::Shape;
-use super::value::{Access, Val, holds_reference};
-use super::walk::is_pure_arg;
+use super::effects::is_pure_arg;
+use super::frame::PreparedArg;
+use super::lowering::{LowerResult, Lowering};
+use super::type_layout::TypeLayout;
+use super::value::{LValue, RValue, holds_reference};
 use crate::ast::Direction;
 use crate::hir::{Call, CallArg, Expr, LocalId};
 use crate::span::Span;
 use ir::Value;
 
-impl Lower<'_> {
-    /// Evaluates the arguments of an extern call if evaluation has side effects. What is known at
-    /// compile time stays.
-    pub(super) fn prepare(&mut self, call: &Call, params: &[LocalId]) -> Res<Vec<Option<Prepared>>> {
+impl Lowering<'_> {
+    /// Evaluates the arguments of an extern call if their evaluation has side effects. Compile-time
+    /// known arguments are skipped.
+    pub(super) fn prepare_args(&mut self, call: &Call, params: &[LocalId]) -> LowerResult<Vec<Option<PreparedArg>>> {
         if call.args.iter().all(is_pure_arg) {
             return Ok(Vec::new());
         }
@@ -27,18 +26,20 @@ impl Lower<'_> {
         let order = call.order.positions(call.args.len());
         for (at, n) in order.iter().copied().enumerate() {
             let CallArg::Expr(arg) = &call.args[n] else { continue };
-            if matches!(self.shape(arg.ty), Shape::Opaque | Shape::Known) || self.try_known(arg).is_some() {
+            if matches!(self.layout(arg.ty), TypeLayout::Opaque | TypeLayout::CompileTime)
+                || self.try_eval_const(arg).is_some()
+            {
                 continue;
             }
             let direction = params.get(n).map_or(Direction::In, |param| self.direction(*param));
             prepared[n] = Some(if matches!(direction, Direction::Out | Direction::InOut) {
-                Prepared::Access(self.access(arg)?)
+                PreparedArg::LValue(self.resolve_lvalue(arg)?)
             } else {
-                let mut val = self.eval(arg)?;
+                let mut val = self.eval_expr(arg)?;
                 if holds_reference(&val) && !order[at + 1..].iter().all(|later| is_pure_arg(&call.args[*later])) {
                     val = self.snapshot(val, arg.ty, arg.span)?;
                 }
-                Prepared::Val(val)
+                PreparedArg::Value(val)
             });
         }
         Ok(prepared)
@@ -49,53 +50,53 @@ impl Lower<'_> {
         &mut self,
         call: &Call,
         params: &[LocalId],
-        lower: impl FnOnce(&mut Self) -> Res<T>,
-    ) -> Res<T> {
-        let prepared = self.prepare(call, params)?;
+        lower: impl FnOnce(&mut Self) -> LowerResult<T>,
+    ) -> LowerResult<T> {
+        let prepared = self.prepare_args(call, params)?;
         let outer = std::mem::replace(&mut self.prepared, prepared);
         let done = lower(self);
         self.prepared = outer;
         done
     }
 
-    fn take_prepared(&mut self, n: usize) -> Option<Prepared> {
+    fn take_prepared(&mut self, n: usize) -> Option<PreparedArg> {
         self.prepared.get_mut(n)?.take()
     }
 
-    /// The value of argument `n`, which `arg` is.
-    pub(super) fn arg_value(&mut self, n: usize, arg: &Expr) -> Res<Val> {
+    /// Returns the value of argument `n`, the expression `arg`.
+    pub(super) fn arg_value(&mut self, n: usize, arg: &Expr) -> LowerResult<RValue> {
         match self.take_prepared(n) {
-            Some(Prepared::Val(val)) => Ok(val),
-            Some(Prepared::Access(access)) => self.read_access(&access, arg.ty, arg.span),
-            None => self.eval(arg),
+            Some(PreparedArg::Value(val)) => Ok(val),
+            Some(PreparedArg::LValue(access)) => self.read_lvalue(&access, arg.ty, arg.span),
+            None => self.eval_expr(arg),
         }
     }
 
-    /// Where argument `n`, which `arg` is, points.
-    pub(super) fn arg_access(&mut self, n: usize, arg: &Expr) -> Res<Access> {
+    /// Resolves argument `n`, the expression `arg`, as an l-value.
+    pub(super) fn arg_access(&mut self, n: usize, arg: &Expr) -> LowerResult<LValue> {
         match self.take_prepared(n) {
-            Some(Prepared::Access(access)) => Ok(access),
-            Some(Prepared::Val(val)) => Ok(Access::Val(val)),
-            None => self.access(arg),
+            Some(PreparedArg::LValue(access)) => Ok(access),
+            Some(PreparedArg::Value(val)) => Ok(LValue::Value(val)),
+            None => self.resolve_lvalue(arg),
         }
     }
 
-    /// The scalar that argument `n` is, if the call has it.
-    pub(super) fn optional_scalar_arg(&mut self, call: &Call, n: usize) -> Res<Option<Value>> {
+    /// Returns argument `n` as a scalar; `None` if the call does not have it.
+    pub(super) fn optional_scalar_arg(&mut self, call: &Call, n: usize) -> LowerResult<Option<Value>> {
         let Some(CallArg::Expr(arg)) = call.args.get(n) else { return Ok(None) };
         let val = self.arg_value(n, arg)?;
         self.scalar_value(val, arg.ty, arg.span).map(Some)
     }
 
-    /// The scalar that argument `n` is.
-    pub(super) fn scalar_arg(&mut self, call: &Call, n: usize) -> Res<Value> {
+    /// Returns argument `n` as a scalar.
+    pub(super) fn scalar_arg(&mut self, call: &Call, n: usize) -> LowerResult<Value> {
         match self.optional_scalar_arg(call, n)? {
             Some(value) => Ok(value),
             None => self.missing_argument(call.span, n),
         }
     }
 
-    pub(super) fn missing_argument<T>(&mut self, span: Span, n: usize) -> Res<T> {
+    pub(super) fn missing_argument<T>(&mut self, span: Span, n: usize) -> LowerResult<T> {
         self.error("missing-argument", span, format!("argument {} of this call is missing", n + 1))
     }
 }

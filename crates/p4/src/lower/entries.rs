@@ -1,7 +1,8 @@
-//! Entries that the program declares, and their priorities (specification, section "Entry priorities").
+//! Lowers entries that the program declares, and their priorities (specification, section "Entry
+//! priorities").
 
-use super::known::Known;
-use super::lowering::{Lower, Res};
+use super::const_value::ConstValue;
+use super::lowering::{LowerResult, Lowering};
 use super::names;
 use crate::hir::{self, Expr, KeysetItem};
 use crate::span::Span;
@@ -9,10 +10,10 @@ use ir::{ActionCall, ConstEntry, KeyMatch, MatchKind, Table, Type};
 use num_bigint::{BigInt, BigUint};
 use num_traits::{One, ToPrimitive, Zero};
 
-impl Lower<'_> {
-    /// The entries of a table.
-    pub(super) fn entries(&mut self, decl: &hir::Table, table: &Table) -> Res<Vec<ConstEntry>> {
-        let priorities = if table.has_priority() { self.priorities(decl)? } else { vec![0; decl.entries.len()] };
+impl Lowering<'_> {
+    /// Lowers the entries of a table.
+    pub(super) fn lower_entries(&mut self, decl: &hir::Table, table: &Table) -> LowerResult<Vec<ConstEntry>> {
+        let priorities = if table.has_priority() { self.entry_priorities(decl)? } else { vec![0; decl.entries.len()] };
         let kinds: Vec<(MatchKind, Type)> = table.match_keys().map(|(_, k)| (k.kind, k.ty)).collect();
         let mut entries = Vec::with_capacity(decl.entries.len());
         for (entry, priority) in decl.entries.iter().zip(priorities) {
@@ -20,7 +21,7 @@ impl Lower<'_> {
                 return self.error("unknown-action", entry.span, "the table does not have this action");
             };
             let args = self.action_data(action, &entry.args, entry.span)?;
-            let loc = self.loc(entry.span);
+            let loc = self.source_loc(entry.span);
             entries.push(ConstEntry {
                 keys: self.key_matches(&entry.keyset, &kinds, entry.span)?,
                 priority,
@@ -32,8 +33,13 @@ impl Lower<'_> {
         Ok(entries)
     }
 
-    fn key_matches(&mut self, keyset: &[KeysetItem], kinds: &[(MatchKind, Type)], span: Span) -> Res<Vec<KeyMatch>> {
-        // A single `_` or `default` stands for all keys.
+    fn key_matches(
+        &mut self,
+        keyset: &[KeysetItem],
+        kinds: &[(MatchKind, Type)],
+        span: Span,
+    ) -> LowerResult<Vec<KeyMatch>> {
+        // A single `_` or `default` matches all keys.
         let all = matches!(keyset, [KeysetItem::Any]);
         if !all && keyset.len() != kinds.len() {
             return self.error(
@@ -46,11 +52,11 @@ impl Lower<'_> {
         kinds.iter().enumerate().map(|(n, (kind, ty))| self.key_match(item(n), *kind, *ty, span)).collect()
     }
 
-    fn key_match(&mut self, item: &KeysetItem, kind: MatchKind, ty: Type, span: Span) -> Res<KeyMatch> {
+    fn key_match(&mut self, item: &KeysetItem, kind: MatchKind, ty: Type, span: Span) -> LowerResult<KeyMatch> {
         let ones = (BigUint::one() << ty.width()) - 1u8;
         let plain = match item {
             KeysetItem::Any => kind.key_match(ty, None),
-            KeysetItem::Value(value) => kind.key_match(ty, Some(self.known_bits(value, ty)?)),
+            KeysetItem::Value(value) => kind.key_match(ty, Some(self.eval_bits(value, ty)?)),
             KeysetItem::Mask(..) | KeysetItem::Range(..) | KeysetItem::ValueSet(_) => None,
         };
         if let Some(plain) = plain {
@@ -58,11 +64,11 @@ impl Lower<'_> {
         }
         match (kind, item) {
             (MatchKind::Ternary, KeysetItem::Mask(v, m)) => {
-                let (value, mask) = self.masked(v, m, ty)?;
+                let (value, mask) = self.masked_value(v, m, ty)?;
                 Ok(KeyMatch::Ternary { value, mask })
             }
             (MatchKind::Lpm, KeysetItem::Mask(v, m)) => {
-                let (value, mask) = self.masked(v, m, ty)?;
+                let (value, mask) = self.masked_value(v, m, ty)?;
                 match prefix_length(&mask, ty.width()) {
                     Some(prefix_len) => Ok(KeyMatch::Lpm { value, prefix_len }),
                     None => {
@@ -71,18 +77,14 @@ impl Lower<'_> {
                 }
             }
             (MatchKind::Range, KeysetItem::Range(lo, hi)) => {
-                let (low, high) = (self.known_bits(lo, ty)?, self.known_bits(hi, ty)?);
+                let (low, high) = (self.eval_bits(lo, ty)?, self.eval_bits(hi, ty)?);
                 if ir::eval::to_number(ty, &low) > ir::eval::to_number(ty, &high) {
-                    return self.error(
-                        "empty-range",
-                        lo.span.to(hi.span),
-                        "no value is in this range: its ends are swapped",
-                    );
+                    return self.error("empty-range", lo.span.to(hi.span), "this range is empty: its ends are swapped");
                 }
                 Ok(KeyMatch::Range { lo: low, hi: high })
             }
             (MatchKind::Exact | MatchKind::Optional, KeysetItem::Mask(v, m)) => {
-                let (value, mask) = self.masked(v, m, ty)?;
+                let (value, mask) = self.masked_value(v, m, ty)?;
                 match kind {
                     MatchKind::Exact if mask == ones => Ok(KeyMatch::Exact(value)),
                     MatchKind::Optional if mask == ones => Ok(KeyMatch::Optional(Some(value))),
@@ -96,30 +98,30 @@ impl Lower<'_> {
         }
     }
 
-    fn masked(&mut self, value: &Expr, mask: &Expr, ty: Type) -> Res<(BigUint, BigUint)> {
-        let mask = self.known_bits(mask, ty)?;
-        Ok((self.known_bits(value, ty)? & &mask, mask))
+    fn masked_value(&mut self, value: &Expr, mask: &Expr, ty: Type) -> LowerResult<(BigUint, BigUint)> {
+        let mask = self.eval_bits(mask, ty)?;
+        Ok((self.eval_bits(value, ty)? & &mask, mask))
     }
 
-    /// Priorities of the entries, greater ones winning.
-    fn priorities(&mut self, decl: &hir::Table) -> Res<Vec<i32>> {
+    /// Returns the priorities of the entries; the largest wins.
+    fn entry_priorities(&mut self, decl: &hir::Table) -> LowerResult<Vec<i32>> {
         let count = decl.entries.len() as i64;
         if decl.const_entries {
             return Ok(const_priorities(&decl.entries));
         }
         let largest_wins = match self.known_property(decl, "largest_priority_wins") {
-            Some(Known::Bool(b)) => b,
+            Some(ConstValue::Bool(b)) => b,
             _ => true,
         };
         let delta = match self.known_property(decl, "priority_delta") {
-            Some(Known::Int(n)) => n.to_i64().unwrap_or(1),
+            Some(ConstValue::Int(n)) => n.to_i64().unwrap_or(1),
             _ => 1,
         };
         let mut numbers: Vec<i64> = Vec::new();
         let given = decl.entries.iter().any(|e| e.priority.is_some());
         for (n, entry) in decl.entries.iter().enumerate() {
             let number = match &entry.priority {
-                Some(p) => self.priority(p, entry.span)?,
+                Some(p) => self.checked_priority(p, entry.span)?,
                 None if given => match numbers.last() {
                     Some(last) => last + if largest_wins { -delta } else { delta },
                     None => {
@@ -145,25 +147,26 @@ impl Lower<'_> {
         Ok(priorities)
     }
 
-    fn priority(&mut self, number: &BigInt, span: Span) -> Res<i64> {
+    fn checked_priority(&mut self, number: &BigInt, span: Span) -> LowerResult<i64> {
         match number.to_i32() {
             Some(n) => Ok(n.into()),
             None => self.error("priority-range", span, "the priority of this entry is out of range"),
         }
     }
 
-    /// The known value of a property.
-    fn known_property(&mut self, decl: &hir::Table, name: &str) -> Option<Known> {
+    /// Returns the known value of a property.
+    fn known_property(&mut self, decl: &hir::Table, name: &str) -> Option<ConstValue> {
         let value = decl.properties.iter().find(|p| *p.name == *name)?.value.as_ref()?;
-        self.try_known(value)
+        self.try_eval_const(value)
     }
 }
 
-/// Priorities of `const entries`: the first that matches wins. Not in the specification, but what p4c's back-end for simple_switch
-/// does: `@priority(n)` puts an entry at the `n`th place instead of its own.
+/// Returns the priorities of `const entries`, so that the first matching entry wins. `@priority(n)`
+/// changes the position of an entry to `n`. The specification does not define this; p4c's back-end
+/// for simple_switch does it.
 fn const_priorities(entries: &[hir::Entry]) -> Vec<i32> {
     let place = |(n, entry): (usize, &hir::Entry)| {
-        let given = names::number(&entry.annotations, "priority").and_then(|n| i32::try_from(n).ok());
+        let given = names::annotation_number(&entry.annotations, "priority").and_then(|n| i32::try_from(n).ok());
         given.unwrap_or_else(|| i32::try_from(n + 1).unwrap_or(i32::MAX))
     };
     let places: Vec<i32> = entries.iter().enumerate().map(place).collect();
@@ -171,7 +174,7 @@ fn const_priorities(entries: &[hir::Entry]) -> Vec<i32> {
     places.iter().map(|place| (last - place).saturating_add(1)).collect()
 }
 
-/// How many ones a prefix mask begins with; `None` for other masks.
+/// Returns the number of leading ones of a prefix mask; `None` for other masks.
 fn prefix_length(mask: &BigUint, width: u32) -> Option<u32> {
     let zeros = mask.trailing_zeros().map_or(width, |n| n as u32).min(width);
     let expected = ((BigUint::one() << (width - zeros)) - 1u8) << zeros;

@@ -1,8 +1,9 @@
-//! Names of what an architecture has: extern objects and hash algorithms.
+//! Names of the extern objects and hash algorithms of the architectures.
 
 use ir::HashAlgorithm;
 
-/// The code of the finding that a program uses an extern which the architecture does not have. Such a program may be valid P4.
+/// Diagnostic code: the program uses an extern that the architecture does not define. Such a
+/// program can be valid P4.
 pub const EXTERN_WITHOUT_IMPLEMENTATION: &str = "extern-without-implementation";
 
 /// The extern types of v1model.
@@ -33,7 +34,7 @@ pub(super) const PNA_OBJECTS: [&str; 12] = [
     "Digest",
 ];
 
-/// The hash algorithm of that name in v1model or PNA.
+/// Returns the hash algorithm with that name in v1model or PNA.
 pub(super) fn hash_algorithm(name: &str) -> Option<HashAlgorithm> {
     Some(match name {
         "crc32" | "CRC32" => HashAlgorithm::Crc32,

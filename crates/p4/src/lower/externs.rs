@@ -1,31 +1,31 @@
-//! Extern objects and calls, whatever the architecture.
+//! Lowers extern objects and calls of all architectures.
 
+use super::const_value::{ConstValue, InstanceName};
+use super::effects::is_pure;
 use super::extern_names::{EXTERN_WITHOUT_IMPLEMENTATION, PNA_OBJECTS, V1MODEL_OBJECTS};
-use super::known::{Known, Naming};
-use super::lowering::{Lower, Refused, Res, TableContext};
+use super::lowering::{LowerResult, Lowering, LoweringErrorReported, TableContext};
 use super::names;
-use super::shape::Shape;
-use super::value::{Access, Val};
-use super::walk::is_pure;
+use super::type_layout::TypeLayout;
+use super::value::{LValue, RValue};
 use crate::diag::Diagnostic;
 use crate::hir::{self, Call, CallArg, Construct, Expr, ObjectRef, Ty};
 use crate::span::Span;
-use ir::{Arch, Arg, ExternInst, ExternKind, Type, Value};
+use ir::{Arch, ExternArg, ExternInst, ExternKind, Type, Value};
 use std::sync::Arc;
 
-/// An out argument: where it goes, and its type.
-pub(super) type OutArg = Option<(Access, Ty)>;
+/// An out argument: its l-value and type.
+pub(super) type OutArg = Option<(LValue, Ty)>;
 
-impl<'a> Lower<'a> {
+impl<'a> Lowering<'a> {
     /// Instantiates an extern object.
-    pub(super) fn make_extern(
+    pub(super) fn create_extern(
         &mut self,
         id: hir::ExternId,
         construct: &Construct,
-        naming: &Naming,
-    ) -> Res<ir::ExternId> {
+        naming: &InstanceName,
+    ) -> LowerResult<ir::ExternId> {
         let decl = &self.hir.externs[id.index()];
-        let kind = match self.p.arch {
+        let kind = match self.pipeline.arch {
             Arch::V1Model => self.v1model_object(&decl.name, construct)?,
             Arch::Pna => self.pna_object(&decl.name, construct)?,
         };
@@ -36,33 +36,40 @@ impl<'a> Lower<'a> {
             true => naming.scope.clone(),
             false => naming.path.clone(),
         };
-        let preamble = names::preamble(path, &naming.annotations);
+        let preamble = names::build_preamble(path, &naming.annotations);
         self.take_identity(decl_kind(&kind), &preamble, construct.span)?;
-        let loc = self.loc(construct.span);
-        Ok(self.p.externs.push(ExternInst { preamble, kind, loc }))
+        let loc = self.source_loc(construct.span);
+        Ok(self.pipeline.externs.push(ExternInst { preamble, kind, loc }))
     }
 
-    /// Whether the architecture gives an extern type a meaning.
+    /// Returns whether the architecture defines an extern type.
     pub(super) fn is_known_extern(&self, id: hir::ExternId) -> bool {
         let name: &str = &self.hir.externs[id.index()].name;
-        match self.p.arch {
+        match self.pipeline.arch {
             Arch::V1Model => V1MODEL_OBJECTS.contains(&name),
             Arch::Pna => PNA_OBJECTS.contains(&name),
         }
     }
 
-    /// A method of an extern object.
-    pub(super) fn method(&mut self, object: &ObjectRef, id: hir::ExternId, n: usize, call: &Call, ty: Ty) -> Res<Val> {
+    /// Lowers a method call of an extern object.
+    pub(super) fn lower_method_call(
+        &mut self,
+        object: &ObjectRef,
+        id: hir::ExternId,
+        n: usize,
+        call: &Call,
+        ty: Ty,
+    ) -> LowerResult<RValue> {
         let decl: &'a hir::Extern = &self.hir.externs[id.index()];
-        let Some(method) = decl.methods.get(n) else { return Ok(Val::Void) };
+        let Some(method) = decl.methods.get(n) else { return Ok(RValue::Void) };
         self.with_prepared(call, &method.params, |lower| match &*decl.name {
             "packet_in" => lower.packet_in(&method.name, call, ty),
             "packet_out" => lower.packet_out(&method.name, call),
             _ => {
-                let Known::Extern(object) = lower.object_ref(object, call.span)? else {
+                let ConstValue::Extern(object) = lower.object_ref(object, call.span)? else {
                     return lower.unsupported(call.span, format_args!("calling `{}` on this", method.name));
                 };
-                match lower.p.arch {
+                match lower.pipeline.arch {
                     Arch::V1Model => lower.v1model_method(object, &decl.name, &method.name, call),
                     Arch::Pna => lower.pna_method(object, &decl.name, method, call, ty),
                 }
@@ -70,27 +77,28 @@ impl<'a> Lower<'a> {
         })
     }
 
-    /// An extern function.
-    pub(super) fn extern_function(&mut self, id: hir::ExternFnId, call: &Call, ty: Ty) -> Res<Val> {
+    /// Lowers a call of an extern function.
+    pub(super) fn lower_extern_call(&mut self, id: hir::ExternFnId, call: &Call, ty: Ty) -> LowerResult<RValue> {
         let decl: &'a hir::Method = &self.hir.extern_functions[id.index()];
-        self.with_prepared(call, &decl.params, |lower| match (&*decl.name, lower.p.arch) {
+        self.with_prepared(call, &decl.params, |lower| match (&*decl.name, lower.pipeline.arch) {
             ("verify", _) => lower.verify_call(call),
-            ("static_assert", _) => Ok(Val::Scalar(lower.b.bool(true))),
+            ("static_assert", _) => Ok(RValue::Scalar(lower.builder.bool(true))),
             (name, Arch::V1Model) => lower.v1model_function(name, call, ty),
             (name, Arch::Pna) => lower.pna_function(name, call, ty),
         })
     }
 
-    /// An extern that the program declares and the architecture does not have: refused once, where the program first uses it.
-    pub(super) fn unknown_extern<T>(&mut self, what: &str, span: Span) -> Res<T> {
+    /// Rejects an extern that the program declares but the architecture does not define. The error
+    /// is reported only at the first use.
+    pub(super) fn unknown_extern<T>(&mut self, what: &str, span: Span) -> LowerResult<T> {
         if !self.unknown_externs.insert(what.to_owned()) {
-            return Err(Refused);
+            return Err(LoweringErrorReported);
         }
-        let arch = match self.p.arch {
+        let arch = match self.pipeline.arch {
             Arch::V1Model => "v1model",
             Arch::Pna => "PNA",
         };
-        let message = format!("not supported: extern `{what}`, which is none of {arch}'s");
+        let message = format!("not supported: extern `{what}`, which {arch} does not define");
         let help = format!("{} lists the externs that Terrace implements", crate::architectures::DOCS);
         let mut error = Diagnostic::error(EXTERN_WITHOUT_IMPLEMENTATION, span, message).help(help);
         let name = what.split('.').next().unwrap_or(what);
@@ -102,44 +110,44 @@ impl<'a> Lower<'a> {
         self.report(error)
     }
 
-    /// The scalars of an argument.
-    pub(super) fn data_arg(&mut self, call: &Call, n: usize) -> Res<Arg> {
+    /// Returns the scalars of an argument.
+    pub(super) fn data_arg(&mut self, call: &Call, n: usize) -> LowerResult<ExternArg> {
         let mut values = Vec::new();
         if let Some(CallArg::Expr(data)) = call.args.get(n) {
             let val = self.arg_value(n, data)?;
-            self.flatten(&val, data.ty, data.span, &mut values)?;
+            self.append_scalars(&val, data.ty, data.span, &mut values)?;
         }
-        Ok(Arg::Values(values))
+        Ok(ExternArg::Values(values))
     }
 
-    /// An out or inout argument.
-    pub(super) fn out_arg(&mut self, call: &Call, n: usize) -> Res<OutArg> {
+    /// Resolves an out or inout argument.
+    pub(super) fn out_arg(&mut self, call: &Call, n: usize) -> LowerResult<OutArg> {
         match call.args.get(n) {
             Some(CallArg::Expr(place)) => Ok(Some((self.arg_access(n, place)?, place.ty))),
             _ => Ok(None),
         }
     }
 
-    /// The scalar type of an out argument; of one that isn't cared for `bit<32>`.
-    pub(super) fn out_type(&mut self, out: &OutArg, span: Span) -> Res<Type> {
+    /// Returns the scalar type of an out argument; `bit<32>` for an ignored one.
+    pub(super) fn out_type(&mut self, out: &OutArg, span: Span) -> LowerResult<Type> {
         match out {
-            Some((_, ty)) => self.scalar(*ty, span),
+            Some((_, ty)) => self.scalar_type(*ty, span),
             None => Ok(Type::Bit(32)),
         }
     }
 
     /// Writes a scalar to an out argument.
-    pub(super) fn set_out(&mut self, out: OutArg, value: Value, span: Span) -> Res<Val> {
+    pub(super) fn set_out(&mut self, out: OutArg, value: Value, span: Span) -> LowerResult<RValue> {
         if let Some((access, ty)) = out {
-            self.write_access(&access, Val::Scalar(value), ty, span)?;
+            self.write_lvalue(&access, RValue::Scalar(value), ty, span)?;
         }
-        Ok(Val::Void)
+        Ok(RValue::Void)
     }
 
-    /// An argument known at compile time.
-    pub(super) fn known_arg(&mut self, call: &Call, n: usize) -> Res<Known> {
+    /// Returns a compile-time known argument.
+    pub(super) fn known_arg(&mut self, call: &Call, n: usize) -> LowerResult<ConstValue> {
         match call.args.get(n) {
-            Some(CallArg::Expr(arg)) => match self.try_known(arg) {
+            Some(CallArg::Expr(arg)) => match self.try_eval_const(arg) {
                 Some(known) => Ok(known),
                 None => self.error("not-constant", arg.span, "this argument must be known at compile time"),
             },
@@ -147,23 +155,23 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// A string argument.
-    pub(super) fn text_arg(&mut self, call: &Call, n: usize) -> Res<Arc<str>> {
+    /// Returns a string argument.
+    pub(super) fn text_arg(&mut self, call: &Call, n: usize) -> LowerResult<Arc<str>> {
         match self.known_arg(call, n)? {
-            Known::Text(text) => Ok(text),
+            ConstValue::Text(text) => Ok(text),
             _ => self.unsupported(call.span, "a text that is not a literal"),
         }
     }
 
-    /// Name of a member of an enumeration that an argument is.
-    pub(super) fn member_arg(&mut self, call: &Call, n: usize) -> Res<String> {
+    /// Returns the name of the enumeration member given as argument.
+    pub(super) fn member_arg(&mut self, call: &Call, n: usize) -> LowerResult<String> {
         let known = self.known_arg(call, n)?;
         self.member_name(&known, call.span)
     }
 
-    /// Name of a member of an enumeration.
-    pub(super) fn member_name(&mut self, known: &Known, span: Span) -> Res<String> {
-        if let Known::Enum(id, n) = known
+    /// Returns the name of an enumeration member.
+    pub(super) fn member_name(&mut self, known: &ConstValue, span: Span) -> LowerResult<String> {
+        if let ConstValue::Enum(id, n) = known
             && let Some((name, _)) = self.hir.enums[id.index()].members.get(*n)
         {
             return Ok(name.to_string());
@@ -171,62 +179,62 @@ impl<'a> Lower<'a> {
         self.unsupported(span, "an enumeration whose member is not known at compile time")
     }
 
-    /// Name of a member of an enumeration that a constructor's argument is.
-    pub(super) fn member_constructor_arg(&mut self, construct: &Construct, n: usize) -> Res<String> {
+    /// Returns the name of the enumeration member given as constructor argument.
+    pub(super) fn member_constructor_arg(&mut self, construct: &Construct, n: usize) -> LowerResult<String> {
         let arg = self.constructor_arg(construct, n)?;
-        match self.try_known(arg) {
+        match self.try_eval_const(arg) {
             Some(known) => self.member_name(&known, arg.span),
             None => self.error("not-constant", arg.span, "this value is not known at compile time"),
         }
     }
 
-    /// A number that a constructor's argument is.
-    pub(super) fn number_constructor_arg(&mut self, construct: &Construct, n: usize) -> Res<u64> {
+    /// Returns a number given as constructor argument.
+    pub(super) fn number_constructor_arg(&mut self, construct: &Construct, n: usize) -> LowerResult<u64> {
         let arg = self.constructor_arg(construct, n)?;
-        self.known_u64(arg)
+        self.eval_u64(arg)
     }
 
-    /// Name of the type of an index, if it has a name of its own.
+    /// Returns the name of an index type if it is a named type.
     pub(super) fn index_type(&mut self, construct: &Construct, n: usize) -> Option<String> {
         let ty = construct.type_args.get(n).copied()?;
-        self.note_type(ty);
+        self.record_named_type_of(ty);
         self.type_name(ty)
     }
 
-    /// A register of that element type.
-    pub(super) fn register(&mut self, construct: &Construct, initial: Vec<ir::Const>) -> Res<ExternKind> {
+    /// Builds a register with the element type of the constructor.
+    pub(super) fn build_register(&mut self, construct: &Construct, initial: Vec<ir::Const>) -> LowerResult<ExternKind> {
         let size = self.number_constructor_arg(construct, 0)?;
         let Some(ty) = construct.type_args.first().copied() else {
             return self.unsupported(construct.span, "a register without element type");
         };
         let mut elem = Vec::new();
-        self.leaves(ty, &mut elem);
+        self.append_scalar_types(ty, &mut elem);
         let data_type = self.data_type(ty);
         let index_type = self.index_type(construct, 1);
         Ok(ExternKind::Register { size, elem, initial, data_type, index_type })
     }
 
-    /// The type of a register's elements.
+    /// Returns the types of the scalars in a register element.
     pub(super) fn register_elem(&self, object: ir::ExternId) -> Vec<Type> {
-        match self.p.externs.get(object).map(|o| &o.kind) {
+        match self.pipeline.externs.get(object).map(|o| &o.kind) {
             Some(ExternKind::Register { elem, .. }) => elem.clone(),
             _ => Vec::new(),
         }
     }
 
-    /// The table whose action makes this call.
-    pub(super) fn calling_table(&mut self, what: &str, span: Span) -> Res<TableContext> {
+    /// Returns the table that runs the action with this call.
+    pub(super) fn calling_table(&mut self, what: &str, span: Span) -> LowerResult<TableContext> {
         match self.table {
             Some(table) => Ok(table),
             None => {
-                let message = format!("`{what}` has a meaning in actions that a table runs only");
+                let message = format!("`{what}` is allowed only in actions that a table runs");
                 self.error("outside-table", span, message)
             }
         }
     }
 
     /// Appends the variables that an expression names.
-    pub(super) fn named_vars(&mut self, expr: &Expr, out: &mut Vec<ir::VarId>) -> Res<()> {
+    pub(super) fn named_vars(&mut self, expr: &Expr, out: &mut Vec<ir::VarId>) -> LowerResult<()> {
         match &expr.kind {
             hir::ExprKind::Aggregate(items, _) => {
                 for item in items {
@@ -235,40 +243,40 @@ impl<'a> Lower<'a> {
                 Ok(())
             }
             hir::ExprKind::Cast(inner) => self.named_vars(inner, out),
-            // An index with side effects names no variable, and has been evaluated.
+            // An index with side effects names no variable and is already evaluated.
             hir::ExprKind::Local(_) | hir::ExprKind::Field(..) | hir::ExprKind::Index(..) if is_pure(expr) => {
-                if let Access::Place(place) = self.access(expr)? {
+                if let LValue::Storage(place) = self.resolve_lvalue(expr)? {
                     out.extend(place.vars());
                 }
                 Ok(())
             }
-            // Constants and results have no name: nothing to keep.
+            // Constants and results name no variable.
             _ => Ok(()),
         }
     }
 
-    /// A value of a scalar type as a known constant.
-    pub(super) fn known_const(&mut self, expr: &Expr) -> Res<ir::Const> {
-        let ty = self.scalar(expr.ty, expr.span)?;
-        let bits = self.known_bits(expr, ty)?;
+    /// Returns a known value of a scalar type as a constant.
+    pub(super) fn known_const(&mut self, expr: &Expr) -> LowerResult<ir::Const> {
+        let ty = self.scalar_type(expr.ty, expr.span)?;
+        let bits = self.eval_bits(expr, ty)?;
         Ok(ir::Const::new(ty, bits))
     }
 
-    /// The scalar type of a type argument.
-    pub(super) fn type_arg(&mut self, construct: &Construct, n: usize) -> Res<Type> {
+    /// Returns the scalar type given as type argument.
+    pub(super) fn type_arg(&mut self, construct: &Construct, n: usize) -> LowerResult<Type> {
         match construct.type_args.get(n) {
-            Some(ty) => self.scalar(*ty, construct.span),
+            Some(ty) => self.scalar_type(*ty, construct.span),
             None => self.unsupported(construct.span, "this extern without type argument"),
         }
     }
 
-    /// Whether a type is a scalar.
+    /// Returns whether a type is a scalar.
     pub(super) fn is_scalar(&mut self, ty: Ty) -> bool {
-        matches!(self.shape(ty), Shape::Scalar(_))
+        matches!(self.layout(ty), TypeLayout::Scalar(_))
     }
 }
 
-/// What objects are called whose names must differ from each other.
+/// Returns the kind of object within which control-plane names are unique.
 fn decl_kind(kind: &ExternKind) -> &'static str {
     match kind {
         ExternKind::Counter { .. } => "counter",

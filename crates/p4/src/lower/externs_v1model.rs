@@ -1,18 +1,18 @@
-//! The externs of v1model.
+//! Lowers the externs of v1model.
 
 use super::extern_names::hash_algorithm;
-use super::lowering::{Lower, Res};
+use super::lowering::{LowerResult, Lowering};
 use super::names;
-use super::place::Place;
-use super::shape::Shape;
-use super::value::{Access, Val};
+use super::storage::Storage;
+use super::type_layout::TypeLayout;
+use super::value::{LValue, RValue};
 use crate::hir::{self, Call, CallArg, Construct, Ty};
 use crate::span::Span;
-use ir::{Arg, CounterUnit, ExternFn, ExternInst, ExternKind, MeterUnit, Type};
+use ir::{CounterUnit, ExternArg, ExternFn, ExternInst, ExternKind, MeterUnit, Type};
 
-impl Lower<'_> {
-    /// What a constructor makes; `None` if it is not v1model's.
-    pub(super) fn v1model_object(&mut self, name: &str, construct: &Construct) -> Res<Option<ExternKind>> {
+impl Lowering<'_> {
+    /// Returns the extern that a constructor creates; `None` if v1model does not define it.
+    pub(super) fn v1model_object(&mut self, name: &str, construct: &Construct) -> LowerResult<Option<ExternKind>> {
         Ok(Some(match name {
             "counter" => ExternKind::Counter {
                 size: self.number_constructor_arg(construct, 0)?,
@@ -26,16 +26,16 @@ impl Lower<'_> {
                 index_type: self.index_type(construct, 0),
             },
             "direct_meter" => ExternKind::DirectMeter { unit: self.meter_unit(construct, 0)? },
-            "register" => self.register(construct, Vec::new())?,
+            "register" => self.build_register(construct, Vec::new())?,
             "action_profile" => ExternKind::ActionProfile { size: self.number_constructor_arg(construct, 0)? },
-            "action_selector" => self.selector(construct)?,
+            "action_selector" => self.build_selector(construct)?,
             "Checksum16" => ExternKind::Checksum16,
             _ => return Ok(None),
         }))
     }
 
-    /// What a counter counts, by the name of the enumeration's member.
-    pub(super) fn counter_unit(&mut self, construct: &Construct, n: usize) -> Res<CounterUnit> {
+    /// Returns the unit of a counter from the name of the enumeration member.
+    pub(super) fn counter_unit(&mut self, construct: &Construct, n: usize) -> LowerResult<CounterUnit> {
         let name = self.member_constructor_arg(construct, n)?;
         Ok(match name.to_ascii_lowercase().as_str() {
             "packets" => CounterUnit::Packets,
@@ -44,14 +44,14 @@ impl Lower<'_> {
         })
     }
 
-    /// What a meter's rates are in, by the name of the enumeration's member.
-    pub(super) fn meter_unit(&mut self, construct: &Construct, n: usize) -> Res<MeterUnit> {
+    /// Returns the unit of a meter's rates from the name of the enumeration member.
+    pub(super) fn meter_unit(&mut self, construct: &Construct, n: usize) -> LowerResult<MeterUnit> {
         let name = self.member_constructor_arg(construct, n)?;
         Ok(if name.eq_ignore_ascii_case("bytes") { MeterUnit::Bytes } else { MeterUnit::Packets })
     }
 
-    /// An action selector: algorithm, size, width.
-    pub(super) fn selector(&mut self, construct: &Construct) -> Res<ExternKind> {
+    /// Builds an action selector from algorithm, size and width.
+    pub(super) fn build_selector(&mut self, construct: &Construct) -> LowerResult<ExternKind> {
         let name = self.member_constructor_arg(construct, 0)?;
         let Some(algorithm) = hash_algorithm(&name) else {
             return self.unsupported(construct.span, format_args!("hash algorithm `{name}`"));
@@ -61,19 +61,30 @@ impl Lower<'_> {
         Ok(ExternKind::ActionSelector { algorithm, size, output_width })
     }
 
-    pub(super) fn v1model_method(&mut self, object: ir::ExternId, ty: &str, method: &str, call: &Call) -> Res<Val> {
+    pub(super) fn v1model_method(
+        &mut self,
+        object: ir::ExternId,
+        ty: &str,
+        method: &str,
+        call: &Call,
+    ) -> LowerResult<RValue> {
         match (ty, method) {
             ("counter", "count") => {
                 let index = self.scalar_arg(call, 0)?;
-                self.b.call(Some(object), ExternFn::CounterCount, vec![Arg::Value(index)], &[]);
+                self.builder.call_extern(Some(object), ExternFn::CounterCount, vec![ExternArg::Value(index)], &[]);
             }
-            // v1model counts each hit by itself.
+            // v1model counts each hit without this call.
             ("direct_counter", "count") => {}
             ("meter", "execute_meter") => {
                 let index = self.scalar_arg(call, 0)?;
                 let out = self.out_arg(call, 1)?;
                 let ty = self.out_type(&out, call.span)?;
-                let colour = self.b.call(Some(object), ExternFn::MeterExecute, vec![Arg::Value(index)], &[ty])[0];
+                let colour = self.builder.call_extern(
+                    Some(object),
+                    ExternFn::MeterExecute,
+                    vec![ExternArg::Value(index)],
+                    &[ty],
+                )[0];
                 return self.set_out(out, colour, call.span);
             }
             ("direct_meter", "read") => return self.read_direct_meter(object, call),
@@ -81,60 +92,77 @@ impl Lower<'_> {
                 let out = self.out_arg(call, 0)?;
                 let index = self.scalar_arg(call, 1)?;
                 let elem = self.register_elem(object);
-                let values = self.b.call(Some(object), ExternFn::RegisterRead, vec![Arg::Value(index)], &elem);
+                let values = self.builder.call_extern(
+                    Some(object),
+                    ExternFn::RegisterRead,
+                    vec![ExternArg::Value(index)],
+                    &elem,
+                );
                 if let Some((access, ty)) = out {
-                    let ty = self.ty(ty);
-                    let val = self.unflatten(ty, &mut values.into_iter());
-                    self.write_access(&access, val, ty, call.span)?;
+                    let ty = self.substitute_scope_params(ty);
+                    let val = self.build_from_scalars(ty, &mut values.into_iter());
+                    self.write_lvalue(&access, val, ty, call.span)?;
                 }
             }
             ("register", "write") => {
                 let index = self.scalar_arg(call, 0)?;
                 let data = self.data_arg(call, 1)?;
-                self.b.call(Some(object), ExternFn::RegisterWrite, vec![Arg::Value(index), data], &[]);
+                self.builder.call_extern(
+                    Some(object),
+                    ExternFn::RegisterWrite,
+                    vec![ExternArg::Value(index), data],
+                    &[],
+                );
             }
             ("Checksum16", "get") => {
                 let data = self.data_arg(call, 0)?;
-                let value = self.b.call(Some(object), ExternFn::Checksum16Get, vec![data], &[Type::Bit(16)])[0];
-                return Ok(Val::Scalar(value));
+                let value =
+                    self.builder.call_extern(Some(object), ExternFn::Checksum16Get, vec![data], &[Type::Bit(16)])[0];
+                return Ok(RValue::Scalar(value));
             }
             _ => return self.unknown_extern(&format!("{ty}.{method}"), call.span),
         }
-        Ok(Val::Void)
+        Ok(RValue::Void)
     }
 
-    /// `direct_meter.read(result)`: the colour was determined when the entry was hit, and is kept with the table.
-    fn read_direct_meter(&mut self, object: ir::ExternId, call: &Call) -> Res<Val> {
+    /// Lowers `direct_meter.read(result)`. The color was determined at the hit and is stored with
+    /// the table.
+    fn read_direct_meter(&mut self, object: ir::ExternId, call: &Call) -> LowerResult<RValue> {
         let context = self.calling_table("direct_meter.read", call.span)?;
         let out = self.out_arg(call, 0)?;
         let ty = self.out_type(&out, call.span)?;
-        if self.p.tables[context.ir].direct_meter != Some(object) {
-            // The action serves several tables, and this one does not meter.
-            self.warning(
+        if self.pipeline.tables[context.ir].direct_meter != Some(object) {
+            // The action belongs to several tables, and this one has no meter.
+            self.report_warning(
                 "foreign-meter",
                 call.span,
                 "this has no effect in actions of tables that do not name the meter in their property `meters`",
             );
-            return Ok(Val::Void);
+            return Ok(RValue::Void);
         }
-        let colour = match self.p.tables[context.ir].meter_result {
+        let colour = match self.pipeline.tables[context.ir].meter_result {
             Some(var) => var,
-            None => return Ok(Val::Void),
+            None => return Ok(RValue::Void),
         };
-        let colour = self.b.load(&self.p, colour);
-        let colour = self.b.cast(ty, colour);
+        let colour = self.builder.load(&self.pipeline, colour);
+        let colour = self.builder.cast(ty, colour);
         self.set_out(out, colour, call.span)
     }
 
-    pub(super) fn v1model_function(&mut self, name: &str, call: &Call, _ty: Ty) -> Res<Val> {
+    pub(super) fn v1model_function(&mut self, name: &str, call: &Call, _ty: Ty) -> LowerResult<RValue> {
         match name {
             "mark_to_drop" => self.mark_to_drop(call),
             "random" => {
                 let out = self.out_arg(call, 0)?;
                 let lo = self.scalar_arg(call, 1)?;
                 let hi = self.scalar_arg(call, 2)?;
-                let ty = self.b.value_type(lo);
-                let value = self.b.call(None, ExternFn::Random, vec![Arg::Value(lo), Arg::Value(hi)], &[ty])[0];
+                let ty = self.builder.value_type(lo);
+                let value = self.builder.call_extern(
+                    None,
+                    ExternFn::Random,
+                    vec![ExternArg::Value(lo), ExternArg::Value(hi)],
+                    &[ty],
+                )[0];
                 self.set_out(out, value, call.span)
             }
             "hash" => {
@@ -144,133 +172,136 @@ impl Lower<'_> {
                 let data = self.data_arg(call, 3)?;
                 let max = self.scalar_arg(call, 4)?;
                 let ty = self.out_type(&out, call.span)?;
-                let args = vec![Arg::Str(algorithm), Arg::Value(base), data, Arg::Value(max)];
-                let value = self.b.call(None, ExternFn::Hash, args, &[ty])[0];
+                let args = vec![ExternArg::Str(algorithm), ExternArg::Value(base), data, ExternArg::Value(max)];
+                let value = self.builder.call_extern(None, ExternFn::Hash, args, &[ty])[0];
                 self.set_out(out, value, call.span)
             }
-            "verify_checksum" => self.checksum(ExternFn::VerifyChecksum, call),
-            "update_checksum" => self.checksum(ExternFn::UpdateChecksum, call),
-            "verify_checksum_with_payload" => self.checksum(ExternFn::VerifyChecksumWithPayload, call),
-            "update_checksum_with_payload" => self.checksum(ExternFn::UpdateChecksumWithPayload, call),
+            "verify_checksum" => self.lower_checksum(ExternFn::VerifyChecksum, call),
+            "update_checksum" => self.lower_checksum(ExternFn::UpdateChecksum, call),
+            "verify_checksum_with_payload" => self.lower_checksum(ExternFn::VerifyChecksumWithPayload, call),
+            "update_checksum_with_payload" => self.lower_checksum(ExternFn::UpdateChecksumWithPayload, call),
             "clone" | "clone3" | "clone_preserving_field_list" => self.clone_packet(call),
             "resubmit" | "resubmit_preserving_field_list" => {
-                let vars = self.preserved(call, 0)?;
-                self.effect(ExternFn::Resubmit, vec![Arg::Vars(vars)])
+                let vars = self.preserved_vars(call, 0)?;
+                self.emit_effect(ExternFn::Resubmit, vec![ExternArg::Vars(vars)])
             }
             "recirculate" | "recirculate_preserving_field_list" => {
-                let vars = self.preserved(call, 0)?;
-                self.effect(ExternFn::Recirculate, vec![Arg::Vars(vars)])
+                let vars = self.preserved_vars(call, 0)?;
+                self.emit_effect(ExternFn::Recirculate, vec![ExternArg::Vars(vars)])
             }
-            "digest" => self.digest(call),
+            "digest" => self.lower_digest(call),
             "truncate" => {
                 let length = self.scalar_arg(call, 0)?;
-                self.effect(ExternFn::Truncate, vec![Arg::Value(length)])
+                self.emit_effect(ExternFn::Truncate, vec![ExternArg::Value(length)])
             }
-            "assert" => self.assertion(ExternFn::Assert, call),
-            "assume" => self.assertion(ExternFn::Assume, call),
+            "assert" => self.lower_assertion(ExternFn::Assert, call),
+            "assume" => self.lower_assertion(ExternFn::Assume, call),
             "log_msg" => {
                 let format = self.text_arg(call, 0)?.to_string();
-                let mut args = vec![Arg::Str(format)];
+                let mut args = vec![ExternArg::Str(format)];
                 if call.args.len() > 1 {
                     args.push(self.data_arg(call, 1)?);
                 }
-                self.effect(ExternFn::LogMsg, args)
+                self.emit_effect(ExternFn::LogMsg, args)
             }
             _ => self.unknown_extern(name, call.span),
         }
     }
 
-    /// A call without result.
-    pub(super) fn effect(&mut self, func: ExternFn, args: Vec<Arg>) -> Res<Val> {
-        self.b.call(None, func, args, &[]);
-        Ok(Val::Void)
+    /// Lowers a call without result.
+    pub(super) fn emit_effect(&mut self, func: ExternFn, args: Vec<ExternArg>) -> LowerResult<RValue> {
+        self.builder.call_extern(None, func, args, &[]);
+        Ok(RValue::Void)
     }
 
-    /// `assert(check)`, with the text of its condition.
-    fn assertion(&mut self, func: ExternFn, call: &Call) -> Res<Val> {
+    /// Lowers `assert(check)`, which includes the text of its condition.
+    fn lower_assertion(&mut self, func: ExternFn, call: &Call) -> LowerResult<RValue> {
         let check = self.scalar_arg(call, 0)?;
         let text = match call.args.first() {
             Some(CallArg::Expr(check)) => self.sources.text(check.span).to_string(),
             _ => String::new(),
         };
-        self.effect(func, vec![Arg::Value(check), Arg::Str(text)])
+        self.emit_effect(func, vec![ExternArg::Value(check), ExternArg::Str(text)])
     }
 
-    fn checksum(&mut self, func: ExternFn, call: &Call) -> Res<Val> {
+    fn lower_checksum(&mut self, func: ExternFn, call: &Call) -> LowerResult<RValue> {
         let condition = self.scalar_arg(call, 0)?;
         let data = self.data_arg(call, 1)?;
         let updates = matches!(func, ExternFn::UpdateChecksum | ExternFn::UpdateChecksumWithPayload);
         let out = if updates { self.out_arg(call, 2)? } else { None };
         let old = match &out {
             Some((access, ty)) => {
-                let val = self.read_access(access, *ty, call.span)?;
+                let val = self.read_lvalue(access, *ty, call.span)?;
                 self.scalar_value(val, *ty, call.span)?
             }
             None => self.scalar_arg(call, 2)?,
         };
         let algorithm = self.member_arg(call, 3)?;
-        let args = vec![Arg::Value(condition), data, Arg::Value(old), Arg::Str(algorithm)];
+        let args = vec![ExternArg::Value(condition), data, ExternArg::Value(old), ExternArg::Str(algorithm)];
         if !updates {
-            return self.effect(func, args);
+            return self.emit_effect(func, args);
         }
-        let ty = self.b.value_type(old);
-        let value = self.b.call(None, func, args, &[ty])[0];
+        let ty = self.builder.value_type(old);
+        let value = self.builder.call_extern(None, func, args, &[ty])[0];
         self.set_out(out, value, call.span)
     }
 
-    /// `mark_to_drop()` and `mark_to_drop(standard_metadata)`. On a copy of the standard metadata, as a control has it that got
-    /// them by an argument that is not the architecture's own, the two fields are set there.
-    fn mark_to_drop(&mut self, call: &Call) -> Res<Val> {
+    /// Lowers `mark_to_drop()` and `mark_to_drop(standard_metadata)`. If the argument is a copy of
+    /// the standard metadata, the two fields are set in the copy. A control has a copy if its
+    /// caller did not pass the architecture's own metadata.
+    fn mark_to_drop(&mut self, call: &Call) -> LowerResult<RValue> {
         let Some(CallArg::Expr(metadata)) = call.args.first() else {
-            return self.effect(ExternFn::MarkToDrop, Vec::new());
+            return self.emit_effect(ExternFn::MarkToDrop, Vec::new());
         };
-        let Access::Place(place) = self.arg_access(0, metadata)? else {
+        let LValue::Storage(place) = self.arg_access(0, metadata)? else {
             return self.unsupported(metadata.span, "marking this");
         };
         let spec = self.metadata_field(&place, metadata.ty, "egress_spec");
-        let own = self.p.intrinsics.get("standard_metadata.egress_spec").copied();
+        let own = self.pipeline.intrinsics.get("standard_metadata.egress_spec").copied();
         if spec.is_some() && spec == own {
-            return self.effect(ExternFn::MarkToDrop, Vec::new());
+            return self.emit_effect(ExternFn::MarkToDrop, Vec::new());
         }
         if let Some(var) = spec {
-            let drop = self.b.bits(9, 511u32);
-            self.b.store(var, drop);
+            let drop = self.builder.bits(9, 511u32);
+            self.builder.store(var, drop);
         }
         if let Some(var) = self.metadata_field(&place, metadata.ty, "mcast_grp") {
-            let none = self.b.bits(16, 0u8);
-            self.b.store(var, none);
+            let none = self.builder.bits(16, 0u8);
+            self.builder.store(var, none);
         }
-        Ok(Val::Void)
+        Ok(RValue::Void)
     }
 
-    fn metadata_field(&mut self, place: &Place, ty: Ty, name: &str) -> Option<ir::VarId> {
-        let Shape::Struct(members) = self.shape(ty) else { return None };
+    fn metadata_field(&mut self, place: &Storage, ty: Ty, name: &str) -> Option<ir::VarId> {
+        let TypeLayout::Struct(members) = self.layout(ty) else { return None };
         let n = members.iter().position(|m| *m.name == *name)?;
         match place.part(n) {
-            Some(Place::Scalar(var)) => Some(*var),
+            Some(Storage::Scalar(var)) => Some(*var),
             _ => None,
         }
     }
 
-    fn clone_packet(&mut self, call: &Call) -> Res<Val> {
+    fn clone_packet(&mut self, call: &Call) -> LowerResult<RValue> {
         let kind = self.member_arg(call, 0)?;
         let session = self.scalar_arg(call, 1)?;
-        let vars = self.preserved(call, 2)?;
-        self.effect(ExternFn::Clone, vec![Arg::Str(kind), Arg::Value(session), Arg::Vars(vars)])
+        let vars = self.preserved_vars(call, 2)?;
+        self.emit_effect(ExternFn::Clone, vec![ExternArg::Str(kind), ExternArg::Value(session), ExternArg::Vars(vars)])
     }
 
-    /// What argument `n` says to preserve: a field list by its number, or the variables it names.
-    fn preserved(&mut self, call: &Call, n: usize) -> Res<Vec<ir::VarId>> {
+    /// Returns the variables that argument `n` preserves: those of a field list by number, or those
+    /// that it names.
+    fn preserved_vars(&mut self, call: &Call, n: usize) -> LowerResult<Vec<ir::VarId>> {
         let Some(CallArg::Expr(arg)) = call.args.get(n) else { return Ok(Vec::new()) };
         if call.type_args.is_empty() && self.is_scalar(arg.ty) {
-            let Some(index) = self.known_int(arg) else {
+            let Some(index) = self.try_eval_int(arg) else {
                 let message = "the number of a field list must be a constant integer";
                 return self.error("not-constant", arg.span, message);
             };
-            let list = u32::try_from(&index).ok().and_then(|n| self.p.field_lists.get(&n)).cloned();
+            let list = u32::try_from(&index).ok().and_then(|n| self.pipeline.field_lists.get(&n)).cloned();
             if list.is_none() {
-                let message = format!("no field of the user metadata is in field list {index}, so nothing is kept");
-                self.warning("empty-field-list", arg.span, message);
+                let message =
+                    format!("field list {index} contains no field of the user metadata, so nothing is preserved");
+                self.report_warning("empty-field-list", arg.span, message);
             }
             return Ok(list.unwrap_or_default());
         }
@@ -279,10 +310,10 @@ impl Lower<'_> {
         Ok(vars)
     }
 
-    /// `digest<T>(receiver, data)`: one object for each type.
-    fn digest(&mut self, call: &Call) -> Res<Val> {
-        let Some(CallArg::Expr(data)) = call.args.get(1) else { return Ok(Val::Void) };
-        let ty = self.ty(call.type_args.first().copied().unwrap_or(data.ty));
+    /// Lowers `digest<T>(receiver, data)`. Each type has one digest object.
+    fn lower_digest(&mut self, call: &Call) -> LowerResult<RValue> {
+        let Some(CallArg::Expr(data)) = call.args.get(1) else { return Ok(RValue::Void) };
+        let ty = self.substitute_scope_params(call.type_args.first().copied().unwrap_or(data.ty));
         let object = match self.digests.get(&ty) {
             Some(object) => *object,
             None => {
@@ -292,26 +323,26 @@ impl Lower<'_> {
             }
         };
         let data = self.data_arg(call, 1)?;
-        self.b.call(Some(object), ExternFn::DigestPack, vec![data], &[]);
-        Ok(Val::Void)
+        self.builder.call_extern(Some(object), ExternFn::DigestPack, vec![data], &[]);
+        Ok(RValue::Void)
     }
 
     fn declare_digest(&mut self, ty: Ty, span: Span) -> ir::ExternId {
         let mut fields: Vec<Type> = Vec::new();
-        self.leaves(ty, &mut fields);
+        self.append_scalar_types(ty, &mut fields);
         let data_type = self.data_type(ty);
         let preamble = match self.types.kind(ty) {
             hir::TyKind::Struct(id, _) => {
                 let decl = &self.hir.structs[id.index()];
-                names::preamble(names::control_plane_name("", &decl.name, &decl.annotations), &decl.annotations)
+                names::build_preamble(names::control_plane_name("", &decl.name, &decl.annotations), &decl.annotations)
             }
             _ => {
                 let name = format!("digest_{}", self.anonymous_digests);
                 self.anonymous_digests += 1;
-                names::preamble(name, &Vec::new())
+                names::build_preamble(name, &Vec::new())
             }
         };
-        let loc = self.loc(span);
-        self.p.externs.push(ExternInst { preamble, kind: ExternKind::Digest { data_type, fields }, loc })
+        let loc = self.source_loc(span);
+        self.pipeline.externs.push(ExternInst { preamble, kind: ExternKind::Digest { data_type, fields }, loc })
     }
 }

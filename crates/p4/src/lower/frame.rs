@@ -1,91 +1,91 @@
-//! Calls that are being lowered: what names stand for in them, and what happens when they end.
+//! State of inlined calls: name bindings, and actions at their end.
 
-use super::known::{Known, ObjectId};
-use super::place::Place;
-use super::value::{Access, Val};
+use super::const_value::{ConstValue, ObjectInstanceId};
+use super::storage::Storage;
+use super::value::{LValue, RValue};
 use crate::hir::{self, LocalId, Ty};
 use crate::span::Span;
 use ir::{Block, Value};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// What a variable or parameter stands for at the moment.
+/// Current meaning of a variable or parameter.
 #[derive(Clone, Debug)]
 pub(super) enum Binding {
     /// Storage.
-    Place(Place),
-    /// A value that nothing assigns to.
-    Val(Val),
-    /// Something known at compile time: a packet, an object.
-    Known(Known),
+    Storage(Storage),
+    /// A value that is never assigned.
+    Value(RValue),
+    /// A compile-time known value: a packet, an object.
+    Const(ConstValue),
 }
 
-/// What names mean in the code that is lowered.
+/// Object, name scope and type substitution of the lowered code.
 #[derive(Clone, Debug)]
-pub(super) struct Context {
-    pub(super) this: ObjectId,
+pub(super) struct LoweringContext {
+    pub(super) current_object: ObjectInstanceId,
     pub(super) scope: String,
     pub(super) subst: Rc<HashMap<hir::TypeParamId, Ty>>,
 }
 
-/// An activation of a function, action, control or parser.
+/// An inlined call of a function, action, control or parser.
 #[derive(Debug, Default)]
-pub(super) struct Frame {
-    /// Where `return` goes, made when first needed.
+pub(super) struct InlineFrame {
+    /// Block to which `return` jumps; created on demand.
     pub(super) ret: Option<Block>,
-    /// What `return` gives, and to where.
-    pub(super) result: Option<(Ty, ResultTo)>,
-    /// What is copied back to the caller's l-values at the end, also at the end by `exit`.
+    /// Type and target of the returned value.
+    pub(super) result: Option<(Ty, ReturnTarget)>,
+    /// Copies to the caller's l-values at the end, including an end by `exit`.
     pub(super) copy_outs: Vec<CopyOut>,
-    /// Where `exit` copies them, made when first needed.
+    /// Block in which `exit` performs the copies; created on demand.
     pub(super) exit: Option<Block>,
-    /// The loops around the statement at hand.
+    /// Loops around the current statement.
     pub(super) loops: Vec<LoopTargets>,
-    /// Bindings that hold again after the activation.
+    /// Bindings to restore after the call.
     pub(super) saved: Vec<(LocalId, Option<Binding>)>,
-    /// Storage that is free again after the activation.
-    pub(super) owned: Vec<(LocalId, Place)>,
-    /// The variables whose declaration was met.
+    /// Storage to release after the call.
+    pub(super) owned: Vec<(LocalId, Storage)>,
+    /// Variables that are already declared.
     pub(super) declared: HashSet<LocalId>,
 }
 
-/// Where a result goes.
+/// Target of a returned value.
 #[derive(Clone, Debug)]
-pub(super) enum ResultTo {
-    /// The parameter of the return block.
+pub(super) enum ReturnTarget {
+    /// Parameter of the return block.
     Param(Value),
-    Place(Place),
+    Storage(Storage),
 }
 
-/// Where `break` and `continue` go.
+/// Targets of `break` and `continue`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LoopTargets {
     pub(super) on_break: Block,
     pub(super) on_continue: Block,
 }
 
-/// A copy back to the caller.
+/// A copy-out to the caller.
 #[derive(Clone, Debug)]
 pub(super) struct CopyOut {
-    pub(super) to: Access,
-    pub(super) from: Place,
+    pub(super) to: LValue,
+    pub(super) from: Storage,
     pub(super) ty: Ty,
     pub(super) span: Span,
 }
 
-/// Parameters, bound.
+/// Bindings of the parameters of a call.
 #[derive(Debug, Default)]
-pub(super) struct Bound {
+pub(super) struct BoundParams {
     pub(super) bindings: Vec<(LocalId, Binding)>,
     pub(super) copy_outs: Vec<CopyOut>,
-    pub(super) owned: Vec<(LocalId, Place)>,
+    pub(super) owned: Vec<(LocalId, Storage)>,
 }
 
-/// An argument that was evaluated before its call.
+/// An argument evaluated before its call.
 #[derive(Clone, Debug)]
-pub(super) enum Prepared {
-    /// Of an `in` parameter.
-    Val(Val),
-    /// Of an `out` or `inout` parameter: the l-value, saved.
-    Access(Access),
+pub(super) enum PreparedArg {
+    /// Value for an `in` parameter.
+    Value(RValue),
+    /// L-value for an `out` or `inout` parameter.
+    LValue(LValue),
 }

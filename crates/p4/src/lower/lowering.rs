@@ -1,130 +1,130 @@
-//! The state of lowering: the pipeline that is made, what is known of the program, and what is refused.
+//! State of lowering: the pipeline being built, facts about the program, and rejected constructs.
 
-use super::frame::{Binding, Frame, Prepared};
-use super::known::{Known, Object, ObjectId};
-use super::place::Place;
-use super::shape::Shape;
+use super::const_value::{ConstValue, ObjectInstance, ObjectInstanceId};
+use super::frame::{Binding, InlineFrame, PreparedArg};
+use super::storage::Storage;
+use super::type_layout::TypeLayout;
 use crate::diag::Diagnostic;
 use crate::hir::{self, Program};
 use crate::span::{SourceMap, Span};
-use ir::{BodyBuilder, Loc, Pipeline};
+use ir::{BodyBuilder, Pipeline, SourceLoc};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// How deep calls of functions, actions, controls and parsers may nest.
+/// Maximum nesting of calls of functions, actions, controls and parsers.
 pub(super) const MAX_CALL_DEPTH: usize = 64;
-/// How deep calls, and the statements and expressions in them, may nest in all: lowering recurses as deep.
+/// Maximum total nesting of calls and the statements and expressions in them. Limits the recursion
+/// of lowering.
 pub(super) const MAX_DEPTH: usize = 600;
-/// How many SSA values and blocks one programmable block may have.
+/// Maximum number of SSA values of one programmable block. A block counts as four values.
 pub(super) const MAX_BODY: usize = 1 << 20;
-/// How many scalar variables a pipeline may have.
+/// Maximum number of scalar variables of a pipeline.
 pub(super) const MAX_VARS: usize = 1 << 18;
 
-/// Something was refused; the diagnostic is recorded already.
+/// Lowering failed; the diagnostic was already reported.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Refused;
+pub(super) struct LoweringErrorReported;
 
-/// A result whose error is recorded already.
-pub(super) type Res<T> = Result<T, Refused>;
+/// A result with an already reported error.
+pub(super) type LowerResult<T> = Result<T, LoweringErrorReported>;
 
-/// The table on whose behalf an action is being lowered.
+/// The table that runs the action being lowered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TableContext {
     pub(super) ir: ir::TableId,
     pub(super) hir: hir::TableId,
 }
 
-pub(super) struct Lower<'a> {
+pub(super) struct Lowering<'a> {
     pub(super) hir: &'a Program,
     pub(super) sources: &'a SourceMap,
     pub(super) types: hir::Types,
-    pub(super) p: Pipeline,
-    pub(super) b: BodyBuilder,
+    pub(super) pipeline: Pipeline,
+    pub(super) builder: BodyBuilder,
     pub(super) diagnostics: Vec<Diagnostic>,
     pub(super) reported: HashSet<(Span, String)>,
-    /// A limit was hit: nothing more is lowered.
-    pub(super) stopped: bool,
-    /// How deep the type nests that is being looked at.
+    /// Whether a limit was hit, so that lowering stops.
+    pub(super) is_stopped: bool,
+    /// Nesting depth of the type being examined.
     pub(super) type_depth: usize,
-    /// How deep calls, statements and expressions nest at the moment.
+    /// Current nesting of calls, statements and expressions.
     pub(super) depth: usize,
-    pub(super) files: HashMap<Arc<str>, u16>,
+    pub(super) file_indices: HashMap<Arc<str>, u16>,
 
-    pub(super) shapes: HashMap<hir::Ty, Shape>,
-    /// Number of variables of a type's storage, and whether there are headers in it.
-    pub(super) sizes: HashMap<hir::Ty, (usize, bool)>,
+    pub(super) layouts: HashMap<hir::Ty, TypeLayout>,
+    /// Number of variables in the storage of a type, and whether it contains headers.
+    pub(super) storage_sizes: HashMap<hir::Ty, (usize, bool)>,
     pub(super) enums: HashMap<hir::EnumId, ir::EnumId>,
-    pub(super) names: HashMap<String, u32>,
+    pub(super) name_counts: HashMap<String, u32>,
     pub(super) named_types: HashSet<String>,
-    /// Control-plane names in use, by kind.
-    pub(super) taken: HashSet<(&'static str, String)>,
-    /// Ids that the program gives.
-    pub(super) taken_ids: HashSet<u32>,
+    /// Used control-plane names, by kind.
+    pub(super) used_names: HashSet<(&'static str, String)>,
+    /// Ids that the program assigns.
+    pub(super) used_ids: HashSet<u32>,
     pub(super) digests: HashMap<hir::Ty, ir::ExternId>,
-    /// Instances of `C.apply(...)` by place and object.
-    pub(super) direct: HashMap<(Span, ObjectId), Known>,
+    /// Instances of `C.apply(...)` by source position and object.
+    pub(super) direct_instances: HashMap<(Span, ObjectInstanceId), ConstValue>,
 
-    pub(super) objects: Vec<Object>,
-    pub(super) globals: HashMap<hir::InstanceId, Known>,
-    /// Externs that were refused because the architecture does not have them.
+    pub(super) objects: Vec<ObjectInstance>,
+    pub(super) globals: HashMap<hir::InstanceId, ConstValue>,
+    /// Rejected externs that the architecture does not define.
     pub(super) unknown_externs: HashSet<String>,
     pub(super) global_actions: HashMap<hir::ActionId, ir::ActionId>,
     pub(super) anonymous_digests: u32,
     /// Actions that objects call by name, not declared yet.
-    pub(super) called: Vec<(ObjectId, hir::ActionId)>,
+    pub(super) called_actions: Vec<(ObjectInstanceId, hir::ActionId)>,
 
-    /// The object whose code is being lowered.
-    pub(super) this: ObjectId,
-    /// What the type parameters in scope stand for.
+    /// The object that contains the code being lowered.
+    pub(super) current_object: ObjectInstanceId,
+    /// Substitution of the type parameters in scope.
     pub(super) subst: Rc<HashMap<hir::TypeParamId, hir::Ty>>,
     pub(super) locals: Vec<Option<Binding>>,
-    /// Storage of locals that is not in use at the moment.
-    pub(super) pool: HashMap<(ObjectId, hir::LocalId, hir::Ty), Vec<Place>>,
-    pub(super) frames: Vec<Frame>,
-    /// The arguments of the extern call that is being lowered, as far as they were evaluated
-    /// before it.
-    pub(super) prepared: Vec<Option<Prepared>>,
+    /// Storage of locals that is currently unused.
+    pub(super) free_storage: HashMap<(ObjectInstanceId, hir::LocalId, hir::Ty), Vec<Storage>>,
+    pub(super) frames: Vec<InlineFrame>,
+    /// Arguments of the current extern call that were evaluated before it.
+    pub(super) prepared: Vec<Option<PreparedArg>>,
     pub(super) table: Option<TableContext>,
-    /// Local variables that an action's code mentions, also through other actions.
+    /// Local variables that an action mentions, directly or through called actions.
     pub(super) mentions: HashMap<hir::ActionId, Rc<HashSet<hir::LocalId>>>,
-    /// Dotted prefix of the variables declared now.
+    /// Dotted name prefix of new variables.
     pub(super) scope: String,
 }
 
-impl<'a> Lower<'a> {
+impl<'a> Lowering<'a> {
     pub(super) fn new(hir: &'a Program, sources: &'a SourceMap, name: &str) -> Self {
-        Lower {
+        Lowering {
             hir,
             sources,
             types: hir.types.clone(),
-            p: Pipeline::new(name, ir::Arch::V1Model),
-            b: BodyBuilder::new(),
+            pipeline: Pipeline::new(name, ir::Arch::V1Model),
+            builder: BodyBuilder::new(),
             diagnostics: Vec::new(),
             reported: HashSet::new(),
-            stopped: false,
-            files: HashMap::new(),
-            shapes: HashMap::new(),
-            sizes: HashMap::new(),
+            is_stopped: false,
+            file_indices: HashMap::new(),
+            layouts: HashMap::new(),
+            storage_sizes: HashMap::new(),
             type_depth: 0,
             depth: 0,
             enums: HashMap::new(),
-            names: HashMap::new(),
+            name_counts: HashMap::new(),
             named_types: HashSet::new(),
-            taken: HashSet::new(),
-            taken_ids: HashSet::new(),
+            used_names: HashSet::new(),
+            used_ids: HashSet::new(),
             digests: HashMap::new(),
-            direct: HashMap::new(),
-            objects: vec![Object::outside()],
+            direct_instances: HashMap::new(),
+            objects: vec![ObjectInstance::outside()],
             globals: HashMap::new(),
             unknown_externs: HashSet::new(),
             global_actions: HashMap::new(),
             anonymous_digests: 0,
-            called: Vec::new(),
-            this: ObjectId::OUTSIDE,
+            called_actions: Vec::new(),
+            current_object: ObjectInstanceId::OUTSIDE,
             subst: Rc::default(),
             locals: vec![None; hir.locals.len()],
-            pool: HashMap::new(),
+            free_storage: HashMap::new(),
             frames: Vec::new(),
             prepared: Vec::new(),
             table: None,
@@ -133,57 +133,62 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// Records an error.
-    pub(super) fn error<T>(&mut self, code: &'static str, span: Span, message: impl Into<String>) -> Res<T> {
+    /// Reports an error.
+    pub(super) fn error<T>(&mut self, code: &'static str, span: Span, message: impl Into<String>) -> LowerResult<T> {
         self.report(Diagnostic::error(code, span, message))
     }
 
-    /// Records that something legal is not supported.
-    pub(super) fn unsupported<T>(&mut self, span: Span, what: impl std::fmt::Display) -> Res<T> {
+    /// Reports a valid but unsupported construct.
+    pub(super) fn unsupported<T>(&mut self, span: Span, what: impl std::fmt::Display) -> LowerResult<T> {
         self.error("not-supported", span, format!("not supported yet: {what}"))
     }
 
-    /// Records an error, once for each place: inlining may come by many times.
-    pub(super) fn report<T>(&mut self, diagnostic: Diagnostic) -> Res<T> {
+    /// Reports an error, once per position, because inlining can lower the same code many times.
+    pub(super) fn report<T>(&mut self, diagnostic: Diagnostic) -> LowerResult<T> {
         if self.reported.insert((diagnostic.primary, diagnostic.message.clone())) {
             self.diagnostics.push(diagnostic);
         }
-        Err(Refused)
+        Err(LoweringErrorReported)
     }
 
-    /// Records a warning, once for each place.
-    pub(super) fn warning(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
+    /// Reports a warning, once per position.
+    pub(super) fn report_warning(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
         let diagnostic = Diagnostic::warning(code, span, message);
         if self.reported.insert((diagnostic.primary, diagnostic.message.clone())) {
             self.diagnostics.push(diagnostic);
         }
     }
 
-    /// Refuses to go on.
-    pub(super) fn limit<T>(&mut self, span: Span, message: impl Into<String>) -> Res<T> {
-        self.stopped = true;
+    /// Reports a limit and stops lowering.
+    pub(super) fn report_limit<T>(&mut self, span: Span, message: impl Into<String>) -> LowerResult<T> {
+        self.is_stopped = true;
         self.error("limit", span, message)
     }
 
-    /// Refuses to go on when the body has grown out of bounds.
-    pub(super) fn check_size(&mut self, span: Span) -> Res<()> {
-        if self.stopped {
-            return Err(Refused);
+    /// Reports a limit and stops lowering if the body is too large.
+    pub(super) fn check_size(&mut self, span: Span) -> LowerResult<()> {
+        if self.is_stopped {
+            return Err(LoweringErrorReported);
         }
-        let body = self.b.body();
+        let body = self.builder.body();
         if body.values.len().max(body.blocks.len() * 4) > MAX_BODY {
-            let help = "inlining multiplies code: call less from more places, or make the loop a table";
-            self.stopped = true;
+            let help = "inlining duplicates code: reduce the number of calls, or replace the loop by a table";
+            self.is_stopped = true;
             let message = "the program is too large once all calls are inlined";
             return self.report(Diagnostic::error("limit", span, message).help(help));
         }
         Ok(())
     }
 
-    /// Does something one level deeper.
-    pub(super) fn deeper<T>(&mut self, span: Span, work: impl FnOnce(&mut Self) -> Res<T>) -> Res<T> {
+    /// Runs `work` one level deeper.
+    pub(super) fn with_depth<T>(
+        &mut self,
+        span: Span,
+        work: impl FnOnce(&mut Self) -> LowerResult<T>,
+    ) -> LowerResult<T> {
         if self.depth >= MAX_DEPTH {
-            return self.limit(span, "calls, statements and expressions nest too deep once all calls are inlined");
+            return self
+                .report_limit(span, "calls, statements and expressions nest too deep once all calls are inlined");
         }
         self.depth += 1;
         let done = work(self);
@@ -191,28 +196,28 @@ impl<'a> Lower<'a> {
         done
     }
 
-    /// The IR's source position of a span.
-    pub(super) fn loc(&mut self, span: Span) -> Loc {
-        let Some(location) = self.sources.location(span) else { return Loc::default() };
-        let next = self.files.len();
-        let file = *self.files.entry(location.file.clone()).or_insert_with(|| {
-            self.p.files.push(location.file.to_string());
+    /// Returns the IR source position of a span.
+    pub(super) fn source_loc(&mut self, span: Span) -> SourceLoc {
+        let Some(location) = self.sources.location(span) else { return SourceLoc::default() };
+        let next = self.file_indices.len();
+        let file = *self.file_indices.entry(location.file.clone()).or_insert_with(|| {
+            self.pipeline.files.push(location.file.to_string());
             u16::try_from(next).unwrap_or(u16::MAX)
         });
-        Loc { file, line: location.line, column: u16::try_from(location.column).unwrap_or(u16::MAX) }
+        SourceLoc { file, line: location.line, column: u16::try_from(location.column).unwrap_or(u16::MAX) }
     }
 
-    /// What is emitted from now on comes from there.
-    pub(super) fn at(&mut self, span: Span) {
-        let loc = self.loc(span);
-        self.b.set_loc(loc);
+    /// Sets the source position of the code emitted next.
+    pub(super) fn set_location(&mut self, span: Span) {
+        let loc = self.source_loc(span);
+        self.builder.set_loc(loc);
     }
 
-    pub(super) fn local(&self, id: hir::LocalId) -> &'a hir::Local {
+    pub(super) fn local_decl(&self, id: hir::LocalId) -> &'a hir::Local {
         &self.hir.locals[id.index()]
     }
 
-    pub(super) fn bind(&mut self, id: hir::LocalId, binding: Binding) {
+    pub(super) fn bind_local(&mut self, id: hir::LocalId, binding: Binding) {
         self.locals[id.index()] = Some(binding);
     }
 }

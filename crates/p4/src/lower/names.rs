@@ -1,30 +1,31 @@
-//! Names and annotations as the control plane sees them (specification, section "Control plane names").
+//! Names and annotations in the control plane (specification, section "Control plane names").
 
-use super::lowering::Lower;
-use super::shape::Shape;
+use super::lowering::Lowering;
+use super::type_layout::TypeLayout;
 use crate::ast::{self, Annotation, AnnotationBody, Annotations};
 use crate::hir::{Callee, Expr, ExprKind};
-use crate::lex::{Tok, separated};
+use crate::lex::{Tok, join_with_blanks};
 use ir::Preamble;
 
-/// Unstructured annotations that P4Info shows in fields of their own: a name and an id.
+/// Unstructured annotations with their own P4Info fields: name and id.
 const IDENTITY: [&str; 2] = ["name", "id"];
 /// Unstructured annotations that P4Info shows as documentation.
 const DOCUMENTATION: [&str; 2] = ["brief", "description"];
-/// Annotations that p4c reads as lists of expressions and writes as such: without a blank in front of a comma.
+/// Annotations that p4c parses and prints as lists of expressions, without a blank before commas.
 const LISTS: [&str; 3] = ["synchronous", "field_list", "command_line"];
 
-/// The annotation of that name.
-pub(super) fn annotation<'x>(annotations: &'x Annotations, name: &str) -> Option<&'x Annotation> {
+/// Returns the annotation with that name.
+pub(super) fn find_annotation<'x>(annotations: &'x Annotations, name: &str) -> Option<&'x Annotation> {
     annotations.iter().find(|a| a.name.as_str() == name)
 }
 
-/// The name a declaration has for the control plane: its own or that of `@name`; a leading dot stands.
+/// Returns the control-plane name of a declaration: that of `@name`, or its own. Keeps a leading
+/// dot.
 pub(super) fn local_name<'x>(name: &'x str, annotations: &'x Annotations) -> &'x str {
-    annotation(annotations, "name").and_then(Annotation::single_string).unwrap_or(name)
+    find_annotation(annotations, "name").and_then(Annotation::single_string).unwrap_or(name)
 }
 
-/// The full name of a declaration inside `prefix`; `@name(".x")` is absolute.
+/// Returns the full name of a declaration inside `prefix`. `@name(".x")` is absolute.
 pub(super) fn control_plane_name(prefix: &str, name: &str, annotations: &Annotations) -> String {
     let local = local_name(name, annotations);
     match local.strip_prefix('.') {
@@ -34,33 +35,34 @@ pub(super) fn control_plane_name(prefix: &str, name: &str, annotations: &Annotat
     }
 }
 
-/// The number in `@id(n)`, or 0.
-pub(super) fn id(annotations: &Annotations) -> u32 {
-    number(annotations, "id").unwrap_or(0)
+/// Returns the number in `@id(n)`, or 0.
+pub(super) fn annotation_id(annotations: &Annotations) -> u32 {
+    annotation_number(annotations, "id").unwrap_or(0)
 }
 
-/// The number in `@name(n)`.
-pub(super) fn number(annotations: &Annotations, name: &str) -> Option<u32> {
-    match annotation(annotations, name)?.exprs()? {
+/// Returns the number in `@name(n)` for the annotation `name`.
+pub(super) fn annotation_number(annotations: &Annotations, name: &str) -> Option<u32> {
+    match find_annotation(annotations, name)?.exprs()? {
         [ast::Expr { kind: ast::ExprKind::Int(n), .. }, ..] => u32::try_from(&n.value).ok(),
         _ => None,
     }
 }
 
-/// An annotation as P4Info shows it.
+/// Returns an annotation as P4Info shows it.
 pub(super) fn annotation_text(annotation: &Annotation) -> String {
     let name = annotation.name.as_str();
     match &annotation.body {
         AnnotationBody::None => format!("@{name}"),
         AnnotationBody::Unstructured(body) if body.text.is_empty() => format!("@{name}"),
         AnnotationBody::Unstructured(body) => match &body.key_values {
-            // Values that are concatenations have been computed; those that are no strings are reported elsewhere.
+            // Concatenations are already evaluated. Values that are not strings are reported
+            // elsewhere.
             Some(pairs) if name == "pkginfo" => {
                 let strings = pairs.iter().filter(|pair| matches!(pair.value.kind, ast::ExprKind::Str(_)));
                 format!("@{name}({})", key_values(strings))
             }
             _ if LISTS.contains(&name) => {
-                let items = body.tokens.split(|token| token.kind == Tok::Comma).map(separated);
+                let items = body.tokens.split(|token| token.kind == Tok::Comma).map(join_with_blanks);
                 format!("@{name}({})", items.collect::<Vec<_>>().join(", "))
             }
             _ => format!("@{name}({})", body.text),
@@ -91,55 +93,56 @@ fn literal(expr: &ast::Expr) -> String {
     }
 }
 
-/// The annotations that P4Info shows as such. A structured annotation is shown whatever its name.
-pub(super) fn told(annotations: &Annotations, except: &[&str]) -> Vec<String> {
+/// Returns the annotations that P4Info shows as annotations. Structured ones are always included.
+pub(super) fn shown_annotations(annotations: &Annotations, except: &[&str]) -> Vec<String> {
     let hidden = [&IDENTITY[..], &DOCUMENTATION, except].concat();
-    told_but(annotations, &hidden)
+    annotations_except(annotations, &hidden)
 }
 
-/// The annotations of an action in a table's list, without a `@tableonly` or `@defaultonly` in front, which has a field of
-/// its own. One behind others stays, so that P4Info shows it there.
-pub(super) fn of_listed_action(annotations: &Annotations) -> Vec<String> {
-    let mut listed = told(annotations, &[]);
+/// Returns the annotations of an action in a table's list. Omits `@tableonly` or `@defaultonly` if
+/// it comes first, because it has its own field. As in p4c, P4Info shows a later one.
+pub(super) fn listed_action_annotations(annotations: &Annotations) -> Vec<String> {
+    let mut listed = shown_annotations(annotations, &[]);
     if listed.first().is_some_and(|first| matches!(first.as_str(), "@tableonly" | "@defaultonly")) {
         listed.remove(0);
     }
     listed
 }
 
-/// As [`told`], with `@brief` and `@description`: for what has no [`Preamble`] to keep them in.
-pub(super) fn described(annotations: &Annotations, except: &[&str]) -> Vec<String> {
-    told_but(annotations, &[&IDENTITY[..], except].concat())
+/// Returns the annotations including `@brief` and `@description`, for declarations without a
+/// [`Preamble`] to store these.
+pub(super) fn documented_annotations(annotations: &Annotations, except: &[&str]) -> Vec<String> {
+    annotations_except(annotations, &[&IDENTITY[..], except].concat())
 }
 
-fn told_but(annotations: &Annotations, hidden: &[&str]) -> Vec<String> {
+fn annotations_except(annotations: &Annotations, hidden: &[&str]) -> Vec<String> {
     let structured = |a: &Annotation| matches!(a.body, AnnotationBody::List(_) | AnnotationBody::KeyValues(_));
     let keep = |a: &&Annotation| structured(a) || !hidden.contains(&a.name.as_str());
     annotations.iter().filter(keep).map(annotation_text).collect()
 }
 
-/// The control-plane identity of a declaration with that full name.
-pub(super) fn preamble(name: String, annotations: &Annotations) -> Preamble {
+/// Builds the control-plane identity of a declaration with that full name.
+pub(super) fn build_preamble(name: String, annotations: &Annotations) -> Preamble {
     let text = |name: &str| {
-        let text = annotation(annotations, name).and_then(Annotation::single_string);
+        let text = find_annotation(annotations, name).and_then(Annotation::single_string);
         text.unwrap_or_default().to_string()
     };
     Preamble {
         name,
-        id: id(annotations),
-        annotations: told(annotations, &[]),
+        id: annotation_id(annotations),
+        annotations: shown_annotations(annotations, &[]),
         brief: text("brief"),
         description: text("description"),
-        hidden: annotation(annotations, "hidden").is_some(),
+        hidden: find_annotation(annotations, "hidden").is_some(),
     }
 }
 
-impl Lower<'_> {
-    /// The name that P4Runtime gives to a key; `None` if the expression is too complex for one.
+impl Lowering<'_> {
+    /// Returns the P4Runtime name of a key; `None` if the expression is too complex.
     pub(super) fn key_name(&mut self, expr: &Expr) -> Option<String> {
         Some(match &expr.kind {
             ExprKind::Local(id) => {
-                let local = self.local(*id);
+                let local = self.local_decl(*id);
                 let name = local_name(&local.name, &local.annotations);
                 name.strip_prefix('.').unwrap_or(name).to_string()
             }
@@ -170,21 +173,21 @@ impl Lower<'_> {
         })
     }
 
-    /// Name and annotations of field `n` of a struct, header or union.
+    /// Returns name and annotations of field `n` of a struct, header or union.
     fn field_name(&mut self, base: &Expr, n: usize) -> Option<(String, Annotations)> {
-        let ty = self.ty(base.ty);
+        let ty = self.substitute_scope_params(base.ty);
         if let crate::hir::TyKind::Struct(id, _) = self.types.kind(ty) {
             let field = self.hir.structs[id.index()].fields.get(n)?;
             return Some((field.name.to_string(), field.annotations.clone()));
         }
-        match self.shape(ty) {
-            Shape::Struct(members) => Some((members.get(n)?.name.to_string(), Annotations::new())),
+        match self.layout(ty) {
+            TypeLayout::Struct(members) => Some((members.get(n)?.name.to_string(), Annotations::new())),
             _ => None,
         }
     }
 }
 
-/// A number as other compilers name it: in its base, without width and underscores.
+/// Formats a number like p4c: in its base, without width and underscores.
 fn literal_name(text: &str, n: &num_bigint::BigInt) -> String {
     let digits = text.split_once(['w', 's']).map_or(text, |(_, digits)| digits);
     let base = digits.get(..2).unwrap_or("").to_ascii_lowercase();

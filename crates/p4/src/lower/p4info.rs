@@ -1,10 +1,10 @@
-//! What P4Info has to know of types: data types, types with a name, controller headers, field lists.
+//! Control-plane types for P4Info: data types, named types, controller headers, field lists.
 
-use super::lowering::Lower;
+use super::lowering::Lowering;
 use super::names;
-use super::place::Place;
-use super::shape::{Member, Shape};
-use super::value::wrap;
+use super::storage::Storage;
+use super::type_layout::{LayoutMember, TypeLayout};
+use super::value::wrap_to_width;
 use crate::ast::{self, Annotation, StructKind};
 use crate::diag::Diagnostic;
 use crate::hir::{self, Ty, TyKind};
@@ -12,10 +12,10 @@ use crate::lex::{Tok, parse_integer};
 use ir::{DataType, NamedType, Param};
 use num_bigint::BigUint;
 
-impl Lower<'_> {
-    /// The type as P4Runtime describes it; types with a name are recorded.
+impl Lowering<'_> {
+    /// Returns the P4Runtime description of a type and records named types.
     pub(super) fn data_type(&mut self, ty: Ty) -> DataType {
-        let ty = self.ty(ty);
+        let ty = self.substitute_scope_params(ty);
         if self.is_too_large(ty) {
             return DataType::Tuple(Vec::new());
         }
@@ -37,18 +37,18 @@ impl Lower<'_> {
         }
     }
 
-    /// Records a `type` or enumeration that a key or parameter has, if it has one.
-    pub(super) fn note_type(&mut self, ty: Ty) {
-        let ty = self.ty(ty);
+    /// Records the type of a key or parameter if it is a `type` or enumeration.
+    pub(super) fn record_named_type_of(&mut self, ty: Ty) {
+        let ty = self.substitute_scope_params(ty);
         if matches!(self.types.kind(ty), TyKind::NewType(_) | TyKind::Enum(_)) {
             self.data_type(ty);
         }
     }
 
-    fn note(&mut self, name: &str, make: impl FnOnce(&mut Self) -> NamedType) -> DataType {
+    fn record_named_type(&mut self, name: &str, make: impl FnOnce(&mut Self) -> NamedType) -> DataType {
         if self.named_types.insert(name.to_string()) {
             let named = make(self);
-            self.p.named_types.push((name.to_string(), named));
+            self.pipeline.named_types.push((name.to_string(), named));
         }
         DataType::Named(name.to_string())
     }
@@ -58,18 +58,18 @@ impl Lower<'_> {
         let name = names::control_plane_name("", &decl.name, &decl.annotations);
         let field_names: Vec<String> =
             decl.fields.iter().map(|f| names::control_plane_name("", &f.name, &f.annotations)).collect();
-        let shape = self.shape(ty);
-        self.note(&name, |lower| match (decl.kind, shape) {
+        let shape = self.layout(ty);
+        self.record_named_type(&name, |lower| match (decl.kind, shape) {
             (StructKind::Header, _) => NamedType::Header(lower.flat_header(ty)),
-            (StructKind::HeaderUnion, Shape::Union(members)) => {
-                let member = |(name, m): (String, &Member)| match lower.data_type(m.ty) {
+            (StructKind::HeaderUnion, TypeLayout::Union(members)) => {
+                let member = |(name, m): (String, &LayoutMember)| match lower.data_type(m.ty) {
                     DataType::Named(ty) => (name, ty),
                     _ => (name, String::new()),
                 };
                 NamedType::Union(field_names.into_iter().zip(members.iter()).map(member).collect())
             }
-            (_, Shape::Struct(members)) => {
-                let member = |(name, m): (String, &Member)| (name, lower.data_type(m.ty));
+            (_, TypeLayout::Struct(members)) => {
+                let member = |(name, m): (String, &LayoutMember)| (name, lower.data_type(m.ty));
                 NamedType::Struct(field_names.into_iter().zip(members.iter()).map(member).collect())
             }
             _ => NamedType::Struct(Vec::new()),
@@ -77,8 +77,8 @@ impl Lower<'_> {
     }
 
     fn flat_header(&mut self, ty: Ty) -> Vec<(String, DataType)> {
-        let Shape::Header(header, _) = self.shape(ty) else { return Vec::new() };
-        let fields = self.p.header_types[header].fields.clone();
+        let TypeLayout::Header(header, _) = self.layout(ty) else { return Vec::new() };
+        let fields = self.pipeline.header_types[header].fields.clone();
         let field = |f: ir::HeaderField| {
             let ty = match f.ty {
                 ir::Type::Int(w) => DataType::Int(w),
@@ -93,15 +93,15 @@ impl Lower<'_> {
     pub(super) fn named_enum(&mut self, id: hir::EnumId) -> DataType {
         let decl = &self.hir.enums[id.index()];
         let name = names::control_plane_name("", &decl.name, &decl.annotations);
-        self.note(&name, |lower| match decl.underlying {
+        self.record_named_type(&name, |lower| match decl.underlying {
             None => NamedType::Enum(decl.members.iter().map(|(name, _)| name.to_string()).collect()),
             Some(of) => {
-                let width = match lower.shape(of) {
-                    Shape::Scalar(ty) => ty.width(),
+                let width = match lower.layout(of) {
+                    TypeLayout::Scalar(ty) => ty.width(),
                     _ => 0,
                 };
                 let bits = |value: &Option<num_bigint::BigInt>| match value {
-                    Some(value) => wrap(value, width),
+                    Some(value) => wrap_to_width(value, width),
                     None => BigUint::default(),
                 };
                 let member = |(name, value): &(std::sync::Arc<str>, _)| (name.to_string(), bits(value));
@@ -113,26 +113,27 @@ impl Lower<'_> {
     fn new_type(&mut self, id: hir::NewTypeId) -> DataType {
         let decl = &self.hir.newtypes[id.index()];
         let name = names::control_plane_name("", &decl.name, &decl.annotations);
-        self.note(&name, |lower| {
+        self.record_named_type(&name, |lower| {
             let mut of = decl.of;
             while let TyKind::NewType(inner) = lower.types.kind(of) {
                 of = lower.hir.newtypes[inner.index()].of;
             }
-            let translation = names::annotation(&decl.annotations, "p4runtime_translation").and_then(translation);
-            let annotations = names::told(&decl.annotations, &["p4runtime_translation"]);
+            let translation = names::find_annotation(&decl.annotations, "p4runtime_translation").and_then(translation);
+            let annotations = names::shown_annotations(&decl.annotations, &["p4runtime_translation"]);
             if !annotations.is_empty() {
-                lower.p.type_annotations.insert(name.clone(), annotations);
+                lower.pipeline.type_annotations.insert(name.clone(), annotations);
             }
             if matches!(translation, Some((_, None))) {
-                lower.mapping(&name, &decl.annotations, of);
+                lower.record_string_mapping(&name, &decl.annotations, of);
             }
             NamedType::NewType(lower.data_type(of), translation)
         })
     }
 
-    /// What strings stand for, of a type that the control plane sees as strings.
-    fn mapping(&mut self, name: &str, annotations: &ast::Annotations, of: Ty) {
-        let Some(annotation) = names::annotation(annotations, "p4runtime_translation_mappings") else { return };
+    /// Checks and records the string mapping of a type that the control plane represents as
+    /// strings.
+    fn record_string_mapping(&mut self, name: &str, annotations: &ast::Annotations, of: Ty) {
+        let Some(annotation) = names::find_annotation(annotations, "p4runtime_translation_mappings") else { return };
         let width = match self.types.kind(of) {
             TyKind::Bit(width) => *width,
             _ => 0,
@@ -155,18 +156,24 @@ impl Lower<'_> {
             return;
         }
         if !strings.is_empty() {
-            self.p.mappings.insert(name.to_string(), strings);
+            self.pipeline.mappings.insert(name.to_string(), strings);
         }
     }
 
-    /// A control-plane parameter of a scalar type.
-    pub(super) fn param(&mut self, name: &str, ty: Ty, scalar: ir::Type, annotations: &ast::Annotations) -> Param {
-        self.note_type(ty);
+    /// Builds a control-plane parameter of a scalar type.
+    pub(super) fn control_plane_param(
+        &mut self,
+        name: &str,
+        ty: Ty,
+        scalar: ir::Type,
+        annotations: &ast::Annotations,
+    ) -> Param {
+        self.record_named_type_of(ty);
         Param {
             name: names::control_plane_name("", name, annotations),
             ty: scalar,
-            annotations: names::described(annotations, &[]),
-            id: names::id(annotations),
+            annotations: names::documented_annotations(annotations, &[]),
+            id: names::annotation_id(annotations),
             type_name: self.type_name(ty),
         }
     }
@@ -174,23 +181,23 @@ impl Lower<'_> {
     /// Declares packet_in and packet_out.
     pub(super) fn controller_headers(&mut self) {
         for (n, decl) in self.hir.structs.iter().enumerate() {
-            let Some(annotation) = names::annotation(&decl.annotations, "controller_header") else { continue };
+            let Some(annotation) = names::find_annotation(&decl.annotations, "controller_header") else { continue };
             let Some(name) = annotation.single_string() else { continue };
             if decl.kind != StructKind::Header || !decl.type_params.is_empty() {
                 continue;
             }
             let Some(ty) = self.types.find(&TyKind::Struct(hir::StructId(n as u32), Vec::new())) else { continue };
-            let Shape::Header(header, _) = self.shape(ty) else { continue };
+            let TypeLayout::Header(header, _) = self.layout(ty) else { continue };
             let mut fields = Vec::new();
             for field in &decl.fields {
-                if names::annotation(&field.annotations, "hidden").is_some() {
+                if names::find_annotation(&field.annotations, "hidden").is_some() {
                     continue;
                 }
-                match self.shape(field.ty) {
-                    Shape::Scalar(scalar) => {
-                        fields.push(self.param(&field.name, field.ty, scalar, &field.annotations));
+                match self.layout(field.ty) {
+                    TypeLayout::Scalar(scalar) => {
+                        fields.push(self.control_plane_param(&field.name, field.ty, scalar, &field.annotations));
                     }
-                    Shape::Struct(_) => {
+                    TypeLayout::Struct(_) => {
                         let mut leaves = Vec::new();
                         self.flat_params(&format!("{}.", field.name), field.ty, &mut leaves);
                         fields.extend(leaves);
@@ -198,23 +205,23 @@ impl Lower<'_> {
                     _ => {}
                 }
             }
-            let preamble = names::preamble(name.to_string(), &decl.annotations);
+            let preamble = names::build_preamble(name.to_string(), &decl.annotations);
             let ids = decl.fields.iter().map(|field| (&field.annotations, field.span));
             let checked = self.check_field_ids(ids);
             if checked.and(self.take_identity("packet header", &preamble, decl.span)).is_err() {
                 continue;
             }
-            self.p.controller_headers.push(ir::ControllerHeader { preamble, header, fields });
+            self.pipeline.controller_headers.push(ir::ControllerHeader { preamble, header, fields });
         }
     }
 
     fn flat_params(&mut self, prefix: &str, ty: Ty, out: &mut Vec<Param>) {
-        if let Shape::Struct(members) = self.shape(ty) {
+        if let TypeLayout::Struct(members) = self.layout(ty) {
             for member in members.iter() {
                 let name = format!("{prefix}{}", member.name);
-                match self.shape(member.ty) {
-                    Shape::Scalar(scalar) => {
-                        let param = self.param(&name, member.ty, scalar, &Vec::new());
+                match self.layout(member.ty) {
+                    TypeLayout::Scalar(scalar) => {
+                        let param = self.control_plane_param(&name, member.ty, scalar, &Vec::new());
                         out.push(param);
                     }
                     _ => self.flat_params(&format!("{name}."), member.ty, out),
@@ -223,15 +230,15 @@ impl Lower<'_> {
         }
     }
 
-    /// Collects the fields with `@field_list` of user metadata.
-    pub(super) fn field_lists(&mut self, place: &Place, ty: Ty) {
-        let ty = self.ty(ty);
+    /// Collects the fields with `@field_list` in user metadata.
+    pub(super) fn field_lists(&mut self, place: &Storage, ty: Ty) {
+        let ty = self.substitute_scope_params(ty);
         let TyKind::Struct(id, _) = self.types.kind(ty).clone() else { return };
         for (n, field) in self.hir.structs[id.index()].fields.iter().enumerate() {
             let Some(part) = place.part(n).cloned() else { continue };
             for list in &field.field_lists {
-                let kept = self.p.field_lists.entry(*list).or_default();
-                // A field is kept once, also if the struct around it is kept as a whole.
+                let kept = self.pipeline.field_lists.entry(*list).or_default();
+                // A field is listed once, even if its struct is listed as a whole.
                 kept.extend(part.vars().into_iter().filter(|var| !kept.contains(var)).collect::<Vec<_>>());
             }
             let ty = self.member_type(ty, n);
@@ -240,7 +247,8 @@ impl Lower<'_> {
     }
 }
 
-/// `@p4runtime_translation(uri, width)`: the width is a number, `bit<W>` or `string`, as the parser has checked.
+/// Parses `@p4runtime_translation(uri, width)`. The width is a number, `bit<W>` or `string`; the
+/// parser has checked this.
 fn translation(annotation: &Annotation) -> Option<(String, Option<u32>)> {
     let ast::AnnotationBody::Unstructured(body) = &annotation.body else { return None };
     let uri = body.tokens.first()?.text.trim_matches('"').to_string();

@@ -1,6 +1,7 @@
-//! What the annotations of `main` say: `@pkginfo`, `@platform_property` (P4Runtime specification, section "PkgInfo").
+//! Reads the annotations of `main`: `@pkginfo`, `@platform_property` (P4Runtime specification,
+//! section "PkgInfo").
 
-use super::lowering::Lower;
+use super::lowering::Lowering;
 use super::names;
 use crate::ast::{self, ExprKind, NamedExpr};
 use crate::diag::Diagnostic;
@@ -15,19 +16,20 @@ const PLATFORM: [&str; 3] = [
     "multicast_group_table_max_replicas_per_entry",
 ];
 
-impl Lower<'_> {
-    /// Reads the annotations of `main`. The pipeline is named after `@pkginfo`'s name.
+impl Lowering<'_> {
+    /// Reads the annotations of `main`. The pipeline takes the name in `@pkginfo`.
     pub(super) fn package_info(&mut self, annotations: &ast::Annotations) {
-        self.p.annotations = annotations.iter().map(names::annotation_text).collect();
+        self.pipeline.annotations = annotations.iter().map(names::annotation_text).collect();
         for pair in self.package_pairs("pkginfo", annotations, &PKGINFO) {
-            self.pkginfo(pair);
+            self.check_pkginfo(pair);
         }
         for pair in self.package_pairs("platform_property", annotations, &PLATFORM) {
             self.platform_property(pair);
         }
     }
 
-    /// The pairs whose keys are known, each once, of all annotations of a name: there may be several of them.
+    /// Returns the pairs with known keys of all annotations with that name. Reports repeated and
+    /// unknown keys.
     fn package_pairs<'x>(
         &mut self,
         name: &str,
@@ -51,7 +53,7 @@ impl Lower<'_> {
             if !seen.insert(key) {
                 let message = format!("`{key}` is given twice in `@{name}`");
                 let error = Diagnostic::error("bad-annotation", pair.span, message);
-                self.diagnostics.push(error.help("leave one of them out"));
+                self.diagnostics.push(error.help("remove one of them"));
             } else if keys.contains(&key) {
                 known.push(pair);
             } else {
@@ -63,18 +65,18 @@ impl Lower<'_> {
         known
     }
 
-    fn pkginfo(&mut self, pair: &NamedExpr) {
+    fn check_pkginfo(&mut self, pair: &NamedExpr) {
         let key = pair.name.as_str();
         match &pair.value.kind {
-            ExprKind::Str(name) if key == "name" => self.p.name = name.to_string(),
+            ExprKind::Str(name) if key == "name" => self.pipeline.name = name.to_string(),
             ExprKind::Str(_) if key == "arch" => {
-                let message = "the compiler sets `arch`; what is given here replaces it in P4Info";
+                let message = "the compiler sets `arch`; this value replaces it in P4Info";
                 let warning = Diagnostic::warning("bad-annotation", pair.span, message);
                 self.diagnostics.push(warning.help("leave it out"));
             }
             ExprKind::Str(_) => {}
             _ => {
-                let message = format!("the value of `{key}` in `@pkginfo` is no string");
+                let message = format!("the value of `{key}` in `@pkginfo` is not a string");
                 let error = Diagnostic::error("bad-annotation", pair.value.span, message);
                 self.diagnostics.push(error.help(format!("write {key} = \"...\"")));
             }
@@ -85,7 +87,7 @@ impl Lower<'_> {
         let fits = matches!(&pair.value.kind, ExprKind::Int(n) if i32::try_from(&n.value).is_ok());
         if !fits {
             let key = pair.name.as_str();
-            let message = format!("the value of `{key}` in `@platform_property` is no integer of 31 bits");
+            let message = format!("the value of `{key}` in `@platform_property` is not an integer of 31 bits");
             let error = Diagnostic::error("bad-annotation", pair.value.span, message);
             self.diagnostics.push(error.help(format!("write {key} = 1024")));
         }

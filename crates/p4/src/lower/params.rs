@@ -1,59 +1,59 @@
-//! Parameters: copy-in and copy-out (specification, section "Calling convention: call by copy in/copy out").
+//! Binds parameters with copy-in and copy-out (specification, section "Calling convention: call by
+//! copy in/copy out").
 //!
-//! A parameter shares its argument's storage only where nobody can tell: nothing else that the callee reaches overlaps it,
-//! and no argument evaluated later has side effects.
+//! A parameter shares the storage of its argument only if that is not observable: the callee
+//! reaches no other storage that overlaps it, and no argument evaluated later has side effects.
 
-use super::frame::{Binding, Bound, Context, CopyOut};
-use super::known::{Known, Naming};
-use super::lowering::{Lower, Res};
-use super::place::{Place, union_members};
-use super::shape::Shape;
-use super::value::{Access, Val};
-use super::walk::{is_pure_arg, root};
+use super::const_value::{ConstValue, InstanceName};
+use super::effects::{is_pure_arg, root_variable};
+use super::frame::{Binding, BoundParams, CopyOut, LoweringContext};
+use super::lowering::{LowerResult, Lowering};
+use super::storage::{Storage, union_members};
+use super::type_layout::TypeLayout;
+use super::value::{LValue, RValue};
 use crate::ast::Direction;
 use crate::hir::{self, CallArg, Expr, ExprKind, LocalId, LocalKind, Ty, walk_expr};
 use ir::VarKind;
 
-/// An argument.
+/// An argument of inlined code.
 #[derive(Clone, Debug)]
-pub(super) enum Arg<'c> {
-    /// Of a call.
+pub(super) enum InlineArg<'c> {
+    /// Argument of a call.
     Call(&'c CallArg),
     /// Action data.
-    Data(Val),
+    Data(RValue),
 }
 
-impl Lower<'_> {
-    /// Direction of a parameter.
+impl Lowering<'_> {
+    /// Returns the direction of a parameter.
     pub(super) fn direction(&self, id: LocalId) -> Direction {
-        match &self.local(id).kind {
+        match &self.local_decl(id).kind {
             LocalKind::Param(direction, ..) => *direction,
             _ => Direction::None,
         }
     }
 
-    /// Evaluates arguments in the order of the text and binds parameters; copies go out in the
-    /// same order.
+    /// Evaluates arguments in source order and binds parameters. Copy-outs have the same order.
     pub(super) fn bind_args(
         &mut self,
         params: &[LocalId],
-        args: &[Arg],
+        args: &[InlineArg],
         order: &[usize],
-        context: &Context,
+        context: &LoweringContext,
         action: Option<hir::ActionId>,
-    ) -> Res<Bound> {
-        let mut bound = Bound::default();
+    ) -> LowerResult<BoundParams> {
+        let mut bound = BoundParams::default();
         for (at, n) in order.iter().copied().enumerate() {
             let (Some(param), Some(arg)) = (params.get(n), args.get(n)) else { continue };
-            let ty = self.replace(self.local(*param).ty, &context.subst);
+            let ty = self.substitute_params(self.local_decl(*param).ty, &context.subst);
             match arg {
-                Arg::Data(val) => bound.bindings.push((*param, Binding::Val(val.clone()))),
-                Arg::Call(CallArg::Missing) => bound.bindings.push((*param, Binding::Known(Known::Missing))),
-                Arg::Call(CallArg::DontCare) => {
+                InlineArg::Data(val) => bound.bindings.push((*param, Binding::Value(val.clone()))),
+                InlineArg::Call(CallArg::Missing) => bound.bindings.push((*param, Binding::Const(ConstValue::Missing))),
+                InlineArg::Call(CallArg::DontCare) => {
                     let place = self.param_storage(*param, context, &mut bound)?;
-                    self.clear(&place);
+                    self.clear_storage(&place);
                 }
-                Arg::Call(CallArg::Expr(expr)) => {
+                InlineArg::Call(CallArg::Expr(expr)) => {
                     let later_are_pure = order[at + 1..].iter().all(|later| args.get(*later).is_none_or(is_pure));
                     let shared = later_are_pure && self.may_share(params, args, n, expr, action);
                     self.bind_arg(*param, ty, expr, shared, context, &mut bound)?;
@@ -69,28 +69,29 @@ impl Lower<'_> {
         ty: Ty,
         expr: &Expr,
         shared: bool,
-        context: &Context,
-        bound: &mut Bound,
-    ) -> Res<()> {
-        if let Shape::Opaque = self.shape(ty) {
-            let naming = Naming { by_type: false, ..self.naming(&self.local(param).name, &Vec::new()) };
-            let known = self.known(expr, &naming)?;
-            bound.bindings.push((param, Binding::Known(known)));
+        context: &LoweringContext,
+        bound: &mut BoundParams,
+    ) -> LowerResult<()> {
+        if let TypeLayout::Opaque = self.layout(ty) {
+            let naming =
+                InstanceName { by_type: false, ..self.instance_name(&self.local_decl(param).name, &Vec::new()) };
+            let known = self.eval_constructor_arg(expr, &naming)?;
+            bound.bindings.push((param, Binding::Const(known)));
             return Ok(());
         }
         let direction = self.direction(param);
         let writes = matches!(direction, Direction::Out | Direction::InOut);
-        if shared && (writes || !matches!(self.shape(ty), Shape::Scalar(_))) {
-            match self.access(expr)? {
-                Access::Place(place) if !(writes && self.differs_from_copy(&place)) => {
+        if shared && (writes || !matches!(self.layout(ty), TypeLayout::Scalar(_))) {
+            match self.resolve_lvalue(expr)? {
+                LValue::Storage(place) if !(writes && self.differs_from_copy(&place)) => {
                     if direction == Direction::Out {
-                        self.clear(&place);
+                        self.clear_storage(&place);
                     }
-                    bound.bindings.push((param, Binding::Place(place)));
+                    bound.bindings.push((param, Binding::Storage(place)));
                     return Ok(());
                 }
-                Access::Val(val) if !writes => {
-                    bound.bindings.push((param, Binding::Val(val)));
+                LValue::Value(val) if !writes => {
+                    bound.bindings.push((param, Binding::Value(val)));
                     return Ok(());
                 }
                 _ => {}
@@ -102,27 +103,35 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether a callee that writes the place itself could see what it would not see of a copy. A
-    /// field of an invalid header keeps nothing, but a parameter does; the validity of a union's
-    /// member becomes that of the union with the copy back only.
-    fn differs_from_copy(&self, place: &Place) -> bool {
+    /// Returns whether in-place writes by a callee differ observably from writes to a copy. A field
+    /// of an invalid header does not retain its value, but a parameter does. The validity of a
+    /// union member changes that of the union only at copy-out.
+    fn differs_from_copy(&self, place: &Storage) -> bool {
         match place {
-            Place::Scalar(var) => matches!(self.p.vars.get(*var).map(|v| v.kind), Some(VarKind::Field(..))),
-            Place::Struct(parts) => parts.iter().any(|part| self.differs_from_copy(part)),
-            Place::Header { id, .. } => !union_members(&self.p, *id).is_empty(),
-            Place::Stack { .. } | Place::Union { .. } | Place::Nothing => false,
+            Storage::Scalar(var) => matches!(self.pipeline.vars.get(*var).map(|v| v.kind), Some(VarKind::Field(..))),
+            Storage::Struct(parts) => parts.iter().any(|part| self.differs_from_copy(part)),
+            Storage::Header { id, .. } => !union_members(&self.pipeline, *id).is_empty(),
+            Storage::Stack { .. } | Storage::Union { .. } | Storage::Nothing => false,
         }
     }
 
-    fn bind_in(&mut self, param: LocalId, ty: Ty, expr: &Expr, context: &Context, bound: &mut Bound) -> Res<()> {
-        let val = self.eval(expr)?;
-        let val = self.convert(val, expr.ty, ty, expr.span)?;
+    fn bind_in(
+        &mut self,
+        param: LocalId,
+        ty: Ty,
+        expr: &Expr,
+        context: &LoweringContext,
+        bound: &mut BoundParams,
+    ) -> LowerResult<()> {
+        let val = self.eval_expr(expr)?;
+        let val = self.convert_value(val, expr.ty, ty, expr.span)?;
         if self.has_headers(ty) {
-            // What a nested call of the same function gave may still be in this very storage.
+            // The value can be in this very storage if it is the result of a nested call of the
+            // same function.
             let place = self.param_storage(param, context, bound)?;
-            self.assign(&place, val, ty, expr.span)
+            self.assign_value(&place, val, ty, expr.span)
         } else {
-            bound.bindings.push((param, Binding::Val(val)));
+            bound.bindings.push((param, Binding::Value(val)));
             Ok(())
         }
     }
@@ -133,81 +142,86 @@ impl Lower<'_> {
         ty: Ty,
         expr: &Expr,
         direction: Direction,
-        context: &Context,
-        bound: &mut Bound,
-    ) -> Res<()> {
-        let to = self.access(expr)?;
+        context: &LoweringContext,
+        bound: &mut BoundParams,
+    ) -> LowerResult<()> {
+        let to = self.resolve_lvalue(expr)?;
         if direction == Direction::Out {
             let place = self.param_storage(param, context, bound)?;
-            self.clear(&place);
+            self.clear_storage(&place);
             bound.copy_outs.push(CopyOut { to, from: place, ty, span: expr.span });
         } else {
-            let val = self.read_access(&to, ty, expr.span)?;
+            let val = self.read_lvalue(&to, ty, expr.span)?;
             let place = self.param_storage(param, context, bound)?;
-            self.assign(&place, val, ty, expr.span)?;
+            self.assign_value(&place, val, ty, expr.span)?;
             bound.copy_outs.push(CopyOut { to, from: place, ty, span: expr.span });
         }
         Ok(())
     }
 
-    /// Storage of its own for a parameter.
-    fn param_storage(&mut self, param: LocalId, context: &Context, bound: &mut Bound) -> Res<Place> {
-        let outer = self.enter(context.clone());
-        let place = self.acquire(param);
-        self.enter(outer);
+    /// Acquires separate storage for a parameter.
+    fn param_storage(
+        &mut self,
+        param: LocalId,
+        context: &LoweringContext,
+        bound: &mut BoundParams,
+    ) -> LowerResult<Storage> {
+        let outer = self.enter_context(context.clone());
+        let place = self.acquire_storage(param);
+        self.enter_context(outer);
         let place = place?;
         bound.owned.push((param, place.clone()));
-        bound.bindings.push((param, Binding::Place(place.clone())));
+        bound.bindings.push((param, Binding::Storage(place.clone())));
         Ok(place)
     }
 
-    /// Whether parameter `n` may use its argument's storage as its own.
+    /// Returns whether parameter `n` can share the storage of its argument.
     fn may_share(
         &mut self,
         params: &[LocalId],
-        args: &[Arg],
+        args: &[InlineArg],
         n: usize,
         expr: &Expr,
         action: Option<hir::ActionId>,
     ) -> bool {
-        let Some(local) = root(expr) else { return false };
+        let Some(local) = root_variable(expr) else { return false };
         if !is_static(expr) || self.locals[local.index()].is_none() {
             return false;
         }
-        if action.is_some_and(|action| self.mentioned(action).contains(&local)) {
+        if action.is_some_and(|action| self.mentioned_locals(action).contains(&local)) {
             return false;
         }
         let reads_only = |lower: &Self, n: usize| {
             params.get(n).is_some_and(|p| matches!(lower.direction(*p), Direction::In | Direction::None))
         };
         (0..args.len()).filter(|m| *m != n).all(|m| match &args[m] {
-            Arg::Call(CallArg::Expr(other)) if mentions(other, local) => {
+            InlineArg::Call(CallArg::Expr(other)) if mentions_local(other, local) => {
                 (reads_only(self, n) && reads_only(self, m)) || self.disjoint(expr, other)
             }
             _ => true,
         })
     }
 
-    /// Whether two places of one variable have nothing in common; if that isn't certain, they are taken to.
+    /// Returns whether two l-values in one variable are certainly disjoint.
     fn disjoint(&mut self, a: &Expr, b: &Expr) -> bool {
         if !is_static(a) || !is_static(b) {
             return false;
         }
-        match (self.access(a), self.access(b)) {
-            (Ok(Access::Place(a)), Ok(Access::Place(b))) => !a.overlaps(&b, &self.p),
+        match (self.resolve_lvalue(a), self.resolve_lvalue(b)) {
+            (Ok(LValue::Storage(a)), Ok(LValue::Storage(b))) => !a.overlaps(&b, &self.pipeline),
             _ => false,
         }
     }
 }
 
-fn is_pure(arg: &Arg) -> bool {
+fn is_pure(arg: &InlineArg) -> bool {
     match arg {
-        Arg::Call(arg) => is_pure_arg(arg),
-        Arg::Data(_) => true,
+        InlineArg::Call(arg) => is_pure_arg(arg),
+        InlineArg::Data(_) => true,
     }
 }
 
-/// Whether an l-value is the same place whenever it is evaluated.
+/// Returns whether an l-value always resolves to the same storage.
 fn is_static(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Local(_) => true,
@@ -217,7 +231,7 @@ fn is_static(expr: &Expr) -> bool {
     }
 }
 
-fn mentions(expr: &Expr, local: LocalId) -> bool {
+fn mentions_local(expr: &Expr, local: LocalId) -> bool {
     let mut found = false;
     walk_expr(expr, &mut |e| found |= matches!(&e.kind, ExprKind::Local(id) if *id == local));
     found

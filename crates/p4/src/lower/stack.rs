@@ -1,29 +1,30 @@
-//! Validity of headers, and operations on stacks (specification, sections "Operations on headers" and "Operations on header stacks").
+//! Lowers header validity and stack operations (specification, sections "Operations on headers" and
+//! "Operations on header stacks").
 
-use super::lowering::{Lower, Res};
-use super::place::Place;
-use super::value::{Access, Val};
+use super::lowering::{LowerResult, Lowering};
+use super::storage::Storage;
+use super::value::{LValue, RValue};
 use crate::hir::Expr;
 use ir::{BinaryOp, Value};
 use std::rc::Rc;
 
-impl Lower<'_> {
-    /// `h.isValid()`
-    pub(super) fn is_valid(&mut self, header: &Expr) -> Res<Value> {
-        match self.access(header)? {
-            Access::Place(place) => Ok(self.validity(&Val::Ref(place))),
-            Access::Val(val) => Ok(self.validity(&val)),
-            Access::Dynamic { candidates, index, .. } => {
-                let mut result = self.b.bool(false);
-                let ty = self.b.value_type(index);
+impl Lowering<'_> {
+    /// Lowers `h.isValid()`.
+    pub(super) fn is_valid(&mut self, header: &Expr) -> LowerResult<Value> {
+        match self.resolve_lvalue(header)? {
+            LValue::Storage(place) => Ok(self.emit_validity(&RValue::Ref(place))),
+            LValue::Value(val) => Ok(self.emit_validity(&val)),
+            LValue::Dynamic { candidates, index, .. } => {
+                let mut result = self.builder.bool(false);
+                let ty = self.builder.value_type(index);
                 for (n, candidate) in candidates.iter().enumerate() {
                     if ty.width() < usize::BITS && n >> ty.width() != 0 {
                         break;
                     }
-                    let n = self.b.constant(ir::Const::new(ty, n));
-                    let here = self.b.eq(index, n);
-                    let valid = self.validity(&Val::Ref(candidate.clone()));
-                    result = self.b.select(here, valid, result);
+                    let n = self.builder.constant(ir::Const::new(ty, n));
+                    let here = self.builder.eq(index, n);
+                    let valid = self.emit_validity(&RValue::Ref(candidate.clone()));
+                    result = self.builder.select(here, valid, result);
                 }
                 Ok(result)
             }
@@ -31,12 +32,12 @@ impl Lower<'_> {
         }
     }
 
-    /// `h.setValid()`, `h.setInvalid()`
-    pub(super) fn set_validity(&mut self, header: &Expr, valid: bool) -> Res<Val> {
-        match self.access(header)? {
-            Access::Place(place) => self.set_place_validity(&place, valid),
-            Access::Dynamic { candidates, index, .. } => {
-                self.choose(index, candidates.len(), |lower, n| {
+    /// Lowers `h.setValid()` or `h.setInvalid()`.
+    pub(super) fn set_validity(&mut self, header: &Expr, valid: bool) -> LowerResult<RValue> {
+        match self.resolve_lvalue(header)? {
+            LValue::Storage(place) => self.set_place_validity(&place, valid),
+            LValue::Dynamic { candidates, index, .. } => {
+                self.emit_index_paths(index, candidates.len(), |lower, n| {
                     if let Some(n) = n {
                         lower.set_place_validity(&candidates[n], valid);
                     }
@@ -45,20 +46,20 @@ impl Lower<'_> {
             }
             _ => return self.unsupported(header.span, "the validity of this"),
         }
-        Ok(Val::Void)
+        Ok(RValue::Void)
     }
 
-    fn set_place_validity(&mut self, place: &Place, valid: bool) {
+    fn set_place_validity(&mut self, place: &Storage, valid: bool) {
         match (place, valid) {
-            (Place::Header { id, .. }, true) => self.b.set_valid(*id),
+            (Storage::Header { id, .. }, true) => self.builder.set_valid(*id),
             (place, false) => self.invalidate(place),
             _ => {}
         }
     }
 
-    /// `s.push_front(count)`
-    pub(super) fn push_front(&mut self, stack: &Expr, count: u32) -> Res<Val> {
-        let (elems, next) = self.stack_of(stack)?;
+    /// Lowers `s.push_front(count)`.
+    pub(super) fn push_front(&mut self, stack: &Expr, count: u32) -> LowerResult<RValue> {
+        let (elems, next) = self.resolve_stack(stack)?;
         let count = count as usize;
         for n in (0..elems.len()).rev() {
             match n.checked_sub(count) {
@@ -66,20 +67,20 @@ impl Lower<'_> {
                 None => self.invalidate(&elems[n]),
             }
         }
-        // The next index is at most the size, so the sum can't wrap.
-        let old = self.b.load(&self.p, next);
-        let by = self.b.bits(32, count.min(elems.len()));
-        let sum = self.b.add(old, by);
-        let size = self.b.bits(32, elems.len());
-        let over = self.b.binary(BinaryOp::Gt, sum, size);
-        let new = self.b.select(over, size, sum);
-        self.b.store(next, new);
-        Ok(Val::Void)
+        // The sum cannot wrap, because the next index is at most the size.
+        let old = self.builder.load(&self.pipeline, next);
+        let by = self.builder.bits(32, count.min(elems.len()));
+        let sum = self.builder.add(old, by);
+        let size = self.builder.bits(32, elems.len());
+        let over = self.builder.binary(BinaryOp::Gt, sum, size);
+        let new = self.builder.select(over, size, sum);
+        self.builder.store(next, new);
+        Ok(RValue::Void)
     }
 
-    /// `s.pop_front(count)`
-    pub(super) fn pop_front(&mut self, stack: &Expr, count: u32) -> Res<Val> {
-        let (elems, next) = self.stack_of(stack)?;
+    /// Lowers `s.pop_front(count)`.
+    pub(super) fn pop_front(&mut self, stack: &Expr, count: u32) -> LowerResult<RValue> {
+        let (elems, next) = self.resolve_stack(stack)?;
         let count = count as usize;
         for n in 0..elems.len() {
             match n.checked_add(count).filter(|from| *from < elems.len()) {
@@ -87,18 +88,18 @@ impl Lower<'_> {
                 None => self.invalidate(&elems[n]),
             }
         }
-        let old = self.b.load(&self.p, next);
-        let by = self.b.bits(32, count.min(elems.len()));
-        let new = self.b.binary(BinaryOp::SubSat, old, by);
-        self.b.store(next, new);
-        Ok(Val::Void)
+        let old = self.builder.load(&self.pipeline, next);
+        let by = self.builder.bits(32, count.min(elems.len()));
+        let new = self.builder.binary(BinaryOp::SubSat, old, by);
+        self.builder.store(next, new);
+        Ok(RValue::Void)
     }
 
-    fn move_element(&mut self, elems: &Rc<[Place]>, to: usize, from: usize, stack: &Expr) -> Res<()> {
+    fn move_element(&mut self, elems: &Rc<[Storage]>, to: usize, from: usize, stack: &Expr) -> LowerResult<()> {
         if to == from {
             return Ok(());
         }
-        let val = self.read(&elems[from]);
-        self.store(&elems[to], &val, stack.span)
+        let val = self.read_storage(&elems[from]);
+        self.store_value(&elems[to], &val, stack.span)
     }
 }

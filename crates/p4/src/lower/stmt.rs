@@ -1,143 +1,144 @@
-//! Statements.
+//! Lowers statements.
 
 use super::frame::Binding;
-use super::lowering::{Lower, Res};
-use super::shape::Shape;
-use super::value::Val;
+use super::lowering::{LowerResult, Lowering};
+use super::type_layout::TypeLayout;
+use super::value::RValue;
 use crate::ast;
 use crate::hir::{Expr, LocalId, Stmt, StmtKind};
 
-impl Lower<'_> {
-    /// Lowers statements in order. What follows a `return` or `exit` can't be reached and is left out; after an error the
-    /// next statement is tried, so that one run finds more than one error.
-    pub(super) fn stmts(&mut self, stmts: &[Stmt]) -> Res<()> {
+impl Lowering<'_> {
+    /// Lowers statements in order. Omits unreachable statements after a `return` or `exit`.
+    /// Continues after an error, so that one run finds several errors.
+    pub(super) fn lower_stmts(&mut self, stmts: &[Stmt]) -> LowerResult<()> {
         let mut done = Ok(());
         for stmt in stmts {
-            if self.b.is_terminated() || self.stopped {
+            if self.builder.is_terminated() || self.is_stopped {
                 break;
             }
-            self.at(stmt.span);
-            let result = self.check_size(stmt.span).and_then(|()| self.deeper(stmt.span, |lower| lower.stmt(stmt)));
+            self.set_location(stmt.span);
+            let result =
+                self.check_size(stmt.span).and_then(|()| self.with_depth(stmt.span, |lower| lower.lower_stmt(stmt)));
             done = done.and(result);
         }
         done
     }
 
-    fn stmt(&mut self, stmt: &Stmt) -> Res<()> {
+    fn lower_stmt(&mut self, stmt: &Stmt) -> LowerResult<()> {
         match &stmt.kind {
-            StmtKind::Block(stmts) => self.stmts(stmts),
+            StmtKind::Block(stmts) => self.lower_stmts(stmts),
             StmtKind::Var(id, init) => self.declare_var(*id, init.as_ref()),
-            StmtKind::Instance(id) => self.instance(*id).map(|_| ()),
+            StmtKind::Instance(id) => self.resolve_instance(*id).map(|_| ()),
             StmtKind::Assign { left, op, right } => self.assignment(left, *op, right),
-            StmtKind::Call(call) => self.call(call, crate::hir::Types::VOID).map(|_| ()),
-            StmtKind::If(cond, then, els) => self.if_stmt(cond, then, els.as_deref()),
+            StmtKind::Call(call) => self.lower_call(call, crate::hir::Types::VOID).map(|_| ()),
+            StmtKind::If(cond, then, els) => self.lower_if(cond, then, els.as_deref()),
             StmtKind::SwitchAction { table, cases } => self.switch_action(*table, cases, stmt.span),
             StmtKind::SwitchValue { on, cases } => self.switch_value(on, cases),
-            StmtKind::For { init, cond, update, body } => self.for_loop(init, cond, update, body),
-            StmtKind::ForIn { var, over, body } => self.for_in(*var, over, body, stmt.span),
+            StmtKind::For { init, cond, update, body } => self.lower_for(init, cond, update, body),
+            StmtKind::ForIn { var, over, body } => self.lower_for_in(*var, over, body, stmt.span),
             StmtKind::Break => self.leave_loop(true, stmt.span),
             StmtKind::Continue => self.leave_loop(false, stmt.span),
-            StmtKind::Return(value) => self.return_stmt(value.as_ref(), stmt.span),
+            StmtKind::Return(value) => self.lower_return(value.as_ref(), stmt.span),
             StmtKind::Exit => {
-                self.exit();
+                self.lower_exit();
                 Ok(())
             }
         }
     }
 
-    /// A variable comes into being.
-    pub(super) fn declare_var(&mut self, id: LocalId, init: Option<&Expr>) -> Res<()> {
+    /// Lowers a variable declaration.
+    pub(super) fn declare_var(&mut self, id: LocalId, init: Option<&Expr>) -> LowerResult<()> {
         let val = match init {
-            Some(init) => Some(self.eval(init)?),
+            Some(init) => Some(self.eval_expr(init)?),
             None => None,
         };
-        let ty = self.ty(self.local(id).ty);
-        if let Shape::Known | Shape::List(_) | Shape::Opaque = self.shape(ty) {
-            self.bind(id, Binding::Val(val.unwrap_or(Val::Void)));
+        let ty = self.substitute_scope_params(self.local_decl(id).ty);
+        if let TypeLayout::CompileTime | TypeLayout::List(_) | TypeLayout::Opaque = self.layout(ty) {
+            self.bind_local(id, Binding::Value(val.unwrap_or(RValue::Void)));
             return Ok(());
         }
         let place = match &self.locals[id.index()] {
-            Some(Binding::Place(place)) if self.frame_owns(id) => place.clone(),
+            Some(Binding::Storage(place)) if self.is_declared_in_frame(id) => place.clone(),
             _ => {
-                let place = self.acquire(id)?;
-                self.frame_takes(id, place.clone());
+                let place = self.acquire_storage(id)?;
+                self.record_owned_storage(id, place.clone());
                 place
             }
         };
         match val {
-            Some(val) => self.assign(&place, val, ty, self.local(id).span)?,
-            None => self.clear(&place),
+            Some(val) => self.assign_value(&place, val, ty, self.local_decl(id).span)?,
+            None => self.clear_storage(&place),
         }
-        self.bind(id, Binding::Place(place));
+        self.bind_local(id, Binding::Storage(place));
         Ok(())
     }
 
-    fn assignment(&mut self, left: &Expr, op: Option<ast::BinaryOp>, right: &Expr) -> Res<()> {
-        let access = self.access(left)?;
+    fn assignment(&mut self, left: &Expr, op: Option<ast::BinaryOp>, right: &Expr) -> LowerResult<()> {
+        let access = self.resolve_lvalue(left)?;
         let val = match op {
             None => {
-                let val = self.eval(right)?;
+                let val = self.eval_expr(right)?;
                 self.fit_value(val, right, left)?
             }
             Some(op) => {
-                let old = self.read_access(&access, left.ty, left.span)?;
+                let old = self.read_lvalue(&access, left.ty, left.span)?;
                 let a = self.scalar_value(old, left.ty, left.span)?;
-                let b = match (op, self.eval(right)?) {
-                    (ast::BinaryOp::Shl | ast::BinaryOp::Shr, Val::Int(n)) => {
+                let b = match (op, self.eval_expr(right)?) {
+                    (ast::BinaryOp::Shl | ast::BinaryOp::Shr, RValue::Int(n)) => {
                         let bits = u32::try_from(&n).unwrap_or(u32::MAX);
-                        self.b.bits(32, bits)
+                        self.builder.bits(32, bits)
                     }
                     (_, val) => self.scalar_value(val, left.ty, right.span)?,
                 };
-                Val::Scalar(self.emit_binary(op, a, b, right)?)
+                RValue::Scalar(self.emit_binary(op, a, b, right)?)
             }
         };
-        self.write_access(&access, val, left.ty, left.span)
+        self.write_lvalue(&access, val, left.ty, left.span)
     }
 
-    /// A number of type `int` in the type of what it is assigned to.
-    fn fit_value(&mut self, val: Val, right: &Expr, left: &Expr) -> Res<Val> {
+    /// Converts a number of type `int` or a struct to the type of the assigned l-value.
+    fn fit_value(&mut self, val: RValue, right: &Expr, left: &Expr) -> LowerResult<RValue> {
         match val {
-            Val::Int(_) => Ok(Val::Scalar(self.scalar_value(val, left.ty, right.span)?)),
-            Val::Struct(_) => self.convert(val, right.ty, left.ty, right.span),
+            RValue::Int(_) => Ok(RValue::Scalar(self.scalar_value(val, left.ty, right.span)?)),
+            RValue::Struct(_) => self.convert_value(val, right.ty, left.ty, right.span),
             val => Ok(val),
         }
     }
 
-    fn if_stmt(&mut self, cond: &Expr, then: &Stmt, els: Option<&Stmt>) -> Res<()> {
+    fn lower_if(&mut self, cond: &Expr, then: &Stmt, els: Option<&Stmt>) -> LowerResult<()> {
         if let Some(known) = self.known_condition(cond) {
             let taken = if known { Some(then) } else { els };
-            return taken.map_or(Ok(()), |taken| self.stmts(std::slice::from_ref(taken)));
+            return taken.map_or(Ok(()), |taken| self.lower_stmts(std::slice::from_ref(taken)));
         }
         let cond = self.eval_scalar(cond)?;
-        let then_block = self.b.create_block();
-        let els_block = self.b.create_block();
+        let then_block = self.builder.create_block();
+        let els_block = self.builder.create_block();
         let mut join = None;
-        self.b.branch(cond, then_block, els_block);
-        self.b.switch_to(then_block);
-        let mut done = self.stmts(std::slice::from_ref(then));
+        self.builder.branch(cond, then_block, els_block);
+        self.builder.switch_to(then_block);
+        let mut done = self.lower_stmts(std::slice::from_ref(then));
         self.join_at(&mut join);
-        self.b.switch_to(els_block);
+        self.builder.switch_to(els_block);
         if let Some(els) = els {
-            done = done.and(self.stmts(std::slice::from_ref(els)));
+            done = done.and(self.lower_stmts(std::slice::from_ref(els)));
         }
         self.join_at(&mut join);
-        self.resume(join);
+        self.continue_at(join);
         done
     }
 
-    /// Goes on at the join, which is made when the first way gets there.
+    /// Jumps to the join block, which is created on demand.
     pub(super) fn join_at(&mut self, join: &mut Option<ir::Block>) {
-        if !self.b.is_terminated() {
-            let block = *join.get_or_insert_with(|| self.b.create_block());
-            self.b.jump(block);
+        if !self.builder.is_terminated() {
+            let block = *join.get_or_insert_with(|| self.builder.create_block());
+            self.builder.jump(block);
         }
     }
 
-    /// Goes on at the join; if no way gets there, what follows can't be reached.
-    pub(super) fn resume(&mut self, join: Option<ir::Block>) {
+    /// Continues at the join block. Without one, the following code is unreachable.
+    pub(super) fn continue_at(&mut self, join: Option<ir::Block>) {
         if let Some(block) = join {
-            self.b.switch_to(block);
+            self.builder.switch_to(block);
         }
     }
 }

@@ -1,160 +1,121 @@
-//! Storage: variables, headers, stacks and unions of the pipeline are made for values, and used again.
+//! Storage of values: a tree of scalar variables, headers, stacks and unions.
 
-use super::lowering::{Lower, MAX_VARS, Res};
-use super::place::Place;
-use super::shape::{Member, Shape};
-use crate::hir::{self, Ty};
-use crate::span::Span;
-use ir::{Loc, VarId, VarKind};
+use ir::{HeaderId, Pipeline, VarId, VarKind};
+use std::collections::HashSet;
 use std::rc::Rc;
 
-/// What the variables of new storage are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Storage of a value.
+#[derive(Clone, Debug)]
 pub(super) enum Storage {
-    /// Kept from block to block.
-    Meta,
-    /// The architecture's.
-    Intrinsic,
-    /// Local to a block.
-    Local,
+    Scalar(VarId),
+    /// A struct or tuple.
+    Struct(Rc<[Storage]>),
+    Header {
+        id: HeaderId,
+        fields: Rc<[Storage]>,
+    },
+    Stack {
+        elems: Rc<[Storage]>,
+        next: VarId,
+    },
+    Union {
+        members: Rc<[Storage]>,
+    },
+    /// No storage.
+    Nothing,
+}
+
+/// A scalar or header: the unit of overlap between storages.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum StorageLeaf {
+    Var(VarId),
+    Header(HeaderId),
 }
 
 impl Storage {
-    fn var_kind(self) -> VarKind {
+    /// Returns part `n`: field, member or element.
+    pub(super) fn part(&self, n: usize) -> Option<&Storage> {
         match self {
-            Storage::Meta => VarKind::Meta,
-            Storage::Intrinsic => VarKind::Intrinsic,
-            Storage::Local => VarKind::Local,
+            Storage::Struct(parts)
+            | Storage::Header { fields: parts, .. }
+            | Storage::Stack { elems: parts, .. }
+            | Storage::Union { members: parts, .. } => parts.get(n),
+            Storage::Scalar(_) | Storage::Nothing => None,
         }
+    }
+
+    /// Calls `f` for each header and each scalar outside of headers.
+    pub(super) fn for_each_leaf(&self, f: &mut impl FnMut(StorageLeaf)) {
+        match self {
+            Storage::Scalar(var) => f(StorageLeaf::Var(*var)),
+            Storage::Header { id, .. } => f(StorageLeaf::Header(*id)),
+            Storage::Struct(parts) | Storage::Union { members: parts, .. } => {
+                parts.iter().for_each(|p| p.for_each_leaf(f))
+            }
+            Storage::Stack { elems, next, .. } => {
+                f(StorageLeaf::Var(*next));
+                elems.iter().for_each(|p| p.for_each_leaf(f));
+            }
+            Storage::Nothing => {}
+        }
+    }
+
+    /// Calls `f` for each scalar, including fields of headers.
+    pub(super) fn for_each_var(&self, f: &mut impl FnMut(VarId)) {
+        match self {
+            Storage::Scalar(var) => f(*var),
+            Storage::Struct(parts)
+            | Storage::Header { fields: parts, .. }
+            | Storage::Stack { elems: parts, .. }
+            | Storage::Union { members: parts, .. } => parts.iter().for_each(|p| p.for_each_var(f)),
+            Storage::Nothing => {}
+        }
+    }
+
+    /// Returns all scalars, including fields of headers.
+    pub(super) fn vars(&self) -> Vec<VarId> {
+        let mut vars = Vec::new();
+        self.for_each_var(&mut |v| vars.push(v));
+        vars
+    }
+
+    /// Returns the leaves that decide overlap. A header and its fields have the same leaf. So do
+    /// all members of a union, because writing one invalidates the others.
+    pub(super) fn overlap_leaves(&self, pipeline: &Pipeline) -> HashSet<StorageLeaf> {
+        let mut leaves = HashSet::new();
+        self.for_each_leaf(&mut |leaf| {
+            let header = match leaf {
+                StorageLeaf::Var(var) => match pipeline.vars.get(var).map(|v| v.kind) {
+                    Some(VarKind::Field(header, _)) => header,
+                    _ => {
+                        leaves.insert(leaf);
+                        return;
+                    }
+                },
+                StorageLeaf::Header(header) => header,
+            };
+            leaves.insert(StorageLeaf::Header(union_members(pipeline, header).first().copied().unwrap_or(header)));
+        });
+        leaves
+    }
+
+    /// Returns whether writing one can change the other.
+    pub(super) fn overlaps(&self, other: &Storage, pipeline: &Pipeline) -> bool {
+        let mine = self.overlap_leaves(pipeline);
+        other.overlap_leaves(pipeline).iter().any(|leaf| mine.contains(leaf))
     }
 }
 
-impl Lower<'_> {
-    /// A dotted name that no variable has yet: `name`, `name_1`, ...
-    pub(super) fn unique(&mut self, name: &str) -> String {
-        let Some(count) = self.names.get_mut(name) else {
-            self.names.insert(name.to_string(), 0);
-            return name.to_string();
-        };
-        let mut n = *count;
-        loop {
-            n += 1;
-            let candidate = format!("{name}_{n}");
-            if !self.names.contains_key(&candidate) {
-                self.names.insert(name.to_string(), n);
-                self.names.insert(candidate.clone(), 0);
-                return candidate;
-            }
-        }
-    }
+/// Returns the members of the union that contains a header; empty if none does.
+pub(super) fn union_members(pipeline: &Pipeline, header: HeaderId) -> &[HeaderId] {
+    let union = pipeline.headers.get(header).and_then(|h| h.union);
+    union.and_then(|union| pipeline.unions.get(union)).map_or(&[], |union| &union.members)
+}
 
-    /// A name in the scope that is being lowered.
-    pub(super) fn scoped(&self, name: &str) -> String {
-        if self.scope.is_empty() { name.to_string() } else { format!("{}.{name}", self.scope) }
-    }
-
-    /// Makes storage for a value.
-    pub(super) fn allocate(&mut self, name: &str, ty: Ty, storage: Storage, span: Span) -> Res<Place> {
-        let size = self.storage_size(ty);
-        if size.saturating_add(self.p.vars.len()) > MAX_VARS {
-            return self.limit(span, format!("the program has more than {MAX_VARS} scalar variables"));
-        }
-        let loc = self.loc(span);
-        let name = self.unique(name);
-        self.allocate_at(&name, ty, storage, loc, span)
-    }
-
-    fn allocate_at(&mut self, name: &str, ty: Ty, storage: Storage, loc: Loc, span: Span) -> Res<Place> {
-        Ok(match self.shape(ty) {
-            Shape::Scalar(ty) => Place::Scalar(self.p.add_var(name, ty, storage.var_kind(), loc)),
-            Shape::Struct(members) => Place::Struct(self.allocate_parts(name, &members, storage, loc, span)?),
-            Shape::Header(ty, members) => {
-                let id = self.p.add_header(name, ty, storage == Storage::Local, loc);
-                let vars = self.p.headers[id].fields.clone();
-                for var in &vars {
-                    let name = self.p.vars[*var].name.clone();
-                    let unique = self.unique(&name);
-                    self.p.vars[*var].name = unique;
-                }
-                let mut vars = vars.into_iter();
-                let fields = self.header_parts(&members, &mut vars);
-                Place::Header { id, fields }
-            }
-            Shape::Union(members) => {
-                let members = self.allocate_parts(name, &members, storage, loc, span)?;
-                let ids = members.iter().filter_map(|m| match m {
-                    Place::Header { id, .. } => Some(*id),
-                    _ => None,
-                });
-                self.p.add_union(name, ids.collect());
-                Place::Union { members }
-            }
-            Shape::Stack(of, size) => {
-                let mut elems = Vec::new();
-                for n in 0..size {
-                    let name = self.unique(&format!("{name}[{n}]"));
-                    elems.push(self.allocate_at(&name, of, storage, loc, span)?);
-                }
-                let ids = elems.iter().filter_map(|m| match m {
-                    Place::Header { id, .. } => Some(*id),
-                    _ => None,
-                });
-                let id = self.p.add_stack(name, ids.collect(), loc);
-                Place::Stack { elems: elems.into(), next: self.p.stacks[id].next }
-            }
-            Shape::Void | Shape::Known | Shape::Opaque | Shape::List(_) => Place::Nothing,
-        })
-    }
-
-    fn allocate_parts(
-        &mut self,
-        name: &str,
-        members: &[Member],
-        storage: Storage,
-        loc: Loc,
-        span: Span,
-    ) -> Res<Rc<[Place]>> {
-        let mut parts = Vec::new();
-        for member in members {
-            let name = self.unique(&format!("{name}.{}", member.name));
-            parts.push(self.allocate_at(&name, member.ty, storage, loc, span)?);
-        }
-        Ok(parts.into())
-    }
-
-    /// The fields of a header as the program sees them, made of its flat variables.
-    fn header_parts(&mut self, members: &[Member], vars: &mut dyn Iterator<Item = VarId>) -> Rc<[Place]> {
-        let mut parts = Vec::new();
-        for member in members {
-            parts.push(match self.shape(member.ty) {
-                Shape::Scalar(_) => vars.next().map_or(Place::Nothing, Place::Scalar),
-                Shape::Struct(inner) => Place::Struct(self.header_parts(&inner, vars)),
-                _ => Place::Nothing,
-            });
-        }
-        parts.into()
-    }
-
-    /// Storage for a local of the object that is being lowered; [`Lower::release`] gives it back.
-    pub(super) fn acquire(&mut self, id: hir::LocalId) -> Res<Place> {
-        let local = self.local(id);
-        let ty = self.ty(local.ty);
-        if let Some(place) = self.pool.get_mut(&(self.this, id, ty)).and_then(Vec::pop) {
-            return Ok(place);
-        }
-        let name = self.scoped(&local.name);
-        self.allocate(&name, ty, Storage::Local, local.span)
-    }
-
-    /// Gives the storage of a local back: its next activation may use it again.
-    pub(super) fn release(&mut self, id: hir::LocalId, place: Place) {
-        let ty = self.ty(self.local(id).ty);
-        self.pool.entry((self.this, id, ty)).or_default().push(place);
-    }
-
-    /// Storage for an intermediate result.
-    pub(super) fn temporary(&mut self, name: &str, ty: Ty, span: Span) -> Res<Place> {
-        let name = self.scoped(name);
-        self.allocate(&name, ty, Storage::Local, span)
+/// Returns the header id of a header.
+pub(super) fn header_id(place: &Storage) -> Option<HeaderId> {
+    match place {
+        Storage::Header { id, .. } => Some(*id),
+        _ => None,
     }
 }

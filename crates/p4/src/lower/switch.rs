@@ -1,14 +1,19 @@
-//! `switch`, over the action that a table ran and over values.
+//! Lowers `switch` over the action of a table and over values.
 
-use super::lowering::{Lower, Res};
+use super::lowering::{LowerResult, Lowering};
 use crate::hir::{self, Expr, Stmt, SwitchActionCase, SwitchValueCase};
 use crate::span::Span;
 use ir::{Block, Const};
 use std::collections::HashSet;
 
-impl Lower<'_> {
-    /// `switch (t.apply().action_run)`
-    pub(super) fn switch_action(&mut self, table: hir::TableId, cases: &[SwitchActionCase], span: Span) -> Res<()> {
+impl Lowering<'_> {
+    /// Lowers `switch (t.apply().action_run)`.
+    pub(super) fn switch_action(
+        &mut self,
+        table: hir::TableId,
+        cases: &[SwitchActionCase],
+        span: Span,
+    ) -> LowerResult<()> {
         let mut blocks: Vec<Option<Block>> = vec![None; cases.len()];
         let mut join = None;
         let applied = self.apply_with(table, span, |lower, action, _hit| {
@@ -16,43 +21,43 @@ impl Lower<'_> {
             let case = case.or_else(|| cases.iter().position(|c| c.default));
             match case.filter(|n| cases[*n].body.is_some()) {
                 Some(n) => {
-                    let block = *blocks[n].get_or_insert_with(|| lower.b.create_block());
-                    lower.b.jump(block);
+                    let block = *blocks[n].get_or_insert_with(|| lower.builder.create_block());
+                    lower.builder.jump(block);
                 }
                 None => lower.join_at(&mut join),
             }
         });
         let bodies = blocks.iter().zip(cases).filter_map(|(block, case)| Some(((*block)?, case.body.as_ref()?)));
         let done = self.case_bodies(bodies.collect(), &mut join);
-        self.resume(join);
+        self.continue_at(join);
         applied.and(done)
     }
 
-    fn case_bodies(&mut self, bodies: Vec<(Block, &Stmt)>, join: &mut Option<Block>) -> Res<()> {
+    fn case_bodies(&mut self, bodies: Vec<(Block, &Stmt)>, join: &mut Option<Block>) -> LowerResult<()> {
         let mut done = Ok(());
         for (block, body) in bodies {
-            self.b.switch_to(block);
-            done = done.and(self.stmts(std::slice::from_ref(body)));
+            self.builder.switch_to(block);
+            done = done.and(self.lower_stmts(std::slice::from_ref(body)));
             self.join_at(join);
         }
         done
     }
 
-    /// `switch (value)`
-    pub(super) fn switch_value(&mut self, on: &Expr, cases: &[SwitchValueCase]) -> Res<()> {
+    /// Lowers `switch (value)`.
+    pub(super) fn switch_value(&mut self, on: &Expr, cases: &[SwitchValueCase]) -> LowerResult<()> {
         if let Some(case) = self.known_case(on, cases) {
             let body = case.and_then(|case| case.body.as_ref());
-            return body.map_or(Ok(()), |body| self.stmts(std::slice::from_ref(body)));
+            return body.map_or(Ok(()), |body| self.lower_stmts(std::slice::from_ref(body)));
         }
         let value = self.eval_scalar(on)?;
-        let ty = self.b.value_type(value);
+        let ty = self.builder.value_type(value);
         let mut seen = HashSet::new();
         let (mut consts, mut bodies) = (Vec::new(), Vec::new());
         let mut default = None;
         for case in cases {
-            let block = self.b.create_block();
+            let block = self.builder.create_block();
             for label in &case.values {
-                let bits = self.known_bits(label, ty)?;
+                let bits = self.eval_bits(label, ty)?;
                 if seen.insert(bits.clone()) {
                     consts.push((Const::new(ty, bits), block));
                 }
@@ -63,17 +68,17 @@ impl Lower<'_> {
             bodies.push((block, case.body.as_ref()));
         }
         let mut join = None;
-        let default = default.unwrap_or_else(|| *join.insert(self.b.create_block()));
-        self.b.switch(value, consts, default);
+        let default = default.unwrap_or_else(|| *join.insert(self.builder.create_block()));
+        self.builder.switch(value, consts, default);
         let mut done = Ok(());
         for (block, body) in bodies {
-            self.b.switch_to(block);
+            self.builder.switch_to(block);
             if let Some(body) = body {
-                done = done.and(self.stmts(std::slice::from_ref(body)));
+                done = done.and(self.lower_stmts(std::slice::from_ref(body)));
             }
             self.join_at(&mut join);
         }
-        self.resume(join);
+        self.continue_at(join);
         done
     }
 }

@@ -1,33 +1,33 @@
-//! Declarations of tables, actions and value sets.
+//! Declares tables, actions and value sets.
 
-use super::lowering::{Lower, Res};
+use super::lowering::{LowerResult, Lowering};
 use super::names;
-use super::shape::Shape;
+use super::type_layout::TypeLayout;
 use crate::ast::Direction;
 use crate::hir::{self, Expr};
 use crate::span::Span;
 use ir::{ActionCall, ActionRef, MatchKind, Table};
 
-impl<'a> Lower<'a> {
-    /// The table in the object at hand, declared when first met.
-    pub(super) fn declare_table(&mut self, id: hir::TableId) -> Res<ir::TableId> {
-        if let Some(known) = self.objects[self.this.index()].tables.get(&id) {
+impl<'a> Lowering<'a> {
+    /// Returns the table in the current object; declares it on first use.
+    pub(super) fn declare_table(&mut self, id: hir::TableId) -> LowerResult<ir::TableId> {
+        if let Some(known) = self.objects[self.current_object.index()].tables.get(&id) {
             return Ok(*known);
         }
         let decl = &self.hir.tables[id.index()];
-        let path = &self.objects[self.this.index()].path;
+        let path = &self.objects[self.current_object.index()].path;
         let preamble =
-            names::preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
+            names::build_preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
         self.take_identity("table", &preamble, decl.span)?;
         self.check_field_ids(decl.keys.iter().map(|key| (&key.annotations, key.span)))?;
-        let keys = decl.keys.iter().map(|k| self.declare_key(k)).collect::<Res<Vec<_>>>()?;
+        let keys = decl.keys.iter().map(|k| self.declare_key(k)).collect::<LowerResult<Vec<_>>>()?;
         let mut actions = Vec::new();
         for action in &decl.actions {
             actions.push(ActionRef {
                 action: self.declare_action(action.action)?,
-                table_only: names::annotation(&action.annotations, "tableonly").is_some(),
-                default_only: names::annotation(&action.annotations, "defaultonly").is_some(),
-                annotations: names::of_listed_action(&action.annotations),
+                table_only: names::find_annotation(&action.annotations, "tableonly").is_some(),
+                default_only: names::find_annotation(&action.annotations, "defaultonly").is_some(),
+                annotations: names::listed_action_annotations(&action.annotations),
             });
         }
         let Some(default) = actions.get(decl.default_action.0).map(|a| a.action) else {
@@ -35,12 +35,12 @@ impl<'a> Lower<'a> {
         };
         let args = self.action_data(default, &decl.default_action.1, decl.span)?;
         let size = match &decl.size {
-            // A size of 0 promises nothing, as does none: P4Info then tells p4c's default size,
-            // and no entry is refused for it.
-            Some(size) => Some(self.known_u64(size)?).filter(|size| *size != 0),
+            // Size 0 is the same as no size. P4Info then shows p4c's default size, and no entry is
+            // rejected because of the size.
+            Some(size) => Some(self.eval_u64(size)?).filter(|size| *size != 0),
             None => None,
         };
-        let loc = self.loc(decl.span);
+        let loc = self.source_loc(decl.span);
         let mut table = Table {
             const_default: decl.const_default,
             const_entries: decl.const_entries,
@@ -48,17 +48,17 @@ impl<'a> Lower<'a> {
             loc,
             ..Table::new(preamble, keys, actions, ActionCall { action: default, args })
         };
-        self.properties(&decl.properties, &mut table)?;
-        table.entries = self.entries(decl, &table)?;
-        let table = self.p.tables.push(table);
-        self.objects[self.this.index()].tables.insert(id, table);
+        self.read_properties(&decl.properties, &mut table)?;
+        table.entries = self.lower_entries(decl, &table)?;
+        let table = self.pipeline.tables.push(table);
+        self.objects[self.current_object.index()].tables.insert(id, table);
         Ok(table)
     }
 
-    fn declare_key(&mut self, key: &hir::Key) -> Res<ir::Key> {
-        let ty = self.scalar(key.expr.ty, key.span)?;
+    fn declare_key(&mut self, key: &hir::Key) -> LowerResult<ir::MatchKey> {
+        let ty = self.scalar_type(key.expr.ty, key.span)?;
         let kind = self.match_kind(key.match_kind, key.span)?;
-        let explicit = names::annotation(&key.annotations, "name").and_then(|a| a.single_string());
+        let explicit = names::find_annotation(&key.annotations, "name").and_then(|a| a.single_string());
         let name = match explicit.map(|name| name.strip_prefix('.').unwrap_or(name).to_string()) {
             Some(name) => Some(name),
             None => self.key_name(&key.expr),
@@ -68,36 +68,36 @@ impl<'a> Lower<'a> {
             let help = "give it a name for the control plane: `@name(\"...\")` after the match kind";
             return self.report(crate::diag::Diagnostic::error("unnamed-key", key.span, message).help(help));
         };
-        self.note_type(key.expr.ty);
-        Ok(ir::Key {
+        self.record_named_type_of(key.expr.ty);
+        Ok(ir::MatchKey {
             name,
             ty,
             kind,
-            annotations: names::described(&key.annotations, &[]),
-            id: names::id(&key.annotations),
+            annotations: names::documented_annotations(&key.annotations, &[]),
+            id: names::annotation_id(&key.annotations),
             type_name: self.type_name(key.expr.ty),
         })
     }
 
-    fn match_kind(&mut self, kind: usize, span: Span) -> Res<MatchKind> {
+    fn match_kind(&mut self, kind: usize, span: Span) -> LowerResult<MatchKind> {
         let name = self.hir.match_kinds.get(kind).cloned().unwrap_or_default();
-        match MatchKind::from_word(&name) {
+        match MatchKind::from_keyword(&name) {
             Some(kind) => Ok(kind),
             None => self.unsupported(span, format_args!("match kind `{name}`")),
         }
     }
 
-    /// The action in the object at hand, declared when first met.
-    pub(super) fn declare_action(&mut self, id: hir::ActionId) -> Res<ir::ActionId> {
+    /// Returns the action in the current object; declares it on first use.
+    pub(super) fn declare_action(&mut self, id: hir::ActionId) -> LowerResult<ir::ActionId> {
         let decl = &self.hir.actions[id.index()];
-        let this = &self.objects[self.this.index()];
-        let known = if decl.owner.is_some() { this.actions.get(&id) } else { self.global_actions.get(&id) };
+        let current_object = &self.objects[self.current_object.index()];
+        let known = if decl.owner.is_some() { current_object.actions.get(&id) } else { self.global_actions.get(&id) };
         if let Some(known) = known {
             return Ok(*known);
         }
-        let path = if decl.owner.is_some() { this.path.as_str() } else { "" };
+        let path = if decl.owner.is_some() { current_object.path.as_str() } else { "" };
         let preamble =
-            names::preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
+            names::build_preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
         self.take_identity("action", &preamble, decl.span)?;
         let hir = self.hir;
         let locals = decl.params.iter().map(|param| &hir.locals[param.index()]);
@@ -107,61 +107,61 @@ impl<'a> Lower<'a> {
             if self.direction(*param) != Direction::None {
                 continue;
             }
-            let local = self.local(*param);
-            let scalar = self.scalar(local.ty, local.span)?;
-            let param = self.param(&local.name, local.ty, scalar, &local.annotations);
+            let local = self.local_decl(*param);
+            let scalar = self.scalar_type(local.ty, local.span)?;
+            let param = self.control_plane_param(&local.name, local.ty, scalar, &local.annotations);
             params.push(param);
         }
-        let loc = self.loc(decl.span);
-        let action = self.p.actions.push(ir::Action { preamble, params, loc });
+        let loc = self.source_loc(decl.span);
+        let action = self.pipeline.actions.push(ir::Action { preamble, params, loc });
         if decl.owner.is_some() {
-            self.objects[self.this.index()].actions.insert(id, action);
+            self.objects[self.current_object.index()].actions.insert(id, action);
         } else {
             self.global_actions.insert(id, action);
         }
         Ok(action)
     }
 
-    /// The bits of known action data.
+    /// Returns the bits of known action data.
     pub(super) fn action_data(
         &mut self,
         action: ir::ActionId,
         args: &[Expr],
         span: Span,
-    ) -> Res<Vec<num_bigint::BigUint>> {
-        let types: Vec<ir::Type> = self.p.actions[action].params.iter().map(|p| p.ty).collect();
+    ) -> LowerResult<Vec<num_bigint::BigUint>> {
+        let types: Vec<ir::Type> = self.pipeline.actions[action].params.iter().map(|p| p.ty).collect();
         if types.len() != args.len() {
             return self.error("missing-argument", span, "an action here lacks data, or has too many");
         }
-        args.iter().zip(types).map(|(arg, ty)| self.known_bits(arg, ty)).collect()
+        args.iter().zip(types).map(|(arg, ty)| self.eval_bits(arg, ty)).collect()
     }
 
-    /// The value set in the object at hand, declared when first met.
-    pub(super) fn declare_value_set(&mut self, id: hir::ValueSetId) -> Res<ir::ValueSetId> {
-        if let Some(known) = self.objects[self.this.index()].value_sets.get(&id) {
+    /// Returns the value set in the current object; declares it on first use.
+    pub(super) fn declare_value_set(&mut self, id: hir::ValueSetId) -> LowerResult<ir::ValueSetId> {
+        if let Some(known) = self.objects[self.current_object.index()].value_sets.get(&id) {
             return Ok(*known);
         }
         let decl = &self.hir.value_sets[id.index()];
-        let path = &self.objects[self.this.index()].path;
+        let path = &self.objects[self.current_object.index()].path;
         let preamble =
-            names::preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
+            names::build_preamble(names::control_plane_name(path, &decl.name, &decl.annotations), &decl.annotations);
         self.take_identity("value set", &preamble, decl.span)?;
-        let size = self.known_u64(&decl.size)?;
+        let size = self.eval_u64(&decl.size)?;
         let mut keys = Vec::new();
-        // A lone key has no name: P4Info knows it by its number.
+        // A single key has no name, because P4Info identifies it by number.
         self.value_set_keys("", decl.ty, decl.span, &mut keys)?;
-        let loc = self.loc(decl.span);
-        let set = self.p.value_sets.push(ir::ValueSet { preamble, size, keys, loc });
-        self.objects[self.this.index()].value_sets.insert(id, set);
+        let loc = self.source_loc(decl.span);
+        let set = self.pipeline.value_sets.push(ir::ValueSet { preamble, size, keys, loc });
+        self.objects[self.current_object.index()].value_sets.insert(id, set);
         Ok(set)
     }
 
-    fn value_set_keys(&mut self, name: &str, ty: hir::Ty, span: Span, out: &mut Vec<ir::Key>) -> Res<()> {
-        let ty = self.ty(ty);
-        match self.shape(ty) {
-            Shape::Scalar(scalar) => {
-                self.note_type(ty);
-                out.push(ir::Key {
+    fn value_set_keys(&mut self, name: &str, ty: hir::Ty, span: Span, out: &mut Vec<ir::MatchKey>) -> LowerResult<()> {
+        let ty = self.substitute_scope_params(ty);
+        match self.layout(ty) {
+            TypeLayout::Scalar(scalar) => {
+                self.record_named_type_of(ty);
+                out.push(ir::MatchKey {
                     name: name.to_string(),
                     ty: scalar,
                     kind: MatchKind::Exact,
@@ -170,7 +170,7 @@ impl<'a> Lower<'a> {
                     type_name: self.type_name(ty),
                 });
             }
-            Shape::Struct(members) => {
+            TypeLayout::Struct(members) => {
                 let fields: &'a [hir::Field] = match self.types.kind(ty) {
                     hir::TyKind::Struct(id, _) => &self.hir.structs[id.index()].fields,
                     _ => &[],
@@ -183,8 +183,8 @@ impl<'a> Lower<'a> {
                     let kind = self.match_annotation(&annotations).unwrap_or(MatchKind::Exact);
                     for key in &mut out[from..] {
                         key.kind = kind;
-                        key.id = names::id(&annotations);
-                        key.annotations = names::described(&annotations, &["match"]);
+                        key.id = names::annotation_id(&annotations);
+                        key.annotations = names::documented_annotations(&annotations, &["match"]);
                     }
                 }
             }
@@ -193,10 +193,10 @@ impl<'a> Lower<'a> {
         Ok(())
     }
 
-    /// The match kind in `@match(ternary)`.
+    /// Returns the match kind in `@match(ternary)`.
     fn match_annotation(&self, annotations: &crate::ast::Annotations) -> Option<MatchKind> {
-        match &names::annotation(annotations, "match")?.body {
-            crate::ast::AnnotationBody::Unstructured(body) => MatchKind::from_word(&body.text),
+        match &names::find_annotation(annotations, "match")?.body {
+            crate::ast::AnnotationBody::Unstructured(body) => MatchKind::from_keyword(&body.text),
             _ => None,
         }
     }

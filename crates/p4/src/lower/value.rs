@@ -1,38 +1,39 @@
-//! What expressions yield, and where they point.
+//! Results of expressions: values and l-values.
 //!
-//! Scalars are SSA values. Headers, stacks and unions that sit in storage are yielded by reference ([`Val::Ref`]).
+//! Scalars are SSA values. Headers, stacks and unions in storage are represented by reference
+//! ([`RValue::Ref`]).
 
-use super::place::Place;
+use super::storage::Storage;
 use crate::hir::Ty;
 use ir::{Value, VarId};
 use num_bigint::{BigInt, BigUint, Sign};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What an expression yields.
+/// Value of an expression.
 #[derive(Clone, Debug)]
-pub(super) enum Val {
+pub(super) enum RValue {
     Scalar(Value),
     /// A number of type `int`.
     Int(BigInt),
     Text(Arc<str>),
     Void,
     /// A struct, tuple or list.
-    Struct(Rc<[Val]>),
-    /// A header, stack or union, where it is.
-    Ref(Place),
-    /// A valid header of these fields.
-    Header(Rc<[Val]>),
+    Struct(Rc<[RValue]>),
+    /// A header, stack or union in storage.
+    Ref(Storage),
+    /// A valid header with these fields.
+    Header(Rc<[RValue]>),
     /// An invalid header, or a union without a valid member.
     Invalid(Ty),
-    /// A stack of these elements.
-    Stack(Rc<[Val]>, Ty),
-    /// An object, or something else that only compilation knows.
+    /// A stack with these elements.
+    Stack(Rc<[RValue]>, Ty),
+    /// An object, or another compile-time only value.
     Object,
 }
 
-/// A number modulo 2^width.
-pub(super) fn wrap(value: &BigInt, width: u32) -> BigUint {
+/// Returns a number modulo 2^width.
+pub(super) fn wrap_to_width(value: &BigInt, width: u32) -> BigUint {
     let modulus = BigInt::from(1) << width;
     let (sign, bits) = (value % &modulus).into_parts();
     match sign {
@@ -41,37 +42,38 @@ pub(super) fn wrap(value: &BigInt, width: u32) -> BigUint {
     }
 }
 
-/// Whether the value refers to storage.
-pub(super) fn holds_reference(val: &Val) -> bool {
+/// Returns whether the value refers to storage.
+pub(super) fn holds_reference(val: &RValue) -> bool {
     match val {
-        Val::Ref(_) => true,
-        Val::Struct(parts) | Val::Header(parts) | Val::Stack(parts, _) => parts.iter().any(holds_reference),
+        RValue::Ref(_) => true,
+        RValue::Struct(parts) | RValue::Header(parts) | RValue::Stack(parts, _) => parts.iter().any(holds_reference),
         _ => false,
     }
 }
 
-/// Where an expression points.
+/// A resolved l-value.
 #[derive(Clone, Debug)]
-pub(super) enum Access {
-    Place(Place),
-    /// Not in storage.
-    Val(Val),
-    /// The candidate of that index. `next` is the stack whose next index it is.
+pub(super) enum LValue {
+    Storage(Storage),
+    /// A value that is not in storage.
+    Value(RValue),
+    /// The candidate with this index. `next` is the next index of the stack to be updated, for
+    /// `stack.next`.
     Dynamic {
-        candidates: Rc<[Place]>,
+        candidates: Rc<[Storage]>,
         index: Value,
         next: Option<VarId>,
     },
     /// Bits of a scalar.
     Slice {
-        base: Box<Access>,
+        base: Box<LValue>,
         hi: u32,
         lo: u32,
         ty: Ty,
     },
-    /// Bits of a scalar from a place known at run time.
+    /// Bits of a scalar from a run-time position.
     DynSlice {
-        base: Box<Access>,
+        base: Box<LValue>,
         lo: Value,
         width: u32,
         ty: Ty,

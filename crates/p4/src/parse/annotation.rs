@@ -1,23 +1,24 @@
-//! Annotations.
+//! Parses annotations.
 
-use super::cursor::{Parse, Parser};
+use super::cursor::{P4Parser, ParseResult};
 use crate::ast::{Annotation, AnnotationBody, Annotations, BinaryOp, Expr, ExprKind, Ident, NamedExpr, Unstructured};
 use crate::diag::Diagnostic;
-use crate::lex::{Tok, separated};
+use crate::lex::{Tok, join_with_blanks};
 
-impl Parser<'_> {
-    /// All annotations here.
-    pub fn annotations(&mut self) -> Parse<Annotations> {
+impl P4Parser<'_> {
+    /// Parses all annotations at the current position.
+    pub fn parse_annotations(&mut self) -> ParseResult<Annotations> {
         let mut annotations = Vec::new();
         while self.is(Tok::At) {
-            annotations.push(self.annotation()?);
+            annotations.push(self.parse_annotation()?);
         }
         Ok(annotations)
     }
 
-    fn annotation(&mut self) -> Parse<Annotation> {
+    fn parse_annotation(&mut self) -> ParseResult<Annotation> {
         let start = self.expect(Tok::At)?;
-        let pragma = &*self.token().text == "pragma" && !self.token().spaced && !self.peek_at(1).line_start;
+        let pragma =
+            &*self.token().text == "pragma" && !self.token().has_space_before && !self.peek_at(1).is_line_start;
         if pragma {
             self.bump();
         }
@@ -28,13 +29,13 @@ impl Parser<'_> {
             Tok::LBracket => self.structured_body()?,
             _ => AnnotationBody::None,
         };
-        let annotation = Annotation { name, body, span: self.since(start) };
-        self.check_known(&annotation);
+        let annotation = Annotation { name, body, span: self.span_since(start) };
+        self.check_annotation_form(&annotation);
         Ok(annotation)
     }
 
-    /// Reports an annotation with a meaning of its own whose body is not of the form that the meaning needs.
-    fn check_known(&mut self, annotation: &Annotation) {
+    /// Reports a well-known annotation with a body of the wrong form.
+    fn check_annotation_form(&mut self, annotation: &Annotation) {
         let (fits, form) = match annotation.name.as_str() {
             "name"
             | "deprecated"
@@ -76,26 +77,27 @@ impl Parser<'_> {
         }
     }
 
-    /// An expression; a concatenation of string literals becomes one literal, since no checker evaluates annotations.
-    fn annotation_expr(&mut self) -> Parse<Expr> {
-        let expr = self.expr()?;
-        Ok(match concatenated(&expr) {
+    /// Parses an expression. Concatenated string literals become one literal, because the checker
+    /// does not evaluate annotations.
+    fn annotation_expr(&mut self) -> ParseResult<Expr> {
+        let expr = self.parse_expr()?;
+        Ok(match concatenate_strings(&expr) {
             Some(text) => Expr { kind: ExprKind::Str(text.into()), span: expr.span },
             None => expr,
         })
     }
 
-    /// `key = value`, with concatenated strings as one.
-    fn annotation_pair(&mut self) -> Parse<NamedExpr> {
-        let mut pair = self.named_expr()?;
-        if let Some(text) = concatenated(&pair.value) {
+    /// Parses `key = value`; concatenated string literals become one.
+    fn annotation_pair(&mut self) -> ParseResult<NamedExpr> {
+        let mut pair = self.parse_named_expr()?;
+        if let Some(text) = concatenate_strings(&pair.value) {
             pair.value.kind = ExprKind::Str(text.into());
         }
         Ok(pair)
     }
 
-    /// Any word, keywords too.
-    fn annotation_name(&mut self) -> Parse<Ident> {
+    /// Parses any word, including keywords.
+    fn annotation_name(&mut self) -> ParseResult<Ident> {
         if !self.is(Tok::Ident) && !self.kind().is_keyword() {
             return self.fail_expected("the annotation's name");
         }
@@ -104,18 +106,18 @@ impl Parser<'_> {
         Ok(name)
     }
 
-    /// The rest of an `@pragma` line.
-    fn pragma_body(&mut self) -> Parse<AnnotationBody> {
+    /// Parses the remaining tokens of an `@pragma` line.
+    fn pragma_body(&mut self) -> ParseResult<AnnotationBody> {
         let from = self.at;
-        while !self.token().line_start {
+        while !self.token().is_line_start {
             self.bump();
         }
         let to = self.at;
-        Ok(self.unstructured(from, to))
+        Ok(self.build_unstructured(from, to))
     }
 
-    /// `(...)` with balanced parentheses.
-    fn unstructured_body(&mut self) -> Parse<AnnotationBody> {
+    /// Parses `(...)` with balanced parentheses.
+    fn unstructured_body(&mut self) -> ParseResult<AnnotationBody> {
         let open = self.expect(Tok::LParen)?;
         let from = self.at;
         let mut depth = 0usize;
@@ -133,26 +135,28 @@ impl Parser<'_> {
             self.bump();
         }
         let to = self.at;
-        let body = self.unstructured(from, to);
+        let body = self.build_unstructured(from, to);
         self.at = to + 1;
         Ok(body)
     }
 
-    /// The body of the tokens `from..to`, read as expressions and as pairs where it can be. Leaves the parser at `to`.
-    fn unstructured(&mut self, from: usize, to: usize) -> AnnotationBody {
+    /// Builds the body of the tokens `from..to` and tries to parse it as expressions and as pairs.
+    /// Leaves the parser at `to`.
+    fn build_unstructured(&mut self, from: usize, to: usize) -> AnnotationBody {
         let tokens = self.tokens_between(from, to).to_vec();
-        let text = separated(&tokens).into();
-        let exprs = self.attempt(from, to, Self::annotation_expr);
-        let key_values = if exprs.is_some() { None } else { self.attempt(from, to, Self::annotation_pair) };
+        let text = join_with_blanks(&tokens).into();
+        let exprs = self.try_comma_list(from, to, Self::annotation_expr);
+        let key_values = if exprs.is_some() { None } else { self.try_comma_list(from, to, Self::annotation_pair) };
         self.at = to;
         AnnotationBody::Unstructured(Unstructured { tokens, text, exprs, key_values })
     }
 
-    /// The tokens `from..to` as items with commas between them, if that is what they are. Reports nothing.
-    fn attempt<T>(&mut self, from: usize, to: usize, item: fn(&mut Self) -> Parse<T>) -> Option<Vec<T>> {
+    /// Parses the tokens `from..to` as comma-separated items; `None` if they are not. Reports no
+    /// errors.
+    fn try_comma_list<T>(&mut self, from: usize, to: usize, item: fn(&mut Self) -> ParseResult<T>) -> Option<Vec<T>> {
         let found = self.diagnostics.len();
         let unknown = self.unknown_types.len();
-        let outer = std::mem::replace(&mut self.gt_closes, false);
+        let outer = std::mem::replace(&mut self.is_gt_closing, false);
         self.at = from;
         let mut items = Vec::new();
         let mut whole = from == to;
@@ -169,33 +173,35 @@ impl Parser<'_> {
         let clean = self.diagnostics.len() == found;
         self.diagnostics.truncate(found);
         self.unknown_types.truncate(unknown);
-        self.gt_closes = outer;
+        self.is_gt_closing = outer;
         (whole && clean).then_some(items)
     }
 
-    /// `[a, b]` or `[k = a, l = b]`
-    fn structured_body(&mut self) -> Parse<AnnotationBody> {
+    /// Parses `[a, b]` or `[k = a, l = b]`.
+    fn structured_body(&mut self) -> ParseResult<AnnotationBody> {
         self.expect(Tok::LBracket)?;
         if self.is_name_at(0) && self.kind_at(1) == Tok::Assign {
-            let pairs: Vec<NamedExpr> = self.comma_list(Tok::RBracket, true, Self::annotation_pair)?;
+            let pairs: Vec<NamedExpr> = self.parse_comma_list(Tok::RBracket, true, Self::annotation_pair)?;
             return Ok(AnnotationBody::KeyValues(pairs));
         }
-        let exprs: Vec<Expr> = self.comma_list(Tok::RBracket, true, Self::annotation_expr)?;
+        let exprs: Vec<Expr> = self.parse_comma_list(Tok::RBracket, true, Self::annotation_expr)?;
         Ok(AnnotationBody::List(exprs))
     }
 }
 
-/// The text of a string literal or a concatenation of them.
-fn concatenated(expr: &Expr) -> Option<String> {
+/// Returns the text of a string literal or of concatenated string literals.
+fn concatenate_strings(expr: &Expr) -> Option<String> {
     match &expr.kind {
         ExprKind::Str(text) => Some(text.to_string()),
-        ExprKind::Binary { op: BinaryOp::Concat, left, right, .. } => Some(concatenated(left)? + &concatenated(right)?),
+        ExprKind::Binary { op: BinaryOp::Concat, left, right, .. } => {
+            Some(concatenate_strings(left)? + &concatenate_strings(right)?)
+        }
         _ => None,
     }
 }
 
-/// Whether the body is a string and `string`, `bit<N>` or `N` (P4Runtime specification, section "Translation of
-/// Port Numbers" and its kin).
+/// Returns whether the body is a string followed by `string`, `bit<N>` or `N` (P4Runtime
+/// specification, section "Translation of Port Numbers" and related sections).
 fn is_translation(annotation: &Annotation) -> bool {
     let AnnotationBody::Unstructured(body) = &annotation.body else { return false };
     let kinds: Vec<Tok> = body.tokens.iter().map(|token| token.kind).collect();

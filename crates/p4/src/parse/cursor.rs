@@ -1,53 +1,55 @@
-//! The parser's state: where it is, what it has found wrong, how deep it is.
+//! The state of the parser: position, diagnostics and nesting depth.
 
-use super::scope::Scopes;
+use super::scope::TypeNameScopes;
 use crate::ast::Ident;
 use crate::diag::Diagnostic;
 use crate::lex::{Tok, Token};
 use crate::span::{SourceMap, Span};
 
-/// Statements, expressions and types nest no deeper. A chain `a + b + c ...` counts as nesting.
+/// Maximum nesting of statements, expressions and types. A chain `a + b + c ...` counts as nesting.
 pub const MAX_DEPTH: u32 = 256;
 
-/// Parsing of a construct ended early. The diagnostic has been given.
+/// Parsing of a construct failed. The error was already reported.
 #[derive(Debug)]
-pub(super) struct Failed;
+pub(super) struct SyntaxErrorReported;
 
-pub(super) type Parse<T> = Result<T, Failed>;
+pub(super) type ParseResult<T> = Result<T, SyntaxErrorReported>;
 
-pub(super) struct Parser<'t> {
+pub(super) struct P4Parser<'t> {
     tokens: &'t [Token],
     pub(super) at: usize,
     pub(super) map: &'t SourceMap,
-    pub(super) scopes: Scopes,
+    pub(super) scopes: TypeNameScopes,
     pub(super) diagnostics: Vec<Diagnostic>,
     max_errors: usize,
-    /// How deep the constructs nest that are being parsed.
+    /// Nesting depth of the constructs being parsed.
     depth: u32,
-    /// Height of the expression or type that was parsed last. Chains of operators make trees high without nesting.
+    /// Height of the last parsed expression or type. Operator chains make trees high without
+    /// nesting.
     pub(super) height: u32,
-    /// Names in type position that are no types so far; a type parameter that follows may still declare them.
+    /// Names in type position that are not known as types. A type parameter that follows can still
+    /// declare them.
     pub(super) unknown_types: Vec<Ident>,
-    /// Within `bit<...>`, `>` closes.
-    pub(super) gt_closes: bool,
+    /// Whether `>` closes the construct, as within `bit<...>`.
+    pub(super) is_gt_closing: bool,
     eof: Token,
 }
 
-impl<'t> Parser<'t> {
+impl<'t> P4Parser<'t> {
     pub fn new(tokens: &'t [Token], map: &'t SourceMap, max_errors: usize) -> Self {
         let end = tokens.last().map(|t| t.span.end()).unwrap_or_default();
-        let eof = Token { kind: Tok::Eof, text: "".into(), span: end, spaced: true, line_start: true };
-        Parser {
+        let eof = Token { kind: Tok::Eof, text: "".into(), span: end, has_space_before: true, is_line_start: true };
+        P4Parser {
             tokens,
             at: 0,
             map,
-            scopes: Scopes::new(),
+            scopes: TypeNameScopes::new(),
             diagnostics: Vec::new(),
             max_errors,
             depth: 0,
             height: 0,
             unknown_types: Vec::new(),
-            gt_closes: false,
+            is_gt_closing: false,
             eof,
         }
     }
@@ -56,7 +58,7 @@ impl<'t> Parser<'t> {
         self.diagnostics
     }
 
-    /// The token `ahead` tokens from here.
+    /// Returns the token `ahead` tokens after the current one.
     pub fn peek_at(&self, ahead: usize) -> &Token {
         self.tokens.get(self.at + ahead).unwrap_or(&self.eof)
     }
@@ -77,7 +79,7 @@ impl<'t> Parser<'t> {
         self.token().span
     }
 
-    /// The span of the token before this one.
+    /// Returns the span of the token before this one.
     pub fn last_span(&self) -> Span {
         match self.at.checked_sub(1).and_then(|at| self.tokens.get(at)) {
             Some(token) => token.span,
@@ -85,12 +87,12 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// From `start` to the token before this one.
-    pub fn since(&self, start: Span) -> Span {
+    /// Returns the span from `start` to the token before this one.
+    pub fn span_since(&self, start: Span) -> Span {
         start.to(self.last_span())
     }
 
-    /// The tokens `from..to`.
+    /// Returns the tokens `from..to`.
     pub fn tokens_between(&self, from: usize, to: usize) -> &'t [Token] {
         self.tokens.get(from..to).unwrap_or(&[])
     }
@@ -99,7 +101,7 @@ impl<'t> Parser<'t> {
         self.kind() == kind
     }
 
-    /// Steps over the current token; never past the end.
+    /// Advances by one token, never past the end. Returns its span.
     pub fn bump(&mut self) -> Span {
         let span = self.span();
         self.at = (self.at + 1).min(self.tokens.len());
@@ -118,43 +120,43 @@ impl<'t> Parser<'t> {
         let span = diagnostic.primary;
         self.diagnostics.push(diagnostic);
         if self.diagnostics.len() == self.max_errors {
-            self.diagnostics.push(Diagnostic::too_many(self.max_errors, span));
-            self.stop();
+            self.diagnostics.push(Diagnostic::limit_reached(self.max_errors, span));
+            self.skip_to_end();
         }
     }
 
-    /// Goes to the end, so that everything unwinds.
-    fn stop(&mut self) {
+    /// Moves to the end of the tokens, so that all constructs unwind.
+    fn skip_to_end(&mut self) {
         self.at = self.tokens.len();
     }
 
-    /// Reports a syntax error here.
-    pub fn fail<T>(&mut self, message: impl Into<String>) -> Parse<T> {
+    /// Reports a syntax error at the current token.
+    pub fn fail<T>(&mut self, message: impl Into<String>) -> ParseResult<T> {
         self.fail_with(Diagnostic::error("syntax", self.span(), message))
     }
 
-    pub fn fail_with<T>(&mut self, diagnostic: Diagnostic) -> Parse<T> {
-        // At the end after a stop, what is missing is not the program's fault.
+    pub fn fail_with<T>(&mut self, diagnostic: Diagnostic) -> ParseResult<T> {
+        // After a stop, the missing tokens are not the fault of the program.
         if self.at < self.tokens.len() {
             self.report(diagnostic);
         }
-        Err(Failed)
+        Err(SyntaxErrorReported)
     }
 
-    /// "expected `what`, found ...".
-    pub fn fail_expected<T>(&mut self, what: &str) -> Parse<T> {
+    /// Reports "expected `what`, found ...".
+    pub fn fail_expected<T>(&mut self, what: &str) -> ParseResult<T> {
         let message = format!("expected {what}, found {}", self.token().describe());
         self.fail(message)
     }
 
-    pub fn expect(&mut self, kind: Tok) -> Parse<Span> {
+    pub fn expect(&mut self, kind: Tok) -> ParseResult<Span> {
         if self.is(kind) {
             return Ok(self.bump());
         }
         let message = format!("expected {kind}, found {}", self.token().describe());
         let mut diagnostic = Diagnostic::error("syntax", self.span(), message);
-        if kind == Tok::Semi && (self.token().line_start || self.is(Tok::RBrace)) && !self.is(Tok::Eof) {
-            // Somebody forgot it: what follows is to be understood as if it were there.
+        if kind == Tok::Semi && (self.token().is_line_start || self.is(Tok::RBrace)) && !self.is(Tok::Eof) {
+            // Treat a forgotten `;` as written, so that the following tokens parse correctly.
             let end = self.last_span().end();
             self.report(diagnostic.label(end, "`;` is missing here"));
             return Ok(end);
@@ -165,10 +167,10 @@ impl<'t> Parser<'t> {
         self.fail_with(diagnostic)
     }
 
-    /// Runs `parse` one level deeper; refuses when that is too deep, since the stack is finite.
-    pub fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
+    /// Runs `parse` one level deeper. Fails if that is too deep, because the stack is finite.
+    pub fn parse_nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> ParseResult<T>) -> ParseResult<T> {
         if self.depth >= MAX_DEPTH {
-            return self.too_deep(self.span());
+            return self.fail_too_deep(self.span());
         }
         self.depth += 1;
         let result = parse(self);
@@ -176,21 +178,22 @@ impl<'t> Parser<'t> {
         result
     }
 
-    /// Makes the height one more than `children`; refuses when that is too high.
-    pub fn grow(&mut self, children: u32, span: Span) -> Parse<()> {
+    /// Sets the height to `children + 1`. Fails if that is too high.
+    pub fn set_height_above(&mut self, children: u32, span: Span) -> ParseResult<()> {
         self.height = children + 1;
-        if self.height > MAX_DEPTH { self.too_deep(span) } else { Ok(()) }
+        if self.height > MAX_DEPTH { self.fail_too_deep(span) } else { Ok(()) }
     }
 
-    fn too_deep<T>(&mut self, span: Span) -> Parse<T> {
+    fn fail_too_deep<T>(&mut self, span: Span) -> ParseResult<T> {
         let message = format!("this nests deeper than {MAX_DEPTH} levels");
         let diagnostic = Diagnostic::error("limit", span, message).help("split it with variables, functions or blocks");
         let result = self.fail_with(diagnostic);
-        self.stop();
+        self.skip_to_end();
         result
     }
 
-    /// Whether the token can be a name. P4 lets many of its keywords be names where nothing else is meant.
+    /// Returns whether the token can be a name. P4 allows many of its keywords as names where no
+    /// other meaning is possible.
     pub fn is_name_at(&self, ahead: usize) -> bool {
         matches!(
             self.kind_at(ahead),
@@ -206,7 +209,7 @@ impl<'t> Parser<'t> {
         )
     }
 
-    pub fn name(&mut self) -> Parse<Ident> {
+    pub fn parse_name(&mut self) -> ParseResult<Ident> {
         if self.is_name_at(0) {
             let name = Ident::new(self.token().text.clone(), self.span());
             self.bump();
@@ -220,13 +223,14 @@ impl<'t> Parser<'t> {
         self.fail_with(diagnostic)
     }
 
-    /// Items with commas between them up to `close`, which is consumed; `trailing` allows a comma in front of it.
-    pub fn comma_list<T>(
+    /// Parses comma-separated items up to `close`, which is consumed. `trailing` allows a comma
+    /// before `close`.
+    pub fn parse_comma_list<T>(
         &mut self,
         close: Tok,
         trailing: bool,
-        mut item: impl FnMut(&mut Self) -> Parse<T>,
-    ) -> Parse<Vec<T>> {
+        mut item: impl FnMut(&mut Self) -> ParseResult<T>,
+    ) -> ParseResult<Vec<T>> {
         let mut items = Vec::new();
         if self.eat(close) {
             return Ok(items);

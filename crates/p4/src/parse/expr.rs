@@ -1,60 +1,61 @@
-//! Expressions: prefix and infix operators, and what stands alone.
+//! Parses expressions: prefix and infix operators, and primary expressions.
 
-use super::cursor::{Parse, Parser};
+use super::cursor::{P4Parser, ParseResult};
 use crate::ast::{BinaryOp, Expr, ExprKind, Ident, NamedExpr, Type, TypeKind, UnaryOp};
 use crate::diag::Diagnostic;
 use crate::lex::{Tok, parse_integer};
 use crate::span::Span;
 
-impl Parser<'_> {
-    /// An expression.
-    pub fn expr(&mut self) -> Parse<Expr> {
-        self.nested(|p| {
-            let first = p.unary()?;
-            p.expr_from(first)
+impl P4Parser<'_> {
+    /// Parses an expression.
+    pub fn parse_expr(&mut self) -> ParseResult<Expr> {
+        self.parse_nested(|p| {
+            let first = p.parse_unary()?;
+            p.parse_expr_after(first)
         })
     }
 
-    /// The expression that goes on after `first`.
-    pub fn expr_from(&mut self, first: Expr) -> Parse<Expr> {
-        let condition = self.infix_from(first, 0)?;
+    /// Parses the remaining expression after its operand `first`.
+    pub fn parse_expr_after(&mut self, first: Expr) -> ParseResult<Expr> {
+        let condition = self.parse_infix_after(first, 0)?;
         if !self.is(Tok::Question) {
             return Ok(condition);
         }
         let mut height = self.height;
         self.bump();
-        let yes = Box::new(self.expr()?);
+        let yes = Box::new(self.parse_expr()?);
         height = height.max(self.height);
         self.expect(Tok::Colon)?;
-        let no = Box::new(self.expr()?);
+        let no = Box::new(self.parse_expr()?);
         height = height.max(self.height);
         let span = condition.span.to(no.span);
-        self.grow(height, span)?;
+        self.set_height_above(height, span)?;
         Ok(Expr { kind: ExprKind::Mux { condition: Box::new(condition), yes, no }, span })
     }
 
-    /// Infix operators that bind at least as tight as `min`, with `left` as the first operand; all are left-associative.
-    fn infix_from(&mut self, mut left: Expr, min: u8) -> Parse<Expr> {
+    /// Parses infix operators with precedence `min` or higher, with `left` as the first operand.
+    /// All are left-associative.
+    fn parse_infix_after(&mut self, mut left: Expr, min: u8) -> ParseResult<Expr> {
         while let Some((op, level, width)) = self.infix_operator().filter(|(_, level, _)| *level >= min) {
             let left_height = self.height;
             let mut op_span = self.bump();
             for _ in 1..width {
                 op_span = op_span.to(self.bump());
             }
-            let right = self.nested(|p| {
-                let operand = p.unary()?;
-                p.infix_from(operand, level + 1)
+            let right = self.parse_nested(|p| {
+                let operand = p.parse_unary()?;
+                p.parse_infix_after(operand, level + 1)
             })?;
             let span = left.span.to(right.span);
-            self.grow(left_height.max(self.height), span)?;
+            self.set_height_above(left_height.max(self.height), span)?;
             let kind = ExprKind::Binary { op, op_span, left: Box::new(left), right: Box::new(right) };
             left = Expr { kind, span };
         }
         Ok(left)
     }
 
-    /// The infix operator here, how tight it binds, and how many tokens it is. `&&&` and `..` are not among them: they
-    /// are of key sets.
+    /// Returns the infix operator at the current position, its precedence, and its number of
+    /// tokens. Excludes `&&&` and `..`, because they belong to key sets.
     fn infix_operator(&self) -> Option<(BinaryOp, u8, usize)> {
         let op = match self.kind() {
             Tok::BarBar => (BinaryOp::Or, 1),
@@ -64,10 +65,12 @@ impl Parser<'_> {
             Tok::Lt => (BinaryOp::Lt, 4),
             Tok::Le => (BinaryOp::Le, 4),
             Tok::Ge => (BinaryOp::Ge, 4),
-            Tok::Gt if self.gt_closes => return None,
-            Tok::Gt if self.kind_at(1) == Tok::Gt && !self.peek_at(1).spaced => return Some((BinaryOp::Shr, 8, 2)),
+            Tok::Gt if self.is_gt_closing => return None,
+            Tok::Gt if self.kind_at(1) == Tok::Gt && !self.peek_at(1).has_space_before => {
+                return Some((BinaryOp::Shr, 8, 2));
+            }
             // `>>=` is an assignment.
-            Tok::Gt if self.kind_at(1) == Tok::Ge && !self.peek_at(1).spaced => return None,
+            Tok::Gt if self.kind_at(1) == Tok::Ge && !self.peek_at(1).has_space_before => return None,
             Tok::Gt => (BinaryOp::Gt, 4),
             Tok::Bar => (BinaryOp::BitOr, 5),
             Tok::Caret => (BinaryOp::BitXor, 6),
@@ -86,27 +89,27 @@ impl Parser<'_> {
         Some((op.0, op.1, 1))
     }
 
-    /// An operand with its prefix operators and suffixes.
-    pub fn unary(&mut self) -> Parse<Expr> {
+    /// Parses an operand with its prefix operators and suffixes.
+    pub fn parse_unary(&mut self) -> ParseResult<Expr> {
         let op = match self.kind() {
             Tok::Not => UnaryOp::Not,
             Tok::Tilde => UnaryOp::BitNot,
             Tok::Minus => UnaryOp::Neg,
             Tok::Plus => UnaryOp::Plus,
             _ => {
-                let first = self.primary()?;
-                return self.postfix(first, false);
+                let first = self.parse_primary()?;
+                return self.parse_suffixes(first, false);
             }
         };
         let start = self.bump();
-        let operand = self.nested(Self::unary)?;
+        let operand = self.parse_nested(Self::parse_unary)?;
         let span = start.to(operand.span);
-        self.grow(self.height, span)?;
+        self.set_height_above(self.height, span)?;
         Ok(Expr { kind: ExprKind::Unary { op, operand: Box::new(operand) }, span })
     }
 
-    /// What an expression can begin with, without suffixes. A cast is one, with its operand.
-    pub fn primary(&mut self) -> Parse<Expr> {
+    /// Parses a primary expression without suffixes. A cast with its operand is one.
+    pub fn parse_primary(&mut self) -> ParseResult<Expr> {
         self.height = 1;
         let span = self.span();
         let simple = |p: &mut Self, kind| {
@@ -114,7 +117,7 @@ impl Parser<'_> {
             Ok(Expr { kind, span })
         };
         match self.kind() {
-            Tok::Int => self.integer(),
+            Tok::Int => self.parse_integer_literal(),
             Tok::Str => {
                 let text = self.token().text.clone();
                 let inner = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(&text);
@@ -126,29 +129,29 @@ impl Parser<'_> {
             Tok::This => simple(self, ExprKind::This),
             Tok::Dots => simple(self, ExprKind::Dots),
             Tok::InvalidHeader => simple(self, ExprKind::InvalidHeader),
-            Tok::LBrace => self.initializer_list(),
-            Tok::LParen => self.parenthesised(),
+            Tok::LBrace => self.parse_initializer_list(),
+            Tok::LParen => self.parse_parenthesised(),
             _ if self.at_type() => {
-                let ty = self.ty()?;
-                self.type_in_expr(ty)
+                let ty = self.parse_type()?;
+                self.parse_type_suffix(ty)
             }
-            Tok::Dot => self.name_expr(),
-            _ if self.is_name_at(0) && !self.is(Tok::List) => self.name_expr(),
+            Tok::Dot => self.parse_name_expr(),
+            _ if self.is_name_at(0) && !self.is(Tok::List) => self.parse_name_expr(),
             Tok::Underscore => {
-                let diagnostic = Diagnostic::error("syntax", span, "`_` stands for no value here");
+                let diagnostic = Diagnostic::error("syntax", span, "`_` is not a value here");
                 self.fail_with(diagnostic.help("it is only an argument for an `out` parameter, or a key set"))
             }
             _ => self.fail_expected("an expression"),
         }
     }
 
-    fn name_expr(&mut self) -> Parse<Expr> {
-        let path = self.path()?;
+    fn parse_name_expr(&mut self) -> ParseResult<Expr> {
+        let path = self.parse_path()?;
         let span = path.span;
         Ok(Expr { kind: ExprKind::Name(path), span })
     }
 
-    fn integer(&mut self) -> Parse<Expr> {
+    fn parse_integer_literal(&mut self) -> ParseResult<Expr> {
         let span = self.span();
         match parse_integer(&self.token().text) {
             Ok(literal) => {
@@ -156,7 +159,7 @@ impl Parser<'_> {
                 Ok(Expr { kind: ExprKind::Int(literal), span })
             }
             Err(error) => {
-                let message = format!("`{}` is no integer: {error}", shortened(&self.token().text));
+                let message = format!("`{}` is not an integer: {error}", shorten_text(&self.token().text));
                 let help = "integers are written 42, 0x2A, 0b10, 0o7, 8w42 (bit<8>), 8s42 (int<8>)";
                 self.report(Diagnostic::error("bad-integer", span, message).help(help));
                 self.bump();
@@ -165,30 +168,30 @@ impl Parser<'_> {
         }
     }
 
-    /// `(expr)` or `(type) operand`.
-    fn parenthesised(&mut self) -> Parse<Expr> {
+    /// Parses `(expr)` or `(type) operand`.
+    fn parse_parenthesised(&mut self) -> ParseResult<Expr> {
         let start = self.expect(Tok::LParen)?;
-        let outer = std::mem::replace(&mut self.gt_closes, false);
-        let inner = self.nested(|p| {
+        let outer = std::mem::replace(&mut self.is_gt_closing, false);
+        let inner = self.parse_nested(|p| {
             if !p.at_type() && !p.at_cast_to_unknown() {
-                return p.expr().map(Ok);
+                return p.parse_expr().map(Ok);
             }
-            let ty = p.ty()?;
+            let ty = p.parse_type()?;
             if p.is(Tok::RParen) {
                 return Ok(Err(ty));
             }
-            p.expr_from_type(ty).map(Ok)
+            p.parse_expr_after_type(ty).map(Ok)
         });
-        self.gt_closes = outer;
+        self.is_gt_closing = outer;
         let inner = inner?;
         self.expect(Tok::RParen)?;
         match inner {
-            Ok(expr) => Ok(Expr { kind: expr.kind, span: self.since(start) }),
-            Err(ty) => self.cast_operand(start, ty),
+            Ok(expr) => Ok(Expr { kind: expr.kind, span: self.span_since(start) }),
+            Err(ty) => self.parse_cast_operand(start, ty),
         }
     }
 
-    /// Whether `T) value` is here, with an unknown `T`: nothing else than a cast can be meant.
+    /// Returns whether `T) value` with an unknown `T` follows, which can only be a cast.
     fn at_cast_to_unknown(&self) -> bool {
         self.is(Tok::Ident)
             && self.scopes.lookup(&self.token().text, false).is_none()
@@ -196,32 +199,33 @@ impl Parser<'_> {
             && matches!(self.kind_at(2), Tok::Ident | Tok::Int | Tok::True | Tok::False)
     }
 
-    /// The operand of a cast to `ty`, whose parenthesis opened at `start` and has been closed.
-    pub fn cast_operand(&mut self, start: Span, ty: Type) -> Parse<Expr> {
+    /// Parses the operand of a cast to `ty` after the closing parenthesis. `start` is the opening
+    /// one.
+    pub fn parse_cast_operand(&mut self, start: Span, ty: Type) -> ParseResult<Expr> {
         let height = self.height;
-        let operand = self.nested(Self::unary)?;
+        let operand = self.parse_nested(Self::parse_unary)?;
         let span = start.to(operand.span);
-        self.grow(height.max(self.height), span)?;
+        self.set_height_above(height.max(self.height), span)?;
         Ok(Expr { kind: ExprKind::Cast { ty: Box::new(ty), operand: Box::new(operand) }, span })
     }
 
-    /// The expression that begins with the type `ty`.
-    pub fn expr_from_type(&mut self, ty: Type) -> Parse<Expr> {
-        let first = self.type_in_expr(ty)?;
-        let first = self.postfix(first, false)?;
-        self.expr_from(first)
+    /// Parses the remaining expression after the type `ty`.
+    pub fn parse_expr_after_type(&mut self, ty: Type) -> ParseResult<Expr> {
+        let first = self.parse_type_suffix(ty)?;
+        let first = self.parse_suffixes(first, false)?;
+        self.parse_expr_after(first)
     }
 
-    /// `T.member` (of which the suffixes are parsed later) or `T(args)`, of which `T` has been parsed.
-    pub fn type_in_expr(&mut self, ty: Type) -> Parse<Expr> {
+    /// Parses `T.member` (without its suffixes) or `T(args)` after the type `T`.
+    pub fn parse_type_suffix(&mut self, ty: Type) -> ParseResult<Expr> {
         let span = ty.span;
         match self.kind() {
             Tok::Dot => Ok(Expr { kind: ExprKind::Type(Box::new(ty)), span }),
             Tok::LParen if matches!(ty.kind, TypeKind::Name(_) | TypeKind::Specialized { .. }) => {
                 let height = self.height;
-                let args = self.args()?;
-                let span = self.since(span);
-                self.grow(height.max(self.height), span)?;
+                let args = self.parse_args()?;
+                let span = self.span_since(span);
+                self.set_height_above(height.max(self.height), span)?;
                 Ok(Expr { kind: ExprKind::Construct { ty: Box::new(ty), args }, span })
             }
             _ => {
@@ -237,24 +241,24 @@ impl Parser<'_> {
         }
     }
 
-    /// `{a, b}`, `{x = a, y = b}`, `{...}`
-    fn initializer_list(&mut self) -> Parse<Expr> {
-        self.nested(|p| {
+    /// Parses `{a, b}`, `{x = a, y = b}` or `{...}`.
+    fn parse_initializer_list(&mut self) -> ParseResult<Expr> {
+        self.parse_nested(|p| {
             let start = p.expect(Tok::LBrace)?;
-            let outer = std::mem::replace(&mut p.gt_closes, false);
+            let outer = std::mem::replace(&mut p.is_gt_closing, false);
             let named = p.is_name_at(0) && p.kind_at(1) == Tok::Assign;
             let kind = if named { p.struct_fields()? } else { p.list_elements()? };
-            p.gt_closes = outer;
-            let span = p.since(start);
-            p.grow(p.height, span)?;
+            p.is_gt_closing = outer;
+            let span = p.span_since(start);
+            p.set_height_above(p.height, span)?;
             Ok(Expr { kind, span })
         })
     }
 
-    fn list_elements(&mut self) -> Parse<ExprKind> {
+    fn list_elements(&mut self) -> ParseResult<ExprKind> {
         let mut height = 0;
-        let elements = self.comma_list(Tok::RBrace, true, |p| {
-            let element = p.expr()?;
+        let elements = self.parse_comma_list(Tok::RBrace, true, |p| {
+            let element = p.parse_expr()?;
             height = height.max(p.height);
             Ok(element)
         })?;
@@ -262,10 +266,10 @@ impl Parser<'_> {
         Ok(ExprKind::List(elements))
     }
 
-    fn struct_fields(&mut self) -> Parse<ExprKind> {
+    fn struct_fields(&mut self) -> ParseResult<ExprKind> {
         let mut height = 0;
         let mut rest = None;
-        let fields = self.comma_list(Tok::RBrace, true, |p| {
+        let fields = self.parse_comma_list(Tok::RBrace, true, |p| {
             if let Some(dots) = rest {
                 return p.fail_with(Diagnostic::error("syntax", dots, "`...` must come last"));
             }
@@ -273,7 +277,7 @@ impl Parser<'_> {
                 rest = Some(p.bump());
                 return Ok(None);
             }
-            let field = p.named_expr()?;
+            let field = p.parse_named_expr()?;
             height = height.max(p.height);
             Ok(Some(field))
         })?;
@@ -281,17 +285,17 @@ impl Parser<'_> {
         Ok(ExprKind::Struct { fields: fields.into_iter().flatten().collect(), rest })
     }
 
-    /// `name = expr`
-    pub fn named_expr(&mut self) -> Parse<NamedExpr> {
-        let name: Ident = self.name()?;
+    /// Parses `name = expr`.
+    pub fn parse_named_expr(&mut self) -> ParseResult<NamedExpr> {
+        let name: Ident = self.parse_name()?;
         self.expect(Tok::Assign)?;
-        let value = self.expr()?;
+        let value = self.parse_expr()?;
         let span = name.span.to(value.span);
         Ok(NamedExpr { name, value, span })
     }
 }
 
-/// The start of a text that may be long.
-fn shortened(text: &str) -> String {
+/// Returns the text, shortened to 40 bytes.
+fn shorten_text(text: &str) -> String {
     if text.len() <= 40 { text.to_owned() } else { format!("{}...", &text[..40]) }
 }

@@ -1,65 +1,65 @@
-//! Key sets of select cases and table entries.
+//! Parses key sets of select cases and table entries.
 
-use super::cursor::{Parse, Parser};
+use super::cursor::{P4Parser, ParseResult};
 use crate::ast::{BinaryOp, Expr, ExprKind, Keyset};
 use crate::lex::Tok;
 
-impl Parser<'_> {
-    /// A key set: one element, or a tuple of them in parentheses.
-    pub fn keyset(&mut self) -> Parse<Keyset> {
+impl P4Parser<'_> {
+    /// Parses a key set: one element, or a tuple in parentheses.
+    pub fn parse_keyset(&mut self) -> ParseResult<Keyset> {
         let start = self.span();
         if !self.is(Tok::LParen) {
-            let element = self.keyset_element()?;
-            return Ok(Keyset { elements: vec![element], tuple: false, span: self.since(start) });
+            let element = self.parse_keyset_element()?;
+            return Ok(Keyset { elements: vec![element], is_tuple: false, span: self.span_since(start) });
         }
         self.bump();
-        // `(` may begin a tuple, a cast, or an expression in parentheses.
+        // `(` can start a tuple, a cast, or an expression in parentheses.
         let first = if self.at_type() {
-            let ty = self.ty()?;
+            let ty = self.parse_type()?;
             if self.eat(Tok::RParen) {
-                let cast = self.cast_operand(start, ty)?;
-                return self.keyset_from(cast);
+                let cast = self.parse_cast_operand(start, ty)?;
+                return self.parse_keyset_after(cast);
             }
-            let value = self.nested(|p| p.expr_from_type(ty))?;
-            self.mask_or_range(value)?
+            let value = self.parse_nested(|p| p.parse_expr_after_type(ty))?;
+            self.parse_mask_or_range_after(value)?
         } else {
-            self.keyset_element()?
+            self.parse_keyset_element()?
         };
-        if self.is(Tok::RParen) && is_value(&first) {
+        if self.is(Tok::RParen) && is_plain_value(&first) {
             self.bump();
-            let inner = Expr { kind: first.kind, span: self.since(start) };
-            let inner = self.postfix(inner, false)?;
-            return self.keyset_from(inner);
+            let inner = Expr { kind: first.kind, span: self.span_since(start) };
+            let inner = self.parse_suffixes(inner, false)?;
+            return self.parse_keyset_after(inner);
         }
         let mut elements = vec![first];
         while self.eat(Tok::Comma) {
-            elements.push(self.keyset_element()?);
+            elements.push(self.parse_keyset_element()?);
         }
         self.expect(Tok::RParen)?;
-        Ok(Keyset { elements, tuple: true, span: self.since(start) })
+        Ok(Keyset { elements, is_tuple: true, span: self.span_since(start) })
     }
 
-    /// A key set of one element that begins with `first`.
-    fn keyset_from(&mut self, first: Expr) -> Parse<Keyset> {
+    /// Parses the remaining key set of one element after its operand `first`.
+    fn parse_keyset_after(&mut self, first: Expr) -> ParseResult<Keyset> {
         let start = first.span;
-        let value = self.nested(|p| p.expr_from(first))?;
-        let element = self.mask_or_range(value)?;
-        Ok(Keyset { elements: vec![element], tuple: false, span: self.since(start) })
+        let value = self.parse_nested(|p| p.parse_expr_after(first))?;
+        let element = self.parse_mask_or_range_after(value)?;
+        Ok(Keyset { elements: vec![element], is_tuple: false, span: self.span_since(start) })
     }
 
-    fn keyset_element(&mut self) -> Parse<Expr> {
+    fn parse_keyset_element(&mut self) -> ParseResult<Expr> {
         match self.kind() {
             Tok::Default => Ok(Expr { kind: ExprKind::Default, span: self.bump() }),
             Tok::Underscore => Ok(Expr { kind: ExprKind::DontCare, span: self.bump() }),
             _ => {
-                let value = self.expr()?;
-                self.mask_or_range(value)
+                let value = self.parse_expr()?;
+                self.parse_mask_or_range_after(value)
             }
         }
     }
 
-    /// `left`, `left &&& mask` or `left .. end`.
-    pub fn mask_or_range(&mut self, left: Expr) -> Parse<Expr> {
+    /// Parses `left`, `left &&& mask` or `left .. end` after `left`.
+    pub fn parse_mask_or_range_after(&mut self, left: Expr) -> ParseResult<Expr> {
         let op = match self.kind() {
             Tok::Mask => BinaryOp::Mask,
             Tok::DotDot => BinaryOp::Range,
@@ -67,15 +67,16 @@ impl Parser<'_> {
         };
         let height = self.height;
         let op_span = self.bump();
-        let right = self.expr()?;
+        let right = self.parse_expr()?;
         let span = left.span.to(right.span);
-        self.grow(height.max(self.height), span)?;
+        self.set_height_above(height.max(self.height), span)?;
         Ok(Expr { kind: ExprKind::Binary { op, op_span, left: Box::new(left), right: Box::new(right) }, span })
     }
 }
 
-/// Whether the element is a plain value, which parentheses do not make a tuple of.
-fn is_value(element: &Expr) -> bool {
+/// Returns whether the element is a plain value. Parentheses around a plain value do not make it a
+/// tuple.
+fn is_plain_value(element: &Expr) -> bool {
     !matches!(
         element.kind,
         ExprKind::Default | ExprKind::DontCare | ExprKind::Binary { op: BinaryOp::Mask | BinaryOp::Range, .. }

@@ -1,9 +1,9 @@
-//! Tokens to the syntax tree: a recursive-descent parser that goes on after errors.
+//! The parser: builds the syntax tree from tokens by recursive descent and continues after errors.
 //!
-//! P4's grammar needs to know which names are types (`a < b` or `a<b>(c)`, `(a) - b`), so the parser keeps the scopes
-//! of declared names (`scope`), and nothing else of their meaning. After an error it skips to the next `;`, to the
-//! brace that closes what it was in, or to a keyword that begins a declaration, and goes on. How deep trees get is
-//! bounded, so that nobody who walks a tree needs to fear for the stack.
+//! The parser keeps the scopes of declared names (`scope`), because P4's grammar depends on which
+//! names are types (`a < b` or `a<b>(c)`, `(a) - b`). After an error it skips to the next `;`, to
+//! the brace that closes the enclosing construct, or to a keyword that begins a declaration, and
+//! continues there. Tree depth is limited, so that recursive walks cannot overflow the stack.
 
 mod annotation;
 mod container;
@@ -21,27 +21,27 @@ mod types;
 use crate::ast::Program;
 use crate::diag::Diagnostic;
 use crate::lex::Token;
-use crate::preprocess::{FileLoader, Options, preprocess};
+use crate::preprocess::{FileLoader, PreprocessOptions, preprocess};
 use crate::span::SourceMap;
 pub use cursor::MAX_DEPTH;
-use cursor::Parser;
+use cursor::P4Parser;
 use std::path::Path;
 
-/// A program as written, and what is wrong with it.
+/// The syntax tree of a program with its diagnostics.
 #[derive(Debug)]
-pub struct Parsed {
-    /// The files that were read; the first is the main one.
+pub struct ParsedProgram {
+    /// The source files; the first is the main one.
     pub source_map: SourceMap,
     /// The tokens after preprocessing.
     pub tokens: Vec<Token>,
-    /// What could be understood.
+    /// The parts of the program that could be parsed.
     pub program: Program,
-    /// What is wrong, in the order it was found.
+    /// Diagnostics in the order in which they were found.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-impl Parsed {
-    /// Whether anything is wrong enough to refuse the program.
+impl ParsedProgram {
+    /// Returns whether the program is rejected.
     pub fn has_errors(&self) -> bool {
         self.diagnostics.iter().any(Diagnostic::is_error)
     }
@@ -50,25 +50,25 @@ impl Parsed {
 /// Reads, preprocesses and parses the program at `main`.
 ///
 /// ```
-/// use p4::{parse::parse_program, preprocess::{MemoryLoader, Options}};
+/// use p4::{parse::parse_program, preprocess::{MemoryLoader, PreprocessOptions}};
 /// use std::path::Path;
 ///
 /// let loader = MemoryLoader::new().with("main.p4", "const bit<8> ttl = 64;");
-/// let parsed = parse_program(&loader, Path::new("main.p4"), &Options::default());
+/// let parsed = parse_program(&loader, Path::new("main.p4"), &PreprocessOptions::default());
 /// assert!(parsed.diagnostics.is_empty());
 /// assert_eq!(parsed.program.decls.len(), 1);
 /// ```
-pub fn parse_program(loader: &dyn FileLoader, main: &Path, options: &Options) -> Parsed {
+pub fn parse_program(loader: &dyn FileLoader, main: &Path, options: &PreprocessOptions) -> ParsedProgram {
     let preprocessed = preprocess(loader, main, options);
     let (program, mut found) = parse_tokens(&preprocessed.tokens, &preprocessed.source_map, options.limits.errors);
     let mut diagnostics = preprocessed.diagnostics;
     diagnostics.append(&mut found);
-    Parsed { source_map: preprocessed.source_map, tokens: preprocessed.tokens, program, diagnostics }
+    ParsedProgram { source_map: preprocessed.source_map, tokens: preprocessed.tokens, program, diagnostics }
 }
 
-/// Parses tokens, of which the last is [`crate::lex::Tok::Eof`]; stops after `max_errors` errors.
+/// Parses tokens up to the final [`crate::lex::Tok::Eof`]. Stops after `max_errors` errors.
 pub fn parse_tokens(tokens: &[Token], map: &SourceMap, max_errors: usize) -> (Program, Vec<Diagnostic>) {
-    let mut parser = Parser::new(tokens, map, max_errors);
-    let program = parser.program();
+    let mut parser = P4Parser::new(tokens, map, max_errors);
+    let program = parser.parse_declarations();
     (program, parser.into_diagnostics())
 }

@@ -1,75 +1,78 @@
-//! Suffixes of expressions: members, indices, slices, calls; and the arguments of calls.
+//! Parses suffixes of expressions (members, indices, slices, calls) and the arguments of calls.
 
-use super::cursor::{Parse, Parser};
+use super::cursor::{P4Parser, ParseResult};
 use super::scope::NameKind;
 use crate::ast::{Arg, Expr, ExprKind, Type};
 use crate::lex::Tok;
 
-impl Parser<'_> {
-    /// `expr` with all its suffixes. In front of a statement (`in_statement`) nothing is compared, so that `<` always
-    /// begins type arguments.
-    pub fn postfix(&mut self, mut expr: Expr, in_statement: bool) -> Parse<Expr> {
+impl P4Parser<'_> {
+    /// Parses all suffixes of `expr`. At the start of a statement (`in_statement`), `<` always
+    /// begins type arguments, because no comparison can occur there.
+    pub fn parse_suffixes(&mut self, mut expr: Expr, in_statement: bool) -> ParseResult<Expr> {
         loop {
             let height = self.height;
             let start = expr.span;
             let kind = match self.kind() {
                 Tok::Dot => {
                     self.bump();
-                    let member = self.name()?;
+                    let member = self.parse_name()?;
                     self.height = 0;
                     ExprKind::Member { base: Box::new(expr), member }
                 }
-                Tok::LBracket => self.subscript(expr)?,
+                Tok::LBracket => self.parse_subscript(expr)?,
                 Tok::LParen => {
-                    let args = self.args()?;
+                    let args = self.parse_args()?;
                     ExprKind::Call { callee: Box::new(expr), type_args: Vec::new(), args }
                 }
                 Tok::Lt if in_statement || self.angle_begins_type_args(&expr) => {
-                    let type_args = self.call_type_args(&expr)?;
+                    let type_args = self.parse_call_type_args(&expr)?;
                     let types_height = self.height;
-                    let args = self.args()?;
+                    let args = self.parse_args()?;
                     self.height = self.height.max(types_height);
                     ExprKind::Call { callee: Box::new(expr), type_args, args }
                 }
                 _ => return Ok(expr),
             };
-            let span = self.since(start);
-            self.grow(height.max(self.height), span)?;
+            let span = self.span_since(start);
+            self.set_height_above(height.max(self.height), span)?;
             expr = Expr { kind, span };
         }
     }
 
-    /// `[index]`, `[hi:lo]` or `[lo+:width]`; sets the height to that of what is in the brackets.
-    fn subscript(&mut self, base: Expr) -> Parse<ExprKind> {
+    /// Parses `[index]`, `[hi:lo]` or `[lo+:width]`. Sets the height to that of the bracketed
+    /// expressions.
+    fn parse_subscript(&mut self, base: Expr) -> ParseResult<ExprKind> {
         let base = Box::new(base);
         self.expect(Tok::LBracket)?;
-        let outer = std::mem::replace(&mut self.gt_closes, false);
-        let first = Box::new(self.expr()?);
+        let outer = std::mem::replace(&mut self.is_gt_closing, false);
+        let first = Box::new(self.parse_expr()?);
         let height = self.height;
         let kind = match self.kind() {
             Tok::Colon => {
                 self.bump();
-                let lo = Box::new(self.expr()?);
+                let lo = Box::new(self.parse_expr()?);
                 ExprKind::Slice { base, hi: first, lo }
             }
             Tok::PlusColon => {
                 self.bump();
-                let width = Box::new(self.expr()?);
+                let width = Box::new(self.parse_expr()?);
                 ExprKind::PlusSlice { base, lo: first, width }
             }
             _ => ExprKind::Index { base, index: first },
         };
-        self.gt_closes = outer;
+        self.is_gt_closing = outer;
         self.height = self.height.max(height);
         self.expect(Tok::RBracket)?;
         Ok(kind)
     }
 
-    /// Whether `<` after `callee` begins type arguments, rather than being less-than. A type after it does, unless the
-    /// type begins a value itself (`a < E.x`).
+    /// Returns whether `<` after `callee` begins type arguments, as opposed to a comparison. It
+    /// does if a type follows that does not itself begin a value (`a < E.x`).
     fn angle_begins_type_args(&self, callee: &Expr) -> bool {
         let generic = match &callee.kind {
-            ExprKind::Name(path) => self.scopes.lookup(path.as_str(), path.absolute) == Some(NameKind::GenericFunction),
+            ExprKind::Name(path) => {
+                self.scopes.lookup(path.as_str(), path.is_absolute) == Some(NameKind::GenericFunction)
+            }
             ExprKind::Member { .. } => false,
             _ => return false,
         };
@@ -83,20 +86,24 @@ impl Parser<'_> {
             Tok::Error => self.kind_at(2) != Tok::Dot,
             Tok::Dot => self.is_type_name_at(1) && !matches!(self.kind_at(3), Tok::Dot | Tok::LParen),
             _ if self.is_type_name_at(1) => !matches!(self.kind_at(2), Tok::Dot | Tok::LParen),
-            // `f<T>(x)` with an unknown type `T`: a comparison of comparisons would be wrong as well.
+            // `f<T>(x)` with an unknown type `T`. The alternative, a comparison of comparisons,
+            // would be an error as well.
             Tok::Ident => {
                 let unknown = self.scopes.lookup(&self.peek_at(1).text, false).is_none();
-                unknown && self.kind_at(2) == Tok::Gt && self.kind_at(3) == Tok::LParen && !self.peek_at(3).spaced
+                unknown
+                    && self.kind_at(2) == Tok::Gt
+                    && self.kind_at(3) == Tok::LParen
+                    && !self.peek_at(3).has_space_before
             }
             _ => false,
         }
     }
 
-    /// `<A, B>` in front of a call's arguments.
-    fn call_type_args(&mut self, callee: &Expr) -> Parse<Vec<Type>> {
+    /// Parses `<A, B>` before the arguments of a call.
+    fn parse_call_type_args(&mut self, callee: &Expr) -> ParseResult<Vec<Type>> {
         let mark = self.unknown_types.len();
-        let args = self.type_args();
-        // `Foo<bit<8>> x;` with an unknown type `Foo` looks like a call until here.
+        let args = self.parse_type_args();
+        // `Foo<bit<8>> x;` with an unknown type `Foo` looks like a call up to this point.
         if let ExprKind::Name(path) = &callee.kind
             && args.is_ok()
             && self.is_name_at(0)
@@ -104,32 +111,32 @@ impl Parser<'_> {
             self.unknown_types.truncate(mark);
             return self.fail_unknown_type(&path.name);
         }
-        self.settle_unknown_types(mark, &[]);
+        self.report_unknown_types(mark, &[]);
         args
     }
 
-    /// `(a, name = b, _)`; sets the height.
-    pub fn args(&mut self) -> Parse<Vec<Arg>> {
-        self.nested(|p| {
+    /// Parses `(a, name = b, _)`; sets the height.
+    pub fn parse_args(&mut self) -> ParseResult<Vec<Arg>> {
+        self.parse_nested(|p| {
             p.expect(Tok::LParen)?;
-            let outer = std::mem::replace(&mut p.gt_closes, false);
+            let outer = std::mem::replace(&mut p.is_gt_closing, false);
             let mut height = 0;
-            let args = p.comma_list(Tok::RParen, false, |p| {
-                let arg = p.arg()?;
+            let args = p.parse_comma_list(Tok::RParen, false, |p| {
+                let arg = p.parse_arg()?;
                 height = height.max(p.height);
                 Ok(arg)
             })?;
-            p.gt_closes = outer;
+            p.is_gt_closing = outer;
             p.height = height;
             Ok(args)
         })
     }
 
-    fn arg(&mut self) -> Parse<Arg> {
+    fn parse_arg(&mut self) -> ParseResult<Arg> {
         let start = self.span();
         let named = self.is_name_at(0) && self.kind_at(1) == Tok::Assign;
         let name = if named {
-            let name = self.name()?;
+            let name = self.parse_name()?;
             self.bump();
             Some(name)
         } else {
@@ -139,8 +146,8 @@ impl Parser<'_> {
             self.height = 1;
             Expr { kind: ExprKind::DontCare, span: self.bump() }
         } else {
-            self.expr()?
+            self.parse_expr()?
         };
-        Ok(Arg { name, value, span: self.since(start) })
+        Ok(Arg { name, value, span: self.span_since(start) })
     }
 }

@@ -1,15 +1,15 @@
-//! What happens after an error.
+//! Error recovery of the parser.
 
-use super::cursor::{Failed, Parse, Parser};
+use super::cursor::{P4Parser, ParseResult, SyntaxErrorReported};
 use super::scope::NameKind;
 use crate::ast::Ident;
 use crate::diag::Diagnostic;
 use crate::lex::Tok;
 use crate::span::Span;
-use crate::suggest::closest;
+use crate::suggest::closest_name;
 
-/// Words that somebody who wrote an unknown type may have meant.
-const DECLARATION_WORDS: &[&str] = &[
+/// Keywords suggested for an unknown type.
+const SUGGESTED_KEYWORDS: &[&str] = &[
     "action",
     "bit",
     "bool",
@@ -33,8 +33,8 @@ const DECLARATION_WORDS: &[&str] = &[
     "state",
 ];
 
-/// Those of them that no type begins with.
-const BODY_WORDS: &[&str] = &[
+/// The suggested keywords that begin no type.
+const NON_TYPE_KEYWORDS: &[&str] = &[
     "action",
     "const",
     "control",
@@ -50,14 +50,14 @@ const BODY_WORDS: &[&str] = &[
     "state",
 ];
 
-impl Parser<'_> {
-    /// Items between braces, each parsed by `item`; after an item that fails, goes on with the next.
-    pub fn braced<T>(&mut self, mut item: impl FnMut(&mut Self) -> Parse<T>) -> Parse<Vec<T>> {
+impl P4Parser<'_> {
+    /// Parses items between braces with `item`. Continues with the next item after a failed one.
+    pub fn parse_braced<T>(&mut self, mut item: impl FnMut(&mut Self) -> ParseResult<T>) -> ParseResult<Vec<T>> {
         let open = self.expect(Tok::LBrace)?;
         let mut items = Vec::new();
         while !self.is(Tok::RBrace) {
             self.check_unclosed(open)?;
-            if let Some(parsed) = self.recovering(&mut item) {
+            if let Some(parsed) = self.parse_or_recover(&mut item) {
                 items.push(parsed);
             }
         }
@@ -65,9 +65,9 @@ impl Parser<'_> {
         Ok(items)
     }
 
-    /// Fails when the brace at `open` is obviously never closed: at the end, or where a declaration begins that can
-    /// only stand at the top level.
-    pub fn check_unclosed(&mut self, open: Span) -> Parse<()> {
+    /// Fails if the brace at `open` is never closed: at the end of the tokens, or at a declaration
+    /// that is only allowed at the top level.
+    pub fn check_unclosed(&mut self, open: Span) -> ParseResult<()> {
         if !self.is(Tok::Eof) && !self.at_top_level_keyword() {
             return Ok(());
         }
@@ -76,8 +76,8 @@ impl Parser<'_> {
         self.fail_with(diagnostic)
     }
 
-    /// Runs `parse`; if it fails, skips to where the next item may begin.
-    pub fn recovering<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parse<T>) -> Option<T> {
+    /// Runs `parse`. If it fails, skips to the next possible start of an item.
+    pub fn parse_or_recover<T>(&mut self, parse: impl FnOnce(&mut Self) -> ParseResult<T>) -> Option<T> {
         let start = self.at;
         let scopes = self.scopes.depth();
         let result = parse(self);
@@ -85,16 +85,16 @@ impl Parser<'_> {
             return Some(parsed);
         }
         self.scopes.truncate(scopes);
-        self.gt_closes = false;
+        self.is_gt_closing = false;
         self.skip_item(start);
         None
     }
 
-    /// Skips what is left of the item that began at token `start`: to after its `;` or its closing brace, or to a `}` or
-    /// keyword that ends or begins something else.
+    /// Skips the remaining tokens of the item that began at token `start`. Stops after its `;` or
+    /// its closing brace, or before a `}` or keyword that belongs to another item.
     fn skip_item(&mut self, start: usize) {
-        // Braces of the item that were open where it failed (of an initialiser, say).
-        let failed_in = self.open_braces(start);
+        // Braces of the item that were open at the error, for example of an initialiser.
+        let failed_in = self.open_brace_count(start);
         let mut depth = failed_in;
         loop {
             match self.kind() {
@@ -121,8 +121,8 @@ impl Parser<'_> {
         }
     }
 
-    /// How many braces that were opened since token `start` are open here.
-    fn open_braces(&self, start: usize) -> u32 {
+    /// Returns the number of braces that were opened since token `start` and are still open.
+    fn open_brace_count(&self, start: usize) -> u32 {
         let passed = self.tokens_between(start, self.at).iter();
         passed.fold(0, |depth: u32, token| match token.kind {
             Tok::LBrace => depth + 1,
@@ -131,7 +131,8 @@ impl Parser<'_> {
         })
     }
 
-    /// At a keyword that begins a line and a declaration which stands only at the top level.
+    /// Returns whether the token begins a line and a declaration that is only allowed at the top
+    /// level.
     fn at_top_level_keyword(&self) -> bool {
         let top = matches!(
             self.kind(),
@@ -145,10 +146,10 @@ impl Parser<'_> {
                 | Tok::Struct
                 | Tok::Typedef
         );
-        top && self.token().line_start
+        top && self.token().is_line_start
     }
 
-    /// At a keyword that begins a line and an item within braces.
+    /// Returns whether the token begins a line and an item within braces.
     fn at_item_keyword(&self) -> bool {
         let item = match self.kind() {
             Tok::Action | Tok::Table | Tok::Const | Tok::If | Tok::Switch | Tok::Return | Tok::Transition => true,
@@ -157,13 +158,13 @@ impl Parser<'_> {
             Tok::Key | Tok::Actions | Tok::Entries => self.kind_at(1) == Tok::Assign,
             _ => false,
         };
-        item && self.token().line_start
+        item && self.token().is_line_start
     }
 
-    /// Reports `name`, which stands where a type must be, and is none.
-    pub fn unknown_type(&mut self, name: &Ident) {
-        let known = self.scopes.types().chain(DECLARATION_WORDS.iter().copied());
-        let meant = closest(&name.name, known).map(str::to_owned);
+    /// Reports `name`, which is used as a type but is none.
+    pub fn report_unknown_type(&mut self, name: &Ident) {
+        let known = self.scopes.visible_types().chain(SUGGESTED_KEYWORDS.iter().copied());
+        let meant = closest_name(&name.name, known).map(str::to_owned);
         let is_value = self.scopes.lookup(&name.name, false).is_some_and(|kind| kind != NameKind::Type);
         let message = if is_value { format!("`{name}` is not a type") } else { format!("unknown type `{name}`") };
         let help = match meant {
@@ -174,27 +175,29 @@ impl Parser<'_> {
         self.report(Diagnostic::error("unknown-type", name.span, message).help(help));
     }
 
-    /// Reports the unknown types that were collected since `mark`, except those in `declared`.
-    pub fn settle_unknown_types(&mut self, mark: usize, declared: &[Ident]) {
+    /// Reports the unknown types collected since `mark`, except those in `declared`.
+    pub fn report_unknown_types(&mut self, mark: usize, declared: &[Ident]) {
         if self.unknown_types.len() <= mark {
             return;
         }
         for name in self.unknown_types.split_off(mark) {
             if !declared.iter().any(|param| param.name == name.name) {
-                self.unknown_type(&name);
+                self.report_unknown_type(&name);
             }
         }
     }
 
-    /// Whether the name, which is no type, is likely a misspelled keyword in front of a declaration's name.
+    /// Returns whether the unknown name is probably a misspelled keyword before the name of a
+    /// declaration.
     pub fn is_misspelled_keyword(&self, name: &str) -> bool {
-        let types = self.scopes.types();
-        closest(name, types.chain(DECLARATION_WORDS.iter().copied())).is_some_and(|meant| BODY_WORDS.contains(&meant))
+        let types = self.scopes.visible_types();
+        closest_name(name, types.chain(SUGGESTED_KEYWORDS.iter().copied()))
+            .is_some_and(|meant| NON_TYPE_KEYWORDS.contains(&meant))
     }
 
-    /// Fails with an unknown type.
-    pub fn fail_unknown_type<T>(&mut self, name: &Ident) -> Parse<T> {
-        self.unknown_type(name);
-        Err(Failed)
+    /// Reports an unknown type and fails.
+    pub fn fail_unknown_type<T>(&mut self, name: &Ident) -> ParseResult<T> {
+        self.report_unknown_type(name);
+        Err(SyntaxErrorReported)
     }
 }

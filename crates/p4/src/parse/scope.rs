@@ -1,9 +1,9 @@
-//! Which names are types, scope by scope.
+//! Scopes of names: which names are types.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What the grammar must know of a name.
+/// Syntactic category of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NameKind {
     /// A type or type parameter.
@@ -14,22 +14,22 @@ pub(super) enum NameKind {
     GenericFunction,
 }
 
-/// The scopes that are open, the top level first.
+/// The open scopes, starting with the top level.
 #[derive(Debug)]
-pub(super) struct Scopes {
+pub(super) struct TypeNameScopes {
     open: Vec<HashMap<Arc<str>, NameKind>>,
 }
 
-impl Scopes {
+impl TypeNameScopes {
     pub fn new() -> Self {
-        Scopes { open: vec![HashMap::new()] }
+        TypeNameScopes { open: vec![HashMap::new()] }
     }
 
     pub fn push(&mut self) {
         self.open.push(HashMap::new());
     }
 
-    /// Closes scopes until `depth` are open. Error recovery leaves more than one at a time.
+    /// Closes scopes until `depth` are open. Error recovery can leave several scopes at once.
     pub fn truncate(&mut self, depth: usize) {
         self.open.truncate(depth.max(1));
     }
@@ -44,14 +44,14 @@ impl Scopes {
         }
     }
 
-    /// What `name` is here, or at the top level for `.name`.
+    /// Returns the category of `name` in the open scopes, or at the top level for `.name`.
     pub fn lookup(&self, name: &str, absolute: bool) -> Option<NameKind> {
         let scopes = if absolute { &self.open[..1] } else { &self.open[..] };
         scopes.iter().rev().find_map(|scope| scope.get(name)).copied()
     }
 
-    /// All type names that can be seen.
-    pub fn types(&self) -> impl Iterator<Item = &str> {
+    /// Iterates over all visible type names.
+    pub fn visible_types(&self) -> impl Iterator<Item = &str> {
         let all = self.open.iter().flatten();
         all.filter(|(_, kind)| **kind == NameKind::Type).map(|(name, _)| &**name)
     }

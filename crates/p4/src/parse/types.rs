@@ -1,64 +1,64 @@
-//! Types.
+//! Parses types.
 
-use super::cursor::{Parse, Parser};
+use super::cursor::{P4Parser, ParseResult};
 use super::scope::NameKind;
 use crate::ast::{Expr, Ident, Path, Type, TypeKind, TypeParam};
 use crate::diag::Diagnostic;
 use crate::lex::Tok;
 
-impl Parser<'_> {
-    /// A type; names that are no types are reported.
-    pub fn ty(&mut self) -> Parse<Type> {
+impl P4Parser<'_> {
+    /// Parses a type and reports unknown type names.
+    pub fn parse_type(&mut self) -> ParseResult<Type> {
         let mark = self.unknown_types.len();
-        let ty = self.ty_deferred();
-        self.settle_unknown_types(mark, &[]);
+        let ty = self.parse_type_deferred();
+        self.report_unknown_types(mark, &[]);
         ty
     }
 
-    /// A type or `void`, as the result of a function; unknown names are collected, since the type parameters that
-    /// declare them follow.
-    pub fn result_type(&mut self) -> Parse<Type> {
+    /// Parses the result type of a function: a type or `void`. Collects unknown names, because type
+    /// parameters that declare them can follow.
+    pub fn parse_result_type(&mut self) -> ParseResult<Type> {
         if self.is(Tok::Void) {
             return Ok(Type { kind: TypeKind::Void, span: self.bump() });
         }
-        self.ty_deferred()
+        self.parse_type_deferred()
     }
 
-    fn ty_deferred(&mut self) -> Parse<Type> {
-        self.nested(|p| {
+    fn parse_type_deferred(&mut self) -> ParseResult<Type> {
+        self.parse_nested(|p| {
             let start = p.span();
-            let mut ty = p.base_type()?;
+            let mut ty = p.parse_base_type()?;
             while p.is(Tok::LBracket) {
                 let element = p.height;
                 p.bump();
-                let size = Box::new(p.expr()?);
+                let size = Box::new(p.parse_expr()?);
                 p.expect(Tok::RBracket)?;
-                let span = p.since(start);
-                p.grow(element.max(p.height), span)?;
+                let span = p.span_since(start);
+                p.set_height_above(element.max(p.height), span)?;
                 ty = Type { kind: TypeKind::Stack { element: Box::new(ty), size }, span };
             }
             Ok(ty)
         })
     }
 
-    /// The rest of `T name[size]`, which C programmers write for `T[size] name`.
-    pub fn declarator(&mut self, mut ty: Type) -> Parse<(Type, Ident)> {
-        let name = self.name()?;
+    /// Parses `name[size]` after `T`, an array notation from C for `T[size] name`.
+    pub fn parse_declarator(&mut self, mut ty: Type) -> ParseResult<(Type, Ident)> {
+        let name = self.parse_name()?;
         let mut height = self.height;
         while self.is(Tok::LBracket) {
             self.bump();
-            let size = Box::new(self.expr()?);
+            let size = Box::new(self.parse_expr()?);
             self.expect(Tok::RBracket)?;
-            let span = self.since(ty.span);
+            let span = self.span_since(ty.span);
             height = height.max(self.height);
-            self.grow(height, span)?;
+            self.set_height_above(height, span)?;
             height = self.height;
             ty = Type { kind: TypeKind::Stack { element: Box::new(ty), size }, span };
         }
         Ok((ty, name))
     }
 
-    fn base_type(&mut self) -> Parse<Type> {
+    fn parse_base_type(&mut self) -> ParseResult<Type> {
         self.height = 1;
         let start = self.span();
         let simple = |p: &mut Self, kind| {
@@ -70,40 +70,40 @@ impl Parser<'_> {
             Tok::Error => simple(self, TypeKind::Error),
             Tok::MatchKind => simple(self, TypeKind::MatchKind),
             Tok::String => simple(self, TypeKind::String),
-            Tok::Bit | Tok::IntType | Tok::Varbit => self.sized_type(),
+            Tok::Bit | Tok::IntType | Tok::Varbit => self.parse_sized_type(),
             Tok::Tuple => {
                 self.bump();
                 if !self.is(Tok::Lt) {
                     return self.fail_expected("`<`");
                 }
-                let args = self.type_args()?;
-                Ok(Type { kind: TypeKind::Tuple(args), span: self.since(start) })
+                let args = self.parse_type_args()?;
+                Ok(Type { kind: TypeKind::Tuple(args), span: self.span_since(start) })
             }
             Tok::List if self.kind_at(1) == Tok::Lt => {
                 self.bump();
-                let mut args = self.type_args()?;
-                let span = self.since(start);
+                let mut args = self.parse_type_args()?;
+                let span = self.span_since(start);
                 match (args.pop(), args.is_empty()) {
                     (Some(element), true) => Ok(Type { kind: TypeKind::List(Box::new(element)), span }),
                     _ => self.fail_with(Diagnostic::error("syntax", span, "`list` takes one type argument")),
                 }
             }
-            Tok::Dot => self.named_type(),
-            _ if self.is_name_at(0) => self.named_type(),
+            Tok::Dot => self.parse_named_type(),
+            _ if self.is_name_at(0) => self.parse_named_type(),
             Tok::Void => {
-                let diagnostic = Diagnostic::error("syntax", start, "`void` is no type of a value");
+                let diagnostic = Diagnostic::error("syntax", start, "`void` is not the type of a value");
                 self.fail_with(diagnostic.help("it is only the result type of a function or method"))
             }
             _ => self.fail_expected("a type"),
         }
     }
 
-    /// `bit<W>`, `int<W>`, `varbit<W>`, `bit`, `int`.
-    fn sized_type(&mut self) -> Parse<Type> {
+    /// Parses `bit<W>`, `int<W>`, `varbit<W>`, `bit` or `int`.
+    fn parse_sized_type(&mut self) -> ParseResult<Type> {
         let start = self.span();
         let keyword = self.kind();
         self.bump();
-        let width = if self.is(Tok::Lt) { Some(Box::new(self.width()?)) } else { None };
+        let width = if self.is(Tok::Lt) { Some(Box::new(self.parse_width()?)) } else { None };
         let kind = match (keyword, width) {
             (Tok::Bit, width) => TypeKind::Bit(width),
             (Tok::IntType, Some(width)) => TypeKind::Int(width),
@@ -111,76 +111,77 @@ impl Parser<'_> {
             (_, Some(width)) => TypeKind::Varbit(width),
             (_, None) => return self.fail_expected("`<` and the greatest width"),
         };
-        Ok(Type { kind, span: self.since(start) })
+        Ok(Type { kind, span: self.span_since(start) })
     }
 
-    /// `<W>` or `<(W)>`.
-    fn width(&mut self) -> Parse<Expr> {
+    /// Parses `<W>` or `<(W)>`.
+    fn parse_width(&mut self) -> ParseResult<Expr> {
         self.expect(Tok::Lt)?;
-        let outer = std::mem::replace(&mut self.gt_closes, true);
-        let width = self.expr();
-        self.gt_closes = outer;
+        let outer = std::mem::replace(&mut self.is_gt_closing, true);
+        let width = self.parse_expr();
+        self.is_gt_closing = outer;
         let width = width?;
         self.expect(Tok::Gt)?;
-        self.grow(self.height, width.span)?;
+        self.set_height_above(self.height, width.span)?;
         Ok(width)
     }
 
-    fn named_type(&mut self) -> Parse<Type> {
-        let path = self.path()?;
-        if self.scopes.lookup(path.as_str(), path.absolute) != Some(NameKind::Type) {
+    fn parse_named_type(&mut self) -> ParseResult<Type> {
+        let path = self.parse_path()?;
+        if self.scopes.lookup(path.as_str(), path.is_absolute) != Some(NameKind::Type) {
             self.unknown_types.push(path.name.clone());
         }
         let span = path.span;
         if !self.is(Tok::Lt) {
             return Ok(Type { kind: TypeKind::Name(path), span });
         }
-        let args = self.type_args()?;
-        Ok(Type { kind: TypeKind::Specialized { base: path, args }, span: self.since(span) })
+        let args = self.parse_type_args()?;
+        Ok(Type { kind: TypeKind::Specialized { base: path, args }, span: self.span_since(span) })
     }
 
-    /// `name` or `.name`.
-    pub fn path(&mut self) -> Parse<Path> {
+    /// Parses `name` or `.name`.
+    pub fn parse_path(&mut self) -> ParseResult<Path> {
         let start = self.span();
         let absolute = self.eat(Tok::Dot);
-        let name = self.name()?;
-        Ok(Path { absolute, name, span: self.since(start) })
+        let name = self.parse_name()?;
+        Ok(Path { is_absolute: absolute, name, span: self.span_since(start) })
     }
 
-    /// `<A, B>`; sets the height.
-    pub fn type_args(&mut self) -> Parse<Vec<Type>> {
+    /// Parses `<A, B>`; sets the height.
+    pub fn parse_type_args(&mut self) -> ParseResult<Vec<Type>> {
         let start = self.expect(Tok::Lt)?;
-        let outer = std::mem::replace(&mut self.gt_closes, false);
+        let outer = std::mem::replace(&mut self.is_gt_closing, false);
         let mut height = 0;
-        let args = self.comma_list(Tok::Gt, false, |p| {
-            let arg = p.type_arg()?;
+        let args = self.parse_comma_list(Tok::Gt, false, |p| {
+            let arg = p.parse_type_arg()?;
             height = height.max(p.height);
             Ok(arg)
         })?;
-        self.gt_closes = outer;
-        let span = self.since(start);
-        self.grow(height, span)?;
+        self.is_gt_closing = outer;
+        let span = self.span_since(start);
+        self.set_height_above(height, span)?;
         Ok(args)
     }
 
-    fn type_arg(&mut self) -> Parse<Type> {
+    fn parse_type_arg(&mut self) -> ParseResult<Type> {
         self.height = 1;
         match self.kind() {
             Tok::Void => Ok(Type { kind: TypeKind::Void, span: self.bump() }),
             Tok::Underscore => Ok(Type { kind: TypeKind::DontCare, span: self.bump() }),
-            _ => self.ty_deferred(),
+            _ => self.parse_type_deferred(),
         }
     }
 
-    /// `<A, B>` after the name of a generic declaration, if it is there; declares the names in the open scope.
-    pub fn type_params(&mut self) -> Parse<Vec<TypeParam>> {
+    /// Parses the optional `<A, B>` after the name of a generic declaration and declares the names
+    /// in the open scope.
+    pub fn parse_type_params(&mut self) -> ParseResult<Vec<TypeParam>> {
         if !self.is(Tok::Lt) {
             return Ok(Vec::new());
         }
         let start = self.bump();
-        let params = self.comma_list(Tok::Gt, false, Self::name)?;
+        let params = self.parse_comma_list(Tok::Gt, false, Self::parse_name)?;
         if params.is_empty() {
-            let span = self.since(start);
+            let span = self.span_since(start);
             return self.fail_with(Diagnostic::error(
                 "syntax",
                 span,
@@ -193,7 +194,7 @@ impl Parser<'_> {
         Ok(params)
     }
 
-    /// Whether the token `ahead` tokens from here is a name that is a type here.
+    /// Returns whether the token `ahead` tokens after the current one is the name of a type.
     pub fn is_type_name_at(&self, ahead: usize) -> bool {
         if self.kind_at(ahead) == Tok::Dot {
             return self.is_name_at(ahead + 1)
@@ -202,7 +203,7 @@ impl Parser<'_> {
         self.is_name_at(ahead) && self.scopes.lookup(&self.peek_at(ahead).text, false) == Some(NameKind::Type)
     }
 
-    /// Whether a type begins here, as opposed to a value.
+    /// Returns whether a type begins here, as opposed to a value.
     pub fn at_type(&self) -> bool {
         match self.kind() {
             Tok::Bool | Tok::Error | Tok::MatchKind | Tok::String | Tok::Bit | Tok::IntType | Tok::Varbit => true,

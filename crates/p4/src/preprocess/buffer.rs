@@ -1,107 +1,108 @@
-//! A file as it is read: logical lines, which are lines of the file spliced at backslashes.
+//! Reads a file as logical lines: physical lines, joined at trailing backslashes.
 //!
-//! As cpp does it: splices vanish before there are tokens, so that they may be anywhere, also
-//! within a name, and blanks may be between the backslash and the line's end. A line is spliced in
-//! place, and what it got shorter by stays behind it; a comment over several lines that is kept
-//! has those bytes in it, in cpp's output as well as here.
+//! As in cpp, lines are spliced before tokens are formed. So a splice can be anywhere, even within
+//! a name, and blanks can precede the end of the line after the backslash. A line is spliced in
+//! place; the bytes saved remain after its new end. As in cpp's output, a kept comment over several
+//! lines includes those bytes.
 
 use crate::span::{FileId, Span};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// A place of a line to which there is something to say when it is reached.
+/// A position of a line with an event that is handled when the position is reached.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Note {
-    /// Offset in the spliced text.
+pub(super) struct LineNote {
+    /// Byte offset in the spliced text.
     pub at: usize,
-    /// How far the text from here on is moved to the front.
+    /// Number of bytes by which the text after this position is moved forward.
     shift: usize,
-    /// Offset of the place in the file.
+    /// Byte offset of the position in the file.
     pub origin: u32,
-    pub kind: NoteKind,
+    pub kind: LineNoteKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum NoteKind {
-    /// The line was spliced.
+pub(super) enum LineNoteKind {
+    /// A line splice.
     Splice {
-        /// Blanks are between the backslash and the line's end.
+        /// Whether blanks follow the backslash.
         blank: bool,
     },
-    /// `??` and a character that C once replaced, and does no more.
+    /// `??` and a character that formed a trigraph in old C and is ordinary text here.
     Trigraph {
-        /// It is a backslash at the end of the line.
+        /// Whether it would be a backslash at the end of the line.
         ends_line: bool,
         /// The third character.
         third: u8,
     },
 }
 
-/// A conditional that is open.
+/// An open conditional.
 #[derive(Debug)]
-pub(super) struct Condition {
-    /// The `#if`.
+pub(super) struct OpenConditional {
+    /// Span of the `#if`.
     pub span: Span,
-    /// `if`, `ifdef`, `ifndef`, `elif` or `else`, which was last.
+    /// The last directive: `if`, `ifdef`, `ifndef`, `elif` or `else`.
     pub directive: &'static str,
-    /// No `#elif` and no `#else` that follows is read.
+    /// Whether all further `#elif` and `#else` branches are skipped.
     pub skip_others: bool,
-    /// The text around the conditional is skipped.
+    /// Whether the text around the conditional is skipped.
     pub was_skipping: bool,
 }
 
-/// Where a file was found, from which `#include_next` goes on.
+/// Search location of a file, from which `#include_next` continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum FoundIn {
-    /// Beside the file that includes it.
+pub(super) enum SearchLocation {
+    /// The directory of the including file.
     Here,
-    /// In the include directory of that number.
+    /// The include directory with this index.
     Directory(usize),
 }
 
-/// A text that is being read.
+/// A text being read.
 #[derive(Debug)]
-pub(super) struct Buffer {
+pub(super) struct LineBuffer {
     pub file: FileId,
     pub path: PathBuf,
-    pub found_in: FoundIn,
-    /// The name that `__FILE__` and `#line` know.
+    pub found_in: SearchLocation,
+    /// The name used by `__FILE__` and `#line`.
     pub name: Rc<str>,
-    /// The text and a newline; lines that have been read are spliced.
+    /// The text and a final newline. Lines already read are spliced.
     pub bytes: Vec<u8>,
-    /// Length of the text without the newline that was added.
+    /// Length of the text without the added newline, in bytes.
     pub limit: usize,
-    /// The next byte.
+    /// Offset of the next byte.
     pub at: usize,
-    /// Where the line, or what follows its last splice, begins. Columns count from here.
+    /// Start of the line, or of the text after its last splice. Columns count from here.
     pub line_base: usize,
-    /// Where the next line begins. Past `limit` if the last line has no newline or ends with a
+    /// Start of the next line. Past `limit` if the last line has no newline or ends with a
     /// backslash.
     pub next_line: usize,
-    /// The line is used up.
-    pub needs_line: bool,
-    notes: Vec<Note>,
+    /// Whether the current line is used up.
+    pub is_line_used_up: bool,
+    notes: Vec<LineNote>,
     next_note: usize,
-    /// Number of the line, as `#line` would have it.
+    /// Line number, with `#line` applied.
     pub line: u32,
-    pub conditions: Vec<Condition>,
-    /// Text that no file has: definitions of the command line, `_Pragma`.
+    pub conditions: Vec<OpenConditional>,
+    /// Whether the text comes from no file: definitions of the command line, `_Pragma`.
     pub is_internal: bool,
 }
 
-/// White space within a line.
+/// Returns whether the byte is white space within a line.
 pub(super) fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | 0x0b | 0x0c | 0)
 }
 
-impl Buffer {
-    pub fn new(file: FileId, path: PathBuf, found_in: FoundIn, name: &str, text: &str) -> Self {
+impl LineBuffer {
+    pub fn new(file: FileId, path: PathBuf, found_in: SearchLocation, name: &str, text: &str) -> Self {
         let mut bytes = Vec::with_capacity(text.len() + 1);
         bytes.extend_from_slice(text.as_bytes());
-        // A lone `\r` ends a line, too; a newline behind it would make one end of the two.
+        // A lone `\r` ends a line as well. After a `\r`, append another `\r`, because `\r\n` would
+        // be a single line end.
         bytes.push(if text.ends_with('\r') { b'\r' } else { b'\n' });
         let start = if text.starts_with('\u{feff}') { 3 } else { 0 };
-        Buffer {
+        LineBuffer {
             file,
             path,
             found_in,
@@ -111,7 +112,7 @@ impl Buffer {
             at: start,
             line_base: start,
             next_line: start,
-            needs_line: true,
+            is_line_used_up: true,
             notes: Vec::new(),
             next_note: 0,
             line: 1,
@@ -120,9 +121,9 @@ impl Buffer {
         }
     }
 
-    /// A single line that comes from no file.
+    /// Creates a buffer of a single line that comes from no file.
     pub fn internal(text: &str, name: Rc<str>, line: u32) -> Self {
-        let mut buffer = Buffer::new(FileId(u32::MAX), PathBuf::new(), FoundIn::Here, "", text);
+        let mut buffer = LineBuffer::new(FileId(u32::MAX), PathBuf::new(), SearchLocation::Here, "", text);
         buffer.is_internal = true;
         buffer.name = name;
         buffer.line = line;
@@ -134,30 +135,30 @@ impl Buffer {
         self.bytes.get(self.at).copied().unwrap_or(b'\n')
     }
 
-    /// Column of `at`, from 1, in bytes.
+    /// Returns the column of `at`, from 1, in bytes.
     pub fn column(&self, at: usize) -> u32 {
         (at - self.line_base.min(at)) as u32 + 1
     }
 
-    /// Where the byte `at` of this line is in the file.
+    /// Returns the file offset of byte `at` of this line.
     pub fn offset(&self, at: usize) -> u32 {
         let before = self.notes[self.next_note..].iter().take_while(|note| note.at <= at).last();
         let shift = before.or_else(|| self.notes[..self.next_note].last()).map_or(0, |note| note.shift);
         (at + shift).min(self.limit) as u32
     }
 
-    /// The next note that is at or before `at`; each is given once.
-    pub fn pass_note(&mut self) -> Option<Note> {
+    /// Returns the next note at or before the current position. Each note is returned once.
+    pub fn pass_note(&mut self) -> Option<LineNote> {
         let note = *self.notes.get(self.next_note).filter(|note| note.at <= self.at)?;
         self.next_note += 1;
-        if matches!(note.kind, NoteKind::Splice { .. }) {
+        if matches!(note.kind, LineNoteKind::Splice { .. }) {
             self.line_base = note.at;
             self.line += 1;
         }
         Some(note)
     }
 
-    /// Whether the file has one more line.
+    /// Returns whether the file has another line.
     pub fn has_line(&self) -> bool {
         self.next_line < self.limit
     }
@@ -168,7 +169,7 @@ impl Buffer {
         self.next_note = 0;
         self.at = self.next_line;
         self.line_base = self.at;
-        self.needs_line = false;
+        self.is_line_used_up = false;
         let start = self.at;
         let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
         let len = self.bytes[start..].iter().position(is_end).unwrap_or(self.limit.saturating_sub(start));
@@ -177,7 +178,7 @@ impl Buffer {
         if !self.is_internal {
             self.note_trigraphs(start, source);
         }
-        // Of what follows a splice, a backslash counts only if it is behind the splice.
+        // After a splice, only a backslash in the appended text can start another splice.
         let mut from = start;
         loop {
             if source == self.limit {
@@ -200,15 +201,15 @@ impl Buffer {
             let shift = source + 1 - backslash;
             let before = self.notes.last().map_or(0, |note| note.shift);
             let origin = (backslash + before) as u32;
-            let kind = NoteKind::Splice { blank: blanks > 0 };
-            self.notes.push(Note { at: backslash, shift, origin, kind });
+            let kind = LineNoteKind::Splice { blank: blanks > 0 };
+            self.notes.push(LineNote { at: backslash, shift, origin, kind });
             from = backslash;
             target = backslash;
             source += 1;
             while source < self.limit && !matches!(self.bytes[source], b'\n' | b'\r') {
-                if let Some(third) = trigraph(&self.bytes[source..]) {
-                    let kind = NoteKind::Trigraph { ends_line: false, third };
-                    self.notes.push(Note { at: target, shift, origin: source as u32, kind });
+                if let Some(third) = trigraph_third(&self.bytes[source..]) {
+                    let kind = LineNoteKind::Trigraph { ends_line: false, third };
+                    self.notes.push(LineNote { at: target, shift, origin: source as u32, kind });
                 }
                 self.bytes[target] = self.bytes[source];
                 target += 1;
@@ -224,20 +225,21 @@ impl Buffer {
         let mut at = start;
         while let Some(found) = self.bytes[at..end].iter().position(|byte| *byte == b'?') {
             at += found;
-            if let Some(third) = trigraph(&self.bytes[at..]) {
-                let kind = NoteKind::Trigraph { ends_line: false, third };
-                self.notes.push(Note { at, shift: 0, origin: at as u32, kind });
+            if let Some(third) = trigraph_third(&self.bytes[at..]) {
+                let kind = LineNoteKind::Trigraph { ends_line: false, third };
+                self.notes.push(LineNote { at, shift: 0, origin: at as u32, kind });
             }
             at += 1;
         }
     }
 
-    /// Marks the trigraphs for a backslash that are at the end of the line, which is at `end`.
+    /// Marks the backslash trigraphs at the ends of the physical lines. `end` is the end of the
+    /// logical line.
     fn find_line_ends(&mut self, end: usize) {
         for index in 0..self.notes.len() {
             let next = self.notes.get(index + 1).map_or(end + 1, |note| note.at);
             let note = &mut self.notes[index];
-            if let NoteKind::Trigraph { ends_line, third: b'/' } = &mut note.kind {
+            if let LineNoteKind::Trigraph { ends_line, third: b'/' } = &mut note.kind {
                 let tail = self.bytes.get(note.at + 3..).unwrap_or(&[]);
                 let blanks = tail.iter().take_while(|byte| is_blank(**byte)).count();
                 let newline = note.at + 3 + blanks;
@@ -247,8 +249,8 @@ impl Buffer {
     }
 }
 
-/// The third character of a trigraph at the front.
-fn trigraph(bytes: &[u8]) -> Option<u8> {
+/// Returns the third character of a trigraph at the start of `bytes`.
+fn trigraph_third(bytes: &[u8]) -> Option<u8> {
     match bytes {
         [b'?', b'?', third, ..] if b"=/'()!<>-".contains(third) => Some(*third),
         _ => None,

@@ -1,10 +1,10 @@
-//! `__DATE__` and `__TIME__`.
+//! Date and time for `__DATE__` and `__TIME__`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Date and time of the first use, in universal time; `SOURCE_DATE_EPOCH` sets another, so that a
-/// build can be made again.
-pub(super) struct Clock {
+/// Date and time of the first use, in UTC. `SOURCE_DATE_EPOCH` overrides them for reproducible
+/// builds.
+pub(super) struct BuildClock {
     /// `Jan  2 2026`
     pub date: String,
     /// `03:04:05`
@@ -13,18 +13,18 @@ pub(super) struct Clock {
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-impl Clock {
+impl BuildClock {
     pub fn now() -> Self {
         let set = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse().ok());
         let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Self::at(set.unwrap_or_else(now))
     }
 
-    /// `seconds` after the beginning of 1970.
+    /// Converts `seconds` since the start of 1970.
     fn at(seconds: u64) -> Self {
         let (day, second) = (seconds / 86_400, seconds % 86_400);
-        // Years begin in March here, so that the leap day is the last (Hinnant, "chrono-compatible
-        // date algorithms").
+        // Years begin in March here, so that the leap day is the last day (Hinnant,
+        // "chrono-compatible date algorithms").
         let day = day + 719_468;
         let era = day / 146_097;
         let day_of_era = day % 146_097;
@@ -34,7 +34,7 @@ impl Clock {
         let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
         let month = (month + 2) % 12;
         let year = year_of_era + era * 400 + u64::from(month < 2);
-        Clock {
+        BuildClock {
             date: format!("{} {day_of_month:2} {year:4}", MONTHS[month as usize]),
             time: format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60),
         }
@@ -43,7 +43,7 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
-    use super::Clock;
+    use super::BuildClock;
 
     #[test]
     fn dates() {
@@ -55,7 +55,7 @@ mod tests {
             (1_798_761_599, "Dec 31 2026", "23:59:59"),
             (4_107_542_400, "Mar  1 2100", "00:00:00"),
         ] {
-            let clock = Clock::at(seconds);
+            let clock = BuildClock::at(seconds);
             assert_eq!((clock.date.as_str(), clock.time.as_str()), (date, time));
         }
     }

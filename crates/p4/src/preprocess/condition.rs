@@ -1,26 +1,26 @@
-//! `#if` and its kin: which lines are read.
+//! Executes conditional directives (`#if` and related ones), which select the lines that are read.
 
-use super::buffer::Condition;
+use super::buffer::OpenConditional;
 use super::directive::Directive;
-use super::preprocessor::{InDirective, Preprocessor};
+use super::preprocessor::{DirectiveContext, Preprocessor};
 use crate::diag::Diagnostic;
 
-/// Conditionals nest no deeper.
+/// Maximum nesting of conditionals.
 const MAX_NESTING: usize = 10_000;
 
 impl Preprocessor<'_> {
-    pub(super) fn begin_if(&mut self) {
+    pub(super) fn execute_if(&mut self) {
         let mut holds = false;
-        if !self.state.skipping {
-            self.state.directive = InDirective::Condition;
+        if !self.state.is_skipping {
+            self.state.directive = DirectiveContext::Condition;
             holds = self.condition_holds("if");
         }
         self.begin_condition("if", holds);
     }
 
-    pub(super) fn begin_ifdef(&mut self, name: &'static str, defined: bool) {
+    pub(super) fn execute_ifdef(&mut self, name: &'static str, defined: bool) {
         let mut holds = false;
-        if !self.state.skipping
+        if !self.state.is_skipping
             && let Some(macro_name) = self.macro_name(name, false)
         {
             holds = self.names.is_defined(macro_name.value) == defined;
@@ -30,79 +30,79 @@ impl Preprocessor<'_> {
     }
 
     fn begin_condition(&mut self, directive: &'static str, holds: bool) {
-        let was_skipping = self.state.skipping;
+        let was_skipping = self.state.is_skipping;
         let span = self.directive_span;
         let skip_others = was_skipping || holds;
         self.counts.branches += usize::from(holds && !was_skipping);
-        self.buffer.conditions.push(Condition { span, directive, skip_others, was_skipping });
-        self.state.skipping = was_skipping || !holds;
+        self.buffer.conditions.push(OpenConditional { span, directive, skip_others, was_skipping });
+        self.state.is_skipping = was_skipping || !holds;
         if self.buffer.conditions.len() > MAX_NESTING {
             let message = format!("conditionals nest deeper than {MAX_NESTING}");
             self.stop_with(Diagnostic::error("limit", span, message));
         }
     }
 
-    /// `#elif`, `#elifdef` and `#elifndef`.
-    pub(super) fn elif(&mut self, directive: Directive, name: &str) {
-        let Some(condition) = self.buffer.conditions.last_mut() else { return self.not_open(name) };
+    /// Executes `#elif`, `#elifdef` or `#elifndef`.
+    pub(super) fn execute_elif(&mut self, directive: Directive, name: &str) {
+        let Some(condition) = self.buffer.conditions.last_mut() else { return self.report_unopened(name) };
         let after_else = std::mem::replace(&mut condition.directive, "elif") == "else";
         let skip_others = condition.skip_others;
         if after_else {
-            self.after_else(name);
+            self.report_after_else(name);
         }
         if skip_others {
-            self.state.skipping = true;
+            self.state.is_skipping = true;
             return;
         }
         if directive == Directive::Elif {
-            self.state.directive = InDirective::Condition;
+            self.state.directive = DirectiveContext::Condition;
             let holds = self.condition_holds("elif");
-            self.state.skipping = !holds;
+            self.state.is_skipping = !holds;
         } else if let Some(macro_name) = self.macro_name(name, false) {
             let defined = self.names.is_defined(macro_name.value);
             self.check_end(name, false);
-            self.state.skipping = defined != (directive == Directive::Elifdef);
+            self.state.is_skipping = defined != (directive == Directive::Elifdef);
         } else {
-            self.state.skipping = true;
+            self.state.is_skipping = true;
         }
-        let skipping = self.state.skipping;
-        self.counts.branches += usize::from(!skipping);
+        let is_skipping = self.state.is_skipping;
+        self.counts.branches += usize::from(!is_skipping);
         if let Some(condition) = self.buffer.conditions.last_mut() {
-            condition.skip_others = !skipping;
+            condition.skip_others = !is_skipping;
         }
     }
 
-    pub(super) fn otherwise(&mut self) {
-        let Some(condition) = self.buffer.conditions.last_mut() else { return self.not_open("else") };
+    pub(super) fn execute_else(&mut self) {
+        let Some(condition) = self.buffer.conditions.last_mut() else { return self.report_unopened("else") };
         let after_else = std::mem::replace(&mut condition.directive, "else") == "else";
         let skip = std::mem::replace(&mut condition.skip_others, true);
         let was_skipping = condition.was_skipping;
         if after_else {
-            self.after_else("else");
+            self.report_after_else("else");
         }
-        self.state.skipping = skip;
+        self.state.is_skipping = skip;
         self.counts.branches += usize::from(!skip);
         if !was_skipping {
             self.check_end("else", false);
         }
     }
 
-    pub(super) fn endif(&mut self) {
-        let Some(condition) = self.buffer.conditions.last() else { return self.not_open("endif") };
+    pub(super) fn execute_endif(&mut self) {
+        let Some(condition) = self.buffer.conditions.last() else { return self.report_unopened("endif") };
         let was_skipping = condition.was_skipping;
         if !was_skipping {
             self.check_end("endif", false);
         }
         self.buffer.conditions.pop();
-        self.state.skipping = was_skipping;
+        self.state.is_skipping = was_skipping;
     }
 
-    fn not_open(&mut self, name: &str) {
+    fn report_unopened(&mut self, name: &str) {
         let message = format!("`#{name}` without `#if` in this file");
         self.report(Diagnostic::error("unbalanced-conditional", self.directive_span, message));
     }
 
-    fn after_else(&mut self, name: &str) {
+    fn report_after_else(&mut self, name: &str) {
         let message = format!("`#{name}` after `#else`");
         let mut diagnostic = Diagnostic::error("unbalanced-conditional", self.directive_span, message);
         if let Some(condition) = self.buffer.conditions.last() {
@@ -119,6 +119,6 @@ impl Preprocessor<'_> {
             let diagnostic = Diagnostic::error("unbalanced-conditional", condition.span, message);
             self.report(diagnostic.help("add `#endif`"));
         }
-        self.state.skipping = false;
+        self.state.is_skipping = false;
     }
 }

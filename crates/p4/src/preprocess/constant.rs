@@ -1,33 +1,33 @@
-//! Numbers and characters in `#if`.
+//! Evaluates number and character constants in `#if`.
 
-use super::number::Num;
+use super::number::ConditionInt;
 use super::preprocessor::Preprocessor;
-use super::token::{Kind, PpToken};
+use super::token::{PpToken, PpTokenKind};
 use crate::diag::Diagnostic;
 use crate::span::Span;
 
 /// One character of a constant.
-pub(super) enum Code {
-    /// By its number, from an escape.
+pub(super) enum ConstantChar {
+    /// A numeric code from an escape sequence.
     Byte(u32),
-    /// As it is written.
+    /// A character as written.
     Character(u32),
-    /// `\u1234`
+    /// A character named as `\u1234`.
     Universal(u32),
 }
 
 impl Preprocessor<'_> {
-    fn bad_constant(&mut self, span: Span, message: String) -> Num {
+    fn bad_constant(&mut self, span: Span, message: String) -> ConditionInt {
         self.report(Diagnostic::error("bad-condition", span, message));
-        Num::ZERO
+        ConditionInt::ZERO
     }
 
     fn warn_constant(&mut self, span: Span, message: &str) {
         self.report(Diagnostic::warning("bad-constant", span, message));
     }
 
-    /// The value of a number; 0 if it has none, which is reported.
-    pub(super) fn number(&mut self, token: &PpToken) -> Num {
+    /// Returns the value of a number. Reports an invalid one and returns 0.
+    pub(super) fn eval_number(&mut self, token: &PpToken) -> ConditionInt {
         let text = token.spelling();
         let bytes = text.as_bytes();
         let (base, start): (u32, usize) = match bytes {
@@ -41,17 +41,17 @@ impl Preprocessor<'_> {
         let (digits, suffix) = bytes[start..].split_at(len);
         let exponent = if base == 16 { [b'p', b'P'] } else { [b'e', b'E'] };
         if suffix.first().is_some_and(|byte| *byte == b'.' || (base != 2 && exponent.contains(byte))) {
-            return self.bad_constant(token.span, format!("`{text}` is no integer"));
+            return self.bad_constant(token.span, format!("`{text}` is not an integer"));
         }
         if let Some(digit) = digits.iter().find(|byte| !char::from(**byte).is_digit(base)) {
             let message = format!("`{}` is not a digit of base {base}, which `{text}` has", char::from(*digit));
             return self.bad_constant(token.span, message);
         }
-        let Some(unsigned) = suffix_of(suffix) else {
+        let Some(is_unsigned) = suffix_of(suffix) else {
             let shown = String::from_utf8_lossy(suffix).into_owned();
             return self.bad_constant(token.span, format!("`{shown}` cannot be at the end of a number in a condition"));
         };
-        let mut num = Num { unsigned, ..Num::ZERO };
+        let mut num = ConditionInt { is_unsigned, ..ConditionInt::ZERO };
         let mut overflow = false;
         for digit in digits {
             let digit = u64::from(char::from(*digit).to_digit(base).unwrap_or(0));
@@ -61,19 +61,20 @@ impl Preprocessor<'_> {
             num.bits = wide as u64;
         }
         if overflow {
-            self.warn_constant(token.span, "the number has more than 64 bits, of which the lower ones count");
-        } else if !unsigned && num.bits >> 63 == 1 {
+            self.warn_constant(token.span, "the number has more than 64 bits; the high bits are dropped");
+        } else if !is_unsigned && num.bits >> 63 == 1 {
             if base == 10 {
-                self.warn_constant(token.span, "the number is so large that it has no sign");
+                self.warn_constant(token.span, "the number is too large for a signed value and becomes unsigned");
             }
-            num.unsigned = true;
+            num.is_unsigned = true;
         }
         num
     }
 
-    /// The value of `'c'`. Of several characters, each has 8 bits and the last four count.
-    pub(super) fn character_constant(&mut self, token: &PpToken) -> Num {
-        let wide = token.kind == Kind::WideChar;
+    /// Returns the value of `'c'`. In a constant of several characters, each has 8 bits and the
+    /// last four count.
+    pub(super) fn character_constant(&mut self, token: &PpToken) -> ConditionInt {
+        let wide = token.kind == PpTokenKind::WideChar;
         let text = token.spelling();
         let inner = text.get(if wide { 2 } else { 1 }..text.len() - 1).unwrap_or("");
         let mut rest = inner.as_bytes();
@@ -81,14 +82,14 @@ impl Preprocessor<'_> {
         let mut bytes = 0usize;
         let mut value = 0u32;
         while !rest.is_empty() {
-            let (code, len) = self.character(rest, if wide { 32 } else { 8 }, token.span);
+            let (code, len) = self.read_character(rest, if wide { 32 } else { 8 }, token.span);
             match code {
-                Code::Byte(code) => {
+                ConstantChar::Byte(code) => {
                     codes.push(code);
                     value = if wide { code } else { value << 8 | code };
                     bytes += 1;
                 }
-                Code::Character(code) | Code::Universal(code) => {
+                ConstantChar::Character(code) | ConstantChar::Universal(code) => {
                     let character = char::from_u32(code).unwrap_or('\u{fffd}');
                     codes.push(code);
                     if wide {
@@ -113,19 +114,19 @@ impl Preprocessor<'_> {
             _ => self.warn_constant(token.span, "the constant has several characters"),
         }
         let signed = if bytes == 1 && !wide { i64::from(value as u8 as i8) } else { i64::from(value as i32) };
-        Num { bits: signed as u64, ..Num::ZERO }
+        ConditionInt { bits: signed as u64, ..ConditionInt::ZERO }
     }
 
-    /// The character at the front of `text` and the number of its bytes. Numbers have `width`
+    /// Returns the first character of `text` and its length in bytes. Numeric escapes have `width`
     /// bits.
-    pub(super) fn character(&mut self, text: &[u8], width: u32, span: Span) -> (Code, usize) {
+    pub(super) fn read_character(&mut self, text: &[u8], width: u32, span: Span) -> (ConstantChar, usize) {
         if text[0] != b'\\' {
             return match first_character(text) {
-                Some(character) => (Code::Character(u32::from(character)), character.len_utf8()),
-                None => (Code::Byte(u32::from(text[0])), 1),
+                Some(character) => (ConstantChar::Character(u32::from(character)), character.len_utf8()),
+                None => (ConstantChar::Byte(u32::from(text[0])), 1),
             };
         }
-        let Some(&letter) = text.get(1) else { return (Code::Byte(u32::from(b'\\')), 1) };
+        let Some(&letter) = text.get(1) else { return (ConstantChar::Byte(u32::from(b'\\')), 1) };
         let code = match letter {
             b'a' => 7,
             b'b' => 8,
@@ -140,13 +141,13 @@ impl Preprocessor<'_> {
             b'0'..=b'7' => return self.numeric_escape(text, 1, 8, 3, width, span),
             b'u' | b'U' => return self.universal_escape(text, if letter == b'u' { 4 } else { 8 }, span),
             _ => {
-                let message = format!("`\\{}` is no escape sequence that is known", char::from(letter));
+                let message = format!("`\\{}` is not a known escape sequence", char::from(letter));
                 self.warn_constant(span, &message);
-                let (code, len) = self.character(&text[1..], width, span);
+                let (code, len) = self.read_character(&text[1..], width, span);
                 return (code, len + 1);
             }
         };
-        (Code::Byte(code), 2)
+        (ConstantChar::Byte(code), 2)
     }
 
     fn numeric_escape(
@@ -157,7 +158,7 @@ impl Preprocessor<'_> {
         most: usize,
         width: u32,
         span: Span,
-    ) -> (Code, usize) {
+    ) -> (ConstantChar, usize) {
         let digits = text[start..].iter().take(most).take_while(|byte| char::from(**byte).is_digit(base)).count();
         let mut code = 0u64;
         let mut overflow = false;
@@ -166,16 +167,16 @@ impl Preprocessor<'_> {
             code = code << base.trailing_zeros() | u64::from(char::from(*digit).to_digit(base).unwrap_or(0));
         }
         if digits == 0 {
-            self.report(Diagnostic::error("bad-condition", span, "digits are missing behind `\\x`"));
+            self.report(Diagnostic::error("bad-condition", span, "digits are missing after `\\x`"));
         }
         let mask = u64::from(u32::MAX) >> (32 - width);
         if overflow || code > mask {
             self.warn_constant(span, "the escape sequence is a number that is too large");
         }
-        (Code::Byte((code & mask) as u32), start + digits)
+        (ConstantChar::Byte((code & mask) as u32), start + digits)
     }
 
-    fn universal_escape(&mut self, text: &[u8], digits: usize, span: Span) -> (Code, usize) {
+    fn universal_escape(&mut self, text: &[u8], digits: usize, span: Span) -> (ConstantChar, usize) {
         let found = text[2..].iter().take(digits).take_while(|byte| byte.is_ascii_hexdigit()).count();
         let code = text[2..2 + found]
             .iter()
@@ -183,11 +184,11 @@ impl Preprocessor<'_> {
         if found < digits || char::from_u32(code).is_none() {
             self.report(Diagnostic::error("bad-condition", span, "the escape sequence names no character"));
         }
-        (Code::Universal(code), 2 + found)
+        (ConstantChar::Universal(code), 2 + found)
     }
 }
 
-/// The character at the front, if it is one.
+/// Returns the first character if it is valid UTF-8.
 fn first_character(text: &[u8]) -> Option<char> {
     let head = &text[..text.len().min(4)];
     let valid = match std::str::from_utf8(head) {
@@ -197,7 +198,7 @@ fn first_character(text: &[u8]) -> Option<char> {
     valid.chars().next()
 }
 
-/// Whether the suffix makes a number unsigned; `None` if it is none.
+/// Returns whether the suffix makes a number unsigned; `None` for an invalid suffix.
 fn suffix_of(suffix: &[u8]) -> Option<bool> {
     let lower = suffix.to_ascii_lowercase();
     let known = matches!(lower.as_slice(), b"" | b"u" | b"l" | b"ul" | b"lu" | b"ll" | b"ull" | b"llu");

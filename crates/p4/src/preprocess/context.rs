@@ -1,4 +1,4 @@
-//! Token lists that are read in place of the text: what macros were replaced by.
+//! The macro contexts: token lists from expansions, which are read before the text continues.
 
 use super::definition::Macro;
 use super::token::{PpToken, Symbol};
@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 /// Tokens of an expansion.
 #[derive(Debug)]
-pub(super) enum Tokens {
+pub(super) enum ContextTokens {
     /// The body of a macro without parameters.
     Body(Rc<Macro>),
     List(Vec<PpToken>),
@@ -15,26 +15,26 @@ pub(super) enum Tokens {
 
 /// A token list on the stack.
 #[derive(Debug)]
-pub(super) struct Context {
-    pub tokens: Tokens,
+pub(super) struct MacroContext {
+    pub tokens: ContextTokens,
     pub at: usize,
-    /// The macro that is disabled as long as the list is read.
+    /// The macro that is disabled while the list is read.
     pub owner: Option<Symbol>,
-    /// Where the outermost use of a macro is that led here, and its line; `None` for an argument.
+    /// Span and line of the outermost macro use that produced the list; `None` for an argument.
     pub origin: Option<(Span, u32)>,
 }
 
-impl Context {
-    /// The next token, as a part of what it was used for.
+impl MacroContext {
+    /// Returns the next token, located at the macro use that produced it.
     pub fn next(&mut self) -> Option<PpToken> {
         let mut token = match &self.tokens {
-            Tokens::Body(definition) => definition.body.get(self.at)?.clone(),
-            Tokens::List(list) => list.get(self.at)?.clone(),
+            ContextTokens::Body(definition) => definition.body.get(self.at)?.clone(),
+            ContextTokens::List(list) => list.get(self.at)?.clone(),
         };
         self.at += 1;
         if let Some((span, line)) = self.origin {
             token.line = line;
-            if matches!(self.tokens, Tokens::Body(_)) {
+            if matches!(self.tokens, ContextTokens::Body(_)) {
                 token.span = span;
             }
         }

@@ -1,12 +1,12 @@
-//! What a name is replaced by: macros as data.
+//! Macro definitions as data.
 
 use super::token::{PpToken, Symbol};
 use crate::span::Span;
 use std::rc::Rc;
 
-/// A macro that the preprocessor itself has.
+/// A built-in macro.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Builtin {
+pub(super) enum BuiltinMacro {
     Line,
     File,
     BaseFile,
@@ -21,41 +21,41 @@ pub(super) enum Builtin {
     Pragma,
 }
 
-/// What a name is replaced by.
+/// Definition of a name.
 #[derive(Clone, Debug)]
-pub(super) enum Definition {
+pub(super) enum MacroDefinition {
     None,
     User(Rc<Macro>),
-    Builtin(Builtin),
+    Builtin(BuiltinMacro),
 }
 
 /// A macro as defined.
 #[derive(Debug)]
 pub(super) struct Macro {
     pub params: Vec<Symbol>,
-    pub function_like: bool,
-    /// The last parameter takes all arguments that are left.
-    pub variadic: bool,
-    /// The replacement. `##` is a flag of the token before it.
+    pub is_function_like: bool,
+    /// Whether the last parameter takes all remaining arguments.
+    pub is_variadic: bool,
+    /// The replacement. `##` is stored as a flag of the token before it.
     pub body: Vec<PpToken>,
-    /// The second and further of `##` in a row, with the number of tokens before: they mean
-    /// nothing.
+    /// Positions (number of tokens before) and flags of the second and further `##` in a row. They
+    /// have no effect.
     pub extra_pastes: Vec<(usize, u16)>,
-    /// Where the name was defined.
+    /// Span of the name in the definition.
     pub span: Span,
 }
 
 impl Macro {
-    /// An object-like macro.
+    /// Creates an object-like macro.
     pub fn object(body: Vec<PpToken>, span: Span) -> Self {
-        Macro { params: Vec::new(), function_like: false, variadic: false, body, extra_pastes: Vec::new(), span }
+        Macro { params: Vec::new(), is_function_like: false, is_variadic: false, body, extra_pastes: Vec::new(), span }
     }
 
-    /// Whether a definition anew by the other changes nothing.
+    /// Returns whether both definitions are equal, so that a redefinition is allowed.
     pub fn same_as(&self, other: &Macro) -> bool {
         self.params == other.params
-            && self.function_like == other.function_like
-            && self.variadic == other.variadic
+            && self.is_function_like == other.is_function_like
+            && self.is_variadic == other.is_variadic
             && self.extra_pastes == other.extra_pastes
             && self.body.len() == other.body.len()
             && self.body.iter().zip(&other.body).all(|(a, b)| a.same_as(b))

@@ -1,14 +1,14 @@
-//! Directives.
+//! Executes directives.
 
-use super::buffer::Buffer;
-use super::constant::Code;
-use super::definition::Definition;
-use super::preprocessor::{Arguments, InDirective, Preprocessor};
-use super::token::{Kind, PpToken, Symbol, flag};
+use super::buffer::LineBuffer;
+use super::constant::ConstantChar;
+use super::definition::MacroDefinition;
+use super::preprocessor::{ArgumentProgress, DirectiveContext, Preprocessor};
+use super::token::{PpToken, PpTokenKind, Symbol, flag};
 use crate::diag::Diagnostic;
 use std::rc::Rc;
 
-/// The directives that cpp knows. Every other `#` is text.
+/// The directives that cpp knows. Any other `#` is text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Directive {
     Define,
@@ -71,21 +71,21 @@ impl Directive {
 }
 
 impl Preprocessor<'_> {
-    /// Executes the directive that `hash` begins; false if it begins none and is text.
+    /// Executes the directive that begins with `hash`; false if the line is text.
     pub(super) fn handle_directive(&mut self, hash: &PpToken) -> bool {
-        let arguments = std::mem::replace(&mut self.state.arguments, Arguments::None);
-        if arguments != Arguments::None {
+        let arguments = std::mem::replace(&mut self.state.arguments, ArgumentProgress::None);
+        if arguments != ArgumentProgress::None {
             self.state.prevent_expansion = 0;
         }
-        self.state.directive = InDirective::Other;
+        self.state.directive = DirectiveContext::Other;
         self.directive_span = hash.span;
         let name = self.lex_token();
         let mut is_text = false;
         let mut directive = None;
-        if name.kind == Kind::Name {
+        if name.kind == PpTokenKind::Name {
             directive = Directive::of(name.spelling());
             is_text = directive.is_none();
-        } else if name.kind != Kind::End {
+        } else if name.kind != PpTokenKind::End {
             is_text = true;
         }
         if let Some(known) = directive {
@@ -93,8 +93,8 @@ impl Preprocessor<'_> {
             self.state.angled_headers = known.includes();
             self.state.directive_wants_padding = known.includes();
             self.warn_deprecated(known, name.spelling());
-            if !self.state.skipping || known.is_conditional() {
-                self.execute(known, &name);
+            if !self.state.is_skipping || known.is_conditional() {
+                self.execute_directive(known, &name);
             }
         }
         if is_text {
@@ -102,10 +102,10 @@ impl Preprocessor<'_> {
         } else {
             self.skip_rest_of_line();
         }
-        self.state.directive = InDirective::No;
+        self.state.directive = DirectiveContext::No;
         self.state.angled_headers = false;
-        if arguments != Arguments::None {
-            self.state.arguments = Arguments::Collected;
+        if arguments != ArgumentProgress::None {
+            self.state.arguments = ArgumentProgress::Collected;
             self.state.prevent_expansion = 1;
         }
         !is_text
@@ -113,24 +113,24 @@ impl Preprocessor<'_> {
 
     fn warn_deprecated(&mut self, directive: Directive, name: &str) {
         let deprecated = matches!(directive, Directive::Import | Directive::Assert | Directive::Unassert);
-        if deprecated && !self.state.skipping {
+        if deprecated && !self.state.is_skipping {
             let message = format!("`#{name}` is deprecated");
             self.report(Diagnostic::warning("deprecated", self.directive_span, message));
         }
     }
 
-    fn execute(&mut self, directive: Directive, name: &PpToken) {
+    fn execute_directive(&mut self, directive: Directive, name: &PpToken) {
         match directive {
-            Directive::Define => self.define(),
-            Directive::Undef => self.undef(),
-            Directive::Include | Directive::IncludeNext | Directive::Import => self.include(directive),
-            Directive::If => self.begin_if(),
-            Directive::Ifdef => self.begin_ifdef("ifdef", true),
-            Directive::Ifndef => self.begin_ifdef("ifndef", false),
-            Directive::Elif | Directive::Elifdef | Directive::Elifndef => self.elif(directive, name.spelling()),
-            Directive::Else => self.otherwise(),
-            Directive::Endif => self.endif(),
-            Directive::Line => self.line_directive(),
+            Directive::Define => self.execute_define(),
+            Directive::Undef => self.execute_undef(),
+            Directive::Include | Directive::IncludeNext | Directive::Import => self.execute_include(directive),
+            Directive::If => self.execute_if(),
+            Directive::Ifdef => self.execute_ifdef("ifdef", true),
+            Directive::Ifndef => self.execute_ifdef("ifndef", false),
+            Directive::Elif | Directive::Elifdef | Directive::Elifndef => self.execute_elif(directive, name.spelling()),
+            Directive::Else => self.execute_else(),
+            Directive::Endif => self.execute_endif(),
+            Directive::Line => self.execute_line(),
             Directive::Error => {
                 let message = self.message_text();
                 self.report(Diagnostic::error("error-directive", self.directive_span, message));
@@ -139,41 +139,41 @@ impl Preprocessor<'_> {
                 let message = self.message_text();
                 self.report(Diagnostic::warning("warning-directive", self.directive_span, message));
             }
-            Directive::Pragma => self.pragma(),
-            Directive::Ident => self.ident(name),
-            Directive::Assert => self.assert(),
-            Directive::Unassert => self.unassert(),
+            Directive::Pragma => self.execute_pragma(),
+            Directive::Ident => self.execute_ident(name),
+            Directive::Assert => self.execute_assert(),
+            Directive::Unassert => self.execute_unassert(),
         }
     }
 
-    /// Drops what a directive has not read.
+    /// Drops the unread tokens of a directive.
     pub(super) fn skip_rest_of_line(&mut self) {
         while !self.contexts.is_empty() {
             self.pop_context();
         }
-        while !self.seen_end && !self.stopped {
+        while !self.has_seen_end && !self.is_stopped {
             self.lex_token();
         }
     }
 
-    /// Warns of tokens behind a directive that is complete; with `expand`, macros that are nothing
-    /// are no tokens.
+    /// Warns about tokens after a complete directive. With `expand`, macros with empty expansion do
+    /// not count.
     pub(super) fn check_end(&mut self, name: &str, expand: bool) {
-        if self.seen_end {
+        if self.has_seen_end {
             return;
         }
         let token = if expand { self.get_token() } else { self.lex_token() };
-        if token.kind != Kind::End {
-            let message = format!("what follows `#{name}` does not belong to it and is ignored");
+        if token.kind != PpTokenKind::End {
+            let message = format!("text after `#{name}` is ignored");
             self.report(Diagnostic::warning("extra-tokens", token.span, message));
         }
     }
 
-    fn undef(&mut self) {
+    fn execute_undef(&mut self) {
         if let Some(name) = self.macro_name("undef", true) {
             let node = self.names.node(name.value);
-            let builtin = matches!(node.definition, Definition::Builtin(_));
-            if self.names.is_defined(name.value) && (builtin || node.guarded) {
+            let builtin = matches!(node.definition, MacroDefinition::Builtin(_));
+            if self.names.is_defined(name.value) && (builtin || node.is_guarded) {
                 let message = format!("`{}`, which the preprocessor has itself, is undefined", name.spelling());
                 self.report(Diagnostic::warning("undefined-builtin", name.span, message));
             }
@@ -182,13 +182,13 @@ impl Preprocessor<'_> {
         self.check_end("undef", false);
     }
 
-    /// The rest of the line with single blanks.
+    /// Returns the remaining line with single blanks.
     fn message_text(&mut self) -> String {
         self.state.prevent_expansion += 1;
         let mut text = String::new();
         loop {
             let token = self.get_token();
-            if token.kind == Kind::End {
+            if token.kind == PpTokenKind::End {
                 break;
             }
             if token.is_white() && !text.is_empty() {
@@ -200,11 +200,11 @@ impl Preprocessor<'_> {
         if text.is_empty() { "(no message)".to_owned() } else { text }
     }
 
-    /// `#line 12` or `#line 12 "file"`: the next line is line 12.
-    fn line_directive(&mut self) {
+    /// Executes `#line 12` or `#line 12 "file"`: the next line is line 12.
+    fn execute_line(&mut self) {
         let token = self.get_token();
         let digits = token.spelling();
-        let is_number = token.kind == Kind::Number && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let is_number = token.kind == PpTokenKind::Number && digits.bytes().all(|byte| byte.is_ascii_digit());
         if !is_number {
             let help = "write `#line 12` or `#line 12 \"file\"`";
             let diagnostic = Diagnostic::error("bad-directive", self.directive_span, "`#line` needs a line number");
@@ -219,19 +219,19 @@ impl Preprocessor<'_> {
             number = next as u32;
         }
         if wrapped {
-            let message = "the line number has more than 32 bits, of which the lower ones count";
+            let message = "the line number has more than 32 bits; the high bits are dropped";
             self.report(Diagnostic::warning("bad-directive", token.span, message));
         }
         let token = self.get_token();
         let mut name = None;
         match token.kind {
-            Kind::Str => {
+            PpTokenKind::Str => {
                 name = self.file_name_of(&token);
                 self.check_end("line", true);
             }
-            Kind::End => {}
+            PpTokenKind::End => {}
             _ => {
-                let message = format!("`{}` is no file name", token.spelling());
+                let message = format!("`{}` is not a file name", token.spelling());
                 let diagnostic = Diagnostic::error("bad-directive", token.span, message);
                 self.report(diagnostic.help("write it in quotes"));
                 return;
@@ -244,22 +244,22 @@ impl Preprocessor<'_> {
         self.buffer.line = number;
         let next_line = self.buffer.next_line.min(self.buffer.limit) as u32;
         let file = self.buffer.file;
-        self.map.renumber(file, next_line, number, name.map(Into::into));
+        self.map.add_line_directive(file, next_line, number, name.map(Into::into));
         self.mark_file("");
     }
 
-    /// The text of a string with its escapes carried out; they are reported.
+    /// Returns the content of a string with its escape sequences resolved. Reports invalid ones.
     fn file_name_of(&mut self, token: &PpToken) -> Option<String> {
         let mut bytes = Vec::new();
         let text = token.spelling();
         let inner = text.get(1..text.len() - 1).unwrap_or("");
         let mut rest = inner.as_bytes();
         while !rest.is_empty() {
-            let (code, len) = self.character(rest, 8, token.span);
+            let (code, len) = self.read_character(rest, 8, token.span);
             match code {
-                Code::Byte(byte) => bytes.push(byte as u8),
-                Code::Character(_) => bytes.extend_from_slice(&rest[..len]),
-                Code::Universal(code) => {
+                ConstantChar::Byte(byte) => bytes.push(byte as u8),
+                ConstantChar::Character(_) => bytes.extend_from_slice(&rest[..len]),
+                ConstantChar::Universal(code) => {
                     let character = char::from_u32(code).unwrap_or('\u{fffd}');
                     bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
                 }
@@ -269,49 +269,49 @@ impl Preprocessor<'_> {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// `#ident "text"`, which assembler's preprocessor leaves out.
-    fn ident(&mut self, name: &PpToken) {
+    /// Executes `#ident "text"`, which cpp omits from its output for assembler.
+    fn execute_ident(&mut self, name: &PpToken) {
         let token = self.get_token();
-        if token.kind != Kind::Str {
+        if token.kind != PpTokenKind::Str {
             let message = format!("`#{}` needs a string", name.spelling());
             self.report(Diagnostic::error("bad-directive", self.directive_span, message));
         }
         self.check_end(name.spelling(), false);
     }
 
-    /// `predicate(answer)` of an assertion; the answer may be missing in `#unassert` and `#if`.
-    pub(super) fn assertion(&mut self, needs_answer: bool) -> Option<(Symbol, Option<Vec<PpToken>>)> {
+    /// Reads `predicate(answer)` of an assertion. The answer is optional in `#unassert` and `#if`.
+    pub(super) fn read_assertion(&mut self, needs_answer: bool) -> Option<(Symbol, Option<Vec<PpToken>>)> {
         self.state.prevent_expansion += 1;
-        let found = self.assertion_inner(needs_answer);
+        let found = self.read_assertion_unexpanded(needs_answer);
         self.state.prevent_expansion = self.state.prevent_expansion.saturating_sub(1);
         found
     }
 
-    fn assertion_inner(&mut self, needs_answer: bool) -> Option<(Symbol, Option<Vec<PpToken>>)> {
+    fn read_assertion_unexpanded(&mut self, needs_answer: bool) -> Option<(Symbol, Option<Vec<PpToken>>)> {
         let predicate = self.get_token();
-        if predicate.kind != Kind::Name {
+        if predicate.kind != PpTokenKind::Name {
             let message = "an assertion needs a name";
             self.report(Diagnostic::error("bad-directive", predicate.span, message));
             return None;
         }
         let open = self.get_token();
-        if open.kind != Kind::OpenParen {
-            let in_condition = self.state.directive == InDirective::Condition;
-            if !needs_answer && (open.kind == Kind::End || in_condition) {
-                if open.kind != Kind::End {
-                    self.back_up(open);
+        if open.kind != PpTokenKind::OpenParen {
+            let in_condition = self.state.directive == DirectiveContext::Condition;
+            if !needs_answer && (open.kind == PpTokenKind::End || in_condition) {
+                if open.kind != PpTokenKind::End {
+                    self.unread_token(open);
                 }
                 return Some((predicate.value, None));
             }
-            self.report(Diagnostic::error("bad-directive", open.span, "`(` is missing behind the assertion's name"));
+            self.report(Diagnostic::error("bad-directive", open.span, "`(` is missing after the assertion's name"));
             return None;
         }
         let mut answer: Vec<PpToken> = Vec::new();
         loop {
             let mut token = self.get_token();
             match token.kind {
-                Kind::CloseParen => break,
-                Kind::End => {
+                PpTokenKind::CloseParen => break,
+                PpTokenKind::End => {
                     let message = "the `)` of the assertion is missing";
                     self.report(Diagnostic::error("bad-directive", token.span, message));
                     return None;
@@ -332,8 +332,8 @@ impl Preprocessor<'_> {
         Some((predicate.value, Some(answer)))
     }
 
-    fn assert(&mut self) {
-        let Some((predicate, Some(answer))) = self.assertion(true) else { return };
+    fn execute_assert(&mut self) {
+        let Some((predicate, Some(answer))) = self.read_assertion(true) else { return };
         if self.has_answer(predicate, Some(&answer)) {
             let message = format!("`{}` is asserted twice", self.names.node(predicate).text);
             self.report(Diagnostic::warning("bad-directive", self.directive_span, message));
@@ -343,8 +343,8 @@ impl Preprocessor<'_> {
         self.check_end("assert", false);
     }
 
-    fn unassert(&mut self) {
-        let Some((predicate, answer)) = self.assertion(false) else { return };
+    fn execute_unassert(&mut self) {
+        let Some((predicate, answer)) = self.read_assertion(false) else { return };
         match answer {
             None => self.names.node_mut(predicate).answers.clear(),
             Some(answer) => {
@@ -355,7 +355,8 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Whether the assertion was made; without an answer, whether any was.
+    /// Returns whether the assertion was made. Without an answer, any assertion of the predicate
+    /// counts.
     pub(super) fn has_answer(&self, predicate: Symbol, answer: Option<&[PpToken]>) -> bool {
         let answers = &self.names.node(predicate).answers;
         match answer {
@@ -364,16 +365,16 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Runs `read` over a line that is in no file.
+    /// Runs `read` on a line that comes from no file.
     pub(super) fn with_internal(&mut self, text: &str, read: impl FnOnce(&mut Self)) {
         let name: Rc<str> = self.buffer.name.clone();
-        let internal = Buffer::internal(text, name, self.buffer.line);
+        let internal = LineBuffer::internal(text, name, self.buffer.line);
         let outer = std::mem::replace(&mut self.buffer, internal);
         let state = self.state.directive;
         let contexts = std::mem::take(&mut self.contexts);
         let put_back = std::mem::take(&mut self.put_back);
-        self.state.directive = InDirective::Other;
-        self.seen_end = false;
+        self.state.directive = DirectiveContext::Other;
+        self.has_seen_end = false;
         read(self);
         self.skip_rest_of_line();
         self.state.directive = state;

@@ -1,51 +1,52 @@
 //! Macro expansion.
 //!
-//! Expansions are a stack of token lists, of which the top one is read first; when it is used up,
-//! the one below goes on. A macro is disabled as long as one of its lists is on the stack, and a
-//! name that was met in that time is never expanded again. So expansion ends, whatever the
-//! definitions. Around everything that came out of a macro is *padding*, from which the printer
-//! knows where white space was and where tokens would become one without a blank.
+//! Expansions form a stack of token lists. The top list is read first; reading then continues with
+//! the one below. A macro is disabled while one of its lists is on the stack. A name read while its
+//! macro is disabled is never expanded later. So expansion terminates for any definitions.
+//! *Padding* tokens surround the tokens of an expansion. From them the printer knows where white
+//! space was, and where a blank must separate tokens.
 
-use super::context::{Context, Tokens};
-use super::definition::{Definition, Macro};
-use super::preprocessor::{Arguments, Preprocessor};
-use super::token::{Kind, PpToken, Symbol, flag};
+use super::context::{ContextTokens, MacroContext};
+use super::definition::{Macro, MacroDefinition};
+use super::preprocessor::{ArgumentProgress, Preprocessor};
+use super::token::{PpToken, PpTokenKind, Symbol, flag};
 use crate::diag::Diagnostic;
 use crate::span::Span;
 use std::rc::Rc;
 
-/// An argument of a call.
+/// An argument of a macro call.
 #[derive(Default, Debug)]
-pub(super) struct Argument {
+pub(super) struct MacroArgument {
     pub tokens: Vec<PpToken>,
-    /// The tokens with macros expanded, when they have been.
+    /// The tokens with macros expanded; `None` until needed.
     pub expanded: Option<Vec<PpToken>>,
-    /// The argument as a string, when it has been made one.
+    /// The argument as a string (`#`); `None` until needed.
     pub string: Option<PpToken>,
-    /// There is no such argument, not even an empty one: the comma in front of it goes.
-    pub missing: bool,
+    /// Whether the call has no such argument, not even an empty one. The comma before it is then
+    /// removed.
+    pub is_missing: bool,
 }
 
 impl Preprocessor<'_> {
-    /// The next token after expansion; padding between. [`Kind::End`] is the end of what is being
-    /// read.
+    /// Returns the next token after expansion, including padding. [`PpTokenKind::End`] is the end
+    /// of the text being read.
     pub(super) fn get_token(&mut self) -> PpToken {
-        let about_to_expand = self.about_to_expand;
+        let is_about_to_expand = self.is_about_to_expand;
         let token = self.get_token_inner();
-        self.about_to_expand = about_to_expand;
+        self.is_about_to_expand = is_about_to_expand;
         token
     }
 
     fn get_token_inner(&mut self) -> PpToken {
         loop {
-            if self.stopped {
+            if self.is_stopped {
                 return self.end_token(flag::LINE_START);
             }
             let mut token = match self.contexts.last_mut() {
                 None => self.lex_token(),
                 Some(context) => match context.next() {
                     Some(token) => {
-                        if !self.spend(1, token.span) {
+                        if !self.spend_tokens(1, token.span) {
                             continue;
                         }
                         if token.has(flag::PASTE_LEFT) {
@@ -67,17 +68,17 @@ impl Preprocessor<'_> {
                     }
                 },
             };
-            if token.kind == Kind::Comment && self.state.in_directive() {
+            if token.kind == PpTokenKind::Comment && self.state.in_directive() {
                 continue;
             }
-            if token.kind != Kind::Name || token.has(flag::NO_EXPAND) || !self.names.is_defined(token.value) {
+            if token.kind != PpTokenKind::Name || token.has(flag::NO_EXPAND) || !self.names.is_defined(token.value) {
                 return token;
             }
-            if self.names.node(token.value).disabled {
+            if self.names.node(token.value).is_disabled {
                 token.flags |= flag::NO_EXPAND;
                 return token;
             }
-            if !self.about_to_expand && self.owner().is_none() {
+            if !self.is_about_to_expand && self.top_owner().is_none() {
                 self.invocation_line = token.line;
                 self.top_macro = Some(token.value);
             }
@@ -90,81 +91,81 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// As [`Self::get_token`], without padding.
+    /// Returns the next token after expansion, without padding.
     pub(super) fn get_solid_token(&mut self) -> PpToken {
         loop {
             let token = self.get_token();
-            if token.kind != Kind::Padding {
+            if token.kind != PpTokenKind::Padding {
                 return token;
             }
         }
     }
 
-    /// The macro of the list on top.
-    fn owner(&self) -> Option<Symbol> {
+    /// Returns the macro of the top list.
+    fn top_owner(&self) -> Option<Symbol> {
         self.contexts.last().and_then(|context| context.owner)
     }
 
-    /// Takes the top list off and enables its macro again, unless the one below continues it.
+    /// Pops the top list and enables its macro, unless the list below belongs to the same macro.
     pub(super) fn pop_context(&mut self) {
         let Some(done) = self.contexts.pop() else { return };
         if let Some(owner) = done.owner
-            && self.owner() != Some(owner)
+            && self.top_owner() != Some(owner)
         {
-            self.names.node_mut(owner).disabled = false;
+            self.names.node_mut(owner).is_disabled = false;
         }
     }
 
-    fn push(&mut self, tokens: Tokens, owner: Option<Symbol>, origin: Option<(Span, u32)>) {
-        self.contexts.push(Context { tokens, at: 0, owner, origin });
+    fn push_context(&mut self, tokens: ContextTokens, owner: Option<Symbol>, origin: Option<(Span, u32)>) {
+        self.contexts.push(MacroContext { tokens, at: 0, owner, origin });
     }
 
-    /// Puts tokens in front of what is read next, as a part of the macro that is being expanded.
+    /// Pushes tokens to be read next, as part of the macro being expanded.
     pub(super) fn push_continued(&mut self, list: Vec<PpToken>) {
         let origin = self.contexts.last().and_then(|context| context.origin);
-        self.push(Tokens::List(list), self.owner(), origin);
+        self.push_context(ContextTokens::List(list), self.top_owner(), origin);
     }
 
-    /// Begins the expansion of the macro that `name` names; false if it stays as it is.
+    /// Starts the expansion of the macro at `name`; false if the name remains.
     fn enter_macro(&mut self, name: &PpToken) -> bool {
         self.state.angled_headers = false;
         let definition = match &self.names.node(name.value).definition {
-            Definition::User(definition) => definition.clone(),
-            Definition::Builtin(builtin) => {
+            MacroDefinition::User(definition) => definition.clone(),
+            MacroDefinition::Builtin(builtin) => {
                 let builtin = *builtin;
                 return self.expand_builtin(builtin, name);
             }
-            Definition::None => return false,
+            MacroDefinition::None => return false,
         };
-        self.about_to_expand = true;
+        self.is_about_to_expand = true;
         let origin = Some((name.span, name.line));
-        if definition.function_like {
+        if definition.is_function_like {
             self.state.prevent_expansion += 1;
-            self.state.arguments = Arguments::Looked;
-            let arguments = self.call(name, &definition);
-            self.state.arguments = Arguments::None;
+            self.state.arguments = ArgumentProgress::Looked;
+            let arguments = self.read_call_arguments(name, &definition);
+            self.state.arguments = ArgumentProgress::None;
             self.state.prevent_expansion = self.state.prevent_expansion.saturating_sub(1);
             let Some(arguments) = arguments else { return false };
             if !definition.params.is_empty() {
                 let list = self.replace_arguments(&definition, arguments, name);
-                self.push(Tokens::List(list), Some(name.value), origin);
+                self.push_context(ContextTokens::List(list), Some(name.value), origin);
             }
         }
         self.counts.expansions += 1;
-        self.names.node_mut(name.value).disabled = true;
+        self.names.node_mut(name.value).is_disabled = true;
         if definition.params.is_empty() {
-            self.push(Tokens::Body(definition), Some(name.value), origin);
+            self.push_context(ContextTokens::Body(definition), Some(name.value), origin);
         }
         true
     }
 
-    /// The arguments, if a parenthesis follows. White space before what follows instead is not
-    /// lost.
-    fn call(&mut self, name: &PpToken, definition: &Rc<Macro>) -> Option<Vec<Argument>> {
+    /// Returns the arguments if a parenthesis follows. Otherwise restores the white space that was
+    /// read.
+    fn read_call_arguments(&mut self, name: &PpToken, definition: &Rc<Macro>) -> Option<Vec<MacroArgument>> {
         let mut padding: Option<PpToken> = None;
         let token = loop {
             let token = self.get_token();
-            if token.kind != Kind::Padding {
+            if token.kind != PpTokenKind::Padding {
                 break token;
             }
             let replaces = padding
@@ -174,12 +175,12 @@ impl Preprocessor<'_> {
                 padding = Some(token);
             }
         };
-        if token.kind == Kind::OpenParen {
-            self.state.arguments = Arguments::Collected;
+        if token.kind == PpTokenKind::OpenParen {
+            self.state.arguments = ArgumentProgress::Collected;
             return self.collect_arguments(name, definition);
         }
-        if token.kind != Kind::End || token.has(flag::ARGUMENT) {
-            self.back_up(token);
+        if token.kind != PpTokenKind::End || token.has(flag::ARGUMENT) {
+            self.unread_token(token);
             if let Some(padding) = padding {
                 self.push_continued(vec![padding]);
             }
@@ -187,37 +188,37 @@ impl Preprocessor<'_> {
         None
     }
 
-    /// Makes `token`, which was read last, the next one again.
-    pub(super) fn back_up(&mut self, token: PpToken) {
+    /// Makes `token`, which was read last, the next token.
+    pub(super) fn unread_token(&mut self, token: PpToken) {
         match self.contexts.last_mut() {
             None => self.put_back(token),
             Some(context) => context.at = context.at.saturating_sub(1),
         }
     }
 
-    /// Reads the arguments of a call, whose parenthesis has been read.
-    fn collect_arguments(&mut self, name: &PpToken, definition: &Rc<Macro>) -> Option<Vec<Argument>> {
+    /// Reads the arguments of a call after its opening parenthesis.
+    fn collect_arguments(&mut self, name: &PpToken, definition: &Rc<Macro>) -> Option<Vec<MacroArgument>> {
         let params = definition.params.len();
-        let mut arguments: Vec<Argument> = Vec::new();
+        let mut arguments: Vec<MacroArgument> = Vec::new();
         let mut count = 0;
         let last = loop {
             count += 1;
-            let open_ended = definition.variadic && count == params;
+            let open_ended = definition.is_variadic && count == params;
             let (tokens, last) = self.collect_argument(open_ended);
-            let argument = Argument { tokens, ..Argument::default() };
-            // Of too many, the last counts; none does after all, because that is an error.
+            let argument = MacroArgument { tokens, ..MacroArgument::default() };
+            // Extra arguments are dropped, because they are an error in any case.
             if count <= params.max(1) {
                 arguments.push(argument);
             }
-            if matches!(last.kind, Kind::CloseParen | Kind::End) {
+            if matches!(last.kind, PpTokenKind::CloseParen | PpTokenKind::End) {
                 break last;
             }
         };
-        if last.kind == Kind::End {
+        if last.kind == PpTokenKind::End {
             if last.has(flag::ARGUMENT) {
-                self.back_up(last);
+                self.unread_token(last);
             }
-            if !self.stopped {
+            if !self.is_stopped {
                 let message = format!("the arguments of macro `{}` are never closed", name.spelling());
                 self.report(Diagnostic::error("macro-arguments", name.span, message).help("add `)`"));
             }
@@ -226,64 +227,64 @@ impl Preprocessor<'_> {
         if count == 1 && params == 0 && arguments.first().is_some_and(|argument| argument.tokens.is_empty()) {
             count = 0;
         }
-        let enough = count == params || (definition.variadic && count + 1 == params);
+        let enough = count == params || (definition.is_variadic && count + 1 == params);
         if !enough {
             let message = format!("macro `{}` takes {params} arguments, not {count}", name.spelling());
             let diagnostic = Diagnostic::error("macro-arguments", name.span, message);
             self.report(diagnostic.label(definition.span, "defined here"));
             return None;
         }
-        if definition.variadic {
+        if definition.is_variadic {
             let none = count == 1 && arguments.first().is_some_and(|argument| argument.tokens.is_empty());
-            let missing = count < params || none;
-            arguments.resize_with(params, Argument::default);
+            let is_missing = count < params || none;
+            arguments.resize_with(params, MacroArgument::default);
             if let Some(variable) = arguments.last_mut() {
-                variable.missing = missing;
+                variable.is_missing = is_missing;
             }
         }
         Some(arguments)
     }
 
-    /// The tokens of one argument, and what ended it.
+    /// Returns the tokens of one argument and the token after it.
     fn collect_argument(&mut self, open_ended: bool) -> (Vec<PpToken>, PpToken) {
         let mut tokens: Vec<PpToken> = Vec::new();
         let mut depth = 0usize;
         let last = loop {
             let token = self.get_token();
             match token.kind {
-                Kind::Padding if tokens.is_empty() => continue,
-                Kind::OpenParen => depth += 1,
-                Kind::CloseParen if depth == 0 => break token,
-                Kind::CloseParen => depth -= 1,
-                Kind::Comma if depth == 0 && !open_ended => break token,
-                Kind::End => break token,
-                Kind::Hash if token.has(flag::LINE_START) => break token,
+                PpTokenKind::Padding if tokens.is_empty() => continue,
+                PpTokenKind::OpenParen => depth += 1,
+                PpTokenKind::CloseParen if depth == 0 => break token,
+                PpTokenKind::CloseParen => depth -= 1,
+                PpTokenKind::Comma if depth == 0 && !open_ended => break token,
+                PpTokenKind::End => break token,
+                PpTokenKind::Hash if token.has(flag::LINE_START) => break token,
                 _ => {}
             }
             tokens.push(token);
         };
-        while tokens.last().is_some_and(|token| token.kind == Kind::Padding) {
+        while tokens.last().is_some_and(|token| token.kind == PpTokenKind::Padding) {
             tokens.pop();
         }
         (tokens, last)
     }
 
-    /// Expands an argument, once.
-    pub(super) fn expand_argument(&mut self, argument: &mut Argument) {
+    /// Expands an argument unless it is already expanded.
+    pub(super) fn expand_argument(&mut self, argument: &mut MacroArgument) {
         if argument.expanded.is_some() {
             return;
         }
         let mut expanded = Vec::new();
         if !argument.tokens.is_empty() && self.enter_nested(argument.tokens[0].span) {
             let mut list = argument.tokens.clone();
-            let end = PpToken::new(Kind::End, flag::ARGUMENT, self.last_span);
+            let end = PpToken::new(PpTokenKind::End, flag::ARGUMENT, self.last_span);
             list.push(end);
             let depth = self.contexts.len();
-            self.push(Tokens::List(list), self.owner(), None);
+            self.push_context(ContextTokens::List(list), self.top_owner(), None);
             let ignored = std::mem::replace(&mut self.state.ignores_pragma, true);
             loop {
                 let token = self.get_token();
-                if token.kind == Kind::End {
+                if token.kind == PpTokenKind::End {
                     break;
                 }
                 expanded.push(token);
@@ -297,7 +298,7 @@ impl Preprocessor<'_> {
         argument.expanded = Some(expanded);
     }
 
-    /// Counts one more level of calls within arguments; false if they are too deep.
+    /// Enters another level of calls within arguments; false if they are too deep.
     fn enter_nested(&mut self, at: Span) -> bool {
         let limit = self.options.limits.macro_depth;
         if self.macro_depth >= limit {
@@ -309,13 +310,13 @@ impl Preprocessor<'_> {
         true
     }
 
-    /// Reads on from the top list for `##`, without expanding.
+    /// Returns the next token of the top list for `##`, without expanding it.
     pub(super) fn next_raw(&mut self) -> Option<PpToken> {
         self.contexts.last_mut()?.next()
     }
 
     /// Undoes [`Self::next_raw`].
-    pub(super) fn back_up_raw(&mut self) {
+    pub(super) fn unread_raw(&mut self) {
         if let Some(context) = self.contexts.last_mut() {
             context.at = context.at.saturating_sub(1);
         }

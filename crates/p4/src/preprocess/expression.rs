@@ -1,73 +1,78 @@
-//! The expressions of `#if`: C's operators over numbers of 64 bits with and without sign.
+//! Evaluates expressions of `#if`: C operators on signed and unsigned 64-bit numbers.
 //!
-//! An operator-precedence parser with a stack of its own, so that no nesting is too deep, and so
-//! that it reads exactly as far as cpp does.
+//! The operator-precedence parser has its own stack, because then nesting cannot overflow the call
+//! stack. It consumes exactly the same tokens as cpp.
 
-use super::number::Num;
+use super::number::ConditionInt;
 use super::preprocessor::Preprocessor;
-use super::token::{Kind, PpToken, Symbol};
+use super::token::{PpToken, PpTokenKind, Symbol};
 use crate::diag::Diagnostic;
 use crate::span::Span;
 
-/// An operator on the stack, with the value right of it.
-struct Frame {
-    operator: Operator,
+/// An operator on the stack with its right operand.
+struct OperatorFrame {
+    operator: ConditionOperator,
     span: Span,
-    value: Num,
+    value: ConditionInt,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Operator {
+enum ConditionOperator {
     /// The bottom of the stack, and the end of the expression.
     End,
     Open,
     Close,
     Plus,
     Minus,
-    Binary(Kind),
-    Unary(Kind),
+    Binary(PpTokenKind),
+    Unary(PpTokenKind),
 }
 
-impl Operator {
-    /// How tight it binds, and whether it does so from the left.
+impl ConditionOperator {
+    /// Returns the precedence, and whether the operator is left-associative.
     fn priority(self) -> (u8, bool) {
         match self {
-            Operator::End | Operator::Close => (0, false),
-            Operator::Open => (1, false),
-            Operator::Plus | Operator::Minus | Operator::Unary(_) => (16, false),
-            Operator::Binary(kind) => match kind {
-                Kind::Query => (4, false),
-                Kind::Colon | Kind::Comma => (4, true),
-                Kind::OrOr => (5, true),
-                Kind::AndAnd => (6, true),
-                Kind::Or => (7, true),
-                Kind::Xor => (8, true),
-                Kind::And => (9, true),
-                Kind::Equal | Kind::NotEqual => (11, true),
-                Kind::Greater | Kind::Less | Kind::GreaterEqual | Kind::LessEqual => (12, true),
-                Kind::ShiftLeft | Kind::ShiftRight => (13, true),
-                Kind::Plus | Kind::Minus => (14, true),
+            ConditionOperator::End | ConditionOperator::Close => (0, false),
+            ConditionOperator::Open => (1, false),
+            ConditionOperator::Plus | ConditionOperator::Minus | ConditionOperator::Unary(_) => (16, false),
+            ConditionOperator::Binary(kind) => match kind {
+                PpTokenKind::Query => (4, false),
+                PpTokenKind::Colon | PpTokenKind::Comma => (4, true),
+                PpTokenKind::OrOr => (5, true),
+                PpTokenKind::AndAnd => (6, true),
+                PpTokenKind::Or => (7, true),
+                PpTokenKind::Xor => (8, true),
+                PpTokenKind::And => (9, true),
+                PpTokenKind::Equal | PpTokenKind::NotEqual => (11, true),
+                PpTokenKind::Greater | PpTokenKind::Less | PpTokenKind::GreaterEqual | PpTokenKind::LessEqual => {
+                    (12, true)
+                }
+                PpTokenKind::ShiftLeft | PpTokenKind::ShiftRight => (13, true),
+                PpTokenKind::Plus | PpTokenKind::Minus => (14, true),
                 _ => (15, true),
             },
         }
     }
 
     fn is_prefix(self) -> bool {
-        matches!(self, Operator::Open | Operator::Plus | Operator::Minus | Operator::Unary(_))
+        matches!(
+            self,
+            ConditionOperator::Open | ConditionOperator::Plus | ConditionOperator::Minus | ConditionOperator::Unary(_)
+        )
     }
 }
 
-/// Why there is no value.
-struct Bad(Span, String);
+/// Position and text of the error in an expression without a value.
+struct ConditionError(Span, String);
 
 impl Preprocessor<'_> {
-    /// The value of the expression in a conditional; false if there is none, which is reported.
+    /// Evaluates the expression of a conditional. Reports an invalid expression and returns false.
     pub(super) fn condition_holds(&mut self, directive: &str) -> bool {
         self.skip_eval = 0;
-        match self.expression(directive) {
+        match self.eval_condition(directive) {
             Ok(value) => value.bits != 0,
-            Err(Bad(span, message)) => {
-                if !self.stopped {
+            Err(ConditionError(span, message)) => {
+                if !self.is_stopped {
                     self.report(Diagnostic::error("bad-condition", span, message));
                 }
                 false
@@ -75,63 +80,67 @@ impl Preprocessor<'_> {
         }
     }
 
-    fn expression(&mut self, directive: &str) -> Result<Num, Bad> {
-        let mut stack = vec![Frame { operator: Operator::End, span: self.directive_span, value: Num::ZERO }];
+    fn eval_condition(&mut self, directive: &str) -> Result<ConditionInt, ConditionError> {
+        let mut stack = vec![OperatorFrame {
+            operator: ConditionOperator::End,
+            span: self.directive_span,
+            value: ConditionInt::ZERO,
+        }];
         let mut want_value = true;
         loop {
             let token = self.get_solid_token();
-            if !self.spend(1, token.span) {
-                return Err(Bad(token.span, String::new()));
+            if !self.spend_tokens(1, token.span) {
+                return Err(ConditionError(token.span, String::new()));
             }
             let Some(operator) = operator_of(&token, want_value) else {
-                if !is_value(token.kind) {
+                if !is_operand(token.kind) {
                     let message = format!("`{}` does not belong in the condition", token.spelling());
-                    return Err(Bad(token.span, message));
+                    return Err(ConditionError(token.span, message));
                 }
                 if !want_value {
-                    return Err(no_operator(&token));
+                    return Err(missing_operator_error(&token));
                 }
                 want_value = false;
-                let value = self.operand(&token)?;
+                let value = self.eval_operand(&token)?;
                 if let Some(top) = stack.last_mut() {
                     top.value = value;
                 }
                 continue;
             };
-            let place = if token.kind == Kind::End { self.directive_span.to(self.last_span) } else { token.span };
+            let place =
+                if token.kind == PpTokenKind::End { self.directive_span.to(self.last_span) } else { token.span };
             if operator.is_prefix() {
                 if !want_value {
-                    return Err(no_operator(&token));
+                    return Err(missing_operator_error(&token));
                 }
             } else if want_value {
                 check_operand_missing(&stack, operator, &token, place, directive)?;
             }
-            self.reduce(&mut stack, operator, place)?;
+            self.reduce_operators(&mut stack, operator, place)?;
             match operator {
-                Operator::End => return Ok(stack.pop().map_or(Num::ZERO, |frame| frame.value)),
-                Operator::Close => continue,
-                Operator::Binary(kind) => self.begin_lazy(&stack, kind, place)?,
+                ConditionOperator::End => return Ok(stack.pop().map_or(ConditionInt::ZERO, |frame| frame.value)),
+                ConditionOperator::Close => continue,
+                ConditionOperator::Binary(kind) => self.begin_lazy(&stack, kind, place)?,
                 _ => {}
             }
             want_value = true;
-            stack.push(Frame { operator, span: token.span, value: Num::ZERO });
+            stack.push(OperatorFrame { operator, span: token.span, value: ConditionInt::ZERO });
         }
     }
 
-    /// Counts the operands that do not matter from here on: right of `0 &&`, of `1 ||`, and in the
-    /// branches of `?:`.
-    fn begin_lazy(&mut self, stack: &[Frame], kind: Kind, place: Span) -> Result<(), Bad> {
+    /// Tracks unevaluated operands: the right side of `0 &&` and of `1 ||`, and one branch of `?:`.
+    fn begin_lazy(&mut self, stack: &[OperatorFrame], kind: PpTokenKind, place: Span) -> Result<(), ConditionError> {
         let Some(top) = stack.last() else { return Ok(()) };
         let holds = top.value.bits != 0;
         match kind {
-            Kind::OrOr if holds => self.skip_eval += 1,
-            Kind::AndAnd | Kind::Query if !holds => self.skip_eval += 1,
-            Kind::Colon => {
+            PpTokenKind::OrOr if holds => self.skip_eval += 1,
+            PpTokenKind::AndAnd | PpTokenKind::Query if !holds => self.skip_eval += 1,
+            PpTokenKind::Colon => {
                 let condition = stack.len().checked_sub(2).and_then(|at| stack.get(at));
-                match condition.filter(|_| top.operator == Operator::Binary(Kind::Query)) {
+                match condition.filter(|_| top.operator == ConditionOperator::Binary(PpTokenKind::Query)) {
                     Some(condition) if condition.value.bits != 0 => self.skip_eval += 1,
                     Some(_) => self.skip_eval -= 1,
-                    None => return Err(Bad(place, "`:` without `?`".to_owned())),
+                    None => return Err(ConditionError(place, "`:` without `?`".to_owned())),
                 }
             }
             _ => {}
@@ -139,76 +148,85 @@ impl Preprocessor<'_> {
         Ok(())
     }
 
-    /// Carries out what binds tighter than `operator`, which comes next.
-    fn reduce(&mut self, stack: &mut Vec<Frame>, operator: Operator, place: Span) -> Result<(), Bad> {
-        if operator == Operator::Open {
+    /// Applies the stacked operators that bind tighter than the next operator, `operator`.
+    fn reduce_operators(
+        &mut self,
+        stack: &mut Vec<OperatorFrame>,
+        operator: ConditionOperator,
+        place: Span,
+    ) -> Result<(), ConditionError> {
+        if operator == ConditionOperator::Open {
             return Ok(());
         }
         let (priority, left) = operator.priority();
         let priority = i16::from(priority) - i16::from(left);
         while let Some(top) = stack.last().filter(|top| priority < i16::from(top.operator.priority().0)) {
             match top.operator {
-                Operator::Open => {
-                    if operator != Operator::Close {
-                        return Err(Bad(top.span, "this `(` is never closed".to_owned()));
+                ConditionOperator::Open => {
+                    if operator != ConditionOperator::Close {
+                        return Err(ConditionError(top.span, "this `(` is never closed".to_owned()));
                     }
-                    self.fold(stack, |_, _, inner| inner);
+                    self.fold_top(stack, |_, _, inner| inner);
                     return Ok(());
                 }
-                Operator::Binary(Kind::Query) => {
-                    if matches!(operator, Operator::Binary(Kind::Comma | Kind::Colon)) {
+                ConditionOperator::Binary(PpTokenKind::Query) => {
+                    if matches!(operator, ConditionOperator::Binary(PpTokenKind::Comma | PpTokenKind::Colon)) {
                         return Ok(());
                     }
-                    return Err(Bad(top.span, "`?` without `:`".to_owned()));
+                    return Err(ConditionError(top.span, "`?` without `:`".to_owned()));
                 }
-                Operator::Binary(Kind::Colon) => self.choose(stack),
-                Operator::Binary(kind) => self.reduce_binary(stack, kind),
+                ConditionOperator::Binary(PpTokenKind::Colon) => self.reduce_mux(stack),
+                ConditionOperator::Binary(kind) => self.reduce_binary(stack, kind),
                 _ => self.reduce_unary(stack),
             }
         }
-        if operator == Operator::Close {
-            return Err(Bad(place, "`)` without `(`".to_owned()));
+        if operator == ConditionOperator::Close {
+            return Err(ConditionError(place, "`)` without `(`".to_owned()));
         }
         Ok(())
     }
 
-    /// Replaces the two topmost values by what `apply` makes of them.
-    fn fold(&mut self, stack: &mut Vec<Frame>, apply: impl FnOnce(&mut Self, Num, Num) -> Num) {
+    /// Replaces the top two values by the result of `apply`.
+    fn fold_top(
+        &mut self,
+        stack: &mut Vec<OperatorFrame>,
+        apply: impl FnOnce(&mut Self, ConditionInt, ConditionInt) -> ConditionInt,
+    ) {
         let Some(right) = stack.pop() else { return };
         let Some(left) = stack.last_mut() else { return };
         left.value = apply(self, left.value, right.value);
     }
 
-    fn choose(&mut self, stack: &mut Vec<Frame>) {
+    fn reduce_mux(&mut self, stack: &mut Vec<OperatorFrame>) {
         let (Some(no), Some(yes), Some(condition)) = (stack.pop(), stack.pop(), stack.last_mut()) else { return };
-        let unsigned = no.value.unsigned || yes.value.unsigned;
+        let is_unsigned = no.value.is_unsigned || yes.value.is_unsigned;
         if condition.value.bits != 0 {
             self.skip_eval -= 1;
             condition.value = yes.value;
         } else {
             condition.value = no.value;
         }
-        condition.value.unsigned = unsigned;
+        condition.value.is_unsigned = is_unsigned;
     }
 
-    fn reduce_binary(&mut self, stack: &mut Vec<Frame>, kind: Kind) {
+    fn reduce_binary(&mut self, stack: &mut Vec<OperatorFrame>, kind: PpTokenKind) {
         let Some(right) = stack.pop() else { return };
         let skipped = self.skip_eval > 0;
         let Some(left) = stack.last_mut() else { return };
         let holds = left.value.bits != 0;
         match kind {
-            Kind::OrOr => {
+            PpTokenKind::OrOr => {
                 self.skip_eval -= u32::from(holds);
-                left.value = Num::truth(holds || right.value.bits != 0);
+                left.value = ConditionInt::from_bool(holds || right.value.bits != 0);
             }
-            Kind::AndAnd => {
+            PpTokenKind::AndAnd => {
                 self.skip_eval -= u32::from(!holds);
-                left.value = Num::truth(holds && right.value.bits != 0);
+                left.value = ConditionInt::from_bool(holds && right.value.bits != 0);
             }
-            Kind::Div | Kind::Mod if right.value.bits == 0 => {
-                // cpp goes on with the dividend without its sign.
-                let unsigned = left.value.unsigned || right.value.unsigned;
-                if !unsigned && left.value.is_negative() {
+            PpTokenKind::Div | PpTokenKind::Mod if right.value.bits == 0 => {
+                // cpp continues with the absolute value of the dividend.
+                let is_unsigned = left.value.is_unsigned || right.value.is_unsigned;
+                if !is_unsigned && left.value.is_negative() {
                     left.value = left.value.negate();
                 }
                 let overflow = left.value.overflow;
@@ -218,19 +236,19 @@ impl Preprocessor<'_> {
                 self.check_overflow(overflow, right.span);
             }
             _ => {
-                left.value = Num::binary(kind, left.value, right.value);
+                left.value = ConditionInt::binary(kind, left.value, right.value);
                 let overflow = left.value.overflow;
                 self.check_overflow(overflow, right.span);
             }
         }
     }
 
-    fn reduce_unary(&mut self, stack: &mut Vec<Frame>) {
+    fn reduce_unary(&mut self, stack: &mut Vec<OperatorFrame>) {
         let Some(top) = stack.pop() else { return };
         let value = match top.operator {
-            Operator::Minus => top.value.negate(),
-            Operator::Unary(Kind::Not) => Num::truth(top.value.bits == 0),
-            Operator::Unary(_) => top.value.with_bits(!top.value.bits),
+            ConditionOperator::Minus => top.value.negate(),
+            ConditionOperator::Unary(PpTokenKind::Not) => ConditionInt::from_bool(top.value.bits == 0),
+            ConditionOperator::Unary(_) => top.value.with_bits(!top.value.bits),
             _ => top.value.with_bits(top.value.bits),
         };
         if let Some(below) = stack.last_mut() {
@@ -247,38 +265,38 @@ impl Preprocessor<'_> {
         self.report(Diagnostic::warning("overflow", span, message));
     }
 
-    /// The value of a name, a number, a character or an assertion.
-    fn operand(&mut self, token: &PpToken) -> Result<Num, Bad> {
+    /// Returns the value of a name, a number, a character or an assertion.
+    fn eval_operand(&mut self, token: &PpToken) -> Result<ConditionInt, ConditionError> {
         Ok(match token.kind {
-            Kind::Number => self.number(token),
-            Kind::Char | Kind::WideChar => self.character_constant(token),
-            Kind::Hash => self.asserted(token),
-            Kind::Name if token.value == self.names.defined => self.defined(token),
+            PpTokenKind::Number => self.eval_number(token),
+            PpTokenKind::Char | PpTokenKind::WideChar => self.character_constant(token),
+            PpTokenKind::Hash => self.eval_assertion(token),
+            PpTokenKind::Name if token.value == self.names.defined => self.eval_defined(token),
             // A name that is no macro is 0.
-            _ => Num::ZERO,
+            _ => ConditionInt::ZERO,
         })
     }
 
-    /// `defined X` and `defined(X)`, of which the first word has been read.
-    fn defined(&mut self, at: &PpToken) -> Num {
+    /// Evaluates `defined X` or `defined(X)` after the word `defined`.
+    fn eval_defined(&mut self, at: &PpToken) -> ConditionInt {
         self.state.prevent_expansion += 1;
-        let symbol = self.defined_name(at);
+        let symbol = self.read_defined_name(at);
         self.state.prevent_expansion = self.state.prevent_expansion.saturating_sub(1);
-        Num::truth(symbol.is_some_and(|symbol| self.names.is_defined(symbol)))
+        ConditionInt::from_bool(symbol.is_some_and(|symbol| self.names.is_defined(symbol)))
     }
 
-    fn defined_name(&mut self, at: &PpToken) -> Option<Symbol> {
+    fn read_defined_name(&mut self, at: &PpToken) -> Option<Symbol> {
         let mut token = self.get_token();
-        let parenthesis = token.kind == Kind::OpenParen;
+        let parenthesis = token.kind == PpTokenKind::OpenParen;
         if parenthesis {
             token = self.get_token();
         }
-        if token.kind != Kind::Name {
+        if token.kind != PpTokenKind::Name {
             let diagnostic = Diagnostic::error("bad-condition", at.span, "`defined` needs the name of a macro");
             self.report(diagnostic.help("write `defined X` or `defined(X)`"));
             return None;
         }
-        if parenthesis && self.get_token().kind != Kind::CloseParen {
+        if parenthesis && self.get_token().kind != PpTokenKind::CloseParen {
             let message = "the `)` of `defined` is missing";
             self.report(Diagnostic::error("bad-condition", token.span, message));
             return None;
@@ -286,54 +304,59 @@ impl Preprocessor<'_> {
         Some(token.value)
     }
 
-    /// `#predicate(answer)`
-    fn asserted(&mut self, hash: &PpToken) -> Num {
-        if !self.state.skipping {
+    /// Evaluates `#predicate(answer)`.
+    fn eval_assertion(&mut self, hash: &PpToken) -> ConditionInt {
+        if !self.state.is_skipping {
             let message = "assertions are deprecated";
             self.report(Diagnostic::warning("deprecated", hash.span, message));
         }
-        let found = self.assertion(false);
-        Num::truth(found.is_some_and(|(name, answer)| self.has_answer(name, answer.as_deref())))
+        let found = self.read_assertion(false);
+        ConditionInt::from_bool(found.is_some_and(|(name, answer)| self.has_answer(name, answer.as_deref())))
     }
 }
 
-fn is_value(kind: Kind) -> bool {
-    matches!(kind, Kind::Number | Kind::Char | Kind::WideChar | Kind::Name | Kind::Hash)
+fn is_operand(kind: PpTokenKind) -> bool {
+    matches!(
+        kind,
+        PpTokenKind::Number | PpTokenKind::Char | PpTokenKind::WideChar | PpTokenKind::Name | PpTokenKind::Hash
+    )
 }
 
-fn operator_of(token: &PpToken, want_value: bool) -> Option<Operator> {
+fn operator_of(token: &PpToken, want_value: bool) -> Option<ConditionOperator> {
     Some(match token.kind {
-        Kind::End => Operator::End,
-        Kind::OpenParen => Operator::Open,
-        Kind::CloseParen => Operator::Close,
-        Kind::Plus if want_value => Operator::Plus,
-        Kind::Minus if want_value => Operator::Minus,
-        Kind::Not | Kind::Complement => Operator::Unary(token.kind),
-        kind if kind > Kind::Assign && kind <= Kind::LessEqual => Operator::Binary(kind),
+        PpTokenKind::End => ConditionOperator::End,
+        PpTokenKind::OpenParen => ConditionOperator::Open,
+        PpTokenKind::CloseParen => ConditionOperator::Close,
+        PpTokenKind::Plus if want_value => ConditionOperator::Plus,
+        PpTokenKind::Minus if want_value => ConditionOperator::Minus,
+        PpTokenKind::Not | PpTokenKind::Complement => ConditionOperator::Unary(token.kind),
+        kind if kind > PpTokenKind::Assign && kind <= PpTokenKind::LessEqual => ConditionOperator::Binary(kind),
         _ => return None,
     })
 }
 
-fn no_operator(token: &PpToken) -> Bad {
-    Bad(token.span, format!("an operator is missing before `{}`", token.spelling()))
+fn missing_operator_error(token: &PpToken) -> ConditionError {
+    ConditionError(token.span, format!("an operator is missing before `{}`", token.spelling()))
 }
 
-/// Reports that the operand before `operator` is missing, as far as that is not told when the
-/// parenthesis is missed.
+/// Reports a missing operand before `operator`, unless the error of the unbalanced parenthesis
+/// covers it.
 fn check_operand_missing(
-    stack: &[Frame],
-    operator: Operator,
+    stack: &[OperatorFrame],
+    operator: ConditionOperator,
     token: &PpToken,
     place: Span,
     directive: &str,
-) -> Result<(), Bad> {
-    let top = stack.last().map_or(Operator::End, |frame| frame.operator);
+) -> Result<(), ConditionError> {
+    let top = stack.last().map_or(ConditionOperator::End, |frame| frame.operator);
     let message = match (operator, top) {
-        (Operator::Close, Operator::Open) => "nothing is between `(` and `)`".to_owned(),
-        (Operator::End, Operator::End) => format!("`#{directive}` has no condition"),
-        (_, top) if !matches!(top, Operator::End | Operator::Open) => "the condition is not complete".to_owned(),
-        (Operator::Close | Operator::End, _) => return Ok(()),
-        _ => format!("nothing is left of `{}`", token.spelling()),
+        (ConditionOperator::Close, ConditionOperator::Open) => "nothing is between `(` and `)`".to_owned(),
+        (ConditionOperator::End, ConditionOperator::End) => format!("`#{directive}` has no condition"),
+        (_, top) if !matches!(top, ConditionOperator::End | ConditionOperator::Open) => {
+            "the condition is not complete".to_owned()
+        }
+        (ConditionOperator::Close | ConditionOperator::End, _) => return Ok(()),
+        _ => format!("the operand before `{}` is missing", token.spelling()),
     };
-    Err(Bad(place, message))
+    Err(ConditionError(place, message))
 }

@@ -1,28 +1,28 @@
-//! `#include` and its kin.
+//! Executes `#include`, `#include_next` and `#import`.
 
-use super::buffer::{Buffer, FoundIn};
+use super::buffer::{LineBuffer, SearchLocation};
 use super::directive::Directive;
-use super::loader::normal;
-use super::preprocessor::{InDirective, Preprocessor};
-use super::token::Kind;
+use super::loader::normalize_path;
+use super::preprocessor::{DirectiveContext, Preprocessor};
+use super::token::PpTokenKind;
 use crate::diag::Diagnostic;
 use crate::span::Span;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The code of the finding that an included file does not exist.
+/// Diagnostic code: an included file does not exist.
 pub(crate) const INCLUDE_NOT_FOUND: &str = "include-not-found";
 
-/// A file that was found.
-pub(super) struct Found {
+/// A file found by the search.
+pub(super) struct FoundFile {
     path: PathBuf,
     text: String,
-    found_in: FoundIn,
+    found_in: SearchLocation,
 }
 
 impl Preprocessor<'_> {
-    pub(super) fn include(&mut self, directive: Directive) {
-        self.state.directive = InDirective::Include;
+    pub(super) fn execute_include(&mut self, directive: Directive) {
+        self.state.directive = DirectiveContext::Include;
         let mut next = directive == Directive::IncludeNext;
         if next && self.outer.is_empty() {
             let message = "`#include_next` in the main file is an `#include`";
@@ -44,18 +44,18 @@ impl Preprocessor<'_> {
         self.skip_rest_of_line();
         let Some(found) = self.find_include(&name, quoted, next, span) else { return };
         if directive == Directive::Import {
-            let seen = self.seen.contains(&normal(&found.path));
-            self.once.insert(normal(&found.path));
-            if seen {
+            let was_entered = self.entered_files.contains(&normalize_path(&found.path));
+            self.once_files.insert(normalize_path(&found.path));
+            if was_entered {
                 return;
             }
         }
         self.enter_file(found, span);
     }
 
-    fn enter_file(&mut self, found: Found, span: Span) {
-        let key = normal(&found.path);
-        if self.once.contains(&key) && self.seen.contains(&key) {
+    fn enter_file(&mut self, found: FoundFile, span: Span) {
+        let key = normalize_path(&found.path);
+        if self.once_files.contains(&key) && self.entered_files.contains(&key) {
             return;
         }
         if self.map.files().count() >= self.options.limits.files {
@@ -65,9 +65,9 @@ impl Preprocessor<'_> {
         if !self.spend_bytes(found.text.len(), span) {
             return;
         }
-        self.seen.insert(key);
+        self.entered_files.insert(key);
         let name = found.path.display().to_string();
-        let buffer = |file| Buffer::new(file, found.path.clone(), found.found_in, &name, &found.text);
+        let buffer = |file| LineBuffer::new(file, found.path.clone(), found.found_in, &name, &found.text);
         let file = self.map.add(name.clone(), found.text.as_str());
         let buffer = buffer(file);
         self.mark_entry();
@@ -77,7 +77,7 @@ impl Preprocessor<'_> {
         self.mark_file(" 1");
     }
 
-    /// Goes back to the file that included this one.
+    /// Returns to the file that included this one.
     pub(super) fn leave_file(&mut self) {
         self.close_conditions();
         if let Some(outer) = self.outer.pop() {
@@ -86,17 +86,17 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// The file's name, whether it is in quotes, and where it is written.
+    /// Returns the file name, whether it is in quotes, and its span.
     fn included_name(&mut self) -> Option<(String, bool, Span)> {
         let token = self.get_solid_token();
         let name = match token.kind {
-            Kind::Str | Kind::Header => {
+            PpTokenKind::Str | PpTokenKind::Header => {
                 let text = token.spelling();
                 text.get(1..text.len() - 1).unwrap_or("").to_owned()
             }
-            Kind::Less => self.glue_header(),
+            PpTokenKind::Less => self.glue_header(),
             _ => {
-                let span = if token.kind == Kind::End { self.directive_span } else { token.span };
+                let span = if token.kind == PpTokenKind::End { self.directive_span } else { token.span };
                 let diagnostic = Diagnostic::error("bad-directive", span, "`#include` needs a file name");
                 self.report(diagnostic.help("write `#include <core.p4>` or `#include \"my.p4\"`"));
                 return None;
@@ -104,31 +104,31 @@ impl Preprocessor<'_> {
         };
         let span = token.span.to(self.last_span);
         self.check_included_end();
-        Some((name, token.kind == Kind::Str, span))
+        Some((name, token.kind == PpTokenKind::Str, span))
     }
 
-    /// Warns of each token behind the file's name.
+    /// Warns about each token after the file name.
     fn check_included_end(&mut self) {
-        while !self.seen_end && !self.stopped {
+        while !self.has_seen_end && !self.is_stopped {
             let token = self.lex_token();
-            if !matches!(token.kind, Kind::End | Kind::Comment) {
-                let message = "what follows the file's name does not belong to `#include` and is ignored";
+            if !matches!(token.kind, PpTokenKind::End | PpTokenKind::Comment) {
+                let message = "text after the file name of `#include` is ignored";
                 self.report(Diagnostic::warning("extra-tokens", token.span, message));
             }
         }
     }
 
-    /// The tokens up to `>` as the name of a file; `<` has been read.
+    /// Joins the tokens up to `>` into a file name. `<` has been read.
     pub(super) fn glue_header(&mut self) -> String {
         let mut name = String::new();
         loop {
             let token = self.get_solid_token();
             match token.kind {
-                Kind::Greater => return name,
-                Kind::End => {
-                    if !self.stopped {
+                PpTokenKind::Greater => return name,
+                PpTokenKind::End => {
+                    if !self.is_stopped {
                         let diagnostic = Diagnostic::error("bad-directive", token.span, "the `>` is missing");
-                        self.report(diagnostic.help("add it behind the file's name"));
+                        self.report(diagnostic.help("add it after the file name"));
                     }
                     return name;
                 }
@@ -137,38 +137,42 @@ impl Preprocessor<'_> {
                         name.push(' ');
                     }
                     name.push_str(token.spelling());
-                    self.spend(1 + token.spelling().len() / 8, token.span);
+                    self.spend_tokens(1 + token.spelling().len() / 8, token.span);
                 }
             }
         }
     }
 
-    /// The directories to search, in order.
-    fn search_path(&self, quoted: bool, next: bool) -> Vec<(PathBuf, FoundIn)> {
+    /// Returns the directories to search, in order.
+    fn search_path(&self, quoted: bool, next: bool) -> Vec<(PathBuf, SearchLocation)> {
         let dirs = self.options.include_dirs.iter().cloned().enumerate();
-        let dirs = dirs.map(|(at, dir)| (dir, FoundIn::Directory(at)));
+        let dirs = dirs.map(|(at, dir)| (dir, SearchLocation::Directory(at)));
         if next {
             let from = match self.buffer.found_in {
-                FoundIn::Here => 0,
-                FoundIn::Directory(at) => at + 1,
+                SearchLocation::Here => 0,
+                SearchLocation::Directory(at) => at + 1,
             };
             return dirs.skip(from).collect();
         }
         let here = self.buffer.path.parent().map(Path::to_path_buf).unwrap_or_default();
-        quoted.then_some((here, FoundIn::Here)).into_iter().chain(dirs).collect()
+        quoted.then_some((here, SearchLocation::Here)).into_iter().chain(dirs).collect()
     }
 
-    /// The file of that name, if there is one.
-    pub(super) fn find_file(&mut self, name: &str, quoted: bool, next: bool) -> Option<Found> {
+    /// Returns the file of that name, if it exists.
+    pub(super) fn find_file(&mut self, name: &str, quoted: bool, next: bool) -> Option<FoundFile> {
         let next = next && !self.outer.is_empty();
-        self.search(name, &self.search_path(quoted, next)).ok().flatten()
+        self.search_file(name, &self.search_path(quoted, next)).ok().flatten()
     }
 
-    fn search(&self, name: &str, dirs: &[(PathBuf, FoundIn)]) -> Result<Option<Found>, (PathBuf, std::io::Error)> {
+    fn search_file(
+        &self,
+        name: &str,
+        dirs: &[(PathBuf, SearchLocation)],
+    ) -> Result<Option<FoundFile>, (PathBuf, std::io::Error)> {
         for (dir, found_in) in dirs {
             let path = dir.join(name);
             match self.loader.load(&path, self.options.limits.file_bytes) {
-                Ok(text) => return Ok(Some(Found { path, text, found_in: *found_in })),
+                Ok(text) => return Ok(Some(FoundFile { path, text, found_in: *found_in })),
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
                 Err(error) => return Err((path, error)),
             }
@@ -176,9 +180,9 @@ impl Preprocessor<'_> {
         Ok(None)
     }
 
-    fn find_include(&mut self, name: &str, quoted: bool, next: bool, span: Span) -> Option<Found> {
+    fn find_include(&mut self, name: &str, quoted: bool, next: bool, span: Span) -> Option<FoundFile> {
         let dirs = self.search_path(quoted, next);
-        match self.search(name, &dirs) {
+        match self.search_file(name, &dirs) {
             Ok(Some(found)) => return Some(found),
             Ok(None) => {}
             Err((path, error)) => {
@@ -192,7 +196,7 @@ impl Preprocessor<'_> {
             let shown: Vec<String> = dirs.iter().map(|(dir, _)| format!("`{}`", shown_dir(dir))).collect();
             help = format!("searched in {}; give a directory with -I", shown.join(", "));
         }
-        if let Some(foreign) = crate::architectures::explain_include(name) {
+        if let Some(foreign) = crate::architectures::unsupported_include_help(name) {
             help = foreign;
         }
         let message = format!("there is no file `{name}`");

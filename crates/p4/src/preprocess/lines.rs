@@ -1,65 +1,66 @@
-//! Tokens of the text, line by line: white space, comments, directives and skipped text are dealt
-//! with here.
+//! Reads tokens of the text line by line. Handles white space, comments, directives and skipped
+//! text.
 
-use super::buffer::{NoteKind, is_blank};
-use super::preprocessor::{Arguments, InDirective, Preprocessor};
-use super::scan::scan;
-use super::token::{Kind, PpToken, flag};
+use super::buffer::{LineNoteKind, is_blank};
+use super::preprocessor::{ArgumentProgress, DirectiveContext, Preprocessor};
+use super::scan::scan_token;
+use super::token::{PpToken, PpTokenKind, flag};
 use crate::diag::Diagnostic;
 use crate::span::Span;
 
 impl Preprocessor<'_> {
-    /// The next token of the text, or one that was put back. Directives are executed on the way,
-    /// and skipped text is skipped.
+    /// Returns the next token of the text, or one that was put back. Executes directives and skips
+    /// inactive text before it.
     pub(super) fn lex_token(&mut self) -> PpToken {
         loop {
             let token = match self.put_back.pop() {
                 Some(token) => token,
                 None => self.lex_direct(),
             };
-            self.seen_end = token.kind == Kind::End;
+            self.has_seen_end = token.kind == PpTokenKind::End;
             if !self.state.in_directive() {
                 self.last_span = token.span;
             }
             if token.has(flag::LINE_START) {
-                if token.kind == Kind::Hash && self.state.arguments != Arguments::Looked {
+                if token.kind == PpTokenKind::Hash && self.state.arguments != ArgumentProgress::Looked {
                     if self.handle_directive(&token) {
                         continue;
                     }
-                    // What is no directive is text, and the line goes on.
-                    self.seen_end = false;
+                    // A `#` line that is no directive is text and continues.
+                    self.has_seen_end = false;
                 }
-                if !self.state.skipping {
+                if !self.state.is_skipping {
                     self.line_change(&token);
                 }
             }
-            if self.state.in_directive() || !self.state.skipping || token.kind == Kind::End || self.stopped {
+            if self.state.in_directive() || !self.state.is_skipping || token.kind == PpTokenKind::End || self.is_stopped
+            {
                 return token;
             }
         }
     }
 
-    /// Puts the token that was read last back.
+    /// Puts back the token that was read last.
     pub(super) fn put_back(&mut self, token: PpToken) {
-        self.seen_end = false;
+        self.has_seen_end = false;
         self.put_back.push(token);
     }
 
-    /// The next token of the text. The end of a directive, and of a file within a macro's
-    /// arguments, is [`Kind::End`].
+    /// Returns the next token of the text. [`PpTokenKind::End`] marks the end of a directive, or of
+    /// a file within the arguments of a macro.
     pub(super) fn lex_direct(&mut self) -> PpToken {
         let mut flags = 0;
         loop {
-            if self.stopped {
+            if self.is_stopped {
                 return self.end_token(flag::LINE_START);
             }
-            if self.buffer.needs_line {
+            if self.buffer.is_line_used_up {
                 if !self.fresh_line() {
-                    let open = self.state.in_directive() || self.state.arguments != Arguments::None;
+                    let open = self.state.in_directive() || self.state.arguments != ArgumentProgress::None;
                     return self.end_token(if open { 0 } else { flag::LINE_START });
                 }
                 flags = flag::LINE_START;
-                if self.state.arguments == Arguments::Collected {
+                if self.state.arguments == ArgumentProgress::Collected {
                     flags |= flag::WHITE;
                 }
             }
@@ -69,7 +70,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// The next token of the line; `None` at its end and behind a comment that is not kept.
+    /// Returns the next token of the line; `None` at its end and after a dropped comment.
     fn lex_on_line(&mut self, flags: &mut u16) -> Option<PpToken> {
         loop {
             self.pass_notes(false);
@@ -80,15 +81,15 @@ impl Preprocessor<'_> {
                 }
                 b'\n' => {
                     self.buffer.at += 1;
-                    if self.buffer.at < self.buffer.limit || self.state.directive == InDirective::Include {
+                    if self.buffer.at < self.buffer.limit || self.state.directive == DirectiveContext::Include {
                         self.buffer.line += 1;
                     }
-                    self.buffer.needs_line = true;
+                    self.buffer.is_line_used_up = true;
                     *flags = 0;
                     return None;
                 }
                 b'/' if matches!(self.buffer.bytes.get(self.buffer.at + 1), Some(b'/' | b'*')) => {
-                    let comment = self.comment(*flags);
+                    let comment = self.read_comment(*flags);
                     if self.state.keeps_comments() {
                         return Some(comment);
                     }
@@ -106,24 +107,25 @@ impl Preprocessor<'_> {
             nul |= self.buffer.byte() == 0;
             self.buffer.at += 1;
         }
-        if nul && !self.state.skipping {
+        if nul && !self.state.is_skipping {
             let at = self.buffer.offset(self.buffer.at);
             let span = Span::new(self.buffer.file, at, at);
             self.report(Diagnostic::warning("nul-character", span, "characters with the code 0 are ignored here"));
         }
     }
 
-    /// Steps over the notes up to here.
+    /// Handles the notes up to the current position.
     fn pass_notes(&mut self, in_comment: bool) {
         while let Some(note) = self.buffer.pass_note() {
             let span = Span::new(self.buffer.file, note.origin, note.origin);
             match note.kind {
-                NoteKind::Splice { blank } => self.pass_splice(blank && !in_comment, span),
-                NoteKind::Trigraph { ends_line, third } if !in_comment || ends_line => {
-                    let message = format!("`??{}` is no other character than it says", char::from(third));
+                LineNoteKind::Splice { blank } => self.pass_splice(blank && !in_comment, span),
+                LineNoteKind::Trigraph { ends_line, third } if !in_comment || ends_line => {
+                    let message =
+                        format!("`??{}` is not replaced, because trigraphs are not supported", char::from(third));
                     self.report(Diagnostic::warning("trigraph", span, message));
                 }
-                NoteKind::Trigraph { .. } => {}
+                LineNoteKind::Trigraph { .. } => {}
             }
         }
     }
@@ -131,7 +133,7 @@ impl Preprocessor<'_> {
     fn pass_splice(&mut self, blank: bool, span: Span) {
         self.counts.splices += 1;
         if blank {
-            let message = "blanks are between the backslash and the end of its line, which are spliced nevertheless";
+            let message = "blanks follow the backslash; the lines are spliced nevertheless";
             let diagnostic = Diagnostic::warning("blank-after-backslash", span, message);
             self.report(diagnostic.help("remove the blanks after it"));
         }
@@ -151,15 +153,15 @@ impl Preprocessor<'_> {
         if flags & flag::LINE_START != 0 {
             self.line_start = (line, self.buffer.column(at));
         }
-        let scanned = scan(&self.buffer.bytes, at, self.state.angled_headers);
+        let scanned = scan_token(&self.buffer.bytes, at, self.state.angled_headers);
         self.buffer.at = scanned.end;
         let hi = self.buffer.offset(scanned.end - 1) + 1;
         let span = Span::new(self.buffer.file, lo, hi);
         self.last_span = span;
         let mut token = PpToken { line, ..PpToken::new(scanned.kind, flags, span) };
-        if scanned.kind >= Kind::Name {
+        if scanned.kind >= PpTokenKind::Name {
             let text = String::from_utf8_lossy(&self.buffer.bytes[at..scanned.end]);
-            if scanned.kind == Kind::Name {
+            if scanned.kind == PpTokenKind::Name {
                 token.value = self.names.intern(&text);
                 token.text = Some(self.names.node(token.value).text.clone());
                 drop(text);
@@ -168,36 +170,36 @@ impl Preprocessor<'_> {
                 token.text = Some((&*text).into());
                 let nul = text.contains('\0');
                 drop(text);
-                if nul && !self.state.skipping && scanned.kind != Kind::Other {
+                if nul && !self.state.is_skipping && scanned.kind != PpTokenKind::Other {
                     let message = "characters with the code 0 are in this string";
                     self.report(Diagnostic::warning("nul-character", span, message));
                 }
             }
         }
-        // A splice within the token counts for what comes behind it.
+        // A splice within the token affects the text after it.
         self.pass_notes(false);
         token
     }
 
-    /// Reports a name that may not be used here.
+    /// Reports a name that is not allowed here.
     pub(super) fn check_name(&mut self, symbol: u32, span: Span) {
-        if self.state.skipping {
+        if self.state.is_skipping {
             return;
         }
-        let poisoned = self.names.node(symbol).poisoned;
-        if poisoned && !self.state.poisoned_ok {
+        let is_poisoned = self.names.node(symbol).is_poisoned;
+        if is_poisoned && !self.state.poisoned_ok {
             let message = format!("`{}` is poisoned: it must not be used", self.names.node(symbol).text);
             self.report(Diagnostic::error("poisoned", span, message));
         }
         if (symbol == self.names.va_args || symbol == self.names.va_opt) && !self.state.va_args_ok {
-            let message = format!("`{}` means something only in a macro with `...`", self.names.node(symbol).text);
+            let message = format!("`{}` has a meaning only in a macro with `...`", self.names.node(symbol).text);
             self.report(Diagnostic::warning("not-variadic", span, message));
         }
     }
 
-    /// The comment here. In directives and in arguments it becomes one of `/* */`, because what
-    /// follows may end on its line.
-    fn comment(&mut self, flags: u16) -> PpToken {
+    /// Reads the comment at the current position. In the arguments of a macro, `//` becomes `/*
+    /// */`, because further text can follow on its line.
+    fn read_comment(&mut self, flags: u16) -> PpToken {
         let start = self.buffer.at;
         let lo = self.buffer.offset(start);
         let line = self.buffer.line;
@@ -214,26 +216,26 @@ impl Preprocessor<'_> {
         } else if !self.skip_block_comment() {
             let span = Span::new(file, lo, self.buffer.offset(self.buffer.at));
             let diagnostic = Diagnostic::error("syntax", span, "this comment is never closed");
-            self.open_comment = true;
+            self.has_open_comment = true;
             self.report(diagnostic.help("add the closing `*/`"));
         }
         let hi = self.buffer.offset(self.buffer.at.max(start + 1) - 1) + 1;
         let span = Span::new(file, lo, hi);
         self.last_span = span;
-        let mut token = PpToken { line, ..PpToken::new(Kind::Comment, flags, span) };
-        if self.state.keeps_comments() && !self.state.skipping {
+        let mut token = PpToken { line, ..PpToken::new(PpTokenKind::Comment, flags, span) };
+        if self.state.keeps_comments() && !self.state.is_skipping {
             let mut bytes = &self.buffer.bytes[start..self.buffer.at.max(start)];
             if let Some((b'\n', head)) = bytes.split_last() {
                 bytes = head;
             }
             let text = String::from_utf8_lossy(bytes);
-            let in_arguments = self.state.arguments != Arguments::None;
+            let in_arguments = self.state.arguments != ArgumentProgress::None;
             token.text = Some(if of_line && in_arguments { block_comment(&text).into() } else { (&*text).into() });
         }
         token
     }
 
-    /// Steps over `/* ... */`; false if the file ends first.
+    /// Skips `/* ... */`; false if the file ends first.
     fn skip_block_comment(&mut self) -> bool {
         let mut at = self.buffer.at + 2;
         if self.buffer.bytes.get(at) == Some(&b'/') {
@@ -261,33 +263,33 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Goes to a line with text; false at the end of a directive, of everything, and of a file
+    /// Moves to a line with text; false at the end of a directive, of all text, and of a file
     /// within arguments.
     fn fresh_line(&mut self) -> bool {
         if self.state.in_directive() {
             return false;
         }
         loop {
-            if !self.buffer.needs_line {
+            if !self.buffer.is_line_used_up {
                 return true;
             }
             if self.buffer.has_line() {
                 self.buffer.read_line();
                 return true;
             }
-            if self.state.arguments != Arguments::None {
+            if self.state.arguments != ArgumentProgress::None {
                 return false;
             }
             if self.outer.is_empty() {
                 self.close_conditions();
-                self.ended = true;
+                self.has_ended = true;
                 return false;
             }
             self.leave_file();
         }
     }
 
-    /// A token for an end.
+    /// Creates an end token.
     pub(super) fn end_token(&self, flags: u16) -> PpToken {
         let span = match self.state.in_directive() {
             true => self.last_span.end(),
@@ -296,11 +298,11 @@ impl Preprocessor<'_> {
                 Span::new(self.buffer.file, at, at)
             }
         };
-        PpToken { line: self.buffer.line, ..PpToken::new(Kind::End, flags, span) }
+        PpToken { line: self.buffer.line, ..PpToken::new(PpTokenKind::End, flags, span) }
     }
 }
 
-/// `// text` as `/* text*/`, without what would end it earlier.
+/// Converts `// text` to `/* text*/` and masks comment delimiters inside.
 fn block_comment(text: &str) -> String {
     let mut bytes: Vec<char> = text.chars().collect();
     if let Some(second) = bytes.get_mut(1) {

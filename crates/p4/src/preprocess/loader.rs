@@ -1,20 +1,21 @@
-//! Where files come from.
+//! File loaders: read source files from disk or memory.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
 
-/// Reads files; in tests and fuzzers, from memory.
+/// Reads source files, from disk or (tests, fuzzers) from memory.
 pub trait FileLoader {
-    /// The text of the file at `path`, which has at most `max_bytes` bytes. Bytes that are not UTF-8 are replaced.
+    /// Returns the text of the file at `path`, which must not exceed `max_bytes`. Replaces bytes
+    /// that are not UTF-8.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] if there is none (the next search directory is tried), any other kind if it
-    /// cannot be read (the search ends).
+    /// [`ErrorKind::NotFound`] if the file does not exist (the next search directory is tried). Any
+    /// other kind if it cannot be read (the search ends).
     fn load(&self, path: &Path, max_bytes: usize) -> io::Result<String>;
 }
 
-/// Reads files of the machine.
+/// Reads files from disk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DiskLoader;
 
@@ -25,7 +26,8 @@ impl FileLoader for DiskLoader {
             return Err(io::Error::new(ErrorKind::NotFound, "it is a directory"));
         }
         let mut bytes = Vec::new();
-        // One byte more than allowed tells a file that is too long from one that just fits.
+        // Read one byte more than allowed, to distinguish a file that is too long from one that
+        // just fits.
         file.take(max_bytes as u64 + 1).read_to_end(&mut bytes)?;
         if bytes.len() > max_bytes {
             return Err(too_large(max_bytes));
@@ -44,7 +46,7 @@ pub struct MemoryLoader {
 }
 
 impl MemoryLoader {
-    /// No files.
+    /// Creates a loader without files.
     pub fn new() -> Self {
         Self::default()
     }
@@ -52,14 +54,14 @@ impl MemoryLoader {
     /// Adds a file.
     #[must_use]
     pub fn with(mut self, path: impl AsRef<Path>, text: impl Into<String>) -> Self {
-        self.files.insert(normal(path.as_ref()), text.into());
+        self.files.insert(normalize_path(path.as_ref()), text.into());
         self
     }
 }
 
 impl FileLoader for MemoryLoader {
     fn load(&self, path: &Path, max_bytes: usize) -> io::Result<String> {
-        let text = self.files.get(&normal(path)).ok_or_else(|| io::Error::from(ErrorKind::NotFound))?;
+        let text = self.files.get(&normalize_path(path)).ok_or_else(|| io::Error::from(ErrorKind::NotFound))?;
         if text.len() > max_bytes {
             return Err(too_large(max_bytes));
         }
@@ -71,8 +73,8 @@ fn too_large(max_bytes: usize) -> io::Error {
     io::Error::new(ErrorKind::FileTooLarge, format!("it has more than {max_bytes} bytes"))
 }
 
-/// The path without `.` and with `a/..` resolved, so that different ways to a file are the same file.
-pub(super) fn normal(path: &Path) -> PathBuf {
+/// Removes `.` and resolves `a/..`, so that equivalent paths compare equal.
+pub(super) fn normalize_path(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {

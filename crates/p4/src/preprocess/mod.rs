@@ -1,15 +1,14 @@
-//! The preprocessor: what `cpp -E -C -undef -nostdinc -x assembler-with-cpp` does, which is how
-//! p4c reads a program.
+//! The preprocessor: reproduces `cpp -E -C -undef -nostdinc -x assembler-with-cpp`, because p4c
+//! reads programs through that command.
 //!
-//! In order: [`buffer`] splices lines, [`scan`] makes cpp's tokens of them, [`lines`] executes
-//! directives, [`expand`] replaces macros, [`print`] writes the text that comes out, to the blank
-//! as cpp writes it. P4's scanner ([`crate::lex`]) reads that text, and every token of it knows
-//! where it was written. A test holds all of it against the cpp of the machine with generated
-//! inputs.
+//! In order: [`buffer`] splices lines, [`scan`] forms cpp tokens, [`lines`] executes directives,
+//! [`expand`] replaces macros, [`print`] writes the output text, with the same blanks as cpp. The
+//! P4 scanner ([`crate::lex`]) reads that text; each of its tokens records its origin. A test
+//! compares the output with that of the installed cpp on generated inputs.
 //!
-//! Where cpp warns or errs, so does this, with an excerpt of the source. Input is hostile: depth
-//! of inclusion, size of files and what expansion makes are bounded by [`Limits`], and nothing
-//! recurses by the input but calls in arguments of calls.
+//! Where cpp warns or fails, this preprocessor reports a diagnostic with a source excerpt. Input
+//! can be hostile, so [`PreprocessLimits`] bound the depth of inclusion, the size of files and the
+//! output of expansion. The input causes recursion only through macro calls in arguments of calls.
 
 mod buffer;
 mod builtin;
@@ -40,90 +39,91 @@ mod va_opt;
 
 pub(crate) use include::INCLUDE_NOT_FOUND;
 pub use loader::{DiskLoader, FileLoader, MemoryLoader};
-pub use options::{Limits, Options};
-pub use preprocessor::Counts;
+pub use options::{PreprocessLimits, PreprocessOptions};
+pub use preprocessor::PreprocessCounts;
 
 use crate::diag::Diagnostic;
-use crate::lex::{Token, tokens_of};
+use crate::lex::{Token, scan_tokens};
 use crate::span::{SourceMap, Span};
-use buffer::{Buffer, FoundIn};
+use buffer::{LineBuffer, SearchLocation};
 use preprocessor::Preprocessor;
 use std::path::Path;
-use token::Kind;
+use token::PpTokenKind;
 
-/// The tokens of a program and all it includes.
+/// The tokens of a program and its includes.
 #[derive(Debug)]
 pub struct Preprocessed {
-    /// The files that were read.
+    /// The source files.
     pub source_map: SourceMap,
     /// The tokens; the last is [`crate::lex::Tok::Eof`].
     pub tokens: Vec<Token>,
-    /// What is wrong.
+    /// Errors and warnings.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// The text of a program and all it includes, as cpp writes it.
+/// The text of a program and its includes, in cpp's output format.
 #[derive(Debug)]
 pub struct PreprocessedText {
-    /// The files that were read.
+    /// The source files.
     pub source_map: SourceMap,
     /// The text, with cpp's line markers.
     pub text: String,
-    /// What is wrong.
+    /// Errors and warnings.
     pub diagnostics: Vec<Diagnostic>,
-    /// What was done for it.
-    pub counts: Counts,
+    /// Counters of the preprocessor.
+    pub counts: PreprocessCounts,
 }
 
-/// Reads `main` and all that it includes.
+/// Preprocesses `main` and its includes into P4 tokens.
 ///
-/// A file that cannot be read, and everything else that is wrong, is a diagnostic; the rest is
-/// read nevertheless.
-pub fn preprocess(loader: &dyn FileLoader, main: &Path, options: &Options) -> Preprocessed {
+/// An unreadable file, like any other fault, is reported as a diagnostic, and preprocessing
+/// continues.
+pub fn preprocess(loader: &dyn FileLoader, main: &Path, options: &PreprocessOptions) -> Preprocessed {
     let mut pp = Preprocessor::new(loader, options, false);
-    pp.run(main);
+    pp.preprocess_main(main);
     let end = pp.main_file.and_then(|file| pp.map.file(file).map(|f| f.text.len() as u32)).unwrap_or(0);
     let file = pp.main_file.unwrap_or_default();
     let end = Span::new(file, end, end);
     let most = options.limits.tokens;
-    let tokens = tokens_of(&pp.printer.text, &pp.printer.pieces, &mut pp.map, end, most);
-    let stopped = pp.stopped;
+    let tokens = scan_tokens(&pp.printer.text, &pp.printer.pieces, &mut pp.map, end, most);
+    let is_stopped = pp.is_stopped;
     for diagnostic in tokens.diagnostics {
-        // What is cut off by a stop is not the program's fault, and a comment has been reported.
-        let closed = stopped || (pp.open_comment && diagnostic.is_error());
-        if !closed && !pp.stopped {
+        // After a stop, cut-off text is not the fault of the program. An unclosed comment was
+        // already reported.
+        let closed = is_stopped || (pp.has_open_comment && diagnostic.is_error());
+        if !closed && !pp.is_stopped {
             pp.report(diagnostic);
         }
     }
-    if let Some(at) = tokens.cut {
+    if let Some(at) = tokens.truncated_at {
         pp.too_many_tokens(at);
     }
     Preprocessed { source_map: pp.map, tokens: tokens.tokens, diagnostics: pp.diagnostics }
 }
 
-/// Reads `main` and all that it includes and writes what `cpp -C -undef -nostdinc -x
-/// assembler-with-cpp` would, from the line `# 1 "main"` on.
-pub fn preprocess_text(loader: &dyn FileLoader, main: &Path, options: &Options) -> PreprocessedText {
+/// Preprocesses `main` and its includes into text. The text equals the output of `cpp -C -undef
+/// -nostdinc -x assembler-with-cpp` from the line `# 1 "main"` on.
+pub fn preprocess_text(loader: &dyn FileLoader, main: &Path, options: &PreprocessOptions) -> PreprocessedText {
     let mut pp = Preprocessor::new(loader, options, true);
-    pp.run(main);
+    pp.preprocess_main(main);
     PreprocessedText { source_map: pp.map, text: pp.printer.text, diagnostics: pp.diagnostics, counts: pp.counts }
 }
 
 impl Preprocessor<'_> {
     /// Reads the main file to its end.
-    fn run(&mut self, main: &Path) {
+    fn preprocess_main(&mut self, main: &Path) {
         let name = main.display().to_string();
         match self.loader.load(main, self.options.limits.file_bytes) {
             Ok(text) => {
-                // The main file has id 0; definitions that are in no file point nowhere.
+                // The main file has id 0. Definitions that come from no file have no span.
                 let file = self.map.add(name.as_str(), text.as_str());
                 self.main_file = Some(file);
                 self.main_name = name.as_str().into();
                 self.buffer.name = self.main_name.clone();
                 self.define_from_options();
                 self.spend_bytes(text.len(), Span::new(file, 0, 0));
-                self.buffer = Buffer::new(file, main.to_path_buf(), FoundIn::Here, &name, &text);
-                self.seen.insert(loader::normal(main));
+                self.buffer = LineBuffer::new(file, main.to_path_buf(), SearchLocation::Here, &name, &text);
+                self.entered_files.insert(loader::normalize_path(main));
                 self.mark_file("");
             }
             Err(error) => {
@@ -133,12 +133,12 @@ impl Preprocessor<'_> {
                 return;
             }
         }
-        while !self.stopped {
+        while !self.is_stopped {
             let token = self.get_token();
-            if token.kind == Kind::End && self.ended && self.contexts.is_empty() {
+            if token.kind == PpTokenKind::End && self.has_ended && self.contexts.is_empty() {
                 break;
             }
-            self.print(&token);
+            self.print_token(&token);
         }
         self.printer.finish();
     }

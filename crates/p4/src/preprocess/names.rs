@@ -1,69 +1,69 @@
-//! Names: one symbol for all that are spelled alike, with what it means at the moment.
+//! Interned names with their current macro definitions.
 
-use super::definition::{Builtin, Definition, Macro};
+use super::definition::{BuiltinMacro, Macro, MacroDefinition};
 use super::token::{PpToken, Symbol};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// All about a name.
+/// A name with its macro definition and flags.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct NameEntry {
     pub text: Rc<str>,
-    pub definition: Definition,
-    /// The macro is being expanded: it is not expanded within itself.
-    pub disabled: bool,
-    /// `#pragma GCC poison`
-    pub poisoned: bool,
-    /// Every redefinition is told.
-    pub guarded: bool,
-    /// Index of the parameter of that name, from 1, while a macro is being defined.
+    pub definition: MacroDefinition,
+    /// Whether the macro is being expanded. It is then not expanded again.
+    pub is_disabled: bool,
+    /// Whether `#pragma GCC poison` forbids the name.
+    pub is_poisoned: bool,
+    /// Whether every redefinition is reported.
+    pub is_guarded: bool,
+    /// Index from 1 of the parameter of that name while a macro is being defined; otherwise 0.
     pub parameter: u32,
-    /// What `#assert` said of the name as a predicate.
+    /// Answers that `#assert` gave the name as a predicate.
     pub answers: Vec<Vec<PpToken>>,
 }
 
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct NameTable {
     symbols: HashMap<Rc<str>, Symbol>,
-    nodes: Vec<Node>,
+    nodes: Vec<NameEntry>,
     pub defined: Symbol,
     pub va_args: Symbol,
     pub va_opt: Symbol,
 }
 
-/// cpp's macros that `-undef` leaves, and whether every redefinition of one is told.
-const BUILTINS: &[(&str, Builtin, bool)] = &[
-    ("__LINE__", Builtin::Line, true),
-    ("__FILE__", Builtin::File, false),
-    ("__BASE_FILE__", Builtin::BaseFile, false),
-    ("__INCLUDE_LEVEL__", Builtin::IncludeLevel, true),
-    ("__COUNTER__", Builtin::Counter, true),
-    ("__DATE__", Builtin::Date, false),
-    ("__TIME__", Builtin::Time, false),
-    ("__TIMESTAMP__", Builtin::Timestamp, false),
-    ("__STDC__", Builtin::One, true),
-    ("__has_include", Builtin::HasInclude, true),
-    ("__has_include_next", Builtin::HasIncludeNext, true),
-    ("_Pragma", Builtin::Pragma, true),
+/// cpp macros that remain under `-undef`, and whether every redefinition is reported.
+const BUILTINS: &[(&str, BuiltinMacro, bool)] = &[
+    ("__LINE__", BuiltinMacro::Line, true),
+    ("__FILE__", BuiltinMacro::File, false),
+    ("__BASE_FILE__", BuiltinMacro::BaseFile, false),
+    ("__INCLUDE_LEVEL__", BuiltinMacro::IncludeLevel, true),
+    ("__COUNTER__", BuiltinMacro::Counter, true),
+    ("__DATE__", BuiltinMacro::Date, false),
+    ("__TIME__", BuiltinMacro::Time, false),
+    ("__TIMESTAMP__", BuiltinMacro::Timestamp, false),
+    ("__STDC__", BuiltinMacro::One, true),
+    ("__has_include", BuiltinMacro::HasInclude, true),
+    ("__has_include_next", BuiltinMacro::HasIncludeNext, true),
+    ("_Pragma", BuiltinMacro::Pragma, true),
 ];
 
-impl Default for Names {
+impl Default for NameTable {
     fn default() -> Self {
-        let mut names = Names { symbols: HashMap::new(), nodes: Vec::new(), defined: 0, va_args: 0, va_opt: 0 };
+        let mut names = NameTable { symbols: HashMap::new(), nodes: Vec::new(), defined: 0, va_args: 0, va_opt: 0 };
         names.defined = names.intern("defined");
         names.va_args = names.intern("__VA_ARGS__");
         names.va_opt = names.intern("__VA_OPT__");
-        for (name, builtin, guarded) in BUILTINS {
+        for (name, builtin, is_guarded) in BUILTINS {
             let symbol = names.intern(name);
             let node = names.node_mut(symbol);
-            node.definition = Definition::Builtin(*builtin);
-            node.guarded = *guarded;
+            node.definition = MacroDefinition::Builtin(*builtin);
+            node.is_guarded = *is_guarded;
         }
         names
     }
 }
 
-impl Names {
+impl NameTable {
     pub fn intern(&mut self, text: &str) -> Symbol {
         if let Some(known) = self.symbols.get(text) {
             return *known;
@@ -71,44 +71,44 @@ impl Names {
         let symbol = self.nodes.len() as Symbol;
         let text: Rc<str> = text.into();
         self.symbols.insert(text.clone(), symbol);
-        self.nodes.push(Node {
+        self.nodes.push(NameEntry {
             text,
-            definition: Definition::None,
-            disabled: false,
-            poisoned: false,
-            guarded: false,
+            definition: MacroDefinition::None,
+            is_disabled: false,
+            is_poisoned: false,
+            is_guarded: false,
             parameter: 0,
             answers: Vec::new(),
         });
         symbol
     }
 
-    /// The name of a symbol that [`Self::intern`] gave.
-    pub fn node(&self, symbol: Symbol) -> &Node {
+    /// Returns the entry of a symbol from [`Self::intern`].
+    pub fn node(&self, symbol: Symbol) -> &NameEntry {
         &self.nodes[symbol as usize]
     }
 
-    /// As [`Self::node`].
-    pub fn node_mut(&mut self, symbol: Symbol) -> &mut Node {
+    /// Returns the entry of a symbol for modification.
+    pub fn node_mut(&mut self, symbol: Symbol) -> &mut NameEntry {
         &mut self.nodes[symbol as usize]
     }
 
     pub fn is_defined(&self, symbol: Symbol) -> bool {
-        !matches!(self.node(symbol).definition, Definition::None)
+        !matches!(self.node(symbol).definition, MacroDefinition::None)
     }
 
-    /// The macro of that name that the text defined.
+    /// Returns the user-defined macro of that name.
     pub fn user_macro(&self, symbol: Symbol) -> Option<&Rc<Macro>> {
         match &self.node(symbol).definition {
-            Definition::User(definition) => Some(definition),
+            MacroDefinition::User(definition) => Some(definition),
             _ => None,
         }
     }
 
-    /// Makes the name mean nothing.
+    /// Removes the definition of the name.
     pub fn undefine(&mut self, symbol: Symbol) {
         let node = self.node_mut(symbol);
-        node.definition = Definition::None;
-        node.disabled = false;
+        node.definition = MacroDefinition::None;
+        node.is_disabled = false;
     }
 }

@@ -1,21 +1,21 @@
-//! The numbers of `#if`: C's `intmax_t` and `uintmax_t`.
+//! Numbers of `#if`: C's `intmax_t` and `uintmax_t`.
 
-use super::token::Kind;
+use super::token::PpTokenKind;
 
-/// A number of 64 bits.
+/// A signed or unsigned 64-bit number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Num {
+pub(super) struct ConditionInt {
     pub bits: u64,
-    pub unsigned: bool,
-    /// The number is wrong because the right one does not fit.
+    pub is_unsigned: bool,
+    /// Whether the exact result did not fit.
     pub overflow: bool,
 }
 
-impl Num {
-    pub const ZERO: Num = Num { bits: 0, unsigned: false, overflow: false };
+impl ConditionInt {
+    pub const ZERO: ConditionInt = ConditionInt { bits: 0, is_unsigned: false, overflow: false };
 
-    pub fn truth(holds: bool) -> Self {
-        Num { bits: u64::from(holds), ..Num::ZERO }
+    pub fn from_bool(holds: bool) -> Self {
+        ConditionInt { bits: u64::from(holds), ..ConditionInt::ZERO }
     }
 
     fn signed(self) -> i64 {
@@ -23,61 +23,66 @@ impl Num {
     }
 
     pub fn is_negative(self) -> bool {
-        !self.unsigned && self.signed() < 0
+        !self.is_unsigned && self.signed() < 0
     }
 
-    /// The number with these bits, which is right.
-    pub fn with_bits(self, bits: u64) -> Num {
-        Num { bits, overflow: false, ..self }
+    /// Returns a number of the same signedness with these bits and no overflow.
+    pub fn with_bits(self, bits: u64) -> ConditionInt {
+        ConditionInt { bits, overflow: false, ..self }
     }
 
-    pub fn negate(self) -> Num {
-        Num { overflow: !self.unsigned && self.bits == 1 << 63, ..self.with_bits(self.bits.wrapping_neg()) }
+    pub fn negate(self) -> ConditionInt {
+        ConditionInt { overflow: !self.is_unsigned && self.bits == 1 << 63, ..self.with_bits(self.bits.wrapping_neg()) }
     }
 
-    /// The result of an operator with two operands, except `&&` and `||`. The divisor is not 0.
-    pub fn binary(kind: Kind, a: Num, b: Num) -> Num {
-        let unsigned = a.unsigned || b.unsigned;
-        let made = |(bits, overflow): (i64, bool)| Num { bits: bits as u64, unsigned, overflow: overflow && !unsigned };
-        let plain = |bits: u64| Num { bits, unsigned, overflow: false };
+    /// Applies a binary operator other than `&&` and `||`. The divisor must not be 0.
+    pub fn binary(kind: PpTokenKind, a: ConditionInt, b: ConditionInt) -> ConditionInt {
+        let is_unsigned = a.is_unsigned || b.is_unsigned;
+        let made = |(bits, overflow): (i64, bool)| ConditionInt {
+            bits: bits as u64,
+            is_unsigned,
+            overflow: overflow && !is_unsigned,
+        };
+        let plain = |bits: u64| ConditionInt { bits, is_unsigned, overflow: false };
         let (x, y) = (a.signed(), b.signed());
         match kind {
-            Kind::Plus => made(x.overflowing_add(y)),
-            Kind::Minus => made(x.overflowing_sub(y)),
-            Kind::Mult => made(x.overflowing_mul(y)),
-            Kind::Div if unsigned => plain(a.bits / b.bits),
-            Kind::Mod if unsigned => plain(a.bits % b.bits),
-            Kind::Div => made(x.overflowing_div(y)),
-            Kind::Mod => plain(x.wrapping_rem(y) as u64),
-            Kind::And => plain(a.bits & b.bits),
-            Kind::Or => plain(a.bits | b.bits),
-            Kind::Xor => plain(a.bits ^ b.bits),
-            Kind::ShiftLeft | Kind::ShiftRight => shift(a, b, kind == Kind::ShiftLeft),
-            // cpp warns of an overflow on the right once more.
-            Kind::Comma => b,
-            Kind::Equal => Num::truth(a.bits == b.bits),
-            Kind::NotEqual => Num::truth(a.bits != b.bits),
-            _ => Num::truth(compare(kind, a, b, unsigned)),
+            PpTokenKind::Plus => made(x.overflowing_add(y)),
+            PpTokenKind::Minus => made(x.overflowing_sub(y)),
+            PpTokenKind::Mult => made(x.overflowing_mul(y)),
+            PpTokenKind::Div if is_unsigned => plain(a.bits / b.bits),
+            PpTokenKind::Mod if is_unsigned => plain(a.bits % b.bits),
+            PpTokenKind::Div => made(x.overflowing_div(y)),
+            PpTokenKind::Mod => plain(x.wrapping_rem(y) as u64),
+            PpTokenKind::And => plain(a.bits & b.bits),
+            PpTokenKind::Or => plain(a.bits | b.bits),
+            PpTokenKind::Xor => plain(a.bits ^ b.bits),
+            PpTokenKind::ShiftLeft | PpTokenKind::ShiftRight => shift_number(a, b, kind == PpTokenKind::ShiftLeft),
+            // Keep the overflow flag of the right side, because cpp warns about it a second time.
+            PpTokenKind::Comma => b,
+            PpTokenKind::Equal => ConditionInt::from_bool(a.bits == b.bits),
+            PpTokenKind::NotEqual => ConditionInt::from_bool(a.bits != b.bits),
+            _ => ConditionInt::from_bool(compare_numbers(kind, a, b, is_unsigned)),
         }
     }
 }
 
-fn compare(kind: Kind, a: Num, b: Num, unsigned: bool) -> bool {
-    let order = if unsigned { a.bits.cmp(&b.bits) } else { a.signed().cmp(&b.signed()) };
+fn compare_numbers(kind: PpTokenKind, a: ConditionInt, b: ConditionInt, is_unsigned: bool) -> bool {
+    let order = if is_unsigned { a.bits.cmp(&b.bits) } else { a.signed().cmp(&b.signed()) };
     match kind {
-        Kind::Less => order.is_lt(),
-        Kind::LessEqual => order.is_le(),
-        Kind::Greater => order.is_gt(),
+        PpTokenKind::Less => order.is_lt(),
+        PpTokenKind::LessEqual => order.is_le(),
+        PpTokenKind::Greater => order.is_gt(),
         _ => order.is_ge(),
     }
 }
 
-/// A negative distance shifts the other way. The result is of the left operand's kind.
-fn shift(a: Num, b: Num, left: bool) -> Num {
+/// Shifts a number. A negative distance reverses the direction. The result has the signedness of
+/// the left operand.
+fn shift_number(a: ConditionInt, b: ConditionInt, left: bool) -> ConditionInt {
     let left = left != b.is_negative();
     let distance = if b.is_negative() { b.bits.wrapping_neg() } else { b.bits };
     let distance = u32::try_from(distance).unwrap_or(u32::MAX);
-    let right = |num: Num| match num.is_negative() {
+    let right = |num: ConditionInt| match num.is_negative() {
         true => (num.signed() >> distance.min(63)) as u64,
         false => num.bits.checked_shr(distance).unwrap_or(0),
     };
@@ -86,5 +91,5 @@ fn shift(a: Num, b: Num, left: bool) -> Num {
     }
     let num = a.with_bits(a.bits.checked_shl(distance).unwrap_or(0));
     let lost = if distance >= 64 { a.bits != 0 } else { right(num) != a.bits };
-    Num { overflow: !a.unsigned && lost, ..num }
+    ConditionInt { overflow: !a.is_unsigned && lost, ..num }
 }

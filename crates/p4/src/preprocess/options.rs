@@ -1,42 +1,42 @@
-//! What the caller of the preprocessor chooses.
+//! Options and limits of the preprocessor.
 
 use std::path::PathBuf;
 
-/// What the caller chooses.
+/// Options of the preprocessor.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Directories in which `#include` searches, in order. For `#include "x"`, the including
-    /// file's directory comes first.
+pub struct PreprocessOptions {
+    /// Directories in which `#include` searches, in order. `#include "x"` searches the directory of
+    /// the including file first.
     pub include_dirs: Vec<PathBuf>,
-    /// Macros defined before the first line: name (with parameters, if any: `f(x)`) and
+    /// Macros defined before the first line: name (with optional parameters: `f(x)`) and
     /// replacement.
     pub defines: Vec<(String, String)>,
-    /// Bounds on time and memory.
-    pub limits: Limits,
+    /// Limits on time and memory.
+    pub limits: PreprocessLimits,
 }
 
-/// Bounds that hostile input runs into and other input does not.
+/// Limits that only hostile input exceeds.
 #[derive(Clone, Debug)]
-pub struct Limits {
-    /// How deep `#include` nests; cpp's bound.
+pub struct PreprocessLimits {
+    /// Maximum nesting of `#include`; the same limit as cpp's.
     pub include_depth: usize,
-    /// How many files are read in all.
+    /// Maximum number of files.
     pub files: usize,
-    /// Bytes in one file.
+    /// Maximum size of one file in bytes.
     pub file_bytes: usize,
-    /// Bytes of all files, and of the text that comes out.
+    /// Maximum total size of all files and of the output text, in bytes.
     pub text_bytes: usize,
-    /// Tokens that are put out, and tokens that macro expansion makes on the way.
+    /// Maximum number of output tokens, and of intermediate tokens of macro expansion.
     pub tokens: usize,
-    /// How deep macro calls nest in arguments of macro calls.
+    /// Maximum nesting of macro calls in arguments of macro calls.
     pub macro_depth: usize,
-    /// Errors after which the rest is not looked at.
+    /// Number of errors after which preprocessing stops.
     pub errors: usize,
 }
 
-impl Default for Limits {
+impl Default for PreprocessLimits {
     fn default() -> Self {
-        Limits {
+        PreprocessLimits {
             include_depth: 200,
             files: 1000,
             file_bytes: 16 << 20,

@@ -1,19 +1,18 @@
-//! `#pragma` and `_Pragma`: those that the preprocessor itself carries out. The others mean
-//! nothing to P4.
+//! Executes `#pragma` and `_Pragma` of the preprocessor. Other pragmas have no meaning in P4.
 
-use super::loader::normal;
+use super::loader::normalize_path;
 use super::preprocessor::Preprocessor;
-use super::token::{Kind, PpToken, Symbol};
+use super::token::{PpToken, PpTokenKind, Symbol};
 use crate::diag::Diagnostic;
 
 impl Preprocessor<'_> {
-    pub(super) fn pragma(&mut self) {
+    pub(super) fn execute_pragma(&mut self) {
         self.state.prevent_expansion += 1;
-        self.pragma_inner();
+        self.execute_pragma_unexpanded();
         self.state.prevent_expansion = self.state.prevent_expansion.saturating_sub(1);
     }
 
-    fn pragma_inner(&mut self) {
+    fn execute_pragma_unexpanded(&mut self) {
         let first = self.get_token();
         match first.spelling() {
             "once" => {
@@ -23,13 +22,13 @@ impl Preprocessor<'_> {
                     self.report(Diagnostic::warning("pragma-once", first.span, message));
                 }
                 self.check_end("pragma once", false);
-                self.once.insert(normal(&self.buffer.path));
+                self.once_files.insert(normalize_path(&self.buffer.path));
             }
             "push_macro" => {
                 self.pragma_line_change(&first);
                 if let Some(name) = self.macro_in_string("push_macro") {
                     let definition = self.names.node(name).definition.clone();
-                    self.pushed.push((name, definition));
+                    self.pushed_macros.push((name, definition));
                 }
             }
             "pop_macro" => {
@@ -38,17 +37,17 @@ impl Preprocessor<'_> {
                     self.pop_macro(name);
                 }
             }
-            "GCC" => self.gcc_pragma(&first),
+            "GCC" => self.execute_gcc_pragma(&first),
             _ => {}
         }
     }
 
-    fn gcc_pragma(&mut self, space: &PpToken) {
+    fn execute_gcc_pragma(&mut self, space: &PpToken) {
         let name = self.get_token();
         match name.spelling() {
             "poison" => {
                 self.pragma_line_change(space);
-                self.poison();
+                self.execute_poison();
             }
             "system_header" => {
                 self.pragma_line_change(space);
@@ -66,15 +65,15 @@ impl Preprocessor<'_> {
         }
     }
 
-    fn poison(&mut self) {
+    fn execute_poison(&mut self) {
         loop {
             self.state.poisoned_ok = true;
             let token = self.lex_token();
             self.state.poisoned_ok = false;
             match token.kind {
-                Kind::End => return,
-                Kind::Name => {
-                    if self.names.node(token.value).poisoned {
+                PpTokenKind::End => return,
+                PpTokenKind::Name => {
+                    if self.names.node(token.value).is_poisoned {
                         continue;
                     }
                     if self.names.is_defined(token.value) {
@@ -82,7 +81,7 @@ impl Preprocessor<'_> {
                         self.report(Diagnostic::warning("poisoned", token.span, message));
                     }
                     self.names.undefine(token.value);
-                    self.names.node_mut(token.value).poisoned = true;
+                    self.names.node_mut(token.value).is_poisoned = true;
                 }
                 _ => {
                     let message = "only names can be poisoned";
@@ -93,14 +92,14 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// `#pragma GCC error "text"`
+    /// Executes `#pragma GCC error "text"` or `warning`.
     fn pragma_message(&mut self, name: &PpToken, is_error: bool) {
         let mut text = String::new();
         loop {
             let token = self.get_token();
             match token.kind {
-                Kind::End => break,
-                Kind::Str => text.push_str(token.spelling().trim_matches('"')),
+                PpTokenKind::End => break,
+                PpTokenKind::Str => text.push_str(token.spelling().trim_matches('"')),
                 _ => {
                     let message = format!("`#pragma GCC {}` needs a string", name.spelling());
                     self.report(Diagnostic::error("bad-directive", token.span, message));
@@ -114,13 +113,13 @@ impl Preprocessor<'_> {
         });
     }
 
-    /// The name in `("NAME")`.
+    /// Reads the name in `("NAME")`.
     fn macro_in_string(&mut self, pragma: &str) -> Option<Symbol> {
         let open = self.get_token();
         let string = self.get_token();
         let close = self.get_token();
         let kinds = [open.kind, string.kind, close.kind];
-        if kinds != [Kind::OpenParen, Kind::Str, Kind::CloseParen] {
+        if kinds != [PpTokenKind::OpenParen, PpTokenKind::Str, PpTokenKind::CloseParen] {
             let message = format!("`#pragma {pragma}` needs a name in quotes and parentheses");
             self.report(Diagnostic::warning("bad-directive", self.directive_span, message));
             return None;
@@ -132,19 +131,19 @@ impl Preprocessor<'_> {
     }
 
     fn pop_macro(&mut self, name: Symbol) {
-        let Some(at) = self.pushed.iter().rposition(|(pushed, _)| *pushed == name) else { return };
-        let (_, definition) = self.pushed.remove(at);
+        let Some(at) = self.pushed_macros.iter().rposition(|(pushed, _)| *pushed == name) else { return };
+        let (_, definition) = self.pushed_macros.remove(at);
         self.names.undefine(name);
         self.names.node_mut(name).definition = definition;
     }
 
-    /// `_Pragma("text")`, of which the word has been read; false if it is none.
+    /// Executes `_Pragma("text")` after the word; false if it is malformed.
     pub(super) fn pragma_operator(&mut self, name: &PpToken) -> bool {
         let open = self.get_solid_token();
-        let opened = open.kind == Kind::OpenParen;
+        let opened = open.kind == PpTokenKind::OpenParen;
         let string = if opened { self.get_solid_token() } else { open };
-        let is_string = matches!(string.kind, Kind::Str | Kind::WideStr);
-        let closed = opened && is_string && self.get_solid_token().kind == Kind::CloseParen;
+        let is_string = matches!(string.kind, PpTokenKind::Str | PpTokenKind::WideStr);
+        let closed = opened && is_string && self.get_solid_token().kind == PpTokenKind::CloseParen;
         if !closed {
             let message = "`_Pragma` takes a string in parentheses";
             self.report(Diagnostic::error("bad-directive", name.span, message));
@@ -153,7 +152,7 @@ impl Preprocessor<'_> {
         let text = string.spelling().trim_start_matches('L');
         let inner = text.get(1..text.len() - 1).unwrap_or("");
         let text = inner.replace("\\\"", "\"").replace("\\\\", "\\");
-        self.with_internal(&text, Preprocessor::pragma);
+        self.with_internal(&text, Preprocessor::execute_pragma);
         self.end_line();
         self.push_continued(vec![PpToken::avoid_paste()]);
         true

@@ -1,13 +1,13 @@
-//! The preprocessor's state, and the bounds that it keeps: what the passes of the other files read and change.
+//! State and limits of the preprocessor, shared by its other files.
 
-use super::buffer::{Buffer, FoundIn};
-use super::clock::Clock;
-use super::context::Context;
-use super::definition::Definition;
+use super::buffer::{LineBuffer, SearchLocation};
+use super::clock::BuildClock;
+use super::context::MacroContext;
+use super::definition::MacroDefinition;
 use super::loader::FileLoader;
-use super::names::Names;
-use super::options::Options;
-use super::printer::Printer;
+use super::names::NameTable;
+use super::options::PreprocessOptions;
+use super::printer::OutputPrinter;
 use super::token::{PpToken, Symbol};
 use crate::diag::Diagnostic;
 use crate::span::{FileId, SourceMap, Span};
@@ -15,67 +15,67 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// How much the preprocessor did.
+/// Counters of the preprocessor.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Counts {
-    /// Macros that were expanded.
+pub struct PreprocessCounts {
+    /// Macro expansions.
     pub expansions: usize,
-    /// Pairs of tokens of which `##` made one.
+    /// Pairs of tokens joined by `##`.
     pub pastes: usize,
-    /// Pairs of tokens that `##` left as they were.
+    /// Pairs of tokens that `##` could not join.
     pub failed_pastes: usize,
-    /// Arguments that were made strings.
+    /// Arguments converted to strings.
     pub strings: usize,
     /// Branches of conditionals that were read.
     pub branches: usize,
-    /// Lines that were spliced.
+    /// Line splices.
     pub splices: usize,
-    /// Files that were included.
+    /// Included files.
     pub includes: usize,
 }
 
-/// Whether the text is in a directive, and in which.
+/// Kind of the directive being read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum InDirective {
+pub(super) enum DirectiveContext {
     No,
     Other,
     Include,
     Condition,
 }
 
-/// Whether the arguments of a call are being read.
+/// Progress in reading the arguments of a macro call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Arguments {
+pub(super) enum ArgumentProgress {
     None,
-    /// The parenthesis is looked for.
+    /// Looking for the opening parenthesis.
     Looked,
     Collected,
 }
 
-/// How the text is to be read at the moment.
+/// Mode in which the text is read.
 #[derive(Debug)]
-pub(super) struct State {
-    pub directive: InDirective,
-    /// A conditional does not hold.
-    pub skipping: bool,
-    pub arguments: Arguments,
-    /// Macros are not expanded while this is not 0.
+pub(super) struct LexMode {
+    pub directive: DirectiveContext,
+    /// Whether a conditional excludes the text.
+    pub is_skipping: bool,
+    pub arguments: ArgumentProgress,
+    /// Macros are expanded only while this is 0.
     pub prevent_expansion: u32,
-    /// `<` may begin the name of a file.
+    /// Whether `<` can begin a file name.
     pub angled_headers: bool,
-    /// Padding is needed though this is a directive.
+    /// Whether this directive needs padding.
     pub directive_wants_padding: bool,
-    /// `__VA_ARGS__` means something.
+    /// Whether `__VA_ARGS__` has a meaning.
     pub va_args_ok: bool,
-    /// Poisoned names may be named.
+    /// Whether poisoned names are allowed.
     pub poisoned_ok: bool,
-    /// `_Pragma` waits.
+    /// Whether `_Pragma` is deferred.
     pub ignores_pragma: bool,
 }
 
-impl State {
+impl LexMode {
     pub fn in_directive(&self) -> bool {
-        self.directive != InDirective::No
+        self.directive != DirectiveContext::No
     }
 
     pub fn keeps_comments(&self) -> bool {
@@ -85,71 +85,71 @@ impl State {
 
 pub(super) struct Preprocessor<'a> {
     pub loader: &'a dyn FileLoader,
-    pub options: &'a Options,
+    pub options: &'a PreprocessOptions,
     pub map: SourceMap,
-    pub names: Names,
+    pub names: NameTable,
     pub main_file: Option<FileId>,
     pub main_name: Rc<str>,
-    /// The text that is read, and the files around it.
-    pub buffer: Buffer,
-    pub outer: Vec<Buffer>,
-    /// Tokens that were read too far.
+    /// The current text, and the texts that include it.
+    pub buffer: LineBuffer,
+    pub outer: Vec<LineBuffer>,
+    /// Tokens read too far.
     pub put_back: Vec<PpToken>,
-    /// The last token was the directive's end.
-    pub seen_end: bool,
-    pub state: State,
-    pub contexts: Vec<Context>,
-    /// A macro is about to be expanded: its arguments are read.
-    pub about_to_expand: bool,
-    /// The macro whose expansion began outside of any other, and the line of its name.
+    /// Whether the last token was the end of the directive.
+    pub has_seen_end: bool,
+    pub state: LexMode,
+    pub contexts: Vec<MacroContext>,
+    /// Whether the arguments of a macro are being read for its expansion.
+    pub is_about_to_expand: bool,
+    /// The outermost macro being expanded, and the line of its name.
     pub top_macro: Option<Symbol>,
     pub invocation_line: u32,
-    /// Operands that do not matter are being read.
+    /// Nesting of unevaluated operands.
     pub skip_eval: u32,
     pub counter: u64,
-    pub clock: Option<Clock>,
-    /// Files with `#pragma once`, and all files that were entered.
-    pub once: HashSet<PathBuf>,
-    pub seen: HashSet<PathBuf>,
-    /// Definitions that `#pragma push_macro` set aside.
-    pub pushed: Vec<(Symbol, Definition)>,
-    pub printer: Printer,
+    pub clock: Option<BuildClock>,
+    /// Files with `#pragma once`, and all files entered.
+    pub once_files: HashSet<PathBuf>,
+    pub entered_files: HashSet<PathBuf>,
+    /// Definitions saved by `#pragma push_macro`.
+    pub pushed_macros: Vec<(Symbol, MacroDefinition)>,
+    pub printer: OutputPrinter,
     /// Line and column of the last token that began a line.
     pub line_start: (u32, u32),
-    /// The directive, and the token that was read last.
+    /// Spans of the directive and of the last token.
     pub directive_span: Span,
     pub last_span: Span,
     pub diagnostics: Vec<Diagnostic>,
-    /// A comment without end was reported.
-    pub open_comment: bool,
+    /// Whether an unclosed comment was reported.
+    pub has_open_comment: bool,
     pub macro_depth: usize,
-    pub counts: Counts,
-    /// Tokens and bytes that may still be made.
+    pub counts: PreprocessCounts,
+    /// Remaining budgets of tokens and bytes.
     pub tokens_left: usize,
     pub bytes_left: usize,
-    /// All text has been read.
-    pub ended: bool,
-    /// A limit was hit: nothing more is read.
-    pub stopped: bool,
+    /// Whether all text has been read.
+    pub has_ended: bool,
+    /// Whether a limit was hit, so that reading stopped.
+    pub is_stopped: bool,
 }
 
 impl<'a> Preprocessor<'a> {
-    pub fn new(loader: &'a dyn FileLoader, options: &'a Options, markers: bool) -> Self {
+    pub fn new(loader: &'a dyn FileLoader, options: &'a PreprocessOptions, markers: bool) -> Self {
         Preprocessor {
             loader,
             options,
             map: SourceMap::new(),
-            names: Names::default(),
+            names: NameTable::default(),
             main_file: None,
             main_name: "".into(),
-            buffer: Buffer::new(FileId::default(), PathBuf::new(), FoundIn::Here, "", ""),
+            buffer: LineBuffer::new(FileId::default(), PathBuf::new(), SearchLocation::Here, "", ""),
             outer: Vec::new(),
             put_back: Vec::new(),
-            seen_end: false,
-            state: State {
-                directive: InDirective::No,
-                skipping: false,
-                arguments: Arguments::None,
+            has_seen_end: false,
+            state: LexMode {
+                directive: DirectiveContext::No,
+                is_skipping: false,
+                arguments: ArgumentProgress::None,
                 prevent_expansion: 0,
                 angled_headers: false,
                 directive_wants_padding: false,
@@ -158,51 +158,52 @@ impl<'a> Preprocessor<'a> {
                 ignores_pragma: false,
             },
             contexts: Vec::new(),
-            about_to_expand: false,
+            is_about_to_expand: false,
             top_macro: None,
             invocation_line: 0,
             skip_eval: 0,
             counter: 0,
             clock: None,
-            once: HashSet::new(),
-            seen: HashSet::new(),
-            pushed: Vec::new(),
-            printer: Printer::new(markers),
+            once_files: HashSet::new(),
+            entered_files: HashSet::new(),
+            pushed_macros: Vec::new(),
+            printer: OutputPrinter::new(markers),
             line_start: (1, 1),
             directive_span: Span::default(),
             last_span: Span::default(),
             diagnostics: Vec::new(),
-            open_comment: false,
+            has_open_comment: false,
             macro_depth: 0,
-            counts: Counts::default(),
+            counts: PreprocessCounts::default(),
             tokens_left: options.limits.tokens,
             bytes_left: options.limits.text_bytes,
-            ended: false,
-            stopped: false,
+            has_ended: false,
+            is_stopped: false,
         }
     }
 
     pub fn report(&mut self, diagnostic: Diagnostic) {
-        if self.stopped {
+        if self.is_stopped {
             return;
         }
         let span = diagnostic.primary;
         self.diagnostics.push(diagnostic);
         if self.diagnostics.len() == self.options.limits.errors {
-            self.diagnostics.push(Diagnostic::too_many(self.options.limits.errors, span));
-            self.stopped = true;
+            self.diagnostics.push(Diagnostic::limit_reached(self.options.limits.errors, span));
+            self.is_stopped = true;
         }
     }
 
-    /// Reports the limit that was hit. Nothing more is read.
+    /// Reports a limit and stops reading.
     pub fn stop_with(&mut self, diagnostic: Diagnostic) {
         self.report(diagnostic);
-        self.stopped = true;
+        self.is_stopped = true;
     }
 
-    /// Uses up `count` tokens; reports and stops when there are none left.
-    pub fn spend(&mut self, count: usize, at: Span) -> bool {
-        if self.stopped {
+    /// Consumes `count` tokens of the budget. Reports the limit and stops if the budget is
+    /// exhausted.
+    pub fn spend_tokens(&mut self, count: usize, at: Span) -> bool {
+        if self.is_stopped {
             return false;
         }
         if let Some(left) = self.tokens_left.checked_sub(count) {
@@ -220,9 +221,10 @@ impl<'a> Preprocessor<'a> {
         self.stop_with(Diagnostic::error("limit", at, message).help(help));
     }
 
-    /// Uses up `count` bytes of text; reports and stops when there are none left.
+    /// Consumes `count` bytes of the budget. Reports the limit and stops if the budget is
+    /// exhausted.
     pub fn spend_bytes(&mut self, count: usize, at: Span) -> bool {
-        if self.stopped {
+        if self.is_stopped {
             return false;
         }
         if let Some(left) = self.bytes_left.checked_sub(count) {
@@ -230,7 +232,7 @@ impl<'a> Preprocessor<'a> {
             return true;
         }
         let limit = self.options.limits.text_bytes;
-        let message = format!("the files and what macros make of them have more than {limit} bytes");
+        let message = format!("the files and their macro expansions have more than {limit} bytes");
         let diagnostic = Diagnostic::error("limit", at, message);
         self.stop_with(diagnostic.help("look for a macro that multiplies a long text"));
         false

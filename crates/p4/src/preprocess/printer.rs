@@ -1,48 +1,56 @@
-//! The text that comes out: cpp's, to the blank, and where each piece of it was written.
+//! Writes the output text with the same blanks as cpp, and records the origin of each piece.
 //!
-//! P4's scanner reads this text and not the preprocessor's tokens, because p4c's does: where
-//! blanks stand, what is a comment and where a string ends are decided there.
+//! As in p4c, the P4 scanner reads this text instead of the preprocessor's tokens, because blanks,
+//! comments and the ends of strings are decided there.
 
-use super::token::{Gap, Kind, PpToken, push_quoted};
-use crate::lex::Piece;
+use super::token::{PaddingGap, PpToken, PpTokenKind, push_quoted};
+use crate::lex::TextPiece;
 use std::rc::Rc;
 
-/// Writes the text.
+/// Writer of the output text.
 #[derive(Debug)]
-pub(super) struct Printer {
+pub(super) struct OutputPrinter {
     pub text: String,
-    pub pieces: Vec<Piece>,
-    /// With cpp's line markers.
+    pub pieces: Vec<TextPiece>,
+    /// Whether to write cpp's line markers.
     markers: bool,
-    /// Something is on the line.
+    /// Whether the current line has text.
     printed: bool,
-    /// The line of the source that the line here is.
+    /// Source line of the current output line.
     line: u32,
     /// Padding since the last token.
-    gap: Option<Gap>,
-    previous: Option<Previous>,
+    gap: Option<PaddingGap>,
+    previous: Option<PreviousToken>,
 }
 
-/// What is known of the token before.
+/// Properties of the previous token.
 #[derive(Clone, Copy, Debug)]
-struct Previous {
-    kind: Kind,
+struct PreviousToken {
+    kind: PpTokenKind,
     backslash: bool,
 }
 
-impl Printer {
+impl OutputPrinter {
     pub fn new(markers: bool) -> Self {
-        Printer { text: String::new(), pieces: Vec::new(), markers, printed: false, line: 1, gap: None, previous: None }
+        OutputPrinter {
+            text: String::new(),
+            pieces: Vec::new(),
+            markers,
+            printed: false,
+            line: 1,
+            gap: None,
+            previous: None,
+        }
     }
 
-    /// Writes one token with what has to be in front of it.
-    pub fn token(&mut self, token: &PpToken, exact: bool) {
+    /// Writes a token after the necessary white space.
+    pub fn write_token(&mut self, token: &PpToken, exact: bool) {
         match token.kind {
-            Kind::Padding => {
+            PpTokenKind::Padding => {
                 self.gap.get_or_insert_default().add(token);
                 return;
             }
-            Kind::End => return,
+            PpTokenKind::End => return,
             _ => {}
         }
         let white = match self.gap.take() {
@@ -54,52 +62,53 @@ impl Printer {
         }
         self.printed = true;
         let spelling = token.spelling();
-        self.previous = Some(Previous { kind: token.kind, backslash: spelling.starts_with('\\') });
+        self.previous = Some(PreviousToken { kind: token.kind, backslash: spelling.starts_with('\\') });
         let (start, len) = (self.text.len() as u32, spelling.len() as u32);
-        self.pieces.push(Piece { start, len, span: token.span, exact });
+        self.pieces.push(TextPiece { start, len, span: token.span, is_verbatim: exact });
         self.text.push_str(spelling);
-        if token.kind > Kind::Name {
+        if token.kind > PpTokenKind::Name {
             self.line += spelling.bytes().filter(|byte| *byte == b'\n').count() as u32;
         }
     }
 
-    /// Whether `token` and the one before it would be read as another token. As cpp has it, which
-    /// errs on one side.
+    /// Returns whether `token` and the one before could be read as a different token. Conservative,
+    /// as in cpp.
     fn would_paste(&self, token: &PpToken) -> bool {
-        let Some(previous) = self.previous else { return token.kind == Kind::Hash };
+        let Some(previous) = self.previous else { return token.kind == PpTokenKind::Hash };
         let (before, after) = (previous.kind, token.kind);
         let first = after.text().bytes().next().unwrap_or(0);
-        if before <= Kind::ShiftLeft && first == b'=' {
+        if before <= PpTokenKind::ShiftLeft && first == b'=' {
             return true;
         }
         match before {
-            Kind::Greater => first == b'>',
-            Kind::Less => matches!(first, b'<' | b'%' | b':'),
-            Kind::Plus => first == b'+',
-            Kind::Minus => matches!(first, b'-' | b'>'),
-            Kind::Div => matches!(first, b'/' | b'*'),
-            Kind::Mod => matches!(first, b':' | b'>'),
-            Kind::And => first == b'&',
-            Kind::Or => first == b'|',
-            Kind::Colon => matches!(first, b':' | b'>'),
-            Kind::Arrow => first == b'*',
-            Kind::Dot => matches!(first, b'.' | b'%') || after == Kind::Number,
-            Kind::Hash => matches!(first, b'#' | b'%'),
-            Kind::Name => {
+            PpTokenKind::Greater => first == b'>',
+            PpTokenKind::Less => matches!(first, b'<' | b'%' | b':'),
+            PpTokenKind::Plus => first == b'+',
+            PpTokenKind::Minus => matches!(first, b'-' | b'>'),
+            PpTokenKind::Div => matches!(first, b'/' | b'*'),
+            PpTokenKind::Mod => matches!(first, b':' | b'>'),
+            PpTokenKind::And => first == b'&',
+            PpTokenKind::Or => first == b'|',
+            PpTokenKind::Colon => matches!(first, b':' | b'>'),
+            PpTokenKind::Arrow => first == b'*',
+            PpTokenKind::Dot => matches!(first, b'.' | b'%') || after == PpTokenKind::Number,
+            PpTokenKind::Hash => matches!(first, b'#' | b'%'),
+            PpTokenKind::Name => {
                 let is_word = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
-                matches!(after, Kind::Name | Kind::Char | Kind::Str)
-                    || (after == Kind::Number && token.spelling().bytes().all(is_word))
+                matches!(after, PpTokenKind::Name | PpTokenKind::Char | PpTokenKind::Str)
+                    || (after == PpTokenKind::Number && token.spelling().bytes().all(is_word))
             }
-            Kind::Number => {
-                matches!(after, Kind::Number | Kind::Name | Kind::Char) || matches!(first, b'.' | b'+' | b'-')
+            PpTokenKind::Number => {
+                matches!(after, PpTokenKind::Number | PpTokenKind::Name | PpTokenKind::Char)
+                    || matches!(first, b'.' | b'+' | b'-')
             }
-            Kind::Other => previous.backslash && after == Kind::Name,
-            Kind::LessEqual => first == b'>',
+            PpTokenKind::Other => previous.backslash && after == PpTokenKind::Name,
+            PpTokenKind::LessEqual => first == b'>',
             _ => false,
         }
     }
 
-    /// Ends the line, and begins one for the source line `line`.
+    /// Ends the line and starts one for source line `line`.
     pub fn go_to_line(&mut self, line: u32, name: &Rc<str>) {
         if self.printed {
             self.text.push('\n');
@@ -112,22 +121,22 @@ impl Printer {
                 self.line += 1;
             }
         } else {
-            self.marker(line, name, "");
+            self.write_marker(line, name, "");
         }
     }
 
-    /// The line's beginning: blanks up to the token's column.
-    pub fn indent(&mut self, column: u32) {
+    /// Indents a new line to the column of its token.
+    pub fn write_indent(&mut self, column: u32) {
         self.previous = None;
-        self.gap = self.gap.map(|_| Gap::default());
+        self.gap = self.gap.map(|_| PaddingGap::default());
         self.printed = true;
         for _ in 2..column {
             self.text.push(' ');
         }
     }
 
-    /// `# 12 "file"`
-    pub fn marker(&mut self, line: u32, name: &Rc<str>, flags: &str) {
+    /// Writes the line marker `# 12 "file"`.
+    pub fn write_marker(&mut self, line: u32, name: &Rc<str>, flags: &str) {
         if self.printed {
             self.text.push('\n');
         }

@@ -1,24 +1,24 @@
-//! The body of a macro with its parameters replaced.
+//! Substitutes arguments for the parameters of a macro body.
 
 use super::definition::Macro;
-use super::expand::Argument;
+use super::expand::MacroArgument;
 use super::preprocessor::Preprocessor;
-use super::token::{Gap, Kind, PpToken, flag, push_quoted};
-use super::va_opt::{Tracker, Update};
+use super::token::{PaddingGap, PpToken, PpTokenKind, flag, push_quoted};
+use super::va_opt::{VaOptTracker, VaOptTreatment};
 use crate::diag::Diagnostic;
 
-/// The list that is being made.
-struct Replacement<'m> {
+/// A macro body during substitution.
+struct MacroSubstitution<'m> {
     definition: &'m Macro,
-    arguments: Vec<Argument>,
+    arguments: Vec<MacroArgument>,
     name: PpToken,
     out: Vec<PpToken>,
-    /// Within `__VA_OPT__`: index of the token before it, if there is one.
+    /// Within `__VA_OPT__`: index of the token before it, if it exists.
     va_opt_start: Option<usize>,
 }
 
-impl Replacement<'_> {
-    /// Whether the last token is the one before the `__VA_OPT__` that is being read.
+impl MacroSubstitution<'_> {
+    /// Returns whether no token was added since the current `__VA_OPT__` began.
     fn at_va_opt_start(&self) -> bool {
         self.va_opt_start.is_some_and(|start| start + 1 == self.out.len())
     }
@@ -27,69 +27,70 @@ impl Replacement<'_> {
         at > 0 && self.definition.body[at - 1].has(flag::PASTE_LEFT)
     }
 
-    /// A token of the body, where the macro is used.
+    /// Returns a copy of a body token, located at the use of the macro.
     fn at_use(&self, token: &PpToken) -> PpToken {
         PpToken { span: self.name.span, ..token.clone() }
     }
 }
 
 impl Preprocessor<'_> {
-    /// The body of `definition` with `arguments` in it, used at `name`. Arguments are expanded
-    /// before, except next to `#` and `##`.
+    /// Returns the body of `definition` with `arguments` substituted, used at `name`. Expands the
+    /// arguments first, except next to `#` and `##`.
     pub(super) fn replace_arguments(
         &mut self,
         definition: &Macro,
-        arguments: Vec<Argument>,
+        arguments: Vec<MacroArgument>,
         name: &PpToken,
     ) -> Vec<PpToken> {
         let mut arguments = arguments;
-        arguments.resize_with(definition.params.len(), Argument::default);
-        let mut new = Replacement { definition, arguments, name: name.clone(), out: Vec::new(), va_opt_start: None };
+        arguments.resize_with(definition.params.len(), MacroArgument::default);
+        let mut new =
+            MacroSubstitution { definition, arguments, name: name.clone(), out: Vec::new(), va_opt_start: None };
         self.prepare_arguments(&mut new);
-        let mut tracker = Tracker::new(definition.variadic);
+        let mut tracker = VaOptTracker::new(definition.is_variadic);
         for (at, token) in definition.body.iter().enumerate() {
-            if self.stopped {
+            if self.is_stopped {
                 break;
             }
             let update = tracker.update(token, self.names.va_opt, |_| {
                 let Some(variable) = new.arguments.last_mut() else { return false };
                 self.expand_argument(variable);
-                variable.expanded.iter().flatten().any(|token| token.kind != Kind::Padding)
+                variable.expanded.iter().flatten().any(|token| token.kind != PpTokenKind::Padding)
             });
             match update {
-                Ok(Update::Include) if token.kind == Kind::Param => self.replace_parameter(&mut new, at),
-                Ok(Update::Include) => {
+                Ok(VaOptTreatment::Include) if token.kind == PpTokenKind::Param => self.replace_parameter(&mut new, at),
+                Ok(VaOptTreatment::Include) => {
                     let token = new.at_use(token);
                     new.out.push(token);
                 }
-                Ok(Update::Begin) => {
+                Ok(VaOptTreatment::Begin) => {
                     if at > 0 && !new.follows_paste(at) {
                         new.out.push(PpToken::padding(token));
                     }
                     new.va_opt_start = new.out.len().checked_sub(1);
                 }
-                Ok(Update::End) => self.end_va_opt(&mut new, token, tracker.stringify()),
-                Ok(Update::Drop) | Err(_) => {}
+                Ok(VaOptTreatment::End) => self.end_va_opt(&mut new, token, tracker.stringify()),
+                Ok(VaOptTreatment::Drop) | Err(_) => {}
             }
         }
-        if !self.spend(new.out.len(), name.span) {
+        if !self.spend_tokens(new.out.len(), name.span) {
             return Vec::new();
         }
         new.out
     }
 
-    /// Expands the arguments, and makes strings of them, as the body needs it: in the body's
-    /// order, because that can be seen from `__COUNTER__`.
-    fn prepare_arguments(&mut self, new: &mut Replacement<'_>) {
+    /// Expands or stringifies the arguments that the body needs. The order is that of the body,
+    /// because `__COUNTER__` makes it visible.
+    fn prepare_arguments(&mut self, new: &mut MacroSubstitution<'_>) {
         for (at, token) in new.definition.body.iter().enumerate() {
-            if token.kind != Kind::Param {
+            if token.kind != PpTokenKind::Param {
                 continue;
             }
             let pasted = token.has(flag::PASTE_LEFT) || new.follows_paste(at);
             let Some(argument) = new.arguments.get_mut(token.value as usize) else { continue };
             if token.has(flag::STRINGIFY) {
                 if argument.string.is_none() {
-                    let string = self.stringify(&argument.tokens, &new.name);
+                    let string = self.stringify_tokens(&argument.tokens, &new.name);
                     argument.string = Some(string);
                 }
             } else if !pasted {
@@ -98,7 +99,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    fn replace_parameter(&mut self, new: &mut Replacement<'_>, at: usize) {
+    fn replace_parameter(&mut self, new: &mut MacroSubstitution<'_>, at: usize) {
         let token = &new.definition.body[at];
         let index = token.value as usize;
         let follows_paste = new.follows_paste(at);
@@ -111,17 +112,17 @@ impl Preprocessor<'_> {
         } else {
             argument.expanded.clone().unwrap_or_default()
         };
-        let missing = argument.missing;
-        // The token whose `##` goes or stays according to what is put behind it.
+        let is_missing = argument.is_missing;
+        // Index of the token with a `##` flag that depends on the substituted tokens.
         let mut flagged: Option<usize> = None;
         let plain = !token.has(flag::STRINGIFY) && !paste_left;
         if plain
             && follows_paste
             && let Some(last) = new.out.last()
         {
-            let variable = new.definition.variadic && index + 1 == new.definition.params.len();
-            if last.kind == Kind::Comma && variable {
-                if missing {
+            let variable = new.definition.is_variadic && index + 1 == new.definition.params.len();
+            if last.kind == PpTokenKind::Comma && variable {
+                if is_missing {
                     new.out.pop();
                 } else {
                     flagged = Some(new.out.len() - 1);
@@ -130,7 +131,7 @@ impl Preprocessor<'_> {
                 flagged = Some(new.out.len() - 1);
             }
         } else if plain && !follows_paste && new.at_va_opt_start() {
-            let padding = piece.iter().take_while(|token| token.kind == Kind::Padding).count();
+            let padding = piece.iter().take_while(|token| token.kind == PpTokenKind::Padding).count();
             piece.drain(..padding);
         }
         let wants_padding = !self.state.in_directive() || self.state.directive_wants_padding;
@@ -138,7 +139,7 @@ impl Preprocessor<'_> {
             new.out.push(PpToken::padding(token));
         }
         if !piece.is_empty() {
-            if !self.spend(piece.len(), new.name.span) {
+            if !self.spend_tokens(piece.len(), new.name.span) {
                 return;
             }
             new.out.append(&mut piece);
@@ -154,14 +155,14 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// The end of `__VA_OPT__(...)`, whose closing parenthesis is `close`.
-    fn end_va_opt(&mut self, new: &mut Replacement<'_>, close: &PpToken, stringify: bool) {
+    /// Handles the end of `__VA_OPT__(...)` at its closing parenthesis `close`.
+    fn end_va_opt(&mut self, new: &mut MacroSubstitution<'_>, close: &PpToken, stringify: bool) {
         let start = new.va_opt_start.take();
         let first = start.map_or(0, |start| start + 1);
         if stringify {
             let tokens = new.out.split_off(first.min(new.out.len()));
             let pasted = self.paste_within(tokens, &new.name);
-            let mut string = self.stringify(&pasted, &new.name);
+            let mut string = self.stringify_tokens(&pasted, &new.name);
             string.set(flag::PASTE_LEFT, close.has(flag::PASTE_LEFT));
             new.out.push(string);
             return;
@@ -177,18 +178,18 @@ impl Preprocessor<'_> {
             new.out.push(PpToken::avoid_paste());
             return;
         }
-        let is_avoid = |token: &PpToken| token.kind == Kind::Padding && !token.has(flag::SOURCE);
+        let is_avoid = |token: &PpToken| token.kind == PpTokenKind::Padding && !token.has(flag::SOURCE);
         while new.out.len() > first && new.out.last().is_some_and(is_avoid) {
             new.out.pop();
         }
         if let Some(last) = new.out.last_mut()
-            && last.kind != Kind::Padding
+            && last.kind != PpTokenKind::Padding
         {
             last.set(flag::PASTE_LEFT, true);
         }
     }
 
-    /// Carries out `##` within a list of tokens.
+    /// Applies `##` within a list of tokens.
     fn paste_within(&mut self, tokens: Vec<PpToken>, name: &PpToken) -> Vec<PpToken> {
         let mut out: Vec<PpToken> = Vec::new();
         let mut tokens = tokens.into_iter().peekable();
@@ -196,7 +197,7 @@ impl Preprocessor<'_> {
             while left.has(flag::PASTE_LEFT) {
                 let Some(right) = tokens.peek() else { break };
                 let more = right.has(flag::PASTE_LEFT);
-                let Some(pasted) = self.paste(&left, right, name) else {
+                let Some(pasted) = self.paste_tokens(&left, right, name) else {
                     left.set(flag::PASTE_LEFT, false);
                     break;
                 };
@@ -210,37 +211,37 @@ impl Preprocessor<'_> {
         out
     }
 
-    /// `#` of the tokens: their spelling with single blanks as a string.
-    pub(super) fn stringify(&mut self, tokens: &[PpToken], name: &PpToken) -> PpToken {
+    /// Applies `#`: returns the spelling of the tokens with single blanks as a string.
+    pub(super) fn stringify_tokens(&mut self, tokens: &[PpToken], name: &PpToken) -> PpToken {
         let mut text = String::from("\"");
-        let mut gap = Gap::default();
+        let mut gap = PaddingGap::default();
         let mut backslashes = 0;
         for token in tokens {
-            if token.kind == Kind::Padding {
+            if token.kind == PpTokenKind::Padding {
                 gap.add(token);
                 continue;
             }
             if text.len() > 1 && gap.is_white(token) {
                 text.push(' ');
             }
-            gap = Gap::default();
+            gap = PaddingGap::default();
             if token.kind.is_quoted() {
                 push_quoted(&mut text, token.spelling());
             } else {
                 text.push_str(token.spelling());
             }
-            let backslash = token.kind == Kind::Other && token.spelling().starts_with('\\');
+            let backslash = token.kind == PpTokenKind::Other && token.spelling().starts_with('\\');
             backslashes = if backslash { backslashes + 1 } else { 0 };
         }
         let span = tokens.first().map_or(name.span, |first| first.span);
         if backslashes % 2 == 1 {
-            let message = "the last backslash is left out, because the string would not end behind it";
+            let message = "the last backslash is dropped, because it would escape the closing quote";
             self.report(Diagnostic::warning("bad-string", name.span, message));
             text.pop();
         }
         text.push('"');
         self.counts.strings += 1;
-        self.spend(text.len() / 8, name.span);
-        PpToken { text: Some(text.into()), line: name.line, ..PpToken::new(Kind::Str, 0, span) }
+        self.spend_tokens(text.len() / 8, name.span);
+        PpToken { text: Some(text.into()), line: name.line, ..PpToken::new(PpTokenKind::Str, 0, span) }
     }
 }

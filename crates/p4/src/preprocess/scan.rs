@@ -1,29 +1,31 @@
-//! One line's characters to preprocessing tokens.
+//! Splits one line into preprocessing tokens.
 
-use super::token::Kind;
+use super::token::PpTokenKind;
 
-/// What [`scan`] found: the kind and the offset behind it.
-pub(super) struct Scanned {
-    pub kind: Kind,
+/// Result of [`scan_token`]: the kind, and the offset after the token.
+pub(super) struct ScannedPpToken {
+    pub kind: PpTokenKind,
     pub end: usize,
 }
 
-/// The token at `at` of `bytes`, in which a newline follows. No white space and no comment is
-/// there, and no newline.
+/// Scans the token at `at` of `bytes`, a text with a final newline. `at` is not at white space, a
+/// comment or a newline.
 ///
 /// With `angled`, `<` begins the name of a header if a `>` closes it on the line.
-pub(super) fn scan(bytes: &[u8], at: usize, angled: bool) -> Scanned {
+pub(super) fn scan_token(bytes: &[u8], at: usize, angled: bool) -> ScannedPpToken {
     let byte = |offset: usize| bytes.get(at + offset).copied().unwrap_or(b'\n');
     match byte(0) {
-        b'0'..=b'9' => number(bytes, at),
-        b'.' if byte(1).is_ascii_digit() => number(bytes, at),
-        b'L' if byte(1) == b'\'' => quoted(bytes, at, 1, Kind::WideChar),
-        b'L' if byte(1) == b'"' => quoted(bytes, at, 1, Kind::WideStr),
-        b'_' | b'a'..=b'z' | b'A'..=b'Z' => Scanned { kind: Kind::Name, end: at + word_len(&bytes[at..]) },
-        b'\'' => quoted(bytes, at, 0, Kind::Char),
-        b'"' => quoted(bytes, at, 0, Kind::Str),
-        b'<' if angled => header(bytes, at).unwrap_or_else(|| punctuation(bytes, at)),
-        _ => punctuation(bytes, at),
+        b'0'..=b'9' => scan_number(bytes, at),
+        b'.' if byte(1).is_ascii_digit() => scan_number(bytes, at),
+        b'L' if byte(1) == b'\'' => scan_quoted(bytes, at, 1, PpTokenKind::WideChar),
+        b'L' if byte(1) == b'"' => scan_quoted(bytes, at, 1, PpTokenKind::WideStr),
+        b'_' | b'a'..=b'z' | b'A'..=b'Z' => {
+            ScannedPpToken { kind: PpTokenKind::Name, end: at + word_len(&bytes[at..]) }
+        }
+        b'\'' => scan_quoted(bytes, at, 0, PpTokenKind::Char),
+        b'"' => scan_quoted(bytes, at, 0, PpTokenKind::Str),
+        b'<' if angled => scan_header(bytes, at).unwrap_or_else(|| scan_punctuation(bytes, at)),
+        _ => scan_punctuation(bytes, at),
     }
 }
 
@@ -35,7 +37,7 @@ fn word_len(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| is_word(**byte)).count()
 }
 
-fn number(bytes: &[u8], at: usize) -> Scanned {
+fn scan_number(bytes: &[u8], at: usize) -> ScannedPpToken {
     let mut end = at + 1;
     while let Some(&byte) = bytes.get(end) {
         let sign = matches!(byte, b'+' | b'-') && matches!(bytes[end - 1], b'e' | b'E' | b'p' | b'P');
@@ -44,102 +46,102 @@ fn number(bytes: &[u8], at: usize) -> Scanned {
         }
         end += 1;
     }
-    Scanned { kind: Kind::Number, end }
+    ScannedPpToken { kind: PpTokenKind::Number, end }
 }
 
-/// A string or a character constant whose quote is `prefix` bytes behind `at`. Without a second
-/// quote it is the rest of the line.
-fn quoted(bytes: &[u8], at: usize, prefix: usize, kind: Kind) -> Scanned {
+/// Scans a string or character constant. The opening quote is `prefix` bytes after `at`. An
+/// unclosed one extends to the end of the line.
+fn scan_quoted(bytes: &[u8], at: usize, prefix: usize, kind: PpTokenKind) -> ScannedPpToken {
     let quote = bytes[at + prefix];
     let mut end = at + prefix + 1;
     loop {
         match bytes.get(end) {
-            None | Some(b'\n') => return Scanned { kind: Kind::Other, end },
+            None | Some(b'\n') => return ScannedPpToken { kind: PpTokenKind::Other, end },
             Some(b'\\') if bytes.get(end + 1).is_some_and(|next| *next != b'\n') => end += 2,
             Some(&byte) => {
                 end += 1;
                 if byte == quote {
-                    return Scanned { kind, end };
+                    return ScannedPpToken { kind, end };
                 }
             }
         }
     }
 }
 
-fn header(bytes: &[u8], at: usize) -> Option<Scanned> {
+fn scan_header(bytes: &[u8], at: usize) -> Option<ScannedPpToken> {
     let len = bytes[at..].iter().position(|byte| matches!(byte, b'>' | b'\n'))?;
-    (bytes[at + len] == b'>').then_some(Scanned { kind: Kind::Header, end: at + len + 1 })
+    (bytes[at + len] == b'>').then_some(ScannedPpToken { kind: PpTokenKind::Header, end: at + len + 1 })
 }
 
-fn punctuation(bytes: &[u8], at: usize) -> Scanned {
+fn scan_punctuation(bytes: &[u8], at: usize) -> ScannedPpToken {
     let [first, second, third] = [0, 1, 2].map(|offset| bytes.get(at + offset).copied().unwrap_or(b'\n'));
     let (kind, len) = match (first, second, third) {
-        (b'<', b'<', b'=') => (Kind::ShiftLeftAssign, 3),
-        (b'>', b'>', b'=') => (Kind::ShiftRightAssign, 3),
-        (b'.', b'.', b'.') => (Kind::Ellipsis, 3),
+        (b'<', b'<', b'=') => (PpTokenKind::ShiftLeftAssign, 3),
+        (b'>', b'>', b'=') => (PpTokenKind::ShiftRightAssign, 3),
+        (b'.', b'.', b'.') => (PpTokenKind::Ellipsis, 3),
         _ => match (first, second) {
-            (b'<', b'<') => (Kind::ShiftLeft, 2),
-            (b'>', b'>') => (Kind::ShiftRight, 2),
-            (b'<', b'=') => (Kind::LessEqual, 2),
-            (b'>', b'=') => (Kind::GreaterEqual, 2),
-            (b'=', b'=') => (Kind::Equal, 2),
-            (b'!', b'=') => (Kind::NotEqual, 2),
-            (b'+', b'=') => (Kind::PlusAssign, 2),
-            (b'-', b'=') => (Kind::MinusAssign, 2),
-            (b'*', b'=') => (Kind::MultAssign, 2),
-            (b'/', b'=') => (Kind::DivAssign, 2),
-            (b'%', b'=') => (Kind::ModAssign, 2),
-            (b'&', b'=') => (Kind::AndAssign, 2),
-            (b'|', b'=') => (Kind::OrAssign, 2),
-            (b'^', b'=') => (Kind::XorAssign, 2),
-            (b'&', b'&') => (Kind::AndAnd, 2),
-            (b'|', b'|') => (Kind::OrOr, 2),
-            (b'+', b'+') => (Kind::Increment, 2),
-            (b'-', b'-') => (Kind::Decrement, 2),
-            (b'-', b'>') => (Kind::Arrow, 2),
-            (b'#', b'#') => (Kind::Paste, 2),
-            _ => match single(first) {
+            (b'<', b'<') => (PpTokenKind::ShiftLeft, 2),
+            (b'>', b'>') => (PpTokenKind::ShiftRight, 2),
+            (b'<', b'=') => (PpTokenKind::LessEqual, 2),
+            (b'>', b'=') => (PpTokenKind::GreaterEqual, 2),
+            (b'=', b'=') => (PpTokenKind::Equal, 2),
+            (b'!', b'=') => (PpTokenKind::NotEqual, 2),
+            (b'+', b'=') => (PpTokenKind::PlusAssign, 2),
+            (b'-', b'=') => (PpTokenKind::MinusAssign, 2),
+            (b'*', b'=') => (PpTokenKind::MultAssign, 2),
+            (b'/', b'=') => (PpTokenKind::DivAssign, 2),
+            (b'%', b'=') => (PpTokenKind::ModAssign, 2),
+            (b'&', b'=') => (PpTokenKind::AndAssign, 2),
+            (b'|', b'=') => (PpTokenKind::OrAssign, 2),
+            (b'^', b'=') => (PpTokenKind::XorAssign, 2),
+            (b'&', b'&') => (PpTokenKind::AndAnd, 2),
+            (b'|', b'|') => (PpTokenKind::OrOr, 2),
+            (b'+', b'+') => (PpTokenKind::Increment, 2),
+            (b'-', b'-') => (PpTokenKind::Decrement, 2),
+            (b'-', b'>') => (PpTokenKind::Arrow, 2),
+            (b'#', b'#') => (PpTokenKind::Paste, 2),
+            _ => match single_char_kind(first) {
                 Some(kind) => (kind, 1),
-                None => (Kind::Other, character_len(&bytes[at..])),
+                None => (PpTokenKind::Other, character_len(&bytes[at..])),
             },
         },
     };
-    Scanned { kind, end: at + len }
+    ScannedPpToken { kind, end: at + len }
 }
 
-fn single(byte: u8) -> Option<Kind> {
+fn single_char_kind(byte: u8) -> Option<PpTokenKind> {
     Some(match byte {
-        b'=' => Kind::Assign,
-        b'!' => Kind::Not,
-        b'>' => Kind::Greater,
-        b'<' => Kind::Less,
-        b'+' => Kind::Plus,
-        b'-' => Kind::Minus,
-        b'*' => Kind::Mult,
-        b'/' => Kind::Div,
-        b'%' => Kind::Mod,
-        b'&' => Kind::And,
-        b'|' => Kind::Or,
-        b'^' => Kind::Xor,
-        b'~' => Kind::Complement,
-        b'?' => Kind::Query,
-        b':' => Kind::Colon,
-        b',' => Kind::Comma,
-        b'(' => Kind::OpenParen,
-        b')' => Kind::CloseParen,
-        b'#' => Kind::Hash,
-        b'[' => Kind::OpenSquare,
-        b']' => Kind::CloseSquare,
-        b'{' => Kind::OpenBrace,
-        b'}' => Kind::CloseBrace,
-        b';' => Kind::Semicolon,
-        b'.' => Kind::Dot,
-        b'@' => Kind::At,
+        b'=' => PpTokenKind::Assign,
+        b'!' => PpTokenKind::Not,
+        b'>' => PpTokenKind::Greater,
+        b'<' => PpTokenKind::Less,
+        b'+' => PpTokenKind::Plus,
+        b'-' => PpTokenKind::Minus,
+        b'*' => PpTokenKind::Mult,
+        b'/' => PpTokenKind::Div,
+        b'%' => PpTokenKind::Mod,
+        b'&' => PpTokenKind::And,
+        b'|' => PpTokenKind::Or,
+        b'^' => PpTokenKind::Xor,
+        b'~' => PpTokenKind::Complement,
+        b'?' => PpTokenKind::Query,
+        b':' => PpTokenKind::Colon,
+        b',' => PpTokenKind::Comma,
+        b'(' => PpTokenKind::OpenParen,
+        b')' => PpTokenKind::CloseParen,
+        b'#' => PpTokenKind::Hash,
+        b'[' => PpTokenKind::OpenSquare,
+        b']' => PpTokenKind::CloseSquare,
+        b'{' => PpTokenKind::OpenBrace,
+        b'}' => PpTokenKind::CloseBrace,
+        b';' => PpTokenKind::Semicolon,
+        b'.' => PpTokenKind::Dot,
+        b'@' => PpTokenKind::At,
         _ => return None,
     })
 }
 
-/// Length of the character at the front: of all its bytes, where they are UTF-8.
+/// Returns the length of the first character in bytes; 1 if it is not UTF-8.
 fn character_len(bytes: &[u8]) -> usize {
     let len = match bytes.first() {
         Some(0xc0..=0xdf) => 2,

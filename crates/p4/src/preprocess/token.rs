@@ -1,22 +1,22 @@
-//! Preprocessing tokens, which are cpp's and not P4's: `->` is one, `8w1` is a number, `don't`
-//! ends with its line.
+//! Preprocessing tokens, as defined by cpp: `->` is one token, `8w1` is a number, `don't` extends
+//! to the end of its line.
 
 use crate::span::Span;
 use std::rc::Rc;
 
-/// A name's number.
+/// Index of an interned name.
 pub(super) type Symbol = u32;
 
 macro_rules! kinds {
     ($($name:ident = $text:literal,)*) => {
-        /// What a preprocessing token is.
+        /// Kind of a preprocessing token.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-        pub(super) enum Kind {
+        pub(super) enum PpTokenKind {
             $($name,)*
-            /// A name; its symbol is the token's value.
+            /// A name; the token's `value` is its symbol.
             Name,
-            /// A preprocessing number: a digit, and all letters, digits, dots and signs of
-            /// exponents after it.
+            /// A preprocessing number: a digit, and the letters, digits, dots and exponent signs
+            /// after it.
             Number,
             /// `'c'`
             Char,
@@ -26,27 +26,25 @@ macro_rules! kinds {
             Str,
             /// `L"..."`
             WideStr,
-            /// `<...>` where the name of a header is looked for.
+            /// `<...>` where a header name is expected.
             Header,
-            /// A character that begins no token, or a quote without its partner and the rest of
-            /// its line.
+            /// A character that begins no token, or an unmatched quote with the remaining line.
             Other,
-            /// A comment, which stays in the output.
+            /// A comment, which is kept in the output.
             Comment,
-            /// A parameter in the body of a macro; its index is the token's value.
+            /// A parameter in the body of a macro; the token's `value` is its index.
             Param,
-            /// No token: it says that a blank may be needed here.
+            /// Not a token of the text: marks where a blank can be needed.
             Padding,
-            /// The end of a directive, of a file within arguments, of an argument, or of
-            /// everything.
+            /// The end of a directive, of a file within arguments, of an argument, or of all text.
             End,
         }
 
-        impl Kind {
-            /// The spelling of punctuation; empty for the other kinds.
+        impl PpTokenKind {
+            /// Returns the spelling of punctuation; empty for the other kinds.
             pub fn text(self) -> &'static str {
                 match self {
-                    $(Kind::$name => $text,)*
+                    $(PpTokenKind::$name => $text,)*
                     _ => "",
                 }
             }
@@ -54,7 +52,8 @@ macro_rules! kinds {
     };
 }
 
-// In cpp's order: an `=` can follow the first fourteen, and operators of `#if` end with the 26th.
+// In the order of cpp, because ranges are compared: the first fourteen can precede `=`, and the
+// first 26 include all operators of `#if`.
 kinds! {
     Assign = "=",
     Not = "!",
@@ -107,64 +106,64 @@ kinds! {
     At = "@",
 }
 
-impl Kind {
-    /// A string or a character constant, with both of its quotes.
+impl PpTokenKind {
+    /// Returns whether this is a string or character constant with both quotes.
     pub fn is_quoted(self) -> bool {
-        matches!(self, Kind::Char | Kind::WideChar | Kind::Str | Kind::WideStr)
+        matches!(self, PpTokenKind::Char | PpTokenKind::WideChar | PpTokenKind::Str | PpTokenKind::WideStr)
     }
 }
 
-/// The bits of [`PpToken::flags`].
+/// Bits of [`PpToken::flags`].
 pub(super) mod flag {
-    /// White space is in front of the token.
+    /// White space precedes the token.
     pub const WHITE: u16 = 1;
     /// The token is the left side of `##`.
     pub const PASTE_LEFT: u16 = 2;
-    /// The parameter is made a string.
+    /// The parameter is converted to a string (`#`).
     pub const STRINGIFY: u16 = 4;
-    /// The name was met while its macro was being expanded, and is never expanded again.
+    /// The name was read while its macro was being expanded, and is never expanded later.
     pub const NO_EXPAND: u16 = 8;
-    /// The first token of its line.
+    /// The token is the first of its line.
     pub const LINE_START: u16 = 16;
-    /// White space was in front of the `##` after the token, or behind the `#` before it. Only for
-    /// comparing macros.
+    /// White space precedes the `##` after the token, or follows the `#` before it. Only used to
+    /// compare macros.
     pub const INNER_WHITE: u16 = 32;
-    /// Of padding: it takes after a token, whose white space [`WHITE`] tells.
+    /// For padding: it copies the white space of a token, see [`WHITE`].
     pub const SOURCE: u16 = 64;
-    /// Of [`super::Kind::End`]: the end of an argument that is being expanded.
+    /// For [`super::PpTokenKind::End`]: the end of an argument being expanded.
     pub const ARGUMENT: u16 = 128;
 }
 
 /// A preprocessing token.
 #[derive(Clone, Debug)]
 pub(super) struct PpToken {
-    pub kind: Kind,
-    /// Of [`flag`].
+    pub kind: PpTokenKind,
+    /// Bits of [`flag`].
     pub flags: u16,
-    /// The symbol of a name, the index of a parameter.
+    /// Symbol of a name, or index of a parameter.
     pub value: u32,
-    /// The line that `__LINE__` means by the token.
+    /// The line for `__LINE__` at the token.
     pub line: u32,
-    /// The spelling, except of punctuation.
+    /// The spelling; `None` for punctuation.
     pub text: Option<Rc<str>>,
-    /// Where it was written; for a token of a macro's body, where the macro is used.
+    /// Source span; for a token of a macro body, the span of the macro use.
     pub span: Span,
 }
 
 impl PpToken {
-    pub fn new(kind: Kind, flags: u16, span: Span) -> Self {
+    pub fn new(kind: PpTokenKind, flags: u16, span: Span) -> Self {
         PpToken { kind, flags, value: 0, line: 0, text: None, span }
     }
 
-    /// Padding that takes after `source`.
+    /// Creates padding with the white space of `source`.
     pub fn padding(source: &PpToken) -> Self {
         let flags = flag::SOURCE | source.flags & flag::WHITE;
-        PpToken { line: source.line, ..PpToken::new(Kind::Padding, flags, source.span) }
+        PpToken { line: source.line, ..PpToken::new(PpTokenKind::Padding, flags, source.span) }
     }
 
-    /// Padding that takes after nothing: the tokens around it must not become one.
+    /// Creates padding without a source, which only prevents that the tokens around it merge.
     pub fn avoid_paste() -> Self {
-        PpToken::new(Kind::Padding, 0, Span::default())
+        PpToken::new(PpTokenKind::Padding, 0, Span::default())
     }
 
     pub fn has(&self, flag: u16) -> bool {
@@ -184,18 +183,19 @@ impl PpToken {
         if on { self.flags |= flag } else { self.flags &= !flag }
     }
 
-    /// Whether a macro with one is the same as a macro with the other.
+    /// Returns whether the tokens are equal in macro definitions.
     pub fn same_as(&self, other: &PpToken) -> bool {
         self.kind == other.kind && self.flags == other.flags && self.value == other.value && self.text == other.text
     }
 }
 
-/// White space that padding stands for: of the first source that has any, else of the last.
+/// White space of a sequence of padding: that of the first source with white space, else of the
+/// last.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Gap(Option<bool>);
+pub(super) struct PaddingGap(Option<bool>);
 
-impl Gap {
-    /// Takes in one more padding token.
+impl PaddingGap {
+    /// Adds a padding token.
     pub fn add(&mut self, padding: &PpToken) {
         let source = padding.has(flag::SOURCE);
         if self.0.is_none() || (self.0 == Some(false) && !source) {
@@ -203,13 +203,13 @@ impl Gap {
         }
     }
 
-    /// Whether there is white space in front of `token`, which comes after the padding.
+    /// Returns whether white space precedes `token`, the first token after the padding.
     pub fn is_white(self, token: &PpToken) -> bool {
         self.0.unwrap_or(token.is_white())
     }
 }
 
-/// Appends `text` with a backslash before each backslash and each double quote; a newline becomes
+/// Appends `text` with a backslash before each backslash and double quote. Writes a newline as
 /// `\n`.
 pub(super) fn push_quoted(out: &mut String, text: &str) {
     for character in text.chars() {

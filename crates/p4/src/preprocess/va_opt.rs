@@ -1,118 +1,118 @@
-//! `__VA_OPT__(...)`: what is kept only if the call has variable arguments.
+//! Tracks `__VA_OPT__(...)`. Its content is kept only if the call has variable arguments.
 
-use super::token::{Kind, PpToken, Symbol, flag};
+use super::token::{PpToken, PpTokenKind, Symbol, flag};
 
-/// What a token of the body is.
+/// Treatment of a body token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Update {
-    /// A part of the body.
+pub(super) enum VaOptTreatment {
+    /// Kept.
     Include,
-    /// Left out.
+    /// Dropped.
     Drop,
-    /// `__VA_OPT__`
+    /// The word `__VA_OPT__`.
     Begin,
-    /// Its closing parenthesis.
+    /// The closing parenthesis of `__VA_OPT__(`.
     End,
 }
 
-/// Why the body cannot be.
+/// Error of a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Misuse {
+pub(super) enum VaOptMisuse {
     Nested,
     NoParenthesis,
     PasteAtEdge,
 }
 
-impl Misuse {
+impl VaOptMisuse {
     pub fn message(self) -> &'static str {
         match self {
-            Misuse::Nested => "`__VA_OPT__` cannot be within `__VA_OPT__`",
-            Misuse::NoParenthesis => "`(` is missing after `__VA_OPT__`",
-            Misuse::PasteAtEdge => "`##` cannot be at the edge of `__VA_OPT__`",
+            VaOptMisuse::Nested => "`__VA_OPT__` cannot be within `__VA_OPT__`",
+            VaOptMisuse::NoParenthesis => "`(` is missing after `__VA_OPT__`",
+            VaOptMisuse::PasteAtEdge => "`##` cannot be at the edge of `__VA_OPT__`",
         }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum VaOptState {
     Outside,
-    /// Behind the name.
+    /// After the name.
     Named,
-    /// Behind the parenthesis.
+    /// After the opening parenthesis.
     Opened,
-    /// Further on, within so many parentheses more.
+    /// Within the content, at this additional parenthesis depth.
     Within(usize),
 }
 
-/// Follows the tokens of a body.
+/// State machine over the tokens of a body.
 #[derive(Debug)]
-pub(super) struct Tracker {
-    variadic: bool,
-    state: State,
+pub(super) struct VaOptTracker {
+    is_variadic: bool,
+    state: VaOptState,
     last_was_paste: bool,
     stringify: bool,
-    /// Whether what is within is kept, once it is known.
+    /// Whether the content is kept, once known.
     keeps: Option<bool>,
 }
 
-impl Tracker {
-    pub fn new(variadic: bool) -> Self {
-        Tracker { variadic, state: State::Outside, last_was_paste: false, stringify: false, keeps: None }
+impl VaOptTracker {
+    pub fn new(is_variadic: bool) -> Self {
+        VaOptTracker { is_variadic, state: VaOptState::Outside, last_was_paste: false, stringify: false, keeps: None }
     }
 
-    /// Whether it is `#__VA_OPT__`.
+    /// Returns whether the current one is `#__VA_OPT__`.
     pub fn stringify(&self) -> bool {
         self.stringify
     }
 
-    /// Whether the parenthesis of each `__VA_OPT__` was closed.
+    /// Returns whether each `__VA_OPT__` was closed.
     pub fn is_complete(&self) -> bool {
-        self.state == State::Outside
+        self.state == VaOptState::Outside
     }
 
-    /// What `token` is; `has_arguments` is asked once.
+    /// Returns the treatment of `token`. Calls `has_arguments` at most once.
     pub fn update(
         &mut self,
         token: &PpToken,
         va_opt: Symbol,
         has_arguments: impl FnOnce(&PpToken) -> bool,
-    ) -> Result<Update, Misuse> {
-        if !self.variadic {
-            return Ok(Update::Include);
+    ) -> Result<VaOptTreatment, VaOptMisuse> {
+        if !self.is_variadic {
+            return Ok(VaOptTreatment::Include);
         }
         let depth = match self.state {
-            _ if token.kind == Kind::Name && token.value == va_opt => {
-                if self.state != State::Outside {
-                    return Err(Misuse::Nested);
+            _ if token.kind == PpTokenKind::Name && token.value == va_opt => {
+                if self.state != VaOptState::Outside {
+                    return Err(VaOptMisuse::Nested);
                 }
-                self.state = State::Named;
+                self.state = VaOptState::Named;
                 self.stringify = token.has(flag::STRINGIFY);
-                return Ok(Update::Begin);
+                return Ok(VaOptTreatment::Begin);
             }
-            State::Outside => return Ok(Update::Include),
-            State::Named if token.kind != Kind::OpenParen => return Err(Misuse::NoParenthesis),
-            State::Named => {
-                self.state = State::Opened;
+            VaOptState::Outside => return Ok(VaOptTreatment::Include),
+            VaOptState::Named if token.kind != PpTokenKind::OpenParen => return Err(VaOptMisuse::NoParenthesis),
+            VaOptState::Named => {
+                self.state = VaOptState::Opened;
                 if self.keeps.is_none() {
                     self.keeps = Some(has_arguments(token));
                 }
-                return Ok(Update::Drop);
+                return Ok(VaOptTreatment::Drop);
             }
-            State::Opened if token.kind == Kind::Paste => return Err(Misuse::PasteAtEdge),
-            State::Opened => 0,
-            State::Within(depth) => depth,
+            VaOptState::Opened if token.kind == PpTokenKind::Paste => return Err(VaOptMisuse::PasteAtEdge),
+            VaOptState::Opened => 0,
+            VaOptState::Within(depth) => depth,
         };
-        self.state = State::Within(depth);
-        let was_paste = std::mem::replace(&mut self.last_was_paste, token.kind == Kind::Paste);
+        self.state = VaOptState::Within(depth);
+        let was_paste = std::mem::replace(&mut self.last_was_paste, token.kind == PpTokenKind::Paste);
         match token.kind {
-            Kind::OpenParen => self.state = State::Within(depth + 1),
-            Kind::CloseParen if depth > 0 => self.state = State::Within(depth - 1),
-            Kind::CloseParen => {
-                self.state = State::Outside;
-                return if was_paste { Err(Misuse::PasteAtEdge) } else { Ok(Update::End) };
+            PpTokenKind::OpenParen => self.state = VaOptState::Within(depth + 1),
+            PpTokenKind::CloseParen if depth > 0 => self.state = VaOptState::Within(depth - 1),
+            PpTokenKind::CloseParen => {
+                self.state = VaOptState::Outside;
+                return if was_paste { Err(VaOptMisuse::PasteAtEdge) } else { Ok(VaOptTreatment::End) };
             }
             _ => {}
         }
-        Ok(if self.keeps == Some(true) { Update::Include } else { Update::Drop })
+        Ok(if self.keeps == Some(true) { VaOptTreatment::Include } else { VaOptTreatment::Drop })
     }
 }

@@ -1,4 +1,4 @@
-//! Tables: keys, actions, properties.
+//! Tests tables: keys, actions, properties.
 
 use super::{check, check_locals};
 use expect_test::expect;
@@ -139,7 +139,7 @@ fn default_actions() {
             9 | table x { default_action = b; actions = { b; } }
               |           ^^^^^^^^^^^^^^^^^^^
               |
-              = help: move it behind `actions = { ... }`
+              = help: move it after `actions = { ... }`
 
             error[default-action]: action `b` is marked `@tableonly` and cannot be the default
               --> main.p4:10:56
@@ -316,7 +316,7 @@ fn properties_that_the_architecture_does_not_know() {
     );
 }
 
-/// A size is not negative; 0 promises nothing.
+/// A size is not negative; 0 sets no minimum.
 #[test]
 fn sizes() {
     check_locals("table t { actions = { } size = 0; }\n", expect![""]);
@@ -329,7 +329,7 @@ fn sizes() {
         3 | table t { actions = { } size = 0 - 1; }
           |                                ^^^^^
           |
-          = help: leave `size` away, or write 0, to promise no number of entries
+          = help: remove `size`, or write 0, to guarantee no number of entries
     "#]],
     );
     check_locals(
@@ -341,13 +341,13 @@ fn sizes() {
         3 | table t { actions = { } size = 8s0 - 3; }
           |                                ^^^^^^^
           |
-          = help: leave `size` away, or write 0, to promise no number of entries
+          = help: remove `size`, or write 0, to guarantee no number of entries
     "#]],
     );
 }
 
-/// The arguments of a default action are those of the list, in the same order if their evaluation
-/// may show it.
+/// The arguments of a default action are those of the action list, in the same order if their
+/// evaluation has visible effects.
 #[test]
 fn the_order_of_bound_arguments() {
     let table = |list: &str, default: &str| {

@@ -1,4 +1,4 @@
-//! Annotations, and the names that they give.
+//! Tests annotations and the names that they give.
 
 use super::{check, check_decls, check_locals};
 use expect_test::expect;
@@ -29,7 +29,7 @@ fn annotations() {
               |
               = help: a structured annotation can be given only once
 
-            error[annotation]: this is no value for a structured annotation
+            error[annotation]: this is not a valid value for a structured annotation
              --> main.p4:3:4
               |
             3 | @m[{1}] const bit<8> c = 1;
@@ -86,12 +86,12 @@ fn names_that_the_control_plane_sees() {
               |               |
               |               an instance
               |
-              = help: leave the dot in front of the name away
+              = help: remove the dot before the name
         "#]],
     );
 }
 
-/// The number of a field list is a constant integer, evaluated where the annotation is.
+/// The number of a field list is a constant integer, evaluated at the annotation.
 #[test]
 fn field_lists() {
     let field = |annotation: &str| {

@@ -1,4 +1,4 @@
-//! Who may call what where.
+//! Tests which callables may be called in which contexts.
 
 use super::{check, check_decls, check_states};
 use expect_test::expect;

@@ -1,4 +1,4 @@
-//! Calls: arguments, overloads, inference, and who may call what where.
+//! Tests calls: arguments, overloads, inference, and allowed contexts.
 
 use super::{check, check_decls, check_locals, check_stmts};
 use expect_test::expect;
@@ -92,13 +92,13 @@ fn directions_of_arguments() {
             6 | f(n, _, s.y, n);
               |              ^
 
-            error[arguments]: `_` can stand only for an `out` argument, and `a` is none
+            error[arguments]: `_` is allowed only as an `out` argument, and `a` is none
              --> main.p4:7:3
               |
             7 | f(_, s.x, 1, 1);
               |   ^
 
-            error[not-writable]: argument for the `inout` parameter `c` cannot be written: this is a value, not a place
+            error[not-writable]: argument for the `inout` parameter `c` cannot be written: this is a value, not an l-value
              --> main.p4:7:11
               |
             7 | f(_, s.x, 1, 1);
@@ -221,7 +221,7 @@ fn conflicting_inference() {
         6 | two(8w1, 16w1);
           |          ^^^^
           |
-          = help: if the change of type is meant, write `(bit<8>)16w1`
+          = help: to convert explicitly, write `(bit<8>)16w1`
 
         error[type-mismatch]: `bit<8>` is needed here, and this is of type `bool`
          --> main.p4:7:10
@@ -278,7 +278,7 @@ fn methods_of_externs() {
             13 | s.x = e.get(n);
                | ---   ^^^^^^^^
                | |
-               | what is assigned to
+               | the assigned l-value
         "#]],
     );
 }
@@ -294,9 +294,9 @@ fn objects_are_no_values() {
             5 | s.x = b;
               | ---   ^
               | |
-              | what is assigned to
+              | the assigned l-value
 
-            error[not-writable]: this cannot be assigned to: this is a value, not a place
+            error[not-writable]: this cannot be assigned to: this is a value, not an l-value
              --> main.p4:7:1
               |
             7 | b = b;

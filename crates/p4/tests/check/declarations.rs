@@ -1,4 +1,4 @@
-//! Names and declarations.
+//! Tests names and declarations.
 
 use super::{check, check_decls, check_stmts};
 use expect_test::expect;
@@ -24,7 +24,7 @@ fn duplicate_names() {
         4 | error { Odd }
           |         ^^^
           |
-          = help: all declarations share one set of names: use the member that there is
+          = help: all declarations share one set of names: use the existing member
 
         error[duplicate]: `x` is declared twice
          --> main.p4:5:27
@@ -207,7 +207,7 @@ fn variables_of_types_without_values() {
     check_stmts(
         "int i;\nstring t;\nBox<bit<8>> b;",
         expect![[r#"
-        error[variable-type]: there are no variables of type `int`
+        error[variable-type]: a variable cannot be of type `int`
          --> main.p4:4:1
           |
         4 | int i;
@@ -215,13 +215,13 @@ fn variables_of_types_without_values() {
           |
           = help: `int` is for constants: give the variable a width, as in `int<32>`
 
-        error[variable-type]: there are no variables of type `string`
+        error[variable-type]: a variable cannot be of type `string`
          --> main.p4:5:1
           |
         5 | string t;
           | ^^^^^^^^^
 
-        error[variable-type]: there are no variables of type `Box<bit<8>>`
+        error[variable-type]: a variable cannot be of type `Box<bit<8>>`
          --> main.p4:6:1
           |
         6 | Box<bit<8>> b;} }
@@ -342,7 +342,7 @@ fn externs() {
             1 | extern E { void E(); E(in bit<8> a); void g(); void g(); }
               |                 ^
               |
-              = help: leave the result type away
+              = help: remove the result type
 
             error[param-type]: a constructor parameter has no direction
              --> main.p4:1:24

@@ -1,9 +1,9 @@
-//! Entries that tables declare.
+//! Tests entries that tables declare.
 
 use super::check_locals;
 use expect_test::expect;
 
-/// Entries of a table with an exact, an lpm and a ternary key.
+/// Checks entries of a table with an exact, an lpm and a ternary key.
 fn check_entries(entries: &str, expect: expect_test::Expect) {
     check_locals(
         &format!(
@@ -36,7 +36,7 @@ fn keys_of_entries() {
             13 | (n, 2, 3): a(1);
                |  ^
 
-            error[entry-key]: this is no mask of a prefix: its 1 bits must come first
+            error[entry-key]: this is not the mask of a prefix: its 1 bits must come first
              --> main.p4:8:5
               |
             8 | (1, 0x0f &&& 0x0f, 1): a(1);
@@ -129,7 +129,7 @@ fn priorities() {
         6 | priority = 3: (1, 2, 4): a(2);
           | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
           |
-          = help: remove the priorities, or `const` in front of `entries`
+          = help: remove the priorities, or `const` before `entries`
     "#]],
     );
     check_entries(
@@ -195,13 +195,13 @@ fn entries_without_a_key() {
           |
           = help: add a `key`, or use `default_action`
 
-        error[entries]: the entries stand in front of the table's key
+        error[entries]: the entries precede the table's key
          --> main.p4:4:35
           |
         4 | table u { actions = { NoAction; } entries = { 1: NoAction; } key = { n: exact; } }
           |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^ ------------------- the key
           |
-          = help: move `entries` behind `key`
+          = help: move `entries` after `key`
     "#]],
     );
 }

@@ -1,4 +1,4 @@
-//! Members, lists, l-values and the other expressions.
+//! Tests members, lists, l-values and the other expressions.
 
 use super::{check_locals, check_stmts};
 use expect_test::expect;
@@ -60,7 +60,7 @@ fn lists() {
             12 | s.x = { 1 };
                | ---   ^^^^^
                | |
-               | what is assigned to
+               | the assigned l-value
 
             error[type-mismatch]: `bit<8>` is needed here, and this has named fields
               --> main.p4:13:7
@@ -84,7 +84,7 @@ fn defaults() {
     check_stmts(
         "s.x = ...;\ntake(...);\nS t = ...;\nn.x = 1;",
         expect![[r#"
-        error[misplaced]: `...` stands for a default value, and the type of that is not known here
+        error[misplaced]: `...` is a default value, and its type is not known here
          --> main.p4:5:6
           |
         5 | take(...);
@@ -106,13 +106,13 @@ fn invalid_headers() {
     check_stmts(
         "s.h = {#};\ns.u = {#};\ns.x = {#};",
         expect![[r#"
-        error[type-mismatch]: `{#}` is no value of `bit<8>`
+        error[type-mismatch]: `{#}` is not a value of `bit<8>`
          --> main.p4:6:7
           |
         6 | s.x = {#};} }
           | ---   ^^^
           | |
-          | what is assigned to
+          | the assigned l-value
     "#]],
     );
 }

@@ -1,4 +1,4 @@
-//! Instances, constructors, packages and abstract methods.
+//! Tests instances, constructors, packages and abstract methods.
 
 use super::{check, check_decls, check_locals};
 use expect_test::expect;
@@ -107,7 +107,7 @@ fn constructors() {
         10 | extern Box<T> { Box(T first); T get(in bit<8> at); void put(out T value); }
            |                     ------- the parameter has no direction
 
-        error[construct]: `S` is not a type of which instances are made
+        error[construct]: `S` is not a type that can be instantiated
          --> main.p4:6:1
           |
         6 | S() d;
@@ -140,7 +140,7 @@ fn where_instances_are_made() {
           |
           = help: controls are instantiated in controls, or without a name as arguments of the package
 
-        error[construct]: `Ct` is only a type: it has no body to make an instance of
+        error[construct]: `Ct` is only a type: it has no body and cannot be instantiated
          --> main.p4:7:1
           |
         7 | Ct<H>() d;
@@ -232,7 +232,7 @@ fn abstract_methods() {
             3 | A() b;
               |     ^
               |
-              = help: implement it in a block behind the name: `E() e = { ... };`
+              = help: implement it in a block after the name: `E() e = { ... };`
 
             error[abstract]: `f` does not have the parameters and result of the abstract method
              --> main.p4:4:18

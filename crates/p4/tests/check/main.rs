@@ -1,4 +1,4 @@
-//! What the checker makes of programs: diagnostics as they are rendered, and the typed program as text, as goldens.
+//! Golden tests of the checker: rendered diagnostics, and the typed program as text.
 //! `UPDATE_EXPECT=1 cargo test -p p4 --test check` rewrites them.
 
 mod accepted;
@@ -23,11 +23,11 @@ use p4::check::check as check_program;
 use p4::diag::Diagnostic;
 use p4::hir::Program;
 use p4::parse::parse_program;
-use p4::preprocess::{MemoryLoader, Options};
+use p4::preprocess::{MemoryLoader, PreprocessOptions};
 use p4::span::SourceMap;
 use std::path::Path;
 
-/// What most tests of statements need.
+/// Declarations that most tests of statements need.
 const PRELUDE: &str = "
 error { NoError, Odd }
 match_kind { exact, ternary, lpm, range }
@@ -43,7 +43,8 @@ extern T give<T>();
 bit<8> next(in bit<8> n) { return n + 1; }
 ";
 
-/// Checks `text` as `main.p4`, which may include `prelude.p4` and the include files of the repository.
+/// Checks `text` as `main.p4`, which may include `prelude.p4` and the include files of the
+/// repository.
 fn run(text: &str) -> (Program, Vec<Diagnostic>, SourceMap) {
     let loader = MemoryLoader::new()
         .with("main.p4", text)
@@ -51,14 +52,14 @@ fn run(text: &str) -> (Program, Vec<Diagnostic>, SourceMap) {
         .with("include/core.p4", include_str!("../../../../programs/include/core.p4"))
         .with("include/v1model.p4", include_str!("../../../../programs/include/v1model.p4"))
         .with("include/pna.p4", include_str!("../../../../programs/include/pna.p4"));
-    let options = Options { include_dirs: vec!["include".into()], ..Options::default() };
+    let options = PreprocessOptions { include_dirs: vec!["include".into()], ..PreprocessOptions::default() };
     let parsed = parse_program(&loader, Path::new("main.p4"), &options);
     assert!(parsed.diagnostics.is_empty(), "{:?}", parsed.diagnostics);
     let (program, diagnostics) = check_program(&parsed.program, &parsed.source_map);
     (program, diagnostics, parsed.source_map)
 }
 
-/// All diagnostics, as they are shown.
+/// Renders all diagnostics.
 fn rendered(diagnostics: &[Diagnostic], map: &SourceMap) -> String {
     let shown: Vec<String> = diagnostics.iter().map(|d| d.render(map, false).trim_end().to_owned() + "\n").collect();
     shown.join("\n")
@@ -70,22 +71,23 @@ fn check(input: &str, expect: Expect) {
     expect.assert_eq(&rendered(&diagnostics, &map));
 }
 
-/// Like [`check`], behind the prelude.
+/// Like [`check`], after the prelude.
 fn check_decls(decls: &str, expect: Expect) {
     check(&format!("#include \"prelude.p4\"\n{}", decls.trim_start()), expect);
 }
 
-/// Like [`check`], of statements in a control's `apply` block. `s`, `n` and the constructor parameter `k` can be used.
+/// Like [`check`], for statements in a control's `apply` block, which may use `s`, `n` and the
+/// constructor parameter `k`.
 fn check_stmts(statements: &str, expect: Expect) {
     check(&in_control("", statements), expect);
 }
 
-/// Like [`check`], of declarations in a control.
+/// Like [`check`], for declarations in a control.
 fn check_locals(locals: &str, expect: Expect) {
     check(&in_control(locals, ""), expect);
 }
 
-/// Like [`check`], of the states of a parser, in which `s` and `n` can be used.
+/// Like [`check`], for the states of a parser, which may use `s` and `n`.
 fn check_states(states: &str, expect: Expect) {
     let states = states.trim_start();
     check(&format!("#include \"prelude.p4\"\nparser P(inout S s, in bit<8> n) {{\n{states}}}\n"), expect);
@@ -98,7 +100,7 @@ fn in_control(locals: &str, statements: &str) -> String {
     )
 }
 
-/// Fails unless the program is accepted without an error.
+/// Asserts that the program has no error.
 fn accept(input: &str) -> Program {
     let (program, diagnostics, map) = run(input);
     let errors: Vec<_> = diagnostics.into_iter().filter(Diagnostic::is_error).collect();

@@ -1,6 +1,6 @@
-//! Operators and casts.
+//! Tests operators and casts.
 
-use super::check_stmts;
+use super::{check_stmts, in_control, rendered, run};
 use expect_test::expect;
 
 #[test]
@@ -202,7 +202,7 @@ fn choice() {
           |           |
           |           because of the value here
           |
-          = help: if the change of type is meant, write `(bit<8>)16w2`
+          = help: to convert explicitly, write `(bit<8>)16w2`
 
         error[infer-width]: the width of these numbers is not known
          --> main.p4:7:6
@@ -277,7 +277,7 @@ fn implicit_casts_are_from_int_and_from_enums_only() {
           | |
           | the type of the variable
           |
-          = help: if the change of type is meant, write `(bit<16>)n`
+          = help: to convert explicitly, write `(bit<16>)n`
 
         error[type-mismatch]: `Kind` is needed here, and this is of type `int`
          --> main.p4:6:7
@@ -285,9 +285,9 @@ fn implicit_casts_are_from_int_and_from_enums_only() {
         6 | s.k = 1;
           | ---   ^
           | |
-          | what is assigned to
+          | the assigned l-value
           |
-          = help: if the change of type is meant, write `(Kind)1`
+          = help: to convert explicitly, write `(Kind)1`
 
         error[type-mismatch]: `int<8>` is needed here, and this is of type `bit<8>`
          --> main.p4:8:12
@@ -297,7 +297,7 @@ fn implicit_casts_are_from_int_and_from_enums_only() {
           | |
           | the type of the variable
           |
-          = help: if the change of type is meant, write `(int<8>)n`
+          = help: to convert explicitly, write `(int<8>)n`
 
         error[type-mismatch]: `bit<8>` is needed here, and this is of type `H`
          --> main.p4:9:7
@@ -305,7 +305,7 @@ fn implicit_casts_are_from_int_and_from_enums_only() {
         9 | s.x = s.h;
           | ---   ^^^
           | |
-          | what is assigned to
+          | the assigned l-value
 
         error[type-mismatch]: `bool` is needed here, and this is of type `int`
           --> main.p4:10:10
@@ -315,7 +315,18 @@ fn implicit_casts_are_from_int_and_from_enums_only() {
            | |
            | the type of the variable
            |
-           = help: if the change of type is meant, write `(bool)1`
+           = help: to convert explicitly, write `(bool)1`
     "#]],
     );
+}
+
+#[test]
+fn a_suggested_cast_applies_to_the_whole_expression() {
+    let fix_for = |expression: &str| {
+        let (_, diagnostics, map) = run(&in_control("", &format!("bit<16> w = {expression};")));
+        let text = rendered(&diagnostics, &map);
+        text.lines().find_map(|line| line.trim().strip_prefix("= help: ")).unwrap_or_default().to_owned()
+    };
+    assert_eq!(fix_for("(n) + (n)"), "to convert explicitly, write `(bit<16>)((n) + (n))`");
+    assert_eq!(fix_for("((n) + n)"), "to convert explicitly, write `(bit<16>)((n) + n)`");
 }

@@ -1,4 +1,4 @@
-//! Parsers: states and selects.
+//! Tests parsers: states and selects.
 
 use super::{check, check_states};
 use expect_test::expect;
@@ -59,7 +59,7 @@ fn an_endless_parser() {
               = help: let one of its states end with `transition accept;`
         "#]],
     );
-    // What reads the packet or a stack ends by an error, and so does a select that matches nothing.
+    // Reads of the packet or of a stack can end with an error, and so can a select without a match.
     check_states(
         "state start { transition next; }\nstate next { s.h = s.stack.last; transition start; }\n",
         expect![[r#"
@@ -98,7 +98,7 @@ fn keysets() {
             5 | (1, 2): accept;
               |     ^
               |
-              = help: if the change of type is meant, write `(Kind)2`
+              = help: to convert explicitly, write `(Kind)2`
 
             error[keyset-length]: one column is given, and this select has 2
              --> main.p4:8:1
@@ -118,7 +118,7 @@ fn keysets() {
             10 | (8w1 &&& 16w1, _): accept;
                |  ^^^^^^^^^^^^
 
-            error[misplaced]: nothing can be called in a key set
+            error[misplaced]: a key set cannot contain calls
               --> main.p4:11:2
                |
             11 | (next(1), _): accept;
@@ -170,7 +170,7 @@ fn value_sets() {
             6 | value_set<bit<8>>(n) four;
               |                   ^
 
-            error[type-mismatch]: the value set has elements of type `T`, which is not what is selected on
+            error[type-mismatch]: the value set has elements of type `T`, which differs from the type of the selected values
              --> main.p4:7:51
               |
             4 | value_set<T>(4) two;
@@ -179,7 +179,7 @@ fn value_sets() {
             7 | state start { transition select(n) { one: accept; two: accept; } }
               |                                                   ^^^
 
-            error[type-mismatch]: the value set has elements of type `bit<8>`, which is not what is selected on
+            error[type-mismatch]: the value set has elements of type `bit<8>`, which differs from the type of the selected values
              --> main.p4:8:50
               |
             3 | value_set<bit<8>>(4) one;
@@ -254,15 +254,15 @@ fn what_is_never_reached() {
     check_states(
         "state start { transition select(s.x) { 1: accept; _: reject; 2: other; } }\nstate other { transition accept; }\nstate lost { transition other; }\n",
         expect![[r#"
-            warning[unreachable-case]: this case is never looked at
+            warning[unreachable-case]: this case is never reached
              --> main.p4:3:62
               |
             3 | state start { transition select(s.x) { 1: accept; _: reject; 2: other; } }
               |                                                   ---------- ^^^^^^^^^
               |                                                   |
-              |                                                   this one takes everything
+              |                                                   this one matches everything
               |
-              = help: move the case that takes everything to the end
+              = help: move the case that matches everything to the end
 
             warning[unreachable-state]: no transition leads to state `lost`
              --> main.p4:5:7

@@ -1,15 +1,15 @@
-//! Hostile programs: a diagnostic, never a panic, and no endless walk.
+//! Hostile programs cause a diagnostic, never a panic or an endless loop.
 
 use p4::check::check;
 use p4::parse::parse_program;
-use p4::preprocess::{MemoryLoader, Options};
+use p4::preprocess::{MemoryLoader, PreprocessOptions};
 use proptest::prelude::*;
 use std::path::Path;
 
-/// Checks whatever the parser makes of the text, errors or not.
+/// Checks the parsed text, with or without errors.
 fn survive(text: &str) {
     let loader = MemoryLoader::new().with("main.p4", text).with("prelude.p4", super::PRELUDE);
-    let parsed = parse_program(&loader, Path::new("main.p4"), &Options::default());
+    let parsed = parse_program(&loader, Path::new("main.p4"), &PreprocessOptions::default());
     let (program, diagnostics) = check(&parsed.program, &parsed.source_map);
     for diagnostic in &diagnostics {
         diagnostic.render(&parsed.source_map, false);
@@ -52,7 +52,7 @@ fn types_within_themselves() {
     survive("extern E<T> { E(); E<E<T>> f(); } control C() { E<bit<8>>() e; apply { e.f().f(); } }");
 }
 
-/// Parts of programs, some of them wrong, that are put together at random.
+/// Program fragments, some of them wrong, for random combination.
 const PARTS: &[&str] = &[
     "s.x",
     "n",
@@ -92,7 +92,7 @@ const PARTS: &[&str] = &[
     "b.get(n)",
 ];
 
-/// Operators between them.
+/// Operators between the fragments.
 const OPERATORS: &[&str] =
     &["+", "-", "*", "/", "%", "++", "<<", ">>", "==", "!=", "<", "&&", "||", "&", "|+|", "&&&", "..", "? n :"];
 
@@ -131,7 +131,7 @@ fn a_refused_argument_of_a_default_action() {
     );
 }
 
-/// A program of `n` lines, each made of its number and the one before it.
+/// Builds a program of `n` lines, each made of its number and the one before it.
 fn chain(first: &str, n: usize, line: impl Fn(usize, usize) -> String) -> String {
     (1..=n).fold(format!("{first}\n"), |text, at| text + &line(at, at - 1) + "\n")
 }
@@ -182,7 +182,7 @@ fn long_chains_of_operators() {
 fn very_many_mistakes() {
     let loader =
         MemoryLoader::new().with("main.p4", format!("control C() {{ apply {{ {} }} }}", "x = 1;\n".repeat(20_000)));
-    let parsed = parse_program(&loader, Path::new("main.p4"), &Options::default());
+    let parsed = parse_program(&loader, Path::new("main.p4"), &PreprocessOptions::default());
     let (_, diagnostics) = check(&parsed.program, &parsed.source_map);
     assert!((1..=1000).contains(&diagnostics.len()), "{}", diagnostics.len());
 }

@@ -1,4 +1,4 @@
-//! Slices and elements.
+//! Tests slices and elements.
 
 use super::check_stmts;
 use expect_test::expect;
@@ -50,9 +50,9 @@ fn slices() {
             10 | s.x = n[s.y+:4];
                | ---   ^^^^^^^^^
                | |
-               | what is assigned to
+               | the assigned l-value
                |
-               = help: if the change of type is meant, write `(bit<8>)(n[s.y+:4])`
+               = help: to convert explicitly, write `(bit<8>)(n[s.y+:4])`
 
             error[slice]: the lowest bit of a slice is of an unsigned type, not `bool`
               --> main.p4:11:9

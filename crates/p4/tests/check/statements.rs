@@ -1,4 +1,4 @@
-//! Statements.
+//! Tests statements.
 
 use super::{check_decls, check_locals, check_stmts};
 use expect_test::expect;
@@ -45,13 +45,13 @@ fn loops() {
             5 | continue;
               | ^^^^^^^^^
 
-            error[for-in]: `bit<8>` has no elements to go through
+            error[for-in]: `bit<8>` has no elements to iterate over
              --> main.p4:7:18
               |
             7 | for (bit<8> i in n) { }
               |                  ^
               |
-              = help: go through a range `a .. b`, a list or a stack
+              = help: iterate over a range `a .. b`, a list or a stack
 
             error[for-in]: a range has integers as bounds, not `bool`
              --> main.p4:8:16
@@ -149,12 +149,12 @@ fn switch_over_values() {
              --> main.p4:7:1
               |
             4 | switch (n) { 1: { }
-              |         - what is compared
+              |         - the compared value
             ...
             7 | 16w2: { }
               | ^^^^
               |
-              = help: if the change of type is meant, write `(bit<8>)16w2`
+              = help: to convert explicitly, write `(bit<8>)16w2`
 
             error[unknown-member]: enum `Colour` has no `blue`
               --> main.p4:10:8
@@ -207,7 +207,7 @@ fn switch_over_actions() {
             7 | a: { }
               | ^
 
-            error[switch-label]: `c` is no action of table `t`
+            error[switch-label]: `c` is not an action of table `t`
              --> main.p4:8:1
               |
             8 | c: { }

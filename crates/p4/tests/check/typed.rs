@@ -1,4 +1,4 @@
-//! The typed program: what checking decides.
+//! Tests the typed program, which records the checker's decisions.
 
 use super::{typed, typed_stmts};
 use expect_test::expect;

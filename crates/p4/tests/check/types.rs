@@ -1,4 +1,4 @@
-//! Types: where they may stand, and what they are made of.
+//! Tests types: where they are allowed, and their components.
 
 use super::{check, check_decls, check_stmts};
 use expect_test::expect;
@@ -52,7 +52,7 @@ fn widths_and_sizes() {
               |
               = help: a stack has from 1 to 65536 elements
 
-            error[stack-type]: there are no stacks of `E`
+            error[stack-type]: a stack cannot have elements of type `E`
              --> main.p4:4:12
               |
             4 | struct T { E[2] b; }
@@ -253,7 +253,7 @@ fn enums() {
               |       |
               |       the type of the constant
               |
-              = help: if the change of type is meant, write `(F)1`
+              = help: to convert explicitly, write `(F)1`
         "#]],
     );
 }

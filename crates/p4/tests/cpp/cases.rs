@@ -1,9 +1,9 @@
-//! Cases of the kinds that others reported for their preprocessors, each held against cpp.
+//! Cases from bug reports of other preprocessors, each compared with cpp.
 
 use crate::folder;
 use crate::reference::{cpp, ours};
 
-/// Fails if the text comes out other than cpp's, or other findings are made.
+/// Fails if the text or the findings differ from cpp's.
 fn check(name: &str, text: &str) {
     let dir = folder(name);
     let input = [text.to_owned()];
@@ -24,7 +24,7 @@ fn placemarkers_in_va_opt() {
     );
 }
 
-/// Two tokens that would be read as one have a blank between (cpip 2).
+/// Two tokens that would be read as one are separated by a blank (cpip 2).
 #[test]
 fn tokens_kept_apart() {
     check(
@@ -34,7 +34,7 @@ fn tokens_kept_apart() {
     );
 }
 
-/// A call that is put off is not made when its parenthesis comes too late (arocc 58).
+/// A deferred call is not expanded if its parenthesis comes too late (arocc 58).
 #[test]
 fn calls_that_are_put_off() {
     check(
@@ -43,7 +43,7 @@ fn calls_that_are_put_off() {
     );
 }
 
-/// A name is not expanded within its own expansion, whichever way it came there.
+/// A name is not expanded within its own expansion, however it got there.
 #[test]
 fn recursion() {
     check(
@@ -53,7 +53,7 @@ fn recursion() {
     );
 }
 
-/// White space, comments and newlines around arguments are nothing to `##` (jcpp 25).
+/// `##` ignores white space, comments and newlines around arguments (jcpp 25).
 #[test]
 fn arguments_with_white_space() {
     check(
@@ -72,8 +72,8 @@ fn pastes_in_conditions() {
     );
 }
 
-/// The least number by -1, shifts too far and the wrong way, signs (glslang 1112 and 1126, dice-nx
-/// 30).
+/// The smallest number divided by -1, shifts by too much and by negative amounts, signs (glslang
+/// 1112 and 1126, dice-nx 30).
 #[test]
 fn arithmetic_at_the_edge() {
     check(
@@ -85,7 +85,7 @@ fn arithmetic_at_the_edge() {
     );
 }
 
-/// What is not needed is not divided (cc65 1768, SDL_shader_tools 14).
+/// A division with an unused result is not evaluated (cc65 1768, SDL_shader_tools 14).
 #[test]
 fn short_circuits() {
     check(
@@ -104,7 +104,7 @@ fn carriage_returns() {
     );
 }
 
-/// Comment signs in a string that goes on behind a splice (fluffos 1382).
+/// Comment signs in a string that continues after a splice (fluffos 1382).
 #[test]
 fn comments_in_spliced_strings() {
     check(
@@ -122,7 +122,7 @@ fn empty_splices() {
     );
 }
 
-/// Directives, and what is none, among arguments (CWG 975).
+/// Directives, and lines that only look like one, among arguments (CWG 975).
 #[test]
 fn directives_in_arguments() {
     check(
@@ -132,7 +132,7 @@ fn directives_in_arguments() {
     check("include_in_arguments", "#define F(x) [x]\nF(\n#include \"h0\"\n)\nx\n");
 }
 
-/// Strings over several lines are lines to cpp (p4c 2333, p4-constraints 143).
+/// cpp treats strings over several lines as separate lines (p4c 2333, p4-constraints 143).
 #[test]
 fn strings_over_lines() {
     check(
@@ -141,7 +141,7 @@ fn strings_over_lines() {
     );
 }
 
-/// A name is read again where it is pasted, and what is wrong with it is said again.
+/// A pasted name is lexed again, and its errors are reported again.
 #[test]
 fn names_that_are_pasted() {
     check("pasted", "#define W(x, y) x##/ x##y\nW(__VA_ARGS__,)\nW(__VA_, ARGS__)\n#pragma GCC poison ab\nW(a, b)\n");
@@ -157,7 +157,7 @@ fn line_numbers() {
     );
 }
 
-/// A name whose parenthesis is in the next line, behind a comment or in another macro.
+/// A macro name with its parenthesis in the next line, after a comment or in another macro.
 #[test]
 fn parentheses_far_away() {
     check(
@@ -166,7 +166,7 @@ fn parentheses_far_away() {
     );
 }
 
-/// What is no file is an error that ends it for cpp; here the rest is read.
+/// cpp ends at a missing file with a fatal error; here the rest is read.
 #[test]
 fn missing_files() {
     for text in ["#include \"none\"\n", "#include <h0>\n", "#include <h0\n", "#define A \"x\\\"y\"\n#include A\n"] {

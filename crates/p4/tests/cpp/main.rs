@@ -1,21 +1,21 @@
-//! Holds the preprocessor against the cpp of the machine: generated inputs, the text compared to
-//! the blank, and what is reported compared by severity and order.
+//! Compares the preprocessor with the machine's cpp on generated inputs: the text including blanks,
+//! and the findings by severity and order.
 //!
-//! `TERRACE_CPP_INPUTS=1000000` sets the number of inputs, `TERRACE_CPP_SEED=7` the first seed;
-//! use `--release` for many.
+//! `TERRACE_CPP_INPUTS=1000000` sets the number of inputs, `TERRACE_CPP_SEED=7` the first seed; use
+//! `--release` for many.
 
 mod cases;
 mod generate;
 mod reference;
 mod shrink;
 
-use p4::preprocess::Counts;
+use p4::preprocess::PreprocessCounts;
 use reference::{Outcome, cpp, ours};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Inputs of one process of cpp.
+/// Number of inputs per cpp process.
 const BATCH: usize = 400;
 
 fn number_from(variable: &str, otherwise: usize) -> usize {
@@ -27,7 +27,7 @@ fn generated_inputs_come_out_as_from_cpp() {
     let inputs = number_from("TERRACE_CPP_INPUTS", 10_000);
     let first_seed = number_from("TERRACE_CPP_SEED", 1);
     let next = AtomicUsize::new(0);
-    let total = Mutex::new((Counts::default(), Outcome::default()));
+    let total = Mutex::new((PreprocessCounts::default(), Outcome::default()));
     let batches = inputs.div_ceil(BATCH);
     let dir = std::env::temp_dir().join(format!("terrace-cpp-{}", std::process::id()));
     std::thread::scope(|scope| {
@@ -59,7 +59,7 @@ fn generated_inputs_come_out_as_from_cpp() {
     let _ = std::fs::remove_dir_all(&dir);
     let (counts, outcome) = total.into_inner().expect("no thread panicked");
     eprintln!("{inputs} inputs from seed {first_seed}: {counts:?} {outcome:?}");
-    // A comparison that has become empty is no comparison.
+    // Each comparison must have covered something.
     let each = [
         (counts.expansions, 6),
         (counts.pastes * 10, 1),
@@ -75,7 +75,7 @@ fn generated_inputs_come_out_as_from_cpp() {
     assert!(counts.includes >= inputs && outcome.errors >= inputs / 20 && outcome.warnings >= inputs / 20);
 }
 
-fn add(total: &mut Counts, more: Counts) {
+fn add(total: &mut PreprocessCounts, more: PreprocessCounts) {
     total.expansions += more.expansions;
     total.pastes += more.pastes;
     total.failed_pastes += more.failed_pastes;
@@ -85,10 +85,10 @@ fn add(total: &mut Counts, more: Counts) {
     total.includes += more.includes;
 }
 
-/// Compares a batch; its halves, if it differs, down to one input, of which the smallest part that
-/// differs is shown. A batch that differs of which no input does tells that cpp is unsteady: what it
-/// makes of a macro's name at the end of a line depends now and then on what it read before.
-fn compare(dir: &Path, inputs: &[String], seed: usize) -> (Counts, Outcome) {
+/// Compares a batch. If it differs, compares its halves down to one input, and shows that input's
+/// smallest part that differs. If a batch differs but none of its inputs does, cpp is inconsistent:
+/// its output for a macro's name at the end of a line sometimes depends on what it read before.
+fn compare(dir: &Path, inputs: &[String], seed: usize) -> (PreprocessCounts, Outcome) {
     let differs = |inputs: &[String]| {
         let (made, theirs) = (ours(inputs), cpp(dir, inputs));
         if theirs.fatal { made.outcome().errors == 0 } else { !made.agrees_with(&theirs) }
@@ -103,15 +103,15 @@ fn compare(dir: &Path, inputs: &[String], seed: usize) -> (Counts, Outcome) {
         let (theirs, ours) = (cpp(dir, &small), ours(&small));
         let shown = format!("seed {seed}:\n{}\n=== cpp\n{theirs}\n=== ours\n{ours}\n", small.concat());
         assert!(std::env::var_os("TERRACE_CPP_ALL").is_some(), "{shown}");
-        // To see more than the first.
+        // Continues, to show more than the first.
         eprintln!("{shown}");
     }
     (made.counts, theirs.outcome())
 }
 
-/// Compares the halves of a batch, because cpp ends at a file that is missing,
-/// or because one of them differs.
-fn compare_halves(dir: &Path, inputs: &[String], seed: usize) -> (Counts, Outcome) {
+/// Compares the halves of a batch, because cpp ends at a missing file, or because one of them
+/// differs.
+fn compare_halves(dir: &Path, inputs: &[String], seed: usize) -> (PreprocessCounts, Outcome) {
     let (left, right) = inputs.split_at(inputs.len() / 2);
     let (mut counts, mut outcome) = compare(dir, left, seed);
     let (more, what) = compare(dir, right, seed + left.len());
@@ -122,13 +122,13 @@ fn compare_halves(dir: &Path, inputs: &[String], seed: usize) -> (Counts, Outcom
     (counts, outcome)
 }
 
-/// A folder for one test's files.
+/// Creates a folder for one test's files.
 fn folder(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("terrace-cpp-{}-{name}", std::process::id()))
 }
 
-/// Generated inputs with bytes replaced, left out and doubled: tokens that know where they are,
-/// and no panic.
+/// Generated inputs with bytes replaced, removed and duplicated: tokens have locations, and nothing
+/// panics.
 #[test]
 fn mutated_inputs_never_panic() {
     let inputs = number_from("TERRACE_CPP_MUTATIONS", 3000);
@@ -149,7 +149,7 @@ fn mutated_inputs_never_panic() {
         }
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let loader = p4::preprocess::MemoryLoader::new().with("h0", "h A\n").with("main", text.as_str());
-        let out = p4::preprocess::preprocess(&loader, "main".as_ref(), &p4::preprocess::Options::default());
+        let out = p4::preprocess::preprocess(&loader, "main".as_ref(), &p4::preprocess::PreprocessOptions::default());
         for token in &out.tokens {
             assert!(out.source_map.location(token.span).is_some(), "seed {seed}: {token:?} is nowhere in\n{text}");
         }
@@ -159,7 +159,7 @@ fn mutated_inputs_never_panic() {
     }
 }
 
-/// Random numbers below a bound, by xorshift.
+/// Returns a generator of random numbers below a bound (xorshift).
 fn random_below(seed: u64) -> impl FnMut(usize) -> usize {
     let mut state = seed;
     move |bound| {

@@ -1,7 +1,7 @@
 //! Runs cpp and the preprocessor on the same inputs.
 
 use p4::diag::Severity;
-use p4::preprocess::{Counts, Limits, MemoryLoader, Options, preprocess_text};
+use p4::preprocess::{MemoryLoader, PreprocessCounts, PreprocessLimits, PreprocessOptions, preprocess_text};
 use std::fmt;
 use std::path::Path;
 use std::process::Command;
@@ -18,25 +18,26 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("inc2/n", "second\n"),
 ];
 
-/// Names that an input may define and the next must not have.
+/// Names that an input may define and that must be undefined for the next.
 const NAMES: &[&str] = &[
     "A", "B", "C", "D", "E", "F", "G", "H", "M", "N", "V", "W", "x", "y", "z", "i", "e", "L", "u8", "bit", "LINE",
     "foo",
 ];
 
-/// What came out.
+/// Output of a preprocessor.
 #[derive(Debug)]
 pub struct Output {
     pub text: String,
-    /// The severity of each finding.
+    /// Severity of each finding.
     pub findings: Vec<Severity>,
     pub messages: String,
-    pub counts: Counts,
-    /// cpp ended there: a file is missing, for which alone we go on.
+    pub counts: PreprocessCounts,
+    /// Whether cpp ended there because of a missing file. Our preprocessor continues in that case
+    /// only.
     pub fatal: bool,
 }
 
-/// How much came out.
+/// Amounts of output.
 #[derive(Default, Debug)]
 pub struct Outcome {
     pub lines: usize,
@@ -61,7 +62,8 @@ impl fmt::Display for Output {
     }
 }
 
-/// A main file that includes each input and then undefines what it may have defined.
+/// Returns a main file that includes each input and then undefines the names that it may have
+/// defined.
 fn main_file(inputs: &[String]) -> String {
     let undefine: String = NAMES.iter().map(|name| format!("#undef {name}\n")).collect();
     (0..inputs.len()).map(|at| format!("#include \"c{at}\"\n{undefine}")).collect()
@@ -72,9 +74,9 @@ pub fn ours(inputs: &[String]) -> Output {
     let loader = HEADERS.iter().fold(loader, |loader, (path, text)| loader.with(path, *text));
     let named = inputs.iter().enumerate();
     let loader = named.fold(loader, |loader, (at, text)| loader.with(format!("c{at}"), text.as_str()));
-    let limits = Limits { errors: usize::MAX, files: usize::MAX, ..Limits::default() };
+    let limits = PreprocessLimits { errors: usize::MAX, files: usize::MAX, ..PreprocessLimits::default() };
     let include_dirs = vec!["inc".into(), "inc2".into()];
-    let options = Options { include_dirs, limits, ..Options::default() };
+    let options = PreprocessOptions { include_dirs, limits, ..PreprocessOptions::default() };
     let out = preprocess_text(&loader, Path::new("main"), &options);
     let messages = out.diagnostics.iter().map(|d| d.one_line(&out.source_map) + "\n").collect();
     let findings = out.diagnostics.iter().map(|diagnostic| diagnostic.severity).collect();
@@ -97,12 +99,12 @@ pub fn cpp(dir: &Path, inputs: &[String]) -> Output {
     let out = command.output().expect("cpp runs; it comes with gcc");
     assert!(matches!(out.status.code(), Some(0 | 1)), "cpp: {}", out.status);
     let text = String::from_utf8_lossy(&out.stdout);
-    // What is before the main file's first line is about cpp's own definitions.
+    // The text before the main file's first line concerns cpp's own definitions.
     let text = text.find("# 1 \"main\"\n").map_or("", |at| &text[at..]).to_owned();
     let messages = String::from_utf8_lossy(&out.stderr).into_owned();
     let findings = messages.lines().filter_map(severity).collect();
     let fatal = messages.contains(": fatal error: ");
-    Output { text, findings, messages, counts: Counts::default(), fatal }
+    Output { text, findings, messages, counts: PreprocessCounts::default(), fatal }
 }
 
 fn severity(line: &str) -> Option<Severity> {

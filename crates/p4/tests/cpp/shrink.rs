@@ -1,6 +1,6 @@
-//! A smaller input that still differs.
+//! Finds a smaller input that still differs.
 
-/// Leaves out lines, then pieces of lines, as long as the rest differs.
+/// Removes lines, then parts of lines, while the remaining input differs.
 pub fn shrink(inputs: &[String], differs: &dyn Fn(&[String]) -> bool) -> Vec<String> {
     let mut inputs = inputs.to_vec();
     leave_out(&mut inputs, differs);
@@ -21,7 +21,7 @@ pub fn shrink(inputs: &[String], differs: &dyn Fn(&[String]) -> bool) -> Vec<Str
     inputs
 }
 
-/// Removes runs of parts, of half of them down to one.
+/// Removes runs of parts, from half of them down to one.
 fn leave_out(parts: &mut Vec<String>, differs: &dyn Fn(&[String]) -> bool) {
     let mut run = (parts.len() / 2).max(1);
     loop {

@@ -1,4 +1,5 @@
-//! The text of annotations in P4Info: tokens one blank apart, as p4c writes them (its `ToP4` and `serializeOneAnnotation`).
+//! Tests the text of annotations in P4Info: tokens separated by one blank, as p4c writes them (its
+//! `ToP4` and `serializeOneAnnotation`).
 
 use super::{compiled, pipeline, v1model};
 use expect_test::{Expect, expect};
@@ -6,7 +7,7 @@ use ir::p4info::{AnnotationBody, Annotations, Documentation, NewType, P4Info, Si
 
 const TABLE: &str = "table t { key = { meta.a: exact @name(\"a\"); } actions = { NoAction; } } apply { t.apply(); }";
 
-/// Annotations as lines, the structured ones as what they hold.
+/// Formats annotations as lines, the structured ones with their contents.
 fn shown(annotations: &Annotations) -> String {
     let mut lines = annotations.plain.clone();
     lines.extend(annotations.structured.iter().map(|a| match &a.body {
@@ -21,13 +22,13 @@ fn p4info(top: &str, ingress: &str) -> P4Info {
     generate(&pipeline(&v1model(top, ingress)))
 }
 
-/// Compares the annotations of a table, in front of which they stand.
+/// Compares the annotations of a table.
 fn check(top: &str, annotations: &str, expect: Expect) {
     let info = p4info(top, &format!("{annotations}\n{TABLE}"));
     expect.assert_eq(&shown(&info.tables[0].preamble.annotations));
 }
 
-/// One annotation's text.
+/// Compares the text of one annotation.
 fn check_one(annotation: &str, expected: &str) {
     let info = p4info("", &format!("{annotation}\n{TABLE}"));
     assert_eq!(shown(&info.tables[0].preamble.annotations), expected, "of {annotation}");
@@ -84,7 +85,7 @@ fn numbers_are_as_written() {
     for number in ["0", "007", "0x10", "0XfF", "8w0xF", "4s0b1010", "1_000", "0o17", "0d9", "16w0x_ff"] {
         check_one(&format!("@a({number})"), &format!("@a({number})"));
     }
-    // What begins with a digit and is no number is cut where p4c cuts it.
+    // A word that starts with a digit and is no number is split where p4c splits it.
     check_one("@a(3com)", "@a(3 com)");
     check_one("@a(10.0.0.0/8)", "@a(10 . 0 . 0 . 0 / 8)");
     check_one("@a(00:1b:0x1G)", "@a(00 : 1 b : 0x1 G)");
@@ -198,7 +199,7 @@ fn a_name_in_front_of_a_control_names_nothing_in_it() {
     assert_eq!(generate(&pipeline(&source)).tables[0].preamble.name, "ingress.t");
 }
 
-/// What the compiler says of annotations in front of `main`, and the package's description.
+/// Returns the findings about annotations before `main`, and the package's description.
 fn package(annotations: &str) -> (String, ir::p4info::PkgInfo) {
     let source = v1model("", "apply {}").replace("V1Switch(", &format!("{annotations}\nV1Switch("));
     let compiled = compiled(&source);
@@ -233,19 +234,19 @@ fn a_package_that_is_described_wrongly() {
     for (annotations, expected) in [
         (
             "@pkginfo(name = \"x\", version = LATEST)",
-            "error at `LATEST`: the value of `version` in `@pkginfo` is no string (write version = \"...\")\n",
+            "error at `LATEST`: the value of `version` in `@pkginfo` is not a string (write version = \"...\")\n",
         ),
         (
             "@pkginfo(version = 1)",
-            "error at `1`: the value of `version` in `@pkginfo` is no string (write version = \"...\")\n",
+            "error at `1`: the value of `version` in `@pkginfo` is not a string (write version = \"...\")\n",
         ),
         (
             "@pkginfo[arch = true]",
-            "error at `true`: the value of `arch` in `@pkginfo` is no string (write arch = \"...\")\n",
+            "error at `true`: the value of `arch` in `@pkginfo` is not a string (write arch = \"...\")\n",
         ),
         (
             "@pkginfo(name = \"x\", name = \"y\")",
-            "error at `name = \"y\"`: `name` is given twice in `@pkginfo` (leave one of them out)\n",
+            "error at `name = \"y\"`: `name` is given twice in `@pkginfo` (remove one of them)\n",
         ),
         (
             "@pkginfo(license = APACHE)",
@@ -253,15 +254,15 @@ fn a_package_that_is_described_wrongly() {
         ),
         (
             "@pkginfo(arch = \"mine\")",
-            "warning at `arch = \"mine\"`: the compiler sets `arch`; what is given here replaces it in P4Info (leave it out)\n",
+            "warning at `arch = \"mine\"`: the compiler sets `arch`; this value replaces it in P4Info (leave it out)\n",
         ),
         (
             "@platform_property(multicast_group_table_size = \"9\")",
-            "error at `\"9\"`: the value of `multicast_group_table_size` in `@platform_property` is no integer of 31 bits (write multicast_group_table_size = 1024)\n",
+            "error at `\"9\"`: the value of `multicast_group_table_size` in `@platform_property` is not an integer of 31 bits (write multicast_group_table_size = 1024)\n",
         ),
         (
             "@platform_property(multicast_group_table_size = 0x80000000)",
-            "error at `0x80000000`: the value of `multicast_group_table_size` in `@platform_property` is no integer of 31 bits (write multicast_group_table_size = 1024)\n",
+            "error at `0x80000000`: the value of `multicast_group_table_size` in `@platform_property` is not an integer of 31 bits (write multicast_group_table_size = 1024)\n",
         ),
         (
             "@platform_property(ports = 4)",
@@ -280,7 +281,7 @@ fn a_package_that_is_described_wrongly() {
     assert_eq!(package("@pkginfo(arch = \"mine\", name = \"n\", extra = 3)").1.name, "n", "what is known is kept");
 }
 
-/// The errors of a program with these declarations in front of and in its ingress control.
+/// Returns the errors of a program with these declarations before and in its ingress control.
 fn refused(top: &str, ingress: &str) -> String {
     let compiled = compiled(&v1model(top, ingress));
     let errors = compiled.diagnostics.iter().filter(|d| d.is_error());
@@ -296,18 +297,18 @@ fn ids_that_two_objects_have_or_that_are_none() {
     };
     let second = "@id(5) table u { actions = { NoAction; } } apply { t.apply(); u.apply(); }";
     assert_eq!(refused("", &format!("{} {second}", table("6", "@id(1)"))), "");
-    // The byte of the kind may be there or not.
+    // The byte of the object type is optional.
     for id in ["5", "0x02000005"] {
-        let expected = "bad-id: two tables have the id 0x5 (give one of them another `@id`, or none: then it has one made of its name)\n";
+        let expected = "bad-id: two tables have the id 0x5 (give one of them another `@id`, or none: then the id is derived from the name)\n";
         assert_eq!(refused("", &format!("{} {second}", table(id, ""))), expected);
     }
-    // Other kinds have other ids.
+    // Objects of other types have other ids.
     assert_eq!(refused("", &format!("@id(5) action a() {{}} {TABLE}").replace("NoAction", "a")), "");
     let expected = "bad-id: the highest byte of `@id(0x1000005)` is not that of a table (write @id(0x02000005), or leave the byte 0)\n";
     assert_eq!(refused("", &format!("{} {second}", table("0x01000005", ""))), expected);
-    let expected = "bad-id: the id 2 is given twice (give another `@id`, or none: then it is a number that is free)\n";
+    let expected = "bad-id: the id 2 is given twice (give another `@id`, or none: then an unused number is assigned)\n";
     assert_eq!(refused("", &format!("{} {second}", table("6", "@id(2)"))), expected);
-    let expected = "bad-id: 0 is no id (give another `@id`, or none: then it is a number that is free)\n";
+    let expected = "bad-id: 0 is not a valid id (give another `@id`, or none: then an unused number is assigned)\n";
     assert_eq!(refused("", &format!("{} {second}", table("6", "@id(0)"))), expected);
     let twice = "action a(@id(3) bit<8> x, @id(3) bit<8> y) {}";
     assert!(
@@ -347,5 +348,5 @@ fn annotations_whose_body_is_of_the_wrong_form() {
         refused("", &format!("@x[0x8000000000000000] {TABLE}"))
             .starts_with("annotation: an integer in a structured annotation")
     );
-    assert!(refused("", &format!("@x[meta.a] {TABLE}")).starts_with("annotation: this is no value"));
+    assert!(refused("", &format!("@x[meta.a] {TABLE}")).starts_with("annotation: this is not a valid value"));
 }

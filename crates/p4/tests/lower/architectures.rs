@@ -1,9 +1,10 @@
-//! Architectures: PNA of three blocks, and what programs for others are told.
+//! Tests architectures: PNA with three blocks, and the messages for programs of other
+//! architectures.
 
 use super::{TYPES, block, check_errors, compiled, pipeline, v1model};
 use expect_test::{Expect, expect};
 
-/// A program for PNA as its specification has it today.
+/// Returns a program for PNA as in its current specification.
 fn three_blocks(top: &str, main: &str, deparser: &str) -> String {
     format!(
         "#include <core.p4>
@@ -26,7 +27,7 @@ PNA_NIC(main_parser(), main_control(), deparser()) main;
     )
 }
 
-/// Compares all that is said of a program, mends included.
+/// Compares all findings of a program, including fixes.
 fn check_findings(source: &str, expect: Expect) {
     let mut out = String::new();
     for d in compiled(source).diagnostics {
@@ -37,7 +38,7 @@ fn check_findings(source: &str, expect: Expect) {
     expect.assert_eq(&out);
 }
 
-/// Engines set a pass number; the blocks begin by making `recirculated` of it.
+/// Engines set a pass number, from which the blocks first compute `recirculated`.
 #[test]
 fn recirculated_is_made_of_the_pass_number() {
     let p = pipeline(&three_blocks("", "apply { send_to_port((PortId_t) 1); }", "pkt.emit(hdr.eth);"));
@@ -74,12 +75,12 @@ fn another_number_of_blocks_names_the_other_form() {
         &source,
         expect![[r#"
         error 22: `PNA_NIC` takes 4 blocks (main_parser, pre_control, main_control, main_deparser), and 3 are given
-          today's PNA, without a pre control, is declared by `#include <bmv2/pna.p4>` (docs/architectures.md)
+          today's PNA, without a pre control, is declared by `#include <bmv2/pna.p4>` (docs/reference/architectures.md)
     "#]],
     );
 }
 
-/// A package of the right name with other blocks: the message has the names of the program's own.
+/// For a package of the right name with other blocks, the message has the program's own names.
 #[test]
 fn other_blocks_than_the_architecture_has() {
     let source = "#include <core.p4>
@@ -94,7 +95,7 @@ fn other_blocks_than_the_architecture_has() {
         source,
         expect![[r#"
         error 8: not supported: `PNA_NIC` with the blocks main_parser, edge
-          Terrace knows it with 3 (main_parser, main_control, main_deparser) or 4 (main_parser, pre_control, main_control, main_deparser): docs/architectures.md
+          Terrace knows it with 3 (main_parser, main_control, main_deparser) or 4 (main_parser, pre_control, main_control, main_deparser): docs/reference/architectures.md
     "#]],
     );
 }
@@ -113,14 +114,14 @@ fn other_architectures_are_named() {
         &format!("#include <core.p4>\n#include <psa.p4>\n{body}"),
         expect![[r#"
         error 2: there is no file `psa.p4`
-          this is PSA, the Portable Switch Architecture, which Terrace does not run: write the program for v1model or PNA (docs/architectures.md)
+          this is PSA, the Portable Switch Architecture, which Terrace does not run: write the program for v1model or PNA (docs/reference/architectures.md)
     "#]],
     );
     check_findings(
         &format!("#include <core.p4>\n#include <found/psa.p4>\n{body}"),
         expect![[r#"
         error 2: the program is written for PSA, the Portable Switch Architecture
-          Terrace runs programs whose `main` is a `V1Switch` (v1model) or a `PNA_NIC` (PNA): docs/architectures.md; `terrace check --language-only` checks the language alone
+          Terrace runs programs whose `main` is a `V1Switch` (v1model) or a `PNA_NIC` (PNA): docs/reference/architectures.md; `terrace check --language-only` checks the language alone
     "#]],
     );
 }
@@ -135,7 +136,7 @@ fn packages_of_other_architectures_are_named() {
     );
 }
 
-/// However often an extern of the program's own is used, it is refused once.
+/// An extern that the program declares is refused once, however often it is used.
 #[test]
 fn externs_of_the_program_are_refused_once() {
     let top = "extern widget { widget(); void turn(); } extern bit<8> magic(in bit<8> x);";
@@ -143,8 +144,8 @@ fn externs_of_the_program_are_refused_once() {
     check_findings(
         &v1model(top, body),
         expect![[r#"
-        error 17: not supported: extern `widget`, which is none of v1model's
-          docs/architectures.md lists the externs that Terrace implements
+        error 17: not supported: extern `widget`, which v1model does not define
+          docs/reference/architectures.md lists the externs that Terrace implements
     "#]],
     );
 }

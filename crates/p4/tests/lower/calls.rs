@@ -1,9 +1,10 @@
-//! Copy-in and copy-out, `return`, `exit`, nesting.
+//! Tests copy-in and copy-out, `return`, `exit`, nesting.
 
 use super::check_ingress;
 use expect_test::expect;
 
-/// `inout` by reference where nobody can tell, and the result of the function in the parameter of a join block.
+/// `inout` by reference where the difference is not visible. The result of the function is the
+/// parameter of a join block.
 #[test]
 fn function_with_early_return() {
     let top = "bit<8> clamp(in bit<8> x) { if (x > 9) { return 9; } return x; }";
@@ -29,7 +30,7 @@ fn function_with_early_return() {
     );
 }
 
-/// Two parameters with one argument: each has storage of its own, and the last copy wins.
+/// Two parameters with one argument: each has its own storage, and the last copy wins.
 #[test]
 fn aliased_arguments_are_copied() {
     let top = "void both(inout bit<8> x, inout bit<8> y) { x = 1; y = y + 1; }";
@@ -50,7 +51,8 @@ fn aliased_arguments_are_copied() {
     );
 }
 
-/// An action that writes what its parameter was copied from: the copy-out comes after it.
+/// An action that writes the variable that its parameter was copied from: the copy-out comes after
+/// it.
 #[test]
 fn action_that_sees_its_argument() {
     let ingress = "action f(inout bit<8> x) { x = x + 1; meta.a = 7; } apply { f(meta.a); }";
@@ -71,7 +73,8 @@ fn action_that_sees_its_argument() {
     );
 }
 
-/// An out header starts invalid even though its argument is valid; the later argument has side effects, so it is a copy.
+/// An out header starts invalid even though its argument is valid. The later argument is a copy,
+/// because it has side effects.
 #[test]
 fn out_header_starts_invalid() {
     let top = "bit<8> bump(inout bit<8> x) { x = x + 1; return x; }
@@ -104,7 +107,7 @@ fn out_header_starts_invalid() {
     );
 }
 
-/// `exit` leaves everything, but what would be copied out is.
+/// `exit` leaves all nested calls after their copy-outs.
 #[test]
 fn exit_copies_out() {
     let ingress = "action f(inout bit<8> x) { x = 3; if (meta.a == 1) { exit; } x = 4; }
@@ -159,7 +162,8 @@ fn evaluation_order() {
     );
 }
 
-/// A control in a control, twice: constructor arguments are constants, locals are per instance and set anew each time.
+/// A control instantiated twice in a control: constructor arguments are constants; locals are per
+/// instance and initialised at each call.
 #[test]
 fn instances_of_a_control() {
     let top = "control add(inout bit<8> x)(bit<8> n) { bit<8> before = x; apply { if (before == 0) { return; } x = x + n; } }";

@@ -1,4 +1,4 @@
-//! Expressions, assignments, l-values.
+//! Tests expressions, assignments, l-values.
 
 use super::check_ingress;
 use expect_test::expect;
@@ -55,7 +55,7 @@ fn slices_as_l_values() {
     );
 }
 
-/// Headers change places: both are copied before either is written.
+/// Swapped headers: both are copied before either is written.
 #[test]
 fn swapped_headers() {
     let top = "struct two { eth_t x; eth_t y; }";
@@ -131,7 +131,7 @@ fn header_from_fields() {
     );
 }
 
-/// `? :` evaluates one side only where the other has side effects.
+/// `? :` evaluates one side only, where the other has side effects.
 #[test]
 fn conditional_expressions() {
     let top = "bit<8> bump(inout bit<8> x) { x = x + 1; return x; }";

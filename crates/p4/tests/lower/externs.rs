@@ -1,4 +1,4 @@
-//! The externs of v1model.
+//! Tests the externs of v1model.
 
 use super::{check_declarations, check_ingress, v1model, v1model_with};
 use expect_test::expect;
@@ -62,7 +62,7 @@ fn register_of_a_struct() {
     );
 }
 
-/// A hit counts and meters by itself; `read` copies the colour that the hit got.
+/// A hit counts and meters implicitly; `read` copies the hit's color.
 #[test]
 fn direct_objects() {
     let ingress = "direct_counter(CounterType.packets) c;
@@ -219,7 +219,7 @@ fn digest_log_assert_drop() {
     );
 }
 
-/// On a copy of the standard metadata, `mark_to_drop` sets its fields there.
+/// On a copy of the standard metadata, `mark_to_drop` sets the fields of the copy.
 #[test]
 fn mark_to_drop_on_a_copy() {
     check_ingress(

@@ -1,4 +1,4 @@
-//! What is refused: other architectures, unknown externs, programs that explode.
+//! Tests refused programs: other architectures, unknown externs, exponential expansion.
 
 use super::{check_errors, v1model};
 use expect_test::expect;
@@ -24,18 +24,18 @@ fn unknown_externs() {
     check_errors(
         &v1model(top, "widget() w; apply { w.turn(); }"),
         expect![[r#"
-        extern-without-implementation at `widget() w`: not supported: extern `widget`, which is none of v1model's
+        extern-without-implementation at `widget() w`: not supported: extern `widget`, which v1model does not define
     "#]],
     );
     check_errors(
         &v1model(top, "apply { meta.a = magic(); }"),
         expect![[r#"
-        extern-without-implementation at `magic()`: not supported: extern `magic`, which is none of v1model's
+        extern-without-implementation at `magic()`: not supported: extern `magic`, which v1model does not define
     "#]],
     );
 }
 
-/// Each function calls the one before twice: 2^40 copies, were it not for the limit.
+/// Each function calls the one before twice. Without the limit this makes 2^40 copies.
 #[test]
 fn exponential_inlining_ends() {
     let mut top = String::from("bit<8> f0(in bit<8> x) { return x + 1; }\n");
@@ -143,7 +143,7 @@ fn deep_types_end() {
     );
 }
 
-/// Blocks in blocks, in functions that call each other: each is within its own limit, the sum is not.
+/// Nested blocks in functions that call each other. Each is within its own limit; the sum is not.
 #[test]
 fn deep_nesting_over_calls_ends() {
     let mut top = String::from("void f0(inout bit<8> x) { x = x + 1; }\n");
@@ -180,7 +180,7 @@ fn swapped_range() {
     check_errors(
         &v1model("", ingress),
         expect![[r#"
-        empty-range at `9..5`: no value is in this range: its ends are swapped
+        empty-range at `9..5`: this range is empty: its ends are swapped
     "#]],
     );
 }

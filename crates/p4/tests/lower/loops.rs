@@ -1,4 +1,4 @@
-//! Loops are cycles of blocks, except over the elements of a value.
+//! Tests loops, which are cycles of blocks except over the elements of a value.
 
 use super::check_ingress;
 use expect_test::expect;

@@ -1,4 +1,4 @@
-//! What lowering makes of programs: IR as text, as goldens, after the passes (which make it short enough to read).
+//! Golden tests of lowering: IR as text after the passes, which make it short enough to read.
 //! `UPDATE_EXPECT=1 cargo test -p p4 --test lower` rewrites them.
 
 mod annotations;
@@ -18,7 +18,7 @@ mod used;
 use expect_test::Expect;
 use ir::Pipeline;
 use ir::text::{PrintOptions, print_with};
-use p4::compile::{Compiled, Options, compile};
+use p4::compile::{Compilation, CompileOptions, compile};
 use p4::preprocess::MemoryLoader;
 use std::path::Path;
 
@@ -37,7 +37,7 @@ struct hdr_t { eth_t eth; eth_t inner; tag_t[3] tags; opt_t opt; either_t either
 ";
 
 /// Compiles one file.
-fn compiled(source: &str) -> Compiled {
+fn compiled(source: &str) -> Compilation {
     let loader = MemoryLoader::new()
         .with("main.p4", source)
         .with("i/core.p4", CORE)
@@ -45,11 +45,11 @@ fn compiled(source: &str) -> Compiled {
         .with("i/pna.p4", PNA)
         .with("i/bmv2/pna.p4", PNA_THREE_BLOCKS)
         .with("i/found/psa.p4", "package PSA_Switch();");
-    let options = Options { include_dirs: vec!["i".into()], ..Options::default() };
+    let options = CompileOptions { include_dirs: vec!["i".into()], ..CompileOptions::default() };
     compile(&loader, Path::new("main.p4"), &options)
 }
 
-/// The pipeline of a program without errors.
+/// Returns the pipeline of a program without errors.
 fn pipeline(source: &str) -> Pipeline {
     let compiled = compiled(source);
     let errors: Vec<&str> = compiled.diagnostics.iter().filter(|d| d.is_error()).map(|d| d.message.as_str()).collect();
@@ -57,7 +57,8 @@ fn pipeline(source: &str) -> Pipeline {
     compiled.pipeline.expect("a program without errors has a pipeline")
 }
 
-/// A v1model program: what stands before `main`, the parser's states, and the ingress control's declarations and `apply`.
+/// Returns a v1model program: the text before `main`, the parser's states, and the ingress
+/// control's declarations and `apply`.
 fn v1model_with(top: &str, meta: &str, states: &str, ingress: &str) -> String {
     format!(
         "#include <core.p4>
@@ -80,13 +81,13 @@ V1Switch(p(), check(), ingress(), egress(), check(), deparse()) main;
     )
 }
 
-/// A v1model program with four scalars of metadata, by its ingress control.
+/// Returns a v1model program with four scalars of metadata and this ingress control.
 fn v1model(top: &str, ingress: &str) -> String {
     let meta = "bit<8> a; bit<8> b; bit<16> c; bool t;";
     v1model_with(top, meta, "state start { transition accept; }", ingress)
 }
 
-/// The text of one programmable block.
+/// Returns the text of one programmable block.
 fn block(pipeline: &Pipeline, role: &str) -> String {
     let text = print_with(pipeline, PrintOptions { locs: false });
     let mut lines = text.lines().skip_while(|l| !(l.starts_with("control") && l.contains(&format!(" {role} "))));
@@ -112,7 +113,7 @@ fn check_parser(top: &str, states: &str, expect: Expect) {
     expect.assert_eq(&block(&pipeline(&source), "parser"));
 }
 
-/// Compares the declarations whose lines begin with one of the words, and what belongs to them.
+/// Compares the declarations in lines that begin with one of the words, with their indented lines.
 fn check_declarations(source: &str, words: &[&str], expect: Expect) {
     let text = print_with(&pipeline(source), PrintOptions { locs: false });
     let mut out = String::new();
@@ -129,7 +130,7 @@ fn check_declarations(source: &str, words: &[&str], expect: Expect) {
     expect.assert_eq(&out);
 }
 
-/// Compares the errors, with the text that each points at.
+/// Compares the errors and the text at each location.
 fn check_errors(source: &str, expect: Expect) {
     let compiled = compiled(source);
     assert!(compiled.pipeline.is_none(), "a program with errors has no pipeline");

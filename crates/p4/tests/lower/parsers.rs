@@ -1,4 +1,4 @@
-//! Parsers: states, select, sub-parsers, extraction.
+//! Tests parsers: states, select, sub-parsers, extraction.
 
 use super::check_parser;
 use expect_test::expect;
@@ -92,7 +92,7 @@ fn select_on_masks_ranges_and_tuples() {
     );
 }
 
-/// `.next` counts, and rejects when the stack is full; the loop stays a loop.
+/// `.next` counts, and rejects when the stack is full; the loop is not unrolled.
 #[test]
 fn stack_next() {
     let states = "state start { pkt.extract(hdr.tags.next); transition select(hdr.tags.last.pcp) { 0: start; default: accept; } }";

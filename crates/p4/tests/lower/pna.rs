@@ -1,4 +1,4 @@
-//! PNA: the four blocks, and its externs.
+//! Tests PNA: the four blocks and its externs.
 
 use super::{TYPES, block, check_declarations, pipeline};
 use expect_test::expect;
@@ -27,7 +27,7 @@ PNA_NIC(main_parser(), pre(), main_control(), deparser()) main;
     )
 }
 
-/// The pre control's data are its own; the deparser sees those of the main control.
+/// The pre control has its own data; the deparser sees those of the main control.
 #[test]
 fn blocks_share_what_they_should() {
     let p = pipeline(&program("apply { meta.b = 2; send_to_port((PortId_t)(PortIdUint_t)3); }"));

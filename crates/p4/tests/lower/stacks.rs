@@ -1,9 +1,9 @@
-//! Stacks: indices known at run time only, `push_front`, `pop_front`.
+//! Tests stacks: indices known only at run time, `push_front`, `pop_front`.
 
 use super::check_ingress;
 use expect_test::expect;
 
-/// Out of range, a read gives zero and a write has no effect.
+/// Out of range, a read returns zero and a write has no effect.
 #[test]
 fn dynamic_index() {
     check_ingress(
@@ -128,7 +128,8 @@ fn push_and_pop() {
     );
 }
 
-/// The index is evaluated before the call that changes it, and the copy goes to the element that it meant.
+/// The index is evaluated before the call that changes it. The copy-out goes to the element with
+/// the saved index.
 #[test]
 fn index_is_saved_before_the_call() {
     let top = "void f(inout bit<3> x, inout bit<8> i) { i = i + 1; x = 5; }";

@@ -1,4 +1,4 @@
-//! Tables: declarations, entries, application.
+//! Tests tables: declarations, entries, application.
 
 use super::{check_declarations, check_ingress, v1model};
 use expect_test::expect;
@@ -156,7 +156,7 @@ fn switch_on_the_action() {
     );
 }
 
-/// Written priorities, the smallest winning, turned into greatest wins.
+/// Declared priorities, of which the smallest wins, are converted so that the largest wins.
 #[test]
 fn priorities() {
     let ingress = "action a() {} table t {
@@ -186,7 +186,7 @@ fn priorities() {
     );
 }
 
-/// Names: `@name`, absolute names, instances, global actions.
+/// Tests names: `@name`, absolute names, instances, global actions.
 #[test]
 fn control_plane_names() {
     let top = "action global() {}
@@ -231,7 +231,7 @@ fn control_plane_names() {
     );
 }
 
-/// A program with a table whose key has a type of strings, with this mapping.
+/// Returns a program with a table key of a translated type with this mapping.
 fn with_mapping(mapping: &str) -> String {
     let top =
         format!("@p4runtime_translation(\"\", string) @p4runtime_translation_mappings({mapping}) type bit<10> vrf_t;");

@@ -1,10 +1,11 @@
-//! What P4Info leaves out: the tables that nothing applies and what only they use, by the rules of p4c's front end.
+//! Tests objects that P4Info omits: tables that are never applied and objects that only these use,
+//! by the rules of p4c's front end.
 
 use super::{compiled, pipeline, v1model, v1model_with};
 use expect_test::{Expect, expect};
 use ir::p4info::{P4Info, generate};
 
-/// Names of tables, actions, value sets and extern objects.
+/// Returns the names of tables, actions, value sets and extern objects.
 fn names(info: &P4Info) -> String {
     let tables = info.tables.iter().map(|t| ("table", &t.preamble));
     let actions = info.actions.iter().map(|a| ("action", &a.preamble));
@@ -23,7 +24,7 @@ fn check(top: &str, ingress: &str, expect: Expect) {
     expect.assert_eq(&names(&generate(&pipeline(&v1model(top, ingress)))));
 }
 
-/// Which of the tables `t` (with action `a`) and `u` (with action `b`) are left.
+/// Compares which of the tables `t` (with action `a`) and `u` (with action `b`) remain.
 fn check_apply(apply: &str, expected: &str) {
     let ingress = format!(
         "action a() {{}} action b() {{}} const bool OFF = false; const bit<8> TWO = 2;
@@ -61,7 +62,7 @@ fn code_that_a_known_condition_rules_out_uses_nothing() {
     check_apply("meta.t = false ? t.apply().hit : u.apply().hit;", "u b");
     check_apply("switch (TWO) { 1: { t.apply(); } 2: { u.apply(); } }", "u b");
     check_apply("switch (TWO) { 1: { t.apply(); } default: { u.apply(); } }", "u b");
-    // Known when the packet comes, not before.
+    // The value is known at run time, not before.
     check_apply("bool x = false; if (x) t.apply();", "t a");
     check_apply("if (t.apply().hit && false) u.apply();", "tu ab");
 }
@@ -163,7 +164,7 @@ fn value_sets_of_states_that_are_reached() {
 
 #[test]
 fn ids_and_aliases_are_of_what_is_left() {
-    // With `gone.t` beside it, the alias would have to be longer.
+    // If `gone.t` remained, the alias would have to be longer.
     let info = generate(&pipeline(&v1model(
         "control c() { action a() {} table t { actions = { a; } default_action = a(); } apply {} }",
         "c() gone; action a() {} table t { actions = { a; } default_action = a(); } apply { gone.apply(); t.apply(); }",

@@ -1,4 +1,4 @@
-//! Declarations of the top level, parsers and controls.
+//! Tests declarations of the top level, parsers and controls.
 
 use super::check;
 use expect_test::expect;

@@ -1,4 +1,4 @@
-//! Errors, and what is parsed in spite of them.
+//! Tests errors and the partial trees after them.
 
 use super::check;
 use expect_test::expect;
@@ -94,7 +94,7 @@ fn control_without_apply() {
         (control C (params) (var x bit<8>) (apply (block)))
         (control D (params) (var y bit<8>) (apply (block)))
         main.p4:1:25: error[syntax]: control `C` has no `apply` block; help: add `apply { ... }` at its end
-        main.p4:2:32: error[syntax]: declarations come before `apply`; help: move the declaration in front of it
+        main.p4:2:32: error[syntax]: declarations come before `apply`; help: move the declaration before it
         main.p4:2:41: error[syntax]: a second `apply`
     "#]],
     );
@@ -108,7 +108,7 @@ fn parser_without_states() {
         (parser P (params) (var x bit<8>))
         (parser Q (params) (var y bit<8>) (state start))
         main.p4:1:24: error[syntax]: the parser has no state; help: add `state start { ... }`
-        main.p4:2:37: error[syntax]: declarations come before states; help: move the declaration in front of it
+        main.p4:2:37: error[syntax]: declarations come before states; help: move the declaration before it
     "#]],
     );
 }
@@ -120,14 +120,14 @@ fn members_in_the_wrong_container() {
         expect![[r#"
             (parser P (params) (state start (transition accept)))
             (control C (params) (apply (block)))
-            main.p4:1:14: error[syntax]: a table cannot stand in a parser; help: declare it in a control
-            main.p4:1:26: error[syntax]: an action cannot stand in a parser; help: declare it in a control
-            main.p4:1:55: error[syntax]: `switch` cannot stand in a parser state; help: choose with `transition select`, repeat with a state that leads to itself
-            main.p4:1:70: error[syntax]: `return` cannot stand in a parser state; help: choose with `transition select`, repeat with a state that leads to itself
+            main.p4:1:14: error[syntax]: a table is not allowed in a parser; help: declare it in a control
+            main.p4:1:26: error[syntax]: an action is not allowed in a parser; help: declare it in a control
+            main.p4:1:55: error[syntax]: `switch` is not allowed in a parser state; help: choose with `transition select`, repeat with a state that leads to itself
+            main.p4:1:70: error[syntax]: `return` is not allowed in a parser state; help: choose with `transition select`, repeat with a state that leads to itself
             main.p4:1:97: error[syntax]: nothing can follow the transition of a state
-            main.p4:2:15: error[syntax]: a value set cannot stand in a control; help: declare it in a parser
-            main.p4:2:39: error[syntax]: a parser state cannot stand here; help: it belongs in a parser, next to the other states
-            main.p4:3:1: error[syntax]: a table cannot stand at the top level; help: declare it in a control
+            main.p4:2:15: error[syntax]: a value set is not allowed in a control; help: declare it in a parser
+            main.p4:2:39: error[syntax]: a parser state is not allowed here; help: it belongs in a parser, next to the other states
+            main.p4:3:1: error[syntax]: a table is not allowed at the top level; help: declare it in a control
         "#]],
     );
 }

@@ -1,4 +1,4 @@
-//! Expressions: precedence, the types-or-values ambiguities, initialisers.
+//! Tests expressions: precedence, the types-or-values ambiguities, initialisers.
 
 use super::check_expr;
 use expect_test::expect;
@@ -19,11 +19,11 @@ fn bad_integer_literals() {
         "{ 12ab, 0x, 8w, 0b12, 99999999999w1 }",
         expect![[r#"
         (list <error> <error> <error> <error> <error>)
-        main.p4:2:3: error[bad-integer]: `12ab` is no integer: `a` is not a digit of base 10; help: integers are written 42, 0x2A, 0b10, 0o7, 8w42 (bit<8>), 8s42 (int<8>)
-        main.p4:2:9: error[bad-integer]: `0x` is no integer: digits are missing after `0x`; help: integers are written 42, 0x2A, 0b10, 0o7, 8w42 (bit<8>), 8s42 (int<8>)
-        main.p4:2:13: error[bad-integer]: `8w` is no integer: digits are missing after `8w`; help: integers are written 42, 0x2A, 0b10, 0o7, 8w42 (bit<8>), 8s42 (int<8>)
-        main.p4:2:17: error[bad-integer]: `0b12` is no integer: `2` is not a digit of base 2; help: integers are written 42, 0x2A, 0b10, 0o7, 8w42 (bit<8>), 8s42 (int<8>)
-        main.p4:2:23: error[bad-integer]: `99999999999w1` is no integer: the width `99999999999` is too large; help: integers are written 42, 0x2A, 0b10, 0o7, 8w42 (bit<8>), 8s42 (int<8>)
+        main.p4:2:3: error[bad-integer]: `12ab` is not an integer: `a` is not a digit of base 10; help: integers are written 42, 0x2A, 0b10, 0o7, 8w42 (bit<8>), 8s42 (int<8>)
+        main.p4:2:9: error[bad-integer]: `0x` is not an integer: digits are missing after `0x`; help: integers are written 42, 0x2A, 0b10, 0o7, 8w42 (bit<8>), 8s42 (int<8>)
+        main.p4:2:13: error[bad-integer]: `8w` is not an integer: digits are missing after `8w`; help: integers are written 42, 0x2A, 0b10, 0o7, 8w42 (bit<8>), 8s42 (int<8>)
+        main.p4:2:17: error[bad-integer]: `0b12` is not an integer: `2` is not a digit of base 2; help: integers are written 42, 0x2A, 0b10, 0o7, 8w42 (bit<8>), 8s42 (int<8>)
+        main.p4:2:23: error[bad-integer]: `99999999999w1` is not an integer: the width `99999999999` is too large; help: integers are written 42, 0x2A, 0b10, 0o7, 8w42 (bit<8>), 8s42 (int<8>)
     "#]],
     );
 }
@@ -303,7 +303,7 @@ fn underscore_is_no_value() {
         "1 + _",
         expect![[r#"
 
-        main.p4:2:5: error[syntax]: `_` stands for no value here; help: it is only an argument for an `out` parameter, or a key set
+        main.p4:2:5: error[syntax]: `_` is not a value here; help: it is only an argument for an `out` parameter, or a key set
     "#]],
     );
 }

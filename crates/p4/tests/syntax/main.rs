@@ -1,5 +1,5 @@
-//! What the syntax half of the front-end makes of source text: trees, tokens and diagnostics, as goldens.
-//! `UPDATE_EXPECT=1 cargo test -p p4 --test syntax` rewrites them.
+//! Golden tests of the front end's syntax half: trees, tokens and diagnostics. `UPDATE_EXPECT=1
+//! cargo test -p p4 --test syntax` rewrites them.
 
 mod declarations;
 mod errors;
@@ -12,17 +12,17 @@ mod tables;
 mod types;
 
 use expect_test::Expect;
-use p4::parse::{Parsed, parse_program};
-use p4::preprocess::{MemoryLoader, Options};
+use p4::parse::{ParsedProgram, parse_program};
+use p4::preprocess::{MemoryLoader, PreprocessOptions};
 use std::path::Path;
 
 /// Parses `text` as `main.p4`.
-fn parse(text: &str) -> Parsed {
-    parse_program(&MemoryLoader::new().with("main.p4", text), Path::new("main.p4"), &Options::default())
+fn parse(text: &str) -> ParsedProgram {
+    parse_program(&MemoryLoader::new().with("main.p4", text), Path::new("main.p4"), &PreprocessOptions::default())
 }
 
-/// The tree, and below it one line per diagnostic.
-fn report(parsed: &Parsed) -> String {
+/// Formats the tree, followed by one line per diagnostic.
+fn report(parsed: &ParsedProgram) -> String {
     let mut out = p4::ast::dump(&parsed.program);
     for diagnostic in &parsed.diagnostics {
         out.push_str(&diagnostic.one_line(&parsed.source_map));
@@ -36,7 +36,7 @@ fn check(input: &str, expect: Expect) {
     expect.assert_eq(&report(&parse(input)));
 }
 
-/// Like [`check`], of statements in the `apply` block of a control with `h` and `x` in scope.
+/// Like [`check`], for statements in the `apply` block of a control with `h` and `x` in scope.
 fn check_stmts(statements: &str, expect: Expect) {
     let program = format!(
         "header H {{ bit<8> f; }} enum E {{ a, b }} control C(inout H h, inout bit<8> x) {{ apply {{\n{statements}\n}} }}"
@@ -44,7 +44,7 @@ fn check_stmts(statements: &str, expect: Expect) {
     let parsed = parse(&program);
     let mut out = String::new();
     let tree = p4::ast::dump(&parsed.program);
-    // What is around the statements is the same in every test.
+    // The text around the statements is the same in every test.
     let apply = tree.find("(apply").map_or("", |at| &tree[at..]);
     out.push_str(apply.trim_end().strip_suffix(')').unwrap_or(apply));
     out.push('\n');
@@ -55,7 +55,8 @@ fn check_stmts(statements: &str, expect: Expect) {
     expect.assert_eq(&out);
 }
 
-/// Like [`check`], of one expression, in a program with types `T`, `E`, `H` and a generic function `g`.
+/// Like [`check`], for one expression in a program with types `T`, `E`, `H` and a generic function
+/// `g`.
 fn check_expr(expression: &str, expect: Expect) {
     let program = format!(
         "typedef bit<8> T; enum E {{ a, b }} header H {{ bit<8> f; }} extern X g<X>(in X x); const int c =\n{expression};"

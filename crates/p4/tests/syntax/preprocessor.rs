@@ -1,21 +1,21 @@
-//! Directives and macros. Trees show what came out of them.
+//! Tests directives and macros. Trees show the preprocessed program.
 
 use super::report;
 use expect_test::{Expect, expect};
 use p4::parse::parse_program;
-use p4::preprocess::{Limits, MemoryLoader, Options};
+use p4::preprocess::{MemoryLoader, PreprocessLimits, PreprocessOptions};
 use std::path::Path;
 
-/// Compares the tokens of `text` as text with single spaces, and below them the diagnostics.
+/// Compares the tokens of `text`, joined by single blanks, followed by the diagnostics.
 fn check_tokens(text: &str, expect: Expect) {
     check_files(&[("main.p4", text)], expect);
 }
 
 fn check_files(files: &[(&str, &str)], expect: Expect) {
-    check_with(files, &Options::default(), expect);
+    check_with(files, &PreprocessOptions::default(), expect);
 }
 
-fn check_with(files: &[(&str, &str)], options: &Options, expect: Expect) {
+fn check_with(files: &[(&str, &str)], options: &PreprocessOptions, expect: Expect) {
     let loader = files.iter().fold(MemoryLoader::new(), |loader, (path, text)| loader.with(path, *text));
     let out = p4::preprocess::preprocess(&loader, Path::new("main.p4"), options);
     let words: Vec<&str> = out.tokens.iter().map(|token| &*token.text).collect();
@@ -141,7 +141,7 @@ fn bad_conditions() {
             main.p4:5:5: error[bad-condition]: this `(` is never closed
             main.p4:7:7: error[bad-condition]: an operator is missing before `2`
             main.p4:9:5: error[bad-condition]: `"x"` does not belong in the condition
-            main.p4:11:5: warning[bad-constant]: the number has more than 64 bits, of which the lower ones count
+            main.p4:11:5: warning[bad-constant]: the number has more than 64 bits; the high bits are dropped
         "#]],
     );
 }
@@ -202,7 +202,8 @@ fn includes() {
 
 #[test]
 fn include_directories() {
-    let options = Options { include_dirs: vec!["inc1".into(), "inc2".into()], ..Options::default() };
+    let options =
+        PreprocessOptions { include_dirs: vec!["inc1".into(), "inc2".into()], ..PreprocessOptions::default() };
     check_with(
         &[
             (
@@ -263,7 +264,10 @@ fn exponential_macros_are_bounded() {
         text.push_str(&format!("#define A{n} A{} A{}\n", n - 1, n - 1));
     }
     text.push_str("A39\n");
-    let options = Options { limits: Limits { tokens: 2000, ..Limits::default() }, ..Options::default() };
+    let options = PreprocessOptions {
+        limits: PreprocessLimits { tokens: 2000, ..PreprocessLimits::default() },
+        ..PreprocessOptions::default()
+    };
     let loader = MemoryLoader::new().with("main.p4", text);
     let out = p4::preprocess::preprocess(&loader, Path::new("main.p4"), &options);
     assert!(out.tokens.len() <= 2001);
@@ -272,9 +276,9 @@ fn exponential_macros_are_bounded() {
 
 #[test]
 fn predefined_macros() {
-    let options = Options {
+    let options = PreprocessOptions {
         defines: vec![("__p4c__".into(), "1".into()), ("TWICE(x)".into(), "x x".into())],
-        ..Options::default()
+        ..PreprocessOptions::default()
     };
     check_with(
         &[("main.p4", "#if __p4c__\nTWICE(a)\n#endif\n__FILE__ __LINE__\n\n__LINE__")],
@@ -315,13 +319,13 @@ fn bad_definitions() {
     );
 }
 
-/// Where errors are in included files, macros, and after `#line`.
+/// Locations of errors in included files, in macros, and after `#line`.
 #[test]
 fn positions() {
     let loader = MemoryLoader::new()
         .with("main.p4", "#include \"inc.p4\"\n#define BAD = =\nconst bit<8> x\n   BAD 1;\n#line 100 \"gen.p4\"\nconst bit<8> = 2;\n")
         .with("inc.p4", "\nconst bit<8> 5;\n");
-    let parsed = parse_program(&loader, Path::new("main.p4"), &Options::default());
+    let parsed = parse_program(&loader, Path::new("main.p4"), &PreprocessOptions::default());
     expect![[r#"
         inc.p4:2:14: error[syntax]: expected a name, found the number `5`
         main.p4:4:4: error[syntax]: expected an expression, found `=`
@@ -330,7 +334,7 @@ fn positions() {
     .assert_eq(&report(&parsed));
 }
 
-/// What multiplies text instead of tokens is bounded, too.
+/// Expansion that multiplies text instead of tokens is bounded, too.
 #[test]
 fn exponential_texts_are_bounded() {
     let nested = |name: &str, inner: &str| format!("{}{inner}{}\n", format!("{name}(").repeat(60), ")".repeat(60));
@@ -340,35 +344,39 @@ fn exponential_texts_are_bounded() {
     let long = format!("#define A {}\n#define B A A A A A A A A\n{}", "x".repeat(1 << 20), "B ".repeat(100));
     for text in [string, paste, call, long] {
         let loader = MemoryLoader::new().with("main.p4", text);
-        let out = p4::preprocess::preprocess(&loader, Path::new("main.p4"), &Options::default());
+        let out = p4::preprocess::preprocess(&loader, Path::new("main.p4"), &PreprocessOptions::default());
         assert_eq!(out.diagnostics.iter().map(|d| d.code).collect::<Vec<_>>(), ["limit"]);
     }
 }
 
-/// The rest of a line with one quote is a single token to the preprocessor, and as many as it likes to P4.
+/// After an unmatched quote, the line's remainder is a single token to the preprocessor, and any
+/// number of tokens to P4.
 #[test]
 fn tokens_behind_a_quote_are_bounded() {
     let text = format!("'{}\n", " x".repeat(3000));
-    let options = Options { limits: Limits { tokens: 2000, ..Limits::default() }, ..Options::default() };
+    let options = PreprocessOptions {
+        limits: PreprocessLimits { tokens: 2000, ..PreprocessLimits::default() },
+        ..PreprocessOptions::default()
+    };
     let loader = MemoryLoader::new().with("main.p4", text);
     let out = p4::preprocess::preprocess(&loader, Path::new("main.p4"), &options);
     assert_eq!(out.tokens.len(), 2001);
     assert_eq!(out.diagnostics.iter().map(|d| d.code).collect::<Vec<_>>(), ["limit"]);
 }
 
-/// After the last finding that is told, nothing more is: conditionals that are open then are not
-/// the program's fault.
+/// After the limit of findings no more are reported, because conditionals that are still open then
+/// are not the program's fault.
 #[test]
 fn nothing_is_found_behind_the_last_finding() {
     let text = format!("#if 1\n#ifdef A\n#else\n{}#endif\n#endif\n", "#error no\n".repeat(150));
     let loader = MemoryLoader::new().with("main.p4", text);
-    let out = p4::preprocess::preprocess(&loader, Path::new("main.p4"), &Options::default());
+    let out = p4::preprocess::preprocess(&loader, Path::new("main.p4"), &PreprocessOptions::default());
     let codes: Vec<&str> = out.diagnostics.iter().map(|d| d.code).collect();
     assert_eq!(codes, [vec!["error-directive"; 100], vec!["limit"]].concat());
 }
 
 /// cpp puts a line marker into a string if many of its lines are skipped, and p4c's scanner takes
-/// the marker's quotes for the string's (p4-constraints 143). Here the string goes on.
+/// the marker's quotes for the string's (p4-constraints 143). Here the string continues.
 #[test]
 fn strings_with_many_skipped_lines() {
     check_tokens(
@@ -380,13 +388,13 @@ fn strings_with_many_skipped_lines() {
     );
 }
 
-/// A part of a preprocessing token has its own place; what a macro made is where the macro is
-/// used, an argument where it is written.
+/// Part of a preprocessing token has its own span. Tokens of a macro have the span of its use,
+/// arguments the span where they are written.
 #[test]
 fn spans() {
     let text = "#define ID(x) x >>= 1\nID(a b) 0xe+ID c\\\nd ID( \\\n e);";
     let loader = MemoryLoader::new().with("main.p4", text);
-    let out = p4::preprocess::preprocess(&loader, Path::new("main.p4"), &Options::default());
+    let out = p4::preprocess::preprocess(&loader, Path::new("main.p4"), &PreprocessOptions::default());
     let shown: Vec<String> =
         out.tokens.iter().map(|t| format!("{}={:?}", t.text, out.source_map.text(t.span))).collect();
     expect![[r#"
@@ -408,12 +416,12 @@ fn spans() {
     .assert_eq(&shown.join("\n"));
 }
 
-/// Lines that say where the program comes from, as another preprocessor writes them.
+/// Line markers that name the program's origin, as another preprocessor writes them.
 #[test]
 fn line_markers_in_the_source() {
     let text = "# 7 \"a.p4\" 1\nconst bit<8> = 2;\n# 1 \"b.p4\" 2\n\nconst bit<8> = 3;\n";
     let loader = MemoryLoader::new().with("main.p4", text);
-    let parsed = parse_program(&loader, Path::new("main.p4"), &Options::default());
+    let parsed = parse_program(&loader, Path::new("main.p4"), &PreprocessOptions::default());
     expect![[r#"
         a.p4:7:14: error[syntax]: expected a name, found `=`
         b.p4:2:14: error[syntax]: expected a name, found `=`

@@ -1,4 +1,4 @@
-//! How diagnostics look.
+//! Tests the layout of diagnostics.
 
 use super::parse;
 use expect_test::{Expect, expect};

@@ -1,11 +1,12 @@
-//! Hostile input: deep nesting, random tokens, programs cut anywhere. Nothing panics, overflows the stack or hangs.
+//! Hostile input: deep nesting, random tokens, programs truncated anywhere. Nothing panics,
+//! overflows the stack or hangs.
 
 use super::parse;
-use p4::parse::Parsed;
+use p4::parse::ParsedProgram;
 use proptest::prelude::*;
 
-/// Parses, then does everything with the result that walks it.
-fn exercise(text: &str) -> Parsed {
+/// Parses, then traverses the tree in all supported ways.
+fn exercise(text: &str) -> ParsedProgram {
     let parsed = parse(text);
     let _ = p4::ast::dump(&parsed.program);
     let _ = parsed.program.clone() == parsed.program;
@@ -16,7 +17,7 @@ fn exercise(text: &str) -> Parsed {
     parsed
 }
 
-/// `count` times `open`, in a context where it nests.
+/// Repeats `open` `count` times, in a context where it nests.
 fn nested(prefix: &str, open: &str, count: usize) -> String {
     format!("{prefix}{}", open.repeat(count))
 }
@@ -73,7 +74,7 @@ fn macros_of_hostile_shape() {
     assert!(exercise(&calls).has_errors());
     assert!(exercise(&"#if 1\n".repeat(5000)).has_errors());
     assert!(exercise(&format!("#if {}1\n#endif", "(".repeat(5000))).has_errors());
-    // Conditions nest as deep as they like: nothing recurses by them.
+    // Conditional expressions nest without limit, because nothing recurses by them.
     assert!(!exercise(&format!("#if {}1\n#endif", "1 ? 1 : ".repeat(5000))).has_errors());
     let nested = format!("#if {}1{}\n#endif", "(".repeat(100_000), ")".repeat(100_000));
     assert!(!exercise(&nested).has_errors());

@@ -1,4 +1,4 @@
-//! Statements.
+//! Tests statements.
 
 use super::check_stmts;
 use expect_test::expect;
@@ -163,9 +163,9 @@ fn statements_out_of_place() {
         "transition accept;\ntable t { }\naction a() { }\nx = 1;",
         expect![[r#"
         (apply (block (= x 1)))
-        main.p4:2:1: error[syntax]: a transition cannot stand here; help: it belongs at the end of a parser state
-        main.p4:3:1: error[syntax]: a table cannot stand here; help: declare it in the control, in front of `apply`
-        main.p4:4:1: error[syntax]: an action cannot stand here; help: declare it in the control, in front of `apply`
+        main.p4:2:1: error[syntax]: a transition is not allowed here; help: it belongs at the end of a parser state
+        main.p4:3:1: error[syntax]: a table is not allowed here; help: declare it in the control, before `apply`
+        main.p4:4:1: error[syntax]: an action is not allowed here; help: declare it in the control, before `apply`
     "#]],
     );
 }

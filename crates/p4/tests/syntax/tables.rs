@@ -1,4 +1,4 @@
-//! Tables.
+//! Tests tables.
 
 use super::check;
 use expect_test::expect;

@@ -1,4 +1,4 @@
-//! Types where they are used, and which names are types.
+//! Tests uses of types, and which names are types.
 
 use super::check;
 use expect_test::expect;
@@ -129,7 +129,7 @@ fn void_is_no_value_type() {
         "struct S { void f; bit<8> g; }",
         expect![[r#"
         (struct S (bit<8> g))
-        main.p4:1:12: error[syntax]: `void` is no type of a value; help: it is only the result type of a function or method
+        main.p4:1:12: error[syntax]: `void` is not the type of a value; help: it is only the result type of a function or method
     "#]],
     );
 }

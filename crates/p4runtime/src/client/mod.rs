@@ -1,4 +1,4 @@
-//! A thin client of a P4Runtime service: one device, one role. For our own tools and tests.
+//! Thin client of a P4Runtime service for tools and tests: one device, one role.
 
 use crate::proto::v1::forwarding_pipeline_config::Cookie;
 use crate::proto::v1::p4_runtime_client::P4RuntimeClient;
@@ -16,29 +16,29 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Request, Status, Streaming};
 
-/// What a client shows, and whom it trusts; each the text of a PEM file.
+/// TLS configuration of a client; each field is the text of a PEM file.
 #[derive(Clone)]
 pub struct ClientTls {
-    /// The server's certificate is signed with one of these.
+    /// Certificate authorities of the server's certificate.
     pub authority: String,
     /// The client's certificate and its key.
     pub identity: Option<(String, String)>,
-    /// The name in the server's certificate, if it is not that of the address.
+    /// Name in the server's certificate, if it differs from the address.
     pub server_name: Option<String>,
 }
 
-/// How to reach a server.
+/// Options of a connection.
 #[derive(Clone)]
 pub struct ConnectOptions {
-    /// `None`: no TLS.
+    /// TLS configuration; `None`: no TLS.
     pub tls: Option<ClientTls>,
-    /// For `authorization: Bearer ...`.
+    /// Token for `authorization: Bearer ...`.
     pub token: Option<String>,
-    /// How long connecting may take.
+    /// Timeout of the connection setup.
     pub connect_time: Duration,
-    /// The longest message taken, in bytes.
+    /// Maximum length of a received message in bytes.
     pub message_bytes: usize,
-    /// The longest status taken, in bytes: refusals of large writes list each update.
+    /// Maximum length of a received status in bytes. Errors of large writes list each update.
     pub status_bytes: u32,
 }
 
@@ -49,22 +49,22 @@ impl Default for ConnectOptions {
     }
 }
 
-/// Why there is no connection.
+/// Error of the connection setup.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The address, the certificates, or nobody is there.
+    /// The address or the certificates are wrong, or the server is unreachable.
     #[error("cannot connect: {0:?}")]
     Transport(#[from] tonic::transport::Error),
-    /// A token that can't be sent.
+    /// The token has characters that cannot be sent.
     #[error("the token has characters that cannot be sent")]
     Token,
 }
 
-/// Adds the token to each request.
+/// Interceptor that adds the token to each request.
 #[derive(Clone)]
-pub struct Token(Option<MetadataValue<Ascii>>);
+pub struct TokenInterceptor(Option<MetadataValue<Ascii>>);
 
-impl tonic::service::Interceptor for Token {
+impl tonic::service::Interceptor for TokenInterceptor {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         if let Some(token) = &self.0 {
             request.metadata_mut().insert("authorization", token.clone());
@@ -73,20 +73,20 @@ impl tonic::service::Interceptor for Token {
     }
 }
 
-/// A connection to a server, as one client of one device.
+/// Connection to a server, as a client of one device.
 #[derive(Clone)]
 pub struct Client {
-    /// The RPCs as they are.
-    pub rpc: P4RuntimeClient<InterceptedService<Channel, Token>>,
-    /// The device.
+    /// The generated client, for plain RPCs.
+    pub rpc: P4RuntimeClient<InterceptedService<Channel, TokenInterceptor>>,
+    /// Device id.
     pub device: u64,
     /// The role; empty for the default role.
     pub role: Role,
-    /// What writes carry; set by [`Client::arbitrate`].
+    /// Election id of writes, set by [`Client::arbitrate`].
     pub election: Option<u128>,
 }
 
-/// An open stream.
+/// Open stream.
 pub struct Stream {
     outbound: mpsc::Sender<StreamMessageRequest>,
     inbound: Streaming<StreamMessageResponse>,
@@ -117,7 +117,7 @@ impl Client {
             Some(token) => Some(format!("Bearer {token}").parse().map_err(|_| ConnectError::Token)?),
             None => None,
         };
-        let rpc = P4RuntimeClient::with_interceptor(endpoint.connect().await?, Token(token))
+        let rpc = P4RuntimeClient::with_interceptor(endpoint.connect().await?, TokenInterceptor(token))
             .max_decoding_message_size(options.message_bytes);
         Ok(Client { rpc, device, role: Role::default(), election: None })
     }
@@ -125,24 +125,25 @@ impl Client {
     /// Opens a stream.
     ///
     /// # Errors
-    /// If the server refuses it.
+    /// The server rejects it.
     pub async fn stream(&mut self) -> Result<Stream, Status> {
         let (outbound, requests) = mpsc::channel(64);
         let inbound = self.rpc.stream_channel(ReceiverStream::new(requests)).await?.into_inner();
         Ok(Stream { outbound, inbound })
     }
 
-    /// The message that asks for an election id in the client's role.
+    /// Returns the arbitration message with an election id in the client's role.
     pub fn claim(&self, election: Option<u128>) -> MasterArbitrationUpdate {
         let role = (self.role != Role::default()).then(|| self.role.clone());
         let election_id = election.map(uint128);
         MasterArbitrationUpdate { device_id: self.device, role, election_id, status: None }
     }
 
-    /// Opens a stream, asks for an election id, and returns what the server says to that: its status is OK if the client is primary.
+    /// Opens a stream, sends an election id, and returns the server's arbitration update. Its
+    /// status is OK if the client is primary.
     ///
     /// # Errors
-    /// If the server refuses it.
+    /// The server rejects the stream.
     pub async fn arbitrate(&mut self, election: Option<u128>) -> Result<(Stream, MasterArbitrationUpdate), Status> {
         self.election = election;
         let claim = self.claim(election);
@@ -160,7 +161,8 @@ impl Client {
     /// Writes updates.
     ///
     /// # Errors
-    /// With an error for each update in [`crate::server::parts_of`], or with none if the request as a whole was refused.
+    /// With an error for each update in [`crate::server::parts_of`], or without if the whole
+    /// request was rejected.
     pub async fn write(&mut self, updates: Vec<Update>, atomicity: Atomicity) -> Result<(), Status> {
         let request = WriteRequest {
             device_id: self.device,
@@ -173,19 +175,19 @@ impl Client {
         self.rpc.write(request).await.map(drop)
     }
 
-    /// Reads what fits the entities.
+    /// Starts a read of the entities that match.
     ///
     /// # Errors
-    /// If the server refuses it; later refusals are in the stream.
+    /// The server rejects it; later errors are in the stream.
     pub async fn read(&mut self, entities: Vec<Entity>) -> Result<Streaming<ReadResponse>, Status> {
         let request = ReadRequest { device_id: self.device, role: self.role.name.clone(), entities };
         Ok(self.rpc.read(request).await?.into_inner())
     }
 
-    /// Reads what fits the entities, all of it.
+    /// Reads all entities that match.
     ///
     /// # Errors
-    /// If the server refuses a part.
+    /// The server rejects a part.
     pub async fn read_all(&mut self, entities: Vec<Entity>) -> Result<Vec<Entity>, Status> {
         let mut parts = self.read(entities).await?;
         let mut all = Vec::new();
@@ -195,10 +197,11 @@ impl Client {
         Ok(all)
     }
 
-    /// Sets the pipeline. Gives the server's warnings: where the P4Info differs from the device config without consequence.
+    /// Sets the pipeline. Returns the server's warnings: differences between the P4Info and the
+    /// device config that have no effect.
     ///
     /// # Errors
-    /// If the server refuses it.
+    /// The server rejects it.
     pub async fn set_pipeline(
         &mut self,
         action: Action,
@@ -217,10 +220,10 @@ impl Client {
         Ok(warnings.filter_map(|warning| warning.to_str().ok()).map(str::to_owned).collect())
     }
 
-    /// What runs; `None` if nothing does.
+    /// Returns the running pipeline config; `None` if there is none.
     ///
     /// # Errors
-    /// If the server refuses to say.
+    /// The server rejects the request.
     pub async fn pipeline(&mut self) -> Result<Option<ForwardingPipelineConfig>, Status> {
         let request = GetForwardingPipelineConfigRequest { device_id: self.device, response_type: 0 };
         Ok(self.rpc.get_forwarding_pipeline_config(request).await?.into_inner().config)
@@ -231,22 +234,22 @@ impl Stream {
     /// Sends a message.
     ///
     /// # Errors
-    /// If the stream has ended; [`Stream::next`] says why.
+    /// The stream has ended; [`Stream::next`] returns the reason.
     pub async fn send(&self, update: Out) -> Result<(), Status> {
         let message = StreamMessageRequest { update: Some(update) };
         self.outbound.send(message).await.map_err(|_| Status::unavailable("the stream has ended"))
     }
 
-    /// The next message; `None` at the end.
+    /// Returns the next message; `None` at the end.
     ///
     /// # Errors
-    /// If the server ends the stream with a refusal.
+    /// The server ends the stream with an error.
     pub async fn next(&mut self) -> Result<Option<StreamMessageResponse>, Status> {
         self.inbound.message().await
     }
 }
 
-/// A config with a cookie.
+/// Creates a config with a cookie.
 pub fn forwarding(
     p4info: crate::proto::config::P4Info,
     device_config: Vec<u8>,

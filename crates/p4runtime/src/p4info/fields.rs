@@ -1,10 +1,11 @@
-//! The message `P4Info` made of its fields by name ([`ir::p4info::to_fields`]), and the fields of a client's message.
+//! Conversion between the message `P4Info` and its fields by name ([`ir::p4info::to_fields`]).
 //!
-//! Both go by the descriptors of `p4info.proto`, so that nothing here names a field but what [`ir::p4info`] has no form for.
+//! Both directions use the descriptors of `p4info.proto`, so that the code names only the fields
+//! that [`ir::p4info`] cannot express.
 
 use super::Unreadable;
 use crate::proto::FILE_DESCRIPTOR_SET;
-use ir::p4info::{Message, Value as Field};
+use ir::p4info::{MessageTree, MessageValue as Field};
 use prost_reflect::{
     DescriptorPool, DynamicMessage, EnumDescriptor, FieldDescriptor, Kind, MapKey, MessageDescriptor, ReflectMessage,
     Value,
@@ -12,15 +13,15 @@ use prost_reflect::{
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// `P4Info`. The descriptors were made with the code, so that they are whole.
+/// Descriptor of `P4Info`. The descriptors are complete, because they are generated with the code.
 pub(super) static P4INFO: LazyLock<MessageDescriptor> = LazyLock::new(|| {
     let pool = DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("descriptors that the build made");
     pool.get_message_by_name("p4.config.v1.P4Info").expect("p4info.proto is among them")
 });
 
-/// The message of these fields. A number larger than its field can hold becomes the largest that it can; a field that the
-/// message does not have is left out.
-pub(super) fn to_message(descriptor: &MessageDescriptor, fields: &Message) -> DynamicMessage {
+/// Creates a message from its fields. A number larger than its field can hold becomes the largest
+/// possible one. Fields that the message does not have are omitted.
+pub(super) fn to_message(descriptor: &MessageDescriptor, fields: &MessageTree) -> DynamicMessage {
     let mut message = DynamicMessage::new(descriptor.clone());
     for (name, value) in &fields.fields {
         let Some(field) = descriptor.get_field_by_name(name) else { continue };
@@ -53,14 +54,15 @@ fn to_value(kind: &Kind, value: &Field) -> Option<Value> {
     })
 }
 
-/// The fields of a message, as far as they have a meaning; `object` is the name of the object that it belongs to.
-pub(super) fn to_fields(object: &str, message: &DynamicMessage) -> Result<Message, Unreadable> {
+/// Returns the fields of a message that have a meaning; `object` is the name of the enclosing
+/// object.
+pub(super) fn to_fields(object: &str, message: &DynamicMessage) -> Result<MessageTree, Unreadable> {
     let name = preamble_name(message);
     let object = name.as_deref().unwrap_or(object);
     check(object, message)?;
-    let mut fields = Message::default();
+    let mut fields = MessageTree::default();
     for (field, value) in message.fields().filter(|(field, _)| !is_ignored(field)) {
-        // Until the object's name is known, it is called by its kind.
+        // Before the object's name is known, the name of its field is used.
         let object = if message.descriptor() == *P4INFO { field.name() } else { object };
         match value {
             Value::List(list) => {
@@ -73,7 +75,7 @@ pub(super) fn to_fields(object: &str, message: &DynamicMessage) -> Result<Messag
                 for (key, value) in ordered {
                     let value = to_field(key, &map_value(&field), value)?;
                     let key = Field::Bytes(key.as_bytes().to_vec());
-                    let entry = Message { fields: vec![("key".to_owned(), key), ("value".to_owned(), value)] };
+                    let entry = MessageTree { fields: vec![("key".to_owned(), key), ("value".to_owned(), value)] };
                     fields.fields.push((field.name().to_owned(), Field::Message(entry)));
                 }
             }
@@ -100,20 +102,20 @@ fn map_value(field: &FieldDescriptor) -> FieldDescriptor {
     }
 }
 
-/// The member of an enumeration; one that says that it was not given is as good as none.
+/// Returns the name of an enumeration member. `UNSPECIFIED` counts as unknown.
 fn word(object: &str, field: &FieldDescriptor, words: &EnumDescriptor, number: i32) -> Result<String, Unreadable> {
     let word = words.get_value(number).filter(|word| word.name() != "UNSPECIFIED");
     Ok(word.ok_or_else(|| cannot_be(object, field, number))?.name().to_owned())
 }
 
-/// The name in the preamble of an object.
+/// Returns the name in the preamble of an object.
 fn preamble_name(message: &DynamicMessage) -> Option<String> {
     let preamble = message.get_field_by_name("preamble")?;
     Some(preamble.as_message()?.get_field_by_name("name")?.as_str()?.to_owned()).filter(|name| !name.is_empty())
 }
 
-/// What [`ir::p4info`] leaves out, as it has no meaning for controllers: places in source files, annotations of types other
-/// than new types.
+/// Returns whether [`ir::p4info`] omits the field, because it has no meaning for controllers:
+/// source locations, annotations of types other than new types.
 fn is_ignored(field: &FieldDescriptor) -> bool {
     let of_type = || {
         let message = field.parent_message().full_name();
@@ -128,7 +130,7 @@ fn is_ignored(field: &FieldDescriptor) -> bool {
 
 /// Fields that a pipeline never has, and that change the meaning.
 const UNSUPPORTED: [&str; 4] = ["externs", "other_properties", "weights_disallowed", "other_match_type"];
-/// Messages and choices that a message means nothing without.
+/// Messages and choices without which a message has no meaning.
 const REQUIRED: [&str; 9] = [
     "preamble",
     "spec",
@@ -141,7 +143,8 @@ const REQUIRED: [&str; 9] = [
     "sdn_type",
 ];
 
-/// Holds what is in a message, but not in the messages in it, to what a pipeline can have.
+/// Checks the fields of a message, but not those of nested messages, against the capabilities of a
+/// pipeline.
 fn check(object: &str, message: &DynamicMessage) -> Result<(), Unreadable> {
     let descriptor = message.descriptor();
     for oneof in descriptor.oneofs().filter(|oneof| REQUIRED.contains(&oneof.name())) {
@@ -172,12 +175,12 @@ fn check(object: &str, message: &DynamicMessage) -> Result<(), Unreadable> {
     Ok(())
 }
 
-/// Whether a field is a width in bits or the size of a stack.
+/// Returns whether a field is a width in bits or the size of a stack.
 fn is_count(field: &FieldDescriptor) -> bool {
     field.name().ends_with("bitwidth") || field.name() == "size" && field.parent_message().name().contains("Stack")
 }
 
-/// A field's name, with that of the message where the message is not an object's.
+/// Returns the name of a field, prefixed with its message unless that is the object itself.
 fn named(message: &str, field: &str) -> String {
     match message {
         "CounterSpec" | "MeterSpec" => format!("spec.{field}"),

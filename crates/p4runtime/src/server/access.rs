@@ -1,54 +1,57 @@
-//! [`Access`]: who may do what, by bearer token. Clients with a token in `authorization: Bearer ...` have the power that it is listed with;
-//! if no tokens are listed, all clients that can connect have all power.
+//! [`AccessList`]: permissions of clients, by bearer token. A client with a token in
+//! `authorization: Bearer ...` has the permission listed for it. If no tokens are listed, all
+//! clients that can connect have all permissions.
 
-use crate::{Code, Refusal};
+use crate::{Code, P4RuntimeError};
 use ring::digest::{SHA256, digest};
 use std::fmt;
 use std::str::FromStr;
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 use tonic::metadata::MetadataMap;
 
-/// What a client may do; each includes those before it.
+/// Permission of a client; each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Power {
-    /// `Read`, `GetForwardingPipelineConfig`, `Capabilities`, and a `StreamChannel` without election id.
+pub enum ClientPermission {
+    /// `Read`, `GetForwardingPipelineConfig`, `Capabilities`, a `StreamChannel` without election
+    /// id.
     ReadOnly,
-    /// `Write`, to be primary, packets.
+    /// `Write`, arbitration as primary, packets.
     TableWriter,
     /// `SetForwardingPipelineConfig`.
     PipelineOwner,
 }
 
-impl Power {
-    const ALL: [Power; 3] = [Power::ReadOnly, Power::TableWriter, Power::PipelineOwner];
+impl ClientPermission {
+    const ALL: [ClientPermission; 3] =
+        [ClientPermission::ReadOnly, ClientPermission::TableWriter, ClientPermission::PipelineOwner];
 }
 
-impl fmt::Display for Power {
+impl fmt::Display for ClientPermission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Power::ReadOnly => "read-only",
-            Power::TableWriter => "table-writer",
-            Power::PipelineOwner => "pipeline-owner",
+            ClientPermission::ReadOnly => "read-only",
+            ClientPermission::TableWriter => "table-writer",
+            ClientPermission::PipelineOwner => "pipeline-owner",
         })
     }
 }
 
-impl FromStr for Power {
+impl FromStr for ClientPermission {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Power, String> {
-        let found = Power::ALL.into_iter().find(|power| power.to_string() == text);
-        found.ok_or_else(|| format!("`{text}` is no power; give read-only, table-writer or pipeline-owner"))
+    fn from_str(text: &str) -> Result<ClientPermission, String> {
+        let found = ClientPermission::ALL.into_iter().find(|power| power.to_string() == text);
+        found.ok_or_else(|| format!("`{text}` is no permission; give read-only, table-writer or pipeline-owner"))
     }
 }
 
-/// The SHA-256 of a token, so that a configuration does not hold the token. Tokens are to be random, of 128 bits or more: a hash without
-/// salt does not protect a word.
+/// SHA-256 of a token, so that a configuration does not hold the token itself. Tokens should be
+/// random, with 128 bits or more, because a hash without salt does not protect a word.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TokenHash([u8; 32]);
 
 impl TokenHash {
-    /// The hash of a token.
+    /// Returns the hash of a token.
     pub fn of(token: &str) -> TokenHash {
         let mut hash = [0; 32];
         hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
@@ -85,84 +88,92 @@ impl FromStr for TokenHash {
     }
 }
 
-/// Tokens and their powers. None: every client has all power.
+/// Tokens and their permissions. An empty list gives every client all permissions.
 #[derive(Clone, Debug, Default)]
-pub struct Access {
-    /// Hashes of tokens, with what their holders may do.
-    pub tokens: Vec<(TokenHash, Power)>,
+pub struct AccessList {
+    /// Hashes of tokens and the permissions of their holders.
+    pub tokens: Vec<(TokenHash, ClientPermission)>,
 }
 
-impl Access {
-    /// Whether the sender of a request may do what takes this power.
+impl AccessList {
+    /// Checks that the sender of a request has a permission, and returns the permission it has.
     ///
     /// # Errors
-    /// `UNAUTHENTICATED`: no token, or one that is not known. `PERMISSION_DENIED`: its power is not enough.
-    pub fn check(&self, metadata: &MetadataMap, needed: Power) -> Result<Power, Refusal> {
-        let power = self.power(metadata)?;
+    /// `UNAUTHENTICATED`: no token or an unknown one. `PERMISSION_DENIED`: the token's permission
+    /// is too low.
+    pub fn check(&self, metadata: &MetadataMap, needed: ClientPermission) -> Result<ClientPermission, P4RuntimeError> {
+        let power = self.permission(metadata)?;
         match power >= needed {
             true => Ok(power),
-            false => Err(Refusal::new(Code::PermissionDenied, format!("the token is {power}; this takes {needed}"))),
+            false => Err(P4RuntimeError::new(
+                Code::PermissionDenied,
+                format!("the token's permission is {power}; this request needs {needed}"),
+            )),
         }
     }
 
-    fn power(&self, metadata: &MetadataMap) -> Result<Power, Refusal> {
+    fn permission(&self, metadata: &MetadataMap) -> Result<ClientPermission, P4RuntimeError> {
         if self.tokens.is_empty() {
-            return Ok(Power::PipelineOwner);
+            return Ok(ClientPermission::PipelineOwner);
         }
         let Some(value) = metadata.get("authorization").and_then(|value| value.to_str().ok()) else {
-            return unauthenticated("send a token: `authorization: Bearer TOKEN`");
+            return unauthenticated_error("send a token: `authorization: Bearer TOKEN`");
         };
-        match bearer(value) {
-            Some(token) => self.power_of(Some(TokenHash::of(token))),
-            None => unauthenticated("only bearer tokens are understood: `authorization: Bearer TOKEN`"),
+        match bearer_token(value) {
+            Some(token) => self.permission_of(Some(TokenHash::of(token))),
+            None => unauthenticated_error("only bearer tokens are understood: `authorization: Bearer TOKEN`"),
         }
     }
 
-    /// The token that the sender of a request shows, if it is one of those that are listed: who is let in with any token has none.
-    pub(super) fn listed(&self, metadata: &MetadataMap) -> Option<TokenHash> {
-        shown(metadata).filter(|token| !self.tokens.is_empty() && self.power_of(Some(*token)).is_ok())
+    /// Returns the token of a request if it is listed; `None` if the server accepts all clients.
+    pub(super) fn listed_token(&self, metadata: &MetadataMap) -> Option<TokenHash> {
+        presented_token(metadata).filter(|token| !self.tokens.is_empty() && self.permission_of(Some(*token)).is_ok())
     }
 
-    /// The power of who has shown a token, or none.
-    pub(super) fn power_of(&self, given: Option<TokenHash>) -> Result<Power, Refusal> {
+    /// Returns the permission of a token, or of a client without one.
+    pub(super) fn permission_of(&self, given: Option<TokenHash>) -> Result<ClientPermission, P4RuntimeError> {
         if self.tokens.is_empty() {
-            return Ok(Power::PipelineOwner);
+            return Ok(ClientPermission::PipelineOwner);
         }
-        let Some(given) = given else { return unauthenticated("send a token: `authorization: Bearer TOKEN`") };
-        // All are looked at, whichever it is: the time says nothing.
+        let Some(given) = given else { return unauthenticated_error("send a token: `authorization: Bearer TOKEN`") };
+        // All tokens are compared, so that the time does not depend on the token.
         let mut found = 0u8;
         for (hash, power) in &self.tokens {
             let is_it: Choice = hash.0.ct_eq(&given.0);
             found = u8::conditional_select(&found, &(*power as u8 + 1), is_it);
         }
-        match Power::ALL.get(usize::from(found).wrapping_sub(1)) {
+        match ClientPermission::ALL.get(usize::from(found).wrapping_sub(1)) {
             Some(power) => Ok(*power),
-            None => unauthenticated("the token is not known"),
+            None => unauthenticated_error("the token is not known"),
         }
     }
 }
 
-fn unauthenticated(why: &str) -> Result<Power, Refusal> {
-    Err(Refusal::new(Code::Unauthenticated, why))
+fn unauthenticated_error(why: &str) -> Result<ClientPermission, P4RuntimeError> {
+    Err(P4RuntimeError::new(Code::Unauthenticated, why))
 }
 
-fn bearer(value: &str) -> Option<&str> {
+fn bearer_token(value: &str) -> Option<&str> {
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// The token that the sender of a request shows, if it does.
-pub(super) fn shown(metadata: &MetadataMap) -> Option<TokenHash> {
-    bearer(metadata.get("authorization")?.to_str().ok()?).map(TokenHash::of)
+/// Returns the token that a request contains.
+pub(super) fn presented_token(metadata: &MetadataMap) -> Option<TokenHash> {
+    bearer_token(metadata.get("authorization")?.to_str().ok()?).map(TokenHash::of)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn access() -> Access {
-        let tokens = [("r", Power::ReadOnly), ("w", Power::TableWriter), ("o", Power::PipelineOwner)];
-        Access { tokens: tokens.map(|(token, power)| (TokenHash::of(token), power)).to_vec() }
+    fn access() -> AccessList {
+        let tokens = [
+            ("r", ClientPermission::ReadOnly),
+            ("w", ClientPermission::TableWriter),
+            ("o", ClientPermission::PipelineOwner),
+        ];
+        AccessList { tokens: tokens.map(|(token, power)| (TokenHash::of(token), power)).to_vec() }
     }
 
     fn metadata(authorization: &str) -> MetadataMap {
@@ -174,8 +185,12 @@ mod tests {
     #[test]
     fn a_token_has_its_power_and_those_below() {
         let may = |token: &str, power| access().check(&metadata(&format!("Bearer {token}")), power).map_err(|r| r.code);
-        for (token, power) in [("r", Power::ReadOnly), ("w", Power::TableWriter), ("o", Power::PipelineOwner)] {
-            for needed in Power::ALL {
+        for (token, power) in [
+            ("r", ClientPermission::ReadOnly),
+            ("w", ClientPermission::TableWriter),
+            ("o", ClientPermission::PipelineOwner),
+        ] {
+            for needed in ClientPermission::ALL {
                 let wanted = if power >= needed { Ok(power) } else { Err(Code::PermissionDenied) };
                 assert_eq!(may(token, needed), wanted, "{token} {needed}");
             }
@@ -184,17 +199,20 @@ mod tests {
 
     #[test]
     fn without_a_known_token_nobody_gets_in() {
-        let code = |metadata: &MetadataMap| access().check(metadata, Power::ReadOnly).unwrap_err().code;
+        let code = |metadata: &MetadataMap| access().check(metadata, ClientPermission::ReadOnly).unwrap_err().code;
         assert_eq!(code(&MetadataMap::new()), Code::Unauthenticated);
         for wrong in ["Bearer x", "Bearer ", "Bearer", "Basic r", "r", ""] {
             assert_eq!(code(&metadata(wrong)), Code::Unauthenticated, "{wrong}");
         }
-        assert!(access().check(&metadata("bearer r"), Power::ReadOnly).is_ok(), "the scheme has no case");
+        assert!(access().check(&metadata("bearer r"), ClientPermission::ReadOnly).is_ok(), "the scheme has no case");
     }
 
     #[test]
     fn without_tokens_everybody_may() {
-        assert_eq!(Access::default().check(&MetadataMap::new(), Power::PipelineOwner), Ok(Power::PipelineOwner));
+        assert_eq!(
+            AccessList::default().check(&MetadataMap::new(), ClientPermission::PipelineOwner),
+            Ok(ClientPermission::PipelineOwner)
+        );
     }
 
     #[test]
@@ -205,7 +223,7 @@ mod tests {
         for wrong in ["", "ab", &hash.replace('b', "g"), &"é".repeat(32)] {
             assert!(wrong.parse::<TokenHash>().is_err(), "{wrong}");
         }
-        assert_eq!("table-writer".parse(), Ok(Power::TableWriter));
-        assert!("root".parse::<Power>().is_err());
+        assert_eq!("table-writer".parse(), Ok(ClientPermission::TableWriter));
+        assert!("root".parse::<ClientPermission>().is_err());
     }
 }

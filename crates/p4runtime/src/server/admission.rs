@@ -1,6 +1,7 @@
-//! New connections: how many there may be, how long one may say nothing, and their TLS.
+//! New connections: their number, the time until their first request, and their TLS.
 //!
-//! Handshakes are done here and not by tonic, so that each uses the certificates that are in force when it begins.
+//! Handshakes are done here and not by tonic, so that each one uses the certificates in force at
+//! its start.
 
 use super::connection::Connection;
 use super::credentials::Credentials;
@@ -22,22 +23,23 @@ use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 use tracing::{info, warn};
 
-/// A client that has sent less than HTTP/2's preface and the header of a first frame has not begun.
+/// Bytes of HTTP/2's preface and the header of a first frame, which a client must send within the
+/// handshake time.
 const BEGUN: usize = 24 + 9;
 
-/// Who may connect, over all listeners of a server.
+/// Admission of connections, shared by all listeners of a server.
 #[derive(Clone)]
-pub struct Door {
-    pub places: Arc<Semaphore>,
+pub struct ConnectionLimiter {
+    pub permits: Arc<Semaphore>,
     pub limits: Limits,
-    /// Set: all connections are cut.
+    /// Becomes true to cut all connections.
     pub closed: watch::Receiver<bool>,
     pub counters: Arc<Counters>,
 }
 
-/// A connection that has a place.
-pub struct Guest {
-    wire: Wire,
+/// Admitted connection.
+pub struct AdmittedConnection {
+    wire: ConnectionTransport,
     connection: Connection,
     received: usize,
     hurry: Option<Pin<Box<Sleep>>>,
@@ -45,34 +47,40 @@ pub struct Guest {
     _place: OwnedSemaphorePermit,
 }
 
-/// What bytes come through.
-enum Wire {
+/// Transport of a connection.
+enum ConnectionTransport {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-impl Door {
-    /// Connections of a listener, after their handshake if there are `credentials`. Those without a place are closed at once.
-    pub fn guests(
+impl ConnectionLimiter {
+    /// Returns the connections of a listener, after their handshake if `credentials` are given.
+    /// Connections beyond the limit are closed at once.
+    pub fn accept_connections(
         self,
         listener: TcpListener,
         credentials: Option<Credentials>,
-    ) -> impl tokio_stream::Stream<Item = io::Result<Guest>> {
-        Guests { listener, door: self, credentials, handshakes: JoinSet::new(), pause: None }
+    ) -> impl tokio_stream::Stream<Item = io::Result<AdmittedConnection>> {
+        ConnectionAcceptor { listener, door: self, credentials, handshakes: JoinSet::new(), pause: None }
     }
 
-    fn place(&self, peer: &Peer) -> Option<OwnedSemaphorePermit> {
-        let place = self.places.clone().try_acquire_owned().ok();
+    fn acquire_permit(&self, peer: &Peer) -> Option<OwnedSemaphorePermit> {
+        let place = self.permits.clone().try_acquire_owned().ok();
         if place.is_none() {
             self.counters.refused_connections.fetch_add(1, Ordering::Relaxed);
-            warn!(who = %peer, "closed a connection: there are as many as there may be");
+            warn!(who = %peer, "closed a connection: the limit of connections is reached");
         }
         place
     }
 
-    fn guest(self, wire: Wire, peer: Peer, place: OwnedSemaphorePermit) -> Guest {
+    fn admit_connection(
+        self,
+        wire: ConnectionTransport,
+        peer: Peer,
+        place: OwnedSemaphorePermit,
+    ) -> AdmittedConnection {
         let mut closed = self.closed;
-        Guest {
+        AdmittedConnection {
             wire,
             connection: Connection::new(peer, &self.limits),
             received: 0,
@@ -82,19 +90,19 @@ impl Door {
         }
     }
 
-    /// Does the handshake. Nothing, if it fails.
-    async fn shake(
+    /// Does the handshake; `None` if it fails.
+    async fn perform_handshake(
         self,
         stream: TcpStream,
         peer: Peer,
         place: OwnedSemaphorePermit,
         credentials: Credentials,
-    ) -> Option<Guest> {
+    ) -> Option<AdmittedConnection> {
         let acceptor = credentials.acceptor()?;
         match tokio::time::timeout(self.limits.handshake_time, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => {
                 let peer = peer.with(stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()));
-                Some(self.guest(Wire::Tls(Box::new(stream)), peer, place))
+                Some(self.admit_connection(ConnectionTransport::Tls(Box::new(stream)), peer, place))
             }
             Ok(Err(error)) => {
                 info!(who = %peer, %error, "closed a connection: its TLS handshake failed");
@@ -108,33 +116,33 @@ impl Door {
     }
 }
 
-struct Guests {
+struct ConnectionAcceptor {
     listener: TcpListener,
-    door: Door,
+    door: ConnectionLimiter,
     credentials: Option<Credentials>,
-    handshakes: JoinSet<Option<Guest>>,
+    handshakes: JoinSet<Option<AdmittedConnection>>,
     pause: Option<Pin<Box<Sleep>>>,
 }
 
-impl Guests {
-    /// Takes in a connection. The guest, if it has no handshake to do.
-    fn arrived(&mut self, stream: TcpStream, peer: Peer) -> Option<Guest> {
-        let place = self.door.place(&peer)?;
-        // Slower is not wrong.
+impl ConnectionAcceptor {
+    /// Admits a connection. Returns it unless it needs a handshake.
+    fn accept_stream(&mut self, stream: TcpStream, peer: Peer) -> Option<AdmittedConnection> {
+        let place = self.door.acquire_permit(&peer)?;
+        // An error only costs latency.
         let _ = stream.set_nodelay(true);
         let door = self.door.clone();
         match self.credentials.clone() {
-            None => Some(door.guest(Wire::Plain(stream), peer, place)),
+            None => Some(door.admit_connection(ConnectionTransport::Plain(stream), peer, place)),
             Some(credentials) => {
-                self.handshakes.spawn(door.shake(stream, peer, place, credentials));
+                self.handshakes.spawn(door.perform_handshake(stream, peer, place, credentials));
                 None
             }
         }
     }
 }
 
-impl tokio_stream::Stream for Guests {
-    type Item = io::Result<Guest>;
+impl tokio_stream::Stream for ConnectionAcceptor {
+    type Item = io::Result<AdmittedConnection>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
@@ -149,11 +157,12 @@ impl tokio_stream::Stream for Guests {
             }
             match std::task::ready!(self.listener.poll_accept(context)) {
                 Ok((stream, address)) => {
-                    if let Some(guest) = self.arrived(stream, Peer::at(Some(address))) {
+                    if let Some(guest) = self.accept_stream(stream, Peer::at(Some(address))) {
                         return Poll::Ready(Some(Ok(guest)));
                     }
                 }
-                // No more files, most likely: they come back when others close theirs.
+                // Most likely the process has no free file descriptors, which become available when
+                // other connections close.
                 Err(error) => {
                     warn!(%error, "connections cannot be taken; is the limit of open files too low?");
                     self.pause = Some(Box::pin(tokio::time::sleep(Duration::from_millis(50))));
@@ -163,7 +172,7 @@ impl tokio_stream::Stream for Guests {
     }
 }
 
-impl Connected for Guest {
+impl Connected for AdmittedConnection {
     type ConnectInfo = Connection;
 
     fn connect_info(&self) -> Connection {
@@ -171,7 +180,7 @@ impl Connected for Guest {
     }
 }
 
-impl AsyncRead for Guest {
+impl AsyncRead for AdmittedConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -197,34 +206,34 @@ impl AsyncRead for Guest {
     }
 }
 
-impl Wire {
+impl ConnectionTransport {
     fn poll_read(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self {
-            Wire::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
-            Wire::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+            ConnectionTransport::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            ConnectionTransport::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
         }
     }
 }
 
-impl AsyncWrite for Guest {
+impl AsyncWrite for AdmittedConnection {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match &mut self.wire {
-            Wire::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
-            Wire::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+            ConnectionTransport::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            ConnectionTransport::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
         }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.wire {
-            Wire::Plain(stream) => Pin::new(stream).poll_flush(context),
-            Wire::Tls(stream) => Pin::new(stream).poll_flush(context),
+            ConnectionTransport::Plain(stream) => Pin::new(stream).poll_flush(context),
+            ConnectionTransport::Tls(stream) => Pin::new(stream).poll_flush(context),
         }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.wire {
-            Wire::Plain(stream) => Pin::new(stream).poll_shutdown(context),
-            Wire::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+            ConnectionTransport::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            ConnectionTransport::Tls(stream) => Pin::new(stream).poll_shutdown(context),
         }
     }
 
@@ -234,15 +243,15 @@ impl AsyncWrite for Guest {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match &mut self.wire {
-            Wire::Plain(stream) => Pin::new(stream).poll_write_vectored(context, parts),
-            Wire::Tls(stream) => Pin::new(stream).poll_write_vectored(context, parts),
+            ConnectionTransport::Plain(stream) => Pin::new(stream).poll_write_vectored(context, parts),
+            ConnectionTransport::Tls(stream) => Pin::new(stream).poll_write_vectored(context, parts),
         }
     }
 
     fn is_write_vectored(&self) -> bool {
         match &self.wire {
-            Wire::Plain(stream) => stream.is_write_vectored(),
-            Wire::Tls(stream) => stream.is_write_vectored(),
+            ConnectionTransport::Plain(stream) => stream.is_write_vectored(),
+            ConnectionTransport::Tls(stream) => stream.is_write_vectored(),
         }
     }
 }

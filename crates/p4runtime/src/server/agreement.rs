@@ -1,70 +1,78 @@
-//! What a client is told of how its P4Info and the device config agree.
+//! Check of a client's P4Info against its device config, and the warnings to the client.
 
 use super::peer::Peer;
-use crate::{Refusal, p4info};
+use crate::{P4RuntimeError, p4info};
 use ir::Pipeline;
-use ir::p4info::Difference;
+use ir::p4info::P4InfoDifference;
 use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
 use tracing::warn;
 
-/// Metadata of an answer that has a warning, one value for each.
+/// Metadata key of a warning in a response, one value for each.
 pub const WARNING_KEY: &str = "terrace-warning";
-/// Bytes of all differences in a refusal: it travels in a header, and clients take 8 KiB of headers.
+/// Maximum length in bytes of all differences in an error, because it is sent in a header, and
+/// clients accept 8 KiB of headers.
 const MAX_REFUSAL: usize = 3000;
-/// Warnings in an answer.
+/// Maximum number of warnings in a response.
 const MAX_WARNINGS: usize = 10;
-/// Warnings in the log. A client decides how many there are, and does not fill the log.
+/// Maximum number of warnings in the log. Their number depends on the client, which must not be
+/// able to fill the log.
 const MAX_LOGGED: usize = 100;
-/// Bytes of a warning in an answer.
+/// Maximum length of a warning in a response, in bytes.
 const MAX_WARNING: usize = 240;
-/// Bytes of a value that a difference shows.
+/// Maximum length of a value in a difference, in bytes.
 const MAX_VALUE: usize = 60;
 
-/// Holds a client's P4Info against the pipeline of its device config. Gives what differs without consequence.
+/// Compares a client's P4Info with the pipeline of its device config. Returns the differences that
+/// have no effect.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` if a client that goes by this P4Info and the pipeline would misunderstand each other, with each place.
-pub fn check(pipeline: &Pipeline, theirs: &crate::proto::config::P4Info) -> Result<Vec<String>, Refusal> {
+/// `INVALID_ARGUMENT`, with each difference, if messages of a client that uses this P4Info would
+/// have another meaning to the pipeline.
+pub fn check_agreement(
+    pipeline: &Pipeline,
+    theirs: &crate::proto::config::P4Info,
+) -> Result<Vec<String>, P4RuntimeError> {
     let agreement = p4info::agreement(&ir::p4info::generate(pipeline), theirs)
-        .map_err(|unreadable| Refusal::invalid(format!("P4Info: {unreadable}")))?;
+        .map_err(|unreadable| P4RuntimeError::invalid(format!("P4Info: {unreadable}")))?;
     if agreement.conflicts.is_empty() {
-        return Ok(agreement.remarks.iter().map(described).collect());
+        return Ok(agreement.remarks.iter().map(describe_difference).collect());
     }
     let mut shown = String::new();
     let mut left = agreement.conflicts.len();
-    for conflict in agreement.conflicts.iter().map(described) {
+    for conflict in agreement.conflicts.iter().map(describe_difference) {
         if !shown.is_empty() && shown.len() + conflict.len() > MAX_REFUSAL {
             shown.push_str(&format!("; and {left} more"));
             break;
         }
         shown.push_str(if shown.is_empty() { "" } else { "; " });
-        shown.push_str(&clipped(&conflict, MAX_REFUSAL));
+        shown.push_str(&truncate_text(&conflict, MAX_REFUSAL));
         left -= 1;
     }
     let count = agreement.conflicts.len();
     let places = if count == 1 { "1 place".to_owned() } else { format!("{count} places") };
-    Err(Refusal::invalid(format!(
+    Err(P4RuntimeError::invalid(format!(
         "the P4Info is not that of the device config: they disagree in {places}. \
          Give the P4Info that was compiled with the device config, from the same source and options. {shown}"
     )))
 }
 
-/// A difference in a line.
-fn described(difference: &Difference) -> String {
+/// Formats a difference as one line.
+fn describe_difference(difference: &P4InfoDifference) -> String {
     let path = &difference.path;
     let is_message = |value: &Option<String>| value.as_ref().is_none_or(|text| text.starts_with('{'));
     match (&difference.ours, &difference.theirs) {
         (Some(_), None) if is_message(&difference.ours) => format!("{path}: in the device config only"),
         (None, Some(_)) if is_message(&difference.theirs) => format!("{path}: in the P4Info only"),
         (ours, theirs) => {
-            let value = |v: &Option<String>| v.as_ref().map_or("unset".to_owned(), |text| clipped(text, MAX_VALUE));
+            let value =
+                |v: &Option<String>| v.as_ref().map_or("unset".to_owned(), |text| truncate_text(text, MAX_VALUE));
             format!("{path}: {} in the device config, {} in the P4Info", value(ours), value(theirs))
         }
     }
 }
 
-/// The text, cut to that many bytes.
-fn clipped(text: &str, bytes: usize) -> String {
+/// Truncates a text to this number of bytes.
+fn truncate_text(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();
     }
@@ -83,14 +91,14 @@ pub fn log_warnings(who: &Peer, role: &str, warnings: &[String]) {
     }
 }
 
-/// Adds warnings to an answer's metadata.
+/// Adds warnings to the metadata of a response.
 pub fn add_warnings(metadata: &mut MetadataMap, warnings: &[String]) {
     let more = warnings.len().saturating_sub(MAX_WARNINGS);
     let more = (more > 0).then(|| format!("and {more} more differences; the node's log has {MAX_LOGGED}"));
     for warning in warnings.iter().take(MAX_WARNINGS).chain(&more) {
-        // Metadata is printable ASCII.
+        // Metadata values are printable ASCII.
         let printable = |c: char| if matches!(c, ' '..='~') { c } else { '?' };
-        let text: String = clipped(warning, MAX_WARNING).chars().map(printable).collect();
+        let text: String = truncate_text(warning, MAX_WARNING).chars().map(printable).collect();
         if let Ok(value) = text.parse::<MetadataValue<Ascii>>() {
             metadata.append(WARNING_KEY, value);
         }

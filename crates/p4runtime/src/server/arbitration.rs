@@ -1,54 +1,57 @@
-//! [`Arbitration`]: which client is primary of which role (P4Runtime specification, chapter "Client Arbitration and Controller
-//! Replication"). A state machine without I/O: it says what is to be told to whom.
+//! [`Arbitration`]: which client is primary of which role (P4Runtime specification, chapter "Client
+//! Arbitration and Controller Replication"). It is a state machine without I/O, which returns the
+//! messages to send.
 
-use super::role::Scope;
+use super::role::RoleScope;
 use crate::proto::google::rpc;
 use crate::proto::v1::{MasterArbitrationUpdate, Role, Uint128};
-use crate::{Code, Refusal};
+use crate::{Code, P4RuntimeError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A stream, as the server numbers them.
+/// Stream number assigned by the server.
 pub type StreamId = u64;
 
-/// A message for a stream.
+/// Arbitration update to send to a stream.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Advice {
-    /// For this stream.
+pub struct ArbitrationMessage {
+    /// Receiving stream.
     pub stream: StreamId,
     /// The message.
     pub message: MasterArbitrationUpdate,
 }
 
-/// What follows of a client's message.
+/// Effect of a client's message.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
-    /// Tell these, and that is all.
-    Told(Vec<Advice>),
-    /// The sender is primary, but its writes are not accepted yet: tell the others, wait for writes that run to end, then call
-    /// [`Arbitration::settle`].
-    Handover(Vec<Advice>),
+pub enum ArbitrationEffect {
+    /// Send these messages.
+    Messages(Vec<ArbitrationMessage>),
+    /// The sender is primary, but its writes are not accepted yet. The caller sends these messages
+    /// to the others, waits until the running writes have ended, and calls
+    /// [`Arbitration::accept_writes`].
+    Handover(Vec<ArbitrationMessage>),
 }
 
-/// How many there may be.
+/// Limits of arbitration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// Roles.
+pub struct ArbitrationLimits {
+    /// Maximum number of roles.
     pub roles: usize,
-    /// Live clients of each role.
+    /// Maximum number of live clients of each role.
     pub clients: usize,
 }
 
 #[derive(Default)]
 struct RoleState {
-    /// As the last primary gave it.
+    /// Config set by the last primary.
     config: Option<prost_types::Any>,
-    scope: Option<Arc<Scope>>,
-    /// The greatest election id that a client of the role ever had.
+    scope: Option<Arc<RoleScope>>,
+    /// Highest election id that any client of the role has had.
     highest: Option<u128>,
     live: BTreeMap<StreamId, Option<u128>>,
-    /// Whether writes of the primary are accepted: not while writes of one before may still run.
-    settled: bool,
+    /// Whether writes of the primary are accepted, which is false while writes of the previous
+    /// primary can still run.
+    accepts_writes: bool,
 }
 
 impl RoleState {
@@ -57,40 +60,45 @@ impl RoleState {
         self.live.iter().find(|(_, election)| **election == Some(highest)).map(|(stream, _)| *stream)
     }
 
-    fn scope(&self) -> Arc<Scope> {
-        self.scope.clone().unwrap_or_else(|| Arc::new(Scope::Full))
+    fn scope(&self) -> Arc<RoleScope> {
+        self.scope.clone().unwrap_or_else(|| Arc::new(RoleScope::Full))
     }
 }
 
-/// The clients of one device.
+/// Arbitration of the clients of one device.
 pub struct Arbitration {
     device: u64,
-    bounds: Bounds,
+    bounds: ArbitrationLimits,
     roles: BTreeMap<String, RoleState>,
     streams: BTreeMap<StreamId, String>,
 }
 
 impl Arbitration {
-    /// No clients.
-    pub fn new(device: u64, bounds: Bounds) -> Arbitration {
+    /// Creates a state without clients.
+    pub fn new(device: u64, bounds: ArbitrationLimits) -> Arbitration {
         Arbitration { device, bounds, roles: BTreeMap::new(), streams: BTreeMap::new() }
     }
 
-    /// A client's message.
+    /// Processes a client's arbitration update.
     ///
     /// # Errors
-    /// The stream is to be ended with the refusal, and [`Arbitration::leave`] called if it was live: `NOT_FOUND` (another device),
-    /// `FAILED_PRECONDITION` (another device or role than before), `INVALID_ARGUMENT` (the election id is in use, the role's config
-    /// can't be understood), `RESOURCE_EXHAUSTED` (too many clients or roles).
-    pub fn claim(&mut self, stream: StreamId, update: &MasterArbitrationUpdate) -> Result<Step, Refusal> {
+    /// The caller ends the stream with the error and calls [`Arbitration::remove_stream`] if it was
+    /// live. `NOT_FOUND`: another device. `FAILED_PRECONDITION`: another device or role than
+    /// before. `INVALID_ARGUMENT`: the election id is in use or the role's config is invalid.
+    /// `RESOURCE_EXHAUSTED`: too many clients or roles.
+    pub fn handle_update(
+        &mut self,
+        stream: StreamId,
+        update: &MasterArbitrationUpdate,
+    ) -> Result<ArbitrationEffect, P4RuntimeError> {
         let (name, config) = role_of(update)?;
         self.check_identity(stream, update.device_id, &name)?;
-        let scope = Arc::new(Scope::read(config.as_ref())?);
+        let scope = Arc::new(RoleScope::read(config.as_ref())?);
         let election = update.election_id.map(election_of);
         if let (Some(role), Some(id)) = (self.roles.get(&name), election)
             && role.live.iter().any(|(other, theirs)| *other != stream && *theirs == Some(id))
         {
-            return Err(Refusal::invalid(format!(
+            return Err(P4RuntimeError::invalid(format!(
                 "election id {id} is in use by another client of role \"{name}\"; give each client one of its own"
             )));
         }
@@ -102,20 +110,20 @@ impl Arbitration {
         if election.is_some() && election >= role.highest {
             role.highest = election;
             (role.config, role.scope) = (config, Some(scope));
-            role.settled = false;
-            return Ok(Step::Handover(self.advise(&name, |to| to != stream)));
+            role.accepts_writes = false;
+            return Ok(ArbitrationEffect::Handover(self.messages_to(&name, |to| to != stream)));
         }
-        Ok(Step::Told(self.advise(&name, |to| was_primary || to == stream)))
+        Ok(ArbitrationEffect::Messages(self.messages_to(&name, |to| was_primary || to == stream)))
     }
 
-    fn check_identity(&self, stream: StreamId, device: u64, name: &str) -> Result<(), Refusal> {
+    fn check_identity(&self, stream: StreamId, device: u64, name: &str) -> Result<(), P4RuntimeError> {
         let live = self.streams.get(&stream);
         if device != self.device {
             let code = if live.is_some() { Code::FailedPrecondition } else { Code::NotFound };
-            return Err(Refusal::new(code, no_device(device, self.device)));
+            return Err(P4RuntimeError::new(code, no_device(device, self.device)));
         }
         match live {
-            Some(before) if before != name => Err(Refusal::new(
+            Some(before) if before != name => Err(P4RuntimeError::new(
                 Code::FailedPrecondition,
                 format!("the stream is of role \"{before}\"; open another one for role \"{name}\""),
             )),
@@ -123,7 +131,7 @@ impl Arbitration {
         }
     }
 
-    fn check_bounds(&self, stream: StreamId, name: &str) -> Result<(), Refusal> {
+    fn check_bounds(&self, stream: StreamId, name: &str) -> Result<(), P4RuntimeError> {
         if self.streams.contains_key(&stream) {
             return Ok(());
         }
@@ -134,44 +142,51 @@ impl Arbitration {
             None if self.roles.len() >= self.bounds.roles => format!("{} roles", self.bounds.roles),
             _ => return Ok(()),
         };
-        Err(Refusal::new(
+        Err(P4RuntimeError::new(
             Code::ResourceExhausted,
-            format!("there are {full} already; close a stream that is not needed"),
+            format!("the limit of {full} is reached; close a stream that is not needed"),
         ))
     }
 
-    /// After the writes that ran have ended: accepts writes of the stream if it still is primary, which is to be told so.
-    pub fn settle(&mut self, stream: StreamId) -> Option<Advice> {
+    /// Accepts writes of the stream after the earlier writes have ended, if it is still primary.
+    /// Returns the message for it.
+    pub fn accept_writes(&mut self, stream: StreamId) -> Option<ArbitrationMessage> {
         let name = self.streams.get(&stream)?.clone();
         let role = self.roles.get_mut(&name)?;
         if role.primary() != Some(stream) {
             return None;
         }
-        role.settled = true;
-        self.advise(&name, |to| to == stream).pop()
+        role.accepts_writes = true;
+        self.messages_to(&name, |to| to == stream).pop()
     }
 
-    /// A stream has ended. The others of its role are told if it was primary.
-    pub fn leave(&mut self, stream: StreamId) -> Vec<Advice> {
+    /// Removes a stream that has ended. If it was primary, returns messages for the others of its
+    /// role.
+    pub fn remove_stream(&mut self, stream: StreamId) -> Vec<ArbitrationMessage> {
         let Some(name) = self.streams.remove(&stream) else { return Vec::new() };
         let Some(role) = self.roles.get_mut(&name) else { return Vec::new() };
         let was_primary = role.primary() == Some(stream);
         role.live.remove(&stream);
         if role.live.is_empty() && role.highest.is_none() {
-            // Nothing to be remembered.
+            // The role has no state worth keeping.
             self.roles.remove(&name);
             return Vec::new();
         }
-        if was_primary { self.advise(&name, |_| true) } else { Vec::new() }
+        if was_primary { self.messages_to(&name, |_| true) } else { Vec::new() }
     }
 
-    /// What the role may do, if this is its primary and its writes are accepted.
+    /// Returns the scope of the role, if this is its primary and its writes are accepted.
     ///
     /// # Errors
-    /// `NOT_FOUND`: another device, or no such role. `PERMISSION_DENIED`: not the primary.
-    pub fn check(&self, device: u64, role: &str, election: Option<Uint128>) -> Result<Arc<Scope>, Refusal> {
+    /// `NOT_FOUND`: another device or an unknown role. `PERMISSION_DENIED`: not the primary.
+    pub fn check_primary(
+        &self,
+        device: u64,
+        role: &str,
+        election: Option<Uint128>,
+    ) -> Result<Arc<RoleScope>, P4RuntimeError> {
         self.check_device(device)?;
-        let denied = |why: String| Err(Refusal::new(Code::PermissionDenied, why));
+        let denied = |why: String| Err(P4RuntimeError::new(Code::PermissionDenied, why));
         let Some(state) = self.roles.get(role) else {
             return match role {
                 "" => denied("there is no primary; become it with a MasterArbitrationUpdate".into()),
@@ -186,59 +201,60 @@ impl Arbitration {
                 "election id {election} is not the primary's of role \"{role}\"; become primary with a MasterArbitrationUpdate"
             )),
             None => denied(format!("role \"{role}\" has no primary; become it with a MasterArbitrationUpdate")),
-            Some(_) if !state.settled => {
-                denied("writes of the last primary still run; wait to be told that you are primary".into())
+            Some(_) if !state.accepts_writes => {
+                denied("writes of the last primary are still in progress; wait for the arbitration update that makes you primary".into())
             }
             Some(_) => Ok(state.scope()),
         }
     }
 
-    /// What a role may read.
+    /// Returns the scope in which a role can read.
     ///
     /// # Errors
-    /// `NOT_FOUND`: another device, or no such role.
-    pub fn reader(&self, device: u64, role: &str) -> Result<Arc<Scope>, Refusal> {
+    /// `NOT_FOUND`: another device or an unknown role.
+    pub fn read_scope(&self, device: u64, role: &str) -> Result<Arc<RoleScope>, P4RuntimeError> {
         self.check_device(device)?;
         match (self.roles.get(role), role) {
             (Some(state), _) => Ok(state.scope()),
-            (None, "") => Ok(Arc::new(Scope::Full)),
+            (None, "") => Ok(Arc::new(RoleScope::Full)),
             (None, _) => Err(no_role(role)),
         }
     }
 
-    /// Whether requests name this device.
+    /// Checks the device id of a request.
     ///
     /// # Errors
-    /// `NOT_FOUND` if it is another one.
-    pub fn check_device(&self, device: u64) -> Result<(), Refusal> {
-        if device == self.device { Ok(()) } else { Err(Refusal::not_found(no_device(device, self.device))) }
+    /// `NOT_FOUND` if it is another device.
+    pub fn check_device(&self, device: u64) -> Result<(), P4RuntimeError> {
+        if device == self.device { Ok(()) } else { Err(P4RuntimeError::not_found(no_device(device, self.device))) }
     }
 
-    /// Primaries and what their roles may do.
-    pub fn primaries(&self) -> impl Iterator<Item = (StreamId, Arc<Scope>)> {
+    /// Returns the primaries and the scopes of their roles.
+    pub fn primaries(&self) -> impl Iterator<Item = (StreamId, Arc<RoleScope>)> {
         self.roles.values().filter_map(|role| Some((role.primary()?, role.scope())))
     }
 
-    /// What the stream's role may do, if the stream is primary.
-    pub fn primary_scope(&self, stream: StreamId) -> Option<Arc<Scope>> {
+    /// Returns the scope of the stream's role, if the stream is primary.
+    pub fn primary_scope(&self, stream: StreamId) -> Option<Arc<RoleScope>> {
         let role = self.roles.get(self.streams.get(&stream)?)?;
         (role.primary() == Some(stream)).then(|| role.scope())
     }
 
-    /// A stream's role, its election id, and whether it is primary; `None` before it has said who it is.
-    pub fn standing(&self, stream: StreamId) -> Option<(&str, Option<u128>, bool)> {
+    /// Returns a stream's role, its election id, and whether it is primary; `None` before its first
+    /// arbitration update.
+    pub fn stream_status(&self, stream: StreamId) -> Option<(&str, Option<u128>, bool)> {
         let name = self.streams.get(&stream)?;
         let role = self.roles.get(name)?;
         Some((name, role.live.get(&stream).copied().flatten(), role.primary() == Some(stream)))
     }
 
-    /// The role whose primary the stream is.
+    /// Returns the role that the stream is primary of.
     pub fn role_of_primary(&self, stream: StreamId) -> Option<&str> {
         let name = self.streams.get(&stream)?;
         (self.roles.get(name)?.primary() == Some(stream)).then_some(name)
     }
 
-    fn advise(&self, name: &str, to: impl Fn(StreamId) -> bool) -> Vec<Advice> {
+    fn messages_to(&self, name: &str, to: impl Fn(StreamId) -> bool) -> Vec<ArbitrationMessage> {
         let Some(role) = self.roles.get(name) else { return Vec::new() };
         let primary = role.primary();
         let advice = |stream: StreamId| {
@@ -250,7 +266,7 @@ impl Arbitration {
             let status = rpc::Status { code: code as i32, message: message.into(), details: Vec::new() };
             let message = MasterArbitrationUpdate {
                 device_id: self.device,
-                // The default role is no role at all.
+                // The default role is encoded as an absent role.
                 role: (!name.is_empty()).then(|| Role {
                     name: name.into(),
                     config: role.config.clone(),
@@ -259,21 +275,21 @@ impl Arbitration {
                 election_id: role.highest.map(uint128),
                 status: Some(status),
             };
-            Advice { stream, message }
+            ArbitrationMessage { stream, message }
         };
         role.live.keys().copied().filter(|stream| to(*stream)).map(advice).collect()
     }
 }
 
-fn role_of(update: &MasterArbitrationUpdate) -> Result<(String, Option<prost_types::Any>), Refusal> {
+fn role_of(update: &MasterArbitrationUpdate) -> Result<(String, Option<prost_types::Any>), P4RuntimeError> {
     let Some(role) = &update.role else { return Ok((String::new(), None)) };
     #[allow(deprecated)]
     let id = role.id;
     if id != 0 {
-        return Err(Refusal::invalid(format!("role id {id}: roles have names since P4Runtime 1.4; set `name`")));
+        return Err(P4RuntimeError::invalid(format!("role id {id}: roles have names since P4Runtime 1.4; set `name`")));
     }
     if role.name.is_empty() && role.config.is_some() {
-        return Err(Refusal::invalid(
+        return Err(P4RuntimeError::invalid(
             "the default role has full access and no config; name the role, or leave the config out",
         ));
     }
@@ -284,16 +300,16 @@ fn no_device(asked: u64, own: u64) -> String {
     format!("there is no device {asked}; this one has id {own}")
 }
 
-fn no_role(role: &str) -> Refusal {
-    Refusal::not_found(format!("there is no role \"{role}\"; a client makes it with a MasterArbitrationUpdate"))
+fn no_role(role: &str) -> P4RuntimeError {
+    P4RuntimeError::not_found(format!("there is no role \"{role}\"; a client makes it with a MasterArbitrationUpdate"))
 }
 
-/// An election id as a number.
+/// Converts an election id to a number.
 pub fn election_of(id: Uint128) -> u128 {
     u128::from(id.high) << 64 | u128::from(id.low)
 }
 
-/// A number as an election id.
+/// Converts a number to an election id.
 pub fn uint128(id: u128) -> Uint128 {
     Uint128 { high: (id >> 64) as u64, low: id as u64 }
 }

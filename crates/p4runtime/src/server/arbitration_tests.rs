@@ -1,4 +1,5 @@
-//! One test for each rule of "Rules for Handling `MasterArbitrationUpdate` Messages" and "Client Arbitration Notifications".
+//! One test for each rule of "Rules for Handling `MasterArbitrationUpdate` Messages" and "Client
+//! Arbitration Notifications".
 
 use super::*;
 use crate::proto::terrace::v1::RoleConfig;
@@ -8,7 +9,7 @@ use prost::Message;
 const DEVICE: u64 = 3;
 
 fn arbitration() -> Arbitration {
-    Arbitration::new(DEVICE, Bounds { roles: 3, clients: 4 })
+    Arbitration::new(DEVICE, ArbitrationLimits { roles: 3, clients: 4 })
 }
 
 fn update(role: &str, election: Option<u128>) -> MasterArbitrationUpdate {
@@ -21,37 +22,37 @@ fn config(ids: &[u32]) -> prost_types::Any {
     prost_types::Any { type_url: ROLE_CONFIG_URL.into(), value }
 }
 
-/// Stream, code of the status and election id of each message.
-fn told(advice: &[Advice]) -> Vec<(StreamId, rpc::Code, Option<u128>)> {
-    let one = |a: &Advice| {
+/// Returns stream, status code and election id of each message.
+fn message_fields(advice: &[ArbitrationMessage]) -> Vec<(StreamId, rpc::Code, Option<u128>)> {
+    let one = |a: &ArbitrationMessage| {
         let code = rpc::Code::try_from(a.message.status.as_ref().unwrap().code).unwrap();
         (a.stream, code, a.message.election_id.map(election_of))
     };
     advice.iter().map(one).collect()
 }
 
-/// A claim through to its end: what is told before writes have ended, and after.
+/// Completes a claim: returns the messages before and after writes have ended.
 fn claim(
     a: &mut Arbitration,
     stream: StreamId,
     role: &str,
     election: Option<u128>,
 ) -> Vec<(StreamId, rpc::Code, Option<u128>)> {
-    match a.claim(stream, &update(role, election)).unwrap() {
-        Step::Told(advice) => told(&advice),
-        Step::Handover(mut advice) => {
-            advice.extend(a.settle(stream));
-            told(&advice)
+    match a.handle_update(stream, &update(role, election)).unwrap() {
+        ArbitrationEffect::Messages(advice) => message_fields(&advice),
+        ArbitrationEffect::Handover(mut advice) => {
+            advice.extend(a.accept_writes(stream));
+            message_fields(&advice)
         }
     }
 }
 
 fn refused(a: &mut Arbitration, stream: StreamId, update: &MasterArbitrationUpdate) -> Code {
-    a.claim(stream, update).unwrap_err().code
+    a.handle_update(stream, update).unwrap_err().code
 }
 
 fn may_write(a: &Arbitration, role: &str, election: u128) -> Result<(), Code> {
-    a.check(DEVICE, role, Some(uint128(election))).map(drop).map_err(|refusal| refusal.code)
+    a.check_primary(DEVICE, role, Some(uint128(election))).map(drop).map_err(|refusal| refusal.code)
 }
 
 use rpc::Code::{AlreadyExists, NotFound, Ok as Primary};
@@ -74,7 +75,7 @@ fn an_election_id_that_another_live_client_has_is_refused() {
     claim(&mut a, 2, "", Some(4));
     assert_eq!(refused(&mut a, 2, &update("", Some(5))), Code::InvalidArgument, "also when it is live already");
     assert_eq!(claim(&mut a, 3, "named", Some(5)), [(3, Primary, Some(5))], "roles are apart");
-    a.leave(1);
+    a.remove_stream(1);
     assert_eq!(
         claim(&mut a, 4, "", Some(5)),
         [(2, AlreadyExists, Some(5)), (4, Primary, Some(5))],
@@ -108,7 +109,7 @@ fn clients_and_roles_are_bounded() {
     claim(&mut a, 5, "a", None);
     claim(&mut a, 6, "b", None);
     assert_eq!(refused(&mut a, 7, &update("c", None)), Code::ResourceExhausted);
-    a.leave(6);
+    a.remove_stream(6);
     claim(&mut a, 7, "c", None);
 }
 
@@ -148,9 +149,9 @@ fn without_an_election_id_a_client_is_never_primary_but_zero_is_one() {
     assert_eq!(claim(&mut a, 1, "", None), [(1, NotFound, None)], "there has not been a primary at all");
     assert_eq!(claim(&mut a, 2, "", None), [(2, NotFound, None)], "several may have none");
     assert_eq!(may_write(&a, "", 0), Err(Code::PermissionDenied));
-    assert_eq!(a.check(DEVICE, "", None).unwrap_err().code, Code::PermissionDenied);
+    assert_eq!(a.check_primary(DEVICE, "", None).unwrap_err().code, Code::PermissionDenied);
     assert_eq!(claim(&mut a, 3, "", Some(0)).last(), Some(&(3, Primary, Some(0))), "0 that is set is an id");
-    assert_eq!(a.check(DEVICE, "", None).unwrap_err().code, Code::PermissionDenied);
+    assert_eq!(a.check_primary(DEVICE, "", None).unwrap_err().code, Code::PermissionDenied);
 }
 
 #[test]
@@ -180,7 +181,7 @@ fn a_primary_that_leaves_leaves_none() {
     let mut a = arbitration();
     claim(&mut a, 1, "", Some(5));
     claim(&mut a, 2, "", Some(4));
-    assert_eq!(told(&a.leave(1)), [(2, NotFound, Some(5))]);
+    assert_eq!(message_fields(&a.remove_stream(1)), [(2, NotFound, Some(5))]);
     assert_eq!(may_write(&a, "", 5), Err(Code::PermissionDenied));
     assert_eq!(may_write(&a, "", 4), Err(Code::PermissionDenied), "the backup has to ask");
 }
@@ -190,8 +191,8 @@ fn a_backup_that_leaves_is_not_told_of() {
     let mut a = arbitration();
     claim(&mut a, 1, "", Some(5));
     claim(&mut a, 2, "", Some(4));
-    assert_eq!(a.leave(2), []);
-    assert_eq!(a.leave(2), [], "twice is no fault");
+    assert_eq!(a.remove_stream(2), []);
+    assert_eq!(a.remove_stream(2), [], "twice is no fault");
     assert_eq!(may_write(&a, "", 5), Ok(()));
 }
 
@@ -199,7 +200,7 @@ fn a_backup_that_leaves_is_not_told_of() {
 fn the_highest_id_outlives_its_clients() {
     let mut a = arbitration();
     claim(&mut a, 1, "", Some(5));
-    a.leave(1);
+    a.remove_stream(1);
     assert_eq!(claim(&mut a, 2, "", Some(4)), [(2, NotFound, Some(5))]);
     assert_eq!(claim(&mut a, 2, "", Some(6)), [(2, Primary, Some(6))]);
 }
@@ -216,23 +217,25 @@ fn a_backup_becomes_primary_by_another_id() {
 fn writes_wait_until_the_last_primarys_have_ended() {
     let mut a = arbitration();
     claim(&mut a, 1, "", Some(5));
-    let Step::Handover(first) = a.claim(2, &update("", Some(6))).unwrap() else { panic!("a handover") };
-    assert_eq!(told(&first), [(1, AlreadyExists, Some(6))], "the new primary is told last");
+    let ArbitrationEffect::Handover(first) = a.handle_update(2, &update("", Some(6))).unwrap() else {
+        panic!("a handover")
+    };
+    assert_eq!(message_fields(&first), [(1, AlreadyExists, Some(6))], "the new primary is told last");
     assert_eq!(may_write(&a, "", 5), Err(Code::PermissionDenied));
     assert_eq!(may_write(&a, "", 6), Err(Code::PermissionDenied));
-    assert_eq!(told(a.settle(2).as_slice()), [(2, Primary, Some(6))]);
+    assert_eq!(message_fields(a.accept_writes(2).as_slice()), [(2, Primary, Some(6))]);
     assert_eq!(may_write(&a, "", 6), Ok(()));
 }
 
 #[test]
 fn a_primary_that_was_outrun_before_it_settled_is_not_told() {
     let mut a = arbitration();
-    a.claim(1, &update("", Some(5))).unwrap();
-    a.claim(2, &update("", Some(6))).unwrap();
-    assert_eq!(a.settle(1), None);
+    a.handle_update(1, &update("", Some(5))).unwrap();
+    a.handle_update(2, &update("", Some(6))).unwrap();
+    assert_eq!(a.accept_writes(1), None);
     assert_eq!(may_write(&a, "", 6), Err(Code::PermissionDenied));
-    assert!(a.settle(2).is_some());
-    assert_eq!(a.settle(9), None, "a stream that has gone");
+    assert!(a.accept_writes(2).is_some());
+    assert_eq!(a.accept_writes(9), None, "a stream that has gone");
 }
 
 #[test]
@@ -244,7 +247,7 @@ fn roles_have_primaries_of_their_own() {
     assert_eq!(may_write(&a, "b", 5), Err(Code::PermissionDenied));
     assert_eq!(may_write(&a, "c", 5), Err(Code::NotFound), "there is no such role");
     assert_eq!(may_write(&a, "", 5), Err(Code::PermissionDenied), "the default role is always there");
-    assert_eq!(a.check(DEVICE + 1, "a", Some(uint128(5))).unwrap_err().code, Code::NotFound);
+    assert_eq!(a.check_primary(DEVICE + 1, "a", Some(uint128(5))).unwrap_err().code, Code::NotFound);
     assert_eq!(a.primaries().map(|(stream, _)| stream).collect::<Vec<_>>(), [1, 2]);
 }
 
@@ -255,20 +258,26 @@ fn the_primarys_config_is_the_roles() {
         role: Some(Role { name: "r".into(), config: Some(config), ..Role::default() }),
         ..update("r", Some(election))
     };
-    let Step::Handover(_) = a.claim(1, &with(5, config(&[7]))).unwrap() else { panic!("a handover") };
-    let own = a.settle(1).unwrap().message.role.unwrap();
+    let ArbitrationEffect::Handover(_) = a.handle_update(1, &with(5, config(&[7]))).unwrap() else {
+        panic!("a handover")
+    };
+    let own = a.accept_writes(1).unwrap().message.role.unwrap();
     assert_eq!((own.name.as_str(), own.config), ("r", Some(config(&[7]))));
-    assert!(a.check(DEVICE, "r", Some(uint128(5))).unwrap().has(7));
+    assert!(a.check_primary(DEVICE, "r", Some(uint128(5))).unwrap().has(7));
 
-    // A backup's config does not count, but it is told the primary's.
-    let Step::Told(advice) = a.claim(2, &with(4, config(&[8]))).unwrap() else { panic!("a backup") };
+    // A backup's config is ignored, and the backup receives the primary's.
+    let ArbitrationEffect::Messages(advice) = a.handle_update(2, &with(4, config(&[8]))).unwrap() else {
+        panic!("a backup")
+    };
     assert_eq!(advice[0].message.role.as_ref().unwrap().config, Some(config(&[7])));
-    assert!(!a.reader(DEVICE, "r").unwrap().has(8));
+    assert!(!a.read_scope(DEVICE, "r").unwrap().has(8));
 
-    // The primary changes it: all are told.
-    let Step::Handover(advice) = a.claim(1, &with(5, config(&[9]))).unwrap() else { panic!("a handover") };
-    assert_eq!(told(&advice), [(2, AlreadyExists, Some(5))]);
+    // The primary changes it: all receive it.
+    let ArbitrationEffect::Handover(advice) = a.handle_update(1, &with(5, config(&[9]))).unwrap() else {
+        panic!("a handover")
+    };
+    assert_eq!(message_fields(&advice), [(2, AlreadyExists, Some(5))]);
     assert_eq!(advice[0].message.role.as_ref().unwrap().config, Some(config(&[9])));
-    a.settle(1);
+    a.accept_writes(1);
     assert!(a.primary_scope(1).unwrap().has(9) && a.primary_scope(2).is_none());
 }

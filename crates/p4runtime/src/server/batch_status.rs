@@ -1,22 +1,23 @@
-//! The status of a request of several parts: one `p4.v1.Error` for each, in `google.rpc.Status` (P4Runtime specification, section "Error
-//! Reporting Messages").
+//! Status of a request of several parts: one `p4.v1.Error` for each, in `google.rpc.Status`
+//! (P4Runtime specification, section "Error Reporting Messages").
 
 use crate::proto::google::rpc;
 use crate::proto::v1;
-use crate::{Code, Refusal};
+use crate::{Code, P4RuntimeError};
 use prost::Message;
 use tonic::Status;
 
-/// From so many bytes of messages on, they are left out: codes alone remain. Clients take metadata of a few KB to a few MB.
+/// Maximum length in bytes of all messages; beyond it, errors have only codes. Clients accept
+/// metadata of a few KB to a few MB.
 const MESSAGES: usize = 64 * 1024;
 
 const ERROR_URL: &str = "type.googleapis.com/p4.v1.Error";
 
-/// OK if all parts are; else `UNKNOWN`, with an error for each part in their order.
+/// Returns OK if all parts are; otherwise `UNKNOWN` with an error for each part in order.
 ///
 /// # Errors
-/// As said.
-pub fn of_parts(what: &str, parts: &[Result<(), Refusal>]) -> Result<(), Status> {
+/// The status `UNKNOWN`.
+pub fn status_of_parts(what: &str, parts: &[Result<(), P4RuntimeError>]) -> Result<(), Status> {
     let failed = parts.iter().filter(|part| part.is_err()).count();
     let Some((at, first)) = parts.iter().enumerate().find_map(|(at, part)| Some((at, part.as_ref().err()?))) else {
         return Ok(());
@@ -28,7 +29,7 @@ pub fn of_parts(what: &str, parts: &[Result<(), Refusal>]) -> Result<(), Status>
     Err(Status::with_details(Code::Unknown, message, status.encode_to_vec().into()))
 }
 
-fn detail(part: &Result<(), Refusal>, room: &mut usize) -> prost_types::Any {
+fn detail(part: &Result<(), P4RuntimeError>, room: &mut usize) -> prost_types::Any {
     let error = match part {
         Ok(()) => v1::Error::default(),
         Err(refusal) => {
@@ -41,7 +42,7 @@ fn detail(part: &Result<(), Refusal>, room: &mut usize) -> prost_types::Any {
     prost_types::Any { type_url: ERROR_URL.into(), value: error.encode_to_vec() }
 }
 
-/// The errors of a status' parts; `None` if it has none.
+/// Returns the errors of a status' parts; `None` if it has none.
 pub fn parts_of(status: &Status) -> Option<Vec<v1::Error>> {
     let status = rpc::Status::decode(status.details()).ok().filter(|status| !status.details.is_empty())?;
     status.details.iter().map(|any| v1::Error::decode(any.value.as_slice()).ok()).collect()
@@ -53,9 +54,9 @@ mod tests {
 
     #[test]
     fn each_part_has_an_error_in_order() {
-        assert!(of_parts("updates", &[Ok(()), Ok(())]).is_ok());
-        let parts = [Ok(()), Err(Refusal::not_found("no entry")), Ok(()), Err(Refusal::invalid("no"))];
-        let status = of_parts("updates", &parts).unwrap_err();
+        assert!(status_of_parts("updates", &[Ok(()), Ok(())]).is_ok());
+        let parts = [Ok(()), Err(P4RuntimeError::not_found("no entry")), Ok(()), Err(P4RuntimeError::invalid("no"))];
+        let status = status_of_parts("updates", &parts).unwrap_err();
         assert_eq!(
             (status.code(), status.message()),
             (Code::Unknown, "2 of 4 updates failed; the first is 1: no entry")
@@ -68,8 +69,8 @@ mod tests {
 
     #[test]
     fn messages_are_bounded_codes_are_not() {
-        let parts: Vec<_> = (0..2000).map(|_| Err(Refusal::invalid("x".repeat(100)))).collect();
-        let errors = parts_of(&of_parts("updates", &parts).unwrap_err()).unwrap();
+        let parts: Vec<_> = (0..2000).map(|_| Err(P4RuntimeError::invalid("x".repeat(100)))).collect();
+        let errors = parts_of(&status_of_parts("updates", &parts).unwrap_err()).unwrap();
         assert!(errors.len() == 2000 && errors.iter().all(|error| error.canonical_code == 3));
         assert_eq!(errors.iter().filter(|error| !error.message.is_empty()).count(), MESSAGES / 100);
     }

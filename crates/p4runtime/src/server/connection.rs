@@ -1,30 +1,31 @@
-//! [`Connection`]: what the requests of one connection share, so that who makes many of them takes room from nobody but itself.
+//! [`Connection`]: state that the requests of one connection share. Its limits ensure that a
+//! connection with a large number of requests takes no capacity from others.
 
 use super::limits::Limits;
 use super::peer::Peer;
-use super::unsent::Unsent;
+use super::send_backlog::SendBacklog;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tonic::Extensions;
 
-/// A connection.
+/// State shared by the requests of a connection.
 #[derive(Clone, Debug)]
 pub struct Connection {
     pub peer: Peer,
-    /// Bytes of answers that its client has not taken in.
-    pub unsent: Arc<Unsent>,
-    /// Places for its `Read`s.
-    pub reads: Arc<Semaphore>,
+    /// Response bytes that the client has not received yet.
+    pub send_backlog: Arc<SendBacklog>,
+    /// Permits for `Read`s.
+    pub read_permits: Arc<Semaphore>,
 }
 
 impl Connection {
-    /// With nothing on its way.
+    /// Creates the state of a new connection.
     pub fn new(peer: Peer, limits: &Limits) -> Connection {
         let reads = Arc::new(Semaphore::new(limits.reads_per_connection));
-        Connection { peer, unsent: Unsent::new(limits.unsent_bytes), reads }
+        Connection { peer, send_backlog: SendBacklog::new(limits.unsent_bytes), read_permits: reads }
     }
 
-    /// The one that a request came by; without one (which no request is) it has one of its own.
+    /// Returns the connection of a request; a new one if there is none, which does not happen.
     pub fn of(extensions: &Extensions) -> Connection {
         extensions.get::<Connection>().cloned().unwrap_or_else(|| Connection::new(Peer::default(), &Limits::default()))
     }

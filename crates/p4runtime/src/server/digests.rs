@@ -1,100 +1,104 @@
-//! [`Digests`]: digest messages into lists, without duplicates (P4Runtime specification, section "DigestEntry"). A state machine without
-//! I/O or clock.
+//! [`Digests`]: groups digest messages into lists without duplicates (P4Runtime specification,
+//! section "DigestEntry"). It is a state machine without I/O or clock.
 
-use super::forms::DigestForm;
-use crate::Refusal;
+use super::state_snapshot::DigestSnapshot;
+use crate::P4RuntimeError;
 use crate::proto::v1::{DigestList, DigestListAck, P4Data};
 use crate::translate::DigestConfig;
 use prost::Message;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// The most messages of a list, also if the config sets no limit.
+/// Maximum number of messages in a list, also if the config sets no limit.
 const LIST: usize = 1024;
 
-/// The most messages of one digest that wait for an acknowledgement. The oldest list is forgotten if there are more.
+/// Maximum number of unacknowledged messages of one digest. Beyond it, the oldest list is dropped.
 const UNACKNOWLEDGED: usize = 65536;
 
-/// A sent list whose data is not sent again yet.
-struct Sent {
+/// Sent list that awaits its acknowledgement.
+struct SentList {
     list: u64,
     at: Instant,
     keys: Vec<Vec<u8>>,
 }
 
-/// One digest that is enabled.
-struct Digest {
+/// State of an enabled digest.
+struct DigestState {
     config: DigestConfig,
     buffer: Vec<P4Data>,
-    /// When the first message of the buffer came.
+    /// Arrival of the first buffered message.
     since: Option<Instant>,
-    /// Encoded messages in the buffer, and in lists that were sent.
+    /// Encoded messages in the buffer, and in `unacknowledged` those of sent lists.
     buffered: HashSet<Vec<u8>>,
     unacknowledged: HashMap<Vec<u8>, u64>,
-    sent: VecDeque<Sent>,
+    sent: VecDeque<SentList>,
 }
 
-/// The digests of a pipeline that are enabled.
+/// Enabled digests of a pipeline.
 #[derive(Default)]
 pub struct Digests {
-    enabled: BTreeMap<u32, Digest>,
+    enabled: BTreeMap<u32, DigestState>,
     lists: u64,
-    /// Messages are kept, and no list is sent.
-    frozen: bool,
+    /// Whether messages are buffered and no lists are sent.
+    is_frozen: bool,
 }
 
 impl Digests {
-    /// Takes configs as a write left them. Buffers and unacknowledged lists of those that stay are kept.
+    /// Sets the configs after a write. Digests that remain keep their buffers and unacknowledged
+    /// lists.
     pub fn configure(&mut self, configs: &BTreeMap<u32, DigestConfig>) {
         self.enabled.retain(|id, _| configs.contains_key(id));
         for (id, config) in configs {
             match self.enabled.get_mut(id) {
                 Some(digest) => digest.config = *config,
-                None => drop(self.enabled.insert(*id, Digest::new(*config))),
+                None => drop(self.enabled.insert(*id, DigestState::new(*config))),
             }
         }
     }
 
-    /// The digests that are enabled.
+    /// Returns the configs of the enabled digests.
     pub fn configs(&self) -> BTreeMap<u32, DigestConfig> {
         self.enabled.iter().map(|(id, digest)| (*id, digest.config)).collect()
     }
 
-    /// Whether lists are sent.
-    pub fn freeze(&mut self, frozen: bool) {
-        self.frozen = frozen;
+    /// Stops (`true`) or resumes the sending of lists.
+    pub fn set_frozen(&mut self, frozen: bool) {
+        self.is_frozen = frozen;
     }
 
-    /// Whether lists are not sent.
+    /// Returns whether the sending of lists is stopped.
     pub fn is_frozen(&self) -> bool {
-        self.frozen
+        self.is_frozen
     }
 
-    /// How many lists were sent, and the digests with their messages. Not what was sent and waits for an acknowledgement: whoever is sent more is
-    /// another client.
-    pub fn form(&self, now: Instant) -> (u64, Vec<DigestForm>) {
-        let one = |(number, digest): (&u32, &Digest)| DigestForm {
+    /// Returns the number of sent lists and a snapshot of the digests with their buffered messages.
+    /// Unacknowledged lists are omitted, because their client will not receive the next lists.
+    pub fn snapshot(&self, now: Instant) -> (u64, Vec<DigestSnapshot>) {
+        let one = |(number, digest): (&u32, &DigestState)| DigestSnapshot {
             number: *number,
             config: digest.config,
             messages: digest.buffer.iter().map(Message::encode_to_vec).collect(),
-            waited: digest.since.map(|since| now.saturating_duration_since(since)).unwrap_or_default(),
+            age: digest.since.map(|since| now.saturating_duration_since(since)).unwrap_or_default(),
         };
         (self.lists, self.enabled.iter().map(one).collect())
     }
 
-    /// Goes on with what [`Digests::form`] gave.
+    /// Restores the state from [`Digests::snapshot`].
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` if a message is none.
-    pub fn take_up(&mut self, lists: u64, forms: Vec<DigestForm>, now: Instant) -> Result<(), Refusal> {
+    /// `INVALID_ARGUMENT` if a message cannot be decoded.
+    pub fn restore(&mut self, lists: u64, forms: Vec<DigestSnapshot>, now: Instant) -> Result<(), P4RuntimeError> {
         let mut enabled = BTreeMap::new();
         for form in forms {
-            let mut digest = Digest::new(form.config);
+            let mut digest = DigestState::new(form.config);
             for bytes in form.messages {
                 let data = P4Data::decode(&*bytes).map_err(|error| {
-                    Refusal::invalid(format!("what waits of digest {:#x} is no message: {error}", form.number))
+                    P4RuntimeError::invalid(format!(
+                        "a buffered message of digest {:#x} cannot be decoded: {error}",
+                        form.number
+                    ))
                 })?;
-                digest.since = digest.since.or(Some(now.checked_sub(form.waited).unwrap_or(now)));
+                digest.since = digest.since.or(Some(now.checked_sub(form.age).unwrap_or(now)));
                 if digest.buffered.insert(data.encode_to_vec()) {
                     digest.buffer.push(data);
                 }
@@ -105,39 +109,39 @@ impl Digests {
         Ok(())
     }
 
-    /// A message of the data plane. Returns a list if it is full now.
-    pub fn message(&mut self, id: u32, data: P4Data, now: Instant) -> Option<DigestList> {
+    /// Adds a message of the data plane. Returns a list if it is full.
+    pub fn add_message(&mut self, id: u32, data: P4Data, now: Instant) -> Option<DigestList> {
         let digest = self.enabled.get_mut(&id)?;
-        digest.forget(now);
+        digest.drop_expired(now);
         let key = data.encode_to_vec();
         if digest.unacknowledged.contains_key(&key) || !digest.buffered.insert(key) {
             return None;
         }
         digest.since.get_or_insert(now);
         digest.buffer.push(data);
-        let full = digest.buffer.len() >= digest.list_size() && !self.frozen;
+        let full = digest.buffer.len() >= digest.list_size() && !self.is_frozen;
         full.then(|| digest.send(id, &mut self.lists, now))
     }
 
-    /// Lists whose time has come.
-    pub fn due(&mut self, now: Instant) -> Vec<DigestList> {
-        if self.frozen {
+    /// Returns the lists with an expired timeout.
+    pub fn take_due_lists(&mut self, now: Instant) -> Vec<DigestList> {
+        if self.is_frozen {
             return Vec::new();
         }
         let lists = &mut self.lists;
-        let due = |(id, digest): (&u32, &mut Digest)| {
+        let due = |(id, digest): (&u32, &mut DigestState)| {
             let is_due = digest.deadline().is_some_and(|at| at <= now);
             is_due.then(|| digest.send(*id, lists, now))
         };
         self.enabled.iter_mut().filter_map(due).collect()
     }
 
-    /// When to look at [`Digests::due`] again.
-    pub fn next(&self) -> Option<Instant> {
-        self.enabled.values().filter(|_| !self.frozen).filter_map(Digest::deadline).min()
+    /// Returns the time of the next call of [`Digests::take_due_lists`].
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.enabled.values().filter(|_| !self.is_frozen).filter_map(DigestState::deadline).min()
     }
 
-    /// The client has seen a list: its data may be sent again. One that is not known (any more) is no fault.
+    /// Removes an acknowledged list, so that its data can be sent again. Unknown lists are ignored.
     pub fn acknowledge(&mut self, ack: &DigestListAck) {
         let Some(digest) = self.enabled.get_mut(&ack.digest_id) else { return };
         if let Some(at) = digest.sent.iter().position(|sent| sent.list == ack.list_id)
@@ -147,8 +151,8 @@ impl Digests {
         }
     }
 
-    /// Another client is primary: it is sent everything anew.
-    pub fn forget_sent(&mut self) {
+    /// Clears the unacknowledged lists, because a new primary must receive all data.
+    pub fn clear_unacknowledged(&mut self) {
         for digest in self.enabled.values_mut() {
             digest.sent.clear();
             digest.unacknowledged.clear();
@@ -156,9 +160,9 @@ impl Digests {
     }
 }
 
-impl Digest {
-    fn new(config: DigestConfig) -> Digest {
-        Digest {
+impl DigestState {
+    fn new(config: DigestConfig) -> DigestState {
+        DigestState {
             config,
             buffer: Vec::new(),
             since: None,
@@ -187,7 +191,7 @@ impl Digest {
         let keys: Vec<Vec<u8>> = self.buffered.drain().collect();
         if self.config.ack_timeout_ns > 0 {
             self.unacknowledged.extend(keys.iter().cloned().map(|key| (key, *lists)));
-            self.sent.push_back(Sent { list: *lists, at: now, keys });
+            self.sent.push_back(SentList { list: *lists, at: now, keys });
             while self.unacknowledged.len() > UNACKNOWLEDGED
                 && let Some(oldest) = self.sent.pop_front()
             {
@@ -197,8 +201,8 @@ impl Digest {
         DigestList { digest_id: id, list_id: *lists, data, timestamp: 0 }
     }
 
-    /// Drops lists that have waited long enough.
-    fn forget(&mut self, now: Instant) {
+    /// Drops lists with an expired acknowledgement timeout.
+    fn drop_expired(&mut self, now: Instant) {
         let wait = Duration::from_nanos(self.config.ack_timeout_ns);
         while self.sent.front().is_some_and(|sent| now.saturating_duration_since(sent.at) >= wait)
             && let Some(sent) = self.sent.pop_front()
@@ -207,7 +211,7 @@ impl Digest {
         }
     }
 
-    fn drop_keys(&mut self, sent: Sent) {
+    fn drop_keys(&mut self, sent: SentList) {
         for key in sent.keys {
             self.unacknowledged.remove(&key);
         }
@@ -238,89 +242,89 @@ mod tests {
     #[test]
     fn a_list_is_sent_when_it_is_full_of_distinct_messages() {
         let (mut digests, now) = digests(1_000_000, 2, 0);
-        assert_eq!(digests.message(ID, data(1), now), None);
-        assert_eq!(digests.message(ID, data(1), now), None, "a duplicate");
-        let list = digests.message(ID, data(2), now).unwrap();
+        assert_eq!(digests.add_message(ID, data(1), now), None);
+        assert_eq!(digests.add_message(ID, data(1), now), None, "a duplicate");
+        let list = digests.add_message(ID, data(2), now).unwrap();
         assert_eq!((list.digest_id, list.list_id, list.data), (ID, 1, vec![data(1), data(2)]));
-        assert_eq!(digests.next(), None);
+        assert_eq!(digests.next_deadline(), None);
     }
 
     #[test]
     fn a_list_is_sent_when_its_time_has_come() {
         let (mut digests, now) = digests(1_000, 0, 0);
-        digests.message(ID, data(1), now);
-        let at = digests.next().unwrap();
+        digests.add_message(ID, data(1), now);
+        let at = digests.next_deadline().unwrap();
         assert_eq!(at, now + Duration::from_nanos(1_000));
-        assert_eq!(digests.due(now), []);
-        assert_eq!(digests.due(at)[0].data, [data(1)]);
-        assert_eq!(digests.due(at), []);
+        assert_eq!(digests.take_due_lists(now), []);
+        assert_eq!(digests.take_due_lists(at)[0].data, [data(1)]);
+        assert_eq!(digests.take_due_lists(at), []);
     }
 
     #[test]
     fn without_a_timeout_or_with_size_1_each_message_is_a_list() {
         for (timeout, size) in [(0, 0), (0, 5), (1_000_000, 1)] {
             let (mut digests, now) = digests(timeout, size, 0);
-            assert_eq!(digests.message(ID, data(1), now).unwrap().list_id, 1);
-            assert_eq!(digests.message(ID, data(1), now).unwrap().list_id, 2, "no cache without an ack timeout");
+            assert_eq!(digests.add_message(ID, data(1), now).unwrap().list_id, 1);
+            assert_eq!(digests.add_message(ID, data(1), now).unwrap().list_id, 2, "no cache without an ack timeout");
         }
     }
 
     #[test]
     fn the_same_data_is_not_sent_again_until_it_is_acknowledged() {
         let (mut digests, now) = digests(0, 1, 1_000);
-        assert_eq!(digests.message(ID, data(1), now).unwrap().list_id, 1);
-        assert_eq!(digests.message(ID, data(1), now), None);
-        assert_eq!(digests.message(ID, data(2), now).unwrap().list_id, 2);
+        assert_eq!(digests.add_message(ID, data(1), now).unwrap().list_id, 1);
+        assert_eq!(digests.add_message(ID, data(1), now), None);
+        assert_eq!(digests.add_message(ID, data(2), now).unwrap().list_id, 2);
         acknowledge(&mut digests, 7);
         acknowledge(&mut digests, 2);
-        assert_eq!(digests.message(ID, data(1), now), None, "another list was acknowledged");
+        assert_eq!(digests.add_message(ID, data(1), now), None, "another list was acknowledged");
         acknowledge(&mut digests, 1);
         acknowledge(&mut digests, 1);
-        assert_eq!(digests.message(ID, data(1), now).unwrap().list_id, 3);
+        assert_eq!(digests.add_message(ID, data(1), now).unwrap().list_id, 3);
     }
 
     #[test]
     fn the_same_data_is_sent_again_after_the_ack_timeout_or_to_another_client() {
         let (mut digests, now) = digests(0, 1, 1_000);
-        digests.message(ID, data(1), now);
-        assert_eq!(digests.message(ID, data(1), now + Duration::from_nanos(999)), None);
-        assert!(digests.message(ID, data(1), now + Duration::from_nanos(1_000)).is_some());
-        digests.forget_sent();
-        assert!(digests.message(ID, data(1), now + Duration::from_nanos(1_001)).is_some());
+        digests.add_message(ID, data(1), now);
+        assert_eq!(digests.add_message(ID, data(1), now + Duration::from_nanos(999)), None);
+        assert!(digests.add_message(ID, data(1), now + Duration::from_nanos(1_000)).is_some());
+        digests.clear_unacknowledged();
+        assert!(digests.add_message(ID, data(1), now + Duration::from_nanos(1_001)).is_some());
     }
 
     #[test]
     fn another_process_goes_on_with_a_list_that_is_not_full() {
         let (mut first, now) = digests(1_000_000, 3, 0);
-        first.message(ID, data(9), now);
-        assert_eq!(first.due(now + Duration::from_millis(1))[0].list_id, 1);
-        first.message(ID, data(1), now);
-        first.freeze(true);
+        first.add_message(ID, data(9), now);
+        assert_eq!(first.take_due_lists(now + Duration::from_millis(1))[0].list_id, 1);
+        first.add_message(ID, data(1), now);
+        first.set_frozen(true);
         let later = now + Duration::from_micros(400);
-        let (lists, forms) = first.form(later);
-        first.message(ID, data(5), later);
-        first.message(ID, data(6), later);
-        assert_eq!((first.message(ID, data(7), later), first.next()), (None, None), "it sends none");
-        assert_eq!(first.due(now + Duration::from_secs(1)), []);
+        let (lists, forms) = first.snapshot(later);
+        first.add_message(ID, data(5), later);
+        first.add_message(ID, data(6), later);
+        assert_eq!((first.add_message(ID, data(7), later), first.next_deadline()), (None, None), "it sends none");
+        assert_eq!(first.take_due_lists(now + Duration::from_secs(1)), []);
         let mut second = Digests::default();
-        second.take_up(lists, forms, later).unwrap();
+        second.restore(lists, forms, later).unwrap();
         assert_eq!(second.configs(), first.configs());
-        assert_eq!(second.next(), Some(now + Duration::from_millis(1)), "what has waited goes on waiting");
-        assert_eq!(second.message(ID, data(1), later), None, "a duplicate");
-        second.message(ID, data(2), later);
-        let list = second.message(ID, data(3), later).unwrap();
+        assert_eq!(second.next_deadline(), Some(now + Duration::from_millis(1)), "what has waited goes on waiting");
+        assert_eq!(second.add_message(ID, data(1), later), None, "a duplicate");
+        second.add_message(ID, data(2), later);
+        let list = second.add_message(ID, data(3), later).unwrap();
         assert_eq!((list.list_id, list.data), (2, vec![data(1), data(2), data(3)]));
-        first.freeze(false);
-        let list = first.message(ID, data(8), later).unwrap();
+        first.set_frozen(false);
+        let list = first.add_message(ID, data(8), later).unwrap();
         assert_eq!((list.list_id, list.data.len()), (2, 5), "the first one goes on if it has to");
     }
 
     #[test]
     fn digests_that_are_not_enabled_are_silent() {
         let (mut digests, now) = digests(0, 1, 0);
-        assert_eq!(digests.message(ID + 1, data(1), now), None);
+        assert_eq!(digests.add_message(ID + 1, data(1), now), None);
         digests.configure(&BTreeMap::new());
-        assert_eq!(digests.message(ID, data(1), now), None);
+        assert_eq!(digests.add_message(ID, data(1), now), None);
         digests.acknowledge(&DigestListAck { digest_id: 9, list_id: 1 });
     }
 
@@ -328,7 +332,7 @@ mod tests {
     fn what_waits_is_bounded() {
         let (mut digests, now) = digests(u64::MAX, u32::MAX, u64::MAX);
         let wide = |n: u32| P4Data { data: Some(Data::Bitstring(n.to_be_bytes().to_vec().into())) };
-        let lists = (0..200_000).filter_map(|n| digests.message(ID, wide(n), now)).count();
+        let lists = (0..200_000).filter_map(|n| digests.add_message(ID, wide(n), now)).count();
         assert_eq!(lists, 200_000 / LIST);
         assert!(digests.enabled[&ID].unacknowledged.len() <= UNACKNOWLEDGED);
     }

@@ -1,67 +1,73 @@
-//! [`Direct`]: requests without a network, worked on where they are given. For tests and fuzzing, which want the service's own code without its
-//! connections.
+//! [`Direct`]: requests without a network, executed by the caller's thread. For tests and fuzzing
+//! of the service without its connections.
 
-use super::arbitration::Step;
-use super::core::Core;
+use super::arbitration::ArbitrationEffect;
+use super::core::ServerState;
 use super::credentials::Credentials;
 use super::limits::Limits;
-use super::role::Scope;
+use super::role::RoleScope;
 use crate::proto::v1::stream_message_request::Update as In;
 use crate::proto::v1::{Entity, ReadRequest, SetForwardingPipelineConfigRequest, StreamMessageRequest, WriteRequest};
-use crate::{Device, Refusal};
+use crate::{Device, P4RuntimeError};
 use std::sync::Arc;
 use tonic::Status;
 
-/// The only stream there is.
+/// Number of the only stream.
 const STREAM: u64 = 1;
 
-/// The service of a device for one caller with all power, which need not be primary.
+/// Service of a device for a single caller with all permissions, which need not be primary.
 pub struct Direct {
-    core: Core,
+    core: ServerState,
 }
 
 impl Direct {
-    /// For a device.
+    /// Creates the service of a device.
     pub fn new(device: Arc<dyn Device>) -> Direct {
         Direct {
-            core: Core::new(device, Default::default(), Credentials::default(), Limits::default(), Arc::default()),
+            core: ServerState::new(
+                device,
+                Default::default(),
+                Credentials::default(),
+                Limits::default(),
+                Arc::default(),
+            ),
         }
     }
 
-    /// `Write`.
+    /// Executes a `Write`.
     ///
     /// # Errors
-    /// As a client is told.
+    /// The status that a client receives.
     pub fn write(&self, request: &WriteRequest) -> Result<(), Status> {
-        self.core.write(request, &Scope::Full)
+        self.core.write(request, &RoleScope::Full)
     }
 
-    /// `Read`, all of the answer at once.
+    /// Executes a `Read` and returns all entities.
     ///
     /// # Errors
-    /// As a client is told; what was found is left out then.
+    /// The status that a client receives; the entities are then omitted.
     pub fn read(&self, request: &ReadRequest) -> Result<Vec<Entity>, Status> {
         self.core.read_at_once(request)
     }
 
-    /// `SetForwardingPipelineConfig`.
+    /// Executes a `SetForwardingPipelineConfig`.
     ///
     /// # Errors
-    /// As a client is told.
-    pub fn set_pipeline(&self, request: SetForwardingPipelineConfigRequest) -> Result<(), Refusal> {
+    /// The error that a client receives.
+    pub fn set_pipeline(&self, request: SetForwardingPipelineConfigRequest) -> Result<(), P4RuntimeError> {
         self.core.set_pipeline(request).map(drop)
     }
 
-    /// What a client sends on its stream.
+    /// Processes a message of a client's stream.
     ///
     /// # Errors
-    /// As a client is told, on the stream or by its end.
-    pub fn message(&self, message: StreamMessageRequest) -> Result<(), Refusal> {
+    /// The error that a client receives, on the stream or as its end.
+    pub fn message(&self, message: StreamMessageRequest) -> Result<(), P4RuntimeError> {
         match message.update {
             Some(In::Arbitration(update)) => {
                 let mut clients = self.core.clients();
-                if let Step::Handover(_) = clients.arbitration.claim(STREAM, &update)? {
-                    clients.arbitration.settle(STREAM);
+                if let ArbitrationEffect::Handover(_) = clients.arbitration.handle_update(STREAM, &update)? {
+                    clients.arbitration.accept_writes(STREAM);
                 }
                 Ok(())
             }
@@ -70,7 +76,7 @@ impl Direct {
                 self.core.digests().acknowledge(&ack);
                 Ok(())
             }
-            Some(In::Other(_)) | None => Err(Refusal::invalid("the message is empty, or of a kind that nothing knows")),
+            Some(In::Other(_)) | None => Err(P4RuntimeError::invalid("the message is empty or of an unknown type")),
         }
     }
 }

@@ -1,65 +1,72 @@
-//! [`Limits`]: how much clients may ask for; [`Counters`]: what that has cost them.
+//! [`Limits`]: limits on the resources of clients; [`Counters`]: their effects.
 
 use super::outbox::OutboxBounds;
-use super::{answer, read_bounds};
+use super::{read_bounds, response_stream};
 use crate::codec;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// What limits have cost clients so far.
+/// Counters of the effects of limits.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Packets and notifications of the device that no client got: it reads too slowly, or there is no primary for them.
+    /// Packets and notifications of the device that no client received, because the client reads
+    /// too slowly or no primary is eligible.
     pub lost_messages: AtomicU64,
-    /// Connections that were closed at once, because there were too many.
+    /// Connections closed at once because there were too many.
     pub refused_connections: AtomicU64,
 }
 
-/// Bounds of what one server gives to all its clients, so that none can take it from the others.
+/// Limits of one server over all its clients, so that no client can exhaust a resource of the
+/// others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time; more are closed as soon as they are made.
+    /// Maximum number of connections; further ones are closed at once.
     pub connections: usize,
-    /// Requests and streams of one connection at a time.
+    /// Maximum number of concurrent requests and streams of one connection.
     pub streams_per_connection: u32,
-    /// `StreamChannel`s at a time.
+    /// Maximum number of `StreamChannel`s.
     pub streams: usize,
-    /// Roles.
+    /// Maximum number of roles.
     pub roles: usize,
-    /// Live clients of each role.
+    /// Maximum number of live clients of each role.
     pub clients_per_role: usize,
-    /// Requests (not streams) that are worked on at a time, from when their message is there; more wait.
+    /// Maximum number of requests (without streams) processed concurrently, from the arrival of
+    /// their message; further ones wait.
     pub requests: usize,
-    /// Messages of more than [`Limits::large_message_bytes`] that are taken in and worked on at a time; more wait.
+    /// Maximum number of messages longer than [`Limits::large_message_bytes`] that are received and
+    /// processed concurrently; further ones wait.
     pub large_messages: usize,
-    /// What a large message is.
+    /// Length in bytes beyond which a message is large.
     pub large_message_bytes: usize,
-    /// `Read`s at a time, each with a thread; more wait, and who has the fewest is next. Those with short answers need none.
+    /// Maximum number of concurrent `Read`s with long responses, each with a thread. Further ones
+    /// wait, and the client with the fewest is served next.
     pub reads: usize,
-    /// `Read`s of one connection at a time, until their answers have been taken; more wait.
+    /// Maximum number of concurrent `Read`s of one connection, until their responses have been
+    /// received; further ones wait.
     pub reads_per_connection: usize,
-    /// Bytes of answers that the client of one connection has not yet taken in: its streams are not asked for more. (One piece of an answer more
-    /// may be there: 64 KiB, or one message if that is longer.)
+    /// Maximum send backlog of one connection in bytes. Beyond it, its streams produce no more.
+    /// (One more piece can be added: 64 KiB, or one message if that is longer.)
     pub unsent_bytes: usize,
-    /// The longest message that is taken, in bytes; 4 MiB at least, as the specification has it.
+    /// Maximum length of a received message in bytes; at least 4 MiB, as the specification
+    /// requires.
     pub message_bytes: usize,
-    /// What may wait to be sent on one stream.
+    /// Limits of the outbox of one stream.
     pub outbox: OutboxBounds,
-    /// Packets and notifications of the device that wait to be sent out.
+    /// Maximum number of queued packets and notifications of the device.
     pub events: usize,
-    /// How long a request may take until its answer begins.
+    /// Timeout of a request until its response starts.
     pub request_time: Duration,
-    /// How long a client may take to read the next part of an answer.
+    /// Timeout of a client for the reception of the next part of a response.
     pub stall_time: Duration,
-    /// The same while other reads wait for a place.
+    /// Timeout for the next part of a response while other reads wait for a permit.
     pub stall_time_beside_others: Duration,
-    /// How long a new connection may take until its first request can be read.
+    /// Timeout of a new connection until its first request can be read.
     pub handshake_time: Duration,
-    /// A connection without traffic is asked for a sign of life this often.
+    /// Interval of keep-alive pings on an idle connection.
     pub keep_alive: Duration,
-    /// How long it may take to give one.
+    /// Timeout of the reply to a keep-alive ping.
     pub keep_alive_time: Duration,
-    /// How long clients have to end when the server ends.
+    /// Time for clients to end when the server shuts down.
     pub shutdown_time: Duration,
 }
 
@@ -91,17 +98,20 @@ impl Default for Limits {
     }
 }
 
-/// What HTTP/2 takes in for a connection before anybody asks for it (hyper's window), and what else a connection has: TLS, frames, tasks.
+/// Bytes that HTTP/2 receives for a connection ahead of its use (hyper's window), plus the other
+/// memory of a connection: TLS, frames, tasks.
 const RECEIVED: usize = (1 << 20) + (256 << 10);
-/// How much longer an entity is before it is packed, about.
+/// Approximate ratio of an entity's memory to its encoded length.
 const SPREAD: usize = 12;
 
 impl Limits {
-    /// The most memory that all clients together can make a server take, in bytes, beside what they write to the device: what is allowed to be there at
-    /// the same time, added up. Allocators add something to it.
+    /// Returns the maximum memory in bytes that all clients together can make a server use, besides
+    /// their writes to the device. It is the sum of all concurrent uses, without the overhead of
+    /// the allocator.
     pub fn memory(&self) -> usize {
         let part = read_bounds::PART * SPREAD;
-        // A piece that is sent is a part, and what was there when it was added; its buffer may have grown to twice that.
+        // A piece being sent consists of a part and the rest of the piece before it; its buffer can
+        // have grown to twice that size.
         let reads = self.reads_per_connection * (part + read_bounds::WAITING);
         let connection = 2 * (self.unsent_bytes + 2 * read_bounds::PART) + reads + RECEIVED;
         let small = self.large_message_bytes + codec::SMALL + codec::UNPACKED * self.large_message_bytes;
@@ -110,7 +120,7 @@ impl Limits {
         self.connections * connection
             + self.requests * small
             + self.large_messages * large
-            + self.reads * (2 * (answer::WAITING + 2) * part + codec::LARGEST_OF_READ)
+            + self.reads * (2 * (response_stream::WAITING + 2) * part + codec::LARGEST_OF_READ)
             + self.streams * codec::LARGEST_OF_STREAM
             + self.roles * primary
     }

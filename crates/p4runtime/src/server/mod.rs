@@ -1,73 +1,80 @@
-//! The P4Runtime service: clients and their roles, requests in their order, notifications, over any [`Device`].
+//! The P4Runtime service: clients and their roles, order of requests, notifications, over any
+//! [`Device`].
 //!
-//! This module answers one question: *who may do what, and in which order does it happen?* What messages mean for a program is for
-//! [`crate::translate`], what a device does with it for [`Device`].
+//! This module answers one question: *which client can do what, and in which order does it happen?*
+//! The meaning of messages for a program is defined in [`crate::translate`], their effect by the
+//! [`Device`].
 //!
-//! - [`arbitration`]: which client is primary (a state machine), [`role`]: what its role may do, [`access`]: what its token allows.
-//! - `stream`: what a client sends on its stream, `events`: what the device tells it, [`outbox`]: what waits to be sent,
-//!   [`digests`]: digest messages into lists, `held`: what another process can go on with.
-//! - `write`, `read`, `pipeline`, `saved`: the requests, `agreement`: whether a P4Info is that of a device config, [`direct`]: without a network; one that changes something at a time, reads of snapshots between them.
-//! - `answer`: what was read and is not yet taken; `connection`, `unsent` (counted by `count_unsent`), `received`: what requests of one connection share,
-//!   and bounds of what comes in and goes out; `places`: what is shared out between clients.
-//! - `admission`, [`tls`], [`limits`], `peer`: connections; [`credentials`]: who gets in, which may change meanwhile.
+//! - [`arbitration`]: primary clients (a state machine), [`role`]: scope of a role, [`access`]:
+//!   permissions of tokens.
+//! - `stream`: messages of a client's stream, `events`: events of the device, [`outbox`]: queue of
+//!   a stream, [`digests`]: grouping of digest messages, `state_handle`: state for a take-over.
+//! - `write`, `read`, `pipeline`, `saved_config`: the requests, `agreement`: check of a P4Info
+//!   against a device config, [`direct`]: requests without a network. Changes are serialised; reads
+//!   use snapshots between them.
+//! - `response_stream`: streamed responses; `connection`, `send_backlog` (updated by
+//!   `send_backlog_layer`), `request_admission`: limits of the requests of one connection and of
+//!   incoming and outgoing data; `fair_semaphore`: fair sharing between clients.
+//! - `admission`, [`tls`], [`limits`], `peer`: connections; [`credentials`]: tokens and
+//!   certificates, which can change at run time.
 //!
-//! Deliberately absent: several devices behind one server; role configs other than our own. What happens is told as events of the crate
-//! `tracing`; no token or key is in them.
+//! Not supported: several devices behind one server; role configs other than our own. Events are
+//! reported by the crate `tracing`, without tokens and keys.
 
 pub mod access;
+mod active_pipeline;
 mod admission;
 mod agreement;
-mod answer;
 pub mod arbitration;
 mod batch_status;
 mod connection;
 mod core;
-mod count_unsent;
 pub mod credentials;
 pub mod digests;
 pub mod direct;
 mod events;
-mod forms;
-mod held;
+mod fair_semaphore;
 pub mod limits;
+pub mod monitor;
 pub mod outbox;
 mod peer;
 mod pipeline;
-mod places;
-mod program;
 mod read;
 mod read_bounds;
-mod received;
+mod request_admission;
+mod response_stream;
 pub mod role;
-mod saved;
+mod saved_config;
+mod send_backlog;
+mod send_backlog_layer;
 mod service;
+mod state_handle;
+mod state_snapshot;
 mod stream;
 pub mod tls;
-mod unsent;
-pub mod watching;
 mod write;
 
-pub use access::{Access, Power, TokenHash};
+pub use access::{AccessList, ClientPermission, TokenHash};
 pub use agreement::WARNING_KEY;
 pub use batch_status::parts_of;
 pub use credentials::Credentials;
-pub use forms::DigestForm;
-pub use forms::HeldForm;
-pub use forms::WaitingForm;
-pub use held::Held;
 pub use limits::{Counters, Limits};
+pub use monitor::{ConnectedClient, Observer, ObserverHandle, RequestKind, ServerMonitor};
 pub use outbox::OutboxBounds;
 pub use role::ROLE_CONFIG_URL;
 pub use service::API_VERSION;
+pub use state_handle::ServerStateHandle;
+pub use state_snapshot::DigestSnapshot;
+pub use state_snapshot::ServerStateSnapshot;
+pub use state_snapshot::UncommittedSnapshot;
 pub use tls::{Tls, TlsError, TlsWhere};
-pub use watching::{Client, Observer, Observing, RequestKind, Watch};
 
 use crate::proto::v1::p4_runtime_server::P4RuntimeServer;
 use crate::{Device, proto};
-use admission::Door;
-use core::Core;
-use count_unsent::CountUnsent;
-use received::Receiving;
+use admission::ConnectionLimiter;
+use core::ServerState;
+use request_admission::AdmissionLayer;
+use send_backlog_layer::SendBacklogLayer;
 use service::Service;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -77,41 +84,42 @@ use tokio::sync::{Semaphore, watch};
 use tonic::transport::Server;
 use tower::layer::util::{Identity, Stack};
 
-/// How a server is reached, by whom, and how much they may ask for.
+/// Options of a server: transport, credentials and limits.
 #[derive(Clone, Debug, Default)]
 pub struct ServeOptions {
-    /// Which listeners' clients have to use TLS.
+    /// Listeners that require TLS.
     pub tls_where: TlsWhere,
-    /// Tokens, and certificates, which are needed as soon as one listener's clients have to use TLS. A copy changes them while the server serves.
+    /// Tokens, and certificates if the clients of any listener must use TLS. A copy can replace
+    /// them while the server serves.
     pub credentials: Credentials,
-    /// What the server holds for its device: that of another process, if it is to go on with it.
-    pub held: Held,
-    /// Bounds.
+    /// Server state of the device: that of the previous process on a take-over.
+    pub state_handle: ServerStateHandle,
+    /// Limits.
     pub limits: Limits,
-    /// Counts go there, for whoever shows them.
+    /// Counters, shared with the reader of metrics.
     pub counters: Arc<Counters>,
-    /// Shows who is there.
-    pub watch: Arc<Watch>,
-    /// Is told of requests.
-    pub observer: Option<Observing>,
+    /// View of the connected clients.
+    pub monitor: Arc<ServerMonitor>,
+    /// Observer of requests.
+    pub observer: Option<ObserverHandle>,
 }
 
-/// The server can't begin, or could not go on.
+/// Error at start or during operation of the server.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Strangers could get in.
-    #[error("{address}: without TLS anybody could control the device; give certificates, or listen on loopback")]
+    /// The listener is not protected.
+    #[error("{address}: without TLS any client could control the device; give certificates, or listen on loopback")]
     Unprotected {
-        /// The listener's.
+        /// Address of the listener.
         address: SocketAddr,
     },
-    /// A listener that can't be used.
+    /// A listener cannot be used.
     #[error("a listener cannot be used: {0}")]
     Listener(#[from] std::io::Error),
-    /// The server cannot begin or go on for another reason.
-    #[error("the server cannot begin: {}", with_sources(.0))]
+    /// Error of the transport.
+    #[error("the server cannot start: {}", with_sources(.0))]
     Transport(#[from] tonic::transport::Error),
-    /// The service's descriptors are wrong: a bug.
+    /// The service's descriptors are wrong, which is a bug.
     #[error("reflection: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
 }
@@ -121,8 +129,9 @@ fn with_sources(error: &dyn std::error::Error) -> String {
     sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
 }
 
-/// Serves a device on listeners until `shutdown` ends, with the services for health and reflection, which take no token. Clients then have
-/// [`Limits::shutdown_time`]. Needs tokio's time and network.
+/// Serves a device on listeners until `shutdown` completes, with the services for health and
+/// reflection, which need no token. Clients then have [`Limits::shutdown_time`] to end. Needs
+/// tokio's time and network.
 ///
 /// # Errors
 /// See [`ServeError`]; nothing is served then.
@@ -133,7 +142,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let limits = options.limits.clone();
-    let receiving = Receiving::new(&limits);
+    let receiving = AdmissionLayer::new(&limits);
     let mut prepared = Vec::new();
     for listener in listeners {
         let address = listener.local_addr()?;
@@ -143,22 +152,22 @@ pub async fn serve(
         }
         prepared.push((transport(&limits, &receiving), listener, tls.then(|| options.credentials.clone())));
     }
-    let core = Arc::new(Core::new(
+    let core = Arc::new(ServerState::new(
         device,
-        options.held.clone(),
+        options.state_handle.clone(),
         options.credentials,
         limits.clone(),
         options.counters.clone(),
     ));
-    let (sink, events) = events::queue(limits.events, options.held);
+    let (sink, events) = events::event_queue(limits.events, options.state_handle);
     core.device.subscribe(sink);
-    let delivery = tokio::spawn(events::deliver(core.clone(), events));
+    let delivery = tokio::spawn(events::deliver_events(core.clone(), events));
 
     let (close, closed) = watch::channel(false);
     let (drain, draining) = watch::channel(false);
     let places = Arc::new(Semaphore::new(limits.connections));
-    options.watch.begin(&core, &places, limits.connections);
-    let door = Door { places, limits: limits.clone(), closed, counters: options.counters };
+    options.monitor.attach(&core, &places, limits.connections);
+    let door = ConnectionLimiter { permits: places, limits: limits.clone(), closed, counters: options.counters };
     let (health_reporter, health) = tonic_health::server::health_reporter();
     health_reporter.set_serving::<P4RuntimeServer<Service>>().await;
     let p4runtime = P4RuntimeServer::new(Service(core.clone(), options.observer.clone()))
@@ -171,7 +180,7 @@ pub async fn serve(
         let router = transport.add_service(p4runtime.clone()).add_service(health.clone()).add_service(reflection);
         let mut draining = draining.clone();
         let end = async move { drop(draining.wait_for(|draining| *draining).await) };
-        servers.spawn(router.serve_with_incoming_shutdown(door.clone().guests(listener, credentials), end));
+        servers.spawn(router.serve_with_incoming_shutdown(door.clone().accept_connections(listener, credentials), end));
     }
     drop((door, draining));
 
@@ -181,7 +190,7 @@ pub async fn serve(
     };
     health_reporter.set_not_serving::<P4RuntimeServer<Service>>().await;
     drain.send_replace(true);
-    core.end();
+    core.end_all_streams();
     let all = async { while servers.join_next().await.is_some() {} };
     if tokio::time::timeout(limits.shutdown_time, all).await.is_err() {
         close.send_replace(true);
@@ -190,9 +199,9 @@ pub async fn serve(
     Ok(ended?)
 }
 
-type Layered = Server<Stack<CountUnsent, Stack<Receiving, Identity>>>;
+type Layered = Server<Stack<SendBacklogLayer, Stack<AdmissionLayer, Identity>>>;
 
-fn transport(limits: &Limits, receiving: &Receiving) -> Layered {
+fn transport(limits: &Limits, receiving: &AdmissionLayer) -> Layered {
     Server::builder()
         .max_concurrent_streams(limits.streams_per_connection)
         .timeout(limits.request_time)
@@ -200,5 +209,5 @@ fn transport(limits: &Limits, receiving: &Receiving) -> Layered {
         .http2_keepalive_timeout(Some(limits.keep_alive_time))
         .http2_max_header_list_size(64 * 1024)
         .layer(receiving.clone())
-        .layer(CountUnsent)
+        .layer(SendBacklogLayer)
 }

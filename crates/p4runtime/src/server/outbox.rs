@@ -1,5 +1,6 @@
-//! [`Outbox`]: what waits to be sent on one stream, bounded in messages and bytes. A client that reads slowly loses packets and
-//! notifications, which are counted; if it doesn't even read who is primary, it loses its stream. Other clients don't notice.
+//! [`Outbox`]: queue of messages to one stream, bounded in messages and bytes. A client that reads
+//! slowly loses packets and notifications, which are counted. If it does not even read arbitration
+//! updates, its stream ends. Other clients are unaffected.
 
 use super::peer::Peer;
 use crate::proto::v1::StreamMessageResponse;
@@ -14,18 +15,19 @@ use std::time::Instant;
 use tokio::sync::Notify;
 use tonic::Status;
 
-/// Messages about arbitration that may wait above the bounds.
+/// Number of arbitration messages that can be queued above the limits.
 const RESERVE: usize = 64;
 
-/// Errors of what a client has sent are not added to more messages than this: who floods and does not read needs no list of it.
+/// Maximum queue length at which errors of client messages are added, because a client that floods
+/// and does not read needs no list of errors.
 const ERRORS: usize = 64;
 
-/// How much may wait.
+/// Limits of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutboxBounds {
-    /// Messages.
+    /// Maximum number of messages.
     pub messages: usize,
-    /// Bytes, encoded.
+    /// Maximum encoded length in bytes.
     pub bytes: usize,
 }
 
@@ -33,14 +35,14 @@ pub struct OutboxBounds {
 struct Inner {
     queue: VecDeque<(StreamMessageResponse, usize)>,
     bytes: usize,
-    /// How the stream ends, once the queue is empty; `Some(None)`: without a fault.
+    /// End of the stream after the queued messages; `Some(None)`: without an error.
     end: Option<Option<Status>>,
     waker: Option<Waker>,
-    /// The client is gone, or has been told the end.
+    /// Whether the client has disconnected or received the end.
     over: bool,
 }
 
-/// The sending end of a stream's queue.
+/// Sending end of a stream's queue.
 pub struct Outbox {
     bounds: OutboxBounds,
     inner: Mutex<Inner>,
@@ -50,23 +52,24 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// An empty one, for a client.
+    /// Creates an empty queue for a client.
     pub fn new(bounds: OutboxBounds, peer: Peer) -> Arc<Outbox> {
         let origin = (peer, Instant::now());
         Arc::new(Outbox { bounds, inner: Mutex::default(), lost: AtomicU64::new(0), origin, ended: Notify::new() })
     }
 
-    /// Whom it is for, and since when.
+    /// Returns the client and the time of its connection.
     pub fn origin(&self) -> &(Peer, Instant) {
         &self.origin
     }
 
-    /// Messages that wait.
+    /// Returns the number of queued messages.
     pub fn waiting(&self) -> usize {
         self.inner.lock().queue.len()
     }
 
-    /// A packet or notification: whether there was room for it. What is lost is counted.
+    /// Queues a packet or notification. Returns whether the queue had capacity; otherwise the
+    /// message is counted as lost.
     pub fn offer(&self, message: StreamMessageResponse) -> bool {
         let size = message.encoded_len();
         let inner = self.inner.lock();
@@ -79,7 +82,8 @@ impl Outbox {
         true
     }
 
-    /// An error of something that the client has sent: whether there was room for it, which is less than for what the device has to tell.
+    /// Queues an error of a client message. Returns whether the queue had capacity, which is
+    /// smaller than for messages of the device.
     pub fn offer_error(&self, message: StreamMessageResponse) -> bool {
         if self.inner.lock().queue.len() >= ERRORS {
             self.lost.fetch_add(1, Ordering::Relaxed);
@@ -88,8 +92,9 @@ impl Outbox {
         self.offer(message)
     }
 
-    /// A message that can't be left out. If there is no room even for this, the stream ends. Whether it goes on.
-    pub fn insist(&self, message: StreamMessageResponse) -> bool {
+    /// Queues a message that must not be lost. If even its reserve is full, the stream ends.
+    /// Returns whether the stream continues.
+    pub fn queue_required(&self, message: StreamMessageResponse) -> bool {
         let size = message.encoded_len();
         let mut inner = self.inner.lock();
         if inner.end.is_some() {
@@ -106,7 +111,7 @@ impl Outbox {
         true
     }
 
-    /// Ends the stream after what waits has been sent. The first end counts.
+    /// Ends the stream after the queued messages have been sent. The first end counts.
     pub fn end(&self, fault: Option<Status>) {
         let mut inner = self.inner.lock();
         inner.end.get_or_insert(fault);
@@ -114,17 +119,17 @@ impl Outbox {
         self.ended.notify_one();
     }
 
-    /// Waits for the end, to be told by one.
+    /// Waits for the end of the stream; for a single waiter.
     pub async fn ended(&self) {
         self.ended.notified().await;
     }
 
-    /// Messages that found no room.
+    /// Returns the number of lost messages.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Whether nobody will read any more.
+    /// Returns whether the reader has ended.
     #[cfg(test)]
     pub fn is_over(&self) -> bool {
         self.inner.lock().over
@@ -137,7 +142,7 @@ fn push(mut inner: MutexGuard<'_, Inner>, message: StreamMessageResponse, size: 
     wake(inner);
 }
 
-/// Wakes the reader, without the lock.
+/// Wakes the reader after releasing the lock.
 fn wake(mut inner: MutexGuard<'_, Inner>) {
     let waker = inner.waker.take();
     drop(inner);
@@ -146,14 +151,15 @@ fn wake(mut inner: MutexGuard<'_, Inner>) {
     }
 }
 
-/// The reading end. When it is dropped, the client is gone: `on_drop` is called once.
+/// Reading end of a stream's queue. `on_drop` is called once when it is dropped, i.e. when the
+/// client has disconnected.
 pub struct OutboxReader {
     outbox: Arc<Outbox>,
     on_drop: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl OutboxReader {
-    /// The reading end of an outbox.
+    /// Creates the reading end of an outbox.
     pub fn new(outbox: Arc<Outbox>, on_drop: impl FnOnce() + Send + 'static) -> OutboxReader {
         OutboxReader { outbox, on_drop: Some(Box::new(on_drop)) }
     }
@@ -231,8 +237,8 @@ mod tests {
     #[tokio::test]
     async fn who_does_not_read_who_is_primary_loses_the_stream() {
         let outbox = outbox();
-        assert!((0..3 + RESERVE).all(|_| outbox.insist(packet(1))));
-        assert!(!outbox.insist(packet(1)));
+        assert!((0..3 + RESERVE).all(|_| outbox.queue_required(packet(1))));
+        assert!(!outbox.queue_required(packet(1)));
         let mut reader = OutboxReader::new(outbox, || {});
         assert_eq!(reader.next().await.unwrap().unwrap_err().code(), tonic::Code::ResourceExhausted);
         assert!(reader.next().await.is_none());

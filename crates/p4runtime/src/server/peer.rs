@@ -1,14 +1,15 @@
-//! [`Peer`]: who is at the other end of a connection, for a person to read.
+//! [`Peer`]: printable identity of the other end of a connection.
 
 use super::access::TokenHash;
-use super::places::Identity;
+use super::fair_semaphore::ClientKey;
 use rustls::pki_types::CertificateDer;
 use std::fmt;
 use std::net::SocketAddr;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
-/// The address of a client, and the name in its certificate. Displayed as `ADDRESS` or `NAME at ADDRESS`; the name is the client's own text.
+/// Address of a client and the name in its certificate. Displayed as `ADDRESS` or `NAME at
+/// ADDRESS`; the name is the client's own text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
     address: Option<SocketAddr>,
@@ -16,12 +17,12 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Without a certificate.
+    /// Creates a peer without a certificate.
     pub fn at(address: Option<SocketAddr>) -> Peer {
         Peer { address, name: None }
     }
 
-    /// With a certificate that was checked: its common name or, without one, all of its subject.
+    /// Adds a verified certificate: its common name, or its whole subject if it has none.
     pub fn with(self, certificate: Option<&CertificateDer<'_>>) -> Peer {
         let name = certificate.and_then(|certificate| {
             let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
@@ -33,11 +34,11 @@ impl Peer {
 }
 
 impl Peer {
-    /// Who it is, if it has shown this token, one of those that are listed.
-    pub fn identity(&self, token: Option<TokenHash>) -> Identity {
-        let address = self.address.map_or(Identity::Unknown, |address| Identity::Address(address.ip()));
-        let name = self.name.clone().map(Identity::Name);
-        name.or(token.map(Identity::Token)).unwrap_or(address)
+    /// Returns the identity of the client, which has presented this listed token.
+    pub fn identity(&self, token: Option<TokenHash>) -> ClientKey {
+        let address = self.address.map_or(ClientKey::Unknown, |address| ClientKey::Address(address.ip()));
+        let name = self.name.clone().map(ClientKey::Name);
+        name.or(token.map(ClientKey::Token)).unwrap_or(address)
     }
 }
 

@@ -1,20 +1,22 @@
-//! `Read` (P4Runtime specification, section "Read RPC"): a snapshot, sent in parts as fast as the client reads.
+//! `Read` (P4Runtime specification, section "Read RPC"): a snapshot, sent in parts at the client's
+//! speed.
 //!
-//! An answer of one part needs nobody's patience: it is made at once, and nothing of the snapshot is kept. A longer one needs one of few places, with
-//! a thread and a snapshot, for as long as its client takes to read it. Whoever waits for such a place has nothing that others need, and clients get
-//! them in turn, however many each asks for.
+//! A response of one part is produced at once and keeps nothing of the snapshot. A longer one needs
+//! one of few permits, with a thread and a snapshot, until its client has received it. A request
+//! that waits for such a permit holds no other shared resource, and permits are shared fairly
+//! between clients.
 
-use super::answer::{Answer, Filling};
-use super::batch_status::of_parts;
-use super::core::{Core, Target};
-use super::places::{Identity, Place, Places};
+use super::batch_status::status_of_parts;
+use super::core::{ConfigSnapshot, ServerState};
+use super::fair_semaphore::{ClientKey, FairPermit, FairSemaphore};
 use super::read_bounds::{PART, WAITING};
-use super::received::Admitted;
-use super::role::Scope;
-use super::saved::Untouched;
+use super::request_admission::RequestPermits;
+use super::response_stream::{ReadResponseSender, ReadResponseStream};
+use super::role::RoleScope;
+use super::saved_config::UnstartedDevice;
 use crate::proto::v1::entity::Entity as E;
 use crate::proto::v1::{Entity, ReadRequest, ReadResponse};
-use crate::{Code, Device, Refusal};
+use crate::{Code, Device, P4RuntimeError};
 use prost::Message;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,106 +25,117 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
-/// How much nicer than others the threads of long answers are (nice(2)): whoever reads everything can wait a moment longer, and makes nobody wait.
+/// Increment of the nice(2) value of threads for long responses, because their latency matters
+/// least.
 const NICER: i32 = 10;
 
-/// What is read from; all of one moment, but for what packets change.
-struct Snapshot {
+/// Source of a read. All data is of one moment, except values that packets change.
+struct ReadSnapshot {
     device: Arc<dyn Device>,
-    target: Target,
-    scope: Arc<Scope>,
+    target: ConfigSnapshot,
+    scope: Arc<RoleScope>,
 }
 
-/// What is read, into parts of an answer.
-struct Feed {
-    filling: Filling,
-    /// How long a client may take for a part, and how long while others wait.
+/// Splits entities into the parts of a response.
+struct ResponseChunker {
+    filling: ReadResponseSender,
+    /// Timeout of the client for a part, normally and while other reads wait.
     stall: [Duration; 2],
-    /// Its place is one of these.
-    places: Arc<Places>,
+    /// Semaphore of its permit.
+    places: Arc<FairSemaphore>,
     entities: Vec<Entity>,
     bytes: usize,
-    _place: Place,
-    turns: Turns,
+    _place: FairPermit,
+    turns: TimeSlices,
 }
 
-/// A thread's turns to work, among those of others, in the order of asking.
-struct Turns {
-    among: Arc<Semaphore>,
+/// Time slices of a thread, shared with others in order of arrival.
+struct TimeSlices {
+    semaphore: Arc<Semaphore>,
     runtime: Handle,
-    mine: Option<OwnedSemaphorePermit>,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Turns {
-    fn new(among: &Arc<Semaphore>) -> Turns {
-        Turns { among: among.clone(), runtime: Handle::current(), mine: None }
+impl TimeSlices {
+    fn new(semaphore: &Arc<Semaphore>) -> TimeSlices {
+        TimeSlices { semaphore: semaphore.clone(), runtime: Handle::current(), permit: None }
     }
 
-    /// Waits for one.
-    fn begin(&mut self) {
-        // They are never closed.
-        self.mine = self.runtime.block_on(self.among.clone().acquire_owned()).ok();
+    /// Waits for a time slice.
+    fn acquire_slice(&mut self) {
+        // The semaphore is never closed.
+        self.permit = self.runtime.block_on(self.semaphore.clone().acquire_owned()).ok();
     }
 
-    fn end(&mut self) {
-        self.mine = None;
+    fn release_slice(&mut self) {
+        self.permit = None;
     }
 }
 
-/// Who asks for an answer, and with what.
-pub(super) struct Reader {
-    pub who: Identity,
-    pub admitted: Admitted,
+/// Origin of a read request: client and permits.
+pub(super) struct ReadOrigin {
+    pub client: ClientKey,
+    pub admitted: RequestPermits,
 }
 
-impl Core {
-    /// Begins a read.
+impl ServerState {
+    /// Starts a read.
     ///
     /// # Errors
-    /// `NOT_FOUND`: another device, or no such role. `FAILED_PRECONDITION`: nothing runs. `RESOURCE_EXHAUSTED`: it would have to wait, and is too long
-    /// for that.
-    pub async fn read(self: &Arc<Self>, request: ReadRequest, by: Reader) -> Result<Answer, Refusal> {
-        let scope = self.clients().arbitration.reader(request.device_id, &request.role)?;
-        self.target()?;
-        let own = by.admitted.own();
-        let ends = |_| Refusal::new(Code::Unavailable, "the server ends");
+    /// `NOT_FOUND`: another device or an unknown role. `FAILED_PRECONDITION`: no pipeline runs.
+    /// `RESOURCE_EXHAUSTED`: the request would have to wait and is too long for that.
+    pub async fn read(
+        self: &Arc<Self>,
+        request: ReadRequest,
+        by: ReadOrigin,
+    ) -> Result<ReadResponseStream, P4RuntimeError> {
+        let scope = self.clients().arbitration.read_scope(request.device_id, &request.role)?;
+        self.config_snapshot()?;
+        let own = by.admitted.take_connection_permit();
+        let ends = |_| P4RuntimeError::new(Code::Unavailable, "the server is shutting down");
         let permit = self.short_turns.clone().acquire_owned().await.map_err(ends)?;
         let snapshot = self.snapshot_between_writes(scope.clone()).await?;
         let work = move || {
-            let short = snapshot.short(&request);
+            let short = snapshot.read_short(&request);
             drop((permit, snapshot));
             (short, request)
         };
         let request = match tokio::task::spawn_blocking(work).await {
             Ok((Some((entities, end)), _)) => {
                 let part = (!entities.is_empty()).then_some(ReadResponse { entities });
-                return Ok(Answer::whole(own, part, end));
+                return Ok(ReadResponseStream::complete(own, part, end));
             }
             Ok((None, request)) => request,
-            Err(_) => return Err(Refusal::new(Code::Internal, "the server failed at this request")),
+            Err(_) => return Err(P4RuntimeError::new(Code::Internal, "the server failed to execute this request")),
         };
-        let (request, place) = self.place_for_long(request, by).await?;
+        let (request, place) = self.acquire_long_permit(request, by).await?;
         let snapshot = self.snapshot_between_writes(scope).await?;
-        let (filling, answer) = Answer::new(own);
+        let (filling, answer) = ReadResponseStream::new(own);
         let stall = [self.limits.stall_time, self.limits.stall_time_beside_others];
-        let places = self.reads.clone();
-        let turns = Turns::new(&self.long_turns);
-        let feed = Feed { filling, stall, places, entities: Vec::new(), bytes: 0, _place: place, turns };
+        let places = self.long_read_permits.clone();
+        let turns = TimeSlices::new(&self.long_turns);
+        let feed = ResponseChunker { filling, stall, places, entities: Vec::new(), bytes: 0, _place: place, turns };
         let work = move || {
-            // Without it, it is not slower.
+            // An error only costs latency of other threads.
             let _ = rustix::process::nice(NICER);
             snapshot.send(&request, feed);
         };
-        // A thread of its own, and not one that others use after it: entities are asked for here and given back where they are sent, and what an
-        // allocator keeps for a thread goes with the thread.
+        // The read has a thread of its own instead of one of a pool. Entities are allocated here
+        // and freed by the sender, and the allocator's cache of a thread is freed with the thread.
         let thread = std::thread::Builder::new().name("read".to_owned()).spawn(work);
-        let no_thread = |error| Refusal::new(Code::ResourceExhausted, format!("no thread for the read: {error}"));
+        let no_thread =
+            |error| P4RuntimeError::new(Code::ResourceExhausted, format!("no thread for the read: {error}"));
         thread.map(|_| answer).map_err(no_thread)
     }
 
-    /// A place for a long answer, and the request, which has nothing else while it waits: who has such places now, clients decide.
-    async fn place_for_long(&self, request: ReadRequest, by: Reader) -> Result<(ReadRequest, Place), Refusal> {
-        if let Some(place) = self.reads.try_take(&by.who) {
+    /// Waits for a permit for a long response and returns it with the request, which holds no other
+    /// resource meanwhile, because the wait depends on other clients.
+    async fn acquire_long_permit(
+        &self,
+        request: ReadRequest,
+        by: ReadOrigin,
+    ) -> Result<(ReadRequest, FairPermit), P4RuntimeError> {
+        if let Some(place) = self.long_read_permits.try_acquire(&by.client) {
             return Ok((request, place));
         }
         let packed = request.encode_to_vec();
@@ -130,77 +143,78 @@ impl Core {
         if packed.len() > WAITING {
             let (reads, kib) = (self.limits.reads, WAITING >> 10);
             let why = format!(
-                "{reads} long answers are being read, and a request of more than {kib} KiB cannot wait; ask for less at once, or again later"
+                "{reads} long reads are in progress, and a request of more than {kib} KiB cannot wait; ask for less at once, or retry later"
             );
-            return Err(Refusal::new(Code::ResourceExhausted, why));
+            return Err(P4RuntimeError::new(Code::ResourceExhausted, why));
         }
-        by.admitted.leave();
-        let place = self.reads.take(by.who).await;
+        by.admitted.release_permits();
+        let place = self.long_read_permits.acquire(by.client).await;
         let request = ReadRequest::decode(&packed[..]);
-        request.map(|request| (request, place)).map_err(|error| Refusal::new(Code::Internal, error.to_string()))
+        request.map(|request| (request, place)).map_err(|error| P4RuntimeError::new(Code::Internal, error.to_string()))
     }
 
-    /// Each write is seen as a whole.
-    async fn snapshot_between_writes(&self, scope: Arc<Scope>) -> Result<Snapshot, Refusal> {
-        let turn = self.turn().await;
+    /// Takes a snapshot between two writes, so that each write is visible completely or not at all.
+    async fn snapshot_between_writes(&self, scope: Arc<RoleScope>) -> Result<ReadSnapshot, P4RuntimeError> {
+        let turn = self.acquire_write_guard().await;
         let snapshot = self.snapshot(scope);
         drop(turn);
         snapshot
     }
 
-    fn snapshot(&self, scope: Arc<Scope>) -> Result<Snapshot, Refusal> {
-        let target = self.target()?;
-        let device: Arc<dyn Device> = match target.waits {
-            true => Arc::new(Untouched(target.program.forwarding.pipeline.clone())),
+    fn snapshot(&self, scope: Arc<RoleScope>) -> Result<ReadSnapshot, P4RuntimeError> {
+        let target = self.config_snapshot()?;
+        let device: Arc<dyn Device> = match target.awaits_commit {
+            true => Arc::new(UnstartedDevice(target.program.config.pipeline.clone())),
             false => self.device.clone(),
         };
-        Ok(Snapshot { device, target, scope })
+        Ok(ReadSnapshot { device, target, scope })
     }
 
-    /// All of an answer, whoever asks.
+    /// Returns all entities of a read, without a scope.
     ///
     /// # Errors
-    /// As a client is told.
+    /// The status that a client receives.
     pub fn read_at_once(&self, request: &ReadRequest) -> Result<Vec<Entity>, Status> {
-        let snapshot = self.snapshot(Arc::new(Scope::Full)).map_err(|refusal| refusal.status())?;
+        let snapshot = self.snapshot(Arc::new(RoleScope::Full)).map_err(|refusal| refusal.status())?;
         let mut found = Vec::new();
         let mut sink = |entity| {
             found.push(entity);
             ControlFlow::Continue(())
         };
-        let parts: Vec<_> = request.entities.iter().map(|wanted| snapshot.one(wanted, &mut sink)).collect();
-        of_parts("requests", &parts).map(|()| found)
+        let parts: Vec<_> = request.entities.iter().map(|wanted| snapshot.read_one(wanted, &mut sink)).collect();
+        status_of_parts("requests", &parts).map(|()| found)
     }
 }
 
-impl Snapshot {
-    /// The answer with its end, if it is no more than one part.
-    fn short(&self, request: &ReadRequest) -> Option<(Vec<Entity>, Option<Status>)> {
+impl ReadSnapshot {
+    /// Returns the response with its end, if it fits in one part.
+    fn read_short(&self, request: &ReadRequest) -> Option<(Vec<Entity>, Option<Status>)> {
         let (mut entities, mut bytes) = (Vec::new(), 0);
-        let parts = self.all(request, &mut |entity: Entity| {
+        let parts = self.read_matching(request, &mut |entity: Entity| {
             bytes += entity.encoded_len();
             entities.push(entity);
             if bytes > PART { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        Some((entities, of_parts("requests", &parts).err()))
+        Some((entities, status_of_parts("requests", &parts).err()))
     }
 
-    fn send(&self, request: &ReadRequest, mut feed: Feed) {
-        feed.turns.begin();
-        let Some(parts) = self.all(request, &mut |entity| feed.push(entity)) else { return };
-        feed.finish(of_parts("requests", &parts).err());
+    fn send(&self, request: &ReadRequest, mut feed: ResponseChunker) {
+        feed.turns.acquire_slice();
+        let Some(parts) = self.read_matching(request, &mut |entity| feed.push(entity)) else { return };
+        feed.finish(status_of_parts("requests", &parts).err());
     }
 
-    /// What the role may see of what is wanted. The outcome of each request; nothing, once the sink breaks.
-    fn all(
+    /// Passes the requested entities within the role's scope to the sink. Returns the result of
+    /// each request; `None` if the sink breaks.
+    fn read_matching(
         &self,
         request: &ReadRequest,
         sink: &mut dyn FnMut(Entity) -> ControlFlow<()>,
-    ) -> Option<Vec<Result<(), Refusal>>> {
+    ) -> Option<Vec<Result<(), P4RuntimeError>>> {
         let mut parts = Vec::with_capacity(request.entities.len());
         for wanted in &request.entities {
             let mut flow = ControlFlow::Continue(());
-            let part = self.one(wanted, &mut |entity: Entity| {
+            let part = self.read_one(wanted, &mut |entity: Entity| {
                 if self.scope.covers(&entity) {
                     flow = sink(entity);
                 }
@@ -214,10 +228,10 @@ impl Snapshot {
         Some(parts)
     }
 
-    fn one(&self, wanted: &Entity, sink: &mut dyn FnMut(Entity) -> ControlFlow<()>) -> Result<(), Refusal> {
+    fn read_one(&self, wanted: &Entity, sink: &mut dyn FnMut(Entity) -> ControlFlow<()>) -> Result<(), P4RuntimeError> {
         let target = &self.target;
         match &wanted.entity {
-            None => Err(Refusal::invalid("the request has no entity; set one of its fields")),
+            None => Err(P4RuntimeError::invalid("the request has no entity; set one of its fields")),
             Some(E::DigestEntry(entry)) => {
                 let found = target.program.read_digests(&target.digests, entry)?;
                 let _ = found.into_iter().try_for_each(sink);
@@ -228,7 +242,7 @@ impl Snapshot {
     }
 }
 
-impl Feed {
+impl ResponseChunker {
     fn push(&mut self, entity: Entity) -> ControlFlow<()> {
         self.bytes += entity.encoded_len();
         self.entities.push(entity);
@@ -241,26 +255,27 @@ impl Feed {
         }
         self.bytes = 0;
         let entities = std::mem::take(&mut self.entities);
-        self.turns.end();
-        let flow = self.filling.push(ReadResponse { entities }, self.patience());
+        self.turns.release_slice();
+        let flow = self.filling.push_part(ReadResponse { entities }, self.stall_timeout());
         if flow.is_continue() {
-            self.turns.begin();
+            self.turns.acquire_slice();
         }
         flow
     }
 
     fn finish(mut self, end: Option<Status>) {
         let flow = self.flush();
-        self.turns.end();
+        self.turns.release_slice();
         if flow.is_continue() {
-            let patience = self.patience();
+            let patience = self.stall_timeout();
             self.filling.finish(end, patience);
         }
     }
 
-    /// How long the client may take for a part: for long, unless others wait for a place to read.
-    fn patience(&self) -> impl Fn() -> Duration + use<> {
+    /// Returns the timeout of the client for a part, which is shorter while others wait for a
+    /// permit.
+    fn stall_timeout(&self) -> impl Fn() -> Duration + use<> {
         let ([alone, beside_others], places) = (self.stall, self.places.clone());
-        move || if places.wanted() { alone.min(beside_others) } else { alone }
+        move || if places.has_waiters() { alone.min(beside_others) } else { alone }
     }
 }

@@ -1,11 +1,12 @@
-//! How much of an answer to a read is made at once, and by how many.
+//! Limits on the production of read responses.
 
-/// A part of an answer has this many bytes, or one entity more.
+/// Target length of a part of a response in bytes; it can be exceeded by one entity.
 pub(super) const PART: usize = 32 * 1024;
 
-/// Bytes of a request that waits for a place; a longer one is not kept so long.
+/// Maximum length in bytes of a request that waits for a permit.
 pub(super) const WAITING: usize = 16 * 1024;
 
-/// Threads that make answers at the same time, of short ones and of long ones each. With more of them the threads that serve all clients would wait
-/// for the processor, and with many parts ready at once, small answers would wait for large ones to be sent.
+/// Number of threads that produce responses concurrently, for short and for long ones each. More of
+/// them would delay the threads that serve all clients, and with many parts ready at once, small
+/// responses would wait for large ones to be sent.
 pub(super) const AT_WORK: usize = 2;

@@ -1,74 +1,74 @@
-//! [`Scope`]: what the clients of a role may do. Roles are configured by the client that is primary, with a
+//! [`RoleScope`]: permissions of a role. Roles are configured by their primary client with a
 //! [`RoleConfig`] in `Role.config` (P4Runtime specification, section "Role Config").
 
-use crate::Refusal;
+use crate::P4RuntimeError;
 use crate::proto::terrace::v1::RoleConfig;
 use crate::proto::v1;
 use crate::proto::v1::entity::Entity as E;
 use prost::Message;
 use std::collections::BTreeSet;
 
-/// The type URL of a [`RoleConfig`] in an `Any`.
+/// Type URL of a [`RoleConfig`] in an `Any`.
 pub const ROLE_CONFIG_URL: &str = "type.googleapis.com/terrace.v1.RoleConfig";
 
-/// What a role may do.
+/// Permissions of a role.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum RoleScope {
     /// Everything: the default role, and named ones without a config.
     Full,
-    /// What the config lists.
+    /// The objects and operations of the config.
     Limited {
         /// P4Info ids of the objects.
         ids: BTreeSet<u32>,
-        /// Whether it receives packets.
+        /// Whether the role receives packets.
         packet_in: bool,
-        /// Whether it may send packets.
+        /// Whether the role can send packets.
         packet_out: bool,
-        /// Whether it may write and read multicast groups and clone sessions.
+        /// Whether the role can write and read multicast groups and clone sessions.
         packet_replication: bool,
     },
 }
 
-impl Scope {
-    /// The scope that a role's config describes.
+impl RoleScope {
+    /// Decodes the scope from a role's config.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` if it is of another type than [`RoleConfig`], or can't be read.
-    pub fn read(config: Option<&prost_types::Any>) -> Result<Scope, Refusal> {
-        let Some(config) = config else { return Ok(Scope::Full) };
+    /// `INVALID_ARGUMENT` if it has another type than [`RoleConfig`] or cannot be decoded.
+    pub fn read(config: Option<&prost_types::Any>) -> Result<RoleScope, P4RuntimeError> {
+        let Some(config) = config else { return Ok(RoleScope::Full) };
         if config.type_url.rsplit('/').next() != Some("terrace.v1.RoleConfig") {
-            return Err(Refusal::invalid(format!(
+            return Err(P4RuntimeError::invalid(format!(
                 "role config: `{}` is not understood; send {ROLE_CONFIG_URL}, or no config for full access",
                 config.type_url
             )));
         }
         let config = RoleConfig::decode(config.value.as_slice())
-            .map_err(|error| Refusal::invalid(format!("role config: not a terrace.v1.RoleConfig: {error}")))?;
+            .map_err(|error| P4RuntimeError::invalid(format!("role config: not a terrace.v1.RoleConfig: {error}")))?;
         let RoleConfig { ids, packet_in, packet_out, packet_replication } = config;
-        Ok(Scope::Limited { ids: ids.into_iter().collect(), packet_in, packet_out, packet_replication })
+        Ok(RoleScope::Limited { ids: ids.into_iter().collect(), packet_in, packet_out, packet_replication })
     }
 
-    /// Whether an object with that P4Info id is in scope.
+    /// Returns whether an object with this P4Info id is in scope.
     pub fn has(&self, id: u32) -> bool {
         match self {
-            Scope::Full => true,
-            Scope::Limited { ids, .. } => ids.contains(&id),
+            RoleScope::Full => true,
+            RoleScope::Limited { ids, .. } => ids.contains(&id),
         }
     }
 
-    /// Whether the role receives packets.
+    /// Returns whether the role receives packets.
     pub fn packet_in(&self) -> bool {
-        matches!(self, Scope::Full | Scope::Limited { packet_in: true, .. })
+        matches!(self, RoleScope::Full | RoleScope::Limited { packet_in: true, .. })
     }
 
-    /// Whether the role may send packets.
+    /// Returns whether the role can send packets.
     pub fn packet_out(&self) -> bool {
-        matches!(self, Scope::Full | Scope::Limited { packet_out: true, .. })
+        matches!(self, RoleScope::Full | RoleScope::Limited { packet_out: true, .. })
     }
 
-    /// Whether an entity is in scope.
+    /// Returns whether an entity is in scope.
     pub fn covers(&self, entity: &v1::Entity) -> bool {
-        if *self == Scope::Full {
+        if *self == RoleScope::Full {
             return true;
         }
         let table = |entry: &Option<v1::TableEntry>| entry.as_ref().is_some_and(|entry| self.has(entry.table_id));
@@ -85,7 +85,7 @@ impl Scope {
             Some(E::DigestEntry(entry)) => self.has(entry.digest_id),
             Some(E::ExternEntry(entry)) => self.has(entry.extern_id),
             Some(E::PacketReplicationEngineEntry(_)) => {
-                matches!(self, Scope::Limited { packet_replication: true, .. })
+                matches!(self, RoleScope::Limited { packet_replication: true, .. })
             }
             None => false,
         }
@@ -106,14 +106,14 @@ mod tests {
 
     #[test]
     fn no_config_is_full_access() {
-        assert_eq!(Scope::read(None), Ok(Scope::Full));
-        assert!(Scope::Full.covers(&table(7)) && Scope::Full.packet_in() && Scope::Full.packet_out());
+        assert_eq!(RoleScope::read(None), Ok(RoleScope::Full));
+        assert!(RoleScope::Full.covers(&table(7)) && RoleScope::Full.packet_in() && RoleScope::Full.packet_out());
     }
 
     #[test]
     fn a_config_lists_what_is_allowed() {
         let scope =
-            Scope::read(Some(&any(&RoleConfig { ids: vec![7], packet_in: true, ..Default::default() }))).unwrap();
+            RoleScope::read(Some(&any(&RoleConfig { ids: vec![7], packet_in: true, ..Default::default() }))).unwrap();
         assert!(scope.covers(&table(7)) && !scope.covers(&table(8)));
         assert!(scope.packet_in() && !scope.packet_out());
         let direct = v1::DirectCounterEntry { table_entry: Some(v1::TableEntry::default()), data: None };
@@ -125,8 +125,8 @@ mod tests {
     #[test]
     fn other_configs_are_refused() {
         let other = prost_types::Any { type_url: "type.googleapis.com/p4.v1.Index".into(), value: vec![] };
-        assert_eq!(Scope::read(Some(&other)).unwrap_err().code, crate::Code::InvalidArgument);
+        assert_eq!(RoleScope::read(Some(&other)).unwrap_err().code, crate::Code::InvalidArgument);
         let broken = prost_types::Any { type_url: ROLE_CONFIG_URL.into(), value: vec![0xff] };
-        assert_eq!(Scope::read(Some(&broken)).unwrap_err().code, crate::Code::InvalidArgument);
+        assert_eq!(RoleScope::read(Some(&broken)).unwrap_err().code, crate::Code::InvalidArgument);
     }
 }

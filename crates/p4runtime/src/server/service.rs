@@ -1,44 +1,48 @@
-//! The RPCs: who may call them, and what they do in which order.
+//! The RPCs: their permissions and the order of their execution.
 
-use super::access::{Power, shown};
+use super::access::{ClientPermission, presented_token};
 use super::agreement;
-use super::answer::Answer;
 use super::connection::Connection;
-use super::core::Core;
+use super::core::ServerState;
+use super::monitor::{ObserverHandle, RequestKind};
 use super::outbox::OutboxReader;
 use super::peer::Peer;
-use super::read::Reader;
-use super::received::Admitted;
-use super::role::Scope;
-use super::stream::Client;
-use super::watching::{Observing, RequestKind};
+use super::read::ReadOrigin;
+use super::request_admission::RequestPermits;
+use super::response_stream::ReadResponseStream;
+use super::role::RoleScope;
+use super::stream::StreamClient;
 use crate::proto::v1::p4_runtime_server::P4Runtime;
 use crate::proto::v1::*;
-use crate::{Code, Refusal};
+use crate::{Code, P4RuntimeError};
 use std::sync::Arc;
 use std::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{info, warn};
 
-/// The version of the interface that is in `proto/`.
+/// Version of the interface in `proto/`.
 pub const API_VERSION: &str = "1.5.0";
 
-/// The service over what all requests share.
+/// gRPC service over the shared state.
 #[derive(Clone)]
-pub struct Service(pub Arc<Core>, pub Option<Observing>);
+pub struct Service(pub Arc<ServerState>, pub Option<ObserverHandle>);
 
 impl Service {
-    /// Does the work, and tells the observer of it.
-    async fn timed<T>(&self, kind: RequestKind, work: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    /// Runs a request and reports it to the observer.
+    async fn run_observed<T>(
+        &self,
+        kind: RequestKind,
+        work: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, Status> {
         let began = Instant::now();
         let outcome = work.await;
-        if let Some(Observing(observer)) = &self.1 {
+        if let Some(ObserverHandle(observer)) = &self.1 {
             observer.answered(kind, began.elapsed(), outcome.is_err());
         }
         outcome
     }
 
-    fn allow<T>(&self, request: &Request<T>, needed: Power) -> Result<Power, Status> {
+    fn check_permission<T>(&self, request: &Request<T>, needed: ClientPermission) -> Result<ClientPermission, Status> {
         self.0.credentials.access().check(request.metadata(), needed).map_err(|refusal| {
             let (who, request) = (Connection::of(request.extensions()).peer, short_name::<T>());
             warn!(%who, request, why = refusal.message, "refused a client");
@@ -47,15 +51,15 @@ impl Service {
     }
 }
 
-/// The name of a message, without where it is defined.
+/// Returns the name of a message type without its path.
 fn short_name<T>() -> &'static str {
     let name = std::any::type_name::<T>();
     name.trim_end_matches('>').rsplit("::").next().unwrap_or(name)
 }
 
-/// The outcome of work on a thread that may wait.
-fn worked<T>(done: Result<Result<T, Status>, tokio::task::JoinError>) -> Result<T, Status> {
-    done.unwrap_or_else(|_| Err(Status::internal("the server failed at this request; what it changed is not known")))
+/// Converts the result of work on a blocking thread.
+fn join_result<T>(done: Result<Result<T, Status>, tokio::task::JoinError>) -> Result<T, Status> {
+    done.unwrap_or_else(|_| Err(Status::internal("the server failed to execute this request; its changes are unknown")))
 }
 
 fn refused_write(who: &Peer, request: &WriteRequest, why: &str) {
@@ -65,45 +69,45 @@ fn refused_write(who: &Peer, request: &WriteRequest, why: &str) {
 
 #[tonic::async_trait]
 impl P4Runtime for Service {
-    type ReadStream = Answer;
+    type ReadStream = ReadResponseStream;
     type StreamChannelStream = OutboxReader;
 
     async fn write(&self, request: Request<WriteRequest>) -> Result<Response<WriteResponse>, Status> {
         let work = async {
-            self.allow(&request, Power::TableWriter)?;
+            self.check_permission(&request, ClientPermission::TableWriter)?;
             let peer = Connection::of(request.extensions()).peer;
             let (core, request) = (self.0.clone(), request.into_inner());
             #[allow(deprecated)]
             let who = (request.device_id, request.role_id, request.election_id);
-            let check = |core: &Core| {
-                let primary = core.primary(who.0, who.1, &request.role, who.2);
+            let check = |core: &ServerState| {
+                let primary = core.primary_scope(who.0, who.1, &request.role, who.2);
                 primary
                     .inspect_err(|refusal| refused_write(&peer, &request, &refusal.message))
                     .map_err(|refusal| refusal.status())
             };
             check(&core)?;
-            let turn = core.turn().await;
-            // The primary may have changed meanwhile.
+            let turn = core.acquire_write_guard().await;
+            // The primary can have changed meanwhile.
             let scope = check(&core)?;
             let work = move || {
                 let _turn = turn;
                 core.write(&request, &scope).inspect_err(|status| refused_write(&peer, &request, status.message()))
             };
-            worked(tokio::task::spawn_blocking(work).await).map(|()| Response::new(WriteResponse {}))
+            join_result(tokio::task::spawn_blocking(work).await).map(|()| Response::new(WriteResponse {}))
         };
-        self.timed(RequestKind::Write, work).await
+        self.run_observed(RequestKind::Write, work).await
     }
 
-    async fn read(&self, request: Request<ReadRequest>) -> Result<Response<Answer>, Status> {
+    async fn read(&self, request: Request<ReadRequest>) -> Result<Response<ReadResponseStream>, Status> {
         let work = async {
-            self.allow(&request, Power::ReadOnly)?;
-            let token = self.0.credentials.access().listed(request.metadata());
+            self.check_permission(&request, ClientPermission::ReadOnly)?;
+            let token = self.0.credentials.access().listed_token(request.metadata());
             let who = Connection::of(request.extensions()).peer.identity(token);
-            let admitted = request.extensions().get::<Admitted>().cloned().unwrap_or_default();
-            let answer = self.0.read(request.into_inner(), Reader { who, admitted }).await;
+            let admitted = request.extensions().get::<RequestPermits>().cloned().unwrap_or_default();
+            let answer = self.0.read(request.into_inner(), ReadOrigin { client: who, admitted }).await;
             answer.map(Response::new).map_err(|refusal| refusal.status())
         };
-        self.timed(RequestKind::Read, work).await
+        self.run_observed(RequestKind::Read, work).await
     }
 
     async fn set_forwarding_pipeline_config(
@@ -111,18 +115,18 @@ impl P4Runtime for Service {
         request: Request<SetForwardingPipelineConfigRequest>,
     ) -> Result<Response<SetForwardingPipelineConfigResponse>, Status> {
         let work = async {
-            self.allow(&request, Power::PipelineOwner)?;
+            self.check_permission(&request, ClientPermission::PipelineOwner)?;
             let peer = Connection::of(request.extensions()).peer;
             let (core, request) = (self.0.clone(), request.into_inner());
             #[allow(deprecated)]
             let who = (request.device_id, request.role_id, request.election_id);
-            let check = |core: &Core| {
-                let scope = core.primary(who.0, who.1, &request.role, who.2)?;
+            let check = |core: &ServerState| {
+                let scope = core.primary_scope(who.0, who.1, &request.role, who.2)?;
                 let why = "the role's config limits it to some objects; only a role with full access sets the pipeline";
-                if *scope == Scope::Full { Ok(()) } else { Err(Refusal::new(Code::PermissionDenied, why)) }
+                if *scope == RoleScope::Full { Ok(()) } else { Err(P4RuntimeError::new(Code::PermissionDenied, why)) }
             };
             check(&core).map_err(|refusal| refusal.status())?;
-            let turn = core.turn().await;
+            let turn = core.acquire_write_guard().await;
             check(&core).map_err(|refusal| refusal.status())?;
             let work = move || {
                 let _turn = turn;
@@ -142,12 +146,12 @@ impl P4Runtime for Service {
                 }
                 outcome.map_err(|refusal| refusal.status())
             };
-            let differences = worked(tokio::task::spawn_blocking(work).await)?;
+            let differences = join_result(tokio::task::spawn_blocking(work).await)?;
             let mut response = Response::new(SetForwardingPipelineConfigResponse {});
             agreement::add_warnings(response.metadata_mut(), &differences);
             Ok(response)
         };
-        self.timed(RequestKind::SetPipeline, work).await
+        self.run_observed(RequestKind::SetPipeline, work).await
     }
 
     async fn get_forwarding_pipeline_config(
@@ -155,13 +159,13 @@ impl P4Runtime for Service {
         request: Request<GetForwardingPipelineConfigRequest>,
     ) -> Result<Response<GetForwardingPipelineConfigResponse>, Status> {
         let work = async {
-            self.allow(&request, Power::ReadOnly)?;
+            self.check_permission(&request, ClientPermission::ReadOnly)?;
             let (core, request) = (self.0.clone(), request.into_inner());
             let work = move || core.get_pipeline(&request).map_err(|refusal| refusal.status());
-            let config = worked(tokio::task::spawn_blocking(work).await)?;
+            let config = join_result(tokio::task::spawn_blocking(work).await)?;
             Ok(Response::new(GetForwardingPipelineConfigResponse { config }))
         };
-        self.timed(RequestKind::GetPipeline, work).await
+        self.run_observed(RequestKind::GetPipeline, work).await
     }
 
     async fn stream_channel(
@@ -169,12 +173,15 @@ impl P4Runtime for Service {
         request: Request<Streaming<StreamMessageRequest>>,
     ) -> Result<Response<OutboxReader>, Status> {
         let work = async {
-            let power = self.allow(&request, Power::ReadOnly)?;
-            let client =
-                Client { peer: Connection::of(request.extensions()).peer, shown: shown(request.metadata()), power };
+            let power = self.check_permission(&request, ClientPermission::ReadOnly)?;
+            let client = StreamClient {
+                peer: Connection::of(request.extensions()).peer,
+                presented_token: presented_token(request.metadata()),
+                permission: power,
+            };
             self.0.stream(client, request.into_inner()).map(Response::new).map_err(|refusal| refusal.status())
         };
-        self.timed(RequestKind::Stream, work).await
+        self.run_observed(RequestKind::Stream, work).await
     }
 
     async fn capabilities(
@@ -182,8 +189,8 @@ impl P4Runtime for Service {
         request: Request<CapabilitiesRequest>,
     ) -> Result<Response<CapabilitiesResponse>, Status> {
         let work = async {
-            self.allow(&request, Power::ReadOnly)?;
-            // 0: capabilities of the server alone; they are the same.
+            self.check_permission(&request, ClientPermission::ReadOnly)?;
+            // 0 requests the capabilities of the server alone, which are equal.
             let device = request.into_inner().device_id;
             if device != 0 {
                 self.0.clients().arbitration.check_device(device).map_err(|refusal| refusal.status())?;
@@ -191,6 +198,6 @@ impl P4Runtime for Service {
             let p4runtime_api_version = API_VERSION.to_owned();
             Ok(Response::new(CapabilitiesResponse { p4runtime_api_version, experimental: None }))
         };
-        self.timed(RequestKind::Capabilities, work).await
+        self.run_observed(RequestKind::Capabilities, work).await
     }
 }

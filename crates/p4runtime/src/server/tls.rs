@@ -1,4 +1,4 @@
-//! [`Tls`]: the server's certificate, and whose clients' it accepts.
+//! [`Tls`]: the server's certificate and the authority of its clients' certificates.
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -10,38 +10,39 @@ use std::sync::Arc;
 use thiserror::Error;
 use tokio_rustls::TlsAcceptor;
 
-/// Certificates and keys, each as the text of a PEM file. TLS 1.2 and 1.3; clients without a certificate of `client_authority` are refused.
+/// Certificates and keys, each as the text of a PEM file. TLS 1.2 and 1.3; clients without a
+/// certificate of `client_authority` are rejected.
 #[derive(Clone)]
 pub struct Tls {
-    /// The server's chain of certificates, its own first.
+    /// Certificate chain of the server, its own certificate first.
     pub certificate: String,
-    /// The key of the first.
+    /// Key of the first certificate.
     pub key: String,
-    /// Certificates that clients' are signed with.
+    /// Certificates of the authorities that sign client certificates.
     pub client_authority: String,
 }
 
-/// Without the key.
+/// Omits the key.
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls").field("certificate", &self.certificate).finish_non_exhaustive()
     }
 }
 
-/// When clients have to use TLS.
+/// Listeners that require TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsWhere {
-    /// On all addresses but loopback.
+    /// All addresses except loopback.
     #[default]
     BeyondLoopback,
-    /// On all.
+    /// All addresses.
     Everywhere,
-    /// Nowhere: other means keep strangers out.
+    /// None: access is restricted by other means.
     Nowhere,
 }
 
 impl TlsWhere {
-    /// Whether clients of a listener have to use it.
+    /// Returns whether clients of a listener must use TLS.
     pub fn is_at(self, address: SocketAddr) -> bool {
         match self {
             TlsWhere::BeyondLoopback => !address.ip().to_canonical().is_loopback(),
@@ -51,29 +52,29 @@ impl TlsWhere {
     }
 }
 
-/// Certificates or keys that cannot be used.
+/// Error of certificates or keys.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TlsError {
-    /// Not what it should be.
+    /// A PEM file cannot be read.
     #[error("the {what} cannot be read: {why}; give a PEM file")]
     Pem {
-        /// Which one.
+        /// Its role.
         what: &'static str,
-        /// What was found.
+        /// Description of the error.
         why: String,
     },
-    /// Not of each other, or of a kind that is not known.
+    /// The files do not belong together or have an unknown type.
     #[error("{what} cannot be used: {why}")]
     Unusable {
-        /// Which ones.
+        /// Their roles.
         what: &'static str,
-        /// Why.
+        /// Description of the error.
         why: String,
     },
 }
 
 impl Tls {
-    /// What does the handshakes.
+    /// Creates the acceptor for handshakes.
     pub(super) fn acceptor(&self) -> Result<TlsAcceptor, TlsError> {
         let unusable = |what| move |error: &dyn fmt::Display| TlsError::Unusable { what, why: error.to_string() };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -101,7 +102,7 @@ fn pem(what: &'static str, error: &dyn fmt::Display) -> TlsError {
     TlsError::Pem { what, why: error.to_string() }
 }
 
-/// At least one.
+/// Reads at least one certificate.
 fn certificates(what: &'static str, text: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
     let found = found.map_err(|error| pem(what, &error))?;

@@ -2,20 +2,20 @@
 
 use super::scalar::words;
 use super::schema::{Schema, TableSchema};
-use crate::Refusal;
+use crate::P4RuntimeError;
 use crate::proto::v1;
 use entries::words_for;
 use ir::{ActionCall, ActionId};
 use num_bigint::BigUint;
 
 impl Schema {
-    /// An action of a table with its arguments (section "Action Specification"). Whether it may be an entry's or the default action is
-    /// looked at when it is written.
-    pub(super) fn call(&self, table: &TableSchema, given: &v1::Action) -> Result<ActionCall, Refusal> {
+    /// Decodes an action of a table with its arguments (section "Action Specification"). The write
+    /// checks later whether entries or the default action can use it.
+    pub(super) fn decode_action(&self, table: &TableSchema, given: &v1::Action) -> Result<ActionCall, P4RuntimeError> {
         let Some((_, id)) = table.actions.iter().find(|(number, _)| *number == given.action_id) else {
             let name = |(_, id): &(u32, ActionId)| self.actions.get(id.0 as usize).map_or("", |action| &action.name);
             let known: Vec<&str> = table.actions.iter().map(name).collect();
-            return Err(Refusal::invalid(format!(
+            return Err(P4RuntimeError::invalid(format!(
                 "table {}: it has no action with id {:#x}; its actions are {}",
                 table.name,
                 given.action_id,
@@ -31,7 +31,7 @@ impl Schema {
             let at = if is_it(guess) { Some(guess) } else { (0..action.params.len()).find(|at| is_it(*at)) };
             let Some(at) = at else {
                 let known: Vec<String> = action.params.iter().map(|p| format!("{} {}", p.id, p.name)).collect();
-                return Err(Refusal::invalid(format!(
+                return Err(P4RuntimeError::invalid(format!(
                     "table {}, action {}: it has no parameter with id {}; it has {}",
                     table.name,
                     action.name,
@@ -42,21 +42,24 @@ impl Schema {
             let known = &action.params[at];
             let value = known.scalar.decode(&param.value, &|| place(&known.name))?;
             if args[at].replace(value).is_some() {
-                return Err(Refusal::invalid(format!("{}: it is given twice; give it once", place(&known.name))));
+                return Err(P4RuntimeError::invalid(format!(
+                    "{}: it is given twice; give it once",
+                    place(&known.name)
+                )));
             }
         }
         let missing = |at: usize| {
             let known = &action.params[at];
-            Refusal::invalid(format!("{}: it is missing; give param_id {}", place(&known.name), known.id))
+            P4RuntimeError::invalid(format!("{}: it is missing; give param_id {}", place(&known.name), known.id))
         };
         let args = args.into_iter().enumerate().map(|(at, arg)| arg.ok_or_else(|| missing(at)));
         Ok(ActionCall { action: *id, args: args.collect::<Result<_, _>>()? })
     }
 
-    /// An action with its arguments in words, as [`entries::action_layout`] lays them out.
+    /// Encodes an action with its arguments in words, in the layout of [`entries::action_layout`].
     pub(super) fn action_message(&self, id: ActionId, mut words: &[u64]) -> v1::Action {
         let Some(action) = self.actions.get(id.0 as usize) else { return v1::Action::default() };
-        let param = |param: &super::schema::Param| {
+        let param = |param: &super::schema::ParamSchema| {
             let count = words_for(param.scalar.width()).min(words.len());
             let (value, rest) = words.split_at(count);
             words = rest;
@@ -65,10 +68,10 @@ impl Schema {
         v1::Action { action_id: action.number, params: action.params.iter().map(param).collect() }
     }
 
-    /// An action with its arguments.
+    /// Encodes an action with its arguments.
     pub(super) fn call_message(&self, call: &ActionCall) -> v1::Action {
         let Some(action) = self.actions.get(call.action.0 as usize) else { return v1::Action::default() };
-        let param = |(param, arg): (&super::schema::Param, &BigUint)| v1::action::Param {
+        let param = |(param, arg): (&super::schema::ParamSchema, &BigUint)| v1::action::Param {
             param_id: param.id,
             value: param.scalar.encode(&words(arg, param.scalar.width())),
         };

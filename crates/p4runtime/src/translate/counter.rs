@@ -3,36 +3,37 @@
 use super::oneshot::Oneshots;
 use super::schema::{ObjectSchema, Schema, TableSchema, find};
 use super::update::only_modify;
-use super::{Flow, Sink, entity};
+use super::{EntitySink, ReadFlow, entity};
 use crate::proto::v1;
-use crate::{Code, Device, Refusal};
-use entries::{Counter, Entry, State, Update, UpdateKind};
+use crate::{Code, Device, P4RuntimeError};
+use entries::{ControlState, Counter, StateUpdate, StoredEntry, UpdateKind};
 use std::ops::ControlFlow;
 
-/// The most elements that are written at once by leaving out the index.
+/// Maximum number of elements of a write without an index.
 const MAX_ALL: u64 = 1 << 20;
 
-/// What a counter shall hold.
-pub(super) fn data(given: &v1::CounterData, place: &dyn Fn() -> String) -> Result<Counter, Refusal> {
+/// Decodes the value of a counter.
+pub(super) fn decode_counter(given: &v1::CounterData, place: &dyn Fn() -> String) -> Result<Counter, P4RuntimeError> {
     let number = |value: i64, what: &str| {
-        u64::try_from(value).map_err(|_| Refusal::invalid(format!("{}: {what} {value} is negative", place())))
+        u64::try_from(value).map_err(|_| P4RuntimeError::invalid(format!("{}: {what} {value} is negative", place())))
     };
     Ok(Counter { packets: number(given.packet_count, "packet count")?, bytes: number(given.byte_count, "byte count")? })
 }
 
-/// What a counter holds. Counts that no message can hold are shown as the greatest that it can.
-pub(super) fn message(data: Counter) -> v1::CounterData {
+/// Encodes the value of a counter. Counts that the message cannot hold become the largest possible
+/// one.
+pub(super) fn encode_counter(data: Counter) -> v1::CounterData {
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     v1::CounterData { byte_count: number(data.bytes), packet_count: number(data.packets) }
 }
 
-/// The index that is meant; `None` for all.
-pub(super) fn index(object: &ObjectSchema, given: Option<&v1::Index>) -> Result<Option<u64>, Refusal> {
+/// Decodes an index; `None` means all elements.
+pub(super) fn decode_index(object: &ObjectSchema, given: Option<&v1::Index>) -> Result<Option<u64>, P4RuntimeError> {
     let Some(v1::Index { index }) = given else { return Ok(None) };
     let (name, size) = (&object.name, object.size);
     match u64::try_from(*index) {
-        Err(_) => Err(Refusal::invalid(format!("{name}: index {index} is negative; the first one is 0"))),
-        Ok(index) if index >= size => Err(Refusal::new(
+        Err(_) => Err(P4RuntimeError::invalid(format!("{name}: index {index} is negative; the first one is 0"))),
+        Ok(index) if index >= size => Err(P4RuntimeError::new(
             Code::OutOfRange,
             format!("{name}: index {index} is out of range; the last one is {}", size.saturating_sub(1)),
         )),
@@ -40,15 +41,15 @@ pub(super) fn index(object: &ObjectSchema, given: Option<&v1::Index>) -> Result<
     }
 }
 
-/// The same update for one element or for all.
+/// Returns one update for the element, or for each element.
 pub(super) fn for_each(
     object: &ObjectSchema,
     index: Option<u64>,
-    update: impl Fn(u64) -> Update,
-) -> Result<Vec<Update>, Refusal> {
+    update: impl Fn(u64) -> StateUpdate,
+) -> Result<Vec<StateUpdate>, P4RuntimeError> {
     match index {
         Some(index) => Ok(vec![update(index)]),
-        None if object.size > MAX_ALL => Err(Refusal::new(
+        None if object.size > MAX_ALL => Err(P4RuntimeError::new(
             Code::ResourceExhausted,
             format!(
                 "{}: its {} elements are too many to be written at once; write them one by one",
@@ -59,27 +60,27 @@ pub(super) fn for_each(
     }
 }
 
-/// The objects that a read is about.
-pub(super) fn wanted<'a>(
+/// Returns the objects and the index that a read selects.
+pub(super) fn selected_objects<'a>(
     objects: &'a std::collections::BTreeMap<u32, ObjectSchema>,
     number: u32,
     given: Option<&v1::Index>,
     what: &str,
-) -> Result<Vec<(&'a ObjectSchema, Option<u64>)>, Refusal> {
+) -> Result<Vec<(&'a ObjectSchema, Option<u64>)>, P4RuntimeError> {
     match number {
-        0 if given.is_some() => Err(Refusal::invalid(format!(
-            "an index of no {what} is asked for; give its id too, or neither to read all"
+        0 if given.is_some() => Err(P4RuntimeError::invalid(format!(
+            "an index of no {what} is requested; give its id too, or neither to read all"
         ))),
         0 => Ok(objects.values().map(|object| (object, None)).collect()),
         _ => {
             let object = find(objects, number, what)?;
-            Ok(vec![(object, index(object, given)?)])
+            Ok(vec![(object, decode_index(object, given)?)])
         }
     }
 }
 
-/// The elements of a read.
-pub(super) fn elements(object: &ObjectSchema, index: Option<u64>) -> std::ops::Range<u64> {
+/// Returns the range of elements that a read selects.
+pub(super) fn selected_elements(object: &ObjectSchema, index: Option<u64>) -> std::ops::Range<u64> {
     index.map_or(0..object.size, |index| index..index + 1)
 }
 
@@ -88,14 +89,18 @@ pub(super) fn index_message(index: u64) -> Option<v1::Index> {
 }
 
 impl Schema {
-    pub(super) fn counter_write(&self, kind: UpdateKind, given: &v1::CounterEntry) -> Result<Vec<Update>, Refusal> {
+    pub(super) fn counter_write(
+        &self,
+        kind: UpdateKind,
+        given: &v1::CounterEntry,
+    ) -> Result<Vec<StateUpdate>, P4RuntimeError> {
         only_modify(kind, "a counter")?;
         let counter = find(&self.counters, given.counter_id, "counter")?;
-        let index = index(counter, given.index.as_ref())?;
-        // Without data nothing changes.
+        let index = decode_index(counter, given.index.as_ref())?;
+        // Without data the write has no effect.
         let Some(given) = &given.data else { return Ok(Vec::new()) };
-        let data = data(given, &|| counter.name.clone())?;
-        for_each(counter, index, |index| Update::Counter(counter.id, index, data))
+        let data = decode_counter(given, &|| counter.name.clone())?;
+        for_each(counter, index, |index| StateUpdate::Counter(counter.id, index, data))
     }
 
     pub(super) fn direct_counter_write(
@@ -103,7 +108,7 @@ impl Schema {
         oneshots: &Oneshots,
         kind: UpdateKind,
         given: &v1::DirectCounterEntry,
-    ) -> Result<Vec<Update>, Refusal> {
+    ) -> Result<Vec<StateUpdate>, P4RuntimeError> {
         only_modify(kind, "a direct counter")?;
         let (table, declared, id) = self.entry_id(table_entry(given.table_entry.as_ref())?)?;
         if declared.direct_counter.is_none() {
@@ -111,21 +116,28 @@ impl Schema {
         }
         let place = || format!("table {}", table.name);
         match &given.data {
-            Some(given) => Ok(vec![Update::DirectCounter(id, data(given, &place)?)]),
-            // Nothing changes, but the entry has to be there.
+            Some(given) => Ok(vec![StateUpdate::DirectCounter(id, decode_counter(given, &place)?)]),
+            // The write has no effect, but the entry must exist.
             None if oneshots.entry(table, &id.keys, id.priority).is_some() => Ok(Vec::new()),
             None => Err(self.no_entry(table, &id.keys, id.priority)),
         }
     }
 
-    pub(super) fn read_counters(&self, device: &dyn Device, wanted: &v1::CounterEntry, sink: Sink<'_>) -> Flow {
-        for (counter, index) in self::wanted(&self.counters, wanted.counter_id, wanted.index.as_ref(), "counter")? {
-            for index in elements(counter, index) {
+    pub(super) fn read_counters(
+        &self,
+        device: &dyn Device,
+        wanted: &v1::CounterEntry,
+        sink: EntitySink<'_>,
+    ) -> ReadFlow {
+        for (counter, index) in
+            self::selected_objects(&self.counters, wanted.counter_id, wanted.index.as_ref(), "counter")?
+        {
+            for index in selected_elements(counter, index) {
                 let Some(data) = device.counter(counter.id, index) else { break };
                 let message = v1::CounterEntry {
                     counter_id: counter.number,
                     index: index_message(index),
-                    data: Some(message(data)),
+                    data: Some(encode_counter(data)),
                 };
                 if sink(entity(v1::entity::Entity::CounterEntry(message))).is_break() {
                     return Ok(ControlFlow::Break(()));
@@ -138,28 +150,29 @@ impl Schema {
     pub(super) fn read_direct_counters(
         &self,
         device: &dyn Device,
-        state: &State,
+        state: &ControlState,
         wanted: &v1::DirectCounterEntry,
-        sink: Sink<'_>,
-    ) -> Flow {
+        sink: EntitySink<'_>,
+    ) -> ReadFlow {
         let has = |table: &ir::Table| table.direct_counter.is_some();
-        let show = |table: &TableSchema, entry: &Entry, key: v1::TableEntry| {
-            let data = device.direct_counter(table.id, entry).map(message);
+        let show = |table: &TableSchema, entry: &StoredEntry, key: v1::TableEntry| {
+            let data = device.direct_counter(table.id, entry).map(encode_counter);
             v1::entity::Entity::DirectCounterEntry(v1::DirectCounterEntry { table_entry: Some(key), data })
         };
         self.read_direct(state, wanted.table_entry.as_ref(), &has, &no_counter, &show, sink)
     }
 
-    /// Reads what belongs to entries: of all tables that have it, of all entries of a table, or of one entry, which must be there.
+    /// Reads direct resources: of all tables that have them, of all entries of a table, or of one
+    /// entry, which must exist.
     pub(super) fn read_direct(
         &self,
-        state: &State,
+        state: &ControlState,
         wanted: Option<&v1::TableEntry>,
         has: &dyn Fn(&ir::Table) -> bool,
-        refuse: &dyn Fn(&TableSchema) -> Refusal,
-        show: &dyn Fn(&TableSchema, &Entry, v1::TableEntry) -> v1::entity::Entity,
-        sink: Sink<'_>,
-    ) -> Flow {
+        refuse: &dyn Fn(&TableSchema) -> P4RuntimeError,
+        show: &dyn Fn(&TableSchema, &StoredEntry, v1::TableEntry) -> v1::entity::Entity,
+        sink: EntitySink<'_>,
+    ) -> ReadFlow {
         let mut all = |table: &TableSchema| {
             for entry in state.entries(table.id) {
                 sink(entity(show(table, entry, self.entry_key(table, entry))))?;
@@ -182,19 +195,19 @@ impl Schema {
             return Ok(all(table));
         }
         let (table, _, id) = self.entry_id(wanted)?;
-        let key = super::keys::pack(&table.layout, &id.keys);
-        let Some(entry) = state.find(table.id, &key, id.priority) else {
+        let key = super::keys::pack_key(&table.layout, &id.keys);
+        let Some(entry) = state.get_entry(table.id, &key, id.priority) else {
             return Err(self.no_entry(table, &id.keys, id.priority));
         };
         Ok(sink(entity(show(table, entry, self.entry_key(table, entry)))))
     }
 }
 
-/// The entry that a direct counter or meter is of.
-pub(super) fn table_entry(given: Option<&v1::TableEntry>) -> Result<&v1::TableEntry, Refusal> {
-    given.ok_or_else(|| Refusal::invalid("table_entry is missing; give the table's id and the entry's keys"))
+/// Returns the entry of a direct counter or meter.
+pub(super) fn table_entry(given: Option<&v1::TableEntry>) -> Result<&v1::TableEntry, P4RuntimeError> {
+    given.ok_or_else(|| P4RuntimeError::invalid("table_entry is missing; give the table's id and the entry's keys"))
 }
 
-pub(super) fn no_counter(table: &TableSchema) -> Refusal {
-    Refusal::invalid(format!("table {}: it has no direct counter", table.name))
+pub(super) fn no_counter(table: &TableSchema) -> P4RuntimeError {
+    P4RuntimeError::invalid(format!("table {}: it has no direct counter", table.name))
 }

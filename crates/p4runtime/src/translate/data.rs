@@ -1,57 +1,59 @@
-//! `P4Data`: values of any type, to their leaves and back (section "Representation of Arbitrary P4 Types").
+//! `P4Data`: values of any type, to their leaves and back (section "Representation of Arbitrary P4
+//! Types").
 //!
-//! Leaves have no validity: headers in them are valid. Unions, of which one member at most is valid, and `varbit`s, which have a length of
-//! their own, are refused.
+//! Leaves have no validity: headers in them are valid. Unions are rejected, because at most one of
+//! their members is valid; `varbit`s are rejected, because they have a length of their own.
 
 use super::scalar::words;
 use super::schema::Schema;
 use crate::proto::v1;
 use crate::proto::v1::p4_data::Data as D;
-use crate::{Code, Refusal, values};
+use crate::{Code, P4RuntimeError, values};
 use entries::big_from_words;
 use ir::Type;
 use ir::p4info::{NewType, TypeInfo, TypeSpec};
 use num_bigint::BigUint;
 
-/// Walks a type along with its leaves.
-struct Walk<'a> {
+/// Traversal of a type in parallel with its leaves.
+struct DataTraversal<'a> {
     name: &'a str,
     types: &'a TypeInfo,
     leaves: std::slice::Iter<'a, Type>,
 }
 
 impl Schema {
-    /// The leaves of a value.
-    pub(super) fn leaves(
+    /// Decodes a value to its leaves.
+    pub(super) fn decode_leaves(
         &self,
         name: &str,
         spec: &TypeSpec,
         leaves: &[Type],
         data: &v1::P4Data,
-    ) -> Result<Vec<BigUint>, Refusal> {
-        let mut walk = Walk { name, types: self.types(), leaves: leaves.iter() };
+    ) -> Result<Vec<BigUint>, P4RuntimeError> {
+        let mut walk = DataTraversal { name, types: self.types(), leaves: leaves.iter() };
         let mut out = Vec::with_capacity(leaves.len());
         walk.decode(spec, data, &mut out)?;
         Ok(out)
     }
 
-    /// A value of its leaves.
-    pub(super) fn data(
+    /// Encodes a value from its leaves.
+    pub(super) fn encode_data(
         &self,
         name: &str,
         spec: &TypeSpec,
         leaves: &[Type],
         values: &[BigUint],
-    ) -> Result<v1::P4Data, Refusal> {
-        let mut walk = Walk { name, types: self.types(), leaves: leaves.iter() };
+    ) -> Result<v1::P4Data, P4RuntimeError> {
+        let mut walk = DataTraversal { name, types: self.types(), leaves: leaves.iter() };
         walk.encode(spec, &mut values.iter())
     }
 }
 
-impl<'a> Walk<'a> {
-    fn leaf(&mut self) -> Result<Type, Refusal> {
-        let none =
-            || Refusal::new(Code::Internal, format!("{}: its type has more parts than it has leaves", self.name));
+impl<'a> DataTraversal<'a> {
+    fn leaf(&mut self) -> Result<Type, P4RuntimeError> {
+        let none = || {
+            P4RuntimeError::new(Code::Internal, format!("{}: its type has more parts than it has leaves", self.name))
+        };
         self.leaves.next().copied().ok_or_else(none)
     }
 
@@ -63,7 +65,7 @@ impl<'a> Walk<'a> {
         self.types.headers.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// How many bit strings a header has: structs in it are flat.
+    /// Returns the number of bit strings of a header; nested structs are flattened.
     fn bitstrings(&self, members: &[(String, TypeSpec)]) -> usize {
         let one = |(_, spec): &(String, TypeSpec)| match spec {
             TypeSpec::Struct(name) => self.bitstrings(self.struct_members(name)),
@@ -72,32 +74,37 @@ impl<'a> Walk<'a> {
         members.iter().map(one).sum()
     }
 
-    fn wrong(&self, expected: &str) -> Refusal {
-        Refusal::invalid(format!("{}: the data is not of its type: {expected} is needed", self.name))
+    fn wrong(&self, expected: &str) -> P4RuntimeError {
+        P4RuntimeError::invalid(format!("{}: the data is not of its type: {expected} is needed", self.name))
     }
 
-    fn no_unions(&self) -> Refusal {
-        Refusal::unimplemented(format!("{}: values with header unions are not supported", self.name))
+    fn no_unions(&self) -> P4RuntimeError {
+        P4RuntimeError::unimplemented(format!("{}: values with header unions are not supported", self.name))
     }
 
-    fn members(&mut self, specs: &[&TypeSpec], given: &[v1::P4Data], out: &mut Vec<BigUint>) -> Result<(), Refusal> {
+    fn members(
+        &mut self,
+        specs: &[&TypeSpec],
+        given: &[v1::P4Data],
+        out: &mut Vec<BigUint>,
+    ) -> Result<(), P4RuntimeError> {
         if specs.len() != given.len() {
             return Err(self.wrong(&format!("{} members instead of {}", specs.len(), given.len())));
         }
         specs.iter().zip(given).try_for_each(|(spec, data)| self.decode(spec, data, out))
     }
 
-    fn bits(&mut self, bytes: &[u8]) -> Result<BigUint, Refusal> {
+    fn bits(&mut self, bytes: &[u8]) -> Result<BigUint, P4RuntimeError> {
         let leaf = self.leaf()?;
         let width = leaf.width();
         let words = if leaf.is_signed() { values::decode_signed(bytes, width) } else { values::decode(bytes, width) };
-        let words = words.map_err(|error| Refusal::new(Code::OutOfRange, format!("{}: {error}", self.name)))?;
+        let words = words.map_err(|error| P4RuntimeError::new(Code::OutOfRange, format!("{}: {error}", self.name)))?;
         Ok(big_from_words(&words))
     }
 
-    fn header(&mut self, name: &str, given: &v1::P4Header, out: &mut Vec<BigUint>) -> Result<(), Refusal> {
+    fn header(&mut self, name: &str, given: &v1::P4Header, out: &mut Vec<BigUint>) -> Result<(), P4RuntimeError> {
         if !given.is_valid {
-            return Err(Refusal::unimplemented(format!(
+            return Err(P4RuntimeError::unimplemented(format!(
                 "{}: headers in it are always valid; give {name}'s fields, zeros if need be",
                 self.name
             )));
@@ -112,7 +119,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    fn ordinal(&mut self, name: &str, known: &[String], out: &mut Vec<BigUint>) -> Result<(), Refusal> {
+    fn ordinal(&mut self, name: &str, known: &[String], out: &mut Vec<BigUint>) -> Result<(), P4RuntimeError> {
         self.leaf()?;
         let Some(at) = known.iter().position(|member| member == name) else {
             return Err(self.wrong(&format!("`{name}` is not known, one of {}", known.join(", "))));
@@ -121,7 +128,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn decode(&mut self, spec: &TypeSpec, data: &v1::P4Data, out: &mut Vec<BigUint>) -> Result<(), Refusal> {
+    fn decode(&mut self, spec: &TypeSpec, data: &v1::P4Data, out: &mut Vec<BigUint>) -> Result<(), P4RuntimeError> {
         let types = self.types;
         match (spec, &data.data) {
             (TypeSpec::Bit(_) | TypeSpec::Int(_), Some(D::Bitstring(bytes))) => out.push(self.bits(bytes)?),
@@ -162,35 +169,47 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn no_varbits(&self) -> Refusal {
-        Refusal::unimplemented(format!("{}: varbit values are not supported", self.name))
+    fn no_varbits(&self) -> P4RuntimeError {
+        P4RuntimeError::unimplemented(format!("{}: varbit values are not supported", self.name))
     }
 
-    fn bytes(&mut self, given: &mut std::slice::Iter<'_, BigUint>) -> Result<bytes::Bytes, Refusal> {
+    fn bytes(&mut self, given: &mut std::slice::Iter<'_, BigUint>) -> Result<bytes::Bytes, P4RuntimeError> {
         let (leaf, value) = (self.leaf()?, self.value(given)?);
         let words = words(value, leaf.width());
         Ok(if leaf.is_signed() { values::encode_signed(&words, leaf.width()) } else { values::encode(&words) })
     }
 
-    fn value<'v>(&self, given: &mut std::slice::Iter<'v, BigUint>) -> Result<&'v BigUint, Refusal> {
-        let none = || Refusal::new(Code::Internal, format!("{}: it has fewer values than its type", self.name));
+    fn value<'v>(&self, given: &mut std::slice::Iter<'v, BigUint>) -> Result<&'v BigUint, P4RuntimeError> {
+        let none = || P4RuntimeError::new(Code::Internal, format!("{}: it has fewer values than its type", self.name));
         given.next().ok_or_else(none)
     }
 
-    fn name_of(&mut self, known: &[String], given: &mut std::slice::Iter<'_, BigUint>) -> Result<String, Refusal> {
+    fn name_of(
+        &mut self,
+        known: &[String],
+        given: &mut std::slice::Iter<'_, BigUint>,
+    ) -> Result<String, P4RuntimeError> {
         self.leaf()?;
         let at = usize::try_from(self.value(given)?).ok();
-        let none = || Refusal::new(Code::Internal, format!("{}: a value has no name", self.name));
+        let none = || P4RuntimeError::new(Code::Internal, format!("{}: a value has no name", self.name));
         at.and_then(|at| known.get(at)).cloned().ok_or_else(none)
     }
 
-    fn header_data(&mut self, name: &str, given: &mut std::slice::Iter<'_, BigUint>) -> Result<v1::P4Header, Refusal> {
+    fn header_data(
+        &mut self,
+        name: &str,
+        given: &mut std::slice::Iter<'_, BigUint>,
+    ) -> Result<v1::P4Header, P4RuntimeError> {
         let count = self.bitstrings(self.header_members(name));
         let bitstrings: Result<_, _> = (0..count).map(|_| self.bytes(given)).collect();
         Ok(v1::P4Header { is_valid: true, bitstrings: bitstrings? })
     }
 
-    fn encode(&mut self, spec: &TypeSpec, given: &mut std::slice::Iter<'_, BigUint>) -> Result<v1::P4Data, Refusal> {
+    fn encode(
+        &mut self,
+        spec: &TypeSpec,
+        given: &mut std::slice::Iter<'_, BigUint>,
+    ) -> Result<v1::P4Data, P4RuntimeError> {
         let types = self.types;
         let data = match spec {
             TypeSpec::Bit(_) | TypeSpec::Int(_) => D::Bitstring(self.bytes(given)?),

@@ -1,43 +1,46 @@
-//! `DigestEntry`: how digest messages are sent. The server keeps it; digests are no matter of [`entries`].
+//! `DigestEntry`: configuration of digest messages. The server stores it, because [`entries`] has
+//! no digests.
 
 use super::entity;
 use super::schema::{Schema, find};
 use super::update::kind;
-use crate::Refusal;
+use crate::P4RuntimeError;
 use crate::proto::v1;
 use entries::UpdateKind;
 use ir::{ExternId, ExternKind};
 use num_bigint::BigUint;
 
-/// How digest messages of an object are sent (section "DigestEntry").
+/// Configuration of the digest messages of an object (section "DigestEntry").
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DigestConfig {
-    /// How long a message may wait for others, in nanoseconds; 0: not at all.
+    /// Maximum delay of a message in nanoseconds, to group it with others; 0: none.
     pub max_timeout_ns: u64,
-    /// How many messages are sent at once; 0: any number.
+    /// Maximum number of messages in one list; 0: unlimited.
     pub max_list_size: u32,
-    /// For how long a message that was not acknowledged is not sent again, in nanoseconds; 0: it is sent again at once.
+    /// Time in nanoseconds in which a message is not repeated unless acknowledged; 0: it is
+    /// repeated at once.
     pub ack_timeout_ns: u64,
 }
 
-/// A write of a digest's configuration.
+/// Write of a digest's configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DigestWrite {
     /// The digest object.
     pub digest: ExternId,
-    /// Insert: messages are sent from now on. Delete: no longer.
+    /// Insert enables the messages, delete disables them.
     pub kind: UpdateKind,
-    /// Defaults if it is deleted.
+    /// The configuration; defaults for a deletion.
     pub config: DigestConfig,
 }
 
 impl Schema {
-    /// The write that an update of a digest is; `None` if it is of something else. Whether the digest was configured before is for the
-    /// keeper to check (`ALREADY_EXISTS`, `NOT_FOUND`).
+    /// Decodes the update of a digest; `None` if the update is of another entity. The caller checks
+    /// whether the digest was configured before (`ALREADY_EXISTS`, `NOT_FOUND`).
     ///
     /// # Errors
-    /// `NOT_FOUND` for an unknown id, `INVALID_ARGUMENT` for negative numbers or an update without a type.
-    pub fn digest_write(&self, update: &v1::Update) -> Result<Option<DigestWrite>, Refusal> {
+    /// `NOT_FOUND` for an unknown id, `INVALID_ARGUMENT` for negative numbers or an update without
+    /// a type.
+    pub fn digest_write(&self, update: &v1::Update) -> Result<Option<DigestWrite>, P4RuntimeError> {
         let Some(v1::Entity { entity: Some(v1::entity::Entity::DigestEntry(given)) }) = &update.entity else {
             return Ok(None);
         };
@@ -48,8 +51,9 @@ impl Schema {
             return Ok(Some(DigestWrite { digest, kind, config: DigestConfig::default() }));
         };
         let number = |value: i64, what: &str| {
-            u64::try_from(value)
-                .map_err(|_| Refusal::invalid(format!("{}: {what} is {value}; it cannot be negative", object.name)))
+            u64::try_from(value).map_err(|_| {
+                P4RuntimeError::invalid(format!("{}: {what} is {value}; it cannot be negative", object.name))
+            })
         };
         let config = DigestConfig {
             max_timeout_ns: number(config.max_timeout_ns, "max_timeout_ns")?,
@@ -59,18 +63,18 @@ impl Schema {
         Ok(Some(DigestWrite { digest, kind, config }))
     }
 
-    /// The digests that a read asks for.
+    /// Returns the digests that a read selects.
     ///
     /// # Errors
     /// `NOT_FOUND` for an unknown id.
-    pub fn digests_wanted(&self, wanted: &v1::DigestEntry) -> Result<Vec<ExternId>, Refusal> {
+    pub fn digests_wanted(&self, wanted: &v1::DigestEntry) -> Result<Vec<ExternId>, P4RuntimeError> {
         match wanted.digest_id {
             0 => Ok(self.digests.values().map(|(object, _)| object.id).collect()),
             id => Ok(vec![find(&self.digests, id, "digest")?.0.id]),
         }
     }
 
-    /// A configuration as an entity; `None` if P4Info does not show the digest.
+    /// Encodes a configuration as an entity; `None` if P4Info does not show the digest.
     pub fn digest_entry(&self, digest: ExternId, config: &DigestConfig) -> Option<v1::Entity> {
         let config = v1::digest_entry::Config {
             max_timeout_ns: i64::try_from(config.max_timeout_ns).unwrap_or(i64::MAX),
@@ -81,21 +85,22 @@ impl Schema {
         Some(entity(v1::entity::Entity::DigestEntry(entry)))
     }
 
-    /// A digest's id in P4Info.
+    /// Returns the P4Info id of a digest.
     pub fn digest_number(&self, digest: ExternId) -> Option<u32> {
         self.digests.values().map(|(object, _)| object).find(|object| object.id == digest).map(|object| object.number)
     }
 
-    /// A digest message for `DigestList.data`; `values` are the leaves of its type.
+    /// Encodes a digest message for `DigestList.data`; `values` are the leaves of its type.
     ///
     /// # Errors
-    /// `INTERNAL` if they are not, `UNIMPLEMENTED` if the type has values that P4Runtime cannot say.
-    pub fn digest(&self, digest: ExternId, values: &[BigUint]) -> Result<v1::P4Data, Refusal> {
+    /// `INTERNAL` if the values do not fit the type, `UNIMPLEMENTED` if P4Runtime cannot express a
+    /// value of the type.
+    pub fn encode_digest(&self, digest: ExternId, values: &[BigUint]) -> Result<v1::P4Data, P4RuntimeError> {
         let found = self.digests.values().find(|(object, _)| object.id == digest);
         let kind = self.pipeline.externs.get(digest).map(|object| &object.kind);
         let (Some((object, spec)), Some(ExternKind::Digest { fields, .. })) = (found, kind) else {
-            return Err(Refusal::new(crate::Code::Internal, format!("object {} is no digest", digest.0)));
+            return Err(P4RuntimeError::new(crate::Code::Internal, format!("object {} is no digest", digest.0)));
         };
-        self.data(&object.name, spec, fields, values)
+        self.encode_data(&object.name, spec, fields, values)
     }
 }

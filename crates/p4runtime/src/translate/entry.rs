@@ -1,22 +1,22 @@
 //! `TableEntry` to writes (section "TableEntry").
 
-use super::numbers::numbered;
+use super::entry_metadata::EntryMetadata;
 use super::oneshot::{NewEntry, Oneshots};
-use super::remark::Remark;
+use super::reserved_ids::check_id;
 use super::schema::{Schema, TableSchema};
 use crate::proto::v1;
 use crate::proto::v1::table_action::Type as T;
-use crate::{Code, Refusal};
-use entries::{ActionSpec, EntryId, TableEntry, Update, UpdateKind};
+use crate::{Code, P4RuntimeError};
+use entries::{ActionSpec, EntryId, StateUpdate, TableEntry, UpdateKind};
 use ir::KeyMatch;
 
-/// The only place that makes a write of an entry of numbers.
-fn write(kind: UpdateKind, mut entry: TableEntry, action: ActionSpec) -> Update {
+/// Creates the write of an entry with an action.
+fn write(kind: UpdateKind, mut entry: TableEntry, action: ActionSpec) -> StateUpdate {
     entry.action = action;
-    Update::Entry(kind, entry)
+    StateUpdate::Entry(kind, entry)
 }
 
-/// Of an entry that is about to get its action.
+/// Placeholder for an action that is set later.
 const NO_ACTION: ActionSpec = ActionSpec::Member(0);
 
 impl Schema {
@@ -25,10 +25,10 @@ impl Schema {
         oneshots: &Oneshots,
         kind: UpdateKind,
         given: &v1::TableEntry,
-    ) -> Result<Vec<Update>, Refusal> {
+    ) -> Result<Vec<StateUpdate>, P4RuntimeError> {
         let (table, declared) = self.table(given.table_id)?;
         if given.is_const {
-            return Err(Refusal::invalid(format!(
+            return Err(P4RuntimeError::invalid(format!(
                 "table {}: only the program's own entries are const; leave is_const out",
                 table.name
             )));
@@ -37,7 +37,7 @@ impl Schema {
             return self.default_entry(table, declared, kind, given);
         }
         if kind == UpdateKind::Insert && table.fields.list.is_empty() {
-            return Err(Refusal::invalid(format!(
+            return Err(P4RuntimeError::invalid(format!(
                 "table {}: it has no keys, so it has no entries; modify its default entry (is_default_action)",
                 table.name
             )));
@@ -45,24 +45,27 @@ impl Schema {
         let keys = table.fields.decode(&given.r#match)?;
         let mut entry = TableEntry::new(table.id, keys, NO_ACTION).with_priority(given.priority);
         if kind == UpdateKind::Delete {
-            let new = NewEntry { table, declared, entry, remark: Remark::default() };
+            let new = NewEntry { table, declared, entry, remark: EntryMetadata::default() };
             return Ok(match declared.implementation {
                 None => vec![write(kind, new.entry, NO_ACTION)],
                 Some(_) => self.delete_with_set(oneshots, new),
             });
         }
         attributes(table, declared, given, &mut entry)?;
-        let remark =
-            Remark { metadata: given.metadata.clone(), cookie: given.controller_metadata, ..Remark::default() };
+        let remark = EntryMetadata {
+            metadata: given.metadata.clone(),
+            cookie: given.controller_metadata,
+            ..EntryMetadata::default()
+        };
         entry.metadata = remark.pack();
         let new = NewEntry { table, declared, entry, remark };
         match given.action.as_ref().map(|action| &action.r#type) {
-            None if kind == UpdateKind::Insert => Err(Refusal::invalid(format!(
+            None if kind == UpdateKind::Insert => Err(P4RuntimeError::invalid(format!(
                 "table {}: the entry has no action; give one (only MODIFY can leave it out)",
                 table.name
             ))),
             None => self.modify_without_action(oneshots, new),
-            Some(None) => Err(Refusal::invalid(format!("table {}: the entry's action is empty", table.name))),
+            Some(None) => Err(P4RuntimeError::invalid(format!("table {}: the entry's action is empty", table.name))),
             Some(Some(T::ActionProfileActionSet(set))) => self.action_set(oneshots, kind, new, set),
             Some(Some(action)) => {
                 let action = self.spec(oneshots, table, declared, action)?;
@@ -71,20 +74,20 @@ impl Schema {
         }
     }
 
-    /// What an entry does, without action sets.
+    /// Decodes the action of an entry, except action sets.
     fn spec(
         &self,
         oneshots: &Oneshots,
         table: &TableSchema,
         declared: &ir::Table,
         action: &T,
-    ) -> Result<ActionSpec, Refusal> {
+    ) -> Result<ActionSpec, P4RuntimeError> {
         let profile = self.profile_of(declared);
         let (what, id) = match action {
             T::Action(action) => {
                 return match profile {
-                    None => Ok(ActionSpec::Call(self.call(table, action)?)),
-                    Some(profile) => Err(Refusal::invalid(format!(
+                    None => Ok(ActionSpec::Call(self.decode_action(table, action)?)),
+                    Some(profile) => Err(P4RuntimeError::invalid(format!(
                         "table {}: its actions are in {}; give a member or group of it{} instead of an action",
                         table.name,
                         profile.name,
@@ -97,36 +100,41 @@ impl Schema {
             T::ActionProfileActionSet(_) => ("action set", 0),
         };
         let Some(profile) = profile else {
-            return Err(Refusal::invalid(format!(
+            return Err(P4RuntimeError::invalid(format!(
                 "table {}: it has no action profile; give an action instead of a {what}",
                 table.name
             )));
         };
         if what == "group" && !profile.with_selector {
-            return Err(Refusal::invalid(format!(
+            return Err(P4RuntimeError::invalid(format!(
                 "table {}: {} is an action profile and has no groups; give a member",
                 table.name, profile.name
             )));
         }
-        numbered(&profile.name, what, id)?;
-        self.not_mixed(oneshots, profile, false)?;
+        check_id(&profile.name, what, id)?;
+        self.check_not_mixed(oneshots, profile, false)?;
         Ok(if what == "group" { ActionSpec::Group(id) } else { ActionSpec::Member(id) })
     }
 
-    /// A modification that leaves the action as it is: of const entries the only one there is.
-    fn modify_without_action(&self, oneshots: &Oneshots, new: NewEntry<'_>) -> Result<Vec<Update>, Refusal> {
+    /// Decodes a modification without an action, which keeps the action. Const entries permit no
+    /// other modification.
+    fn modify_without_action(
+        &self,
+        oneshots: &Oneshots,
+        new: NewEntry<'_>,
+    ) -> Result<Vec<StateUpdate>, P4RuntimeError> {
         let NewEntry { table, declared, mut entry, mut remark } = new;
         let Some(old) = oneshots.entry(table, &entry.keys, entry.priority) else {
             return Err(self.no_entry(table, &entry.keys, entry.priority));
         };
         if !old.is_const() && !declared.const_entries {
-            let known = Remark::unpack(old.metadata());
+            let known = EntryMetadata::unpack(old.metadata());
             (remark.selection, remark.semantics) = (known.selection, known.semantics);
             entry.metadata = remark.pack();
             return Ok(vec![write(UpdateKind::Modify, entry, old.action().to_spec(&self.pipeline))]);
         }
         if !entry.metadata.is_empty() || entry.idle_timeout_ns != 0 {
-            return Err(Refusal::new(
+            return Err(P4RuntimeError::new(
                 Code::PermissionDenied,
                 format!(
                     "table {}: entry {} is const: only its counter and meter can be changed; leave metadata and idle timeout out",
@@ -138,9 +146,9 @@ impl Schema {
         let id = EntryId { table: table.id, keys: entry.keys, priority: entry.priority };
         let mut updates = Vec::new();
         if entry.meter.is_some() || declared.direct_meter.is_some() {
-            updates.push(Update::DirectMeter(id.clone(), entry.meter));
+            updates.push(StateUpdate::DirectMeter(id.clone(), entry.meter));
         }
-        updates.extend(entry.counter.map(|data| Update::DirectCounter(id, data)));
+        updates.extend(entry.counter.map(|data| StateUpdate::DirectCounter(id, data)));
         Ok(updates)
     }
 
@@ -150,8 +158,8 @@ impl Schema {
         declared: &ir::Table,
         kind: UpdateKind,
         given: &v1::TableEntry,
-    ) -> Result<Vec<Update>, Refusal> {
-        let invalid = |what: &str| Err(Refusal::invalid(format!("table {}: {what}", table.name)));
+    ) -> Result<Vec<StateUpdate>, P4RuntimeError> {
+        let invalid = |what: &str| Err(P4RuntimeError::invalid(format!("table {}: {what}", table.name)));
         if kind != UpdateKind::Modify {
             return invalid("its default entry is always there, it can only be modified; send MODIFY");
         }
@@ -161,36 +169,39 @@ impl Schema {
         }
         if !given.metadata.is_empty() || given.controller_metadata != 0 {
             let name = &table.name;
-            return Err(Refusal::unimplemented(format!(
+            return Err(P4RuntimeError::unimplemented(format!(
                 "table {name}: metadata of a default entry is not kept; leave it out"
             )));
         }
         if given.counter_data.is_some() || given.meter_config.is_some() || given.meter_counter_data.is_some() {
             let name = &table.name;
-            return Err(Refusal::unimplemented(format!(
+            return Err(P4RuntimeError::unimplemented(format!(
                 "table {name}: its default entry has no counter and no meter of its own; leave them out"
             )));
         }
         if declared.const_default {
-            return Err(Refusal::new(
+            return Err(P4RuntimeError::new(
                 Code::PermissionDenied,
                 format!("table {}: its default action is const, it can only be changed in the program", table.name),
             ));
         }
         let action = match given.action.as_ref().map(|action| &action.r#type) {
             None => None,
-            Some(Some(T::Action(action))) => Some(ActionSpec::Call(self.call(table, action)?)),
+            Some(Some(T::Action(action))) => Some(ActionSpec::Call(self.decode_action(table, action)?)),
             Some(None) => return invalid("the default entry's action is empty; leave it out to reset it"),
             Some(Some(_)) => return invalid("its default entry needs an action, not a member, group or action set"),
         };
-        Ok(vec![Update::DefaultAction(table.id, action)])
+        Ok(vec![StateUpdate::DefaultAction(table.id, action)])
     }
 
-    /// The entry that a direct counter or meter belongs to, by its keys and priority.
-    pub(super) fn entry_id(&self, given: &v1::TableEntry) -> Result<(&TableSchema, &ir::Table, EntryId), Refusal> {
+    /// Decodes the keys and priority of the entry that a direct counter or meter belongs to.
+    pub(super) fn entry_id(
+        &self,
+        given: &v1::TableEntry,
+    ) -> Result<(&TableSchema, &ir::Table, EntryId), P4RuntimeError> {
         let (table, declared) = self.table(given.table_id)?;
         if given.is_default_action {
-            return Err(Refusal::unimplemented(format!(
+            return Err(P4RuntimeError::unimplemented(format!(
                 "table {}: its default entry has no counter and no meter of its own",
                 table.name
             )));
@@ -200,43 +211,43 @@ impl Schema {
     }
 }
 
-/// A default entry has neither keys nor a priority.
-pub(super) fn is_default(table: &TableSchema, given: &v1::TableEntry) -> Result<(), Refusal> {
+/// Checks that a default entry has neither keys nor a priority.
+pub(super) fn is_default(table: &TableSchema, given: &v1::TableEntry) -> Result<(), P4RuntimeError> {
     match given.r#match.is_empty() && given.priority == 0 {
         true => Ok(()),
-        false => Err(Refusal::invalid(format!(
+        false => Err(P4RuntimeError::invalid(format!(
             "table {}: its default entry has no keys and no priority; leave them out",
             table.name
         ))),
     }
 }
 
-/// Counter, meter and idle timeout of a write.
+/// Decodes counter, meter and idle timeout of a write.
 fn attributes(
     table: &TableSchema,
     declared: &ir::Table,
     given: &v1::TableEntry,
     entry: &mut TableEntry,
-) -> Result<(), Refusal> {
+) -> Result<(), P4RuntimeError> {
     let name = &table.name;
     if given.meter_counter_data.is_some() {
-        return Err(super::meter::no_colours(&format!("table {name}")));
+        return Err(super::meter::no_color_counters(&format!("table {name}")));
     }
     if given.time_since_last_hit.is_some() {
-        return Err(Refusal::invalid(format!(
+        return Err(P4RuntimeError::invalid(format!(
             "table {name}: time_since_last_hit can only be read, not written; leave it out"
         )));
     }
     if given.idle_timeout_ns != 0 && !declared.idle_timeout {
-        return Err(Refusal::invalid(format!(
+        return Err(P4RuntimeError::invalid(format!(
             "table {name}: entries have no idle timeout; leave it out, or declare support for it in the program"
         )));
     }
     entry.idle_timeout_ns = u64::try_from(given.idle_timeout_ns).map_err(|_| {
-        Refusal::invalid(format!("table {name}: the idle timeout is negative; give nanoseconds, or 0 for none"))
+        P4RuntimeError::invalid(format!("table {name}: the idle timeout is negative; give nanoseconds, or 0 for none"))
     })?;
     let place = || format!("table {name}");
-    entry.counter = given.counter_data.as_ref().map(|data| super::counter::data(data, &place)).transpose()?;
-    entry.meter = given.meter_config.as_ref().map(|config| super::meter::config(config, &place)).transpose()?;
+    entry.counter = given.counter_data.as_ref().map(|data| super::counter::decode_counter(data, &place)).transpose()?;
+    entry.meter = given.meter_config.as_ref().map(|config| super::meter::decode_meter(config, &place)).transpose()?;
     Ok(())
 }

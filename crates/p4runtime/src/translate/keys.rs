@@ -2,45 +2,46 @@
 
 use super::scalar::{Scalar, words};
 use crate::proto::v1::{FieldMatch, field_match as f};
-use crate::{Refusal, values};
+use crate::{P4RuntimeError, values};
 use entries::{KeyLayout, PackedKey};
 use ir::{KeyMatch, MatchKind};
 use num_bigint::BigUint;
 use num_traits::{One, Zero};
 
-/// A key, by its number in P4Info.
-pub(super) struct Field {
+/// Match field with its P4Info id.
+pub(super) struct MatchFieldSchema {
     pub id: u32,
     pub name: String,
     pub scalar: Scalar,
     pub kind: MatchKind,
 }
 
-/// The keys of a table or value set but selector keys, in order.
-pub(super) struct Fields {
-    /// `table ingress.routes`, for messages.
+/// Match fields of a table or value set in order, without selector keys.
+pub(super) struct MatchFieldSchemas {
+    /// Name for error messages, as in `table ingress.routes`.
     pub owner: String,
-    pub list: Vec<Field>,
+    pub list: Vec<MatchFieldSchema>,
 }
 
-impl Fields {
-    fn place(&self, field: &Field) -> String {
+impl MatchFieldSchemas {
+    fn place(&self, field: &MatchFieldSchema) -> String {
         match field.name.is_empty() {
             true => self.owner.clone(),
             false => format!("{}, key {}", self.owner, field.name),
         }
     }
 
-    /// One match for each key: what is left out matches everything (section "Match Format").
-    pub fn decode(&self, given: &[FieldMatch]) -> Result<Vec<KeyMatch>, Refusal> {
+    /// Decodes one match for each field. An omitted field matches everything (section "Match
+    /// Format").
+    pub fn decode(&self, given: &[FieldMatch]) -> Result<Vec<KeyMatch>, P4RuntimeError> {
         let mut keys: Vec<Option<KeyMatch>> = vec![None; self.list.len()];
         for one in given {
             let position = self.position(one.field_id)?;
             let field = &self.list[position];
             if keys[position].is_some() {
-                return Err(Refusal::invalid(format!("{}: it is given twice; give it once", self.place(field))));
+                return Err(P4RuntimeError::invalid(format!("{}: it is given twice; give it once", self.place(field))));
             }
-            keys[position] = Some(self.one(field, one)?);
+            keys[position] = Some(self.decode_match(field, one)?);
         }
         let pairs = keys.into_iter().zip(&self.list);
         pairs
@@ -50,23 +51,27 @@ impl Fields {
             .collect()
     }
 
-    fn position(&self, id: u32) -> Result<usize, Refusal> {
-        // Mostly they are numbered from 1.
+    fn position(&self, id: u32) -> Result<usize, P4RuntimeError> {
+        // Ids are mostly consecutive from 1.
         let guess = (id as usize).wrapping_sub(1);
         if self.list.get(guess).is_some_and(|field| field.id == id) {
             return Ok(guess);
         }
         self.list.iter().position(|field| field.id == id).ok_or_else(|| {
             let known: Vec<String> = self.list.iter().map(|field| format!("{} {}", field.id, field.name)).collect();
-            Refusal::invalid(format!("{}: it has no key with id {id}; it has {}", self.owner, known.join(", ")))
+            P4RuntimeError::invalid(format!("{}: it has no key with id {id}; it has {}", self.owner, known.join(", ")))
         })
     }
 
-    fn missing(&self, field: &Field) -> Refusal {
-        Refusal::invalid(format!("{}: it is exact and cannot be left out; give field {}", self.place(field), field.id))
+    fn missing(&self, field: &MatchFieldSchema) -> P4RuntimeError {
+        P4RuntimeError::invalid(format!(
+            "{}: it is exact and cannot be left out; give field {}",
+            self.place(field),
+            field.id
+        ))
     }
 
-    fn one(&self, field: &Field, given: &FieldMatch) -> Result<KeyMatch, Refusal> {
+    fn decode_match(&self, field: &MatchFieldSchema, given: &FieldMatch) -> Result<KeyMatch, P4RuntimeError> {
         use f::FieldMatchType as T;
         let place = &|| self.place(field);
         let scalar = &field.scalar;
@@ -88,99 +93,99 @@ impl Fields {
                     Some(T::Other(_)) => "a match of another kind",
                     None => "a match without a kind",
                 };
-                Err(Refusal::invalid(format!("{}: {got} is given, but the key is {}", place(), kind.word())))
+                Err(P4RuntimeError::invalid(format!("{}: {got} is given, but the key is {}", place(), kind.keyword())))
             }
         }
     }
 
-    fn ternary(&self, field: &Field, given: &f::Ternary) -> Result<KeyMatch, Refusal> {
+    fn ternary(&self, field: &MatchFieldSchema, given: &f::Ternary) -> Result<KeyMatch, P4RuntimeError> {
         let place = &|| self.place(field);
         let value = field.scalar.decode_bits(&given.value, place)?;
         let mask = field.scalar.decode_mask(&given.mask, place)?;
         if mask.is_zero() {
-            return Err(Refusal::invalid(format!(
+            return Err(P4RuntimeError::invalid(format!(
                 "{}: the mask is 0; leave the match out to match everything",
                 place()
             )));
         }
-        let mend = &value & &mask;
-        match mend == value {
+        let corrected = &value & &mask;
+        match corrected == value {
             true => Ok(KeyMatch::Ternary { value, mask }),
-            false => Err(Refusal::invalid(format!(
-                "{}: value {value:#x} has bits where mask {mask:#x} has none; write {mend:#x}",
+            false => Err(P4RuntimeError::invalid(format!(
+                "{}: value {value:#x} has bits where mask {mask:#x} has none; write {corrected:#x}",
                 place()
             ))),
         }
     }
 
-    fn lpm(&self, field: &Field, given: &f::Lpm) -> Result<KeyMatch, Refusal> {
+    fn lpm(&self, field: &MatchFieldSchema, given: &f::Lpm) -> Result<KeyMatch, P4RuntimeError> {
         let place = &|| self.place(field);
         let prefix_len = field.scalar.decode_prefix(given.prefix_len, place)?;
         let value = field.scalar.decode_bits(&given.value, place)?;
         let host = field.scalar.width() - prefix_len;
-        let mend = (&value >> host) << host;
-        match mend == value {
+        let corrected = (&value >> host) << host;
+        match corrected == value {
             true => Ok(KeyMatch::Lpm { value, prefix_len }),
-            false => Err(Refusal::invalid(format!(
-                "{}: {value:#x}/{prefix_len} has bits set behind the prefix; write {mend:#x}/{prefix_len}",
+            false => Err(P4RuntimeError::invalid(format!(
+                "{}: {value:#x}/{prefix_len} has bits set after the prefix; write {corrected:#x}/{prefix_len}",
                 place()
             ))),
         }
     }
 
-    fn range(&self, field: &Field, given: &f::Range) -> Result<KeyMatch, Refusal> {
+    fn range(&self, field: &MatchFieldSchema, given: &f::Range) -> Result<KeyMatch, P4RuntimeError> {
         let place = &|| self.place(field);
         let lo = field.scalar.decode(&given.low, place)?;
         let hi = field.scalar.decode(&given.high, place)?;
         if field.kind.key_match(field.scalar.ty, None) == Some(KeyMatch::Range { lo: lo.clone(), hi: hi.clone() }) {
-            return Err(Refusal::invalid(format!(
+            return Err(P4RuntimeError::invalid(format!(
                 "{}: the range has all values; leave the match out to match everything",
                 place()
             )));
         }
-        // Flipping the sign makes the order of two's complement that of unsigned numbers.
+        // Flipping the sign bits maps the order of two's complement to that of unsigned numbers.
         let sign = match field.scalar.ty.is_signed() {
             true => BigUint::one() << field.scalar.width().saturating_sub(1),
             false => BigUint::ZERO,
         };
         match (&lo ^ &sign) <= (&hi ^ &sign) {
             true => Ok(KeyMatch::Range { lo, hi }),
-            false => Err(Refusal::invalid(format!(
+            false => Err(P4RuntimeError::invalid(format!(
                 "{}: the range {lo:#x}..{hi:#x} is empty; the lower bound comes first",
                 place()
             ))),
         }
     }
 
-    /// The keys of an entry, without those that match everything.
+    /// Encodes the keys of an entry, without fields that match everything.
     pub fn encode(&self, layout: &KeyLayout, key: &[u64]) -> Vec<FieldMatch> {
         let fields = self.list.iter().zip(&layout.fields);
         fields.filter_map(|(field, at)| encode_one(field, at.value(key), at.second(key))).collect()
     }
 
-    /// The same of matches.
+    /// Encodes matches, without fields that match everything.
     pub fn encode_matches(&self, keys: &[KeyMatch]) -> Vec<FieldMatch> {
-        let one = |(field, key): (&Field, &KeyMatch)| {
-            let (value, second) = split(key, field.scalar.width());
+        let one = |(field, key): (&MatchFieldSchema, &KeyMatch)| {
+            let (value, second) = split_match(key, field.scalar.width());
             encode_one(field, &value, &second)
         };
         self.list.iter().zip(keys).filter_map(one).collect()
     }
 }
 
-/// The keys as [`entries::Entry`] has them. They are valid for the layout.
-pub(super) fn pack(layout: &KeyLayout, keys: &[KeyMatch]) -> PackedKey {
+/// Packs matches into the key of an [`entries::StoredEntry`]. They must be valid for the layout.
+pub(super) fn pack_key(layout: &KeyLayout, keys: &[KeyMatch]) -> PackedKey {
     let mut out = PackedKey::new();
     for (field, key) in layout.fields.iter().zip(keys) {
-        let (value, second) = split(key, field.width);
+        let (value, second) = split_match(key, field.width);
         out.extend(value);
         out.extend(second.into_iter().take(field.total_words() - field.words));
     }
     out
 }
 
-/// A match as words, as [`entries::KeyField`] lays them out.
-fn split(key: &KeyMatch, width: u32) -> (Vec<u64>, Vec<u64>) {
+/// Splits a match into words, in the layout of [`entries::PackedKeyField`].
+fn split_match(key: &KeyMatch, width: u32) -> (Vec<u64>, Vec<u64>) {
     match key {
         KeyMatch::Exact(value) => (words(value, width), Vec::new()),
         KeyMatch::Ternary { value, mask } => (words(value, width), words(mask, width)),
@@ -192,8 +197,8 @@ fn split(key: &KeyMatch, width: u32) -> (Vec<u64>, Vec<u64>) {
     }
 }
 
-/// A key's match; `None` if it matches everything.
-fn encode_one(field: &Field, value: &[u64], second: &[u64]) -> Option<FieldMatch> {
+/// Encodes the match of a field; `None` if it matches everything.
+fn encode_one(field: &MatchFieldSchema, value: &[u64], second: &[u64]) -> Option<FieldMatch> {
     use f::FieldMatchType as T;
     let scalar = &field.scalar;
     let is_zero = |words: &[u64]| words.iter().all(|word| *word == 0);

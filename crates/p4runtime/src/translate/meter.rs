@@ -1,23 +1,24 @@
-//! `MeterEntry` and `DirectMeterEntry`: two rates and three colours (RFC 2698).
+//! `MeterEntry` and `DirectMeterEntry`: two rates and three colors (RFC 2698).
 
-use super::counter::{elements, for_each, index, index_message, table_entry, wanted};
+use super::counter::{decode_index, for_each, index_message, selected_elements, selected_objects, table_entry};
 use super::schema::{Schema, TableSchema, find};
 use super::update::only_modify;
-use super::{Flow, Sink, entity};
-use crate::Refusal;
+use super::{EntitySink, ReadFlow, entity};
+use crate::P4RuntimeError;
 use crate::proto::v1;
-use entries::{Entry, MeterConfig, State, Update, UpdateKind};
+use entries::{ControlState, MeterConfig, StateUpdate, StoredEntry, UpdateKind};
 use std::ops::ControlFlow;
 
-/// A meter's configuration; that the peak rate is not below the committed one, and that bursts let packets pass, is looked at when it is
-/// applied.
-pub(super) fn config(given: &v1::MeterConfig, place: &dyn Fn() -> String) -> Result<MeterConfig, Refusal> {
+/// Decodes the configuration of a meter. The write checks later that the peak rate is not below the
+/// committed one and that the bursts let packets pass.
+pub(super) fn decode_meter(given: &v1::MeterConfig, place: &dyn Fn() -> String) -> Result<MeterConfig, P4RuntimeError> {
     let number = |value: i64, what: &str| {
-        u64::try_from(value)
-            .map_err(|_| Refusal::invalid(format!("{}: the meter's {what} is {value}; it cannot be negative", place())))
+        u64::try_from(value).map_err(|_| {
+            P4RuntimeError::invalid(format!("{}: the meter's {what} is {value}; it cannot be negative", place()))
+        })
     };
     if given.eburst != 0 {
-        return Err(Refusal::invalid(format!(
+        return Err(P4RuntimeError::invalid(format!(
             "{}: the meter has two rates and no excess burst (RFC 2698); leave eburst out",
             place()
         )));
@@ -30,7 +31,7 @@ pub(super) fn config(given: &v1::MeterConfig, place: &dyn Fn() -> String) -> Res
     })
 }
 
-pub(super) fn message(config: &MeterConfig) -> v1::MeterConfig {
+pub(super) fn encode_meter(config: &MeterConfig) -> v1::MeterConfig {
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     v1::MeterConfig {
         cir: number(config.cir),
@@ -41,32 +42,36 @@ pub(super) fn message(config: &MeterConfig) -> v1::MeterConfig {
     }
 }
 
-/// Packets are not counted by colour.
-pub(super) fn no_colours(name: &str) -> Refusal {
-    Refusal::unimplemented(format!("{name}: there are no counters for a meter's colours; leave them out"))
+/// Returns the error of a request for counters by color, which do not exist.
+pub(super) fn no_color_counters(name: &str) -> P4RuntimeError {
+    P4RuntimeError::unimplemented(format!("{name}: there are no counters for a meter's colours; leave them out"))
 }
 
-fn no_meter(table: &TableSchema) -> Refusal {
-    Refusal::invalid(format!("table {}: it has no direct meter", table.name))
+fn no_meter(table: &TableSchema) -> P4RuntimeError {
+    P4RuntimeError::invalid(format!("table {}: it has no direct meter", table.name))
 }
 
 impl Schema {
-    pub(super) fn meter_write(&self, kind: UpdateKind, given: &v1::MeterEntry) -> Result<Vec<Update>, Refusal> {
+    pub(super) fn meter_write(
+        &self,
+        kind: UpdateKind,
+        given: &v1::MeterEntry,
+    ) -> Result<Vec<StateUpdate>, P4RuntimeError> {
         only_modify(kind, "a meter")?;
         let meter = find(&self.meters, given.meter_id, "meter")?;
         if given.counter_data.is_some() {
-            return Err(no_colours(&meter.name));
+            return Err(no_color_counters(&meter.name));
         }
-        let index = index(meter, given.index.as_ref())?;
-        let config = given.config.as_ref().map(|given| config(given, &|| meter.name.clone())).transpose()?;
-        for_each(meter, index, |index| Update::Meter(meter.id, index, config))
+        let index = decode_index(meter, given.index.as_ref())?;
+        let config = given.config.as_ref().map(|given| decode_meter(given, &|| meter.name.clone())).transpose()?;
+        for_each(meter, index, |index| StateUpdate::Meter(meter.id, index, config))
     }
 
     pub(super) fn direct_meter_write(
         &self,
         kind: UpdateKind,
         given: &v1::DirectMeterEntry,
-    ) -> Result<Vec<Update>, Refusal> {
+    ) -> Result<Vec<StateUpdate>, P4RuntimeError> {
         only_modify(kind, "a direct meter")?;
         let (table, declared, id) = self.entry_id(table_entry(given.table_entry.as_ref())?)?;
         if declared.direct_meter.is_none() {
@@ -74,22 +79,22 @@ impl Schema {
         }
         let place = || format!("table {}", table.name);
         if given.counter_data.is_some() {
-            return Err(no_colours(&place()));
+            return Err(no_color_counters(&place()));
         }
-        let config = given.config.as_ref().map(|given| config(given, &place)).transpose()?;
-        Ok(vec![Update::DirectMeter(id, config)])
+        let config = given.config.as_ref().map(|given| decode_meter(given, &place)).transpose()?;
+        Ok(vec![StateUpdate::DirectMeter(id, config)])
     }
 
-    pub(super) fn read_meters(&self, state: &State, given: &v1::MeterEntry, sink: Sink<'_>) -> Flow {
-        for (meter, index) in wanted(&self.meters, given.meter_id, given.index.as_ref(), "meter")? {
+    pub(super) fn read_meters(&self, state: &ControlState, given: &v1::MeterEntry, sink: EntitySink<'_>) -> ReadFlow {
+        for (meter, index) in selected_objects(&self.meters, given.meter_id, given.index.as_ref(), "meter")? {
             if given.counter_data.is_some() {
-                return Err(no_colours(&meter.name));
+                return Err(no_color_counters(&meter.name));
             }
-            for index in elements(meter, index) {
+            for index in selected_elements(meter, index) {
                 let message = v1::MeterEntry {
                     meter_id: meter.number,
                     index: index_message(index),
-                    config: state.meter(meter.id, index).map(message),
+                    config: state.meter(meter.id, index).map(encode_meter),
                     counter_data: None,
                 };
                 if sink(entity(v1::entity::Entity::MeterEntry(message))).is_break() {
@@ -100,13 +105,18 @@ impl Schema {
         Ok(ControlFlow::Continue(()))
     }
 
-    pub(super) fn read_direct_meters(&self, state: &State, given: &v1::DirectMeterEntry, sink: Sink<'_>) -> Flow {
+    pub(super) fn read_direct_meters(
+        &self,
+        state: &ControlState,
+        given: &v1::DirectMeterEntry,
+        sink: EntitySink<'_>,
+    ) -> ReadFlow {
         if given.counter_data.is_some() {
-            return Err(no_colours("direct meters"));
+            return Err(no_color_counters("direct meters"));
         }
         let has = |table: &ir::Table| table.direct_meter.is_some();
-        let show = |_: &TableSchema, entry: &Entry, key: v1::TableEntry| {
-            let config = entry.meter().map(message);
+        let show = |_: &TableSchema, entry: &StoredEntry, key: v1::TableEntry| {
+            let config = entry.meter().map(encode_meter);
             let message = v1::DirectMeterEntry { table_entry: Some(key), config, counter_data: None };
             v1::entity::Entity::DirectMeterEntry(message)
         };

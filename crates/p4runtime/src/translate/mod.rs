@@ -1,28 +1,29 @@
-//! Protobuf entities to writes of [`entries`], and what is kept there to entities.
+//! Protobuf entities to writes of [`entries`], and stored objects to entities.
 //!
-//! This module answers one question: *what does a message mean for this program?* [`Schema`] knows the program's P4Info: numbers to
-//! tables, keys, actions, objects, and back. Nothing here is kept or sent: what is kept is in [`entries::State`], values that packets
-//! change are asked of a [`crate::Device`].
+//! This module answers one question: *what does a message mean for this program?* [`Schema`] maps
+//! ids of the program's P4Info to tables, keys, actions and objects, and back. This module stores
+//! and sends nothing: state is in [`entries::ControlState`], and values that packets change are
+//! read from a [`crate::Device`].
 //!
-//! A refusal names the object in the program's words, with the canonical code that the P4Runtime specification asks for. Where it asks for
-//! two, the more specific one is given: a number that does not fit is `OUT_OF_RANGE` (section "Bytestrings"), also in a match.
+//! An error names the object in the program's words and has the canonical code of the P4Runtime
+//! specification. Where the specification permits two, the more specific one is used: a number that
+//! does not fit is `OUT_OF_RANGE` (section "Bytestrings"), also in a match.
 //!
-//! What is not stored, and therefore refused rather than forgotten: metadata of multicast groups and default entries, a group's `max_size`
-//! other than what the program says, backup replicas, counters of a meter's colours.
+//! Contents that cannot be stored are rejected: metadata of multicast groups and default entries, a
+//! group's `max_size` other than the program's, backup replicas, counters of a meter's colors.
 
-// Deprecated fields are served to controllers that still send them.
+// Deprecated fields are supported for controllers that still send them.
 #![allow(deprecated)]
 
 mod action;
 mod counter;
 mod data;
-mod describe;
 mod digest;
-mod encode;
 mod entry;
+mod entry_metadata;
+mod entry_text;
 mod keys;
 mod meter;
-mod numbers;
 mod oneshot;
 mod packet;
 mod packet_header;
@@ -30,31 +31,32 @@ mod profile;
 mod read;
 mod read_entry;
 mod register;
-mod remark;
 mod replication;
+mod reserved_ids;
 mod scalar;
 mod schema;
 mod strings;
 mod update;
+mod update_encoding;
 mod value_set;
 
 pub use digest::{DigestConfig, DigestWrite};
-pub use numbers::FIRST_HIDDEN;
 pub use oneshot::Oneshots;
+pub use reserved_ids::FIRST_HIDDEN;
 pub use schema::Schema;
 pub use strings::{ShownStrings, StringsOf, Translation, Translations, string_width};
 
-use crate::Refusal;
+use crate::P4RuntimeError;
 use crate::proto::v1;
 use std::ops::ControlFlow;
 
-/// Takes entities that are read. `Break`: nobody wants more of them.
-pub type Sink<'a> = &'a mut dyn FnMut(v1::Entity) -> ControlFlow<()>;
+/// Receiver of entities that are read. `Break` ends the read.
+pub type EntitySink<'a> = &'a mut dyn FnMut(v1::Entity) -> ControlFlow<()>;
 
-/// `Break`: reading ends early, without a fault.
-pub(crate) type Flow = Result<ControlFlow<()>, Refusal>;
+/// Result of a read step. `Break`: the read ends early, without an error.
+pub(crate) type ReadFlow = Result<ControlFlow<()>, P4RuntimeError>;
 
-/// Wraps an entity's message.
+/// Wraps the message of an entity.
 fn entity(entity: v1::entity::Entity) -> v1::Entity {
     v1::Entity { entity: Some(entity) }
 }

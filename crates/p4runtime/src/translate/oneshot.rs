@@ -1,50 +1,54 @@
-//! Action sets: groups that are written together with the entry that uses them (section "One Shot Action Selector Programming").
+//! One-shot action sets: groups that are written together with the entry that uses them (section
+//! "One Shot Action Selector Programming").
 //!
-//! They are kept as members and a group with hidden numbers, which belong to the entry: made, changed and deleted with it, never shown by
-//! themselves. Their order is the order of their numbers. So nothing has to be remembered but what [`State`] has.
+//! They are stored as members and a group with reserved ids, which are created, changed and deleted
+//! with the entry and never shown by themselves. The order of the members is that of their ids, so
+//! that [`ControlState`] holds all information.
 
-use super::keys::pack;
-use super::numbers::FIRST_HIDDEN;
-use super::remark::Remark;
+use super::entry_metadata::EntryMetadata;
+use super::keys::pack_key;
 use super::replication::PORT_WIDTH;
+use super::reserved_ids::FIRST_HIDDEN;
 use super::schema::{ProfileSchema, Schema, TableSchema};
 use super::strings::Pending;
 use crate::proto::v1;
 use crate::proto::v1::action_profile_action::WatchKind;
-use crate::{Code, Refusal, values};
+use crate::{Code, P4RuntimeError, values};
 use entries::{
-    Action, ActionProfileGroup, ActionProfileMember, ActionSpec, Entry, GroupMember, Profile, State, Update,
-    UpdateKind, WriteBatch,
+    ActionProfileGroup, ActionProfileMember, ActionSpec, ControlState, GroupMember, Profile, StateUpdate, StoredAction,
+    StoredEntry, UpdateKind, WriteBatch,
 };
 use ir::p4info::SizeSemantics;
 use ir::{ExternId, KeyMatch, TableId};
 use std::collections::BTreeSet;
 
-/// An entry without its action, on the way to a write.
+/// Entry to be written, before its action is decoded.
 pub(super) struct NewEntry<'a> {
     pub table: &'a TableSchema,
     pub declared: &'a ir::Table,
     pub entry: entries::TableEntry,
-    pub remark: Remark,
+    pub remark: EntryMetadata,
 }
 
-/// What the updates of one request have to know of each other and of what is there.
+/// Context of the updates of one request: earlier updates and the stored state.
 ///
-/// Most updates mean the same whatever there is. Those that don't (action sets, modifications that leave the action as it is, direct
-/// counters without data) are tried on a copy of the state, with all earlier updates of the request that concern the same tables.
+/// The translation of most updates does not depend on the state. The others (action sets,
+/// modifications without an action, direct counters without data) are translated on a copy of the
+/// state, to which all earlier updates of the request on the same tables have been applied.
 pub struct Oneshots {
-    model: State,
-    /// Tables whose updates are followed.
-    followed: BTreeSet<TableId>,
-    /// Strings that got values.
+    model: ControlState,
+    /// Tables with updates that are applied to the copy.
+    tracked_tables: BTreeSet<TableId>,
+    /// New numbers of strings.
     pub(super) pending: Pending,
 }
 
 impl Oneshots {
-    /// For the updates of one request, to be translated in order; `state` is what there is before them.
-    pub fn new(schema: &Schema, state: State, updates: &[v1::Update]) -> Oneshots {
+    /// Creates the context for the updates of one request, which must be translated in order;
+    /// `state` is the state before them.
+    pub fn new(schema: &Schema, state: ControlState, updates: &[v1::Update]) -> Oneshots {
         let selectors = schema.pipeline.tables.iter().filter(|(_, table)| table.implementation.is_some());
-        let mut followed: BTreeSet<TableId> = selectors.map(|(id, _)| id).collect();
+        let mut tracked_tables: BTreeSet<TableId> = selectors.map(|(id, _)| id).collect();
         for update in updates.iter().filter(|update| update.r#type() == v1::update::Type::Modify) {
             use v1::entity::Entity as E;
             let of = match update.entity.as_ref().and_then(|entity| entity.entity.as_ref()) {
@@ -55,41 +59,41 @@ impl Oneshots {
                 _ => continue,
             };
             if let Ok((table, _)) = schema.table(of) {
-                followed.insert(table.id);
+                tracked_tables.insert(table.id);
             }
         }
-        Oneshots { model: state, followed, pending: Pending::default() }
+        Oneshots { model: state, tracked_tables, pending: Pending::default() }
     }
 
-    /// What there is, with the updates so far.
-    pub(super) fn model(&self) -> &State {
+    /// Returns the state with the earlier updates.
+    pub(super) fn model(&self) -> &ControlState {
         &self.model
     }
 
-    /// The entry as it is now, if its table is followed.
-    pub(super) fn entry(&self, table: &TableSchema, keys: &[KeyMatch], priority: i32) -> Option<&Entry> {
-        self.model.find(table.id, &pack(&table.layout, keys), priority)
+    /// Returns the current entry, if its table is tracked.
+    pub(super) fn entry(&self, table: &TableSchema, keys: &[KeyMatch], priority: i32) -> Option<&StoredEntry> {
+        self.model.get_entry(table.id, &pack_key(&table.layout, keys), priority)
     }
 
-    /// Takes note of updates.
-    pub(super) fn follow(&mut self, updates: &[Update]) -> Result<(), Refusal> {
-        let concerns = |update: &Update| match update {
-            Update::Entry(_, entry) => self.followed.contains(&entry.table),
-            Update::DirectMeter(id, _) => self.followed.contains(&id.table),
-            Update::DefaultAction(table, _) => self.followed.contains(table),
-            Update::Member(..) | Update::Group(..) => true,
+    /// Applies updates to the copy of the state.
+    pub(super) fn apply_tracked(&mut self, updates: &[StateUpdate]) -> Result<(), P4RuntimeError> {
+        let concerns = |update: &StateUpdate| match update {
+            StateUpdate::Entry(_, entry) => self.tracked_tables.contains(&entry.table),
+            StateUpdate::DirectMeter(id, _) => self.tracked_tables.contains(&id.table),
+            StateUpdate::DefaultAction(table, _) => self.tracked_tables.contains(table),
+            StateUpdate::Member(..) | StateUpdate::Group(..) => true,
             _ => false,
         };
         if !updates.iter().any(concerns) {
             return Ok(());
         }
         let applied = self.model.apply(&WriteBatch { updates: updates.to_vec() });
-        applied.map(drop).map_err(|refused| Refusal::from(&refused.error))
+        applied.map(drop).map_err(|refused| P4RuntimeError::from(&refused.error))
     }
 }
 
-/// The hidden numbers of an action set.
-struct Hidden {
+/// Reserved ids of an action set.
+struct OneshotIds {
     group: u32,
     members: Vec<u32>,
 }
@@ -98,20 +102,20 @@ fn is_hidden(id: &u32) -> bool {
     *id >= FIRST_HIDDEN
 }
 
-/// Whether a profile has members or groups of action sets.
+/// Returns whether a profile has members or groups of action sets.
 pub(super) fn has_sets(profile: &Profile) -> bool {
     profile.groups.keys().next_back().is_some_and(is_hidden)
         || profile.members.keys().next_back().is_some_and(is_hidden)
 }
 
-/// Whether a profile has members or groups that a controller has numbered.
+/// Returns whether a profile has members or groups with ids of a controller.
 fn has_numbered(profile: &Profile) -> bool {
     let first = [profile.groups.keys().next(), profile.members.keys().next()];
     first.into_iter().flatten().any(|id| !is_hidden(id))
 }
 
-/// Free numbers in ascending order, above `after` if there are enough.
-fn free(used: impl Fn(u32) -> bool, after: u32, count: usize) -> Vec<u32> {
+/// Returns free ids in ascending order, above `after` if enough are free.
+fn free_ids(used: impl Fn(u32) -> bool, after: u32, count: usize) -> Vec<u32> {
     let beyond = (after.max(FIRST_HIDDEN - 1)..u32::MAX).map(|id| id + 1).filter(|id| !used(*id));
     let found: Vec<u32> = beyond.take(count).collect();
     if found.len() == count {
@@ -120,55 +124,60 @@ fn free(used: impl Fn(u32) -> bool, after: u32, count: usize) -> Vec<u32> {
     (FIRST_HIDDEN..=u32::MAX).filter(|id| !used(*id)).take(count).collect()
 }
 
-fn group_of(entry: &Entry) -> Option<u32> {
+fn group_of(entry: &StoredEntry) -> Option<u32> {
     match entry.action() {
-        entries::PackedAction::Group(group) if is_hidden(&group) => Some(group),
+        entries::StoredActionRef::Group(group) if is_hidden(&group) => Some(group),
         _ => None,
     }
 }
 
 impl Schema {
-    /// Refuses to mix both ways to write a selector.
-    pub(super) fn not_mixed(&self, oneshots: &Oneshots, profile: &ProfileSchema, sets: bool) -> Result<(), Refusal> {
+    /// Rejects the combination of action sets with other members and groups in one selector.
+    pub(super) fn check_not_mixed(
+        &self,
+        oneshots: &Oneshots,
+        profile: &ProfileSchema,
+        sets: bool,
+    ) -> Result<(), P4RuntimeError> {
         let Some(kept) = oneshots.model().profile(profile.id) else { return Ok(()) };
-        let (mixed, has, mend) = match sets {
+        let (mixed, has, help) = match sets {
             true => (has_numbered(kept), "members and groups of their own numbers", "delete those"),
             false => (has_sets(kept), "entries with action sets", "delete those entries"),
         };
         match mixed {
             false => Ok(()),
-            true => Err(Refusal::invalid(format!(
-                "{}: it has {has}; a selector is written either with members and groups or with action sets: {mend} first",
+            true => Err(P4RuntimeError::invalid(format!(
+                "{}: it has {has}; a selector is written either with members and groups or with action sets: {help} first",
                 profile.name
             ))),
         }
     }
 
-    /// An entry with an action set.
+    /// Decodes an entry with an action set.
     pub(super) fn action_set(
         &self,
         oneshots: &Oneshots,
         kind: UpdateKind,
         new: NewEntry<'_>,
         set: &v1::ActionProfileActionSet,
-    ) -> Result<Vec<Update>, Refusal> {
+    ) -> Result<Vec<StateUpdate>, P4RuntimeError> {
         let NewEntry { table, declared, mut entry, mut remark } = new;
         let Some(profile) = self.profile_of(declared).filter(|profile| profile.with_selector) else {
-            return Err(Refusal::invalid(format!(
+            return Err(P4RuntimeError::invalid(format!(
                 "table {}: an action set is given, but it has no action selector; give an action or member instead",
                 table.name
             )));
         };
         (remark.selection, remark.semantics) = action_set_modes(profile, set)?;
         entry.metadata = remark.pack();
-        self.not_mixed(oneshots, profile, true)?;
+        self.check_not_mixed(oneshots, profile, true)?;
         let watches = check_members(oneshots, profile, set)?;
         let mut calls = Vec::new();
         for (one, watch) in set.action_profile_actions.iter().zip(watches) {
             let Some(action) = &one.action else {
-                return Err(Refusal::invalid(format!("table {}: an action of the set is missing", table.name)));
+                return Err(P4RuntimeError::invalid(format!("table {}: an action of the set is missing", table.name)));
             };
-            calls.push((self.call(table, action)?, (u32::try_from(one.weight).unwrap_or(0), watch)));
+            calls.push((self.decode_action(table, action)?, (u32::try_from(one.weight).unwrap_or(0), watch)));
         }
         let old = match kind {
             UpdateKind::Modify => match oneshots.entry(table, &entry.keys, entry.priority) {
@@ -179,9 +188,9 @@ impl Schema {
         };
         let empty = Profile::default();
         let kept = oneshots.model().profile(profile.id).unwrap_or(&empty);
-        let new = numbers(kept, old.as_ref(), calls.len());
+        let new = allocate_ids(kept, old.as_ref(), calls.len());
         if new.members.len() < calls.len() || new.group == 0 {
-            return Err(Refusal::new(Code::ResourceExhausted, format!("{}: no numbers are left", profile.name)));
+            return Err(P4RuntimeError::new(Code::ResourceExhausted, format!("{}: no numbers are left", profile.name)));
         }
         entry.action = ActionSpec::Group(new.group);
         let members = new.members.iter().copied();
@@ -199,33 +208,34 @@ impl Schema {
         let mut updates = Vec::new();
         for (id, (action, _)) in members.zip(calls) {
             let member = ActionProfileMember { profile: profile.id, id, action };
-            updates.push(Update::Member(kind_of(known.contains(&id)), member));
+            updates.push(StateUpdate::Member(kind_of(known.contains(&id)), member));
         }
-        updates.push(Update::Group(kind_of(old.is_some()), group));
-        updates.push(Update::Entry(kind, entry));
+        updates.push(StateUpdate::Group(kind_of(old.is_some()), group));
+        updates.push(StateUpdate::Entry(kind, entry));
         let gone = known.iter().filter(|id| !new.members.contains(id));
         updates.extend(gone.map(|id| delete_member(profile.id, *id)));
         Ok(updates)
     }
 
-    /// The deletion of an entry, and of its action set if it has one.
-    pub(super) fn delete_with_set(&self, oneshots: &Oneshots, new: NewEntry<'_>) -> Vec<Update> {
+    /// Deletes an entry, and its action set if it has one.
+    pub(super) fn delete_with_set(&self, oneshots: &Oneshots, new: NewEntry<'_>) -> Vec<StateUpdate> {
         let NewEntry { table, declared, entry, .. } = new;
         let old = oneshots.entry(table, &entry.keys, entry.priority).and_then(group_of);
-        let mut updates = vec![Update::Entry(UpdateKind::Delete, entry)];
+        let mut updates = vec![StateUpdate::Entry(UpdateKind::Delete, entry)];
         if let (Some(group), Some(profile)) = (old, declared.implementation) {
             let hidden = hidden(oneshots.model(), profile, group);
             let id = hidden.group;
-            updates.push(Update::Group(UpdateKind::Delete, ActionProfileGroup { profile, id, members: Vec::new() }));
+            updates
+                .push(StateUpdate::Group(UpdateKind::Delete, ActionProfileGroup { profile, id, members: Vec::new() }));
             updates.extend(hidden.members.into_iter().map(|id| delete_member(profile, id)));
         }
         updates
     }
 
-    /// The action set of a hidden group; `None` for a group that a controller has numbered.
+    /// Encodes the action set of a group with a reserved id; `None` for another group.
     pub(super) fn action_set_message(
         &self,
-        state: &State,
+        state: &ControlState,
         table: &ir::Table,
         group: u32,
     ) -> Option<v1::ActionProfileActionSet> {
@@ -233,8 +243,8 @@ impl Schema {
         let places = &profile.groups.get(&group)?.members;
         let one = |place: &GroupMember| {
             let action = match &profile.members.get(&place.member)?.action {
-                Action::Call(id, words) => self.action_message(*id, words),
-                Action::Member(_) | Action::Group(_) => return None,
+                StoredAction::Call(id, words) => self.action_message(*id, words),
+                StoredAction::Member(_) | StoredAction::Group(_) => return None,
             };
             let weight = i32::try_from(place.weight).unwrap_or(i32::MAX);
             let watch_kind = port_bytes(place.watch).map(WatchKind::WatchPort);
@@ -247,41 +257,46 @@ impl Schema {
     }
 }
 
-fn hidden(state: &State, profile: ExternId, group: u32) -> Hidden {
+fn hidden(state: &ControlState, profile: ExternId, group: u32) -> OneshotIds {
     let kept = state.profile(profile).and_then(|profile| profile.groups.get(&group));
-    Hidden { group, members: kept.map_or(Vec::new(), |kept| kept.members.iter().map(|place| place.member).collect()) }
+    OneshotIds {
+        group,
+        members: kept.map_or(Vec::new(), |kept| kept.members.iter().map(|place| place.member).collect()),
+    }
 }
 
-fn delete_member(profile: ExternId, id: u32) -> Update {
-    // Only the number is looked at.
+fn delete_member(profile: ExternId, id: u32) -> StateUpdate {
+    // Only the id is read.
     let action = ir::ActionCall { action: ir::ActionId(0), args: Vec::new() };
-    Update::Member(UpdateKind::Delete, ActionProfileMember { profile, id, action })
+    StateUpdate::Member(UpdateKind::Delete, ActionProfileMember { profile, id, action })
 }
 
-/// Numbers for a set of so many actions. Those that the entry has are used again, so that it never needs more room than it ends up with.
-fn numbers(kept: &Profile, old: Option<&Hidden>, count: usize) -> Hidden {
+/// Allocates ids for an action set of `count` actions. Ids of the entry's present set are reused,
+/// so that the profile never exceeds its final size.
+fn allocate_ids(kept: &Profile, old: Option<&OneshotIds>, count: usize) -> OneshotIds {
     let mut members: Vec<u32> = old.map_or(Vec::new(), |old| old.members.clone());
     members.truncate(count);
     let last = kept.members.keys().next_back().copied().unwrap_or(0);
-    let more = free(|id| kept.members.contains_key(&id), last, count - members.len());
-    // Order is the order of numbers: if the free ones come earlier, none of the old ones can stay.
+    let more = free_ids(|id| kept.members.contains_key(&id), last, count - members.len());
+    // The order of actions is that of their ids. If a free id precedes a present one, all ids are
+    // replaced.
     match members.last().zip(more.first()) {
-        Some((old, new)) if old > new => members = free(|id| kept.members.contains_key(&id), last, count),
+        Some((old, new)) if old > new => members = free_ids(|id| kept.members.contains_key(&id), last, count),
         _ => members.extend(more),
     }
     let group = old.map(|old| old.group).unwrap_or_else(|| {
         let last = kept.groups.keys().next_back().copied().unwrap_or(0);
-        free(|id| kept.groups.contains_key(&id), last, 1).first().copied().unwrap_or(0)
+        free_ids(|id| kept.groups.contains_key(&id), last, 1).first().copied().unwrap_or(0)
     });
-    Hidden { group, members }
+    OneshotIds { group, members }
 }
 
-/// Checks weights and watch ports of a set; the ports.
+/// Checks weights and watch ports of a set and returns the ports.
 fn check_members(
     oneshots: &Oneshots,
     profile: &ProfileSchema,
     set: &v1::ActionProfileActionSet,
-) -> Result<Vec<Option<u32>>, Refusal> {
+) -> Result<Vec<Option<u32>>, P4RuntimeError> {
     let mut watches = Vec::with_capacity(set.action_profile_actions.len());
     let name = &profile.name;
     let mut total: i64 = 0;
@@ -289,8 +304,8 @@ fn check_members(
         super::profile::check_weight(profile, one.weight)?;
         total += i64::from(one.weight);
         let given = one.watch_kind.as_ref().map(|kind| match kind {
-            WatchKind::WatchPort(port) => Watched::Bytes(port),
-            WatchKind::Watch(port) => Watched::Number(*port),
+            WatchKind::WatchPort(port) => WatchPortField::Bytes(port),
+            WatchKind::Watch(port) => WatchPortField::Number(*port),
         });
         watches.push(watch_port(oneshots, profile, given)?);
     }
@@ -299,7 +314,7 @@ fn check_members(
         SizeSemantics::SumOfMembers { .. } => (set.action_profile_actions.len() as i64, "actions are"),
     };
     match profile.max_group_size > 0 && size > profile.max_group_size {
-        true => Err(Refusal::invalid(format!(
+        true => Err(P4RuntimeError::invalid(format!(
             "{name}: the set's {what} {size}, more than its max_group_size {}; leave some out",
             profile.max_group_size
         ))),
@@ -307,12 +322,13 @@ fn check_members(
     }
 }
 
-/// The modes of a set, if they are those of the selector: our selectors hash, and a group has no mode of its own.
-fn action_set_modes(profile: &ProfileSchema, set: &v1::ActionProfileActionSet) -> Result<(u8, u8), Refusal> {
+/// Checks that the modes of a set are those of the selector, because a group has no mode of its own
+/// and selectors always hash.
+fn action_set_modes(profile: &ProfileSchema, set: &v1::ActionProfileActionSet) -> Result<(u8, u8), P4RuntimeError> {
     use v1::action_profile_action_set::{ActionSelectionMode as Mode, SizeSemantics as Size};
-    let no = |what: &str, mend: &str| {
-        Err(Refusal::unimplemented(format!(
-            "{}: {what} of a single group cannot differ from the selector's; leave it out, or give {mend}",
+    let no = |what: &str, help: &str| {
+        Err(P4RuntimeError::unimplemented(format!(
+            "{}: {what} of a single group cannot differ from the selector's; leave it out, or give {help}",
             profile.name
         )))
     };
@@ -331,27 +347,28 @@ fn action_set_modes(profile: &ProfileSchema, set: &v1::ActionProfileActionSet) -
     Ok((set.action_selection_mode as u8, set.size_semantics as u8))
 }
 
-/// The port that a member depends on, if it depends on one: one of the device (section "Action Profile Group Programming").
+/// Decodes the watch port of a member, which must be a port of the device (section "Action Profile
+/// Group Programming").
 pub(super) fn watch_port(
     oneshots: &Oneshots,
     profile: &ProfileSchema,
-    given: Option<Watched<'_>>,
-) -> Result<Option<u32>, Refusal> {
+    given: Option<WatchPortField<'_>>,
+) -> Result<Option<u32>, P4RuntimeError> {
     let place = || format!("{}, watch_port", profile.name);
     let port = match given {
         None => return Ok(None),
-        // An empty one watches nothing.
-        Some(Watched::Bytes([])) | Some(Watched::Number(0)) => return Ok(None),
-        Some(Watched::Bytes(bytes)) => values::decode_u64(bytes, PORT_WIDTH)
-            .map_err(|error| Refusal::new(Code::OutOfRange, format!("{}: {error}", place())))?
+        // An empty port means none.
+        Some(WatchPortField::Bytes([])) | Some(WatchPortField::Number(0)) => return Ok(None),
+        Some(WatchPortField::Bytes(bytes)) => values::decode_u64(bytes, PORT_WIDTH)
+            .map_err(|error| P4RuntimeError::new(Code::OutOfRange, format!("{}: {error}", place())))?
             as u32,
-        Some(Watched::Number(number)) => u32::try_from(number)
-            .map_err(|_| Refusal::invalid(format!("{}, watch: port {number} is negative", profile.name)))?,
+        Some(WatchPortField::Number(number)) => u32::try_from(number)
+            .map_err(|_| P4RuntimeError::invalid(format!("{}, watch: port {number} is negative", profile.name)))?,
     };
     match oneshots.model().ports() {
         Some(ports) if !ports.contains_key(&port) => {
             let known: Vec<String> = ports.keys().map(u32::to_string).collect();
-            Err(Refusal::invalid(format!(
+            Err(P4RuntimeError::invalid(format!(
                 "{}: the device has no port {port}; it has {}",
                 place(),
                 if known.is_empty() { "none".to_owned() } else { known.join(", ") }
@@ -361,13 +378,13 @@ pub(super) fn watch_port(
     }
 }
 
-/// A watch port, as controllers of today and of long ago give it.
-pub(super) enum Watched<'a> {
+/// Watch port: bytes, or the number of the deprecated field.
+pub(super) enum WatchPortField<'a> {
     Bytes(&'a [u8]),
     Number(i32),
 }
 
-/// A watch port as bytes; none: the member watches no port.
+/// Encodes a watch port as bytes.
 pub(super) fn port_bytes(watch: Option<u32>) -> Option<bytes::Bytes> {
     watch.map(|port| values::encode(&[u64::from(port)]))
 }
@@ -375,33 +392,33 @@ pub(super) fn port_bytes(watch: Option<u32>) -> Option<bytes::Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use entries::Member;
+    use entries::ProfileMember;
 
     fn kept(ids: &[u32]) -> Profile {
-        let member = || Member { action: Action::Call(ir::ActionId(0), Box::default()) };
+        let member = || ProfileMember { action: StoredAction::Call(ir::ActionId(0), Box::default()) };
         Profile { members: ids.iter().map(|id| (*id, member())).collect(), groups: Default::default() }
     }
 
     fn members(kept: &Profile, old: &[u32], count: usize) -> Vec<u32> {
-        numbers(kept, Some(&Hidden { group: FIRST_HIDDEN, members: old.to_vec() }), count).members
+        allocate_ids(kept, Some(&OneshotIds { group: FIRST_HIDDEN, members: old.to_vec() }), count).members
     }
 
     #[test]
     fn numbers_are_used_again_and_stay_in_order() {
         let (a, b, c) = (FIRST_HIDDEN, FIRST_HIDDEN + 1, FIRST_HIDDEN + 2);
-        assert_eq!(numbers(&kept(&[]), None, 2).members, [a, b]);
-        assert_eq!(numbers(&kept(&[]), None, 2).group, FIRST_HIDDEN);
+        assert_eq!(allocate_ids(&kept(&[]), None, 2).members, [a, b]);
+        assert_eq!(allocate_ids(&kept(&[]), None, 2).group, FIRST_HIDDEN);
         assert_eq!(members(&kept(&[a, b, c]), &[a, c], 1), [a]);
         assert_eq!(members(&kept(&[a, b, c]), &[a, c], 3), [a, c, c + 1]);
-        // Numbers of controllers don't count.
-        assert_eq!(numbers(&kept(&[1, 7]), None, 1).members, [a]);
+        // Ids of controllers are ignored.
+        assert_eq!(allocate_ids(&kept(&[1, 7]), None, 1).members, [a]);
     }
 
     #[test]
     fn after_the_last_number_come_gaps() {
         let last = u32::MAX;
         assert_eq!(members(&kept(&[last - 1]), &[last - 1], 2), [last - 1, last]);
-        // What would come before the old ones replaces them.
+        // Ids that would precede the present ones replace them.
         let all = members(&kept(&[FIRST_HIDDEN, last]), &[last], 3);
         assert_eq!(all, [FIRST_HIDDEN + 1, FIRST_HIDDEN + 2, FIRST_HIDDEN + 3]);
     }

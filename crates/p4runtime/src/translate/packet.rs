@@ -1,21 +1,23 @@
-//! `PacketIn` and `PacketOut`: the controller's header in front of a packet, to metadata and back (section "Packet I/O").
+//! `PacketIn` and `PacketOut`: conversion between the controller header of a packet and metadata
+//! (section "Packet I/O").
 
 use super::schema::Schema;
 use crate::proto::v1;
-use crate::{Code, Refusal};
+use crate::{Code, P4RuntimeError};
 use bytes::{Bytes, BytesMut};
 
 impl Schema {
-    /// A packet for the controller: its header becomes metadata. Without a `packet_in` header in the program all of it is payload.
+    /// Converts a packet for the controller: its header becomes metadata. Without a `packet_in`
+    /// header in the program, the whole packet is payload.
     ///
     /// # Errors
     /// `INTERNAL` if the packet is shorter than the header.
-    pub fn packet_in(&self, packet: &Bytes) -> Result<v1::PacketIn, Refusal> {
+    pub fn packet_in(&self, packet: &Bytes) -> Result<v1::PacketIn, P4RuntimeError> {
         let Some(header) = &self.packet_in else {
             return Ok(v1::PacketIn { payload: packet.clone(), metadata: Vec::new() });
         };
         if packet.len() < header.len {
-            return Err(Refusal::new(
+            return Err(P4RuntimeError::new(
                 Code::Internal,
                 format!("packet_in: a packet of {} bytes is shorter than the header's {}", packet.len(), header.len),
             ));
@@ -23,15 +25,18 @@ impl Schema {
         Ok(v1::PacketIn { payload: packet.slice(header.len..), metadata: header.decode(&packet[..header.len]) })
     }
 
-    /// A packet from the controller, with the header that its metadata are in front.
+    /// Converts a packet from the controller: its metadata become the header before the payload.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` if metadata are missing, unknown or there twice; `OUT_OF_RANGE` if a value is too wide.
-    pub fn packet_out(&self, packet: &v1::PacketOut) -> Result<Bytes, Refusal> {
+    /// `INVALID_ARGUMENT` if metadata are missing, unknown or duplicate; `OUT_OF_RANGE` if a value
+    /// is too wide.
+    pub fn packet_out(&self, packet: &v1::PacketOut) -> Result<Bytes, P4RuntimeError> {
         let Some(header) = &self.packet_out else {
             return match packet.metadata.is_empty() {
                 true => Ok(packet.payload.clone()),
-                false => Err(Refusal::invalid("packet_out: the program has no such header; leave the metadata out")),
+                false => {
+                    Err(P4RuntimeError::invalid("packet_out: the program has no such header; leave the metadata out"))
+                }
             };
         };
         let front = header.encode(&packet.metadata)?;

@@ -1,26 +1,27 @@
-//! The controller's header in front of a packet: its fields as bytes and as metadata.
+//! Controller header of a packet: its fields as bytes and as metadata.
 
 use super::scalar::{Scalar, words};
-use crate::Refusal;
+use crate::P4RuntimeError;
 use crate::proto::v1;
 use entries::big_from_words;
 use ir::Pipeline;
 use ir::p4info::P4Info;
 use num_bigint::BigUint;
 
-/// A field of the header.
+/// Field of a controller header.
 struct PacketField {
-    /// `None`: the controller does not see it, it is 0.
+    /// Metadata id; `None` if the field is hidden from the controller and 0.
     id: Option<u32>,
     name: String,
     scalar: Scalar,
 }
 
-/// A header with `@controller_header`: its fields follow each other bit by bit, the most significant bit first; zeros fill up the last byte.
+/// Header with `@controller_header`. Its fields are consecutive bits, most significant bit first;
+/// the last byte is padded with zeros.
 pub(super) struct PacketHeader {
     name: &'static str,
     fields: Vec<PacketField>,
-    /// Whole bytes.
+    /// Length in bytes.
     pub len: usize,
 }
 
@@ -43,18 +44,18 @@ impl PacketHeader {
         self.name
     }
 
-    /// Name and type of a field that the controller sees.
+    /// Returns name and type of a field that the controller sees.
     pub fn field(&self, id: u32) -> Option<(&str, &Scalar)> {
         self.fields.iter().find(|field| field.id == Some(id)).map(|field| (&*field.name, &field.scalar))
     }
 
-    pub fn encode(&self, given: &[v1::PacketMetadata]) -> Result<Vec<u8>, Refusal> {
+    pub fn encode(&self, given: &[v1::PacketMetadata]) -> Result<Vec<u8>, P4RuntimeError> {
         let mut values: Vec<Option<BigUint>> = vec![None; self.fields.len()];
         for one in given {
             let is_it = |field: &PacketField| field.id == Some(one.metadata_id);
             let Some(at) = self.fields.iter().position(is_it) else {
                 let known = self.fields.iter().filter_map(|field| Some(format!("{} {}", field.id?, field.name)));
-                return Err(Refusal::invalid(format!(
+                return Err(P4RuntimeError::invalid(format!(
                     "{}: it has no metadata with id {}; it has {}",
                     self.name,
                     one.metadata_id,
@@ -64,13 +65,13 @@ impl PacketHeader {
             let field = &self.fields[at];
             let place = || format!("{}, metadata {}", self.name, field.name);
             if values[at].replace(field.scalar.decode(&one.value, &place)?).is_some() {
-                return Err(Refusal::invalid(format!("{}: it is given twice; give it once", place())));
+                return Err(P4RuntimeError::invalid(format!("{}: it is given twice; give it once", place())));
             }
         }
         let mut bits = BitWriter { bytes: vec![0; self.len], at: 0 };
         for (field, value) in self.fields.iter().zip(values) {
             if let (None, Some(id)) = (&value, field.id) {
-                return Err(Refusal::invalid(format!(
+                return Err(P4RuntimeError::invalid(format!(
                     "{}, metadata {}: it is missing; give metadata_id {id}",
                     self.name, field.name
                 )));
@@ -97,7 +98,7 @@ impl PacketHeader {
 
 struct BitWriter {
     bytes: Vec<u8>,
-    /// In bits.
+    /// Position in bits.
     at: usize,
 }
 

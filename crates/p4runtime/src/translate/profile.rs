@@ -1,26 +1,31 @@
 //! `ActionProfileMember` and `ActionProfileGroup`.
 
-use super::numbers::{FIRST_HIDDEN, numbered};
-use super::oneshot::{Oneshots, Watched, port_bytes, watch_port};
+use super::oneshot::{Oneshots, WatchPortField, port_bytes, watch_port};
+use super::reserved_ids::{FIRST_HIDDEN, check_id};
 use super::schema::{ProfileSchema, Schema, find};
-use super::{Flow, Sink, entity};
+use super::{EntitySink, ReadFlow, entity};
 use crate::proto::v1;
 use crate::proto::v1::action_profile_group::member::WatchKind;
-use crate::{Code, Refusal};
-use entries::{Action, ActionProfileGroup, ActionProfileMember, Group, GroupMember, State, Update, UpdateKind};
+use crate::{Code, P4RuntimeError};
+use entries::{
+    ActionProfileGroup, ActionProfileMember, ControlState, GroupMember, ProfileGroup, StateUpdate, StoredAction,
+    UpdateKind,
+};
 use ir::p4info::SizeSemantics;
 use ir::{ActionCall, ActionId};
 use std::ops::ControlFlow;
 
-/// A weight that a member can have.
-pub(super) fn check_weight(profile: &ProfileSchema, weight: i32) -> Result<(), Refusal> {
+/// Checks the weight of a member.
+pub(super) fn check_weight(profile: &ProfileSchema, weight: i32) -> Result<(), P4RuntimeError> {
     let most = match profile.semantics {
         SizeSemantics::SumOfMembers { max_member_weight } if max_member_weight > 0 => max_member_weight,
         _ => i64::from(i32::MAX),
     };
     match weight > 0 && i64::from(weight) <= most {
         true => Ok(()),
-        false => Err(Refusal::invalid(format!("{}: weight {weight} is not possible; give 1 to {most}", profile.name))),
+        false => {
+            Err(P4RuntimeError::invalid(format!("{}: weight {weight} is not possible; give 1 to {most}", profile.name)))
+        }
     }
 }
 
@@ -30,23 +35,23 @@ impl Schema {
         oneshots: &Oneshots,
         kind: UpdateKind,
         given: &v1::ActionProfileMember,
-    ) -> Result<Vec<Update>, Refusal> {
+    ) -> Result<Vec<StateUpdate>, P4RuntimeError> {
         let profile = find(&self.profiles, given.action_profile_id, "action profile")?;
         let id = given.member_id;
-        numbered(&profile.name, "member", id)?;
-        let write = |action| vec![Update::Member(kind, ActionProfileMember { profile: profile.id, id, action })];
+        check_id(&profile.name, "member", id)?;
+        let write = |action| vec![StateUpdate::Member(kind, ActionProfileMember { profile: profile.id, id, action })];
         if kind == UpdateKind::Delete {
-            // Only the number is looked at.
+            // Only the id is read.
             return Ok(write(ActionCall { action: ActionId(0), args: Vec::new() }));
         }
-        self.not_mixed(oneshots, profile, false)?;
+        self.check_not_mixed(oneshots, profile, false)?;
         let Some(action) = &given.action else {
-            return Err(Refusal::invalid(format!("{}: member {id} has no action; give one", profile.name)));
+            return Err(P4RuntimeError::invalid(format!("{}: member {id} has no action; give one", profile.name)));
         };
         let Some(table) = profile.table.and_then(|table| self.shown_table(table)) else {
-            return Err(Refusal::invalid(format!("{}: no table uses it, so it has no actions", profile.name)));
+            return Err(P4RuntimeError::invalid(format!("{}: no table uses it, so it has no actions", profile.name)));
         };
-        Ok(write(self.call(table, action)?))
+        Ok(write(self.decode_action(table, action)?))
     }
 
     pub(super) fn group(
@@ -54,28 +59,28 @@ impl Schema {
         oneshots: &Oneshots,
         kind: UpdateKind,
         given: &v1::ActionProfileGroup,
-    ) -> Result<Vec<Update>, Refusal> {
+    ) -> Result<Vec<StateUpdate>, P4RuntimeError> {
         let profile = find(&self.profiles, given.action_profile_id, "action profile")?;
         if !profile.with_selector {
-            return Err(Refusal::invalid(format!(
+            return Err(P4RuntimeError::invalid(format!(
                 "{}: it is an action profile and has no groups; write members",
                 profile.name
             )));
         }
         let id = given.group_id;
-        numbered(&profile.name, "group", id)?;
-        let write = |members| vec![Update::Group(kind, ActionProfileGroup { profile: profile.id, id, members })];
+        check_id(&profile.name, "group", id)?;
+        let write = |members| vec![StateUpdate::Group(kind, ActionProfileGroup { profile: profile.id, id, members })];
         if kind == UpdateKind::Delete {
             return Ok(write(Vec::new()));
         }
-        self.not_mixed(oneshots, profile, false)?;
+        self.check_not_mixed(oneshots, profile, false)?;
         max_size(profile, id, given.max_size)?;
         let mut members = Vec::new();
         for member in &given.members {
             check_weight(profile, member.weight)?;
             let given = member.watch_kind.as_ref().map(|kind| match kind {
-                WatchKind::WatchPort(port) => Watched::Bytes(port),
-                WatchKind::Watch(port) => Watched::Number(*port),
+                WatchKind::WatchPort(port) => WatchPortField::Bytes(port),
+                WatchKind::Watch(port) => WatchPortField::Number(*port),
             });
             let watch = watch_port(oneshots, profile, given)?;
             members.push(GroupMember { member: member.member_id, weight: member.weight as u32, watch });
@@ -85,7 +90,7 @@ impl Schema {
             SizeSemantics::SumOfMembers { .. } => members.len() as i64,
         };
         if profile.max_group_size > 0 && size > profile.max_group_size {
-            return Err(Refusal::new(
+            return Err(P4RuntimeError::new(
                 Code::ResourceExhausted,
                 format!(
                     "{}: group {id} has size {size}, more than its max_group_size {}; leave some members out",
@@ -96,7 +101,7 @@ impl Schema {
         Ok(write(members))
     }
 
-    /// The message of a member's write.
+    /// Encodes a member.
     pub(super) fn member_message(
         &self,
         profile: &ProfileSchema,
@@ -106,7 +111,7 @@ impl Schema {
         v1::ActionProfileMember { action_profile_id: profile.number, member_id: id, action: Some(action) }
     }
 
-    /// The message of a group's write.
+    /// Encodes a group.
     pub(super) fn group_message(profile: &ProfileSchema, id: u32, members: &[GroupMember]) -> v1::ActionProfileGroup {
         let member = |member: &GroupMember| v1::action_profile_group::Member {
             member_id: member.member,
@@ -121,24 +126,29 @@ impl Schema {
         }
     }
 
-    /// The profiles that a read is about, and the number asked for.
-    fn wanted_profiles(&self, profile: u32, id: u32, what: &str) -> Result<Vec<&ProfileSchema>, Refusal> {
+    /// Returns the profiles that a read selects.
+    fn wanted_profiles(&self, profile: u32, id: u32, what: &str) -> Result<Vec<&ProfileSchema>, P4RuntimeError> {
         match (profile, id) {
             (0, 0) => Ok(self.profiles.values().collect()),
-            (0, id) => Err(Refusal::invalid(format!(
-                "{what} {id} of no action profile is asked for; give action_profile_id, or neither to read all"
+            (0, id) => Err(P4RuntimeError::invalid(format!(
+                "{what} {id} is requested without an action profile; give action_profile_id too, or neither to read all"
             ))),
             _ => Ok(vec![find(&self.profiles, profile, "action profile")?]),
         }
     }
 
-    pub(super) fn read_members(&self, state: &State, wanted: &v1::ActionProfileMember, sink: Sink<'_>) -> Flow {
+    pub(super) fn read_members(
+        &self,
+        state: &ControlState,
+        wanted: &v1::ActionProfileMember,
+        sink: EntitySink<'_>,
+    ) -> ReadFlow {
         for profile in self.wanted_profiles(wanted.action_profile_id, wanted.member_id, "member")? {
             let kept = state.profile(profile.id).into_iter().flat_map(|kept| kept.members.range(..FIRST_HIDDEN));
             let mut found = false;
             for (id, member) in kept.filter(|(id, _)| wanted.member_id == 0 || **id == wanted.member_id) {
                 found = true;
-                let Action::Call(action, words) = &member.action else { continue };
+                let StoredAction::Call(action, words) = &member.action else { continue };
                 let message = self.member_message(profile, *id, self.action_message(*action, words));
                 if sink(entity(v1::entity::Entity::ActionProfileMember(message))).is_break() {
                     return Ok(ControlFlow::Break(()));
@@ -149,11 +159,18 @@ impl Schema {
         Ok(ControlFlow::Continue(()))
     }
 
-    pub(super) fn read_groups(&self, state: &State, wanted: &v1::ActionProfileGroup, sink: Sink<'_>) -> Flow {
+    pub(super) fn read_groups(
+        &self,
+        state: &ControlState,
+        wanted: &v1::ActionProfileGroup,
+        sink: EntitySink<'_>,
+    ) -> ReadFlow {
         for profile in self.wanted_profiles(wanted.action_profile_id, wanted.group_id, "group")? {
             let kept = state.profile(profile.id).into_iter().flat_map(|kept| kept.groups.range(..FIRST_HIDDEN));
             let mut found = false;
-            for (id, Group { members, .. }) in kept.filter(|(id, _)| wanted.group_id == 0 || **id == wanted.group_id) {
+            for (id, ProfileGroup { members, .. }) in
+                kept.filter(|(id, _)| wanted.group_id == 0 || **id == wanted.group_id)
+            {
                 found = true;
                 let message = Schema::group_message(profile, *id, members);
                 if sink(entity(v1::entity::Entity::ActionProfileGroup(message))).is_break() {
@@ -166,15 +183,16 @@ impl Schema {
     }
 }
 
-fn was_found(found: bool, profile: &ProfileSchema, what: &str, id: u32) -> Result<(), Refusal> {
+fn was_found(found: bool, profile: &ProfileSchema, what: &str, id: u32) -> Result<(), P4RuntimeError> {
     match found || id == 0 {
         true => Ok(()),
-        false => Err(Refusal::not_found(format!("{} has no {what} {id}", profile.name))),
+        false => Err(P4RuntimeError::not_found(format!("{} has no {what} {id}", profile.name))),
     }
 }
 
-/// Section "Rules on Setting max_size". A group's own size is not kept, so it has to be what the program says.
-fn max_size(profile: &ProfileSchema, group: u32, given: i32) -> Result<(), Refusal> {
+/// Checks the size of a group (section "Rules on Setting max_size"). It must be the program's,
+/// because a size is not stored for each group.
+fn max_size(profile: &ProfileSchema, group: u32, given: i32) -> Result<(), P4RuntimeError> {
     let (name, most, given) = (&profile.name, profile.max_group_size, i64::from(given));
     if given == most {
         return Ok(());
@@ -182,8 +200,8 @@ fn max_size(profile: &ProfileSchema, group: u32, given: i32) -> Result<(), Refus
     let what = format!("{name}: group {group} has max_size {given}");
     if given < 0 || (most > 0 && (given == 0 || given > most)) {
         let range = if most > 0 { format!("1 to {most}") } else { "0".to_owned() };
-        return Err(Refusal::invalid(format!("{what}, which is not from {range}")));
+        return Err(P4RuntimeError::invalid(format!("{what}, which is not from {range}")));
     }
     let code = if most > 0 { Code::Unimplemented } else { Code::ResourceExhausted };
-    Err(Refusal::new(code, format!("{what}; a size of a single group cannot be set, give {most}")))
+    Err(P4RuntimeError::new(code, format!("{what}; a size of a single group cannot be set, give {most}")))
 }

@@ -1,22 +1,31 @@
-//! Reading: an entity as a pattern, to the entities that fit it (section "Read RPC").
+//! Read of the entities that match a pattern (section "Read RPC").
 
 use super::schema::Schema;
 use super::update::no_extern;
-use super::{Flow, Sink, replication};
+use super::{EntitySink, ReadFlow, replication};
 use crate::proto::v1;
 use crate::proto::v1::entity::Entity as E;
-use crate::{Code, Device, Refusal};
-use entries::State;
+use crate::{Code, Device, P4RuntimeError};
+use entries::ControlState;
 use std::ops::ControlFlow;
 
 impl Schema {
-    /// Gives to `sink` all entities that fit `wanted`, in no particular order; it ends early, without a fault, when `sink` breaks. What
-    /// packets change is asked of the device at that moment, all else is of `state`. Digests are not of [`entries`]: see
-    /// [`Schema::digests_wanted`].
+    /// Passes all entities that match `wanted` to `sink`, in no particular order. The read ends
+    /// early, without an error, when `sink` breaks.
+    ///
+    /// Values that packets change are read from the device at that moment, all others from `state`.
+    /// Digests are not in [`entries`]: see [`Schema::digests_wanted`].
     ///
     /// # Errors
-    /// With the canonical code of the specification's section on the entity. Entities may have been given before.
-    pub fn read(&self, device: &dyn Device, state: &State, wanted: &v1::Entity, sink: Sink<'_>) -> Result<(), Refusal> {
+    /// The canonical code of the specification's section on the entity. `sink` can have received
+    /// entities before.
+    pub fn read(
+        &self,
+        device: &dyn Device,
+        state: &ControlState,
+        wanted: &v1::Entity,
+        sink: EntitySink<'_>,
+    ) -> Result<(), P4RuntimeError> {
         if self.strings.is_empty() {
             return self.read_entity(device, state, wanted, sink).map(drop);
         }
@@ -28,9 +37,15 @@ impl Schema {
         self.read_entity(device, state, &wanted, &mut named).map(drop)
     }
 
-    fn read_entity(&self, device: &dyn Device, state: &State, wanted: &v1::Entity, sink: Sink<'_>) -> Flow {
+    fn read_entity(
+        &self,
+        device: &dyn Device,
+        state: &ControlState,
+        wanted: &v1::Entity,
+        sink: EntitySink<'_>,
+    ) -> ReadFlow {
         let Some(wanted) = &wanted.entity else {
-            return Err(Refusal::invalid("the request has an entity without a kind; set one of its fields"));
+            return Err(P4RuntimeError::invalid("the request has an entity without a kind; set one of its fields"));
         };
         match wanted {
             E::TableEntry(wanted) => self.read_entries(device, state, wanted, sink),
@@ -43,8 +58,8 @@ impl Schema {
             E::RegisterEntry(wanted) => self.read_registers(device, wanted, sink),
             E::ValueSetEntry(wanted) => self.read_value_sets(state, wanted, sink),
             E::PacketReplicationEngineEntry(wanted) => replication::read(state, wanted, sink),
-            E::DigestEntry(_) => Err(Refusal::new(Code::Internal, "a digest's configuration is not of tables")),
-            // Of all extern types there are none.
+            E::DigestEntry(_) => Err(P4RuntimeError::new(Code::Internal, "a digest's configuration is not of tables")),
+            // No extern types exist, so that a read of all returns none.
             E::ExternEntry(wanted) if wanted.extern_type_id == 0 => Ok(ControlFlow::Continue(())),
             E::ExternEntry(wanted) => Err(no_extern(wanted.extern_type_id)),
         }

@@ -1,25 +1,26 @@
-//! Reading of table entries: filters, and what is shown (sections "Wildcard Reads", "Direct Resources", "Idle-timeout").
+//! Read of table entries: filters and contents (sections "Wildcard Reads", "Direct Resources",
+//! "Idle-timeout").
 
 use super::entry::is_default;
-use super::keys::pack;
-use super::remark::Remark;
+use super::entry_metadata::EntryMetadata;
+use super::keys::pack_key;
 use super::schema::{Schema, TableSchema};
-use super::{Flow, Sink, entity};
+use super::{EntitySink, ReadFlow, entity};
 use crate::proto::v1;
-use crate::{Device, Refusal};
-use entries::{Action, Entry, PackedAction, PackedKey, State};
+use crate::{Device, P4RuntimeError};
+use entries::{ControlState, PackedKey, StoredAction, StoredActionRef, StoredEntry};
 use ir::{ActionId, TableId};
 use std::ops::ControlFlow;
 
-/// What is read along with an entry.
+/// Direct resources to include in the entries of a read.
 #[derive(Clone, Copy, Default)]
-struct Along {
+struct DirectResources {
     counter: bool,
     meter: bool,
     hit: bool,
 }
 
-/// Which entries of a table.
+/// Conditions on the entries of a read.
 struct Filter {
     key: Option<PackedKey>,
     priority: i32,
@@ -29,11 +30,11 @@ struct Filter {
 }
 
 impl Filter {
-    fn takes(&self, entry: &Entry) -> bool {
-        let remark = || Remark::unpack(entry.metadata());
+    fn matches(&self, entry: &StoredEntry) -> bool {
+        let remark = || EntryMetadata::unpack(entry.metadata());
         self.key.as_ref().is_none_or(|key| key.as_slice() == entry.key())
             && (self.priority == 0 || self.priority == entry.priority())
-            && self.action.is_none_or(|action| matches!(entry.action(), PackedAction::Call(id, _) if id == action))
+            && self.action.is_none_or(|action| matches!(entry.action(), StoredActionRef::Call(id, _) if id == action))
             && (self.metadata.is_empty() || remark().metadata == self.metadata)
             && (self.cookie == 0 || remark().cookie == self.cookie)
     }
@@ -43,36 +44,36 @@ impl Schema {
     pub(super) fn read_entries(
         &self,
         device: &dyn Device,
-        state: &State,
+        state: &ControlState,
         wanted: &v1::TableEntry,
-        sink: Sink<'_>,
-    ) -> Flow {
+        sink: EntitySink<'_>,
+    ) -> ReadFlow {
         if wanted.table_id == 0 {
             return self.read_all(device, state, wanted, sink);
         }
         let (table, declared) = self.table(wanted.table_id)?;
-        let along = along(table, declared, wanted)?;
+        let along = direct_resources(table, declared, wanted)?;
         if wanted.is_default_action {
             is_default(table, wanted)?;
             if along.hit {
                 let name = &table.name;
-                return Err(Refusal::invalid(format!(
+                return Err(P4RuntimeError::invalid(format!(
                     "table {name}: a default entry has no idle time; leave time_since_last_hit out"
                 )));
             }
             return Ok(sink(self.default_message(state, table, declared)));
         }
         let filter = self.filter(table, declared, wanted)?;
-        let mut show = |entry: &Entry| {
+        let mut show = |entry: &StoredEntry| {
             let message = self.entry_message(device, state, table, declared, entry, along);
             sink(entity(v1::entity::Entity::TableEntry(message)))
         };
-        // An entry that is named as a whole is found at once, of however many.
+        // An entry with all of its key and priority given is found by a single lookup.
         if let Some(key) = filter.key.as_ref().filter(|_| declared.has_priority() == (filter.priority != 0)) {
-            let found = state.find(table.id, key, filter.priority).filter(|entry| filter.takes(entry));
+            let found = state.get_entry(table.id, key, filter.priority).filter(|entry| filter.matches(entry));
             return Ok(found.map_or(ControlFlow::Continue(()), show));
         }
-        for entry in state.entries(table.id).filter(|entry| filter.takes(entry)) {
+        for entry in state.entries(table.id).filter(|entry| filter.matches(entry)) {
             if show(entry).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -80,7 +81,13 @@ impl Schema {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn read_all(&self, device: &dyn Device, state: &State, wanted: &v1::TableEntry, sink: Sink<'_>) -> Flow {
+    fn read_all(
+        &self,
+        device: &dyn Device,
+        state: &ControlState,
+        wanted: &v1::TableEntry,
+        sink: EntitySink<'_>,
+    ) -> ReadFlow {
         let filtered = !wanted.r#match.is_empty()
             || wanted.action.is_some()
             || wanted.priority != 0
@@ -88,17 +95,17 @@ impl Schema {
             || !wanted.metadata.is_empty()
             || wanted.controller_metadata != 0;
         if filtered {
-            return Err(Refusal::invalid(
-                "entries of all tables are asked for (table_id 0) with a filter; give table_id, or no filter",
+            return Err(P4RuntimeError::invalid(
+                "entries of all tables are requested (table_id 0) with a filter; give table_id, or no filter",
             ));
         }
         if wanted.meter_counter_data.is_some() {
-            return Err(super::meter::no_colours("table entries"));
+            return Err(super::meter::no_color_counters("table entries"));
         }
         for table in self.tables.values() {
             let declared = &self.pipeline.tables[table.id];
-            // Of each table what it has.
-            let along = Along {
+            // Each table includes the direct resources that it has.
+            let along = DirectResources {
                 counter: wanted.counter_data.is_some() && declared.direct_counter.is_some(),
                 meter: wanted.meter_config.is_some() && declared.direct_meter.is_some(),
                 hit: wanted.time_since_last_hit.is_some() && declared.idle_timeout,
@@ -113,12 +120,17 @@ impl Schema {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn filter(&self, table: &TableSchema, declared: &ir::Table, wanted: &v1::TableEntry) -> Result<Filter, Refusal> {
+    fn filter(
+        &self,
+        table: &TableSchema,
+        declared: &ir::Table,
+        wanted: &v1::TableEntry,
+    ) -> Result<Filter, P4RuntimeError> {
         let key = match wanted.r#match.is_empty() {
             true => None,
-            false => Some(pack(&table.layout, &table.fields.decode(&wanted.r#match)?)),
+            false => Some(pack_key(&table.layout, &table.fields.decode(&wanted.r#match)?)),
         };
-        let invalid = |what: &str| Err(Refusal::invalid(format!("table {}: {what}", table.name)));
+        let invalid = |what: &str| Err(P4RuntimeError::invalid(format!("table {}: {what}", table.name)));
         let action = match wanted.action.as_ref().map(|action| &action.r#type) {
             None => None,
             Some(_) if declared.implementation.is_some() => {
@@ -140,8 +152,8 @@ impl Schema {
         Ok(Filter { key, priority: wanted.priority, action, metadata, cookie })
     }
 
-    /// Table, keys and priority.
-    pub(super) fn entry_key(&self, table: &TableSchema, entry: &Entry) -> v1::TableEntry {
+    /// Encodes table, keys and priority.
+    pub(super) fn entry_key(&self, table: &TableSchema, entry: &StoredEntry) -> v1::TableEntry {
         v1::TableEntry {
             table_id: table.number,
             r#match: table.fields.encode(&table.layout, entry.key()),
@@ -153,18 +165,18 @@ impl Schema {
     fn entry_message(
         &self,
         device: &dyn Device,
-        state: &State,
+        state: &ControlState,
         table: &TableSchema,
         declared: &ir::Table,
-        entry: &Entry,
-        along: Along,
+        entry: &StoredEntry,
+        along: DirectResources,
     ) -> v1::TableEntry {
         use v1::table_action::Type as T;
-        let remark = Remark::unpack(entry.metadata());
+        let remark = EntryMetadata::unpack(entry.metadata());
         let action = match entry.action() {
-            PackedAction::Call(id, words) => T::Action(self.action_message(id, words)),
-            PackedAction::Member(id) => T::ActionProfileMemberId(id),
-            PackedAction::Group(id) => match self.action_set_message(state, declared, id) {
+            StoredActionRef::Call(id, words) => T::Action(self.action_message(id, words)),
+            StoredActionRef::Member(id) => T::ActionProfileMemberId(id),
+            StoredActionRef::Group(id) => match self.action_set_message(state, declared, id) {
                 None => T::ActionProfileGroupId(id),
                 Some(set) => T::ActionProfileActionSet(v1::ActionProfileActionSet {
                     action_selection_mode: remark.selection.into(),
@@ -179,8 +191,8 @@ impl Schema {
             action: Some(v1::TableAction { r#type: Some(action) }),
             controller_metadata: remark.cookie,
             metadata: remark.metadata,
-            meter_config: entry.meter().filter(|_| along.meter).map(super::meter::message),
-            counter_data: counter.map(super::counter::message),
+            meter_config: entry.meter().filter(|_| along.meter).map(super::meter::encode_meter),
+            counter_data: counter.map(super::counter::encode_counter),
             idle_timeout_ns: i64::try_from(entry.idle_timeout_ns()).unwrap_or(i64::MAX),
             time_since_last_hit: hit.map(idle_time),
             is_const: entry.is_const() || declared.const_entries,
@@ -188,12 +200,12 @@ impl Schema {
         }
     }
 
-    fn default_message(&self, state: &State, table: &TableSchema, declared: &ir::Table) -> v1::Entity {
+    fn default_message(&self, state: &ControlState, table: &TableSchema, declared: &ir::Table) -> v1::Entity {
         use v1::table_action::Type as T;
         let action = match state.default_action(table.id) {
-            Action::Call(id, words) => T::Action(self.action_message(*id, words)),
-            Action::Member(id) => T::ActionProfileMemberId(*id),
-            Action::Group(id) => T::ActionProfileGroupId(*id),
+            StoredAction::Call(id, words) => T::Action(self.action_message(*id, words)),
+            StoredAction::Member(id) => T::ActionProfileMemberId(*id),
+            StoredAction::Group(id) => T::ActionProfileGroupId(*id),
         };
         entity(v1::entity::Entity::TableEntry(v1::TableEntry {
             table_id: table.number,
@@ -204,11 +216,11 @@ impl Schema {
         }))
     }
 
-    /// An entry that was idle, for `IdleTimeoutNotification.table_entry`: what identifies it, what the controller wants back, and its
-    /// idle time. `None` if P4Info does not show the table.
-    pub fn idle(&self, table: TableId, entry: &Entry, idle_ns: u64) -> Option<v1::TableEntry> {
+    /// Encodes an idle entry for `IdleTimeoutNotification.table_entry`: its identity, the
+    /// controller's metadata and the idle time. `None` if P4Info does not show the table.
+    pub fn encode_idle_entry(&self, table: TableId, entry: &StoredEntry, idle_ns: u64) -> Option<v1::TableEntry> {
         let table = self.shown_table(table)?;
-        let remark = Remark::unpack(entry.metadata());
+        let remark = EntryMetadata::unpack(entry.metadata());
         Some(v1::TableEntry {
             controller_metadata: remark.cookie,
             metadata: remark.metadata,
@@ -223,23 +235,31 @@ fn idle_time(ns: u64) -> v1::table_entry::IdleTimeout {
     v1::table_entry::IdleTimeout { elapsed_ns: i64::try_from(ns).unwrap_or(i64::MAX) }
 }
 
-fn along(table: &TableSchema, declared: &ir::Table, wanted: &v1::TableEntry) -> Result<Along, Refusal> {
+fn direct_resources(
+    table: &TableSchema,
+    declared: &ir::Table,
+    wanted: &v1::TableEntry,
+) -> Result<DirectResources, P4RuntimeError> {
     let name = &table.name;
     if wanted.meter_counter_data.is_some() {
-        return Err(super::meter::no_colours(&format!("table {name}")));
+        return Err(super::meter::no_color_counters(&format!("table {name}")));
     }
-    let along = Along {
+    let along = DirectResources {
         counter: wanted.counter_data.is_some(),
         meter: wanted.meter_config.is_some(),
         hit: wanted.time_since_last_hit.is_some(),
     };
     let lacking = match along {
-        Along { counter: true, .. } if declared.direct_counter.is_none() => {
+        DirectResources { counter: true, .. } if declared.direct_counter.is_none() => {
             "has no direct counter; leave counter_data out"
         }
-        Along { meter: true, .. } if declared.direct_meter.is_none() => "has no direct meter; leave meter_config out",
-        Along { hit: true, .. } if !declared.idle_timeout => "has no idle timeouts; leave time_since_last_hit out",
+        DirectResources { meter: true, .. } if declared.direct_meter.is_none() => {
+            "has no direct meter; leave meter_config out"
+        }
+        DirectResources { hit: true, .. } if !declared.idle_timeout => {
+            "has no idle timeouts; leave time_since_last_hit out"
+        }
         _ => return Ok(along),
     };
-    Err(Refusal::invalid(format!("table {name}: it {lacking}")))
+    Err(P4RuntimeError::invalid(format!("table {name}: it {lacking}")))
 }

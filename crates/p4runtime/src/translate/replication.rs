@@ -1,46 +1,50 @@
 //! `PacketReplicationEngineEntry`: multicast groups and clone sessions.
 
-use super::{Flow, Sink, entity};
+use super::{EntitySink, ReadFlow, entity};
 use crate::proto::v1;
 use crate::proto::v1::packet_replication_engine_entry::Type as P;
-use crate::{Refusal, values};
-use entries::{CloneSession, MulticastGroup, Replica, State, Update, UpdateKind};
+use crate::{P4RuntimeError, values};
+use entries::{CloneSession, ControlState, MulticastGroup, Replica, StateUpdate, UpdateKind};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-/// Width in bits of a port's number.
+/// Width in bits of a port number.
 pub(super) const PORT_WIDTH: u32 = 32;
 
-pub(super) fn write(kind: UpdateKind, given: &v1::PacketReplicationEngineEntry) -> Result<Vec<Update>, Refusal> {
+pub(super) fn write(
+    kind: UpdateKind,
+    given: &v1::PacketReplicationEngineEntry,
+) -> Result<Vec<StateUpdate>, P4RuntimeError> {
     match &given.r#type {
-        Some(P::MulticastGroupEntry(group)) => Ok(vec![Update::Multicast(kind, multicast(kind, group)?)]),
-        Some(P::CloneSessionEntry(session)) => Ok(vec![Update::Clone(kind, clone_session(kind, session)?)]),
-        None => Err(Refusal::invalid("neither a multicast group nor a clone session is given; set one of them")),
+        Some(P::MulticastGroupEntry(group)) => Ok(vec![StateUpdate::Multicast(kind, multicast(kind, group)?)]),
+        Some(P::CloneSessionEntry(session)) => Ok(vec![StateUpdate::Clone(kind, clone_session(kind, session)?)]),
+        None => Err(P4RuntimeError::invalid("neither a multicast group nor a clone session is given; set one of them")),
     }
 }
 
-fn multicast(kind: UpdateKind, given: &v1::MulticastGroupEntry) -> Result<MulticastGroup, Refusal> {
+fn multicast(kind: UpdateKind, given: &v1::MulticastGroupEntry) -> Result<MulticastGroup, P4RuntimeError> {
     let id = numbered("multicast group", given.multicast_group_id)?;
     if kind == UpdateKind::Delete {
         return Ok(MulticastGroup { id, replicas: Vec::new() });
     }
     let what = format!("multicast group {id}");
     if !given.metadata.is_empty() {
-        return Err(Refusal::unimplemented(format!("{what}: metadata of a group is not kept; leave it out")));
+        return Err(P4RuntimeError::unimplemented(format!("{what}: metadata of a group is not kept; leave it out")));
     }
     Ok(MulticastGroup { id, replicas: replicas(&what, &given.replicas)? })
 }
 
-fn clone_session(kind: UpdateKind, given: &v1::CloneSessionEntry) -> Result<CloneSession, Refusal> {
+fn clone_session(kind: UpdateKind, given: &v1::CloneSessionEntry) -> Result<CloneSession, P4RuntimeError> {
     let id = numbered("clone session", given.session_id)?;
     if kind == UpdateKind::Delete {
         return Ok(CloneSession { id, ..CloneSession::default() });
     }
     let what = format!("clone session {id}");
-    let packet_length = u32::try_from(given.packet_length_bytes)
-        .map_err(|_| Refusal::invalid(format!("{what}: packet_length_bytes is negative; give 0 for whole packets")))?;
+    let packet_length = u32::try_from(given.packet_length_bytes).map_err(|_| {
+        P4RuntimeError::invalid(format!("{what}: packet_length_bytes is negative; give 0 for whole packets"))
+    })?;
     if given.class_of_service > u32::from(u8::MAX) {
-        return Err(Refusal::invalid(format!(
+        return Err(P4RuntimeError::invalid(format!(
             "{what}: class of service {} is not from 0 to 255",
             given.class_of_service
         )));
@@ -54,29 +58,32 @@ fn clone_session(kind: UpdateKind, given: &v1::CloneSessionEntry) -> Result<Clon
     })
 }
 
-fn numbered(what: &str, id: u32) -> Result<u32, Refusal> {
+fn numbered(what: &str, id: u32) -> Result<u32, P4RuntimeError> {
     match id {
-        0 => Err(Refusal::invalid(format!("{what} 0 is not possible, it stands for all; number them from 1"))),
+        0 => Err(P4RuntimeError::invalid(format!("{what} 0 is reserved for all of them; number them from 1"))),
         id => Ok(id),
     }
 }
 
-fn replicas(what: &str, given: &[v1::Replica]) -> Result<Vec<Replica>, Refusal> {
+fn replicas(what: &str, given: &[v1::Replica]) -> Result<Vec<Replica>, P4RuntimeError> {
     let mut seen = BTreeSet::new();
     let mut replicas = Vec::with_capacity(given.len());
     for replica in given {
         let port = port(what, replica.port_kind.as_ref())?;
         if !replica.backup_replicas.is_empty() {
-            return Err(Refusal::unimplemented(format!(
+            return Err(P4RuntimeError::unimplemented(format!(
                 "{what}, port {port}: backup replicas are not supported; leave them out, and change the group when a port goes down"
             )));
         }
         let instance = u16::try_from(replica.instance).map_err(|_| {
-            Refusal::invalid(format!("{what}, port {port}: instance {} is not from 0 to 65535", replica.instance))
+            P4RuntimeError::invalid(format!(
+                "{what}, port {port}: instance {} is not from 0 to 65535",
+                replica.instance
+            ))
         })?;
         let replica = Replica { port, instance };
         if !seen.insert(replica) {
-            return Err(Refusal::invalid(format!(
+            return Err(P4RuntimeError::invalid(format!(
                 "{what}: port {port} with instance {instance} is there twice; give the copies different instances"
             )));
         }
@@ -85,14 +92,14 @@ fn replicas(what: &str, given: &[v1::Replica]) -> Result<Vec<Replica>, Refusal> 
     Ok(replicas)
 }
 
-fn port(what: &str, given: Option<&v1::replica::PortKind>) -> Result<u32, Refusal> {
+fn port(what: &str, given: Option<&v1::replica::PortKind>) -> Result<u32, P4RuntimeError> {
     match given {
         Some(v1::replica::PortKind::EgressPort(port)) => Ok(*port),
         Some(v1::replica::PortKind::Port(bytes)) => match values::decode_u64(bytes, PORT_WIDTH) {
             Ok(port) => Ok(port as u32),
-            Err(error) => Err(Refusal::new(crate::Code::OutOfRange, format!("{what}, port: {error}"))),
+            Err(error) => Err(P4RuntimeError::new(crate::Code::OutOfRange, format!("{what}, port: {error}"))),
         },
-        None => Err(Refusal::invalid(format!("{what}: a replica has no port; give one"))),
+        None => Err(P4RuntimeError::invalid(format!("{what}: a replica has no port; give one"))),
     }
 }
 
@@ -109,7 +116,7 @@ fn wrapped(entry: P) -> v1::entity::Entity {
     v1::entity::Entity::PacketReplicationEngineEntry(v1::PacketReplicationEngineEntry { r#type: Some(entry) })
 }
 
-/// The entity of a group.
+/// Encodes a multicast group.
 pub(super) fn multicast_message(group: &MulticastGroup) -> v1::entity::Entity {
     wrapped(P::MulticastGroupEntry(v1::MulticastGroupEntry {
         multicast_group_id: group.id,
@@ -118,7 +125,8 @@ pub(super) fn multicast_message(group: &MulticastGroup) -> v1::entity::Entity {
     }))
 }
 
-/// The entity of a session. (That a session copies to a multicast group too is not P4Runtime's.)
+/// Encodes a clone session. P4Runtime cannot express a session that also copies to a multicast
+/// group.
 pub(super) fn clone_message(session: &CloneSession) -> v1::entity::Entity {
     wrapped(P::CloneSessionEntry(v1::CloneSessionEntry {
         session_id: session.id,
@@ -128,7 +136,7 @@ pub(super) fn clone_message(session: &CloneSession) -> v1::entity::Entity {
     }))
 }
 
-pub(super) fn read(state: &State, wanted: &v1::PacketReplicationEngineEntry, sink: Sink<'_>) -> Flow {
+pub(super) fn read(state: &ControlState, wanted: &v1::PacketReplicationEngineEntry, sink: EntitySink<'_>) -> ReadFlow {
     let (groups, sessions) = match &wanted.r#type {
         None => (Some(0), Some(0)),
         Some(P::MulticastGroupEntry(group)) => (Some(group.multicast_group_id), None),
@@ -148,7 +156,7 @@ pub(super) fn read(state: &State, wanted: &v1::PacketReplicationEngineEntry, sin
     Ok(ControlFlow::Continue(()))
 }
 
-fn send(all: impl Iterator<Item = v1::entity::Entity>, what: &str, id: u32, sink: Sink<'_>) -> Flow {
+fn send(all: impl Iterator<Item = v1::entity::Entity>, what: &str, id: u32, sink: EntitySink<'_>) -> ReadFlow {
     let mut found = id == 0;
     for one in all {
         found = true;
@@ -158,6 +166,6 @@ fn send(all: impl Iterator<Item = v1::entity::Entity>, what: &str, id: u32, sink
     }
     match found {
         true => Ok(ControlFlow::Continue(())),
-        false => Err(Refusal::not_found(format!("there is no {what} {id}"))),
+        false => Err(P4RuntimeError::not_found(format!("there is no {what} {id}"))),
     }
 }

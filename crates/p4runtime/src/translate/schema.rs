@@ -1,77 +1,77 @@
-//! [`Schema`]: numbers of P4Info to the pipeline's tables, keys, actions and objects, and back.
+//! [`Schema`]: maps ids of P4Info to the pipeline's tables, keys, actions and objects, and back.
 
-use super::keys::{Field, Fields};
+use super::keys::{MatchFieldSchema, MatchFieldSchemas};
 use super::packet_header::PacketHeader;
 use super::scalar::Scalar;
 use super::strings::{Strings, Translations};
 use crate::proto::config;
-use crate::{Refusal, p4info};
+use crate::{P4RuntimeError, p4info};
 use entries::KeyLayout;
 use ir::p4info::{MatchField, P4Info, SizeSemantics, TypeInfo, TypeSpec};
-use ir::{ActionId, ExternId, ExternKind, Key, Pipeline, TableId, ValueSetId};
+use ir::{ActionId, ExternId, ExternKind, MatchKey, Pipeline, TableId, ValueSetId};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// A table.
+/// Table with its P4Info id and match fields.
 pub(super) struct TableSchema {
     pub id: TableId,
-    /// In P4Info.
+    /// P4Info id.
     pub number: u32,
     pub name: String,
-    pub fields: Fields,
+    pub fields: MatchFieldSchemas,
     pub layout: KeyLayout,
-    /// Its actions with their numbers in P4Info.
+    /// Actions with their P4Info ids.
     pub actions: Vec<(u32, ActionId)>,
 }
 
-/// A parameter.
-pub(super) struct Param {
+/// Parameter of an action.
+pub(super) struct ParamSchema {
     pub id: u32,
     pub name: String,
     pub scalar: Scalar,
 }
 
-/// An action.
+/// Action with its P4Info id and parameters.
 #[derive(Default)]
 pub(super) struct ActionSchema {
-    /// In P4Info.
+    /// P4Info id.
     pub number: u32,
     pub name: String,
-    pub params: Vec<Param>,
+    pub params: Vec<ParamSchema>,
 }
 
-/// What P4Info says of an action profile or selector.
+/// Action profile or selector, as in P4Info.
 pub(super) struct ProfileSchema {
     pub id: ExternId,
     pub number: u32,
     pub name: String,
-    /// One of the tables that it is of: they list the same actions.
+    /// One of the tables that use it; all list the same actions.
     pub table: Option<TableId>,
     pub with_selector: bool,
-    /// 0: not given.
+    /// Maximum group size; 0: not given.
     pub max_group_size: i64,
     pub semantics: SizeSemantics,
 }
 
-/// A parser value set.
-pub(super) struct SetSchema {
+/// Parser value set.
+pub(super) struct ValueSetSchema {
     pub id: ValueSetId,
     pub number: u32,
-    pub fields: Fields,
+    pub fields: MatchFieldSchemas,
     pub layout: KeyLayout,
 }
 
-/// An object with a number and a size or type.
+/// Counter, meter, register or digest with its P4Info id.
 pub(super) struct ObjectSchema {
     pub id: ExternId,
     pub number: u32,
     pub name: String,
-    /// Elements; 0 for digests.
+    /// Number of elements; 0 for digests.
     pub size: u64,
 }
 
-/// A pipeline as its control plane sees it: everything that is needed to translate between protobuf and [`entries`]. Made once for each
-/// pipeline; all functions are pure.
+/// The control plane's view of a pipeline, with all data to translate between protobuf and
+/// [`entries`]. It is created once for each pipeline; all functions are pure.
 pub struct Schema {
     pub(super) pipeline: Arc<Pipeline>,
     pub(super) info: P4Info,
@@ -84,19 +84,19 @@ pub struct Schema {
     pub(super) meters: BTreeMap<u32, ObjectSchema>,
     pub(super) registers: BTreeMap<u32, (ObjectSchema, TypeSpec)>,
     pub(super) digests: BTreeMap<u32, (ObjectSchema, TypeSpec)>,
-    pub(super) sets: BTreeMap<u32, SetSchema>,
+    pub(super) sets: BTreeMap<u32, ValueSetSchema>,
     pub(super) packet_in: Option<PacketHeader>,
     pub(super) packet_out: Option<PacketHeader>,
     pub(super) strings: Strings,
 }
 
 impl Schema {
-    /// The schema of a pipeline, on a device without translations of its own.
+    /// Creates the schema of a pipeline, on a device without translations.
     pub fn new(pipeline: Arc<Pipeline>) -> Schema {
         Schema::with_translations(pipeline, &Translations::new())
     }
 
-    /// The schema of a pipeline, on a device with these translations.
+    /// Creates the schema of a pipeline, on a device with these translations.
     pub fn with_translations(pipeline: Arc<Pipeline>, translations: &Translations) -> Schema {
         let info = ir::p4info::generate(&pipeline);
         let message = p4info::to_message(&info);
@@ -124,17 +124,17 @@ impl Schema {
         schema
     }
 
-    /// The pipeline that it is for.
+    /// Returns the pipeline of the schema.
     pub fn pipeline(&self) -> &Arc<Pipeline> {
         &self.pipeline
     }
 
-    /// What the control plane sees of it, as a message.
+    /// Returns the P4Info message of the pipeline.
     pub fn p4info(&self) -> &config::P4Info {
         &self.message
     }
 
-    /// The same as structs.
+    /// Returns the P4Info of the pipeline as structs.
     pub fn info(&self) -> &P4Info {
         &self.info
     }
@@ -149,7 +149,7 @@ impl Schema {
             let actions: Vec<(u32, ActionId)> =
                 shown.action_refs.iter().map(|a| a.id).zip(table.actions.iter().map(|a| a.action)).collect();
             for (number, action) in &actions {
-                // Also of actions that P4Info doesn't show.
+                // Includes actions that P4Info does not show.
                 if let Some(action) = self.actions.get_mut(action.0 as usize) {
                     action.number = *number;
                 }
@@ -165,7 +165,7 @@ impl Schema {
             let owner = format!("value set {}", set.preamble.name);
             let fields = fields(&self.pipeline, owner, set.keys.iter(), &shown.matches);
             let (number, layout) = (shown.preamble.id, KeyLayout::new(&set.keys));
-            self.sets.insert(number, SetSchema { id, number, fields, layout });
+            self.sets.insert(number, ValueSetSchema { id, number, fields, layout });
         }
     }
 
@@ -220,30 +220,34 @@ impl Schema {
         &self.info.type_info
     }
 
-    /// The table of a number, and its declaration.
-    pub(super) fn table(&self, number: u32) -> Result<(&TableSchema, &ir::Table), Refusal> {
+    /// Returns the table with this id, and its declaration.
+    pub(super) fn table(&self, number: u32) -> Result<(&TableSchema, &ir::Table), P4RuntimeError> {
         let schema = find(&self.tables, number, "table")?;
         Ok((schema, &self.pipeline.tables[schema.id]))
     }
 
-    /// A table that P4Info shows.
+    /// Returns the table if P4Info shows it.
     pub(super) fn shown_table(&self, id: TableId) -> Option<&TableSchema> {
         self.tables.get(self.table_numbers.get(&id)?)
     }
 
-    /// The profile or selector of a table.
+    /// Returns the profile or selector of a table.
     pub(super) fn profile_of(&self, table: &ir::Table) -> Option<&ProfileSchema> {
         let id = table.implementation?;
         self.profiles.values().find(|profile| profile.id == id)
     }
 }
 
-/// The thing of that number.
-pub(super) fn find<'a, T>(map: &'a BTreeMap<u32, T>, number: u32, what: &str) -> Result<&'a T, Refusal> {
+/// Returns the object with this id.
+///
+/// Errors: `INVALID_ARGUMENT` if the id is 0, `NOT_FOUND` if it is unknown.
+pub(super) fn find<'a, T>(map: &'a BTreeMap<u32, T>, number: u32, what: &str) -> Result<&'a T, P4RuntimeError> {
     match map.get(&number) {
         Some(found) => Ok(found),
-        None if number == 0 => Err(Refusal::invalid(format!("the {what}'s id is missing; take it from the P4Info"))),
-        None => Err(Refusal::not_found(format!(
+        None if number == 0 => {
+            Err(P4RuntimeError::invalid(format!("the {what}'s id is missing; take it from the P4Info")))
+        }
+        None => Err(P4RuntimeError::not_found(format!(
             "there is no {what} with id {number:#x}; the program has {} of them, with the ids of its P4Info",
             map.len()
         ))),
@@ -254,17 +258,22 @@ fn object(pipeline: &Pipeline, name: &str, is_it: impl Fn(&ExternKind) -> bool) 
     pipeline.externs.iter().find(|(_, e)| e.preamble.name == name && is_it(&e.kind)).map(|(id, _)| id)
 }
 
-fn fields<'a>(pipeline: &Pipeline, owner: String, keys: impl Iterator<Item = &'a Key>, shown: &[MatchField]) -> Fields {
-    let field = |(key, shown): (&Key, &MatchField)| Field {
+fn fields<'a>(
+    pipeline: &Pipeline,
+    owner: String,
+    keys: impl Iterator<Item = &'a MatchKey>,
+    shown: &[MatchField],
+) -> MatchFieldSchemas {
+    let field = |(key, shown): (&MatchKey, &MatchField)| MatchFieldSchema {
         id: shown.id,
         name: key.name.clone(),
         scalar: Scalar::new(pipeline, key.ty, key.type_name.as_deref()),
         kind: key.kind,
     };
-    Fields { owner, list: keys.zip(shown).map(field).collect() }
+    MatchFieldSchemas { owner, list: keys.zip(shown).map(field).collect() }
 }
 
-/// All actions by their place in the pipeline.
+/// Returns all actions in the order of the pipeline.
 fn actions(pipeline: &Pipeline, info: &P4Info) -> Vec<ActionSchema> {
     let mut shown = info.actions.iter();
     let one = |action: &ir::Action| {
@@ -272,7 +281,11 @@ fn actions(pipeline: &Pipeline, info: &P4Info) -> Vec<ActionSchema> {
         let param = |(at, param): (usize, &ir::Param)| {
             let at_place = || if param.id == 0 { at as u32 + 1 } else { param.id };
             let id = shown.and_then(|shown| shown.params.get(at)).map_or_else(at_place, |shown| shown.id);
-            Param { id, name: param.name.clone(), scalar: Scalar::new(pipeline, param.ty, param.type_name.as_deref()) }
+            ParamSchema {
+                id,
+                name: param.name.clone(),
+                scalar: Scalar::new(pipeline, param.ty, param.type_name.as_deref()),
+            }
         };
         ActionSchema {
             number: shown.map_or(0, |shown| shown.preamble.id),

@@ -1,17 +1,21 @@
 //! `ValueSetEntry`.
 
-use super::schema::{Schema, SetSchema, find};
+use super::schema::{Schema, ValueSetSchema, find};
 use super::update::only_modify;
-use super::{Flow, Sink, entity};
+use super::{EntitySink, ReadFlow, entity};
 use crate::proto::v1;
-use crate::{Code, Refusal};
-use entries::{State, Update, UpdateKind};
+use crate::{Code, P4RuntimeError};
+use entries::{ControlState, StateUpdate, UpdateKind};
 use ir::KeyMatch;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 impl Schema {
-    pub(super) fn value_set_write(&self, kind: UpdateKind, given: &v1::ValueSetEntry) -> Result<Vec<Update>, Refusal> {
+    pub(super) fn value_set_write(
+        &self,
+        kind: UpdateKind,
+        given: &v1::ValueSetEntry,
+    ) -> Result<Vec<StateUpdate>, P4RuntimeError> {
         only_modify(kind, "a value set")?;
         let set = find(&self.sets, given.value_set_id, "value set")?;
         let mut seen: HashSet<Vec<KeyMatch>> = HashSet::new();
@@ -19,25 +23,30 @@ impl Schema {
         for (at, member) in given.members.iter().enumerate() {
             let keys = set.fields.decode(&member.r#match)?;
             if !seen.insert(keys.clone()) {
-                return Err(Refusal::new(
+                return Err(P4RuntimeError::new(
                     Code::AlreadyExists,
                     format!("{}: member {at} (from 0) is there twice; give it once", set.fields.owner),
                 ));
             }
             members.push(keys);
         }
-        Ok(vec![Update::ValueSet(set.id, members)])
+        Ok(vec![StateUpdate::ValueSet(set.id, members)])
     }
 
     pub(super) fn value_set_message<'a>(
-        set: &SetSchema,
+        set: &ValueSetSchema,
         members: impl Iterator<Item = &'a [u64]>,
     ) -> v1::ValueSetEntry {
         let member = |key: &[u64]| v1::ValueSetMember { r#match: set.fields.encode(&set.layout, key) };
         v1::ValueSetEntry { value_set_id: set.number, members: members.map(member).collect() }
     }
 
-    pub(super) fn read_value_sets(&self, state: &State, wanted: &v1::ValueSetEntry, sink: Sink<'_>) -> Flow {
+    pub(super) fn read_value_sets(
+        &self,
+        state: &ControlState,
+        wanted: &v1::ValueSetEntry,
+        sink: EntitySink<'_>,
+    ) -> ReadFlow {
         let sets = match wanted.value_set_id {
             0 => self.sets.values().collect(),
             id => vec![find(&self.sets, id, "value set")?],

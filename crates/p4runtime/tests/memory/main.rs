@@ -1,5 +1,5 @@
-//! What clients that do not read make a server keep. All of this process's memory is counted, that of the clients as well, so there is one test: the
-//! clients take in little.
+//! Bounds the server memory that clients without reads can occupy. There is a single test, because
+//! all memory of the process is counted, including that of the clients; the clients buffer little.
 
 #[path = "../server/device.rs"]
 #[allow(dead_code)]
@@ -9,7 +9,7 @@ mod device;
 mod support;
 
 use p4runtime::proto::v1::p4_runtime_client::P4RuntimeClient;
-use p4runtime::server::{Limits, Observer, Observing, RequestKind, ServeOptions};
+use p4runtime::server::{Limits, Observer, ObserverHandle, RequestKind, ServeOptions};
 use peak_alloc::PeakAlloc;
 use std::io;
 use std::pin::Pin;
@@ -27,25 +27,26 @@ use tonic::transport::{Channel, Endpoint};
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// Entries of the table that is read, with a text in each: 15 MB, more than sockets take in unread.
+/// Number of entries of the table, each with a text: 15 MB, more than sockets buffer.
 const ENTRIES: u16 = 60_000;
 const TEXT: usize = 200;
 
-/// Clients of each kind, and what each asks for.
+/// Number of clients of each kind, and number of reads per client.
 const CLIENTS: usize = 3;
 const READS: usize = 12;
 
-/// Reads with threads.
+/// Maximum number of reads with threads.
 const PLACES: usize = 4;
-/// Bytes of answers that may wait on a connection.
+/// Maximum number of unsent response bytes per connection.
 const UNSENT: usize = 256 << 10;
-/// What a client may keep: that, one piece of an answer (a part, and what was there when it was added), twice, for buffers that have grown; what is
-/// received for it and a task for each stream; and what its own end of the connection has.
+/// Maximum memory per client in bytes. Twice, because buffers grow: the unsent bytes and one
+/// response part with the data before it. Then received data, a task per stream, and the client's
+/// own end of the connection.
 const KEPT: usize = 2 * (UNSENT + (64 << 10)) + (1 << 20);
-/// Parts of an answer that wait or are being made, and how much longer they are before they are packed.
+/// Memory of response parts that wait or are being built, and their size before packing.
 const PARTS: usize = 6 * (32 << 10) * 8;
 
-/// A connection whose client stops reading.
+/// Connection of a client that stops reading.
 struct Deaf {
     stream: TcpStream,
     deaf: Arc<AtomicBool>,
@@ -57,7 +58,7 @@ impl AsyncRead for Deaf {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // Nobody wakes it: for the rest of the test.
+        // Never woken: the client is deaf until the end of the test.
         if self.deaf.load(Ordering::Relaxed) {
             return Poll::Pending;
         }
@@ -77,7 +78,7 @@ impl AsyncWrite for Deaf {
     }
 }
 
-/// Counts reads whose answers have begun.
+/// Counter of reads that have a first response.
 #[derive(Default)]
 struct Begun(AtomicUsize);
 
@@ -88,25 +89,25 @@ impl Observer for Begun {
     }
 }
 
-/// Asks for everything, again and again, and reads nothing of it.
-fn ask(rpc: &P4RuntimeClient<Channel>) -> JoinSet<Streaming<ReadResponse>> {
+/// Reads everything repeatedly, and consumes no response.
+fn read_everything(rpc: &P4RuntimeClient<Channel>) -> JoinSet<Streaming<ReadResponse>> {
     let one = |_| {
         let mut rpc = rpc.clone();
         let request =
-            ReadRequest { device_id: DEVICE, entities: vec![of(TableEntry::default())], ..Default::default() };
+            ReadRequest { device_id: DEVICE, entities: vec![entity_of(TableEntry::default())], ..Default::default() };
         async move { rpc.read(request).await.expect("an answer").into_inner() }
     };
     (0..READS).map(one).collect()
 }
 
-/// A client of HTTP/2 that has no room.
+/// Connects an HTTP/2 client with a minimal window.
 async fn without_room(served: &Served) -> P4RuntimeClient<Channel> {
     let endpoint = Endpoint::from_shared(served.uri.clone()).unwrap();
     let endpoint = endpoint.initial_stream_window_size(65_535).initial_connection_window_size(65_535);
     P4RuntimeClient::new(endpoint.connect().await.unwrap())
 }
 
-/// One that says that it has much room, and does not take what comes.
+/// Connects a client with a large window that stops reading its socket.
 async fn deaf(served: &Served) -> P4RuntimeClient<Channel> {
     let endpoint = Endpoint::from_shared(served.uri.clone()).unwrap();
     let endpoint = endpoint.initial_stream_window_size(64 << 20).initial_connection_window_size(1 << 30);
@@ -130,9 +131,12 @@ async fn clients_that_do_not_read_keep_no_more_than_their_connections_may() {
     let stall_time = Duration::from_millis(100);
     let begun = Arc::new(Begun::default());
     let limits = Limits { reads: PLACES, unsent_bytes: UNSENT, stall_time, ..Limits::default() };
-    let served =
-        serve_program(ServeOptions { limits, observer: Some(Observing(begun.clone())), ..ServeOptions::default() })
-            .await;
+    let served = serve_program(ServeOptions {
+        limits,
+        observer: Some(ObserverHandle(begun.clone())),
+        ..ServeOptions::default()
+    })
+    .await;
     let (mut client, _stream) = served.primary().await;
     let long = |value| TableEntry { metadata: vec![7; TEXT].into(), ..type_entry(value) };
     for first in (0..ENTRIES).step_by(1_000) {
@@ -144,11 +148,11 @@ async fn clients_that_do_not_read_keep_no_more_than_their_connections_may() {
         let before = MEMORY.current_usage();
         MEMORY.reset_peak_usage();
         let rpc = if number < CLIENTS { without_room(&served).await } else { deaf(&served).await };
-        asked.push(ask(&rpc));
-        // Who waits gets the places of those whose answers are cut short.
+        asked.push(read_everything(&rpc));
+        // Waiting reads get the permits of aborted ones.
         let all = asked.len() * READS;
         until(|| begun.0.load(Ordering::Relaxed) >= all).await;
-        // The last ones are cut short as well.
+        // The last ones are aborted as well.
         tokio::time::sleep(5 * stall_time).await;
         let (kept, most) = (MEMORY.current_usage().saturating_sub(before), MEMORY.peak_usage().saturating_sub(before));
         println!("client {number}: {} KiB kept, {} KiB at most", kept >> 10, most >> 10);
@@ -158,6 +162,7 @@ async fn clients_that_do_not_read_keep_no_more_than_their_connections_may() {
             "client {number} took {most} bytes; its bound is {KEPT}, and parts of {PLACES} answers"
         );
     }
-    let one = soon(client.read_all(vec![of(TableEntry { action: None, ..type_entry(7) })])).await.unwrap();
+    let one =
+        within_patience(client.read_all(vec![entity_of(TableEntry { action: None, ..type_entry(7) })])).await.unwrap();
     assert_eq!(one.len(), 1, "others are served");
 }

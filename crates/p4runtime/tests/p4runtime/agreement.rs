@@ -1,18 +1,18 @@
-//! When a controller's P4Info and a device's pipeline agree: what they say to each other by it has to be the same, and
-//! nothing else.
+//! Tests when a controller's P4Info and a device's pipeline agree: exactly when all messages
+//! between them keep their meaning.
 
 use crate::all_kinds;
 use p4runtime::p4info::{agreement, to_message};
 use p4runtime::proto::config::{self, P4Info};
 
-/// What a change of a client's P4Info leads to: places of conflicts, places of remarks.
+/// Returns the effect of a change of a client's P4Info: locations of conflicts, and of remarks.
 fn after(change: impl FnOnce(&mut P4Info)) -> (Vec<String>, Vec<String>) {
     let ours = all_kinds::p4info();
     let mut theirs = to_message(&ours);
     change(&mut theirs);
     assert_ne!(theirs, to_message(&ours), "the change changes something");
     let found = agreement(&ours, &theirs).expect("it can be read");
-    let paths = |list: Vec<ir::p4info::Difference>| list.into_iter().map(|d| d.path).collect();
+    let paths = |list: Vec<ir::p4info::P4InfoDifference>| list.into_iter().map(|d| d.path).collect();
     (paths(found.conflicts), paths(found.remarks))
 }
 

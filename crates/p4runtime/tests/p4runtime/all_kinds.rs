@@ -1,4 +1,4 @@
-//! P4Info with something of every kind in it: what no program of the repository has is here.
+//! P4Info with every kind of object, including those that no program of the repository has.
 
 use ir::p4info::*;
 
@@ -129,7 +129,7 @@ fn types() -> TypeInfo {
     }
 }
 
-/// The P4Info.
+/// Returns the P4Info.
 pub fn p4info() -> P4Info {
     let properties = ["size", "total_replicas", "max_replicas_per_entry"];
     let mut info = P4Info {

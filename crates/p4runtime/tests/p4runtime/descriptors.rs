@@ -1,4 +1,5 @@
-//! proto/ against the descriptors in PyPI's packages, both ways: names, numbers, types, calls.
+//! Compares proto/ with the descriptors in PyPI's packages in both directions: names, numbers,
+//! types, calls.
 
 use crate::python;
 use p4runtime::proto::FILE_DESCRIPTOR_SET;
@@ -9,7 +10,7 @@ use prost_types::{
 };
 use std::collections::BTreeSet;
 
-/// Lines of each kind that there are in 1.5.0. Other numbers mean that the test lost something on the way.
+/// Number of lines of each kind in 1.5.0. Other numbers mean that the test missed some.
 const EXPECTED: [(&str, usize); 6] =
     [("file", 6), ("message", 140), ("field", 451), ("enum", 15), ("value", 81), ("call", 6)];
 
@@ -39,11 +40,13 @@ fn apart(ours: &BTreeSet<&str>, theirs: &BTreeSet<&str>) -> String {
     only("only ours:  ", ours, theirs) + &only("only theirs:", theirs, ours)
 }
 
-/// A line for each message, field, enum value and call, as tests/p4runtime/descriptors.py prints them.
+/// Returns a line for each message, field, enum value and call, in the format of
+/// tests/p4runtime/descriptors.py.
 fn ours() -> Vec<String> {
     let set = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).expect("what the compiler wrote can be read");
     let mut lines = Vec::new();
-    // Of google.protobuf only Any is used, and it comes with the library. What is in terrace.* is our own.
+    // Only Any is used of google.protobuf, and it comes with the library. Packages terrace.* are
+    // our own.
     let of_others = |package: &str| package != "google.protobuf" && !package.starts_with("terrace.");
     for file in set.file.iter().filter(|file| of_others(file.package())) {
         lines.push(format!("file {} {} {}", file.name(), file.package(), file.syntax()));

@@ -1,4 +1,5 @@
-//! P4Runtime against independent implementations: PyPI's packages, in the `.venv` that `scripts/setup test` makes.
+//! Compares P4Runtime with independent implementations: PyPI's packages, in the `.venv` that
+//! `scripts/setup test` makes.
 
 mod agreement;
 mod all_kinds;
@@ -9,12 +10,12 @@ mod values;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The repository's root.
+/// Returns the repository's root.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What a script of tests/p4runtime prints. Panics with what it complains of if it fails.
+/// Returns the output of a script of tests/p4runtime. Panics with its error output if it fails.
 fn python(script: &str, arguments: &[&Path]) -> String {
     let python = root().join(".venv/bin/python");
     assert!(python.exists(), "there is no .venv with p4runtime: run scripts/setup test");

@@ -1,4 +1,4 @@
-//! P4Info of the repository's programs as messages.
+//! Tests P4Info of the repository's programs as messages.
 
 use crate::{all_kinds, python, root};
 use p4runtime::p4info::{Unreadable, agreement, to_message};
@@ -7,7 +7,7 @@ use prost::Message;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Programs, and objects in their P4Info. Fewer mean that they were not found, not that all is well.
+/// Minimum number of programs, and of objects in their P4Info. Fewer mean that they were not found.
 const PROGRAMS: usize = 100;
 const OBJECTS: usize = 1200;
 
@@ -21,14 +21,15 @@ fn programs(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// P4Info of a program; none for a file that other programs include.
+/// Returns the P4Info of a program; none for a file that other programs include.
 fn p4info_of(path: &Path) -> Option<ir::p4info::P4Info> {
-    let options = p4::compile::Options { include_dirs: vec![root().join("programs/include")], ..Default::default() };
+    let options =
+        p4::compile::CompileOptions { include_dirs: vec![root().join("programs/include")], ..Default::default() };
     let compiled = p4::compile::compile(&p4::preprocess::DiskLoader, path, &options);
     Some(ir::p4info::generate(&compiled.pipeline?))
 }
 
-fn all() -> Vec<(String, ir::p4info::P4Info)> {
+fn all_programs() -> Vec<(String, ir::p4info::P4Info)> {
     let mut paths = Vec::new();
     programs(&root().join("tests/corpus"), &mut paths);
     paths.push(root().join("programs/gateway/gateway.p4"));
@@ -45,7 +46,7 @@ fn the_message_says_what_the_text_says() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("p4info");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
-    let mut all = all();
+    let mut all = all_programs();
     all.push(("all_kinds".into(), all_kinds::p4info()));
     for (name, info) in &all {
         fs::write(folder.join(format!("{name}.txtpb")), ir::p4info::to_txtpb(info)).unwrap();
@@ -59,7 +60,7 @@ fn the_message_says_what_the_text_says() {
 
 #[test]
 fn a_message_can_be_read_again() {
-    let mut all = all();
+    let mut all = all_programs();
     all.push(("all_kinds".into(), all_kinds::p4info()));
     for (name, info) in all {
         let message = to_message(&info);

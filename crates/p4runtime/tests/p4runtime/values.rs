@@ -1,14 +1,16 @@
-//! Numbers as byte strings: the specification's examples, and a naive model on bits.
+//! Compares numbers as byte strings with the specification's examples, and with a naive model on
+//! bits.
 
 use p4runtime::values::*;
 use proptest::prelude::*;
 
-/// `int<W>`'s number as two's complement of W bits.
+/// Returns an `int<W>` number as two's complement of W bits.
 fn word(value: i64, width: u32) -> u64 {
     value as u64 & (u64::MAX >> (64 - width))
 }
 
-/// The specification's table of strings that are read, and which of them are also what is written.
+/// Tests the specification's table of accepted strings, some of which are also the canonical
+/// output.
 #[test]
 fn valid_examples_of_the_specification() {
     let unsigned: [(u32, u64, &[u8], bool); 8] = [
@@ -79,12 +81,12 @@ fn edges() {
     assert_eq!(&encode_signed(&[0, 1 << 63], 128)[..], [&[0x80][..], &[0; 15]].concat());
 }
 
-/// Bits of a string, the most significant first.
+/// Returns the bits of a string, most significant first.
 fn bits(bytes: &[u8]) -> Vec<bool> {
     bytes.iter().flat_map(|byte| (0..8).rev().map(move |i| byte >> i & 1 == 1)).collect()
 }
 
-/// Bits of words, the most significant first.
+/// Returns the bits of words, most significant first.
 fn bits_of_words(words: &[u64]) -> Vec<bool> {
     words.iter().rev().flat_map(|word| (0..64).rev().map(move |i| word >> i & 1 == 1)).collect()
 }
@@ -93,7 +95,7 @@ fn without_leading(bits: &[bool], of: bool) -> Vec<bool> {
     bits.iter().copied().skip_while(|bit| *bit == of).collect()
 }
 
-/// The specification's way to undo sign extension.
+/// Removes sign extension by the specification's method.
 fn without_sign_extension(bits: &[bool]) -> &[bool] {
     let spare = bits.windows(2).take_while(|pair| pair[0] == pair[1]).count();
     &bits[spare..]

@@ -1,14 +1,16 @@
-//! TLS with certificates of clients, and tokens.
+//! Tests TLS with client certificates, and tokens.
 
 use crate::support::*;
 use p4runtime::client::{Client, ClientTls, ConnectOptions};
 use p4runtime::proto::v1::set_forwarding_pipeline_config_request::Action;
-use p4runtime::server::{Access, Credentials, Power, ServeError, ServeOptions, Tls, TlsWhere, TokenHash, serve};
+use p4runtime::server::{
+    AccessList, ClientPermission, Credentials, ServeError, ServeOptions, Tls, TlsWhere, TokenHash, serve,
+};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
-/// Signs certificates.
+/// Signer of certificates.
 struct Authority {
     certificate: String,
     issuer: Issuer<'static, KeyPair>,
@@ -24,7 +26,7 @@ impl Authority {
         Authority { certificate, issuer: Issuer::new(params, key) }
     }
 
-    /// A certificate for a name, and its key.
+    /// Returns a certificate for a name, and its key.
     fn sign(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -37,21 +39,23 @@ fn server_tls(server: &Authority, clients: &Authority) -> Tls {
     Tls { certificate, key, client_authority: clients.certificate.clone() }
 }
 
-/// Whether a client gets an answer. (TLS 1.3 tells it of a refused certificate only after it thinks that it is connected.)
+/// Returns whether a client gets a response. (TLS 1.3 reports a refused certificate only after the
+/// client considers itself connected.)
 async fn gets_in(served: &Served, tls: Option<ClientTls>, https: bool) -> bool {
     let uri = format!("{}://127.0.0.1:{}", if https { "https" } else { "http" }, served.port);
-    let Ok(mut client) = soon(Client::connect(&uri, DEVICE, &ConnectOptions { tls, ..Default::default() })).await
+    let Ok(mut client) =
+        within_patience(Client::connect(&uri, DEVICE, &ConnectOptions { tls, ..Default::default() })).await
     else {
         return false;
     };
-    soon(client.rpc.capabilities(CapabilitiesRequest { device_id: 0 })).await.is_ok()
+    within_patience(client.rpc.capabilities(CapabilitiesRequest { device_id: 0 })).await.is_ok()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn certificates_of_both_sides_are_checked() {
     let (servers, clients, strangers) =
         (Authority::new("servers"), Authority::new("clients"), Authority::new("others"));
-    let credentials = Credentials::new(Some(&server_tls(&servers, &clients)), Access::default()).unwrap();
+    let credentials = Credentials::new(Some(&server_tls(&servers, &clients)), AccessList::default()).unwrap();
     let options = ServeOptions { credentials, tls_where: TlsWhere::Everywhere, ..ServeOptions::default() };
     let served = serve_program(options).await;
     let shows = |trusted: &Authority, identity, name: &str| {
@@ -84,17 +88,21 @@ async fn beyond_loopback_there_is_no_service_without_tls() {
     begin(ServeOptions { tls_where: TlsWhere::Nowhere, ..ServeOptions::default() }).await.unwrap();
     let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
     let tls = server_tls(&servers, &clients);
-    let credentials = Credentials::new(Some(&tls), Access::default()).unwrap();
+    let credentials = Credentials::new(Some(&tls), AccessList::default()).unwrap();
     begin(ServeOptions { credentials, ..ServeOptions::default() }).await.unwrap();
     for broken in [Tls { key: "no key".into(), ..tls.clone() }, Tls { certificate: String::new(), ..tls.clone() }] {
-        assert!(Credentials::new(Some(&broken), Access::default()).is_err(), "{broken:?}");
+        assert!(Credentials::new(Some(&broken), AccessList::default()).is_err(), "{broken:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_have_powers() {
-    let tokens = [("reader", Power::ReadOnly), ("writer", Power::TableWriter), ("owner", Power::PipelineOwner)];
-    let access = Access { tokens: tokens.map(|(token, power)| (TokenHash::of(token), power)).to_vec() };
+    let tokens = [
+        ("reader", ClientPermission::ReadOnly),
+        ("writer", ClientPermission::TableWriter),
+        ("owner", ClientPermission::PipelineOwner),
+    ];
+    let access = AccessList { tokens: tokens.map(|(token, power)| (TokenHash::of(token), power)).to_vec() };
     let credentials = Credentials::new(None, access).unwrap();
     let served = serve_program(ServeOptions { credentials, ..ServeOptions::default() }).await;
     let client = async |token: Option<&str>| {

@@ -1,4 +1,5 @@
-//! "Client Arbitration and Controller Replication" over real streams; each rule is tested with the state machine itself.
+//! Tests "Client Arbitration and Controller Replication" over real streams; the state machine's own
+//! tests cover each rule.
 
 use crate::support::*;
 use p4runtime::client::Stream;
@@ -7,7 +8,7 @@ use p4runtime::proto::v1::stream_message_request::Update as Out;
 use p4runtime::proto::v1::stream_message_response::Update as In;
 use std::sync::atomic::Ordering;
 
-async fn told(stream: &mut Stream) -> (rpc::Code, Option<u64>) {
+async fn next_arbitration(stream: &mut Stream) -> (rpc::Code, Option<u64>) {
     match next(stream).await {
         In::Arbitration(update) => {
             assert_eq!(update.device_id, DEVICE);
@@ -23,20 +24,20 @@ async fn primaries_and_backups_are_told_of_each_change() {
     let served = served().await;
     let (mut first, mut stream) = served.primary().await;
     let mut second = served.client().await;
-    let (mut other, said) = soon(second.arbitrate(None)).await.unwrap();
+    let (mut other, said) = within_patience(second.arbitrate(None)).await.unwrap();
     assert_eq!((said.status.unwrap().code, said.election_id.unwrap().low), (rpc::Code::AlreadyExists as i32, 1));
     other.send(Out::Arbitration(second.claim(Some(2)))).await.unwrap();
-    assert_eq!(told(&mut other).await, (rpc::Code::Ok, Some(2)));
-    assert_eq!(told(&mut stream).await, (rpc::Code::AlreadyExists, Some(2)));
+    assert_eq!(next_arbitration(&mut other).await, (rpc::Code::Ok, Some(2)));
+    assert_eq!(next_arbitration(&mut stream).await, (rpc::Code::AlreadyExists, Some(2)));
     assert_eq!(code(first.write(vec![], Atomicity::ContinueOnError).await), Code::PermissionDenied);
     second.election = Some(2);
     second.write(vec![insert(type_entry(1))], Atomicity::ContinueOnError).await.unwrap();
-    // The primary goes: nobody moves up.
+    // The primary disconnects: no backup is promoted.
     drop(other);
-    assert_eq!(told(&mut stream).await, (rpc::Code::NotFound, Some(2)));
+    assert_eq!(next_arbitration(&mut stream).await, (rpc::Code::NotFound, Some(2)));
     assert_eq!(code(second.write(vec![], Atomicity::ContinueOnError).await), Code::PermissionDenied);
     stream.send(Out::Arbitration(first.claim(Some(3)))).await.unwrap();
-    assert_eq!(told(&mut stream).await, (rpc::Code::Ok, Some(3)));
+    assert_eq!(next_arbitration(&mut stream).await, (rpc::Code::Ok, Some(3)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,14 +89,18 @@ async fn a_new_primary_waits_for_the_writes_of_the_last_one() {
     let mut second = served.client().await;
     let mut other = second.stream().await.unwrap();
     other.send(Out::Arbitration(second.claim(Some(2)))).await.unwrap();
-    assert_eq!(told(&mut stream).await, (rpc::Code::AlreadyExists, Some(2)), "the last primary is told at once");
+    assert_eq!(
+        next_arbitration(&mut stream).await,
+        (rpc::Code::AlreadyExists, Some(2)),
+        "the last primary is told at once"
+    );
     second.election = Some(2);
     assert_eq!(code(second.write(vec![], Atomicity::ContinueOnError).await), Code::PermissionDenied);
     let early = tokio::time::timeout(std::time::Duration::from_millis(100), other.next()).await;
     assert!(early.is_err(), "the new primary is not told yet");
     hold.send(()).unwrap();
-    soon(write).await.unwrap().expect("a write that has begun goes through");
-    assert_eq!(told(&mut other).await, (rpc::Code::Ok, Some(2)));
+    within_patience(write).await.unwrap().expect("a write that has begun goes through");
+    assert_eq!(next_arbitration(&mut other).await, (rpc::Code::Ok, Some(2)));
     second.write(vec![insert(type_entry(2))], Atomicity::ContinueOnError).await.unwrap();
     assert_eq!(device.entries(), 2);
     gate.await.unwrap();

@@ -1,4 +1,4 @@
-//! Too many, too large, not readable, too slow: others don't notice.
+//! Requests that are too many, too large, unreadable or too slow do not affect other clients.
 
 use crate::support::*;
 use p4runtime::client::{Client, ConnectOptions};
@@ -15,7 +15,7 @@ use tonic::transport::Channel;
 
 async fn works(served: &Served) {
     let mut client = served.client().await;
-    soon(client.rpc.capabilities(CapabilitiesRequest::default())).await.unwrap();
+    within_patience(client.rpc.capabilities(CapabilitiesRequest::default())).await.unwrap();
 }
 
 fn with(limits: Limits) -> ServeOptions {
@@ -30,17 +30,17 @@ async fn of_a_thousand_connections_as_many_are_taken_as_there_are_places() {
     let (mut client, _stream) = served.primary().await;
     let mut connections = Vec::new();
     for _ in 0..1000 {
-        connections.push(soon(TcpStream::connect(("127.0.0.1", served.port))).await.unwrap());
+        connections.push(within_patience(TcpStream::connect(("127.0.0.1", served.port))).await.unwrap());
     }
     until(|| counters.refused_connections.load(Ordering::Relaxed) == 1000 - 49).await;
     client.write(vec![insert(type_entry(1))], Atomicity::ContinueOnError).await.expect("who is in goes on");
-    let refused = match soon(Client::connect(&served.uri, DEVICE, &ConnectOptions::default())).await {
+    let refused = match within_patience(Client::connect(&served.uri, DEVICE, &ConnectOptions::default())).await {
         Ok(mut client) => client.rpc.capabilities(CapabilitiesRequest::default()).await.is_err(),
         Err(_) => true,
     };
     assert!(refused);
     drop(connections);
-    soon(async {
+    within_patience(async {
         while Client::connect(&served.uri, DEVICE, &ConnectOptions::default()).await.is_err() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -58,7 +58,7 @@ async fn streams_are_bounded_and_places_come_back() {
     }
     assert_eq!(code(client.stream().await.map(drop)), Code::ResourceExhausted);
     streams.pop();
-    soon(async {
+    within_patience(async {
         while client.stream().await.is_err() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -70,7 +70,7 @@ async fn streams_are_bounded_and_places_come_back() {
 async fn a_client_that_never_reads_who_is_primary_loses_its_stream() {
     let outbox = p4runtime::server::OutboxBounds { messages: 8, bytes: 1 << 20 };
     let served = serve_program(with(Limits { outbox, ..Limits::default() })).await;
-    // Advice is long, so that what the client's HTTP/2 takes in unread is soon full.
+    // Messages are long, so that the client's HTTP/2 window is soon full.
     let config = RoleConfig { ids: (1 << 28..(1 << 28) + 10_000).collect(), ..RoleConfig::default() };
     let config = prost_types::Any { type_url: ROLE_CONFIG_URL.into(), value: config.encode_to_vec() };
     let mut client = served.client_of("long").await;
@@ -78,7 +78,7 @@ async fn a_client_that_never_reads_who_is_primary_loses_its_stream() {
     client.role.config = Some(config);
     let mut stream = become_primary(&mut client, 1).await;
     let (mut unread, _) = deaf.arbitrate(None).await.unwrap();
-    // Each claim is told to both.
+    // Both receive each claim.
     for election in 2..400 {
         stream.send(Out::Arbitration(client.claim(Some(election)))).await.unwrap();
         next(&mut stream).await;
@@ -100,7 +100,7 @@ async fn messages_that_are_too_large_are_refused() {
     works(&served).await;
 }
 
-/// A `WriteRequest` whose updates are no messages.
+/// `WriteRequest` with updates that are not messages.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Malformed {
     #[prost(bytes = "vec", tag = "4")]
@@ -129,13 +129,13 @@ async fn what_cannot_be_read_is_refused() {
         let mut connection = TcpStream::connect(("127.0.0.1", served.port)).await.unwrap();
         connection.write_all(noise).await.unwrap();
         let mut said = Vec::new();
-        // It may say why, then it closes, perhaps with a reset.
-        let _ = soon(connection.read_to_end(&mut said)).await;
+        // The server may send a reason, then closes, perhaps with a reset.
+        let _ = within_patience(connection.read_to_end(&mut said)).await;
     }
     works(&served).await;
 }
 
-/// A `WriteRequest` of updates that are nothing.
+/// `WriteRequest` of empty updates.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Empty {
     #[prost(bytes = "vec", repeated, tag = "4")]
@@ -178,17 +178,19 @@ async fn requests_that_begin_and_never_end_take_nobodys_place() {
             raw.client_streaming(tonic::Request::new(nothing), path, codec).await.map(|_| number)
         });
     }
-    // They are under way when something that was sent after them on the same connection is answered.
+    // They have started when a later request on the same connection is answered.
     let mut same = p4runtime::proto::v1::p4_runtime_client::P4RuntimeClient::new(channel);
-    soon(same.capabilities(CapabilitiesRequest::default())).await.unwrap();
-    soon(client.write(vec![insert(type_entry(1))], Atomicity::ContinueOnError)).await.expect("there is a place");
+    within_patience(same.capabilities(CapabilitiesRequest::default())).await.unwrap();
+    within_patience(client.write(vec![insert(type_entry(1))], Atomicity::ContinueOnError))
+        .await
+        .expect("there is a place");
     let large = TableEntry { metadata: vec![1; 2 << 20].into(), ..type_entry(2) };
     for _ in 0..3 {
         let large = update(
             p4runtime::proto::v1::update::Type::Modify,
             TableEntry { r#match: type_entry(1).r#match, ..large.clone() },
         );
-        soon(client.write(vec![large], Atomicity::ContinueOnError)).await.expect("places come back");
+        within_patience(client.write(vec![large], Atomicity::ContinueOnError)).await.expect("places come back");
     }
     assert_eq!(hanging.len(), 8);
     assert!(hanging.try_join_next().is_none());
@@ -218,7 +220,7 @@ async fn a_connection_that_says_nothing_is_closed() {
     let (mut client, _stream) = served.primary().await;
     let mut silent = TcpStream::connect(("127.0.0.1", served.port)).await.unwrap();
     silent.write_all(b"PRI * HTTP/2.0").await.unwrap();
-    let _ = soon(silent.read_to_end(&mut Vec::new())).await;
+    let _ = within_patience(silent.read_to_end(&mut Vec::new())).await;
     client.write(vec![], Atomicity::ContinueOnError).await.expect("others have time");
 }
 
@@ -230,6 +232,6 @@ async fn a_server_that_ends_tells_its_streams_and_waits_for_nobody_forever() {
     let _silent = TcpStream::connect(("127.0.0.1", served.port)).await.unwrap();
     served.end();
     assert_eq!(end_of(&mut stream).await, Some(Code::Unavailable));
-    soon(served.task.take().unwrap()).await.unwrap();
+    within_patience(served.task.take().unwrap()).await.unwrap();
     assert!(TcpStream::connect(("127.0.0.1", served.port)).await.is_err());
 }

@@ -1,4 +1,5 @@
-//! The service end to end, over loopback, with a device that keeps what it is told. Sections are those of the P4Runtime specification, 1.5.
+//! Tests the service end to end, over loopback, with a device that records its calls. Sections are
+//! those of the P4Runtime specification, 1.5.
 
 mod access;
 mod arbitration;

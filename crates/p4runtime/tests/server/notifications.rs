@@ -1,4 +1,4 @@
-//! "P4Runtime Stream Messages": packets, digests, idle entries, errors.
+//! Tests "P4Runtime Stream Messages": packets, digests, idle entries, errors.
 
 use crate::support::*;
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use p4runtime::proto::v1::stream_message_request::Update as Out;
 use p4runtime::proto::v1::stream_message_response::Update as In;
 use p4runtime::proto::v1::update::Type;
 use p4runtime::server::{Limits, OutboxBounds, ROLE_CONFIG_URL, ServeOptions};
-use p4runtime::{Device, Event};
+use p4runtime::{Device, DeviceEvent};
 use prost::Message;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -28,11 +28,11 @@ async fn error_of(stream: &mut Stream) -> (Code, Details) {
     }
 }
 
-fn packet_in(number: u32, len: usize) -> Event {
+fn packet_in(number: u32, len: usize) -> DeviceEvent {
     let mut bytes = vec![0x80, 0x80];
     bytes.extend(number.to_be_bytes());
     bytes.resize(len, 0);
-    Event::PacketIn(bytes.into())
+    DeviceEvent::PacketIn(bytes.into())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,7 +53,7 @@ async fn packets_of_the_primary_go_out_and_others_are_errors() {
     let (code, details) = error_of(&mut stream).await;
     assert!(code == Code::Unimplemented && matches!(details, Details::Other(_)));
 
-    // A backup, and a client that has not said who it is.
+    // A backup, and a client without arbitration.
     let (mut backup, _) = served.client().await.arbitrate(None).await.unwrap();
     backup.send(Out::Packet(packet_out(3))).await.unwrap();
     assert_eq!(error_of(&mut backup).await.0, Code::PermissionDenied);
@@ -75,12 +75,12 @@ async fn packets_come_in_to_primaries_whose_role_may_see_them() {
         become_primary(&mut client, 1).await
     };
     let (mut sees, mut blind) = (limited("sees", true, false).await, limited("blind", false, true).await);
-    assert!(served.device.tell(packet_in(7, 20)));
+    assert!(served.device.send_event(packet_in(7, 20)));
     for stream in [&mut stream, &mut sees] {
         let In::Packet(packet) = next(stream).await else { panic!("a packet") };
         assert_eq!((packet.payload.len(), packet.metadata[0].value.as_ref()), (18, &b"\x01\x01"[..]));
     }
-    // What these get first is the answer to what they send now.
+    // The first message that these receive is the response to their own.
     for (stream, wanted) in [(&mut backup, Code::PermissionDenied), (&mut sees, Code::PermissionDenied)] {
         stream.send(Out::Packet(packet_out(3))).await.unwrap();
         assert_eq!(error_of(stream).await.0, wanted);
@@ -102,7 +102,7 @@ async fn who_reads_slowly_loses_packets_and_others_do_not() {
     let mut stream = become_primary(&mut fast, 1).await;
     for round in 0..100u32 {
         for number in 0..100 {
-            assert!(served.device.tell(packet_in(round * 100 + number, 1400)));
+            assert!(served.device.send_event(packet_in(round * 100 + number, 1400)));
         }
         for number in 0..100 {
             let In::Packet(packet) = next(&mut stream).await else { panic!("a packet") };
@@ -111,13 +111,13 @@ async fn who_reads_slowly_loses_packets_and_others_do_not() {
     }
     let lost = counters.lost_messages.load(Ordering::Relaxed);
     assert!(lost > 5000, "{lost} of 10000 packets were lost");
-    // It still gets what it had room for, and can go on.
+    // It still receives the messages that fit, and can continue.
     let mut got = 0;
     while let Ok(Ok(Some(_))) = tokio::time::timeout(Duration::from_millis(500), unread.next()).await {
         got += 1;
     }
     assert_eq!(got + lost, 10000);
-    assert!(served.device.tell(packet_in(1, 100)));
+    assert!(served.device.send_event(packet_in(1, 100)));
     assert!(matches!(next(&mut unread).await, In::Packet(_)));
 }
 
@@ -134,7 +134,7 @@ async fn write(client: &mut Client, update: v1::Update) -> Result<(), tonic::Sta
 fn learn(device: &TestDevice, address: u32) {
     let is_digest = |id: &ExternId| matches!(program().externs[*id].kind, ExternKind::Digest { .. });
     let digest = program().externs.keys().find(is_digest).unwrap();
-    assert!(device.tell(Event::Digest { digest, values: vec![address.into()] }));
+    assert!(device.send_event(DeviceEvent::Digest { digest, values: vec![address.into()] }));
 }
 
 async fn list(stream: &mut Stream) -> DigestList {
@@ -188,7 +188,7 @@ async fn idle_entries_are_told_of() {
     let state = served.device.state().unwrap();
     let table = state.pipeline().tables.iter().find(|(_, table)| table.preamble.name.ends_with("hosts")).unwrap().0;
     let kept = state.entries(table).next().unwrap().clone();
-    assert!(served.device.tell(Event::Idle { table, entry: kept, idle_ns: 1500 }));
+    assert!(served.device.send_event(DeviceEvent::Idle { table, entry: kept, idle_ns: 1500 }));
     let In::IdleTimeoutNotification(idle) = next(&mut stream).await else { panic!("an idle entry") };
     let told = &idle.table_entry[0];
     assert_eq!((&told.r#match, told.table_id, told.priority), (&entry.r#match, entry.table_id, 0));

@@ -1,10 +1,11 @@
-//! "SetForwardingPipelineConfig RPC", "GetForwardingPipelineConfig RPC" and "Capabilities RPC".
+//! Tests "SetForwardingPipelineConfig RPC", "GetForwardingPipelineConfig RPC" and "Capabilities
+//! RPC".
 
 use crate::support::*;
 use p4runtime::proto::v1::get_forwarding_pipeline_config_request::ResponseType;
 use p4runtime::proto::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime::server::ServeOptions;
-use p4runtime::{Device, Keep};
+use p4runtime::{Device, ReconcileMode};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_actions() {
@@ -18,17 +19,17 @@ async fn all_actions() {
     assert!(cookie().is_none() && device.saved().is_none());
     set(&mut client, Action::VerifyAndSave, Some(config_of(&program(), 2))).await.unwrap();
     assert!(cookie().is_none() && device.saved().is_some());
-    assert_eq!(client.read_all(vec![of(TableEntry::default())]).await.unwrap(), []);
+    assert_eq!(client.read_all(vec![entity_of(TableEntry::default())]).await.unwrap(), []);
     set(&mut client, Action::Commit, None).await.unwrap();
-    assert_eq!((cookie(), *device.kept.lock().unwrap()), (Some(2), Some(Keep::Nothing)));
+    assert_eq!((cookie(), *device.kept.lock().unwrap()), (Some(2), Some(ReconcileMode::Nothing)));
     assert_eq!(code(set(&mut client, Action::Commit, None).await), Code::NotFound, "it is committed already");
     client.write(vec![insert(type_entry(1))], Atomicity::ContinueOnError).await.unwrap();
 
     set(&mut client, Action::VerifyAndCommit, Some(config_of(&program(), 3))).await.unwrap();
-    assert_eq!((cookie(), *device.kept.lock().unwrap()), (Some(3), Some(Keep::Nothing)));
+    assert_eq!((cookie(), *device.kept.lock().unwrap()), (Some(3), Some(ReconcileMode::Nothing)));
     assert_eq!(device.entries(), 0);
     set(&mut client, Action::ReconcileAndCommit, Some(config_of(&program(), 4))).await.unwrap();
-    assert_eq!((cookie(), *device.kept.lock().unwrap()), (Some(4), Some(Keep::WhatFits)));
+    assert_eq!((cookie(), *device.kept.lock().unwrap()), (Some(4), Some(ReconcileMode::ValidObjects)));
 
     // Another program has other ids.
     set(&mut client, Action::VerifyAndCommit, Some(config_of(&other_program(), 5))).await.unwrap();
@@ -64,7 +65,7 @@ async fn refused_configs_change_nothing() {
     assert_eq!(code(set(&mut client, Action::Commit, None).await), Code::NotFound);
     assert_eq!(served.device.running().unwrap().cookie, Some(1));
     assert!(served.device.saved().is_none());
-    // The order of things in P4Info has no meaning.
+    // The order of objects in P4Info has no meaning.
     let reordered = wrong(&|config| config.p4info.as_mut().unwrap().tables.reverse());
     set(&mut client, Action::Verify, reordered).await.unwrap();
 }
@@ -84,7 +85,7 @@ async fn what_differs_without_consequence_is_told_and_taken() {
     let told = vec![
         "pkg_info.version: unset in the device config, \"9\" in the P4Info".to_owned(),
         format!("tables[{name}].initial_default_action: in the device config only"),
-        // Metadata of an answer is printable ASCII.
+        // Metadata of a response is printable ASCII.
         format!(
             "tables[{name}].preamble.annotations: unset in the device config, \"@na\\303\\257ve(\\n)\" in the P4Info"
         ),
@@ -92,7 +93,7 @@ async fn what_differs_without_consequence_is_told_and_taken() {
     for action in [Action::Verify, Action::VerifyAndSave, Action::VerifyAndCommit, Action::ReconcileAndCommit] {
         assert_eq!(set(&mut client, action, Some(other.clone())).await.unwrap(), told);
     }
-    // It is kept as it was given.
+    // It is stored as received.
     assert_eq!(client.pipeline().await.unwrap().unwrap().p4info, other.p4info);
     let many = other.p4info.as_mut().unwrap();
     (0..30).for_each(|n| many.tables[0].preamble.as_mut().unwrap().annotations.push(format!("@a{n}")));
@@ -119,7 +120,7 @@ async fn a_refusal_names_each_place_and_what_to_do() {
          tables[{table}].match_fields[1].bitwidth: 16 in the device config, 99 in the P4Info"
     );
     assert_eq!(refusal.message(), expected);
-    // A message has to fit a header.
+    // A message must fit in a header.
     let info = config.p4info.as_mut().unwrap();
     let action = info.actions[0].clone();
     for n in 0..200 {
@@ -198,7 +199,7 @@ async fn writes_after_a_save_are_of_the_saved_config_and_replayed_by_the_commit(
     let (mut client, _stream) = served.primary().await;
     client.write(vec![insert(type_entry(1))], Atomicity::ContinueOnError).await.unwrap();
     set(&mut client, Action::VerifyAndSave, Some(config_of(&program(), 2))).await.unwrap();
-    let all = || vec![of(TableEntry::default())];
+    let all = || vec![entity_of(TableEntry::default())];
     assert_eq!(client.read_all(all()).await.unwrap(), [], "the saved config has no entries yet");
     client.write(vec![insert(type_entry(2)), insert(type_entry(3))], Atomicity::RollbackOnError).await.unwrap();
     let twice = vec![insert(type_entry(3)), insert(type_entry(4))];
@@ -209,7 +210,7 @@ async fn writes_after_a_save_are_of_the_saved_config_and_replayed_by_the_commit(
     assert_eq!((device.entries(), device.running().unwrap().cookie), (3, Some(2)));
     client.write(vec![update(update::Type::Delete, type_entry(2))], Atomicity::ContinueOnError).await.unwrap();
     assert_eq!(client.read_all(all()).await.unwrap().len(), 2);
-    // A save is forgotten when another config is committed.
+    // A saved config is discarded when another one is committed.
     set(&mut client, Action::VerifyAndSave, Some(config_of(&other_program(), 3))).await.unwrap();
     set(&mut client, Action::VerifyAndCommit, Some(config_of(&program(), 4))).await.unwrap();
     client.write(vec![insert(type_entry(1))], Atomicity::ContinueOnError).await.unwrap();

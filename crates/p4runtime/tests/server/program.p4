@@ -1,4 +1,4 @@
-// A little of what a service has to do with: tables, a digest, packets of the controller.
+// Small program for a service: tables, a digest, packets of the controller.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -1,24 +1,25 @@
-//! Clients that ask for much and read nothing of it: they wait for each other, nobody waits for them. In these tests an answer that is not read is
-//! never cut short, so that what depends on it never comes.
+//! Tests clients that read much and consume nothing: they wait for each other, and no other client
+//! waits for them. In these tests an unread response is never aborted, so requests that wait for it
+//! never complete.
 
 use crate::support::*;
 use p4runtime::client::{Client, ConnectOptions};
 use p4runtime::proto::v1::p4_runtime_client::P4RuntimeClient;
-use p4runtime::server::{Access, Credentials, Limits, Power, ServeOptions, TokenHash};
+use p4runtime::server::{AccessList, ClientPermission, Credentials, Limits, ServeOptions, TokenHash};
 use std::future::Future;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 
-/// Entries of the table that is read, with a text in each: more than a connection keeps unread.
+/// Number of entries of the table, each with a text: more than a connection buffers.
 const ENTRIES: u16 = 5_000;
 const TEXT: usize = 400;
-/// Bytes in a request that is a large message.
+/// Size of a large request message in bytes.
 const LARGE: usize = 10_000;
 const NEVER: Duration = Duration::from_secs(86_400);
 
-/// Few places for anything, and no end of patience.
+/// Returns limits with few permits for anything, and without time-outs.
 fn limits() -> Limits {
     Limits {
         requests: 2,
@@ -36,14 +37,14 @@ fn limits() -> Limits {
 
 async fn fill(client: &mut Client) {
     let long = |value| TableEntry { metadata: vec![7; TEXT].into(), ..type_entry(value) };
-    // No message is a large one.
+    // No request is a large message.
     for first in (0..ENTRIES).step_by(10) {
         let updates = (first..first + 10).map(|value| insert(long(value))).collect();
         client.write(updates, Atomicity::ContinueOnError).await.unwrap();
     }
 }
 
-/// A connection whose client takes in little of each answer.
+/// Connection of a client that consumes little of each response.
 struct Slow {
     rpc: P4RuntimeClient<Channel>,
     token: &'static str,
@@ -55,7 +56,7 @@ impl Slow {
     async fn new(served: &Served, token: &'static str) -> Slow {
         let endpoint = Endpoint::from_shared(served.uri.clone()).unwrap();
         let endpoint = endpoint.initial_stream_window_size(65_535).initial_connection_window_size(1 << 20);
-        Slow { rpc: P4RuntimeClient::new(soon(endpoint.connect()).await.unwrap()), token }
+        Slow { rpc: P4RuntimeClient::new(within_patience(endpoint.connect()).await.unwrap()), token }
     }
 
     fn with_token<T>(&self, message: T) -> Request<T> {
@@ -64,20 +65,21 @@ impl Slow {
         request
     }
 
-    /// Asks for all entries, and for those with metadata of so many bytes, which none has. The answer, when it begins.
+    /// Reads all entries, and those with `bytes` bytes of metadata, which none has. Returns the
+    /// response when it begins.
     fn ask(&self, bytes: usize) -> impl Future<Output = Result<Answer, Status>> + use<> {
         let none = TableEntry { table_id: id("types"), metadata: vec![1; bytes].into(), ..TableEntry::default() };
-        let entities = vec![of(TableEntry::default()), of(none)];
+        let entities = vec![entity_of(TableEntry::default()), entity_of(none)];
         let request = self.with_token(ReadRequest { device_id: DEVICE, entities, ..Default::default() });
         let mut rpc = self.rpc.clone();
         async move { rpc.read(request).await.map(tonic::Response::into_inner) }
     }
 
-    /// Comes back when the server has what was asked before: what was sent after it is answered.
+    /// Returns when the server has received all earlier requests, because a later one is answered.
     async fn settle(&mut self) {
         for _ in 0..3 {
             let request = self.with_token(CapabilitiesRequest::default());
-            soon(self.rpc.capabilities(request)).await.expect("an answer");
+            within_patience(self.rpc.capabilities(request)).await.expect("an answer");
         }
     }
 }
@@ -90,11 +92,12 @@ async fn readers_that_wait_for_each_other_have_nothing_that_others_need() {
     let (mut all, mut unread, mut waiting) = (Vec::new(), Vec::new(), JoinSet::new());
     for _ in 0..2 {
         let slow = Slow::new(&served, "").await;
-        unread.push(soon(slow.ask(1)).await.expect("there is a place"));
+        unread.push(within_patience(slow.ask(1)).await.expect("there is a place"));
         all.push(slow);
     }
-    // All places are taken, for ever. Now those that wait for one of their own connection, with a large message and without, and those that wait for
-    // one of all: of each more than what others need has places.
+    // All permits are taken for the rest of the test. Now come requests that wait for a permit of
+    // their own connection, with and without a large message, and requests that wait for a shared
+    // one: more of each than the permits that other clients need.
     for _ in 0..4 {
         all.push(Slow::new(&served, "").await);
     }
@@ -103,33 +106,38 @@ async fn readers_that_wait_for_each_other_have_nothing_that_others_need() {
             waiting.spawn(slow.ask(bytes));
         }
         tokio::task::yield_now().await;
-        // Nothing comes back on a connection that is full of an answer that nobody reads.
+        // A connection that is full of an unread response returns nothing.
         if number >= unread.len() {
             slow.settle().await;
         }
     }
     let large = TableEntry { metadata: vec![1; 16 << 10].into(), ..host_entry(1) };
-    soon(client.write(vec![insert(large)], Atomicity::ContinueOnError)).await.expect("there is a place to write");
-    let one = of(TableEntry { action: None, ..host_entry(1) });
-    assert_eq!(soon(client.read_all(vec![one])).await.expect("there is a place for a short answer").len(), 1);
+    within_patience(client.write(vec![insert(large)], Atomicity::ContinueOnError))
+        .await
+        .expect("there is a place to write");
+    let one = entity_of(TableEntry { action: None, ..host_entry(1) });
+    assert_eq!(
+        within_patience(client.read_all(vec![one])).await.expect("there is a place for a short answer").len(),
+        1
+    );
     assert!(waiting.try_join_next().is_none() && unread.len() == 2, "they still wait");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_asks_often_waits_for_itself() {
-    let tokens = ["greedy", "modest"].map(|token| (TokenHash::of(token), Power::PipelineOwner)).to_vec();
-    let credentials = Credentials::new(None, Access { tokens }).unwrap();
+    let tokens = ["greedy", "modest"].map(|token| (TokenHash::of(token), ClientPermission::PipelineOwner)).to_vec();
+    let credentials = Credentials::new(None, AccessList { tokens }).unwrap();
     let options = ServeOptions { limits: limits(), credentials, ..ServeOptions::default() };
     let served = serve_program(options).await;
     let token = ConnectOptions { token: Some("modest".to_owned()), ..ConnectOptions::default() };
-    let mut client = soon(Client::connect(&served.uri, DEVICE, &token)).await.unwrap();
+    let mut client = within_patience(Client::connect(&served.uri, DEVICE, &token)).await.unwrap();
     let _stream = become_primary(&mut client, 1).await;
     fill(&mut client).await;
     let (mut all, mut greedy) = (Vec::new(), JoinSet::new());
     for number in 0..8 {
         let mut slow = Slow::new(&served, "greedy").await;
         if number < limits().reads {
-            let begun = soon(slow.ask(1)).await;
+            let begun = within_patience(slow.ask(1)).await;
             greedy.spawn(async { begun });
         } else {
             greedy.spawn(slow.ask(1));
@@ -142,12 +150,12 @@ async fn who_asks_often_waits_for_itself() {
     let answer = tokio::spawn(modest.ask(1));
     tokio::task::yield_now().await;
     modest.settle().await;
-    // Each that ends makes room for one.
+    // Each that ends releases a permit.
     for _ in 0..5 {
-        let next = soon(greedy.join_next()).await.unwrap().unwrap().expect("an answer");
+        let next = within_patience(greedy.join_next()).await.unwrap().unwrap().expect("an answer");
         drop(next);
     }
-    soon(answer).await.unwrap().expect("it came last, and did not wait for the other three");
+    within_patience(answer).await.unwrap().expect("it came last, and did not wait for the other three");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -156,8 +164,11 @@ async fn a_long_request_does_not_wait_for_slow_readers() {
     let (mut client, _stream) = served.primary().await;
     fill(&mut client).await;
     let (first, second) = (Slow::new(&served, "").await, Slow::new(&served, "").await);
-    let unread = [soon(first.ask(1)).await.unwrap(), soon(second.ask(20_000)).await.expect("there is a place")];
-    let refused = soon(Slow::new(&served, "").await.ask(20_000)).await.expect_err("there is none");
+    let unread = [
+        within_patience(first.ask(1)).await.unwrap(),
+        within_patience(second.ask(20_000)).await.expect("there is a place"),
+    ];
+    let refused = within_patience(Slow::new(&served, "").await.ask(20_000)).await.expect_err("there is none");
     assert_eq!(refused.code(), Code::ResourceExhausted);
     assert!(refused.message().contains("ask for less at once"), "{refused:?}");
     drop(unread);

@@ -1,4 +1,4 @@
-//! A server on loopback, clients of it, and messages for its program.
+//! Server on loopback, its clients, and messages for its program.
 
 pub use crate::device::{DEVICE, TestDevice};
 use ir::Pipeline;
@@ -21,17 +21,17 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tonic::Status;
 
-/// Long enough for anything that happens; a test that waits as long has failed.
+/// Time-out for any event; a test that waits for it fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Waits for something that happens.
-pub async fn soon<T>(what: impl Future<Output = T>) -> T {
+/// Waits for a future, for at most [`PATIENCE`].
+pub async fn within_patience<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, what).await.expect("it happens soon")
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub async fn until(mut is_so: impl FnMut() -> bool) {
-    soon(async {
+    within_patience(async {
         while !is_so() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -41,33 +41,34 @@ pub async fn until(mut is_so: impl FnMut() -> bool) {
 
 fn compile(path: PathBuf) -> Arc<Pipeline> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let options = p4::compile::Options { include_dirs: vec![root.join("programs/include")], ..Default::default() };
+    let options =
+        p4::compile::CompileOptions { include_dirs: vec![root.join("programs/include")], ..Default::default() };
     let compiled = p4::compile::compile(&p4::preprocess::DiskLoader, &path, &options);
     Arc::new(compiled.pipeline.expect("the program compiles"))
 }
 
-/// The program of these tests.
+/// Returns the program of these tests.
 pub fn program() -> Arc<Pipeline> {
     static PROGRAM: OnceLock<Arc<Pipeline>> = OnceLock::new();
     PROGRAM.get_or_init(|| compile(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server/program.p4"))).clone()
 }
 
-/// Another one.
+/// Returns another program.
 pub fn other_program() -> Arc<Pipeline> {
     compile(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/v1model/drop.p4"))
 }
 
-/// P4Info of a program.
+/// Returns the P4Info of a program.
 pub fn p4info(pipeline: &Pipeline) -> config::P4Info {
     p4runtime::p4info::to_message(&ir::p4info::generate(pipeline))
 }
 
-/// A config for a program.
+/// Returns a config for a program.
 pub fn config_of(pipeline: &Pipeline, cookie: u64) -> ForwardingPipelineConfig {
     forwarding(p4info(pipeline), ir::text::print(pipeline).into_bytes(), cookie)
 }
 
-/// A server that ends with the value.
+/// Server that ends when dropped.
 pub struct Served {
     pub device: Arc<TestDevice>,
     pub uri: String,
@@ -77,13 +78,13 @@ pub struct Served {
 }
 
 impl Served {
-    /// Begins the end.
+    /// Starts the shutdown.
     pub fn end(&mut self) {
         drop(self.end.take());
     }
 }
 
-/// A server on loopback for a device that runs nothing.
+/// Starts a server on loopback for a device without a program.
 pub async fn serve_bare(options: ServeOptions) -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -96,38 +97,38 @@ pub async fn serve_bare(options: ServeOptions) -> Served {
     Served { device, uri: format!("http://127.0.0.1:{port}"), port, end: Some(end), task: Some(task) }
 }
 
-/// A server on loopback for a device that runs the program.
+/// Starts a server on loopback for a device with the program.
 pub async fn serve_program(options: ServeOptions) -> Served {
     let served = serve_bare(options).await;
     let config = config_of(&program(), 1);
-    let forwarding = p4runtime::Forwarding {
+    let forwarding = p4runtime::PipelineConfig {
         pipeline: program(),
         p4info: prost::Message::encode_to_vec(&config.p4info.unwrap()).into(),
         device_config: config.p4_device_config,
         cookie: Some(1),
     };
-    p4runtime::Device::commit(&*served.device, &forwarding, p4runtime::Keep::Nothing).unwrap();
+    p4runtime::Device::commit(&*served.device, &forwarding, p4runtime::ReconcileMode::Nothing).unwrap();
     served
 }
 
-/// A server with the program, and all by default.
+/// Starts a server with the program and default options.
 pub async fn served() -> Served {
     serve_program(ServeOptions::default()).await
 }
 
 impl Served {
-    /// A client of the default role.
+    /// Connects a client of the default role.
     pub async fn client(&self) -> Client {
-        soon(Client::connect(&self.uri, DEVICE, &ConnectOptions::default())).await.unwrap()
+        within_patience(Client::connect(&self.uri, DEVICE, &ConnectOptions::default())).await.unwrap()
     }
 
-    /// A client of a role.
+    /// Connects a client of a role.
     pub async fn client_of(&self, name: &str) -> Client {
         let role = Role { name: name.into(), ..Role::default() };
         Client { role, ..self.client().await }
     }
 
-    /// A client that is primary, with its stream.
+    /// Connects a client and makes it primary. Returns it with its stream.
     pub async fn primary(&self) -> (Client, Stream) {
         let mut client = self.client().await;
         let stream = become_primary(&mut client, 1).await;
@@ -135,16 +136,16 @@ impl Served {
     }
 }
 
-/// Makes a client primary.
+/// Makes a client primary. Returns its stream.
 pub async fn become_primary(client: &mut Client, election: u128) -> Stream {
-    let (stream, update) = soon(client.arbitrate(Some(election))).await.unwrap();
+    let (stream, update) = within_patience(client.arbitrate(Some(election))).await.unwrap();
     assert_eq!(update.status.unwrap().code, rpc::Code::Ok as i32);
     stream
 }
 
-/// The next message of a stream.
+/// Returns the next message of a stream.
 pub async fn next(stream: &mut Stream) -> In {
-    soon(stream.next())
+    within_patience(stream.next())
         .await
         .expect("the stream goes on")
         .expect("the stream goes on")
@@ -152,10 +153,10 @@ pub async fn next(stream: &mut Stream) -> In {
         .expect("it says something")
 }
 
-/// How a stream ends.
+/// Returns the code with which a stream ends.
 pub async fn end_of(stream: &mut Stream) -> Option<Code> {
     loop {
-        match soon(stream.next()).await {
+        match within_patience(stream.next()).await {
             Ok(Some(_)) => {}
             Ok(None) => return None,
             Err(status) => return Some(status.code()),
@@ -163,7 +164,7 @@ pub async fn end_of(stream: &mut Stream) -> Option<Code> {
     }
 }
 
-/// The id of a thing in the program's P4Info.
+/// Returns the id of an object in the program's P4Info.
 pub fn id(alias: &str) -> u32 {
     let info = p4info(&program());
     let tables = info.tables.iter().map(|t| &t.preamble);
@@ -174,12 +175,12 @@ pub fn id(alias: &str) -> u32 {
     all.into_iter().find(|p| p.alias == alias).unwrap_or_else(|| panic!("there is {alias}")).id
 }
 
-/// An entry of `types`.
+/// Returns an entry of `types`.
 pub fn type_entry(value: u16) -> TableEntry {
     entry("types", &value.to_be_bytes())
 }
 
-/// An entry of `hosts`, which has room for 4.
+/// Returns an entry of `hosts`, which can hold 4.
 pub fn host_entry(value: u8) -> TableEntry {
     entry("hosts", &[value])
 }
@@ -198,31 +199,31 @@ fn entry(table: &str, value: &[u8]) -> TableEntry {
     }
 }
 
-/// An entity of an entry.
-pub fn of(entry: TableEntry) -> Entity {
+/// Returns the entity of an entry.
+pub fn entity_of(entry: TableEntry) -> Entity {
     Entity { entity: Some(E::TableEntry(entry)) }
 }
 
-/// An update of an entry.
+/// Returns an update of an entry.
 pub fn update(kind: Type, entry: TableEntry) -> v1::Update {
-    v1::Update { r#type: kind as i32, entity: Some(of(entry)) }
+    v1::Update { r#type: kind as i32, entity: Some(entity_of(entry)) }
 }
 
-/// An insertion.
+/// Returns an insertion.
 pub fn insert(entry: TableEntry) -> v1::Update {
     update(Type::Insert, entry)
 }
 
-/// The code of a refusal.
+/// Returns the code of an error.
 pub fn code<T: std::fmt::Debug>(result: Result<T, Status>) -> Code {
     result.expect_err("it is refused").code()
 }
 
-/// Sets a pipeline. Gives the warnings.
+/// Sets a pipeline. Returns the warnings.
 pub async fn set(
     client: &mut Client,
     action: Action,
     config: Option<ForwardingPipelineConfig>,
 ) -> Result<Vec<String>, Status> {
-    soon(client.set_pipeline(action, config)).await
+    within_patience(client.set_pipeline(action, config)).await
 }

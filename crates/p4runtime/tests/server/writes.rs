@@ -1,4 +1,4 @@
-//! "Write RPC".
+//! Tests "Write RPC".
 
 use crate::support::*;
 use p4runtime::proto::terrace::v1::RoleConfig;
@@ -9,14 +9,14 @@ use prost::Message;
 use std::sync::atomic::Ordering;
 use tonic::Status;
 
-/// The codes of a refused request's parts.
+/// Returns the codes of a rejected request's updates.
 fn parts(result: Result<(), Status>) -> Vec<Code> {
     let status = result.expect_err("it is refused");
     assert_eq!(status.code(), Code::Unknown, "{status}");
     parts_of(&status).expect("it has parts").iter().map(|error| Code::from(error.canonical_code)).collect()
 }
 
-/// Good, there already, no such table, good, good.
+/// Returns updates: good, existing entry, unknown table, good, good.
 fn mixed() -> Vec<v1::Update> {
     let lost = TableEntry { table_id: 0x0200_ffff, ..type_entry(9) };
     vec![
@@ -69,7 +69,7 @@ async fn the_other_modes_make_all_or_nothing() {
 async fn many_refusals_are_in_their_places() {
     let served = served().await;
     let (mut client, _stream) = served.primary().await;
-    // Each third one is there already.
+    // Every third entry exists already.
     let twice = |value: u16| if value % 3 == 2 { value - 1 } else { value };
     let updates = (0..3000).map(|value| insert(type_entry(twice(value)))).collect();
     let codes = parts(client.write(updates, Atomicity::ContinueOnError).await);
@@ -91,7 +91,7 @@ async fn errors_of_updates() {
     let codes = parts(client.write(full, Atomicity::ContinueOnError).await);
     assert_eq!(codes, [Code::Ok, Code::Ok, Code::Ok, Code::Ok, Code::ResourceExhausted]);
     let bad = vec![
-        v1::Update { r#type: 0, entity: Some(of(type_entry(1))) },
+        v1::Update { r#type: 0, entity: Some(entity_of(type_entry(1))) },
         v1::Update { r#type: 1, entity: None },
         v1::Update { r#type: 1, entity: Some(Entity { entity: None }) },
         update(Type::Modify, type_entry(1)),
@@ -135,7 +135,7 @@ async fn a_role_writes_and_reads_what_its_config_lists() {
     assert_eq!(parts(result.await), [Code::Ok, Code::PermissionDenied, Code::PermissionDenied]);
     let (mut full, _other) = served.primary().await;
     full.write(vec![insert(host_entry(2))], Atomicity::ContinueOnError).await.unwrap();
-    let all = vec![of(TableEntry::default())];
+    let all = vec![entity_of(TableEntry::default())];
     assert_eq!(client.read_all(all.clone()).await.unwrap().len(), 1);
     assert_eq!(full.read_all(all).await.unwrap().len(), 2);
     let config = Some(config_of(&program(), 2));

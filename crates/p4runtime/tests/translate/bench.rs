@@ -1,9 +1,9 @@
-//! The program that the tests write to, and short ways to write and read.
+//! Program that the tests write to, and shorthands to write and read.
 
 use crate::device::Kept;
 use entries::WriteBatch;
 use p4runtime::proto::v1::{self, entity::Entity as E, field_match as f, update::Type};
-use p4runtime::{Code, Device, Oneshots, Refusal, Schema};
+use p4runtime::{Code, Device, Oneshots, P4RuntimeError, Schema};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -13,16 +13,17 @@ pub struct Bench {
     pub device: Kept,
 }
 
-/// The pipeline of a file, by its path in the repository.
+/// Compiles a file, given by its path in the repository.
 pub fn compile(path: &str) -> Arc<ir::Pipeline> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let options = p4::compile::Options { include_dirs: vec![root.join("programs/include")], ..Default::default() };
+    let options =
+        p4::compile::CompileOptions { include_dirs: vec![root.join("programs/include")], ..Default::default() };
     let compiled = p4::compile::compile(&p4::preprocess::DiskLoader, &root.join(path), &options);
     let errors: Vec<String> = compiled.diagnostics.iter().map(|d| d.render(&compiled.source_map, false)).collect();
     Arc::new(compiled.pipeline.unwrap_or_else(|| panic!("{}", errors.join("\n"))))
 }
 
-/// The pipeline of `program.p4`.
+/// Returns the pipeline of `program.p4`.
 pub fn pipeline() -> Arc<ir::Pipeline> {
     static PIPELINE: OnceLock<Arc<ir::Pipeline>> = OnceLock::new();
     PIPELINE.get_or_init(|| compile("crates/p4runtime/tests/translate/program.p4")).clone()
@@ -33,7 +34,7 @@ pub fn bench() -> Bench {
 }
 
 impl Bench {
-    /// The id of a table, by the end of its name.
+    /// Returns the id of a table, given by the end of its name.
     pub fn table(&self, name: &str) -> u32 {
         let found = self.schema.info().tables.iter().find(|table| table.preamble.name == format!("ingress.{name}"));
         found.unwrap_or_else(|| panic!("no table {name}")).preamble.id
@@ -44,7 +45,7 @@ impl Bench {
         found.unwrap_or_else(|| panic!("no action {name}")).preamble.id
     }
 
-    /// The id of any other object.
+    /// Returns the id of any other object.
     pub fn object(&self, name: &str) -> u32 {
         let info = self.schema.info();
         let preambles = (info.counters.iter().map(|o| &o.preamble))
@@ -57,7 +58,7 @@ impl Bench {
         found.unwrap_or_else(|| panic!("no object {name}")).id
     }
 
-    /// An action with its arguments, numbered from 1.
+    /// Returns an action with its arguments, numbered from 1.
     pub fn call(&self, name: &str, args: &[&[u8]]) -> v1::Action {
         let param = |(id, arg): (u32, &&[u8])| v1::action::Param { param_id: id, value: arg.to_vec().into() };
         v1::Action { action_id: self.action_id(name), params: (1..).zip(args).map(param).collect() }
@@ -72,34 +73,34 @@ impl Bench {
         }
     }
 
-    /// Translates and writes updates of one request, each for itself (CONTINUE_ON_ERROR).
-    pub fn request(&self, updates: &[v1::Update]) -> Vec<Result<(), Refusal>> {
+    /// Translates and writes the updates of one request, each independently (CONTINUE_ON_ERROR).
+    pub fn request(&self, updates: &[v1::Update]) -> Vec<Result<(), P4RuntimeError>> {
         let mut oneshots = Oneshots::new(&self.schema, self.device.state().unwrap(), updates);
         let one = |update: &v1::Update| {
-            let updates = self.schema.update(&mut oneshots, update)?;
+            let updates = self.schema.translate_update(&mut oneshots, update)?;
             let written = self.device.write(&[WriteBatch { updates }])?;
-            written.into_iter().try_for_each(|one| one.map_err(|refused| Refusal::from(&refused.error)))
+            written.into_iter().try_for_each(|one| one.map_err(|refused| P4RuntimeError::from(&refused.error)))
         };
         updates.iter().map(one).collect()
     }
 
-    pub fn write(&self, kind: Type, entity: E) -> Result<(), Refusal> {
+    pub fn write(&self, kind: Type, entity: E) -> Result<(), P4RuntimeError> {
         self.request(&[update(kind, entity)]).remove(0)
     }
 
-    pub fn insert(&self, entry: &v1::TableEntry) -> Result<(), Refusal> {
+    pub fn insert(&self, entry: &v1::TableEntry) -> Result<(), P4RuntimeError> {
         self.write(Type::Insert, E::TableEntry(entry.clone()))
     }
 
-    pub fn modify(&self, entry: &v1::TableEntry) -> Result<(), Refusal> {
+    pub fn modify(&self, entry: &v1::TableEntry) -> Result<(), P4RuntimeError> {
         self.write(Type::Modify, E::TableEntry(entry.clone()))
     }
 
-    pub fn delete(&self, entry: &v1::TableEntry) -> Result<(), Refusal> {
+    pub fn delete(&self, entry: &v1::TableEntry) -> Result<(), P4RuntimeError> {
         self.write(Type::Delete, E::TableEntry(entry.clone()))
     }
 
-    pub fn read(&self, wanted: E) -> Result<Vec<E>, Refusal> {
+    pub fn read(&self, wanted: E) -> Result<Vec<E>, P4RuntimeError> {
         let mut found = Vec::new();
         let wanted = v1::Entity { entity: Some(wanted) };
         self.schema.read(&self.device, &self.device.state().unwrap(), &wanted, &mut |entity| {
@@ -115,7 +116,7 @@ impl Bench {
         found.into_iter().map(entry).collect()
     }
 
-    /// What a table has, in an order of its own.
+    /// Returns the entries of a table in a canonical order.
     pub fn table_entries(&self, table: &str) -> Vec<v1::TableEntry> {
         let wanted = v1::TableEntry { table_id: self.table(table), ..v1::TableEntry::default() };
         let mut found = self.entries(wanted);
@@ -156,9 +157,9 @@ pub fn optional(id: u32, value: &[u8]) -> v1::FieldMatch {
     field(id, f::FieldMatchType::Optional(f::Optional { value: value.to_vec().into() }))
 }
 
-/// It is refused with that code, and the message has these words.
+/// Asserts that the result is an error with that code and with these words in its message.
 #[track_caller]
-pub fn refused<T: std::fmt::Debug>(result: Result<T, Refusal>, code: Code, words: &str) {
+pub fn refused<T: std::fmt::Debug>(result: Result<T, P4RuntimeError>, code: Code, words: &str) {
     match result {
         Ok(done) => panic!("not refused, but {done:?}; expected {code:?}: {words}"),
         Err(refusal) => {
@@ -171,6 +172,6 @@ pub fn refused<T: std::fmt::Debug>(result: Result<T, Refusal>, code: Code, words
 }
 
 #[track_caller]
-pub fn ok<T>(result: Result<T, Refusal>) -> T {
+pub fn ok<T>(result: Result<T, P4RuntimeError>) -> T {
     result.unwrap_or_else(|refusal| panic!("{:?}: {refusal}", refusal.code))
 }

@@ -1,10 +1,10 @@
-//! A device that forwards nothing: what is written can be read.
+//! Device that forwards nothing and returns written state on reads.
 
 use bytes::Bytes;
-use entries::{Change, Counter, Entry, State, WriteBatch, WriteError};
+use entries::{ControlState, Counter, StateChange, StoredEntry, WriteBatch, WriteError};
 use ir::{ExternId, ExternKind, Pipeline, TableId};
 use num_bigint::BigUint;
-use p4runtime::{Device, EventSink, Forwarding, Keep, Refusal};
+use p4runtime::{Device, EventSink, P4RuntimeError, PipelineConfig, ReconcileMode};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -17,37 +17,37 @@ struct Values {
     registers: HashMap<(ExternId, u64), Vec<BigUint>>,
 }
 
-/// The device.
+/// Test device.
 pub struct Kept {
-    state: Mutex<State>,
+    state: Mutex<ControlState>,
     values: Mutex<Values>,
 }
 
-/// How long every entry has been idle, in nanoseconds.
+/// Idle time of every entry, in nanoseconds.
 pub const IDLE: u64 = 12_345;
 
 impl Kept {
     pub fn new(pipeline: Arc<Pipeline>) -> Kept {
-        let state = State::new(pipeline).expect("the pipeline is consistent");
+        let state = ControlState::new(pipeline).expect("the pipeline is consistent");
         Kept { state: Mutex::new(state), values: Mutex::default() }
     }
 
     fn apply(&self, batch: &WriteBatch) -> Result<(), WriteError> {
         let changes = self.state.lock().unwrap().apply(batch)?;
         let mut values = self.values.lock().unwrap();
-        let key = |table: TableId, entry: &Entry| (table, entry.key().to_vec(), entry.priority());
+        let key = |table: TableId, entry: &StoredEntry| (table, entry.key().to_vec(), entry.priority());
         for change in changes {
             match change {
-                Change::Inserted(table, entry, data) => {
+                StateChange::Inserted(table, entry, data) => {
                     values.direct.insert(key(table, &entry), data);
                 }
-                Change::Modified(table, _, entry, Some(data)) | Change::DirectCounter(table, entry, data) => {
+                StateChange::Modified(table, _, entry, Some(data)) | StateChange::DirectCounter(table, entry, data) => {
                     values.direct.insert(key(table, &entry), data);
                 }
-                Change::Counter(id, index, data) => {
+                StateChange::Counter(id, index, data) => {
                     values.counters.insert((id, index), data);
                 }
-                Change::Register(id, index, leaves) => {
+                StateChange::Register(id, index, leaves) => {
                     let all = index.map_or(0..self.array_len(id).unwrap_or(0), |index| index..index + 1);
                     all.for_each(|index| drop(values.registers.insert((id, index), leaves.clone())));
                 }
@@ -62,32 +62,32 @@ impl Device for Kept {
     fn id(&self) -> u64 {
         1
     }
-    fn verify(&self, _: &[u8]) -> Result<Arc<Pipeline>, Refusal> {
-        Err(Refusal::unimplemented("it runs one pipeline"))
+    fn verify(&self, _: &[u8]) -> Result<Arc<Pipeline>, P4RuntimeError> {
+        Err(P4RuntimeError::unimplemented("it runs one pipeline"))
     }
-    fn save(&self, _: &Forwarding) -> Result<(), Refusal> {
-        Err(Refusal::unimplemented("it runs one pipeline"))
+    fn save(&self, _: &PipelineConfig) -> Result<(), P4RuntimeError> {
+        Err(P4RuntimeError::unimplemented("it runs one pipeline"))
     }
-    fn commit(&self, _: &Forwarding, _: Keep) -> Result<(), Refusal> {
-        Err(Refusal::unimplemented("it runs one pipeline"))
+    fn commit(&self, _: &PipelineConfig, _: ReconcileMode) -> Result<(), P4RuntimeError> {
+        Err(P4RuntimeError::unimplemented("it runs one pipeline"))
     }
-    fn saved(&self) -> Option<Forwarding> {
+    fn saved(&self) -> Option<PipelineConfig> {
         None
     }
-    fn running(&self) -> Option<Forwarding> {
+    fn running(&self) -> Option<PipelineConfig> {
         None
     }
-    fn write(&self, batches: &[WriteBatch]) -> Result<Vec<Result<(), WriteError>>, Refusal> {
+    fn write(&self, batches: &[WriteBatch]) -> Result<Vec<Result<(), WriteError>>, P4RuntimeError> {
         Ok(batches.iter().map(|batch| self.apply(batch)).collect())
     }
-    fn state(&self) -> Option<State> {
+    fn state(&self) -> Option<ControlState> {
         Some(self.state.lock().unwrap().clone())
     }
     fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
         let known = self.values.lock().unwrap().counters.get(&(counter, index)).copied().unwrap_or_default();
         (index < self.array_len(counter)?).then_some(known)
     }
-    fn direct_counter(&self, table: TableId, entry: &Entry) -> Option<Counter> {
+    fn direct_counter(&self, table: TableId, entry: &StoredEntry) -> Option<Counter> {
         self.values.lock().unwrap().direct.get(&(table, entry.key().to_vec(), entry.priority())).copied()
     }
     fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
@@ -104,10 +104,10 @@ impl Device for Kept {
             _ => None,
         }
     }
-    fn idle_for(&self, _: TableId, _: &Entry) -> Option<u64> {
+    fn idle_for(&self, _: TableId, _: &StoredEntry) -> Option<u64> {
         Some(IDLE)
     }
-    fn packet_out(&self, _: Bytes) -> Result<(), Refusal> {
+    fn packet_out(&self, _: Bytes) -> Result<(), P4RuntimeError> {
         Ok(())
     }
     fn subscribe(&self, _: EventSink) {}

@@ -1,4 +1,4 @@
-//! Direct counters and meters, in entries and by themselves.
+//! Tests direct counters and meters, within entries and alone.
 
 use crate::bench::*;
 use p4runtime::Code;
@@ -16,14 +16,14 @@ fn meter(cir: i64) -> v1::MeterConfig {
     v1::MeterConfig { cir, cburst: 10, pir: cir + 5, pburst: 20, eburst: 0 }
 }
 
-/// The entry with its counter and meter.
+/// Reads the entry with its counter and meter.
 fn read(bench: &Bench) -> v1::TableEntry {
     let (counter_data, meter_config) = (Some(Default::default()), Some(Default::default()));
     let wanted = v1::TableEntry { counter_data, meter_config, ..entry(bench) };
     bench.entries(v1::TableEntry { action: None, ..wanted }).remove(0)
 }
 
-/// Section "Direct Resources": what set and unset mean.
+/// Section "Direct Resources": the meaning of set and unset fields.
 #[test]
 fn in_entries() {
     let bench = bench();
@@ -33,11 +33,11 @@ fn in_entries() {
     let full = v1::TableEntry { counter_data: Some(count(3)), meter_config: Some(meter(7)), ..plain.clone() };
     ok(bench.modify(&full));
     assert_eq!(read(&bench), full);
-    // They are shown when they are asked for.
+    // A read returns them only if it requests them.
     assert_eq!(bench.table_entries("kinds"), [plain.clone()]);
     let all = v1::TableEntry { counter_data: Some(Default::default()), ..Default::default() };
     assert_eq!(bench.entries(all).iter().filter(|entry| entry.counter_data.is_some()).count(), 3);
-    // A modification without them leaves the counter and takes the meter away.
+    // A modification without them leaves the counter and resets the meter.
     ok(bench.modify(&plain));
     assert_eq!(read(&bench), v1::TableEntry { counter_data: Some(count(3)), ..plain.clone() });
     ok(bench.delete(&plain));
@@ -69,7 +69,7 @@ fn what_entries_refuse() {
     let coloured = v1::TableEntry { meter_counter_data: Some(Default::default()), ..plain.clone() };
     refused(insert(coloured.clone()), Code::Unimplemented, "ingress.kinds .. colours");
     refused(bench.read(E::TableEntry(coloured)), Code::Unimplemented, "ingress.kinds .. colours");
-    // Tables that have none.
+    // Tables without them.
     let route = bench.entry("routes", vec![], bench.call("drop", &[]));
     let counted = v1::TableEntry { counter_data: Some(count(1)), ..route.clone() };
     refused(insert(counted.clone()), Code::InvalidArgument, "ingress.routes .. no direct counter");
@@ -79,7 +79,7 @@ fn what_entries_refuse() {
     refused(bench.read(E::TableEntry(metered)), Code::InvalidArgument, "ingress.routes .. no direct meter");
 }
 
-/// What identifies the entry.
+/// Returns the fields that identify the entry.
 fn key(entry: &v1::TableEntry) -> Option<v1::TableEntry> {
     Some(v1::TableEntry { action: None, ..entry.clone() })
 }
@@ -99,7 +99,7 @@ fn counters() {
     assert_eq!(ok(bench.read(with(None))), [with(Some(count(5)))]);
     refused(bench.write(Type::Insert, with(Some(count(1)))), Code::InvalidArgument, "MODIFY");
     refused(bench.write(Type::Delete, with(Some(count(1)))), Code::InvalidArgument, "MODIFY");
-    // All of a table, all of all tables (two entries are the program's).
+    // All of one table, and all of all tables (two entries are the program's).
     let of = |table_id| {
         let table_entry = Some(v1::TableEntry { table_id, ..Default::default() });
         E::DirectCounterEntry(v1::DirectCounterEntry { table_entry, data: None })

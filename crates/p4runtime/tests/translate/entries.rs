@@ -1,4 +1,4 @@
-//! `TableEntry`: keys, actions, priorities, default entries, const entries, wildcard reads.
+//! Tests `TableEntry`: keys, actions, priorities, default entries, const entries, wildcard reads.
 
 use crate::bench::*;
 use crate::device::IDLE;
@@ -9,7 +9,7 @@ fn forward(bench: &Bench) -> v1::Action {
     bench.call("forward", &[b"\x05", b"\x01"])
 }
 
-/// An entry of the table with a key of each kind.
+/// Returns an entry of the table with a key of each match kind.
 fn kinds(bench: &Bench, priority: i32) -> v1::TableEntry {
     let keys = vec![
         exact(1, b"\x08\x00"),
@@ -26,7 +26,7 @@ fn what_is_written_is_read() {
     let entry = v1::TableEntry { metadata: "mine".into(), controller_metadata: 7, ..kinds(&bench, 3) };
     ok(bench.insert(&entry));
     assert_eq!(bench.table_entries("kinds"), [entry.clone()]);
-    // All that may match anything left out.
+    // All wildcards omitted.
     let bare = v1::TableEntry { r#match: vec![exact(1, b"\x00")], metadata: vec![0xff, 1].into(), ..kinds(&bench, 9) };
     ok(bench.insert(&bare));
     assert_eq!(bench.table_entries("kinds"), [bare.clone(), entry.clone()]);
@@ -34,7 +34,7 @@ fn what_is_written_is_read() {
         v1::TableEntry { action: Some(direct(bench.call("drop", &[]))), metadata: "".into(), ..bare.clone() };
     ok(bench.modify(&modified));
     assert_eq!(bench.table_entries("kinds"), [modified, entry.clone()]);
-    // Of a deletion, only the keys and the priority count.
+    // A deletion uses only the keys and the priority.
     ok(bench.delete(&v1::TableEntry { action: None, counter_data: None, ..entry }));
     let nonsense = v1::Action { action_id: 1, params: Vec::new() };
     ok(bench.delete(&v1::TableEntry { action: Some(direct(nonsense)), idle_timeout_ns: -1, ..bare }));
@@ -100,7 +100,7 @@ fn keys_that_are_refused() {
     refused(route(lpm(1, b"\x80", 0)), Code::InvalidArgument, "h.wide.a .. leave the match out");
     refused(route(lpm(1, b"\x80", -1)), Code::InvalidArgument, "h.wide.a .. 1 to 128");
     refused(route(lpm(1, b"\x80", 129)), Code::InvalidArgument, "h.wide.a .. 1 to 128");
-    refused(route(lpm(1, b"\x03", 127)), Code::InvalidArgument, "h.wide.a .. behind the prefix .. 0x2/127");
+    refused(route(lpm(1, b"\x03", 127)), Code::InvalidArgument, "h.wide.a .. after the prefix .. 0x2/127");
     ok(route(lpm(1, b"\x02", 127)));
 }
 
@@ -112,7 +112,7 @@ fn priorities() {
     let route = bench.entry("routes", vec![lpm(1, b"\x02", 127)], forward(&bench));
     refused(bench.insert(&v1::TableEntry { priority: 1, ..route.clone() }), Code::InvalidArgument, "leave it out");
     ok(bench.insert(&route));
-    // Keys and priority are what an entry is.
+    // Keys and priority identify an entry.
     ok(bench.insert(&kinds(&bench, 1)));
     ok(bench.insert(&kinds(&bench, 2)));
     refused(bench.insert(&kinds(&bench, 2)), Code::AlreadyExists, "ingress.kinds .. priority 2");
@@ -137,7 +137,7 @@ fn actions_that_are_refused() {
     refused(with(forward(more)), Code::InvalidArgument, "ingress.forward: it has no parameter with id 3 .. 2 dst");
     refused(with(forward(vec![param(1, b"\x02\x00"), param(2, b"\x01")])), Code::OutOfRange, "parameter port .. the 9");
     refused(with(forward(vec![param(1, b""), param(2, b"\x01")])), Code::OutOfRange, "parameter port .. empty");
-    // The order of parameters doesn't matter.
+    // The order of parameters has no meaning.
     ok(with(forward(vec![param(2, b"\x01"), param(1, b"\x05")])));
     assert_eq!(bench.table_entries("kinds"), [kinds(&bench, 1)]);
 
@@ -209,7 +209,7 @@ fn default_entries() {
     refused(bench.modify(&counted), Code::Unimplemented, "no counter");
     refused(bench.modify(&v1::TableEntry { metadata: "x".into(), ..new }), Code::Unimplemented, "metadata");
     assert_eq!(bench.entries(wanted.clone()).len(), 1);
-    // Without an action it is the program's again.
+    // Without an action it reverts to the program's.
     ok(bench.modify(&wanted));
     assert_eq!(bench.entries(wanted), [last]);
 
@@ -270,7 +270,7 @@ fn modifications_without_an_action() {
     assert_eq!(bench.table_entries("kinds"), [v1::TableEntry { action: entry.action.clone(), ..remark.clone() }]);
     let other = v1::TableEntry { priority: 2, ..remark.clone() };
     refused(bench.modify(&other), Code::NotFound, "ingress.kinds .. priority 2");
-    // They see what the same request has done before.
+    // Updates see the effect of earlier ones in the same request.
     let drop = Some(direct(bench.call("drop", &[])));
     let updates = [
         update(Type::Modify, E::TableEntry(v1::TableEntry { action: drop.clone(), ..entry.clone() })),
@@ -308,7 +308,8 @@ fn reads_filter() {
     let by = |name| Some(direct(v1::Action { action_id: bench.action_id(name), params: vec![] }));
     assert_eq!(count(v1::TableEntry { action: by("forward"), ..wanted() }), 3);
     assert_eq!(count(v1::TableEntry { action: by("forward"), r#match: other, priority: 2, ..wanted() }), 0);
-    // Four here, one in routes, two each in fixed and partly; none of a hidden table, no default entries.
+    // Four here, one in routes, two each in fixed and partly; none of a hidden table, no default
+    // entries.
     assert_eq!(count(v1::TableEntry::default()), 9);
     let read = |wanted| bench.read(E::TableEntry(wanted));
     refused(read(v1::TableEntry { priority: 1, ..Default::default() }), Code::InvalidArgument, "give table_id");
@@ -377,12 +378,12 @@ fn idle_timeouts() {
 
     let state = p4runtime::Device::state(&bench.device).unwrap();
     let table = state.pipeline().tables.iter().find(|(_, t)| t.preamble.name == "ingress.routes").unwrap().0;
-    let told = bench.schema.idle(table, state.entries(table).next().unwrap(), 6_000).unwrap();
+    let told = bench.schema.encode_idle_entry(table, state.entries(table).next().unwrap(), 6_000).unwrap();
     let since = Some(v1::table_entry::IdleTimeout { elapsed_ns: 6_000 });
     assert_eq!(told, v1::TableEntry { action: None, time_since_last_hit: since, ..entry });
 }
 
-/// Section "Translation of Match Fields": numbers are the same on both sides, whatever the widths.
+/// Section "Translation of Match Fields": numbers are equal on both sides, whatever the widths.
 #[test]
 fn translated_types() {
     let bench = bench();
@@ -401,13 +402,13 @@ fn translated_types() {
     refused(bench.insert(&short), Code::Unimplemented, "m.port .. all 32 bits");
 }
 
-/// Only the number of an entry counts in what a request follows: other tables are not copied.
+/// Translation depends only on the number of entries; other tables are not copied.
 #[test]
 fn nothing_is_written_by_translating() {
     let bench = bench();
     let updates = [update(Type::Insert, E::TableEntry(kinds(&bench, 1)))];
     let mut oneshots = Oneshots::new(&bench.schema, p4runtime::Device::state(&bench.device).unwrap(), &updates);
-    let written = ok(bench.schema.update(&mut oneshots, &updates[0]));
+    let written = ok(bench.schema.translate_update(&mut oneshots, &updates[0]));
     assert_eq!(written.len(), 1);
     assert_eq!(bench.table_entries("kinds"), []);
 }

@@ -1,4 +1,4 @@
-//! Indexed counters, meters and registers; externs of other kinds.
+//! Tests indexed counters, meters and registers, and externs of other types.
 
 use crate::bench::*;
 use p4runtime::Code;
@@ -17,13 +17,13 @@ fn counters() {
     let with = |index, data| E::CounterEntry(message(index, data));
     ok(bench.write(Type::Modify, with(index(3), data)));
     assert_eq!(ok(bench.read(with(index(3), None))), [with(index(3), data)]);
-    // Index 0 is not all.
+    // Index 0 is not a wildcard.
     assert_eq!(ok(bench.read(with(index(0), None))), [with(index(0), Some(Default::default()))]);
     let all = ok(bench.read(with(None, None)));
     assert_eq!(all.len(), 16);
     assert_eq!(all[3], with(index(3), data));
     assert_eq!(ok(bench.read(E::CounterEntry(Default::default()))).len(), 16);
-    // Without data nothing changes; without an index all do.
+    // A write without data changes nothing; one without an index changes all elements.
     ok(bench.write(Type::Modify, with(index(3), None)));
     assert_eq!(ok(bench.read(with(index(3), None))), [with(index(3), data)]);
     ok(bench.write(Type::Modify, with(None, data)));

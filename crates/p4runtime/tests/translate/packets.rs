@@ -1,4 +1,4 @@
-//! `PacketIn` and `PacketOut`: section "Packet I/O".
+//! Tests `PacketIn` and `PacketOut`: section "Packet I/O".
 
 use crate::bench::*;
 use p4runtime::proto::v1::{PacketMetadata, PacketOut};
@@ -26,7 +26,7 @@ fn packets_of_the_controller() {
     let send = |metadata: &[PacketMetadata]| {
         bench.schema.packet_out(&PacketOut { payload: "body".into(), metadata: metadata.to_vec() })
     };
-    // bit<9>, bit<3>, int<4>, in whatever order.
+    // bit<9>, bit<3>, int<4>, in any order.
     let all = [metadata(3, b"\xfe"), metadata(1, b"\x01\x01"), metadata(2, b"\x05")];
     assert_eq!(ok(send(&all))[..], *b"\x80\xdebody");
     refused(send(&all[..2]), Code::InvalidArgument, "packet_out, metadata queue: it is missing");

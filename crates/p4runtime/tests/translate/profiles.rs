@@ -1,4 +1,5 @@
-//! `ActionProfileMember`, `ActionProfileGroup`, and action sets (section "One Shot Action Selector Programming").
+//! Tests `ActionProfileMember`, `ActionProfileGroup`, and action sets (section "One Shot Action
+//! Selector Programming").
 
 use crate::bench::*;
 use p4runtime::proto::v1::{self, entity::Entity as E, table_action::Type as T, update::Type};
@@ -9,7 +10,7 @@ fn member(bench: &Bench, profile: &str, member_id: u32, port: u8) -> v1::ActionP
     v1::ActionProfileMember { action_profile_id: bench.object(profile), member_id, action }
 }
 
-/// A group with members and weights; `max_size` is what the program says.
+/// Returns a group with members and weights; `max_size` is the program's.
 fn group(bench: &Bench, profile: &str, group_id: u32, members: &[(u32, i32)]) -> v1::ActionProfileGroup {
     let member = |(member_id, weight): &(u32, i32)| v1::action_profile_group::Member {
         member_id: *member_id,
@@ -21,11 +22,11 @@ fn group(bench: &Bench, profile: &str, group_id: u32, members: &[(u32, i32)]) ->
     v1::ActionProfileGroup { action_profile_id: bench.object(profile), group_id, members, max_size }
 }
 
-fn write_member(bench: &Bench, kind: Type, member: v1::ActionProfileMember) -> Result<(), p4runtime::Refusal> {
+fn write_member(bench: &Bench, kind: Type, member: v1::ActionProfileMember) -> Result<(), p4runtime::P4RuntimeError> {
     bench.write(kind, E::ActionProfileMember(member))
 }
 
-fn write_group(bench: &Bench, kind: Type, group: v1::ActionProfileGroup) -> Result<(), p4runtime::Refusal> {
+fn write_group(bench: &Bench, kind: Type, group: v1::ActionProfileGroup) -> Result<(), p4runtime::P4RuntimeError> {
     bench.write(kind, E::ActionProfileGroup(group))
 }
 
@@ -46,7 +47,7 @@ fn one_shot(bench: &Bench, key: &[u8], actions: &[(u8, i32)]) -> v1::TableEntry 
     entry(bench, "spread", key, T::ActionProfileActionSet(set(bench, actions)))
 }
 
-/// Members and groups in the state, hidden ones too.
+/// Returns the numbers of members and groups in the state, including hidden ones.
 fn counts(bench: &Bench) -> (usize, usize) {
     let state = bench.device.state().unwrap();
     let table = state.pipeline().tables.values().find(|t| t.preamble.name == "ingress.spread").unwrap();
@@ -85,7 +86,7 @@ fn members() {
     assert_eq!(ok(bench.read(wanted(0, 0))).len(), 4);
     refused(bench.read(wanted(0, 2)), Code::InvalidArgument, "action_profile_id");
     refused(bench.read(wanted(shared, 9)), Code::NotFound, "ingress.shared has no member 9");
-    // In use, until the entry is gone.
+    // In use until the entry is deleted.
     let user = entry(&bench, "indirect", b"\x01", T::ActionProfileMemberId(3));
     ok(bench.insert(&user));
     assert_eq!(bench.table_entries("indirect"), [user.clone()]);
@@ -128,7 +129,7 @@ fn groups() {
     refused(write_member(&bench, Type::Delete, member(&bench, "ways", 1, 1)), Code::FailedPrecondition, "member 1");
     ok(write_group(&bench, Type::Modify, new(1, &[(2, 6)])));
     ok(write_member(&bench, Type::Delete, member(&bench, "ways", 1, 1)));
-    // Weights of a selector whose size is that of its members.
+    // Weights in a selector with a size in members.
     ok(write_member(&bench, Type::Insert, member(&bench, "others", 1, 1)));
     let other = |weight| group(&bench, "others", 1, &[(1, weight)]);
     refused(insert(other(11)), Code::InvalidArgument, "ingress.others: weight 11 .. 1 to 10");
@@ -173,10 +174,10 @@ fn action_sets() {
     ok(bench.insert(&second));
     assert_eq!(bench.table_entries("spread"), [first.clone(), second.clone()]);
     assert_eq!(counts(&bench), (4, 2));
-    // Members and groups of sets are not shown.
+    // Members and groups of action sets are hidden.
     assert_eq!(ok(bench.read(E::ActionProfileMember(Default::default()))), []);
     assert_eq!(ok(bench.read(E::ActionProfileGroup(Default::default()))), []);
-    // The order stays, whether a set shrinks or grows.
+    // The order is preserved, whether a set shrinks or grows.
     let shapes: [&[(u8, i32)]; 5] =
         [&[(3, 1)], &[(8, 1), (7, 1), (6, 1), (5, 1)], &[], &[(2, 2), (1, 1)], &[(7, 3), (7, 3)]];
     for actions in shapes {
@@ -218,7 +219,7 @@ fn what_action_sets_refuse() {
     refused(with(&|set| set.size_semantics = 2), Code::Unimplemented, "SUM_OF_WEIGHTS");
     refused(with(&|set| set.size_semantics = 9), Code::Unimplemented, "SUM_OF_WEIGHTS");
     assert_eq!(counts(&bench), (0, 0));
-    // What the selector does anyway may be said, and is said again.
+    // The selector's default mode may be given, and is read back.
     let mut said = set(&bench, &[(1, 1)]);
     (said.action_selection_mode, said.size_semantics) = (1, 1);
     let said = entry(&bench, "spread", b"\x01", T::ActionProfileActionSet(said));
@@ -231,7 +232,7 @@ fn what_action_sets_refuse() {
     refused(of_members(&[(1, 1), (2, 1), (3, 1), (4, 1)]), Code::InvalidArgument, "actions are 4 .. max_group_size 3");
     refused(of_members(&[(1, 11)]), Code::InvalidArgument, "ingress.others: weight 11");
     ok(of_members(&[(1, 10), (1, 10), (2, 10)]));
-    // Eight members are the whole selector's room.
+    // Eight members fill the selector.
     ok(bench.insert(&one_shot(&bench, b"\x02", &[(1, 1); 6])));
     let more = bench.insert(&one_shot(&bench, b"\x03", &[(1, 1); 2]));
     refused(more, Code::ResourceExhausted, "ingress.ways is full");
@@ -248,7 +249,7 @@ fn both_ways_are_not_mixed() {
     refused(refusal, Code::InvalidArgument, "ingress.ways .. entries with action sets");
     let refusal = with_sets.modify(&entry(&with_sets, "spread", b"\x01", T::ActionProfileMemberId(1)));
     refused(refusal, Code::InvalidArgument, "ingress.ways .. entries with action sets");
-    // Other selectors are not concerned.
+    // Other selectors are unaffected.
     ok(write_member(&with_sets, Type::Insert, member(&with_sets, "others", 1, 1)));
 
     let with_members = bench();
@@ -257,7 +258,8 @@ fn both_ways_are_not_mixed() {
     refused(refusal, Code::InvalidArgument, "ingress.ways .. members and groups");
 }
 
-/// Sections "Action Profile Group Programming" and "One Shot Action Selector Programming": a watch port is empty, or one of the device.
+/// Sections "Action Profile Group Programming" and "One Shot Action Selector Programming": a watch
+/// port is empty or a port of the device.
 #[test]
 fn watch_ports() {
     use v1::action_profile_action::WatchKind;
@@ -267,14 +269,14 @@ fn watch_ports() {
         set.action_profile_actions[0].watch_kind = Some(watch);
         entry(&bench, "spread", b"\x01", T::ActionProfileActionSet(set))
     };
-    // Nothing is known of the device's ports: any will do.
+    // The device's ports are unknown, so any is accepted.
     let ninth = with(WatchKind::WatchPort("\x09".into()));
     ok(bench.insert(&ninth));
     assert_eq!(bench.table_entries("spread"), [ninth.clone()]);
-    let port = |number| (number, entries::Port { name: format!("eth{number}"), is_up: number != 9 });
-    let ports = std::iter::once(entries::Update::Ports(Some([port(1), port(9)].into()))).collect();
+    let port = |number| (number, entries::DevicePort { name: format!("eth{number}"), is_up: number != 9 });
+    let ports = std::iter::once(entries::StateUpdate::Ports(Some([port(1), port(9)].into()))).collect();
     bench.device.write(&[ports]).unwrap().remove(0).unwrap();
-    // What is read is what was written, also while the port is down.
+    // Reads return the written value, also while the port is down.
     assert_eq!(bench.table_entries("spread"), [ninth.clone()]);
     refused(bench.modify(&with(WatchKind::WatchPort("\x07".into()))), Code::InvalidArgument, "no port 7; it has 1, 9");
     refused(bench.modify(&with(WatchKind::Watch(-1))), Code::InvalidArgument, "port -1 is negative");
@@ -286,7 +288,7 @@ fn watch_ports() {
         assert_eq!(bench.table_entries("spread"), [one_shot(&bench, b"\x01", &[(1, 1), (2, 2)])]);
     }
     ok(bench.delete(&ninth));
-    // Groups of their own numbers.
+    // Groups with their own ids.
     ok(write_member(&bench, Type::Insert, member(&bench, "ways", 1, 1)));
     let mut group = group(&bench, "ways", 1, &[(1, 1)]);
     let watch = |port: &'static str| Some(v1::action_profile_group::member::WatchKind::WatchPort(port.into()));

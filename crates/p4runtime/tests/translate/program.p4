@@ -1,4 +1,4 @@
-// One of everything that a control plane can write.
+// One of each object that a control plane can write.
 #include <core.p4>
 #include <v1model.p4>
 

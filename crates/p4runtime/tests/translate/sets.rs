@@ -1,4 +1,4 @@
-//! Value sets, multicast groups, clone sessions, digests.
+//! Tests value sets, multicast groups, clone sessions, digests.
 
 use crate::bench::*;
 use entries::UpdateKind;
@@ -153,8 +153,8 @@ fn digests() {
         data(D::Bool(true)),
         data(D::Error("NoError".into())),
     ];
-    let shown = ok(bench.schema.digest(written.digest, &values));
+    let shown = ok(bench.schema.encode_digest(written.digest, &values));
     assert_eq!(shown, data(D::Struct(v1::P4StructLike { members })));
-    refused(bench.schema.digest(written.digest, &values[..2]), Code::Internal, "fewer values");
-    refused(bench.schema.digest(ir::ExternId(0), &values), Code::Internal, "no digest");
+    refused(bench.schema.encode_digest(written.digest, &values[..2]), Code::Internal, "fewer values");
+    refused(bench.schema.encode_digest(ir::ExternId(0), &values), Code::Internal, "no digest");
 }

@@ -1,10 +1,10 @@
-// A router whose objects have names: what strings stand for is the device's affair. Ports are named, too.
+// A router whose objects and ports have names; the device maps the strings to values.
 #include <core.p4>
 #include <v1model.p4>
 
 @p4runtime_translation("", string)
 @p4runtime_translation_mappings({
-  // No VRF is the first one.
+  // "No VRF" is the first one.
   {"", 0},
   {"management", 10w0x3ff},
 })
@@ -19,7 +19,7 @@ type bit<12> router_interface_id_t;
 @p4runtime_translation("example.org/port", string)
 type bit<9> port_id_t;
 
-// The same names, in another width.
+// The same names, with another width.
 @p4runtime_translation("example.org/port", string)
 type bit<16> wide_port_t;
 

@@ -1,15 +1,16 @@
-//! Types that the control plane sees as strings (`sdn_string`; sections "User-defined types" and "PSA Metadata Translation").
+//! Tests types that the control plane sees as strings (`sdn_string`; sections "User-defined types"
+//! and "PSA Metadata Translation").
 
 use crate::bench::*;
 use crate::device::Kept;
-use entries::{Naming, Port, Update, WriteBatch};
+use entries::{DevicePort, SdnStringUpdate, StateUpdate, WriteBatch};
 use p4runtime::proto::v1::{self, entity::Entity as E, table_action::Type as T, update::Type};
 use p4runtime::{Code, Device, Oneshots, Schema, StringsOf, Translation, Translations};
 use std::sync::Arc;
 
 fn strings_with(translations: &Translations) -> Bench {
     let pipeline = compile("crates/p4runtime/tests/translate/strings.p4");
-    // A device config is text: what the program says of strings is in it.
+    // A device config is text that includes the program's translations.
     let pipeline = Arc::new(ir::text::parse(&ir::text::print(&pipeline)).expect("it was printed"));
     ir::verify::verify(&pipeline).expect("it is consistent");
     Bench { schema: Schema::with_translations(pipeline.clone(), translations), device: Kept::new(pipeline) }
@@ -20,8 +21,8 @@ fn strings() -> Bench {
 }
 
 fn ports(names: &[(u32, &str)]) -> WriteBatch {
-    let port = |(number, name): &(u32, &str)| (*number, Port { name: (*name).to_owned(), is_up: true });
-    std::iter::once(Update::Ports(Some(names.iter().map(port).collect()))).collect()
+    let port = |(number, name): &(u32, &str)| (*number, DevicePort { name: (*name).to_owned(), is_up: true });
+    std::iter::once(StateUpdate::Ports(Some(names.iter().map(port).collect()))).collect()
 }
 
 fn tell_ports(bench: &Bench, names: &[(u32, &str)]) {
@@ -34,11 +35,11 @@ fn nexthop(bench: &Bench, name: &[u8], interface: &[u8]) -> v1::TableEntry {
 
 fn names(bench: &Bench, space: &str) -> Vec<(String, u32)> {
     let state = bench.device.state().unwrap();
-    let space = state.names().space(space).cloned().unwrap_or_default();
+    let space = state.sdn_strings().space(space).cloned().unwrap_or_default();
     space.iter().map(|(value, name)| (name.to_string(), u32::try_from(value).unwrap())).collect()
 }
 
-/// All kinds of keys and parameters: what was written is read.
+/// Reads return the written strings, for all kinds of keys and parameters.
 #[test]
 fn what_is_written_is_read() {
     let bench = strings();
@@ -64,19 +65,21 @@ fn what_is_written_is_read() {
     assert_eq!(bench.table_entries("nexthops"), [entries[2].clone()]);
     assert_eq!(bench.table_entries("interfaces"), [entries[3].clone()]);
     assert_eq!(bench.table_entries("routes").len(), 2);
-    // By its key alone, and by one that nothing has.
+    // By its own key, and by a key that no entry has.
     let one = |key: &[u8]| v1::TableEntry {
         action: None,
         ..bench.entry("nexthops", vec![exact(1, key)], bench.call("drop", &[]))
     };
     assert_eq!(bench.entries(one(b"nh-1")), [entries[2].clone()]);
     assert_eq!(bench.entries(one(b"unknown")), []);
-    // What is one thing has one value, wherever it stands: a packet that gets `nh-1` in one table finds it in the next.
+    // A string has the same value everywhere: a packet that gets `nh-1` in one table matches it in
+    // the next.
     let state = bench.device.state().unwrap();
     let find = |name: &str| state.pipeline().tables.iter().find(|(_, t)| t.preamble.name == name).unwrap().0;
     let routed: Vec<u64> = state.entries(find("ingress.nexthops")).map(|entry| entry.key()[0]).collect();
     assert_eq!(routed, [1]);
-    // The program says what "" and "management" are, and has 1 and 2 of its own in `fixed`; nothing else has them.
+    // The program fixes the values of "" and "management", and uses 1 and 2 in `fixed`; no other
+    // string gets these.
     assert_eq!(names(&bench, "nexthop_id_t"), [("nh-1".into(), 1), ("nh-2".into(), 2)]);
     assert_eq!(names(&bench, "vrf_id_t"), [("vrf-80".into(), 1)]);
     assert_eq!(names(&bench, "router_interface_id_t"), [("r\u{fc}ckweg".into(), 3), ("Ethernet0/1".into(), 4)]);
@@ -119,14 +122,16 @@ fn default_actions_members_sets_registers() {
     ok(bench.write(Type::Modify, E::RegisterEntry(register(b"on"))));
     let wanted = v1::RegisterEntry { data: None, ..register(b"") };
     assert_eq!(ok(bench.read(E::RegisterEntry(wanted.clone()))), [E::RegisterEntry(register(b"on"))]);
-    // Two values, and both can be in a register that is not searched: a third string is refused, whatever is there now.
+    // Two values, and a register, which is not searched, may hold both. So a third string is
+    // rejected whatever the register holds now.
     ok(bench.write(Type::Modify, E::RegisterEntry(register(b"off"))));
     let third = bench.write(Type::Modify, E::RegisterEntry(register(b"maybe")));
     refused(third, Code::ResourceExhausted, "all 2 values of flag_t have a string");
     assert_eq!(ok(bench.read(E::RegisterEntry(wanted))), [E::RegisterEntry(register(b"off"))]);
 }
 
-/// Groups that are written with their entry (SAI P4's `wcmp_group_table`), with watch ports by name.
+/// Groups that are written with their entry (SAI P4's `wcmp_group_table`), with watch ports by
+/// name.
 #[test]
 fn action_sets_and_watch_ports() {
     let port = Translation { ports: true, ..Translation::default() };
@@ -163,32 +168,35 @@ fn action_sets_and_watch_ports() {
     assert_eq!(ok(bench.read(wrapped(wanted))), [wrapped(session)]);
 }
 
-/// A refused update names nothing; one that was good does, before what uses it.
+/// A rejected update assigns no name. An accepted one assigns its names before later updates use
+/// them.
 #[test]
 fn names_come_and_go_with_updates() {
     let bench = strings();
     let bad = bench.entry("nexthops", vec![exact(1, b"nh-1")], bench.call("set_port", &[b"1", b"1"]));
     refused(bench.insert(&bad), Code::InvalidArgument, "no action");
-    refused(bench.delete(&nexthop(&bench, b"nh-1", b"")), Code::NotFound, "nothing is called \"nh-1\"");
-    refused(bench.modify(&nexthop(&bench, b"nh-1", b"new")), Code::NotFound, "nothing is called \"nh-1\"");
+    refused(bench.delete(&nexthop(&bench, b"nh-1", b"")), Code::NotFound, "no value is named \"nh-1\"");
+    refused(bench.modify(&nexthop(&bench, b"nh-1", b"new")), Code::NotFound, "no value is named \"nh-1\"");
     assert_eq!((names(&bench, "nexthop_id_t"), names(&bench, "router_interface_id_t")), (vec![], vec![]));
-    // In one request, the second update is refused, and the third sees the first.
+    // In one request, the second update is rejected, and the third sees the first.
     let updates: Vec<v1::Update> = [nexthop(&bench, b"a", b"x"), bad, nexthop(&bench, b"b", b"x")]
         .map(|entry| update(Type::Insert, E::TableEntry(entry)))
         .into();
     let mut oneshots = Oneshots::new(&bench.schema, bench.device.state().unwrap(), &updates);
-    let first = ok(bench.schema.update(&mut oneshots, &updates[0]));
-    let named: Vec<&Naming> =
-        first.iter().filter_map(|update| if let Update::Name(naming) = update { Some(naming) } else { None }).collect();
+    let first = ok(bench.schema.translate_update(&mut oneshots, &updates[0]));
+    let named: Vec<&SdnStringUpdate> = first
+        .iter()
+        .filter_map(|update| if let StateUpdate::SdnString(naming) = update { Some(naming) } else { None })
+        .collect();
     assert_eq!(named.iter().map(|naming| &*naming.string).collect::<Vec<_>>(), ["a", "x"]);
-    assert!(matches!(first.last(), Some(Update::Entry(..))), "names come first: {first:?}");
-    refused(bench.schema.update(&mut oneshots, &updates[1]), Code::InvalidArgument, "no action");
-    let third = ok(bench.schema.update(&mut oneshots, &updates[2]));
-    let [Update::Name(b), Update::Entry(..)] = &third[..] else { panic!("{third:?}") };
+    assert!(matches!(first.last(), Some(StateUpdate::Entry(..))), "names come first: {first:?}");
+    refused(bench.schema.translate_update(&mut oneshots, &updates[1]), Code::InvalidArgument, "no action");
+    let third = ok(bench.schema.translate_update(&mut oneshots, &updates[2]));
+    let [StateUpdate::SdnString(b), StateUpdate::Entry(..)] = &third[..] else { panic!("{third:?}") };
     assert_eq!((&*b.string, b.value.clone()), ("b", Some(2u8.into())));
 }
 
-/// `nexthop_id_t` has four values. What is deleted makes room, what is there keeps its value.
+/// `nexthop_id_t` has four values. Deletion frees values; existing entries keep theirs.
 #[test]
 fn values_are_given_up_when_nothing_uses_them() {
     let bench = strings();
@@ -199,7 +207,7 @@ fn values_are_given_up_when_nothing_uses_them() {
     assert_eq!(names(&bench, "nexthop_id_t"), [(d, 0), (a.clone(), 1), (b.clone(), 2), (c.clone(), 3)]);
     refused(bench.insert(&nexthop(&bench, b"e", b"if")), Code::ResourceExhausted, "all 4 values of nexthop_id_t");
     ok(bench.delete(&nexthop(&bench, b"b", b"")));
-    // Its string is kept as long as nothing else needs the value.
+    // Its string is kept while no other string needs the value.
     ok(bench.insert(&nexthop(&bench, b"b", b"if")));
     assert_eq!(names(&bench, "nexthop_id_t")[2], (b, 2));
     ok(bench.delete(&nexthop(&bench, b"b", b"")));
@@ -208,10 +216,10 @@ fn values_are_given_up_when_nothing_uses_them() {
     assert_eq!(names(&bench, "nexthop_id_t"), [(a, 1), ("e".into(), 2), (c, 3)]);
     let read = bench.table_entries("nexthops");
     assert_eq!(read, [nexthop(&bench, b"a", b"if"), nexthop(&bench, b"c", b"if"), nexthop(&bench, b"e", b"if")]);
-    // Used by an action, a member or a default action only: not given up either.
+    // Used by an action, a member or a default action only: not freed either.
     ok(bench.insert(&bench.entry("routes", vec![exact(1, b"")], bench.call("set_nexthop", &[b"f"]))));
     refused(bench.insert(&nexthop(&bench, b"g", b"if")), Code::ResourceExhausted, "all 4 values");
-    // What a request deletes is free for the next one.
+    // Values that a request frees are available to the next one.
     let updates = [
         update(Type::Delete, E::TableEntry(nexthop(&bench, b"a", b""))),
         update(Type::Insert, E::TableEntry(nexthop(&bench, b"g", b"if"))),
@@ -230,7 +238,7 @@ fn strings_that_are_refused() {
     refused(insert(b"\xff\xfe"), Code::InvalidArgument, "not UTF-8");
     refused(insert(&[b'x'; 513]), Code::InvalidArgument, "513 bytes; 512 at most");
     ok(insert(&[b'x'; 512]));
-    refused(insert(b"#4"), Code::InvalidArgument, "\"#4\" stands for no value");
+    refused(insert(b"#4"), Code::InvalidArgument, "\"#4\" is not a string");
     ok(insert(b"#01"));
     let masked = vec![ternary(2, b"management", b"\x03")];
     let masked = v1::TableEntry { priority: 1, ..bench.entry("filter", masked, bench.call("drop", &[])) };
@@ -241,7 +249,7 @@ fn strings_that_are_refused() {
     assert_eq!(names(&bench, "router_interface_id_t").len(), 1);
 }
 
-/// A value without a string is shown as its number, which can be written.
+/// A value without a string reads as its number, which can be written.
 #[test]
 fn values_without_a_string() {
     let bench = strings();
@@ -250,7 +258,7 @@ fn values_without_a_string() {
     let entry = bench.entry("interfaces", vec![exact(1, b"#1")], bench.call("set_port", &[b"#5", b"p"]));
     ok(bench.insert(&entry));
     assert_eq!(bench.table_entries("interfaces"), [entry.clone()]);
-    // From now on it is called so: nothing else gets it.
+    // From now on the value has this string, and no other string gets the value.
     assert_eq!(names(&bench, "example.org/port"), [("#5".into(), 5), ("p".into(), 6)]);
     ok(bench.delete(&entry));
 
@@ -266,7 +274,7 @@ fn values_without_a_string() {
         bench.schema.packet_out(&packet)
     };
     assert_eq!(ok(send(b"p"))[..], *b"\x03\0x");
-    refused(send(b"q"), Code::InvalidArgument, "packet_out, metadata egress_port: nothing is called \"q\"");
+    refused(send(b"q"), Code::InvalidArgument, "packet_out, metadata egress_port: no value is named \"q\"");
     let digest = bench.schema.info().digests[0].preamble.id;
     let digest = ir::ExternId(
         state
@@ -276,7 +284,7 @@ fn values_without_a_string() {
             .position(|(_, e)| e.preamble.name == bench.schema.info().digests[0].preamble.name)
             .unwrap_or_else(|| panic!("no digest {digest}")) as u32,
     );
-    let mut data = ok(bench.schema.digest(digest, &[9u8.into(), 1u8.into()]));
+    let mut data = ok(bench.schema.encode_digest(digest, &[9u8.into(), 1u8.into()]));
     bench.schema.name_digest(&StringsOf(&state), digest, &mut data);
     let Some(v1::p4_data::Data::Struct(learnt)) = data.data else { panic!("{data:?}") };
     assert_eq!(learnt.members[0].data, Some(v1::p4_data::Data::Bitstring("#9".into())));
@@ -294,7 +302,11 @@ fn translations_of_the_device() {
         bench.insert(&bench.entry("interfaces", vec![exact(1, b"i")], bench.call("set_port", &[name, b"Eth1"])))
     };
     let closed = of(table(&[("Eth1", 1), ("Eth2", 2)], false, false));
-    refused(with_port(&closed, b"Eth3"), Code::InvalidArgument, "\"Eth3\" stands for no value .. known are Eth1, Eth2");
+    refused(
+        with_port(&closed, b"Eth3"),
+        Code::InvalidArgument,
+        "\"Eth3\" is not a string .. known strings are Eth1, Eth2",
+    );
     ok(with_port(&closed, b"Eth2"));
     assert_eq!(names(&closed, "example.org/port"), []);
     let open = of(table(&[("Eth1", 1), ("Eth2", 2)], false, true));
@@ -302,17 +314,18 @@ fn translations_of_the_device() {
     assert_eq!(names(&open, "example.org/port"), [("Eth3".into(), 3)]);
 
     let named = of(table(&[("Eth1", 1)], true, false));
-    refused(with_port(&named, b"swp7"), Code::InvalidArgument, "known are Eth1");
+    refused(with_port(&named, b"swp7"), Code::InvalidArgument, "known strings are Eth1");
     tell_ports(&named, &[(7, "swp7")]);
     ok(with_port(&named, b"swp7"));
-    // A port that is not there any more has no name, and one of its number is called as it is now.
+    // A removed port has no name, and a new port of its number has the new name.
     tell_ports(&named, &[]);
     assert_eq!(named.table_entries("interfaces")[0].action, Some(direct(named.call("set_port", &[b"#7", b"Eth1"]))));
     tell_ports(&named, &[(7, "swp70")]);
     assert_eq!(named.table_entries("interfaces")[0].action, Some(direct(named.call("set_port", &[b"swp70", b"Eth1"]))));
 }
 
-/// Nothing is configured, but the program sends packets to values of the type: its strings are ports (SAI P4's `port_id_t`).
+/// Without configuration, the strings of a type that the program sends packets to are ports (SAI
+/// P4's `port_id_t`).
 #[test]
 fn strings_that_the_program_sends_packets_to_are_ports() {
     let bench = strings();
@@ -320,7 +333,7 @@ fn strings_that_the_program_sends_packets_to_are_ports() {
     let to = |interface: &[u8], port: &[u8]| {
         bench.entry("interfaces", vec![exact(1, interface)], bench.call("set_port", &[port, port]))
     };
-    // By its number or its name, whichever comes first; other strings are no port of the device.
+    // By its number or its name, whichever comes first; other strings are not ports of the device.
     for (interface, port) in [(b"a", &b"7"[..]), (b"b", b"eth1"), (b"c", b"Ethernet9")] {
         ok(bench.insert(&to(interface, port)));
     }
@@ -332,7 +345,7 @@ fn strings_that_the_program_sends_packets_to_are_ports() {
     let mut packet = ok(bench.schema.packet_in(&vec![0, 0x83, 0x80, 0, 9].into()));
     bench.schema.name_packet(&StringsOf(&state), &mut packet);
     assert_eq!((&packet.metadata[0].value[..], &packet.metadata[1].value[..]), (&b"eth0"[..], &b"#14"[..]));
-    // A watch port is such a string, or a number, and is read as it was written.
+    // A watch port is such a string or a number, and is read back as written.
     let action = |watch: &'static [u8]| v1::ActionProfileAction {
         action: Some(bench.call("set_nexthop", &[b"nh"])),
         weight: 1,
@@ -349,7 +362,7 @@ fn strings_that_the_program_sends_packets_to_are_ports() {
     assert_eq!(bench.table_entries("groups"), [group]);
 }
 
-/// Far more strings than are in use at any time do not pile up.
+/// Strings out of use do not accumulate.
 #[test]
 fn strings_that_nothing_uses_have_a_bound() {
     let bench = strings();
@@ -359,6 +372,6 @@ fn strings_that_nothing_uses_have_a_bound() {
         if number == 0 { ok(bench.insert(&entry)) } else { ok(bench.modify(&entry)) }
     }
     let left = names(&bench, "router_interface_id_t");
-    // 4,094 values are there for them, and the last one is in use.
+    // 4,094 values are available for them, and the last one is in use.
     assert!(left.len() <= 4_096 && left.iter().any(|(name, _)| name == "interface 4999"), "{}", left.len());
 }

@@ -1,28 +1,28 @@
-//! A device that forwards nothing, but has tables: what is written is checked and kept by the code that a node has for it.
+//! Device that forwards nothing, but has tables. The node's own code checks and stores writes.
 
 use bytes::Bytes;
-use entries::{Counter, Entry, State, WriteBatch, WriteError};
+use entries::{ControlState, Counter, StoredEntry, WriteBatch, WriteError};
 use ir::{ExternId, ExternKind, Pipeline, TableId};
 use num_bigint::BigUint;
-use p4runtime::{Code, Device, EventSink, Forwarding, Keep, Refusal};
+use p4runtime::{Code, Device, EventSink, P4RuntimeError, PipelineConfig, ReconcileMode};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// The device.
+/// Test device.
 pub struct Tables {
-    running: Mutex<(Forwarding, State)>,
-    saved: Mutex<Option<Forwarding>>,
+    running: Mutex<(PipelineConfig, ControlState)>,
+    saved: Mutex<Option<PipelineConfig>>,
 }
 
 impl Tables {
-    /// Runs a config, and has written nothing yet.
-    pub fn new(forwarding: Forwarding) -> Tables {
-        let state = State::new(forwarding.pipeline.clone()).expect("the pipeline is consistent");
+    /// Creates a device that runs a config, without written state.
+    pub fn new(forwarding: PipelineConfig) -> Tables {
+        let state = ControlState::new(forwarding.pipeline.clone()).expect("the pipeline is consistent");
         Tables { running: Mutex::new((forwarding, state)), saved: Mutex::default() }
     }
 
-    /// As it was when it was handed out by [`Device::state`].
-    pub fn back_to(&self, forwarding: Forwarding, state: State) {
+    /// Restores a state that [`Device::state`] returned.
+    pub fn back_to(&self, forwarding: PipelineConfig, state: ControlState) {
         *self.running.lock() = (forwarding, state);
         *self.saved.lock() = None;
     }
@@ -33,38 +33,39 @@ impl Device for Tables {
         1
     }
 
-    fn verify(&self, device_config: &[u8]) -> Result<Arc<Pipeline>, Refusal> {
-        let text = std::str::from_utf8(device_config).map_err(|_| Refusal::invalid("no text"))?;
-        let pipeline = ir::text::parse(text).map_err(|_| Refusal::invalid("no pipeline"))?;
-        ir::verify::verify(&pipeline).map_err(|_| Refusal::invalid("it contradicts itself"))?;
+    fn verify(&self, device_config: &[u8]) -> Result<Arc<Pipeline>, P4RuntimeError> {
+        let text = std::str::from_utf8(device_config).map_err(|_| P4RuntimeError::invalid("no text"))?;
+        let pipeline = ir::text::parse(text).map_err(|_| P4RuntimeError::invalid("no pipeline"))?;
+        ir::verify::verify(&pipeline).map_err(|_| P4RuntimeError::invalid("it contradicts itself"))?;
         Ok(Arc::new(pipeline))
     }
 
-    fn save(&self, config: &Forwarding) -> Result<(), Refusal> {
+    fn save(&self, config: &PipelineConfig) -> Result<(), P4RuntimeError> {
         *self.saved.lock() = Some(config.clone());
         Ok(())
     }
 
-    fn commit(&self, config: &Forwarding, _: Keep) -> Result<(), Refusal> {
-        let state = State::new(config.pipeline.clone()).map_err(|error| Refusal::invalid(error.to_string()))?;
+    fn commit(&self, config: &PipelineConfig, _: ReconcileMode) -> Result<(), P4RuntimeError> {
+        let state =
+            ControlState::new(config.pipeline.clone()).map_err(|error| P4RuntimeError::invalid(error.to_string()))?;
         self.back_to(config.clone(), state);
         Ok(())
     }
 
-    fn saved(&self) -> Option<Forwarding> {
+    fn saved(&self) -> Option<PipelineConfig> {
         self.saved.lock().clone()
     }
 
-    fn running(&self) -> Option<Forwarding> {
+    fn running(&self) -> Option<PipelineConfig> {
         Some(self.running.lock().0.clone())
     }
 
-    fn write(&self, batches: &[WriteBatch]) -> Result<Vec<Result<(), WriteError>>, Refusal> {
+    fn write(&self, batches: &[WriteBatch]) -> Result<Vec<Result<(), WriteError>>, P4RuntimeError> {
         let (_, state) = &mut *self.running.lock();
         Ok(batches.iter().map(|batch| state.apply(batch).map(drop)).collect())
     }
 
-    fn state(&self) -> Option<State> {
+    fn state(&self) -> Option<ControlState> {
         Some(self.running.lock().1.clone())
     }
 
@@ -72,7 +73,7 @@ impl Device for Tables {
         (index < self.array_len(counter)?).then(Counter::default)
     }
 
-    fn direct_counter(&self, _: TableId, _: &Entry) -> Option<Counter> {
+    fn direct_counter(&self, _: TableId, _: &StoredEntry) -> Option<Counter> {
         Some(Counter::default())
     }
 
@@ -92,13 +93,13 @@ impl Device for Tables {
         }
     }
 
-    fn idle_for(&self, _: TableId, _: &Entry) -> Option<u64> {
+    fn idle_for(&self, _: TableId, _: &StoredEntry) -> Option<u64> {
         Some(1)
     }
 
-    fn packet_out(&self, bytes: Bytes) -> Result<(), Refusal> {
+    fn packet_out(&self, bytes: Bytes) -> Result<(), P4RuntimeError> {
         match bytes.len() > 9_000 {
-            true => Err(Refusal::new(Code::InvalidArgument, "too long")),
+            true => Err(P4RuntimeError::new(Code::InvalidArgument, "too long")),
             false => Ok(()),
         }
     }

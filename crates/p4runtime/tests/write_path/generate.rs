@@ -1,4 +1,4 @@
-//! Requests that are right for a program, most of them, and what makes them wrong.
+//! Generator of requests for a program, mostly valid, and of errors in them.
 
 use bytes::Bytes;
 use fastrand::Rng;
@@ -9,7 +9,7 @@ use p4runtime::proto::v1::packet_replication_engine_entry::Type as Replication;
 use p4runtime::proto::v1::{self, Entity, ReadRequest, TableEntry, Update, WriteRequest, table_action};
 use prost::Message;
 
-/// Makes requests for a program.
+/// Generator of requests for a program.
 pub struct Generator {
     info: P4Info,
     pub rng: Rng,
@@ -19,14 +19,14 @@ fn id(preamble: &Option<Preamble>) -> u32 {
     preamble.as_ref().map_or(0, |preamble| preamble.id)
 }
 
-/// Without zeros in front.
+/// Removes leading zeros.
 fn shortest(bytes: &[u8]) -> Bytes {
     let first = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len().saturating_sub(1));
     Bytes::copy_from_slice(&bytes[first..])
 }
 
 impl Generator {
-    /// With a seed.
+    /// Creates a generator from a seed.
     pub fn new(info: P4Info, seed: u64) -> Generator {
         Generator { info, rng: Rng::with_seed(seed) }
     }
@@ -35,7 +35,7 @@ impl Generator {
         if all.is_empty() { None } else { Some(&all[self.rng.usize(..all.len())]) }
     }
 
-    /// Few values, so that entries meet; a name where there is no width.
+    /// Returns one of few values, so that entries collide; a name if there is no width.
     fn number(&mut self, bits: i32) -> Vec<u8> {
         if bits <= 0 {
             return format!("name{}", self.rng.u8(..4)).into_bytes();
@@ -244,19 +244,19 @@ impl Generator {
         Update { r#type: kind, entity: Some(entity) }
     }
 
-    /// A write, most likely accepted in parts.
+    /// Returns a write, most likely accepted in part.
     pub fn write(&mut self) -> WriteRequest {
         let updates = (0..self.rng.usize(1..12)).map(|_| self.update()).collect();
         WriteRequest { device_id: 1, updates, atomicity: self.rng.i32(0..3), ..WriteRequest::default() }
     }
 
-    /// A read of something.
+    /// Returns a read.
     pub fn read(&mut self) -> ReadRequest {
         let entities = (0..self.rng.usize(1..4)).map(|_| self.entity()).collect();
         ReadRequest { device_id: 1, entities, ..ReadRequest::default() }
     }
 
-    /// Something on a stream.
+    /// Returns a message for a stream.
     pub fn message(&mut self) -> v1::StreamMessageRequest {
         use v1::stream_message_request::Update as Out;
         let metadata = |rng: &mut Rng| {
@@ -274,7 +274,7 @@ impl Generator {
         v1::StreamMessageRequest { update: Some(update) }
     }
 
-    /// The request with something wrong in it: in a field of a message, so that it still can be read.
+    /// Makes a field of the request invalid. The request can still be decoded.
     pub fn spoil(&mut self, request: &mut WriteRequest) {
         let at = self.rng.usize(..request.updates.len().max(1));
         let Some(update) = request.updates.get_mut(at) else { return };
@@ -304,7 +304,7 @@ impl Generator {
     }
 }
 
-/// So many bits set, from the highest of `bits` on.
+/// Returns a mask of `prefix` bits, from the highest of `bits` on.
 fn mask(bits: i32, prefix: i32) -> Vec<u8> {
     let bytes = (bits as usize).div_ceil(8);
     let spare = bytes * 8 - bits as usize;

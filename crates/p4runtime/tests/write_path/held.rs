@@ -1,21 +1,22 @@
-//! What holds whatever a client sends: nothing panics, a refused batch changes nothing, what was accepted can be read, and written again as it was
-//! read. `fuzz/fuzz_targets/p4runtime_write.rs` uses this file, too.
+//! Invariants for any client input: nothing panics, a rejected batch changes nothing, accepted
+//! writes can be read, and can be written again as they were read.
+//! `fuzz/fuzz_targets/p4runtime_write.rs` uses this file, too.
 
 use super::device::Tables;
-use entries::State;
+use entries::ControlState;
 use p4runtime::proto::v1::entity::Entity as E;
 use p4runtime::proto::v1::write_request::Atomicity;
 use p4runtime::proto::v1::{self, Entity, ReadRequest, TableEntry, Update, WriteRequest, action, table_action, update};
 use p4runtime::server::direct::Direct;
 use p4runtime::server::parts_of;
-use p4runtime::{Device, Forwarding};
+use p4runtime::{Device, PipelineConfig};
 use prost::Message;
 use std::sync::Arc;
 
-/// Requests of one input.
+/// Maximum number of requests per input.
 const REQUESTS: usize = 8;
 
-/// What a request is; the first byte of its frame, by this number of kinds.
+/// Type of a request, encoded in the first byte of its frame modulo the number of types.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Write,
@@ -26,7 +27,7 @@ pub enum Kind {
 
 const KINDS: [Kind; 4] = [Kind::Write, Kind::Read, Kind::Pipeline, Kind::Stream];
 
-/// A request as the input has it: its kind, two bytes of length (big-endian), the message.
+/// Encodes a request for an input: its type, two bytes of length (big-endian), the message.
 pub fn frame(kind: Kind, message: &impl Message) -> Vec<u8> {
     let bytes = message.encode_to_vec();
     let mut out = vec![KINDS.iter().position(|k| *k == kind).unwrap_or(0) as u8];
@@ -35,10 +36,10 @@ pub fn frame(kind: Kind, message: &impl Message) -> Vec<u8> {
     out
 }
 
-/// What became of the requests of an input.
+/// Outcomes of the requests of an input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Could not be decoded.
+    /// Requests that could not be decoded.
     pub unreadable: u64,
     pub refused: u64,
     pub accepted: u64,
@@ -54,7 +55,7 @@ impl Tally {
         }
     }
 
-    /// Both together.
+    /// Adds the counts of another tally.
     pub fn add(&mut self, other: Tally) {
         self.unreadable += other.unreadable;
         self.refused += other.refused;
@@ -63,26 +64,26 @@ impl Tally {
     }
 }
 
-/// A device with a program that has one of everything, and its service.
+/// Device with a program that has one of every feature, and its service.
 pub struct Bench {
     device: Arc<Tables>,
     direct: Direct,
-    forwarding: Forwarding,
-    fresh: State,
+    forwarding: PipelineConfig,
+    fresh: ControlState,
 }
 
 impl Bench {
-    /// For a pipeline.
-    pub fn new(forwarding: Forwarding) -> Bench {
+    /// Creates a bench for a pipeline.
+    pub fn new(forwarding: PipelineConfig) -> Bench {
         let device = Arc::new(Tables::new(forwarding.clone()));
         let fresh = device.state().expect("it runs");
         Bench { direct: Direct::new(device.clone()), device, forwarding, fresh }
     }
 
-    /// Works through an input, from the same beginning each time.
+    /// Processes an input, always from the same initial state.
     ///
     /// # Panics
-    /// If something does not hold.
+    /// If an invariant is violated.
     pub fn run(&mut self, mut input: &[u8]) -> Tally {
         self.device.back_to(self.forwarding.clone(), self.fresh.clone());
         self.direct = Direct::new(self.device.clone());
@@ -144,20 +145,20 @@ impl Bench {
         }
         self.can_be_found(&accepted, &after);
         self.can_be_written_again(&after);
-        // Digests are the server's own, and don't go back with the tables.
+        // Digests belong to the server, and are not restored with the tables.
         let digest = |update: &&Update| matches!(&update.entity, Some(Entity { entity: Some(E::DigestEntry(_)) }));
         if outcome.is_err() && self.device.saved().is_none() && !accepted.iter().any(digest) {
-            // The same without what was refused.
+            // Repeats the request without the rejected updates.
             self.device.back_to(self.forwarding_now(), state);
             for update in accepted {
                 self.again(vec![update.clone()], "an update that was accepted among others");
             }
-            // Members that one-shot selectors make have numbers of their own.
+            // One-shot selectors number their members separately.
             assert!(self.everything() == after, "what was refused has left something behind");
         }
     }
 
-    fn forwarding_now(&self) -> Forwarding {
+    fn forwarding_now(&self) -> PipelineConfig {
         self.device.running().expect("it runs")
     }
 
@@ -168,7 +169,7 @@ impl Bench {
         }
     }
 
-    /// All that can be read, in an order of its own.
+    /// Reads all state in a canonical order.
     fn everything(&self) -> Vec<Vec<u8>> {
         let mut all: Vec<Vec<u8>> = self.entities().iter().map(Message::encode_to_vec).collect();
         all.sort_unstable();
@@ -189,7 +190,7 @@ impl Bench {
             E::ValueSetEntry(Default::default()),
             E::DigestEntry(Default::default()),
         ];
-        // Default entries are asked for table by table.
+        // Default entries must be read table by table.
         let default = |table_id| TableEntry { table_id, is_default_action: true, ..TableEntry::default() };
         let info = ir::p4info::generate(&self.forwarding_now().pipeline);
         let defaults = info.tables.iter().map(|table| E::TableEntry(default(table.preamble.id)));
@@ -198,7 +199,7 @@ impl Bench {
         self.direct.read(&request).unwrap_or_else(|status| panic!("not everything can be read: {status:?}"))
     }
 
-    /// An entry that was written last is there, with its action.
+    /// Checks that an entry that was written last exists with its action.
     fn can_be_found(&self, accepted: &[&Update], after: &[Vec<u8>]) {
         let there = || after.iter().filter_map(|bytes| Entity::decode(bytes.as_slice()).ok()).filter_map(entry_of);
         for (at, update) in accepted.iter().enumerate() {
@@ -216,7 +217,7 @@ impl Bench {
         }
     }
 
-    /// What is read is what a client may write, and it changes nothing.
+    /// Checks that all read entities can be written again, and that this changes nothing.
     fn can_be_written_again(&self, after: &[Vec<u8>]) {
         let fixed = |entity: &Entity| matches!(&entity.entity, Some(E::TableEntry(entry)) if self.is_fixed(entry));
         let entities: Vec<Entity> = self.entities().into_iter().filter(|entity| !fixed(entity)).collect();
@@ -225,7 +226,7 @@ impl Bench {
         assert!(self.everything() == after, "what was read and written again is not the same");
     }
 
-    /// Entries that belong to the program, whoever writes them.
+    /// Returns whether the entry belongs to the program.
     fn is_fixed(&self, entry: &TableEntry) -> bool {
         let info = ir::p4info::generate(&self.forwarding_now().pipeline);
         let table = info.tables.iter().find(|table| table.preamble.id == entry.table_id);
@@ -244,7 +245,7 @@ fn canonical(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().copied().skip_while(|byte| *byte == 0).collect()
 }
 
-/// Table, key and priority.
+/// Returns table, key and priority.
 fn identity(entry: &TableEntry) -> (u32, Vec<Vec<u8>>, i32) {
     use v1::field_match::FieldMatchType::*;
     let field = |field: &v1::FieldMatch| {
@@ -263,10 +264,10 @@ fn identity(entry: &TableEntry) -> (u32, Vec<Vec<u8>>, i32) {
     (entry.table_id, fields, entry.priority)
 }
 
-/// An action's number, and its parameters by number.
+/// Action id, and parameters by id.
 type Call = (u32, Vec<(u32, Vec<u8>)>);
 
-/// The action, if it is named in the entry.
+/// Returns the action, if the entry names one.
 fn call_of(entry: &TableEntry) -> Option<Call> {
     let table_action::Type::Action(call) = entry.action.clone()?.r#type? else { return None };
     let mut params: Vec<_> =

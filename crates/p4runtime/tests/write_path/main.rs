@@ -1,7 +1,8 @@
-//! The way of a write, from bytes to tables, held to what must hold whatever a client sends (`held.rs`): random requests for a program with one of
-//! everything, some with something wrong in them.
+//! Checks the write path, from bytes to tables, against the invariants in `held.rs`: random
+//! requests for a program with one of every feature, some of them invalid.
 //!
-//! TERRACE_SEED repeats a run; TERRACE_FUZZ_SECONDS makes it longer. `make fuzz` does the same with a fuzzer.
+//! TERRACE_SEED repeats a run; TERRACE_FUZZ_SECONDS makes it longer. `make fuzz` does the same with
+//! a fuzzer.
 
 mod device;
 mod generate;
@@ -9,31 +10,32 @@ mod held;
 
 use generate::Generator;
 use held::{Bench, Kind, Tally, frame};
-use p4runtime::Forwarding;
+use p4runtime::PipelineConfig;
 use prost::Message;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long, unless TERRACE_FUZZ_SECONDS says otherwise.
+/// Duration, unless TERRACE_FUZZ_SECONDS sets it.
 const SECONDS: u64 = 4;
 
-/// A program with one of everything.
-fn forwarding() -> Forwarding {
+/// Returns a program with one of every feature.
+fn forwarding() -> PipelineConfig {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let options = p4::compile::Options { include_dirs: vec![root.join("programs/include")], ..Default::default() };
+    let options =
+        p4::compile::CompileOptions { include_dirs: vec![root.join("programs/include")], ..Default::default() };
     let file = root.join("crates/terraced/tests/programs/everything.p4");
     let compiled = p4::compile::compile(&p4::preprocess::DiskLoader, &file, &options);
     let pipeline = Arc::new(compiled.pipeline.expect("it compiles"));
     let p4info = p4runtime::p4info::to_message(&ir::p4info::generate(&pipeline)).encode_to_vec().into();
-    Forwarding { device_config: ir::text::print(&pipeline).into_bytes().into(), pipeline, p4info, cookie: None }
+    PipelineConfig { device_config: ir::text::print(&pipeline).into_bytes().into(), pipeline, p4info, cookie: None }
 }
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// An input: some requests, one in three with something wrong.
+/// Returns an input of several requests, one in three invalid.
 fn input(generator: &mut Generator) -> Vec<u8> {
     let mut out = Vec::new();
     for _ in 0..generator.rng.usize(1..7) {
@@ -66,7 +68,7 @@ fn whatever_is_written_is_refused_without_a_trace_or_can_be_read_and_written_aga
     let (mut bench, mut generator) = (Bench::new(forwarding), Generator::new(info, seed));
     let (mut tally, mut inputs, began) = (Tally::default(), 0u64, Instant::now());
     let time = Duration::from_secs(variable("TERRACE_FUZZ_SECONDS").unwrap_or(SECONDS));
-    // As many as anybody would, and on a slow machine enough to mean something.
+    // Until the time is over, and a minimum of inputs on a slow machine.
     while began.elapsed() < time || inputs < 200 {
         let input = input(&mut generator);
         tally.add(bench.run(&input));
@@ -77,7 +79,7 @@ fn whatever_is_written_is_refused_without_a_trace_or_can_be_read_and_written_aga
     assert!(tally.updates > inputs, "too few updates were accepted to mean anything: {tally:?}");
 }
 
-/// What fuzzing starts from, if TERRACE_FUZZ_SEEDS says where it is to be: a folder that is made.
+/// Writes the fuzzer's initial inputs to a new folder, if TERRACE_FUZZ_SEEDS names one.
 #[test]
 fn seeds_for_a_fuzzer_are_right_requests() {
     let forwarding = forwarding();

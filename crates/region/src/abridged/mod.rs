@@ -1,7 +1,7 @@
-//! A region file without most of its plain items, for the YAML reader, which takes long for each.
+//! Reads a region file with most of its plain items removed, because the YAML reader is slow.
 //!
-//! Plain items (`plain`) are read on the way. Of those that follow each other, a *run*, the first
-//! stays in the text:
+//! The plain reader (`plain`) reads items of simple form first. Of a *run* of consecutive plain
+//! items, only the first stays in the text:
 //!
 //! ```text
 //! vms:                                  vms:
@@ -12,72 +12,71 @@
 //! - {name: e, vpc: v, ...}   run 1
 //! ```
 //!
-//! If the YAML reader gives that first item for its place, it has looked at a list of such items
-//! there, and each item leaves it in the state in which the one before did: so it would have
-//! given the others, too. In every other case, and if anything is wrong, the text is read as a
-//! whole.
+//! If the YAML reader returns that first item at its position, it was inside a list of such items
+//! there. Each plain item leaves it in the same state as the item before, so it would have returned
+//! the others, too. In every other case, and on any error, the whole text is read by the YAML
+//! reader.
 
 use crate::item_list::ItemList;
 use crate::model::{Name, RegionFile, Server, Vm, Vpc};
-use crate::plain::{Cursor, read_item};
-use crate::position::Position;
+use crate::plain::{PlainCursor, read_item};
 use crate::sections::{Section, Sections, line_count, next_item};
 use crate::shift::Shift;
+use crate::spanned::SourcePos;
 use crate::yaml;
 use serde::de::DeserializeOwned;
 use std::ops::Range;
 
-/// Of a text larger than this, no abridged one is made that has more than half of it: there would
-/// be two of them.
+/// For larger texts, the abridged text can have at most half of their size, because both are in
+/// memory at the same time.
 const SMALL_BYTES: usize = 1 << 20;
 
-/// Plain items of a list of the file.
+/// Plain items of one list of the file.
 #[derive(Debug)]
-struct Plain<T> {
+struct PlainItems<T> {
     items: Vec<T>,
-    /// The indices of those that follow each other in the text.
+    /// Index ranges of items that are consecutive in the text.
     runs: Vec<Range<usize>>,
 }
 
-impl<T> Default for Plain<T> {
-    fn default() -> Plain<T> {
-        Plain { items: Vec::new(), runs: Vec::new() }
+impl<T> Default for PlainItems<T> {
+    fn default() -> PlainItems<T> {
+        PlainItems { items: Vec::new(), runs: Vec::new() }
     }
 }
 
-/// The text without the items that were read, and these.
-struct Abridged {
+/// A text without the plain items that were read, and these items.
+struct AbridgedText {
     text: String,
-    /// From which line of the abridged text on how many lines are missing in front of it.
+    /// Pairs of a line of the abridged text and the number of lines that were removed before it.
     missing: Vec<(u32, u32)>,
-    servers: Plain<Server>,
-    vpcs: Plain<Vpc>,
-    vms: Plain<Vm>,
+    servers: PlainItems<Server>,
+    vpcs: PlainItems<Vpc>,
+    vms: PlainItems<Vm>,
 }
 
-/// Reads a text by way of an abridged one. None if nothing can be left out of it, or anything is
-/// wrong with it.
-pub(crate) fn read(text: &str, sections: &Sections) -> Option<RegionFile> {
-    let abridged = Abridged::of(text, sections)?;
-    let Abridged { text: short, missing, servers, vpcs, vms } = abridged;
+/// Reads a text through an abridged one. `None` if too little can be removed, or on any error.
+pub(crate) fn read_abridged(text: &str, sections: &Sections) -> Option<RegionFile> {
+    let abridged = AbridgedText::of(text, sections)?;
+    let AbridgedText { text: short, missing, servers, vpcs, vms } = abridged;
     let mut file: RegionFile = yaml::read(&short, text.len()).ok()?;
     drop(short);
-    file.relocate(&|at| in_whole(&missing, at));
-    file.servers = merged(file.servers, servers, |server| &server.name)?;
-    file.vpcs = merged(file.vpcs, vpcs, |vpc| &vpc.name)?;
-    file.vms = ItemList::from(merged(file.vms.into(), vms, |vm| &vm.name)?);
+    file.relocate(&|at| to_whole_position(&missing, at));
+    file.servers = merge_runs(file.servers, servers, |server| &server.name)?;
+    file.vpcs = merge_runs(file.vpcs, vpcs, |vpc| &vpc.name)?;
+    file.vms = ItemList::from(merge_runs(file.vms.into(), vms, |vm| &vm.name)?);
     Some(file)
 }
 
-/// Where in the whole text something of the abridged one is.
-fn in_whole(missing: &[(u32, u32)], at: Position) -> Position {
+/// Converts a position in the abridged text to one in the whole text.
+fn to_whole_position(missing: &[(u32, u32)], at: SourcePos) -> SourcePos {
     let next = missing.partition_point(|(from, _)| *from <= at.line);
     at.shifted(next.checked_sub(1).map_or(0, |last| i64::from(missing[last].1)))
 }
 
-/// What was read of the abridged text, with all items of each run for the first one; none if one
-/// of these is not there.
-fn merged<T>(read: Vec<T>, plain: Plain<T>, name: impl Fn(&T) -> &Name) -> Option<Vec<T>> {
+/// Replaces the first item of each run by all items of the run. `None` if the first item of a run
+/// is missing in `read`.
+fn merge_runs<T>(read: Vec<T>, plain: PlainItems<T>, name: impl Fn(&T) -> &Name) -> Option<Vec<T>> {
     let is_same = |a: &T, b: &T| name(a).at == name(b).at && name(a) == name(b);
     if let ([first], [run]) = (&*read, &*plain.runs)
         && run.len() == plain.items.len()
@@ -96,20 +95,20 @@ fn merged<T>(read: Vec<T>, plain: Plain<T>, name: impl Fn(&T) -> &Name) -> Optio
     runs.next().is_none().then_some(merged)
 }
 
-impl Abridged {
-    /// None if too little can be left out.
-    fn of(text: &str, sections: &Sections) -> Option<Abridged> {
-        let mut abridging = Abridging { text, done: 0, at: 0, line: 1, short: String::new(), missing: Vec::new() };
-        let (mut servers, mut vpcs, mut vms) = (Plain::default(), Plain::default(), Plain::default());
-        for (section, bytes, indent) in sections.lists(text.len()) {
+impl AbridgedText {
+    /// Reads the plain items and builds the abridged text. `None` if too little can be removed.
+    fn of(text: &str, sections: &Sections) -> Option<AbridgedText> {
+        let mut abridging = Abridger { text, done: 0, at: 0, line: 1, short: String::new(), missing: Vec::new() };
+        let (mut servers, mut vpcs, mut vms) = (PlainItems::default(), PlainItems::default(), PlainItems::default());
+        for (section, bytes, indent) in sections.item_lists(text.len()) {
             match section {
                 Section::Servers => abridging.read_list(bytes, indent, &mut servers)?,
                 Section::Vpcs => abridging.read_list(bytes, indent, &mut vpcs)?,
                 Section::Vms => abridging.read_list(bytes, indent, &mut vms)?,
             }
         }
-        abridging.keep(text.len())?;
-        (!abridging.missing.is_empty()).then_some(Abridged {
+        abridging.copy_up_to(text.len())?;
+        (!abridging.missing.is_empty()).then_some(AbridgedText {
             text: abridging.short,
             missing: abridging.missing,
             servers,
@@ -119,36 +118,36 @@ impl Abridged {
     }
 }
 
-/// An abridged text in the making.
-struct Abridging<'a> {
+/// Builder of an abridged text.
+struct Abridger<'a> {
     text: &'a str,
-    /// What is before this offset is in the abridged text, or left out.
+    /// Offset up to which the text was copied or removed.
     done: usize,
-    /// An offset up to which lines were counted, and the line there.
+    /// Offset up to which lines were counted, and the line there.
     at: usize,
     line: u32,
     short: String,
     missing: Vec<(u32, u32)>,
 }
 
-impl Abridging<'_> {
-    /// Reads the items of a list.
+impl Abridger<'_> {
+    /// Reads the plain items of a list. `None` if the abridged text becomes too large.
     fn read_list<T: DeserializeOwned>(
         &mut self,
         list: Range<usize>,
         indent: usize,
-        plain: &mut Plain<T>,
+        plain: &mut PlainItems<T>,
     ) -> Option<()> {
         let text = &self.text[..list.end];
-        self.advance(next_item(text, list.start, list.end, indent));
-        // An alias of the list would mean fewer items.
+        self.advance_to(next_item(text, list.start, list.end, indent));
+        // With an anchor before the first item, an alias could repeat the list with fewer items.
         if text[list.start..self.at].contains('&') {
             return Some(());
         }
-        // The end of a run's first item.
+        // Offset and line after the first item of the current run.
         let mut behind_first = None;
         while self.at < list.end {
-            let mut cursor = Cursor::new(text, self.at, self.line);
+            let mut cursor = PlainCursor::new(text, self.at, self.line);
             if let Some(item) = read_item(&mut cursor, indent) {
                 (self.at, self.line) = (cursor.line_start(), cursor.line());
                 if behind_first.is_none() {
@@ -160,22 +159,22 @@ impl Abridging<'_> {
             } else {
                 self.end_run(behind_first.take())?;
                 let line_end = text[self.at..].find('\n').map_or(text.len(), |newline| self.at + newline + 1);
-                self.advance(next_item(text, line_end, list.end, indent));
+                self.advance_to(next_item(text, line_end, list.end, indent));
             }
         }
         self.end_run(behind_first)
     }
 
-    /// Goes on to the beginning of a line.
-    fn advance(&mut self, to: usize) {
+    /// Advances to the start of a line.
+    fn advance_to(&mut self, to: usize) {
         self.line = self.line.saturating_add(u32::try_from(line_count(&self.text[self.at..to])).unwrap_or(u32::MAX));
         self.at = to;
     }
 
-    /// Leaves out what follows a run's first item, up to here.
+    /// Removes all items of a run after its first, up to the current offset.
     fn end_run(&mut self, behind_first: Option<(usize, u32)>) -> Option<()> {
         let Some((start, line)) = behind_first.filter(|(start, _)| *start < self.at) else { return Some(()) };
-        self.keep(start)?;
+        self.copy_up_to(start)?;
         self.done = self.at;
         let before = self.missing.last().map_or(0, |(_, lines)| *lines);
         let lines = before + (self.line - line);
@@ -183,8 +182,8 @@ impl Abridging<'_> {
         Some(())
     }
 
-    /// Takes what is in front of an offset into the abridged text; none if that becomes too large.
-    fn keep(&mut self, end: usize) -> Option<()> {
+    /// Copies the text before `end` to the abridged text. `None` if that becomes too large.
+    fn copy_up_to(&mut self, end: usize) -> Option<()> {
         let bytes = self.short.len() + (end - self.done);
         (self.text.len() <= SMALL_BYTES || bytes <= self.text.len() / 2).then_some(())?;
         self.short.push_str(&self.text[self.done..end]);

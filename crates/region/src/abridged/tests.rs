@@ -1,7 +1,7 @@
-//! What the plain reader and an abridged text give is what the YAML reader gives of the whole
-//! text, positions included. Texts are made and changed at random; `ABRIDGED_SEED` repeats a run.
+//! Compares the plain reader and abridged texts with the YAML reader on the whole text, including
+//! positions. Texts are generated and changed at random; `ABRIDGED_SEED` repeats a run.
 
-use super::{Abridged, read};
+use super::{AbridgedText, read_abridged};
 use crate::model::RegionFile;
 use crate::sections::Sections;
 use crate::yaml;
@@ -82,7 +82,7 @@ fn list(rng: &mut Rng, most: usize, mut item: impl FnMut(&mut Rng) -> Item) -> V
     Value::List((0..rng.usize(..=most)).map(|_| item(rng)).collect())
 }
 
-/// Keys in another order now and then, or one more or less.
+/// Builds a mapping, sometimes with another order of keys, or with one key more or less.
 fn mapping(rng: &mut Rng, mut keys: Vec<(&'static str, Value)>) -> Item {
     if rng.u8(..8) == 0 {
         rng.shuffle(&mut keys);
@@ -166,7 +166,7 @@ fn vpc(rng: &mut Rng) -> Item {
 }
 
 fn vm(rng: &mut Rng) -> Item {
-    // YAML has bounds for keys that are found late, of 1024 characters.
+    // YAML limits the length of a simple key to 1024 characters.
     let most = if rng.u8(..60) == 0 { 200 } else { 2 };
     let keys = vec![
         ("name", name(rng)),
@@ -212,7 +212,7 @@ fn end_line(rng: &mut Rng, out: &mut String) {
     }
 }
 
-/// Writes the items of a list with this many blanks before them.
+/// Writes the items of a list, each indented by `indent` blanks.
 fn write_block(rng: &mut Rng, out: &mut String, items: &[Item], indent: usize) {
     for item in items {
         let _ = write!(out, "{:indent$}-{}", "", pick(rng, &[" ", " ", " ", "   "]));
@@ -273,7 +273,7 @@ fn text(rng: &mut Rng) -> String {
     out
 }
 
-/// A text with some of its characters or lines changed.
+/// Returns a text with random changes of characters or lines.
 fn changed(rng: &mut Rng, text: &str) -> String {
     let mut text: Vec<char> = text.chars().collect();
     for _ in 0..[0, 0, 1, 1, 2, 3][rng.usize(..6)] {
@@ -347,7 +347,7 @@ fn an_abridged_text_is_read_as_the_whole_one() {
         let text = changed(&mut rng, &text);
         let sections = Sections::of(&text);
         let whole = yaml::read::<RegionFile>(&text, text.len());
-        let file = read(&text, &sections);
+        let file = read_abridged(&text, &sections);
         match (&whole, &file) {
             (Ok(whole), Some(file)) => assert_eq!(format!("{file:#?}"), format!("{whole:#?}"), "\n{text}"),
             (Err(error), Some(_)) => panic!("abridged, it is right; as a whole: {error}\n{text}"),
@@ -357,7 +357,7 @@ fn an_abridged_text_is_read_as_the_whole_one() {
         right += 1;
         items += whole.servers.len() + whole.vpcs.len() + whole.vms.len();
         abridged += usize::from(file.is_some());
-        let short = Abridged::of(&text, &sections);
+        let short = AbridgedText::of(&text, &sections);
         plain += short.map_or(0, |short| short.servers.items.len() + short.vpcs.items.len() + short.vms.items.len());
     }
     println!("{right} of {rounds} are right, {abridged} of them abridged; {plain} of {items} items are plain");

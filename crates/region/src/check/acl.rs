@@ -1,21 +1,21 @@
-//! ACL rules.
+//! Checks of ACL rules.
 
 use super::routes::FlatRoute;
-use super::{MAX_WAYS, usable};
+use super::{MAX_TRANSIT_PATHS, usable};
 use crate::model::{AclDirection, AclRule, RegionFile};
-use crate::position::At;
-use crate::problem::Report;
+use crate::problem::ProblemCollector;
+use crate::spanned::WithPos;
 use crate::values::Protocol;
 use std::collections::{HashMap, HashSet};
 
-/// Greatest priority: P4Runtime's are positive int32.
+/// Maximum priority. P4Runtime priorities are positive int32.
 pub const MAX_PRIORITY: u32 = 1 << 24;
 
-pub(super) fn check(report: &mut Report, file: &RegionFile) {
+pub(super) fn check(report: &mut ProblemCollector, file: &RegionFile) {
     for vpc in &file.vpcs {
         let mut lines: HashMap<(u32, bool), u32> = HashMap::new();
         for rule in &vpc.acl {
-            priority(report, rule);
+            check_priority(report, rule);
             for egress in directions(rule.direction) {
                 if let Some(line) = lines.insert((*rule.priority, *egress), rule.at.line) {
                     let message = format!("priority {} is used twice, first in line {line}", *rule.priority);
@@ -27,49 +27,51 @@ pub(super) fn check(report: &mut Report, file: &RegionFile) {
                     break;
                 }
             }
-            addresses(report, rule);
-            ports(report, rule);
-            icmp(report, rule);
+            check_addresses(report, rule);
+            check_ports(report, rule);
+            check_icmp(report, rule);
         }
     }
 }
 
-/// Most rules of a way through other VPCs, as it may come to of those VPCs' rules: half of what the table is made for.
-const MAX_WAY_RULES: usize = 1 << 17;
+/// Maximum number of rules of a transit path, computed from the lists of its VPCs: half of the
+/// table's size.
+const MAX_TRANSIT_RULES: usize = 1 << 17;
 
-/// A packet that passes through VPCs is asked for by the rules of all of them, which are put together before it comes.
-pub(super) fn ways(report: &mut Report, file: &RegionFile, tables: &[Vec<Vec<FlatRoute>>]) {
+/// Checks the transit paths of all routes: their number and the number of their rules. A packet on
+/// such a path must pass the lists of all its VPCs, and these are combined into one list per path.
+pub(super) fn check_transit_paths(report: &mut ProblemCollector, file: &RegionFile, tables: &[Vec<Vec<FlatRoute>>]) {
     let mut seen = HashSet::new();
     for route in tables.iter().flatten().flatten() {
-        let Some(way @ (_, to)) = route.way().filter(|way| !seen.contains(way)) else { continue };
+        let Some(way @ (_, to)) = route.transit_path().filter(|way| !seen.contains(way)) else { continue };
         seen.insert(way);
-        if seen.len() > MAX_WAYS {
+        if seen.len() > MAX_TRANSIT_PATHS {
             let message = format!(
-                "routes lead by more than {MAX_WAYS} different ways through other VPCs, up to the one to {}",
+                "routes use more than {MAX_TRANSIT_PATHS} different paths through other VPCs, up to the one to {}",
                 route.prefix
             );
             return report.add(route.origin, message, "peer directly, or let fewer VPCs use the exits of others");
         }
-        // A permit rule about ports is two, with one for later fragments.
+        // A permit rule with ports becomes two entries, because later fragments need their own.
         let rules = |vpc: &usize| 2 * file.vpcs[*vpc].acl.len() + 1;
         let all = route.via.iter().chain(&to).map(rules).fold(1, usize::saturating_mul);
-        if all > MAX_WAY_RULES {
+        if all > MAX_TRANSIT_RULES {
             let names: Vec<&str> = route.via.iter().chain(&to).map(|vpc| &*file.vpcs[*vpc].name.value).collect();
             let message = format!(
-                "the route to {} leads through VPCs whose lists together may make {all} rules: {}",
+                "the route to {} passes VPCs whose lists combine to up to {all} rules: {}",
                 route.prefix,
                 names.join(", ")
             );
             report.add(
                 route.origin,
                 message,
-                format!("peer directly, or shorten a list: {MAX_WAY_RULES} are possible"),
+                format!("peer directly, or shorten a list: {MAX_TRANSIT_RULES} are possible"),
             );
         }
     }
 }
 
-/// Whether the rule is about egress (true), ingress (false), or both.
+/// Returns the directions of a rule: egress (true), ingress (false), or both.
 pub(crate) fn directions(direction: AclDirection) -> &'static [bool] {
     match direction {
         AclDirection::Egress => &[true],
@@ -78,19 +80,19 @@ pub(crate) fn directions(direction: AclDirection) -> &'static [bool] {
     }
 }
 
-fn priority(report: &mut Report, rule: &AclRule) {
+fn check_priority(report: &mut ProblemCollector, rule: &AclRule) {
     if *rule.priority == 0 || *rule.priority > MAX_PRIORITY {
         let message = format!("priority {} is out of range", *rule.priority);
         report.add(rule.priority.at, message, format!("use 1 to {MAX_PRIORITY}; greater wins"));
     }
 }
 
-fn addresses(report: &mut Report, rule: &AclRule) {
+fn check_addresses(report: &mut ProblemCollector, rule: &AclRule) {
     if let Some(from) = &rule.from {
-        usable::matched(report, from, "a rule about packets from");
+        usable::check_match(report, from, "a rule about packets from");
     }
     if let Some(to) = &rule.to {
-        usable::matched(report, to, "a rule about packets to");
+        usable::check_match(report, to, "a rule about packets to");
     }
     if let (Some(from), Some(to)) = (&rule.from, &rule.to)
         && from.0.addr().is_ipv4() != to.0.addr().is_ipv4()
@@ -103,7 +105,7 @@ fn addresses(report: &mut Report, rule: &AclRule) {
     }
 }
 
-fn ports(report: &mut Report, rule: &At<AclRule>) {
+fn check_ports(report: &mut ProblemCollector, rule: &WithPos<AclRule>) {
     let protocol = rule.protocol.as_ref().map_or(Protocol::Any, |p| p.value);
     let given = rule.source_ports.as_ref().or(rule.ports.as_ref());
     if let (false, Some(ports)) = (protocol.has_ports(), given) {
@@ -115,8 +117,9 @@ fn ports(report: &mut Report, rule: &At<AclRule>) {
     }
 }
 
-/// A type belongs to ICMP of one IP version: numbers mean something else in the other one.
-fn icmp(report: &mut Report, rule: &At<AclRule>) {
+/// Checks ICMP types and codes. A type belongs to one IP version, because the other one assigns the
+/// same number differently.
+fn check_icmp(report: &mut ProblemCollector, rule: &WithPos<AclRule>) {
     if let (Some(code), None) = (&rule.icmp_code, &rule.icmp_type) {
         let message = "an ICMP code is given without a type, whose code it would be";
         report.add(code.at, message, "add `icmp_type`, or remove `icmp_code`");
@@ -135,8 +138,8 @@ fn icmp(report: &mut Report, rule: &At<AclRule>) {
     }
 }
 
-/// The kinds that a VPC drops are named once each.
-pub(super) fn extensions(report: &mut Report, file: &RegionFile) {
+/// Checks that each kind of extension is listed once per VPC.
+pub(super) fn check_extensions(report: &mut ProblemCollector, file: &RegionFile) {
     for vpc in &file.vpcs {
         let mut seen = HashSet::new();
         for kind in &vpc.drop {

@@ -1,20 +1,24 @@
-//! Names: their form, their uniqueness, and what they refer to.
+//! Checks names: notation, uniqueness, and references.
 
-use super::Index;
+use super::NameIndex;
 use crate::model::Name;
-use crate::problem::{Report, did_you_mean};
+use crate::problem::{ProblemCollector, did_you_mean};
 use crate::values::quoted;
 use std::collections::hash_map::Entry;
 
-/// Greatest length of a name, in bytes.
+/// Maximum length of a name, in bytes.
 pub(crate) const MAX_NAME: usize = 63;
 
-/// Names of one kind to indices; complains about malformed and repeated ones.
-pub(super) fn index<'a>(report: &mut Report, kind: &str, names: impl Iterator<Item = &'a Name>) -> Index<'a> {
-    let mut index = Index::with_capacity(names.size_hint().0);
+/// Builds the index of names of one kind. Reports malformed and repeated names.
+pub(super) fn index_names<'a>(
+    report: &mut ProblemCollector,
+    kind: &str,
+    names: impl Iterator<Item = &'a Name>,
+) -> NameIndex<'a> {
+    let mut index = NameIndex::with_capacity(names.size_hint().0);
     let mut first_lines = Vec::with_capacity(names.size_hint().0);
     for (i, name) in names.enumerate() {
-        form(report, kind, name);
+        check_name(report, kind, name);
         first_lines.push(name.at.line);
         match index.entry(&***name) {
             Entry::Vacant(e) => {
@@ -30,15 +34,21 @@ pub(super) fn index<'a>(report: &mut Report, kind: &str, names: impl Iterator<It
     index
 }
 
-/// Complains about the first of a kind for which the gateway's tables have no number.
-pub(super) fn at_most<'a>(report: &mut Report, kinds: &str, most: usize, mut names: impl Iterator<Item = &'a Name>) {
+/// Reports the first object beyond `most`, because the gateway's tables have no id for it.
+pub(super) fn check_count<'a>(
+    report: &mut ProblemCollector,
+    kinds: &str,
+    most: usize,
+    mut names: impl Iterator<Item = &'a Name>,
+) {
     if let Some(name) = names.nth(most) {
         report.add(name.at, format!("there are more than {most} {kinds}, up to here"), "split the region");
     }
 }
 
-/// Names are ASCII, so that two that look the same are the same, and that they show as they are in logs and on terminals.
-pub(super) fn form(report: &mut Report, kind: &str, name: &Name) {
+/// Checks the notation of a name. Names are ASCII, so that names that look the same are the same,
+/// and logs and terminals show them unchanged.
+pub(super) fn check_name(report: &mut ProblemCollector, kind: &str, name: &Name) {
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let starts_like_an_option_or_a_path = name.starts_with(['-', '.']);
     if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(good) || starts_like_an_option_or_a_path {
@@ -50,24 +60,24 @@ pub(super) fn form(report: &mut Report, kind: &str, name: &Name) {
     }
 }
 
-/// What a name refers to; complains if there is no such thing.
-pub(super) fn resolve(report: &mut Report, kind: &str, name: &Name, index: &Index) -> Option<usize> {
+/// Resolves a name to its index. Reports a problem if no object of this kind has the name.
+pub(super) fn resolve(report: &mut ProblemCollector, kind: &str, name: &Name, index: &NameIndex) -> Option<usize> {
     if let Some(i) = index.get(&***name) {
         return Some(*i);
     }
-    let near = if report.has_room() { did_you_mean(name, index.keys().copied()) } else { None };
-    let mend = match near {
+    let near = if report.can_store_more() { did_you_mean(name, index.keys().copied()) } else { None };
+    let help = match near {
         Some(near) => format!("did you mean {}?", quoted(near)),
         None => format!("declare the {kind} {}, or name one that is declared", quoted(name)),
     };
-    report.add(name.at, format!("there is no {kind} {}", quoted(name)), mend);
+    report.add(name.at, format!("there is no {kind} {}", quoted(name)), help);
     None
 }
 
 #[cfg(test)]
 mod tests {
-    use super::at_most;
-    use crate::problem::Report;
+    use super::check_count;
+    use crate::problem::ProblemCollector;
 
     #[test]
     fn the_first_one_too_many_is_named() {
@@ -75,12 +85,12 @@ mod tests {
                     vpcs:\n- {name: a, vni: 1}\n- {name: b, vni: 2}\n";
         let vpcs = crate::parse("r.yaml", text).expect("right").file.vpcs;
         let found = |most| {
-            let mut report = Report::new("r.yaml");
-            at_most(&mut report, "VPCs", most, vpcs.iter().map(|vpc| &vpc.name));
+            let mut report = ProblemCollector::new("r.yaml");
+            check_count(&mut report, "VPCs", most, vpcs.iter().map(|vpc| &vpc.name));
             report.finish().map_err(|problems| problems.to_string())
         };
         assert_eq!(found(2), Ok(()));
-        let expected = "r.yaml:6:10: there are more than 1 VPCs, up to here\n    mend: split the region";
+        let expected = "r.yaml:6:10: there are more than 1 VPCs, up to here\n    help: split the region";
         assert_eq!(found(1), Err(expected.to_owned()));
     }
 }

@@ -1,24 +1,25 @@
-//! Routes and route tables. Peerings are resolved here, so that the gateway decides with one lookup.
+//! Checks routes and route tables, and resolves peerings, so that the gateway needs one lookup.
 //!
-//! A route to a peer means "the peer's main table decides". Resolving it gives, for each prefix that the peer tells apart
-//! within the route, where the packet ends up; up to [`MAX_PEERINGS`] peerings in a row. A chain that comes back to a VPC
-//! it has been in is a loop and is refused.
+//! A route to a peer means "the peer's main table decides". Resolving it produces one route for
+//! each prefix that the peer distinguishes within it, with the final target, over up to
+//! [`MAX_PEERINGS`] consecutive peerings. A chain that returns to a VPC is a loop and is refused.
 
-use super::{Index, MAX_PEERINGS, names, underlay, usable};
+use super::{MAX_PEERINGS, NameIndex, names, underlay, usable};
 use crate::model::{Name, RegionFile, RemoteKind, Route, Vpc};
-use crate::position::{At, Position};
 use crate::prefix_map::PrefixMap;
-use crate::problem::Report;
+use crate::problem::ProblemCollector;
+use crate::spanned::{SourcePos, WithPos};
 use ipnet::IpNet;
 use std::collections::HashMap;
 
-/// How many routes of peers are looked at in all. The gateway's tables hold two million routes; without a bound, a VPC with many routes
-/// that many others route to makes more of a small file than memory holds.
+/// Maximum number of peer routes that the check visits in total. The gateway's tables hold two
+/// million routes. Without a limit, a small file in which many VPCs route to one with many routes
+/// would exhaust memory.
 pub(crate) const MAX_PEER_ROUTES: usize = 1 << 22;
 
-/// Scope of a route, as counted.
+/// Scope of a route, for statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub enum Scope {
+pub enum RouteScope {
     /// A machine of the same VPC.
     Local,
     /// A machine of another VPC of the region.
@@ -29,156 +30,178 @@ pub enum Scope {
     CrossRegion,
     /// The internet.
     Internet,
-    /// Nowhere.
+    /// Dropped, or without a route.
     Blackhole,
 }
 
-/// Where a route ends.
+/// Final target of a route.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Target {
-    /// A machine of the VPC with that index.
+pub enum RouteTarget {
+    /// A machine of the VPC with this index.
     Vpc(usize),
-    /// The remote with that index; packets carry the VNI.
+    /// The remote with this index, and the VNI of packets to it.
     Remote(usize, u32),
     /// The internet.
     Internet,
-    /// Dropped, as the tenant asked for.
+    /// Dropped by a route of the tenant.
     Blackhole,
-    /// A peer was to decide, and has no route.
+    /// Dropped, because the peer has no route.
     NoRoute,
 }
 
-/// A route with its peerings resolved.
+/// A route with resolved peerings.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FlatRoute {
     /// Destination.
     pub prefix: IpNet,
-    /// Its scope.
-    pub scope: Scope,
-    /// Where it ends.
-    pub target: Target,
-    /// The VPCs that packets pass through, in order: those between the table's own VPC and the one that they end in, which is among them if
-    /// they leave by its exit.
+    /// Scope of the route.
+    pub scope: RouteScope,
+    /// Final target.
+    pub target: RouteTarget,
+    /// The VPCs that packets pass through, in order: those between the table's own VPC and the
+    /// destination VPC. If packets leave by the exit of a VPC, that VPC is the last one.
     pub via: Vec<usize>,
-    /// Where in the file it comes from: the route of the table's own VPC.
-    pub origin: Position,
+    /// Position of the route in the file: that of the route in the table's own VPC.
+    pub origin: SourcePos,
 }
 
 impl FlatRoute {
-    /// The way of its packets through other VPCs: these, and the one that they are delivered in; none if there are none.
-    pub(crate) fn way(&self) -> Option<(&[usize], Option<usize>)> {
+    /// Returns the transit path of its packets: the VPCs they pass through and the VPC they are
+    /// delivered in. `None` if they pass through no other VPC.
+    pub(crate) fn transit_path(&self) -> Option<(&[usize], Option<usize>)> {
         let to = match self.target {
-            Target::Vpc(to) => Some(to),
+            RouteTarget::Vpc(to) => Some(to),
             _ => None,
         };
         (!self.via.is_empty()).then_some((&self.via, to))
     }
 }
 
-/// What routes refer to.
-pub(super) struct Context<'a> {
-    pub(super) vpcs: &'a Index<'a>,
-    pub(super) remotes: &'a Index<'a>,
+/// The objects that routes refer to.
+pub(super) struct RouteContext<'a> {
+    pub(super) vpcs: &'a NameIndex<'a>,
+    pub(super) remotes: &'a NameIndex<'a>,
     pub(super) peers: &'a [Vec<usize>],
 }
 
-/// A route as written, its target resolved by name.
+/// A route as written, with its target resolved by name.
 #[derive(Clone, Copy, Debug)]
-struct Raw {
+struct UnresolvedRoute {
     prefix: IpNet,
-    step: Step,
-    at: Position,
+    step: RouteStep,
+    at: SourcePos,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
-    End(Scope, Target),
+enum RouteStep {
+    End(RouteScope, RouteTarget),
     Peer(usize),
 }
 
-/// A route table as written: sorted by prefix, and by longest match.
+/// A route table as written, sorted by prefix and indexed for longest-prefix match.
 #[derive(Default)]
-struct RawTable {
-    sorted: Vec<Raw>,
+struct UnresolvedTable {
+    sorted: Vec<UnresolvedRoute>,
     longest: PrefixMap<usize>,
 }
 
-/// Route tables with their peerings resolved.
-pub(super) struct Checked {
-    /// By VPC and table.
+/// Route tables with resolved peerings.
+pub(super) struct FlattenedRoutes {
+    /// Tables by VPC and table index.
     pub(super) tables: Vec<Vec<Vec<FlatRoute>>>,
-    /// The table of each policy route, by VPC.
+    /// By VPC, the table index of each policy route.
     pub(super) policies: Vec<Vec<usize>>,
-    /// How many routes of peers were looked at, by VPC.
+    /// By VPC, the number of peer routes that were visited.
     pub(super) peer_routes: Vec<usize>,
 }
 
-pub(super) fn check(report: &mut Report, file: &RegionFile, context: &Context) -> Checked {
-    let raw: Vec<Vec<RawTable>> = (0..file.vpcs.len()).map(|v| vpc_tables(report, file, context, v)).collect();
+pub(super) fn check(report: &mut ProblemCollector, file: &RegionFile, context: &RouteContext) -> FlattenedRoutes {
+    let raw: Vec<Vec<UnresolvedTable>> = (0..file.vpcs.len()).map(|v| vpc_tables(report, file, context, v)).collect();
     let (mut flat, mut peer_routes) = (Vec::with_capacity(raw.len()), Vec::with_capacity(raw.len()));
-    let mut resolver = Resolver { report, file, raw: &raw, looked_at: 0 };
+    let mut resolver = RouteResolver { report, file, raw: &raw, visited: 0 };
     for (v, tables) in raw.iter().enumerate() {
-        let before = resolver.looked_at;
+        let before = resolver.visited;
         flat.push(tables.iter().map(|table| resolver.table(v, table)).collect());
-        peer_routes.push(resolver.looked_at - before);
+        peer_routes.push(resolver.visited - before);
     }
-    let policies = file.vpcs.iter().map(|vpc| policy(report, vpc)).collect();
-    Checked { tables: flat, policies, peer_routes }
+    let policies = file.vpcs.iter().map(|vpc| check_policy(report, vpc)).collect();
+    FlattenedRoutes { tables: flat, policies, peer_routes }
 }
 
-/// A VPC's tables: own subnets and peers' subnets are in each of them.
-fn vpc_tables(report: &mut Report, file: &RegionFile, context: &Context, v: usize) -> Vec<RawTable> {
+/// Builds the tables of a VPC. Each includes the VPC's own subnets and those of its peers.
+fn vpc_tables(
+    report: &mut ProblemCollector,
+    file: &RegionFile,
+    context: &RouteContext,
+    v: usize,
+) -> Vec<UnresolvedTable> {
     let vpc = &file.vpcs[v];
-    names::index(report, "route table", vpc.route_tables.iter().map(|t| &t.name));
+    names::index_names(report, "route table", vpc.route_tables.iter().map(|t| &t.name));
     let lists = std::iter::once(&vpc.routes).chain(vpc.route_tables.iter().map(|t| &t.routes));
     lists
         .map(|routes| {
-            let mut all = implied(file, context, v);
-            all.extend(routes.iter().filter_map(|route| explicit(report, file, context, v, route)));
+            let mut all = implied_routes(file, context, v);
+            all.extend(routes.iter().filter_map(|route| resolve_route(report, file, context, v, route)));
             table(report, all)
         })
         .collect()
 }
 
-/// Routes that the file does not spell out.
-fn implied(file: &RegionFile, context: &Context, v: usize) -> Vec<Raw> {
-    let own = file.vpcs[v].subnets.iter().map(|subnet| Raw {
+/// Returns the routes to own subnets and to those of peers, which the file does not list.
+fn implied_routes(file: &RegionFile, context: &RouteContext, v: usize) -> Vec<UnresolvedRoute> {
+    let own = file.vpcs[v].subnets.iter().map(|subnet| UnresolvedRoute {
         prefix: subnet.network(),
-        step: Step::End(Scope::Local, Target::Vpc(v)),
+        step: RouteStep::End(RouteScope::Local, RouteTarget::Vpc(v)),
         at: subnet.at,
     });
     let peers = context.peers[v].iter().flat_map(|peer| {
-        let step = Step::Peer(*peer);
-        file.vpcs[*peer].subnets.iter().map(move |subnet| Raw { prefix: subnet.network(), step, at: subnet.at })
+        let step = RouteStep::Peer(*peer);
+        file.vpcs[*peer].subnets.iter().map(move |subnet| UnresolvedRoute {
+            prefix: subnet.network(),
+            step,
+            at: subnet.at,
+        })
     });
     own.chain(peers).collect()
 }
 
-/// A route of the file.
-fn explicit(report: &mut Report, file: &RegionFile, context: &Context, v: usize, route: &At<Route>) -> Option<Raw> {
-    usable::matched(report, &route.to, "a route to");
+/// Resolves the target of a route of the file.
+fn resolve_route(
+    report: &mut ProblemCollector,
+    file: &RegionFile,
+    context: &RouteContext,
+    v: usize,
+    route: &WithPos<Route>,
+) -> Option<UnresolvedRoute> {
+    usable::check_match(report, &route.to, "a route to");
     let targets = [route.peer.is_some(), route.remote.is_some(), route.internet, route.blackhole];
     if targets.iter().filter(|t| **t).count() != 1 {
-        let mend = "give exactly one of `peer`, `remote`, `internet: true`, `blackhole: true`";
-        report.add(route.at, format!("the route to {} needs one target", route.to.value), mend);
+        let help = "give exactly one of `peer`, `remote`, `internet: true`, `blackhole: true`";
+        report.add(route.at, format!("the route to {} needs one target", route.to.value), help);
         return None;
     }
     if let (Some(vni), None) = (&route.vni, &route.remote) {
         report.add(vni.at, "only a route to a remote has a VNI", "remove `vni`");
     }
     let step = if let Some(peer) = &route.peer {
-        Step::Peer(peered(report, file, context, v, peer)?)
+        RouteStep::Peer(resolve_peer(report, file, context, v, peer)?)
     } else if let Some(remote) = &route.remote {
-        to_remote(report, file, context, route, remote)?
+        resolve_remote(report, file, context, route, remote)?
     } else if route.internet {
-        Step::End(Scope::Internet, Target::Internet)
+        RouteStep::End(RouteScope::Internet, RouteTarget::Internet)
     } else {
-        Step::End(Scope::Blackhole, Target::Blackhole)
+        RouteStep::End(RouteScope::Blackhole, RouteTarget::Blackhole)
     };
-    Some(Raw { prefix: route.to.network(), step, at: route.at })
+    Some(UnresolvedRoute { prefix: route.to.network(), step, at: route.at })
 }
 
-fn peered(report: &mut Report, file: &RegionFile, context: &Context, v: usize, name: &Name) -> Option<usize> {
+fn resolve_peer(
+    report: &mut ProblemCollector,
+    file: &RegionFile,
+    context: &RouteContext,
+    v: usize,
+    name: &Name,
+) -> Option<usize> {
     let peer = names::resolve(report, "VPC", name, context.vpcs)?;
     if !context.peers[v].contains(&peer) {
         let own = &file.vpcs[v].name.value;
@@ -189,11 +212,17 @@ fn peered(report: &mut Report, file: &RegionFile, context: &Context, v: usize, n
     Some(peer)
 }
 
-fn to_remote(report: &mut Report, file: &RegionFile, context: &Context, route: &Route, name: &Name) -> Option<Step> {
+fn resolve_remote(
+    report: &mut ProblemCollector,
+    file: &RegionFile,
+    context: &RouteContext,
+    route: &Route,
+    name: &Name,
+) -> Option<RouteStep> {
     let index = names::resolve(report, "remote", name, context.remotes)?;
     let remote = &file.remotes[index];
     if let Some(vni) = &route.vni {
-        underlay::vni(report, vni);
+        underlay::check_vni(report, vni);
     }
     let Some(vni) = route.vni.as_ref().or(remote.vni.as_ref()) else {
         let message = format!("remote `{}` has no VNI of its own, and the route gives none", name.value);
@@ -201,15 +230,15 @@ fn to_remote(report: &mut Report, file: &RegionFile, context: &Context, route: &
         return None;
     };
     let scope = match remote.kind.value {
-        RemoteKind::Idc => Scope::Idc,
-        RemoteKind::Region => Scope::CrossRegion,
+        RemoteKind::Idc => RouteScope::Idc,
+        RemoteKind::Region => RouteScope::CrossRegion,
     };
-    Some(Step::End(scope, Target::Remote(index, vni.value)))
+    Some(RouteStep::End(scope, RouteTarget::Remote(index, vni.value)))
 }
 
-fn table(report: &mut Report, mut all: Vec<Raw>) -> RawTable {
+fn table(report: &mut ProblemCollector, mut all: Vec<UnresolvedRoute>) -> UnresolvedTable {
     all.sort_by_key(|raw| (raw.prefix, raw.at));
-    let mut table = RawTable::default();
+    let mut table = UnresolvedTable::default();
     for raw in all {
         match table.longest.insert(raw.prefix, table.sorted.len()) {
             Ok(()) => table.sorted.push(raw),
@@ -223,13 +252,13 @@ fn table(report: &mut Report, mut all: Vec<Raw>) -> RawTable {
     table
 }
 
-/// For each policy route the index of its table.
-fn policy(report: &mut Report, vpc: &Vpc) -> Vec<usize> {
-    let tables: Index = vpc.route_tables.iter().enumerate().map(|(i, t)| (&*t.name.value, i + 1)).collect();
+/// Returns the table index of each policy route.
+fn check_policy(report: &mut ProblemCollector, vpc: &Vpc) -> Vec<usize> {
+    let tables: NameIndex = vpc.route_tables.iter().enumerate().map(|(i, t)| (&*t.name.value, i + 1)).collect();
     let mut lines: HashMap<IpNet, u32> = HashMap::new();
     let mut chosen = Vec::new();
     for rule in &vpc.policy {
-        usable::matched(report, &rule.from, "a policy for packets from");
+        usable::check_match(report, &rule.from, "a policy for packets from");
         if let Some(line) = lines.insert(rule.from.network(), rule.from.at.line) {
             let message = format!("source {} has two route tables: see line {line}", rule.from.value);
             report.add(rule.from.at, message, "keep one of them");
@@ -239,121 +268,122 @@ fn policy(report: &mut Report, vpc: &Vpc) -> Vec<usize> {
     chosen
 }
 
-struct Resolver<'a, 'r> {
-    report: &'r mut Report,
+struct RouteResolver<'a, 'r> {
+    report: &'r mut ProblemCollector,
     file: &'a RegionFile,
-    raw: &'a [Vec<RawTable>],
-    /// Routes of peers that were looked at, for all VPCs.
-    looked_at: usize,
+    raw: &'a [Vec<UnresolvedTable>],
+    /// Number of peer routes visited, for all VPCs.
+    visited: usize,
 }
 
-/// A VPC on the way, and the prefix that its table handed on to the next one.
+/// A VPC in a peering chain, and the prefix for which its table delegates to the next VPC.
 #[derive(Clone, Copy)]
-struct Hop<'a> {
+struct PeeringHop<'a> {
     vpc: usize,
-    table: &'a RawTable,
+    table: &'a UnresolvedTable,
     prefix: IpNet,
 }
 
-impl<'a> Resolver<'a, '_> {
-    /// The table with every route's peerings resolved.
-    fn table(&mut self, vpc: usize, table: &'a RawTable) -> Vec<FlatRoute> {
+impl<'a> RouteResolver<'a, '_> {
+    /// Resolves the peerings of all routes of a table.
+    fn table(&mut self, vpc: usize, table: &'a UnresolvedTable) -> Vec<FlatRoute> {
         let mut flat = Vec::with_capacity(table.sorted.len());
         for raw in &table.sorted {
             match raw.step {
-                Step::End(scope, target) => {
+                RouteStep::End(scope, target) => {
                     flat.push(FlatRoute { prefix: raw.prefix, scope, target, via: Vec::new(), origin: raw.at });
                 }
-                Step::Peer(peer) => {
-                    let mut path = vec![Hop { vpc, table, prefix: raw.prefix }];
-                    self.through(raw.at, peer, raw.prefix, &mut path, &mut flat);
+                RouteStep::Peer(peer) => {
+                    let mut path = vec![PeeringHop { vpc, table, prefix: raw.prefix }];
+                    self.resolve_peering(raw.at, peer, raw.prefix, &mut path, &mut flat);
                 }
             }
         }
         flat
     }
 
-    /// What VPC `peer` does with packets to `prefix`, as routes whose origin is `origin`.
-    fn through(
+    /// Adds the routes of VPC `peer` within `prefix`, with the given origin.
+    fn resolve_peering(
         &mut self,
-        origin: Position,
+        origin: SourcePos,
         peer: usize,
         prefix: IpNet,
-        path: &mut Vec<Hop<'a>>,
+        path: &mut Vec<PeeringHop<'a>>,
         flat: &mut Vec<FlatRoute>,
     ) {
         if path.iter().any(|hop| hop.vpc == peer) {
-            let message = format!("the route to {prefix} is a peering loop: {}", self.chain(path, peer));
+            let message = format!("the route to {prefix} is a peering loop: {}", self.peering_chain(path, peer));
             return self.report.add(origin, message, "let one of these VPCs route the prefix elsewhere");
         }
         if path.len() > MAX_PEERINGS {
-            let chain = self.chain(path, peer);
+            let chain = self.peering_chain(path, peer);
             let message = format!("the route to {prefix} passes more than {MAX_PEERINGS} peerings: {chain}");
             return self.report.add(origin, message, "peer the first and the last VPC directly");
         }
         let table = &self.raw[peer][0];
         match table.longest.covering(&prefix) {
-            Some((_, index)) => self.step(origin, peer, table.sorted[*index].step, prefix, path, flat),
+            Some((_, index)) => self.add_or_follow(origin, peer, table.sorted[*index].step, prefix, path, flat),
             None => {
-                let (scope, target, via) = (Scope::Blackhole, Target::NoRoute, Vec::new());
+                let (scope, target, via) = (RouteScope::Blackhole, RouteTarget::NoRoute, Vec::new());
                 flat.push(FlatRoute { prefix, scope, target, via, origin });
             }
         }
         let from = table.sorted.partition_point(|r| r.prefix <= prefix);
         for inner in table.sorted[from..].iter().take_while(|r| prefix.contains(&r.prefix)) {
-            if self.looked_at > MAX_PEER_ROUTES {
+            if self.visited > MAX_PEER_ROUTES {
                 return;
             }
-            self.looked_at += 1;
-            if self.looked_at > MAX_PEER_ROUTES {
+            self.visited += 1;
+            if self.visited > MAX_PEER_ROUTES {
                 let message =
                     format!("peers have more than {MAX_PEER_ROUTES} routes for the routes to them, up to here");
                 return self.report.add(origin, message, "route fewer VPCs to a peer that has many routes of its own");
             }
-            // A prefix that a VPC on the way tells apart itself was never handed on.
-            if !path.iter().any(|hop| splits(hop.table, inner.prefix, hop.prefix)) {
-                self.step(origin, peer, inner.step, inner.prefix, path, flat);
+            // Skip prefixes for which an earlier VPC of the chain has a longer match of its own,
+            // because it does not delegate them.
+            if !path.iter().any(|hop| has_longer_match(hop.table, inner.prefix, hop.prefix)) {
+                self.add_or_follow(origin, peer, inner.step, inner.prefix, path, flat);
             }
         }
     }
 
-    /// One route of a peer's table.
-    fn step(
+    /// Adds one route of a peer's table, or follows it to the next peer.
+    fn add_or_follow(
         &mut self,
-        origin: Position,
+        origin: SourcePos,
         vpc: usize,
-        step: Step,
+        step: RouteStep,
         prefix: IpNet,
-        path: &mut Vec<Hop<'a>>,
+        path: &mut Vec<PeeringHop<'a>>,
         flat: &mut Vec<FlatRoute>,
     ) {
         match step {
-            Step::End(scope, target) => {
+            RouteStep::End(scope, target) => {
                 let between = path[1..].iter().map(|hop| hop.vpc);
                 let (scope, via) = match scope {
-                    Scope::Local => (Scope::Peer, between.collect()),
-                    Scope::Blackhole => (scope, Vec::new()),
+                    RouteScope::Local => (RouteScope::Peer, between.collect()),
+                    RouteScope::Blackhole => (scope, Vec::new()),
                     _ => (scope, between.chain([vpc]).collect()),
                 };
                 flat.push(FlatRoute { prefix, scope, target, via, origin });
             }
-            Step::Peer(next) => {
-                path.push(Hop { vpc, table: &self.raw[vpc][0], prefix });
-                self.through(origin, next, prefix, path, flat);
+            RouteStep::Peer(next) => {
+                path.push(PeeringHop { vpc, table: &self.raw[vpc][0], prefix });
+                self.resolve_peering(origin, next, prefix, path, flat);
                 path.pop();
             }
         }
     }
 
-    fn chain(&self, path: &[Hop], last: usize) -> String {
+    fn peering_chain(&self, path: &[PeeringHop], last: usize) -> String {
         let vpcs = path.iter().map(|hop| hop.vpc).chain([last]);
         let names = vpcs.map(|v| &*self.file.vpcs[v].name.value);
         names.collect::<Vec<_>>().join(" -> ")
     }
 }
 
-/// Whether the table has a route of its own within `outer` that covers `inner`.
-fn splits(table: &RawTable, inner: IpNet, outer: IpNet) -> bool {
+/// Returns whether the table has a route within `outer`, other than `outer`, that covers `inner`.
+fn has_longer_match(table: &UnresolvedTable, inner: IpNet, outer: IpNet) -> bool {
     let covering = table.longest.covering(&inner);
     covering.is_some_and(|(longest, _)| longest != outer && outer.contains(&longest))
 }

@@ -1,30 +1,30 @@
-//! Further sources of VXLAN.
+//! Checks further sources of VXLAN.
 
 use super::usable;
-use crate::addresses::unusable_whole;
+use crate::addresses::enclosing_unusable_range;
 use crate::model::RegionFile;
-use crate::position::At;
-use crate::problem::Report;
+use crate::problem::ProblemCollector;
+use crate::spanned::WithPos;
 use crate::values::Prefix;
 use ipnet::IpNet;
 use std::collections::HashMap;
 
-pub(super) fn check(report: &mut Report, file: &RegionFile) {
+pub(super) fn check(report: &mut ProblemCollector, file: &RegionFile) {
     let mut lines: HashMap<IpNet, u32> = HashMap::new();
     let of_remotes = file.remotes.iter().flat_map(|remote| &remote.sources);
     for source in file.gateway.sources.iter().chain(of_remotes) {
-        one(report, file, source);
+        check_source(report, file, source);
         if let Some(line) = lines.insert(source.network(), source.at.line) {
             let message = format!("source {} is given twice, first in line {line}", source.value);
-            report.add(source.at, message, "keep one: a source is a remote's, or as good as a server's");
+            report.add(source.at, message, "keep one: a source belongs to one remote, or counts as a server");
         }
     }
 }
 
-fn one(report: &mut Report, file: &RegionFile, source: &At<Prefix>) {
-    usable::network(report, source);
+fn check_source(report: &mut ProblemCollector, file: &RegionFile, source: &WithPos<Prefix>) {
+    usable::check_network(report, source);
     let prefix = source.network();
-    if let Some(range) = unusable_whole(prefix) {
+    if let Some(range) = enclosing_unusable_range(prefix) {
         let message = format!("no packet comes from {}: {} is {}", source.value, range.prefix, range.what);
         report.add(source.at, message, "use unicast addresses of the underlay");
     }

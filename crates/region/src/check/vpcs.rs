@@ -1,61 +1,61 @@
-//! VPCs: VNIs, subnets and peerings.
+//! Checks VPCs: VNIs, subnets and peerings.
 
-use super::{Index, MAX_VPCS, names, underlay, usable};
+use super::{MAX_VPCS, NameIndex, names, underlay, usable};
 use crate::model::{RegionFile, Vpc};
-use crate::position::Position;
 use crate::prefix_map::PrefixMap;
-use crate::problem::Report;
+use crate::problem::ProblemCollector;
+use crate::spanned::SourcePos;
 use ipnet::IpNet;
 use std::collections::{HashMap, HashSet};
 
-/// Subnets of a VPC, with their places.
-pub(super) type Subnets = PrefixMap<Position>;
+/// Subnets of a VPC, with their positions.
+pub(super) type VpcSubnets = PrefixMap<SourcePos>;
 
-/// Checks VNIs and subnets; gives each VPC's subnets.
-pub(super) fn check(report: &mut Report, file: &RegionFile) -> Vec<Subnets> {
-    names::at_most(report, "VPCs", MAX_VPCS, file.vpcs.iter().map(|vpc| &vpc.name));
+/// Checks VNIs and subnets. Returns the subnets of each VPC.
+pub(super) fn check(report: &mut ProblemCollector, file: &RegionFile) -> Vec<VpcSubnets> {
+    names::check_count(report, "VPCs", MAX_VPCS, file.vpcs.iter().map(|vpc| &vpc.name));
     let mut lines: HashMap<u32, u32> = HashMap::new();
     file.vpcs
         .iter()
         .map(|vpc| {
-            underlay::vni(report, &vpc.vni);
+            underlay::check_vni(report, &vpc.vni);
             if let Some(line) = lines.insert(*vpc.vni, vpc.vni.at.line) {
                 let message = format!("VNI {} is used twice, first in line {line}", *vpc.vni);
                 report.add(vpc.vni.at, message, "give each VPC a VNI of its own");
             }
-            subnets(report, vpc)
+            check_subnets(report, vpc)
         })
         .collect()
 }
 
-fn subnets(report: &mut Report, vpc: &Vpc) -> Subnets {
+fn check_subnets(report: &mut ProblemCollector, vpc: &Vpc) -> VpcSubnets {
     for subnet in &vpc.subnets {
-        usable::subnet(report, subnet);
+        usable::check_subnet(report, subnet);
     }
-    let all = sorted(vpc, 0);
-    overlaps(&all, |a, b| {
+    let all = sorted_subnets(vpc, 0);
+    visit_overlaps(&all, |a, b| {
         let message = format!("subnet {} overlaps {} in line {}", b.0, a.0, a.1.line);
         report.add(b.1, message, "make the subnets of a VPC disjoint");
     });
-    let mut map = Subnets::default();
+    let mut map = VpcSubnets::default();
     for (prefix, at, _) in all {
-        // A repeated prefix has been reported as an overlap.
+        // A repeated prefix was reported as an overlap.
         let _ = map.insert(prefix, at);
     }
     map
 }
 
-type Owned = (IpNet, Position, usize);
+type OwnedSubnet = (IpNet, SourcePos, usize);
 
-fn sorted(vpc: &Vpc, owner: usize) -> Vec<Owned> {
-    let mut all: Vec<Owned> = vpc.subnets.iter().map(|s| (s.network(), s.at, owner)).collect();
+fn sorted_subnets(vpc: &Vpc, owner: usize) -> Vec<OwnedSubnet> {
+    let mut all: Vec<OwnedSubnet> = vpc.subnets.iter().map(|s| (s.network(), s.at, owner)).collect();
     all.sort_by_key(|(prefix, at, _)| (*prefix, *at));
     all
 }
 
-/// Calls `found` for each prefix of a sorted list that lies within an earlier one.
-fn overlaps(sorted: &[Owned], mut found: impl FnMut(&Owned, &Owned)) {
-    let mut open: Option<&Owned> = None;
+/// Calls `found` for each prefix of a sorted list that is within an earlier one.
+fn visit_overlaps(sorted: &[OwnedSubnet], mut found: impl FnMut(&OwnedSubnet, &OwnedSubnet)) {
+    let mut open: Option<&OwnedSubnet> = None;
     for item in sorted {
         match open {
             Some(outer) if outer.0.contains(&item.0) => found(outer, item),
@@ -64,8 +64,8 @@ fn overlaps(sorted: &[Owned], mut found: impl FnMut(&Owned, &Owned)) {
     }
 }
 
-/// Each VPC's peers.
-pub(super) fn peerings(report: &mut Report, file: &RegionFile, vpcs: &Index) -> Vec<Vec<usize>> {
+/// Checks peerings. Returns the peers of each VPC.
+pub(super) fn check_peerings(report: &mut ProblemCollector, file: &RegionFile, vpcs: &NameIndex) -> Vec<Vec<usize>> {
     let mut peers = vec![Vec::new(); file.vpcs.len()];
     let mut seen = HashSet::new();
     for peering in &file.peerings {
@@ -81,19 +81,19 @@ pub(super) fn peerings(report: &mut Report, file: &RegionFile, vpcs: &Index) -> 
             report.add(left.at, message, "remove one of the two");
             continue;
         }
-        disjoint(report, file, a, b, left.at);
+        check_disjoint(report, file, a, b, left.at);
         peers[a].push(b);
         peers[b].push(a);
     }
     peers
 }
 
-/// Peers need addresses that tell them apart.
-fn disjoint(report: &mut Report, file: &RegionFile, a: usize, b: usize, at: Position) {
-    let mut all = sorted(&file.vpcs[a], a);
-    all.extend(sorted(&file.vpcs[b], b));
+/// Checks that two peers have disjoint subnets, because routing distinguishes them by address.
+fn check_disjoint(report: &mut ProblemCollector, file: &RegionFile, a: usize, b: usize, at: SourcePos) {
+    let mut all = sorted_subnets(&file.vpcs[a], a);
+    all.extend(sorted_subnets(&file.vpcs[b], b));
     all.sort_by_key(|(prefix, at, _)| (*prefix, *at));
-    overlaps(&all, |outer, inner| {
+    visit_overlaps(&all, |outer, inner| {
         if outer.2 != inner.2 {
             let name = |owner: usize| &*file.vpcs[owner].name.value;
             let message = format!(

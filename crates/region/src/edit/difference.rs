@@ -1,45 +1,45 @@
-//! Where two texts differ, found as the bytes of the second one come.
+//! Finds the difference between two texts while the bytes of the second one are read.
 
-use super::text::Text;
+use super::text::PieceText;
 use std::ops::Range;
 
-/// How many bytes a difference may have in either text. What is larger takes as long as to read the
-/// text as a whole, and is held more than once meanwhile.
+/// Maximum size in bytes of a difference in either text. A larger edit takes as long as reading the
+/// whole text and needs its memory several times.
 const MAX_DIFFERENCE_BYTES: usize = 4 << 20;
 
-/// What a text has that another one does not, without what both have in front and behind.
+/// The difference between two texts, without their common prefix and suffix.
 #[derive(Debug)]
-pub(super) struct Difference {
-    /// The bytes of the old text that are replaced.
+pub(super) struct TextDifference {
+    /// Byte range of the old text that is replaced.
     pub old: Range<usize>,
-    /// What is there instead.
+    /// The replacement.
     pub new: Vec<u8>,
 }
 
-/// A comparison of a text with another one, of which the length is known.
-pub(super) struct Comparison<'a> {
-    old: &'a Text,
+/// Comparison of a text with a new text of known length.
+pub(super) struct TextComparison<'a> {
+    old: &'a PieceText,
     new_len: usize,
-    /// How many bytes of the new text have come.
+    /// Number of bytes of the new text that were read.
     at: usize,
-    /// Where the texts begin to differ, and what the new one has from there on. All that has come
-    /// since then is what the old one has as far from its end.
+    /// Offset of the first difference, and the bytes of the new text from there on. All bytes that
+    /// were read after them match the old text at the same distance from its end.
     difference: Option<(usize, Vec<u8>)>,
 }
 
-impl<'a> Comparison<'a> {
-    pub fn new(old: &'a Text, new_len: usize) -> Comparison<'a> {
-        Comparison { old, new_len, at: 0, difference: None }
+impl<'a> TextComparison<'a> {
+    pub fn new(old: &'a PieceText, new_len: usize) -> TextComparison<'a> {
+        TextComparison { old, new_len, at: 0, difference: None }
     }
 
-    /// Takes the next bytes of the new text; false if there are more than it was said to have, or
-    /// the difference is too large.
+    /// Processes the next bytes of the new text. Returns false if the text is longer than `new_len`
+    /// or the difference is too large.
     pub fn feed(&mut self, mut bytes: &[u8]) -> bool {
         if bytes.len() > self.new_len - self.at {
             return false;
         }
         if self.difference.is_none() {
-            let same = self.old.common(self.at, bytes);
+            let same = self.old.common_prefix(self.at, bytes);
             (self.at, bytes) = (self.at + same, &bytes[same..]);
             if !bytes.is_empty() {
                 self.difference = Some((self.at, Vec::new()));
@@ -47,14 +47,14 @@ impl<'a> Comparison<'a> {
         }
         if let Some((start, new)) = &mut self.difference {
             let end = self.at + bytes.len();
-            let differing = differing(self.old, self.new_len, (*start, self.at), bytes);
+            let differing = differing_len(self.old, self.new_len, (*start, self.at), bytes);
             if differing > 0 {
                 let before = *start + new.len()..self.at;
                 if new.len() + before.len() + differing > MAX_DIFFERENCE_BYTES {
                     return false;
                 }
                 if !before.is_empty() {
-                    // What seemed to be the end of both is not.
+                    // The bytes that seemed to belong to the common suffix do not.
                     let in_old = |at: usize| at + self.old.len() - self.new_len;
                     self.old.append(in_old(before.start)..in_old(before.end), new);
                 }
@@ -65,8 +65,9 @@ impl<'a> Comparison<'a> {
         true
     }
 
-    /// What differs; none if nothing does, it is too large, or the new text is not complete.
-    pub fn finish(self) -> Option<Difference> {
+    /// Returns the difference. `None` if the texts are equal, the difference is too large, or the
+    /// new text is incomplete.
+    pub fn finish(self) -> Option<TextDifference> {
         if self.at < self.new_len {
             return None;
         }
@@ -79,36 +80,36 @@ impl<'a> Comparison<'a> {
         };
         let behind = self.new_len - start - new.len();
         let old = start..len - behind;
-        (old.len() <= MAX_DIFFERENCE_BYTES).then_some(Difference { old, new })
+        (old.len() <= MAX_DIFFERENCE_BYTES).then_some(TextDifference { old, new })
     }
 }
 
-/// How many of some bytes of the new text belong to what differs, as far as one sees: up to the
-/// last that is not as far from the end of the old text, and what would be in front of the
-/// difference.
-fn differing(old: &Text, new_len: usize, (start, at): (usize, usize), bytes: &[u8]) -> usize {
-    // In the old text, the end must not begin in front of the difference.
+/// Returns the number of leading bytes of `bytes` that belong to the difference. They end after the
+/// last byte that does not match the old text at the same distance from its end, or that would
+/// place the common suffix before the difference.
+fn differing_len(old: &PieceText, new_len: usize, (start, at): (usize, usize), bytes: &[u8]) -> usize {
+    // In the old text, the common suffix must not start before the difference.
     let least = (start + new_len).saturating_sub(old.len()).saturating_sub(at).min(bytes.len());
     let rest = &bytes[least..];
     if rest.is_empty() {
         return least;
     }
     let in_old = at + least + old.len() - new_len;
-    let behind = old.common_behind(in_old, rest);
+    let behind = old.common_suffix(in_old, rest);
     bytes.len() - behind
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Comparison, MAX_DIFFERENCE_BYTES};
-    use crate::edit::text::Text;
+    use super::{MAX_DIFFERENCE_BYTES, TextComparison};
+    use crate::edit::text::PieceText;
 
     #[test]
     fn a_large_difference_is_none() {
         let large = "x\n".repeat(MAX_DIFFERENCE_BYTES / 2 + 1);
         let replaced = |old: &str, new: &str| {
-            let old = Text::new(old.to_owned());
-            let mut comparison = Comparison::new(&old, new.len());
+            let old = PieceText::new(old.to_owned());
+            let mut comparison = TextComparison::new(&old, new.len());
             let is_taken = new.as_bytes().chunks(4096).all(|bytes| comparison.feed(bytes));
             is_taken.then(|| comparison.finish()).flatten().map(|difference| difference.old)
         };

@@ -1,36 +1,36 @@
-//! Where two texts differ, and which items of which list that is.
+//! Maps the difference between two texts to items of one list.
 
-use super::difference::Difference;
-use super::text::Text;
+use super::difference::TextDifference;
+use super::text::PieceText;
 use crate::sections::{Section, Sections, is_item, is_key, line_count, next_item};
 use std::ops::Range;
 
-/// Items that differ between two texts: whole items, in both.
+/// Items that differ between two texts: whole items in both.
 pub(super) struct Hunk {
     pub section: Section,
-    /// Their bytes in the old text.
+    /// Their byte range in the old text.
     pub bytes: Range<usize>,
-    /// Their text in it.
+    /// Their old text.
     pub old: String,
-    /// Their text in the new one.
+    /// Their new text.
     pub new: String,
-    /// The line in which they begin, from 1, in both.
+    /// The line of the first item in both texts, from 1.
     pub line: u32,
-    /// How many more lines the new ones have.
+    /// Number of lines of the new text minus those of the old text.
     pub lines: i64,
-    /// The columns in front of each.
+    /// The indent of each item, in columns.
     pub indent: usize,
 }
 
 impl Hunk {
-    /// The items in which two texts differ; none if they differ elsewhere, too.
-    pub fn find(sections: &Sections, old: &Text, difference: &Difference) -> Option<Hunk> {
-        let Difference { old: differing, new } = difference;
+    /// Returns the items in which two texts differ. `None` if they also differ elsewhere.
+    pub fn find(sections: &Sections, old: &PieceText, difference: &TextDifference) -> Option<Hunk> {
+        let TextDifference { old: differing, new } = difference;
         let begin = old.line_start(differing.start);
-        let (key, Range { start: header, end }) = sections.at(begin, old.len())?;
+        let (key, Range { start: header, end }) = sections.key_at(begin, old.len())?;
         let section = Section::of(key).filter(|section| matches!(section, Section::Vpcs | Section::Vms))?;
-        let indent = sections.indent(section)?;
-        // In front of the first item is something else.
+        let indent = sections.item_indent(section)?;
+        // Text before the first item is not an item.
         let start = item_start(old, header, begin, indent)?;
         let old_end = item_end(old, differing.end, end, indent)?;
         let before = old.slice(start..old_end);
@@ -39,9 +39,9 @@ impl Hunk {
         after.extend_from_slice(new);
         old.append(differing.end..old_end, &mut after);
         let after = String::from_utf8(after).ok()?;
-        // The list ends where it did, in a line of its own.
+        // The list still ends at a line end.
         (after.is_empty() || after.ends_with('\n') || old_end == old.len()).then_some(())?;
-        // Anchors and merges join items to others; a key or a marker begins something else.
+        // Anchors and merges connect items with others; a key or a marker ends the list.
         let is_apart = |text: &str| !text.contains(['&', '*', '\t']) && !text.contains("<<") && !text.contains('!');
         let has_key = |text: &str| text.split_inclusive('\n').any(is_key);
         if !is_apart(&before) || !is_apart(&after) || has_key(&after) || !is_item(&after, indent) && !after.is_empty() {
@@ -52,10 +52,10 @@ impl Hunk {
         Some(Hunk { section, bytes: start..old_end, old: before, new: after, line, lines, indent })
     }
 
-    /// Leaves out the items that are the same in front and behind, and says how many these are:
-    /// bytes that differ begin within an item if one is put in front of another that begins
-    /// alike.
-    pub fn trim(&mut self) -> [usize; 2] {
+    /// Removes equal items at both ends, and returns their numbers. Such items exist because the
+    /// byte difference starts within an item if a new item is inserted before one with an equal
+    /// beginning.
+    pub fn trim_equal_items(&mut self) -> [usize; 2] {
         let (old_items, new_items) = (items(&self.old, self.indent), items(&self.new, self.indent));
         let same = |(old, new): &(&&str, &&str)| old == new;
         let front = old_items.iter().zip(&new_items).take_while(same).count();
@@ -72,7 +72,7 @@ impl Hunk {
     }
 }
 
-/// The items of a text that begins with one, or has none.
+/// Splits a text into items. The text starts with an item or is empty.
 fn items(text: &str, indent: usize) -> Vec<&str> {
     let mut items = Vec::new();
     let mut start = 0;
@@ -85,9 +85,9 @@ fn items(text: &str, indent: usize) -> Vec<&str> {
     items
 }
 
-/// Where the item begins to which a line belongs; none if that is in front of all items of its
-/// list, whose key is at `header`.
-fn item_start(text: &Text, header: usize, line: usize, indent: usize) -> Option<usize> {
+/// Returns the start of the item that contains a line. `None` if the line is before all items of
+/// the list. `header` is the offset of the list's key.
+fn item_start(text: &PieceText, header: usize, line: usize, indent: usize) -> Option<usize> {
     if text.lines_from(line).next().is_some_and(|(_, line)| is_item(line, indent)) {
         return Some(line);
     }
@@ -95,12 +95,12 @@ fn item_start(text: &Text, header: usize, line: usize, indent: usize) -> Option<
     before.find(|(_, line)| is_item(line, indent)).map(|(start, _)| start)
 }
 
-/// The end of the item in which what differs ends, or of the list.
-fn item_end(text: &Text, at: usize, end: usize, indent: usize) -> Option<usize> {
+/// Returns the end of the item in which the difference ends, or of the list.
+fn item_end(text: &PieceText, at: usize, end: usize, indent: usize) -> Option<usize> {
     if at > end {
         return None;
     }
-    // What differs may end with a line, or within one.
+    // The difference can end at a line end or within a line.
     let begun = text.line_start(at);
     let mut lines = text.lines_from(begun).skip(usize::from(begun < at)).take_while(|(start, _)| *start < end);
     Some(lines.find(|(_, line)| is_item(line, indent)).map_or(end, |(start, _)| start))

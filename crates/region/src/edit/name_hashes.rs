@@ -1,5 +1,4 @@
-//! [`NameHashes`]: whether a name may be in use among a million, told without looking at all of
-//! them.
+//! [`NameHashes`]: tests whether a name is in use among millions, without a search.
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
@@ -9,11 +8,11 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 /// Hashes of names that differ from each other, in 10 to 21 bytes a name.
 pub(super) struct NameHashes {
     hasher: RandomState,
-    /// None if two names have had the same hash: nothing is known then.
+    /// `None` if two names have the same hash, because then no name can be removed.
     hashes: Option<HashSet<u64, BuildHasherDefault<FirstWord>>>,
 }
 
-/// What has been hashed already is its own hash.
+/// Hasher that returns its input, because the input is a hash already.
 #[derive(Default)]
 struct FirstWord(u64);
 
@@ -37,12 +36,12 @@ impl NameHashes {
         all
     }
 
-    /// False if no name is this one.
+    /// Returns false only if no name equals `name`.
     pub fn may_contain(&self, name: &str) -> bool {
         self.hashes.as_ref().is_none_or(|hashes| hashes.contains(&self.hasher.hash_one(name)))
     }
 
-    /// Takes names away that are there, and adds others that are not.
+    /// Removes the names `old`, which are present, and adds the names `new`, which are not.
     pub fn replace<'a>(&mut self, old: impl Iterator<Item = &'a str>, new: impl Iterator<Item = &'a str>) {
         let Some(hashes) = &mut self.hashes else { return };
         for name in old {

@@ -1,32 +1,32 @@
-//! [`Text`]: a long text that is compared with another one, and changes at a place.
+//! [`PieceText`]: a long text with cheap comparison and local edits.
 
 use crate::sections::line_count;
 use std::fmt;
 use std::ops::Range;
 
-/// How long a piece is, at least if there is more behind it, and at most but for its last line.
-/// Tests have few items and many pieces.
+/// Size of a piece in bytes: the maximum, except for the last line of a piece. Small in debug
+/// builds, so that tests have several pieces.
 const PIECE_BYTES: usize = if cfg!(debug_assertions) { 300 } else { 1 << 16 };
 
-/// A text in pieces, each of whole lines, so that a change moves no more than one of them.
-pub(super) struct Text {
+/// A text in pieces of whole lines, so that an edit moves the bytes of one piece only.
+pub(super) struct PieceText {
     pieces: Vec<Piece>,
 }
 
 struct Piece {
-    /// The offset where it begins.
+    /// Offset of the piece in the text.
     start: usize,
-    /// How many lines end in front of it.
+    /// Number of line ends before the piece.
     line: u64,
-    /// How many lines end in it.
+    /// Number of line ends in the piece.
     lines: u64,
     text: String,
 }
 
-impl Text {
-    pub fn new(text: String) -> Text {
-        let mut text = Text { pieces: pieces(text) };
-        text.number();
+impl PieceText {
+    pub fn new(text: String) -> PieceText {
+        let mut text = PieceText { pieces: pieces(text) };
+        text.number_pieces();
         text
     }
 
@@ -34,24 +34,24 @@ impl Text {
         self.pieces.last().map_or(0, |piece| piece.start + piece.text.len())
     }
 
-    /// The piece with this offset in it or in front of it.
+    /// Returns the index of the piece that contains an offset, or of the last piece before it.
     fn piece_of(&self, at: usize) -> usize {
         self.pieces.partition_point(|piece| piece.start <= at).saturating_sub(1)
     }
 
-    /// How many lines end before an offset.
+    /// Returns the number of line ends before an offset.
     pub fn lines_before(&self, at: usize) -> u64 {
         let Some(piece) = self.pieces.get(self.piece_of(at)) else { return 0 };
         piece.line + line_count(&piece.text[..at - piece.start])
     }
 
-    /// Where the line begins that has an offset.
+    /// Returns the start of the line that contains an offset.
     pub fn line_start(&self, at: usize) -> usize {
         let Some(piece) = self.pieces.get(self.piece_of(at)) else { return 0 };
         piece.start + line_start(&piece.text, at - piece.start)
     }
 
-    /// Some of it, at bounds of characters.
+    /// Copies a range, which must be at character boundaries.
     pub fn slice(&self, range: Range<usize>) -> String {
         let mut slice = String::with_capacity(range.len());
         let from = self.pieces.get(self.piece_of(range.start)..).unwrap_or_default();
@@ -62,7 +62,7 @@ impl Text {
         slice
     }
 
-    /// The lines from the beginning of one on, each with its offset.
+    /// Iterates over the lines from `at` with their offsets. `at` is the start of a line.
     pub fn lines_from(&self, at: usize) -> impl Iterator<Item = (usize, &str)> {
         let from = self.pieces.get(self.piece_of(at)..).unwrap_or_default();
         from.iter().flat_map(move |piece| {
@@ -75,7 +75,8 @@ impl Text {
         })
     }
 
-    /// The lines in front of the beginning of one, from the last one on, each with its offset.
+    /// Iterates backwards over the lines before `at` with their offsets. `at` is the start of a
+    /// line.
     pub fn lines_to(&self, at: usize) -> impl Iterator<Item = (usize, &str)> {
         let to = self.pieces.get(..=self.piece_of(at)).unwrap_or_default();
         to.iter().rev().flat_map(move |piece| {
@@ -88,7 +89,7 @@ impl Text {
         })
     }
 
-    /// Puts something in the place of whole lines: whole lines, too, or the end of the text.
+    /// Replaces whole lines by `new`: also whole lines, or the end of the text.
     pub fn replace(&mut self, range: Range<usize>, new: &str) {
         let first = self.piece_of(range.start);
         let behind = self.pieces.partition_point(|piece| piece.start < range.end).max(first + 1).min(self.pieces.len());
@@ -96,10 +97,10 @@ impl Text {
         let mut text: String = self.pieces[first..behind].iter().map(|piece| &*piece.text).collect();
         text.replace_range(range.start - start..range.end - start, new);
         self.pieces.splice(first..behind, pieces(text));
-        self.number();
+        self.number_pieces();
     }
 
-    fn number(&mut self) {
+    fn number_pieces(&mut self) {
         let (mut start, mut line) = (0, 0);
         for piece in &mut self.pieces {
             (piece.start, piece.line) = (start, line);
@@ -108,8 +109,8 @@ impl Text {
         }
     }
 
-    /// The bytes from an offset on, piece by piece.
-    fn parts(&self, range: Range<usize>) -> impl DoubleEndedIterator<Item = &[u8]> {
+    /// Iterates over the bytes of a range, piece by piece.
+    fn byte_pieces(&self, range: Range<usize>) -> impl DoubleEndedIterator<Item = &[u8]> {
         let first = self.piece_of(range.start);
         let behind = self.pieces.partition_point(|piece| piece.start < range.end).max(first);
         self.pieces.get(first..behind).unwrap_or_default().iter().map(move |piece| {
@@ -119,31 +120,32 @@ impl Text {
         })
     }
 
-    /// Adds some of its bytes to others.
+    /// Appends the bytes of a range to `to`.
     pub fn append(&self, range: Range<usize>, to: &mut Vec<u8>) {
-        self.parts(range).for_each(|part| to.extend_from_slice(part));
+        self.byte_pieces(range).for_each(|part| to.extend_from_slice(part));
     }
 
-    /// How many of some bytes are those at an offset, up to the first that is not.
-    pub fn common(&self, at: usize, bytes: &[u8]) -> usize {
+    /// Returns the length of the common prefix of `bytes` and the text at `at`.
+    pub fn common_prefix(&self, at: usize, bytes: &[u8]) -> usize {
         let mut count = 0;
-        for part in self.parts(at..(at + bytes.len()).min(self.len())) {
+        for part in self.byte_pieces(at..(at + bytes.len()).min(self.len())) {
             let other = &bytes[count..count + part.len()];
             if part != other {
-                return count + common(part.iter(), other.iter());
+                return count + equal_prefix_len(part.iter(), other.iter());
             }
             count += part.len();
         }
         count
     }
 
-    /// The same from the last one back; as many bytes are there.
-    pub fn common_behind(&self, at: usize, bytes: &[u8]) -> usize {
+    /// Returns the length of the common suffix of `bytes` and the range of the same length at `at`,
+    /// which must be within the text.
+    pub fn common_suffix(&self, at: usize, bytes: &[u8]) -> usize {
         let mut end = bytes.len();
-        for part in self.parts(at..at + bytes.len()).rev() {
+        for part in self.byte_pieces(at..at + bytes.len()).rev() {
             let other = &bytes[end - part.len()..end];
             if part != other {
-                return bytes.len() - end + common(part.iter().rev(), other.iter().rev());
+                return bytes.len() - end + equal_prefix_len(part.iter().rev(), other.iter().rev());
             }
             end -= part.len();
         }
@@ -151,17 +153,18 @@ impl Text {
     }
 }
 
-/// How many bytes are the same before the first that differs.
-fn common<'a>(old: impl Iterator<Item = &'a u8>, new: impl Iterator<Item = &'a u8>) -> usize {
+/// Returns the number of equal bytes before the first difference.
+fn equal_prefix_len<'a>(old: impl Iterator<Item = &'a u8>, new: impl Iterator<Item = &'a u8>) -> usize {
     old.zip(new).take_while(|(old, new)| old == new).count()
 }
 
-/// Where the line begins that has an offset.
+/// Returns the start of the line that contains an offset.
 pub(super) fn line_start(text: &str, at: usize) -> usize {
     text.as_bytes()[..at].iter().rposition(|b| *b == b'\n').map_or(0, |newline| newline + 1)
 }
 
-/// A text in pieces, from the last one on, so that there is never room for two of each.
+/// Splits a text into pieces. Starts with the last piece, so that memory is never allocated for two
+/// copies of the text.
 fn pieces(mut text: String) -> Vec<Piece> {
     let mut pieces = Vec::new();
     while !text.is_empty() {
@@ -176,7 +179,7 @@ fn pieces(mut text: String) -> Vec<Piece> {
     pieces
 }
 
-impl fmt::Debug for Text {
+impl fmt::Debug for PieceText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.slice(0..self.len()).fmt(f)
     }
@@ -184,12 +187,12 @@ impl fmt::Debug for Text {
 
 #[cfg(test)]
 mod tests {
-    use super::super::difference::{Comparison, Difference};
-    use super::Text;
+    use super::super::difference::{TextComparison, TextDifference};
+    use super::PieceText;
     use crate::sections::line_count;
     use proptest::prelude::*;
 
-    /// Lines of up to 200 bytes: some of them have a piece of their own.
+    /// Lines of up to 200 bytes, so that some of them fill a piece of their own.
     fn lines() -> impl Strategy<Value = Vec<String>> {
         let line = (0usize..200, "[a-cé]").prop_map(|(len, letter)| letter.repeat(len) + "\n");
         proptest::collection::vec(line, 0..20)
@@ -198,7 +201,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_text_in_pieces_is_the_text(mut naive in lines(), new in lines(), start in 0usize..20, count in 0usize..8, step in 1usize..700) {
-            let mut text = Text::new(naive.concat());
+            let mut text = PieceText::new(naive.concat());
             let start = start.min(naive.len());
             let range = start..(start + count).min(naive.len());
             let offset = |lines: &[String], line: usize| lines[..line].concat().len();
@@ -206,11 +209,11 @@ mod tests {
             let before = naive.concat();
             naive.splice(range, new.clone());
             let after = naive.concat();
-            let mut comparison = Comparison::new(&text, after.len());
+            let mut comparison = TextComparison::new(&text, after.len());
             prop_assert!(after.as_bytes().chunks(step).all(|bytes| comparison.feed(bytes)));
             match comparison.finish() {
                 None => prop_assert_eq!(&before, &after),
-                Some(Difference { old, new }) => {
+                Some(TextDifference { old, new }) => {
                     let (before, after) = (before.as_bytes(), after.as_bytes());
                     let same = |(a, b): &(&u8, &u8)| a == b;
                     let front = before.iter().zip(after).take_while(same).count();

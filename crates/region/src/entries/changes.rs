@@ -1,23 +1,23 @@
-//! What has to be written so that a device's tables hold what a region asks for.
+//! Computes the writes that bring a device's tables to the state of a region.
 
-use super::{Api, Numbers, Part, defaults, visit};
-use crate::check::Region;
-use entries::{Counter, Entry, EntryError, PackedEntry, State, Update, UpdateKind, WriteBatch};
+use super::{GatewayApi, IdAssignments, RegionPart, defaults, visit};
+use crate::check::ResolvedRegion;
+use entries::{ControlState, Counter, EntryError, PackedEntry, StateUpdate, StoredEntry, UpdateKind, WriteBatch};
 use ir::TableId;
 use std::collections::{BTreeMap, HashSet};
 
-/// The difference between a device's tables and a region: one batch, and what is in it.
+/// The difference between a device's tables and a region: one batch, with its statistics.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// Deletions, then insertions and modifications, then default actions: to be applied as one.
+    /// Deletions, then insertions and modifications, then default actions. Applied atomically.
     pub batch: WriteBatch,
-    /// Entries that are added.
+    /// Number of entries that are added.
     pub inserted: usize,
-    /// Entries of which the action becomes another one.
+    /// Number of entries that get another action.
     pub modified: usize,
-    /// Entries that are removed.
+    /// Number of entries that are removed.
     pub deleted: usize,
-    /// Default actions and counters that are written.
+    /// Number of default actions and counters that are written.
     pub others: usize,
 }
 
@@ -26,7 +26,7 @@ impl From<WriteBatch> for Changes {
         let mut changes = Changes::default();
         for update in &batch.updates {
             let count = match update {
-                Update::Entry(kind, _) | Update::Packed(kind, _) => changes.count(*kind),
+                StateUpdate::Entry(kind, _) | StateUpdate::Packed(kind, _) => changes.count(*kind),
                 _ => &mut changes.others,
             };
             *count += 1;
@@ -46,30 +46,30 @@ impl Changes {
 
     fn push(&mut self, kind: UpdateKind, entry: PackedEntry) {
         *self.count(kind) += 1;
-        self.batch.updates.push(Update::Packed(kind, entry));
+        self.batch.updates.push(StateUpdate::Packed(kind, entry));
     }
 }
 
-/// Compares the tables of a gateway with what `region` asks for. The tables are the truth, so that
-/// nothing has to be remembered of earlier versions of the file: where an entry comes from is no
-/// part of it, and a comment changes nothing. `numbers` must have been assigned for `region`, and
-/// `fresh` are the numbers of VPCs that this assignment gave anew: their counters start at 0.
+/// Compares the tables of a gateway with the entries of `region`. Needs no earlier version of the
+/// file, because the tables are the reference. An entry's source line is not compared, so that a
+/// comment in the file changes nothing. `numbers` must have been assigned for `region`. `fresh` are
+/// the ids of VPCs that this assignment added; their counters are set to 0.
 ///
 /// # Errors
-/// An entry has no form in the table: the program is no gateway in some way that [`Api::new`] does
-/// not look at.
+/// A table cannot express an entry, because the program differs from the gateway in something that
+/// [`GatewayApi::new`] does not check.
 pub fn changes(
-    state: &State,
-    region: &Region,
-    api: &Api,
-    numbers: &Numbers,
+    state: &ControlState,
+    region: &ResolvedRegion,
+    api: &GatewayApi,
+    numbers: &IdAssignments,
     fresh: &[u32],
 ) -> Result<Changes, Box<EntryError>> {
-    let mut comparison = Comparison { state, wanted: Changes::default(), present: BTreeMap::new(), refused: None };
-    visit(region, api, numbers, &Part::Whole, &mut |entry, _| {
-        let packed = state.pack(UpdateKind::Insert, &entry);
+    let mut comparison = TableComparison { state, wanted: Changes::default(), present: BTreeMap::new(), refused: None };
+    visit(region, api, numbers, &RegionPart::Whole, &mut |entry, _| {
+        let packed = state.pack_entry(UpdateKind::Insert, &entry);
         match packed {
-            Ok(packed) => comparison.want(packed),
+            Ok(packed) => comparison.add_wanted(packed),
             Err(error) => drop(comparison.refused.get_or_insert(error)),
         }
     });
@@ -79,29 +79,29 @@ pub fn changes(
     let mut changes = comparison.finish(api);
     for (table, action) in defaults(region, api) {
         if state.default_action(table).to_spec(state.pipeline()) != action {
-            changes.batch.updates.push(Update::DefaultAction(table, Some(action)));
+            changes.batch.updates.push(StateUpdate::DefaultAction(table, Some(action)));
             changes.others += 1;
         }
     }
     for (counter, index) in api.counters_of(fresh) {
-        changes.batch.updates.push(Update::Counter(counter, index, Counter::default()));
+        changes.batch.updates.push(StateUpdate::Counter(counter, index, Counter::default()));
         changes.others += 1;
     }
     Ok(changes)
 }
 
-/// What is wanted, as far as the tables do not have it.
-struct Comparison<'a> {
-    state: &'a State,
+/// Entries of the region that the tables lack.
+struct TableComparison<'a> {
+    state: &'a ControlState,
     wanted: Changes,
-    /// By table, the entries that are wanted and there, by their sequence numbers.
+    /// By table, the sequence numbers of present entries that the region has.
     present: BTreeMap<TableId, HashSet<u64>>,
     refused: Option<EntryError>,
 }
 
-impl Comparison<'_> {
-    fn want(&mut self, entry: PackedEntry) {
-        let Some(there) = self.state.find(entry.table, entry.key(), entry.priority) else {
+impl TableComparison<'_> {
+    fn add_wanted(&mut self, entry: PackedEntry) {
+        let Some(there) = self.state.get_entry(entry.table, entry.key(), entry.priority) else {
             return self.wanted.push(UpdateKind::Insert, entry);
         };
         self.present.entry(entry.table).or_default().insert(there.sequence());
@@ -110,23 +110,24 @@ impl Comparison<'_> {
         }
     }
 
-    /// With the deletions of all entries that are in the gateway's tables and were not wanted.
-    fn finish(self, api: &Api) -> Changes {
+    /// Returns the changes, with deletions of all entries of the gateway's tables that the region
+    /// lacks.
+    fn finish(self, api: &GatewayApi) -> Changes {
         let mut changes = Changes::default();
         for table in api.tables() {
             let present = self.present.get(&table);
             if present.map_or(0, HashSet::len) == self.state.entry_count(table) {
                 continue;
             }
-            let is_gone = |entry: &&Entry| {
+            let is_gone = |entry: &&StoredEntry| {
                 !entry.is_const() && present.is_none_or(|present| !present.contains(&entry.sequence()))
             };
             for entry in self.state.entries(table).filter(is_gone) {
-                changes.push(UpdateKind::Delete, PackedEntry::of(UpdateKind::Delete, table, entry));
+                changes.push(UpdateKind::Delete, PackedEntry::from_stored(UpdateKind::Delete, table, entry));
             }
         }
         let Changes { batch, inserted, modified, .. } = self.wanted;
-        // What is deleted makes room for what is inserted.
+        // Deletions come first, because they free space for insertions.
         changes.batch.updates.extend(batch.updates);
         (changes.inserted, changes.modified) = (inserted, modified);
         changes

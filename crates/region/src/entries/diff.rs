@@ -1,36 +1,41 @@
-//! From one version of a region's entries to the next.
+//! Difference between two versions of a region's entries.
 
-use super::Entries;
-use entries::{Counter, TableEntry, Update, UpdateKind, WriteBatch};
+use super::GatewayEntries;
+use entries::{Counter, StateUpdate, TableEntry, UpdateKind, WriteBatch};
 use std::cmp::Ordering;
 
-/// The writes that make `new` of `old`, to be applied as one. Entries that do the same are not touched: where an entry comes from is
-/// no part of what it does, so that a comment in the first line, which moves all others, changes nothing. The table's entry then has
-/// the provenance of the file by which it was last written; who shows where an entry comes from has to ask for that of `new`.
-pub fn diff(mut old: Entries, mut new: Entries) -> WriteBatch {
+/// Returns the writes that turn `old` into `new`, to be applied atomically. Entries with the same
+/// effect are unchanged. Provenance is no part of the effect, so that a comment in the first line,
+/// which moves all others, changes nothing. The provenance of a stored entry is then from the file
+/// by which it was last written. To display its current source, look it up in `new`.
+pub fn diff(mut old: GatewayEntries, mut new: GatewayEntries) -> WriteBatch {
     old.entries.sort_by(identity);
     new.entries.sort_by(identity);
     let (mut deletes, mut others) = (Vec::new(), Vec::new());
     let mut old_entries = old.entries.into_iter().peekable();
     for entry in new.entries {
         while let Some(gone) = old_entries.next_if(|o| identity(o, &entry) == Ordering::Less) {
-            deletes.push(Update::Entry(UpdateKind::Delete, gone));
+            deletes.push(StateUpdate::Entry(UpdateKind::Delete, gone));
         }
         match old_entries.next_if(|o| identity(o, &entry) == Ordering::Equal) {
-            None => others.push(Update::Entry(UpdateKind::Insert, entry)),
+            None => others.push(StateUpdate::Entry(UpdateKind::Insert, entry)),
             Some(same) if same.action == entry.action => {}
-            Some(_) => others.push(Update::Entry(UpdateKind::Modify, entry)),
+            Some(_) => others.push(StateUpdate::Entry(UpdateKind::Modify, entry)),
         }
     }
-    deletes.extend(old_entries.map(|gone| Update::Entry(UpdateKind::Delete, gone)));
+    deletes.extend(old_entries.map(|gone| StateUpdate::Entry(UpdateKind::Delete, gone)));
     let changed = new.defaults.into_iter().filter(|d| !old.defaults.contains(d));
-    others.extend(changed.map(|(table, action)| Update::DefaultAction(table, Some(action))));
-    others.extend(new.reused.into_iter().map(|(counter, index)| Update::Counter(counter, index, Counter::default())));
+    others.extend(changed.map(|(table, action)| StateUpdate::DefaultAction(table, Some(action))));
+    others.extend(
+        new.counters_to_reset
+            .into_iter()
+            .map(|(counter, index)| StateUpdate::Counter(counter, index, Counter::default())),
+    );
     deletes.append(&mut others);
     WriteBatch { updates: deletes }
 }
 
-/// Order by what makes an entry the same entry.
+/// Compares entries by table, keys and priority, which identify them.
 fn identity(a: &TableEntry, b: &TableEntry) -> Ordering {
     (a.table, &a.keys, a.priority).cmp(&(b.table, &b.keys, b.priority))
 }
@@ -47,8 +52,8 @@ mod tests {
             .with_provenance(format!("r.yaml:{line}: VPC v"))
     }
 
-    fn of(entries: Vec<TableEntry>) -> Entries {
-        Entries { entries, ..Entries::default() }
+    fn of(entries: Vec<TableEntry>) -> GatewayEntries {
+        GatewayEntries { entries, ..GatewayEntries::default() }
     }
 
     #[test]
@@ -56,12 +61,12 @@ mod tests {
         let old = of(vec![entry(1, 0, 10), entry(2, 0, 11), entry(3, 0, 12)]);
         let moved = of(vec![entry(1, 0, 11), entry(2, 0, 12), entry(3, 0, 13)]);
         assert_eq!(diff(old.clone(), moved.clone()).updates, []);
-        // What does something else is changed, and has the new line.
+        // An entry with another action is modified, and gets the new line.
         let changed = of(vec![entry(1, 0, 11), entry(2, 7, 12), entry(4, 0, 13)]);
         let expected = [
-            Update::Entry(UpdateKind::Delete, entry(3, 0, 12)),
-            Update::Entry(UpdateKind::Modify, entry(2, 7, 12)),
-            Update::Entry(UpdateKind::Insert, entry(4, 0, 13)),
+            StateUpdate::Entry(UpdateKind::Delete, entry(3, 0, 12)),
+            StateUpdate::Entry(UpdateKind::Modify, entry(2, 7, 12)),
+            StateUpdate::Entry(UpdateKind::Insert, entry(4, 0, 13)),
         ];
         assert_eq!(diff(old, changed).updates, expected);
     }

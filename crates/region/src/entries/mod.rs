@@ -1,134 +1,142 @@
-//! A checked region to entries of the gateway program.
+//! Compiles a checked region to entries of the gateway program.
 //!
-//! Which entries a packet needs is described in programs/gateway/TABLES.md; one file here for each group of tables.
+//! programs/gateway/TABLES.md describes the entries that a packet needs. Each group of tables has a
+//! file here.
 
 mod acl;
 mod acl_transit;
-mod api;
 mod changes;
 mod diff;
-mod numbers;
+mod gateway_tables;
+mod ids;
 mod sources;
 mod tenants;
 mod underlay;
 
-pub use api::{Api, NotAGateway};
 pub use changes::{Changes, changes};
 pub use diff::diff;
-pub use numbers::{Numbers, Way};
+pub use gateway_tables::{GatewayApi, NotAGateway};
+pub use ids::{IdAssignments, TransitPath};
 pub use sources::{EntryKey, source_of};
 pub use underlay::{DEFAULT_MTU, defaults};
 
-use crate::check::Region;
-use crate::position::Position;
+use crate::check::ResolvedRegion;
+use crate::spanned::SourcePos;
 use entries::{ActionSpec, TableEntry};
 use ir::Pipeline;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// All that a gateway has to be told to serve a region.
+/// All entries and settings of a gateway that serves a region.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Entries {
+pub struct GatewayEntries {
     /// The entries, no two with the same table, keys and priority.
     pub entries: Vec<TableEntry>,
     /// Default actions.
     pub defaults: Vec<(ir::TableId, ActionSpec)>,
-    /// Counter indices that mean another VPC than before: their counts have to start anew.
-    pub reused: Vec<(ir::ExternId, u64)>,
+    /// Counter cells that were assigned to another VPC and must restart at 0.
+    pub counters_to_reset: Vec<(ir::ExternId, u64)>,
 }
 
-/// Makes the entries of a region, each with its line of `file` as provenance. `numbers` keeps what
-/// has a number in the tables (VPCs, route tables, remotes, next hops) at that number from one
-/// version of the file to the next, so that counters keep their meaning.
+/// Builds the entries of a region. Each has its line in `file` as provenance. `numbers` preserves
+/// the ids of VPCs, route tables, remotes and next hops between versions of the file, so that
+/// counters keep their meaning.
 ///
 /// # Errors
-/// If the program lacks a table, action or parameter of the gateway.
+/// The program lacks a table, action or parameter of the gateway.
 pub fn entries(
-    region: &Region,
+    region: &ResolvedRegion,
     file: &str,
     pipeline: &Pipeline,
-    numbers: &mut Numbers,
-) -> Result<Entries, NotAGateway> {
-    let api = Api::new(pipeline)?;
+    numbers: &mut IdAssignments,
+) -> Result<GatewayEntries, NotAGateway> {
+    let api = GatewayApi::new(pipeline)?;
     let reused = api.counters_of(&numbers.assign(region));
-    let mut all = Entries { entries: Vec::new(), defaults: defaults(region, &api), reused };
+    let mut all = GatewayEntries { entries: Vec::new(), defaults: defaults(region, &api), counters_to_reset: reused };
     all.entries.reserve(region.file.vms.len());
-    visit(region, &api, numbers, &Part::Whole, &mut |entry, source| {
+    visit(region, &api, numbers, &RegionPart::Whole, &mut |entry, source| {
         all.entries.push(entry.with_provenance(source.text(file)));
     });
     Ok(all)
 }
 
-/// A part of a region whose entries are made together.
+/// A part of a region for which entries are built together.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Part {
-    /// All of it.
+pub enum RegionPart {
+    /// The whole region.
     Whole,
-    /// The gateway's addresses, uplinks, servers, remotes.
+    /// The gateway's addresses, uplinks, servers and remotes.
     Underlay,
-    /// VPCs by index, with their machines, and the lists of paths that pass through one of them.
+    /// VPCs by index, with their machines, and the lists of transit paths through one of them.
     Vpcs(BTreeSet<usize>),
 }
 
-impl Part {
+impl RegionPart {
     fn has_underlay(&self) -> bool {
-        matches!(self, Part::Whole | Part::Underlay)
+        matches!(self, RegionPart::Whole | RegionPart::Underlay)
     }
 
     fn has_vpc(&self, vpc: usize) -> bool {
         match self {
-            Part::Whole => true,
-            Part::Underlay => false,
-            Part::Vpcs(vpcs) => vpcs.contains(&vpc),
+            RegionPart::Whole => true,
+            RegionPart::Underlay => false,
+            RegionPart::Vpcs(vpcs) => vpcs.contains(&vpc),
         }
     }
 }
 
-/// Where in the region file an entry comes from, and from what.
+/// Origin of an entry in the region file: its position and a description.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
-    /// The place in the file.
-    pub at: Position,
+pub struct EntrySource<'a> {
+    /// The position in the file.
+    pub at: SourcePos,
     what: fmt::Arguments<'a>,
 }
 
-impl Source<'_> {
-    /// `FILE:LINE: WHAT`, as traces show it.
+impl EntrySource<'_> {
+    /// Returns `FILE:LINE: WHAT`, as traces show it.
     pub fn text(&self, file: &str) -> String {
         format!("{file}:{}: {}", self.at.line, self.what)
     }
 }
 
-/// Takes each entry that is made.
-pub type Visitor<'a> = dyn FnMut(TableEntry, Source<'_>) + 'a;
+/// Callback for each entry that is built.
+pub type EntryVisitor<'a> = dyn FnMut(TableEntry, EntrySource<'_>) + 'a;
 
-/// Makes the entries of a part one after the other. `numbers` must have been assigned for `region`.
-pub fn visit(region: &Region, api: &Api, numbers: &Numbers, part: &Part, visitor: &mut Visitor<'_>) {
-    let mut maker = Maker { region, api, numbers, part, visitor };
+/// Builds the entries of a part and passes them to `visitor`. `numbers` must have been assigned for
+/// `region`.
+pub fn visit(
+    region: &ResolvedRegion,
+    api: &GatewayApi,
+    numbers: &IdAssignments,
+    part: &RegionPart,
+    visitor: &mut EntryVisitor<'_>,
+) {
+    let mut maker = EntryBuilder { region, api, numbers, part, visitor };
     if part.has_underlay() {
-        maker.underlay();
+        maker.add_underlay();
     }
-    if *part != Part::Underlay {
-        maker.tenants();
-        maker.acl();
-        maker.acl_transit();
-        maker.strict_sources();
-        maker.machines();
+    if *part != RegionPart::Underlay {
+        maker.add_tenants();
+        maker.add_acl();
+        maker.add_acl_transit();
+        maker.add_strict_sources();
+        maker.add_machines();
     }
 }
 
-/// Makes entries.
-struct Maker<'a> {
-    region: &'a Region,
-    api: &'a Api,
-    numbers: &'a Numbers,
-    part: &'a Part,
-    visitor: &'a mut Visitor<'a>,
+/// Builder of entries.
+struct EntryBuilder<'a> {
+    region: &'a ResolvedRegion,
+    api: &'a GatewayApi,
+    numbers: &'a IdAssignments,
+    part: &'a RegionPart,
+    visitor: &'a mut EntryVisitor<'a>,
 }
 
-impl Maker<'_> {
-    /// Adds an entry; `what` and the position tell where it comes from.
-    fn add(&mut self, entry: TableEntry, at: Position, what: fmt::Arguments<'_>) {
-        (self.visitor)(entry, Source { at, what });
+impl EntryBuilder<'_> {
+    /// Passes an entry to the visitor. `what` and `at` describe its origin.
+    fn add_entry(&mut self, entry: TableEntry, at: SourcePos, what: fmt::Arguments<'_>) {
+        (self.visitor)(entry, EntrySource { at, what });
     }
 }

@@ -1,52 +1,58 @@
-//! Which line of the region file an entry in the tables comes from.
+//! Finds the line of the region file that a table entry comes from.
 
-use super::api::TenantKey;
-use super::numbers::Way;
-use super::{Api, Numbers, Part, visit};
-use crate::check::Region;
-use entries::{State, UpdateKind};
+use super::gateway_tables::TenantKey;
+use super::ids::TransitPath;
+use super::{GatewayApi, IdAssignments, RegionPart, visit};
+use crate::check::ResolvedRegion;
+use entries::{ControlState, UpdateKind};
 use ir::{KeyMatch, TableId};
 use num_traits::ToPrimitive;
 use std::collections::BTreeSet;
 
-/// What an entry is found by.
+/// Key by which an entry is looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct EntryKey<'a> {
     /// The table.
     pub table: TableId,
-    /// The words of the keys, as the table lays them out.
+    /// The words of the packed key, in the table's layout.
     pub key: &'a [u64],
     /// The priority.
     pub priority: i32,
 }
 
-/// `FILE:LINE: WHAT` of an entry in the gateway's tables; none if `region` has no such entry. The
-/// entries of its VPC, or those of the underlay, are made once more to find it, so that nothing has
-/// to be kept beside a million entries, and lines are those of the newest file.
+/// Returns `FILE:LINE: WHAT` of an entry in the gateway's tables, or `None` if `region` has no such
+/// entry. Rebuilds the entries of its VPC or of the underlay for the search, because sources of
+/// millions of entries would need memory and become outdated with each version of the file.
 pub fn source_of(
-    state: &State,
-    (region, file): (&Region, &str),
-    api: &Api,
-    numbers: &Numbers,
+    state: &ControlState,
+    (region, file): (&ResolvedRegion, &str),
+    api: &GatewayApi,
+    numbers: &IdAssignments,
     entry: EntryKey<'_>,
 ) -> Option<String> {
-    let part = part_of(state, region, api, numbers, entry)?;
+    let part = part_with_entry(state, region, api, numbers, entry)?;
     let mut found = None;
     visit(region, api, numbers, &part, &mut |made, source| {
         if made.table != entry.table || made.priority != entry.priority || found.is_some() {
             return;
         }
-        if state.pack(UpdateKind::Delete, &made).is_ok_and(|packed| packed.key() == entry.key) {
+        if state.pack_entry(UpdateKind::Delete, &made).is_ok_and(|packed| packed.key() == entry.key) {
             found = Some(source.text(file));
         }
     });
     found
 }
 
-/// The part of the region that has the entry.
-fn part_of(state: &State, region: &Region, api: &Api, numbers: &Numbers, entry: EntryKey<'_>) -> Option<Part> {
+/// Returns the part of the region that contains the entry.
+fn part_with_entry(
+    state: &ControlState,
+    region: &ResolvedRegion,
+    api: &GatewayApi,
+    numbers: &IdAssignments,
+    entry: EntryKey<'_>,
+) -> Option<RegionPart> {
     let vpc_of = match api.tenant_key(entry.table) {
-        None => return Some(Part::Underlay),
+        None => return Some(RegionPart::Underlay),
         Some(key) => key,
     };
     let KeyMatch::Exact(first) = state.layout(entry.table).unpack(entry.key).into_iter().next()? else { return None };
@@ -63,9 +69,9 @@ fn part_of(state: &State, region: &Region, api: &Api, numbers: &Numbers, entry: 
         TenantKey::List => {
             let vpc = numbers.vpcs.iter().find(|(_, number)| **number == first).map(|(name, _)| name);
             let path = numbers.ways.keys().find(|path| numbers.list_of(path) == first);
-            let passed = path.into_iter().flat_map(|Way { via, .. }| via);
+            let passed = path.into_iter().flat_map(|TransitPath { via, .. }| via);
             vpc.into_iter().chain(passed).filter_map(|name| named(name)).collect()
         }
     };
-    Some(Part::Vpcs(vpcs))
+    Some(RegionPart::Vpcs(vpcs))
 }

@@ -1,21 +1,21 @@
-//! VPCs, their route tables, and their machines.
+//! Entries for VPCs, their route tables, and their machines.
 
-use super::Maker;
-use super::api::{exact, family, lpm, number};
-use crate::check::{FlatRoute, Scope, Target};
+use super::EntryBuilder;
+use super::gateway_tables::{exact, family, lpm, number};
+use crate::check::{FlatRoute, RouteScope, RouteTarget};
 use crate::model::Vpc;
 use ipnet::IpNet;
 use num_bigint::BigUint;
 use std::collections::BTreeSet;
 
-/// Arguments of an action.
-fn numbers<const N: usize>(args: [u32; N]) -> Vec<BigUint> {
+/// Converts arguments of an action.
+fn action_args<const N: usize>(args: [u32; N]) -> Vec<BigUint> {
     args.map(BigUint::from).into()
 }
 
-/// A subnet's mask as `local` has it: that of the 32-bit word of the address in which the prefix
-/// ends, and the number of this word. A prefix that ends between two words ends in the second one,
-/// at its beginning; one of all bits, at the end of the last one.
+/// Returns a subnet's mask as arguments of `local`: the mask of the 32-bit address word in which
+/// the prefix ends, and the index of that word. A prefix that ends between two words ends at the
+/// start of the second one; a full-length prefix ends in the last word.
 fn subnet_mask(subnet: IpNet) -> [u32; 2] {
     match subnet {
         IpNet::V4(subnet) => [subnet.netmask().into(), 0],
@@ -28,70 +28,71 @@ fn subnet_mask(subnet: IpNet) -> [u32; 2] {
     }
 }
 
-impl Maker<'_> {
-    pub(super) fn tenants(&mut self) {
+impl EntryBuilder<'_> {
+    pub(super) fn add_tenants(&mut self) {
         let (region, part) = (self.region, self.part);
         for (v, vpc) in region.file.vpcs.iter().enumerate().filter(|(v, _)| part.has_vpc(*v)) {
             let name = &*vpc.name.value;
-            let main = self.instance(name, "");
-            let args = numbers([self.numbers.vpcs[name], main, vpc.dropped_extensions().into()]);
+            let main = self.route_table_id(name, "");
+            let args = action_args([self.numbers.vpcs[name], main, vpc.dropped_extensions().into()]);
             let action = usize::from(vpc.strict_sources);
             let entry = self.api.tenant.entry(vec![exact(vpc.vni.value)], action, args);
-            self.add(entry, vpc.name.at, format_args!("VPC {name}"));
-            self.policy(v, vpc);
+            self.add_entry(entry, vpc.name.at, format_args!("VPC {name}"));
+            self.add_policy(v, vpc);
             let tables = std::iter::once("").chain(vpc.route_tables.iter().map(|t| &*t.name.value));
             for (table, routes) in tables.zip(&region.tables[v]) {
-                let instance = self.instance(name, table);
+                let instance = self.route_table_id(name, table);
                 for route in routes {
-                    self.route(instance, route, name, table);
+                    self.add_route(instance, route, name, table);
                 }
             }
         }
     }
 
-    fn instance(&self, vpc: &str, table: &str) -> u32 {
+    fn route_table_id(&self, vpc: &str, table: &str) -> u32 {
         self.numbers.instances[&(vpc.to_owned(), table.to_owned())]
     }
 
-    fn policy(&mut self, v: usize, vpc: &Vpc) {
+    fn add_policy(&mut self, v: usize, vpc: &Vpc) {
         let name = &*vpc.name.value;
         let id = self.numbers.vpcs[name];
         for (rule, table) in vpc.policy.iter().zip(&self.region.policies[v]) {
             let table = &*vpc.route_tables[table - 1].name.value;
             let source = rule.from.network();
-            let instance = BigUint::from(self.instance(name, table));
+            let instance = BigUint::from(self.route_table_id(name, table));
             let api = &self.api.policy_route[family(source.addr())];
             let entry = api.entry(vec![exact(id), lpm(source)], 0, vec![instance]);
-            self.add(entry, rule.from.at, format_args!("VPC {name}: from {source} by route table {table}"));
+            self.add_entry(entry, rule.from.at, format_args!("VPC {name}: from {source} by route table {table}"));
         }
     }
 
-    fn route(&mut self, instance: u32, route: &FlatRoute, vpc: &str, table: &str) {
+    fn add_route(&mut self, instance: u32, route: &FlatRoute, vpc: &str, table: &str) {
         let region = self.region;
-        let transit = self.numbers.transit(region, route);
+        let transit = self.numbers.transit_list_bits(region, route);
         let (action, args) = match (route.scope, route.target) {
-            (Scope::Local, _) => (0, numbers(subnet_mask(route.prefix))),
-            (_, Target::Vpc(to)) => {
-                let list = self.numbers.list(region, route, to);
+            (RouteScope::Local, _) => (0, action_args(subnet_mask(route.prefix))),
+            (_, RouteTarget::Vpc(to)) => {
+                let list = self.numbers.deciding_list(region, route, to);
                 let to = &region.file.vpcs[to];
-                (1, numbers([list, to.vni.value, to.dropped_extensions().into()]))
+                (1, action_args([list, to.vni.value, to.dropped_extensions().into()]))
             }
-            (scope, Target::Remote(remote, vni)) => {
+            (scope, RouteTarget::Remote(remote, vni)) => {
                 let id = self.numbers.remotes[&*region.file.remotes[remote].name.value];
-                (if scope == Scope::Idc { 2 } else { 3 }, numbers([id, vni, transit]))
+                (if scope == RouteScope::Idc { 2 } else { 3 }, action_args([id, vni, transit]))
             }
-            (_, Target::Internet) => (4, numbers([transit])),
-            (_, Target::Blackhole) => (5, vec![]),
-            (_, Target::NoRoute) => (6, vec![]),
+            (_, RouteTarget::Internet) => (4, action_args([transit])),
+            (_, RouteTarget::Blackhole) => (5, vec![]),
+            (_, RouteTarget::NoRoute) => (6, vec![]),
         };
         let api = &self.api.route[family(route.prefix.addr())];
         let entry = api.entry(vec![exact(instance), lpm(route.prefix)], action, args);
         let table = if table.is_empty() { String::new() } else { format!(" in route table {table}") };
-        self.add(entry, route.origin, format_args!("VPC {vpc}: route to {}{table}", route.prefix));
+        self.add_entry(entry, route.origin, format_args!("VPC {vpc}: route to {}{table}", route.prefix));
     }
 
-    /// Where packets of VPCs may come from that ask for it: servers of their machines, remotes of their routes.
-    pub(super) fn strict_sources(&mut self) {
+    /// Adds the allowed sources of VPCs with `strict_sources`: servers of their machines and
+    /// remotes of their routes.
+    pub(super) fn add_strict_sources(&mut self) {
         let region = self.region;
         let mut allowed: BTreeSet<(usize, IpNet)> = BTreeSet::new();
         let part = self.part;
@@ -101,12 +102,12 @@ impl Maker<'_> {
             return;
         }
         for machine in region.machines_of(is_strict) {
-            let (vpc, server) = region.vm_places[machine];
+            let (vpc, server) = region.vm_locations[machine];
             allowed.insert((vpc, region.file.servers[server].address.value.into()));
         }
         for vpc in strict {
             for route in region.tables[vpc].iter().flatten() {
-                let Target::Remote(remote, _) = route.target else { continue };
+                let RouteTarget::Remote(remote, _) = route.target else { continue };
                 let remote = &region.file.remotes[remote];
                 allowed.insert((vpc, remote.address.value.into()));
                 allowed.extend(remote.sources.iter().map(|source| (vpc, source.network())));
@@ -116,23 +117,23 @@ impl Maker<'_> {
             let name = &region.file.vpcs[vpc].name;
             let id = self.numbers.vpcs[&*name.value];
             let entry = self.api.vpc_source[family(source.addr())].entry(vec![exact(id), lpm(source)], 0, vec![]);
-            self.add(entry, name.at, format_args!("VPC {}: strict_sources, {source}", name.value));
+            self.add_entry(entry, name.at, format_args!("VPC {}: strict_sources, {source}", name.value));
         }
     }
 
-    pub(super) fn machines(&mut self) {
+    pub(super) fn add_machines(&mut self) {
         let region = self.region;
         let part = self.part;
         for machine in region.machines_of(|vpc| part.has_vpc(vpc)) {
-            let (vm, lines) = region.file.vms.with_shift(machine);
-            let (vpc, server) = region.vm_places[machine];
+            let (vm, lines) = region.file.vms.with_line_shift(machine);
+            let (vpc, server) = region.vm_locations[machine];
             let server = region.file.servers[server].address.value;
             let vni = region.file.vpcs[vpc].vni.value;
             for address in &vm.addresses {
                 let keys = vec![exact(vni), exact(number(address.value))];
                 let args = vec![number(server), BigUint::from(vm.mac.as_u64())];
                 let entry = self.api.vm_nc[family(address.value)].entry(keys, family(server), args);
-                self.add(entry, vm.name.at.shifted(lines), format_args!("VM {}", vm.name.value));
+                self.add_entry(entry, vm.name.at.shifted(lines), format_args!("VM {}", vm.name.value));
             }
         }
     }

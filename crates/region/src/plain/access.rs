@@ -1,7 +1,7 @@
-//! Nodes of plain YAML as serde asks for them.
+//! Serde deserializer for nodes of plain YAML.
 
-use super::cursor::{Cursor, NotPlain, Scalar};
-use crate::position::POSITIONED;
+use super::cursor::{NotPlain, PlainCursor, PlainScalar};
+use crate::spanned::POSITIONED;
 use crate::values::decimal;
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
@@ -21,36 +21,37 @@ impl serde::de::Error for NotPlain {
     }
 }
 
-/// What a node stands in, which decides what it may be and what is behind it.
+/// The position of a node in its parent. It determines the allowed node types and the end of the
+/// node.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Context {
-    /// Brackets.
-    Flow,
-    /// The line of its key, as the last thing there: no block.
+enum NodeContext {
+    /// In brackets.
+    FlowCollection,
+    /// Last on the line of its key; no block collection.
     KeyLine,
-    /// The line of its dash, as the last thing there.
+    /// Last on the line of its dash.
     ItemLine,
-    /// Lines of its own: a block. Mappings have this column at least.
+    /// On its own lines, as a block. Mappings start at this column or later.
     OwnLines(usize),
 }
 
-/// A value that begins at the cursor.
-pub(super) struct Node<'c, 'a> {
-    cursor: &'c mut Cursor<'a>,
-    context: Context,
+/// A value that starts at the cursor.
+pub(super) struct PlainNode<'c, 'a> {
+    cursor: &'c mut PlainCursor<'a>,
+    context: NodeContext,
 }
 
-impl<'c, 'a> Node<'c, 'a> {
-    /// The item behind the dash at the cursor.
-    pub(super) fn of_item(cursor: &'c mut Cursor<'a>) -> Result<Node<'c, 'a>, NotPlain> {
+impl<'c, 'a> PlainNode<'c, 'a> {
+    /// Returns the item after the dash at the cursor.
+    pub(super) fn of_item(cursor: &'c mut PlainCursor<'a>) -> Result<PlainNode<'c, 'a>, NotPlain> {
         cursor.take(b'-')?;
         cursor.take(b' ')?;
         cursor.skip_blanks();
-        Ok(Node { cursor, context: Context::ItemLine })
+        Ok(PlainNode { cursor, context: NodeContext::ItemLine })
     }
 
-    fn scalar(self) -> Result<Scalar<'a>, NotPlain> {
-        if let Context::OwnLines(_) = self.context {
+    fn scalar(self) -> Result<PlainScalar<'a>, NotPlain> {
+        if let NodeContext::OwnLines(_) = self.context {
             return Err(NotPlain);
         }
         let scalar = self.cursor.scalar()?;
@@ -58,25 +59,25 @@ impl<'c, 'a> Node<'c, 'a> {
         Ok(scalar)
     }
 
-    /// A scalar that is no text.
-    fn word(self) -> Result<&'a str, NotPlain> {
+    /// Reads an unquoted scalar.
+    fn unquoted_scalar(self) -> Result<&'a str, NotPlain> {
         self.scalar().and_then(|scalar| if scalar.is_quoted { Err(NotPlain) } else { Ok(scalar.text) })
     }
 
     fn finish_line(self) -> Result<(), NotPlain> {
-        if self.context == Context::Flow { Ok(()) } else { self.cursor.finish_line() }
+        if self.context == NodeContext::FlowCollection { Ok(()) } else { self.cursor.finish_line() }
     }
 
     fn list<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, NotPlain> {
         match self.context {
-            Context::OwnLines(_) => {
+            NodeContext::OwnLines(_) => {
                 let mut items = BlockList { column: self.cursor.column(), cursor: self.cursor, has_ended: false };
                 let list = visitor.visit_seq(&mut items)?;
                 if items.has_ended { Ok(list) } else { Err(NotPlain) }
             }
             _ => {
                 self.cursor.take(b'[')?;
-                let mut items = Flow { cursor: self.cursor, end: b']', is_first: true, has_ended: false };
+                let mut items = FlowCollection { cursor: self.cursor, end: b']', is_first: true, has_ended: false };
                 let list = visitor.visit_seq(&mut items)?;
                 let has_ended = items.has_ended;
                 self.finish_line()?;
@@ -88,17 +89,17 @@ impl<'c, 'a> Node<'c, 'a> {
     fn mapping<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, NotPlain> {
         let is_flow = self.cursor.peek() == Some(b'{');
         match self.context {
-            Context::Flow | Context::KeyLine | Context::ItemLine if is_flow => {
+            NodeContext::FlowCollection | NodeContext::KeyLine | NodeContext::ItemLine if is_flow => {
                 self.cursor.take(b'{')?;
-                let mut pairs = Flow { cursor: self.cursor, end: b'}', is_first: true, has_ended: false };
+                let mut pairs = FlowCollection { cursor: self.cursor, end: b'}', is_first: true, has_ended: false };
                 let mapping = visitor.visit_map(&mut pairs)?;
                 let has_ended = pairs.has_ended;
                 self.finish_line()?;
                 if has_ended { Ok(mapping) } else { Err(NotPlain) }
             }
-            Context::Flow | Context::KeyLine => Err(NotPlain),
-            Context::OwnLines(least) if self.cursor.column() < least => Err(NotPlain),
-            Context::ItemLine | Context::OwnLines(_) => {
+            NodeContext::FlowCollection | NodeContext::KeyLine => Err(NotPlain),
+            NodeContext::OwnLines(least) if self.cursor.column() < least => Err(NotPlain),
+            NodeContext::ItemLine | NodeContext::OwnLines(_) => {
                 let column = self.cursor.column();
                 let mut pairs = BlockMapping { cursor: self.cursor, column, is_first: true, has_ended: false };
                 let mapping = visitor.visit_map(&mut pairs)?;
@@ -108,19 +109,19 @@ impl<'c, 'a> Node<'c, 'a> {
     }
 }
 
-/// Numbers are plain decimal digits.
+/// Implements integer deserialization for plain decimal digits.
 macro_rules! numbers {
     ($($method:ident: $visit:ident),+) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NotPlain> {
-            visitor.$visit(decimal(self.word()?).ok_or(NotPlain)?)
+            visitor.$visit(decimal(self.unquoted_scalar()?).ok_or(NotPlain)?)
         }
     )+};
 }
 
-impl<'de> Deserializer<'de> for Node<'_, 'de> {
+impl<'de> Deserializer<'de> for PlainNode<'_, 'de> {
     type Error = NotPlain;
 
-    /// What may be of any kind is a list that may be left out: nothing else is known here.
+    /// Reads a list, because only optional lists call `deserialize_any` in this model.
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NotPlain> {
         self.list(visitor)
     }
@@ -130,7 +131,7 @@ impl<'de> Deserializer<'de> for Node<'_, 'de> {
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NotPlain> {
-        match self.word()? {
+        match self.unquoted_scalar()? {
             "true" => visitor.visit_bool(true),
             "false" => visitor.visit_bool(false),
             _ => Err(NotPlain),
@@ -145,7 +146,7 @@ impl<'de> Deserializer<'de> for Node<'_, 'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, NotPlain> {
-        let variant: StrDeserializer<NotPlain> = self.word()?.into_deserializer();
+        let variant: StrDeserializer<NotPlain> = self.unquoted_scalar()?.into_deserializer();
         visitor.visit_enum(variant)
     }
 
@@ -158,13 +159,13 @@ impl<'de> Deserializer<'de> for Node<'_, 'de> {
         self.mapping(visitor)
     }
 
-    /// A value with its position is a list of both.
+    /// Returns a list of value and position for [`POSITIONED`].
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, NotPlain> {
         if name != POSITIONED {
             return visitor.visit_newtype_struct(self);
         }
         let at = self.cursor.position();
-        visitor.visit_seq(Positioned { node: Some(self), at: u64::from(at.line) << 32 | u64::from(at.column) })
+        visitor.visit_seq(PositionedAccess { node: Some(self), at: u64::from(at.line) << 32 | u64::from(at.column) })
     }
 
     serde::forward_to_deserialize_any! {
@@ -173,13 +174,13 @@ impl<'de> Deserializer<'de> for Node<'_, 'de> {
     }
 }
 
-/// A value, and the line and the column where it begins.
-struct Positioned<'c, 'a> {
-    node: Option<Node<'c, 'a>>,
+/// List of a value and its position, as [`POSITIONED`] specifies it.
+struct PositionedAccess<'c, 'a> {
+    node: Option<PlainNode<'c, 'a>>,
     at: u64,
 }
 
-impl<'a> SeqAccess<'a> for Positioned<'_, 'a> {
+impl<'a> SeqAccess<'a> for PositionedAccess<'_, 'a> {
     type Error = NotPlain;
     fn next_element_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<Option<S::Value>, NotPlain> {
         match self.node.take() {
@@ -189,17 +190,17 @@ impl<'a> SeqAccess<'a> for Positioned<'_, 'a> {
     }
 }
 
-/// What stands in brackets.
-struct Flow<'c, 'a> {
-    cursor: &'c mut Cursor<'a>,
+/// A flow collection: elements in brackets.
+struct FlowCollection<'c, 'a> {
+    cursor: &'c mut PlainCursor<'a>,
     end: u8,
     is_first: bool,
     has_ended: bool,
 }
 
-impl Flow<'_, '_> {
-    /// Whether there is more; the cursor is there then.
-    fn advance(&mut self) -> Result<bool, NotPlain> {
+impl FlowCollection<'_, '_> {
+    /// Advances the cursor to the next element. Returns false at the closing bracket.
+    fn next_element_starts(&mut self) -> Result<bool, NotPlain> {
         self.cursor.skip_blanks();
         if !self.is_first && self.cursor.peek() != Some(self.end) {
             self.cursor.take(b',')?;
@@ -211,20 +212,20 @@ impl Flow<'_, '_> {
     }
 }
 
-impl<'a> SeqAccess<'a> for &mut Flow<'_, 'a> {
+impl<'a> SeqAccess<'a> for &mut FlowCollection<'_, 'a> {
     type Error = NotPlain;
     fn next_element_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<Option<S::Value>, NotPlain> {
-        if !self.advance()? {
+        if !self.next_element_starts()? {
             return Ok(None);
         }
-        seed.deserialize(Node { cursor: self.cursor, context: Context::Flow }).map(Some)
+        seed.deserialize(PlainNode { cursor: self.cursor, context: NodeContext::FlowCollection }).map(Some)
     }
 }
 
-impl<'a> MapAccess<'a> for &mut Flow<'_, 'a> {
+impl<'a> MapAccess<'a> for &mut FlowCollection<'_, 'a> {
     type Error = NotPlain;
     fn next_key_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<Option<S::Value>, NotPlain> {
-        if !self.advance()? {
+        if !self.next_element_starts()? {
             return Ok(None);
         }
         let key: StrDeserializer<NotPlain> = self.cursor.key()?.into_deserializer();
@@ -232,13 +233,13 @@ impl<'a> MapAccess<'a> for &mut Flow<'_, 'a> {
     }
     fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, NotPlain> {
         self.cursor.skip_blanks();
-        seed.deserialize(Node { cursor: self.cursor, context: Context::Flow })
+        seed.deserialize(PlainNode { cursor: self.cursor, context: NodeContext::FlowCollection })
     }
 }
 
-/// A mapping with a key a line, all of them in one column.
+/// A block mapping: all keys start in one column.
 struct BlockMapping<'c, 'a> {
-    cursor: &'c mut Cursor<'a>,
+    cursor: &'c mut PlainCursor<'a>,
     column: usize,
     is_first: bool,
     has_ended: bool,
@@ -261,21 +262,21 @@ impl<'a> MapAccess<'a> for &mut BlockMapping<'_, 'a> {
     fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, NotPlain> {
         if !self.cursor.is_line_done() {
             self.cursor.skip_blanks();
-            return seed.deserialize(Node { cursor: self.cursor, context: Context::KeyLine });
+            return seed.deserialize(PlainNode { cursor: self.cursor, context: NodeContext::KeyLine });
         }
         self.cursor.finish_line()?;
-        // Items may stand in the column of their key.
+        // Items can start in the column of their key.
         let least = if self.cursor.is_at_item() { self.column } else { self.column + 1 };
         if self.cursor.is_at_end() || self.cursor.column() < least {
             return Err(NotPlain);
         }
-        seed.deserialize(Node { cursor: self.cursor, context: Context::OwnLines(self.column + 1) })
+        seed.deserialize(PlainNode { cursor: self.cursor, context: NodeContext::OwnLines(self.column + 1) })
     }
 }
 
-/// A list with an item a line, or more lines an item.
+/// A block list: each item starts on a line of its own.
 struct BlockList<'c, 'a> {
-    cursor: &'c mut Cursor<'a>,
+    cursor: &'c mut PlainCursor<'a>,
     column: usize,
     has_ended: bool,
 }
@@ -291,10 +292,10 @@ impl<'a> SeqAccess<'a> for &mut BlockList<'_, 'a> {
             return Err(NotPlain);
         }
         if !self.cursor.is_at_item() {
-            // A key in the column of the items; the mapping around them looks at it.
+            // A key in the column of the items belongs to the mapping around the list.
             self.has_ended = true;
             return Ok(None);
         }
-        seed.deserialize(Node::of_item(self.cursor)?).map(Some)
+        seed.deserialize(PlainNode::of_item(self.cursor)?).map(Some)
     }
 }

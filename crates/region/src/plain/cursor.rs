@@ -1,26 +1,27 @@
-//! [`Cursor`]: where the plain reader is in a text, and the tokens that it knows.
+//! [`PlainCursor`]: the position of the plain reader in a text, and its tokens.
 
-use crate::position::Position;
+use crate::spanned::SourcePos;
 
-/// What the plain reader gives up on. It has no reason, because the YAML reader finds it again.
+/// Error of the plain reader. It has no reason, because the YAML reader then reads the text and
+/// reports one.
 #[derive(Debug)]
 pub(super) struct NotPlain;
 
-/// A reader's place in a text of ASCII lines; columns count from 0 here.
-pub(crate) struct Cursor<'a> {
+/// Position of a reader in a text of ASCII lines. Columns count from 0.
+pub(crate) struct PlainCursor<'a> {
     text: &'a str,
     at: usize,
     line: u32,
     line_start: usize,
 }
 
-/// A scalar, and whether it stands in quotes.
-pub(super) struct Scalar<'a> {
+/// A scalar, and whether it is quoted.
+pub(super) struct PlainScalar<'a> {
     pub text: &'a str,
     pub is_quoted: bool,
 }
 
-/// What names, numbers, addresses and prefixes consist of.
+/// Returns whether names, numbers, addresses and prefixes can contain a byte.
 const fn is_scalar_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/' | b':')
 }
@@ -35,18 +36,19 @@ const SCALAR_BYTES: [bool; 256] = {
     table
 };
 
-impl<'a> Cursor<'a> {
-    /// At the offset of a line's beginning; `line` is its number, from 1.
-    pub(crate) fn new(text: &'a str, at: usize, line: u32) -> Cursor<'a> {
-        Cursor { text, at, line, line_start: at }
+impl<'a> PlainCursor<'a> {
+    /// Creates a cursor at the start of a line. `at` is its offset and `line` its number, from 1.
+    pub(crate) fn new(text: &'a str, at: usize, line: u32) -> PlainCursor<'a> {
+        PlainCursor { text, at, line, line_start: at }
     }
 
-    /// The offset where the line begins, or the end of the text.
+    /// Returns the offset of the start of the line, or the end of the text.
     pub(crate) fn line_start(&self) -> usize {
         if self.is_at_end() { self.at } else { self.line_start }
     }
 
-    /// The number of the line; at the end of the text, that of one that would follow.
+    /// Returns the number of the line. At the end of the text, it is that of the line after the
+    /// last.
     pub(crate) fn line(&self) -> u32 {
         self.line
     }
@@ -59,15 +61,15 @@ impl<'a> Cursor<'a> {
         self.at - self.line_start
     }
 
-    pub(super) fn position(&self) -> Position {
-        Position::saturating(u64::from(self.line), self.column() as u64 + 1)
+    pub(super) fn position(&self) -> SourcePos {
+        SourcePos::saturating(u64::from(self.line), self.column() as u64 + 1)
     }
 
     pub(super) fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Whether an item of a block list begins here: `-` and a blank.
+    /// Returns whether an item of a block list starts here: `-` and a blank.
     pub(super) fn is_at_item(&self) -> bool {
         self.text.as_bytes()[self.at..].starts_with(b"- ")
     }
@@ -86,7 +88,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Whether nothing but blanks and a comment follows in the line.
+    /// Returns whether only blanks and a comment follow on the line.
     pub(super) fn is_line_done(&self) -> bool {
         let rest = &self.text.as_bytes()[self.at..];
         match rest.iter().position(|byte| *byte != b' ') {
@@ -95,8 +97,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes the end of a line, behind which comment or blanks may be, and lines of nothing
-    /// else. It is at the first character of a line that is no blank then, or at the end.
+    /// Skips the end of a line with its comment and blanks, and all lines without content. The
+    /// cursor is then at the first non-blank character of a line, or at the end.
     pub(super) fn finish_line(&mut self) -> Result<(), NotPlain> {
         let mut is_behind_blank = false;
         loop {
@@ -123,7 +125,7 @@ impl<'a> Cursor<'a> {
                 break;
             }
         }
-        // Behind a comment is the end of the line or something that is not plain.
+        // After a comment, only a line end is plain.
         if self.peek().is_none_or(|byte| byte.is_ascii_graphic()) { Ok(()) } else { Err(NotPlain) }
     }
 
@@ -132,7 +134,7 @@ impl<'a> Cursor<'a> {
         self.at += rest.iter().position(|byte| !(b' '..=b'~').contains(byte)).unwrap_or(rest.len());
     }
 
-    /// A key and its colon, behind which a blank or the end of the line is.
+    /// Reads a key and its colon, which a blank or a line end must follow.
     pub(super) fn key(&mut self) -> Result<&'a str, NotPlain> {
         let rest = &self.text.as_bytes()[self.at..];
         let is_of_key = |byte: &u8| byte.is_ascii_lowercase() || *byte == b'_';
@@ -145,8 +147,8 @@ impl<'a> Cursor<'a> {
         Ok(key)
     }
 
-    /// A scalar without quotes, or in quotes that need no escapes.
-    pub(super) fn scalar(&mut self) -> Result<Scalar<'a>, NotPlain> {
+    /// Reads a scalar without quotes, or in quotes and without escapes.
+    pub(super) fn scalar(&mut self) -> Result<PlainScalar<'a>, NotPlain> {
         let quote = self.peek().filter(|byte| matches!(byte, b'\'' | b'"'));
         let start = self.at + usize::from(quote.is_some());
         let rest = &self.text.as_bytes()[start..];
@@ -155,15 +157,15 @@ impl<'a> Cursor<'a> {
         self.at = start + len;
         if let Some(quote) = quote {
             self.take(quote)?;
-            // Two quotes are one that belongs to the text.
+            // A doubled quote is an escape.
             let is_whole = len > 0 && self.peek() != Some(quote);
-            return if is_whole { Ok(Scalar { text, is_quoted: true }) } else { Err(NotPlain) };
+            return if is_whole { Ok(PlainScalar { text, is_quoted: true }) } else { Err(NotPlain) };
         }
         let is_first = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-        // A colon at the end makes a key of it, and some words are no texts.
+        // A colon at the end makes the text a key, and `null` is not a text.
         if !rest.first().is_some_and(is_first) || text.ends_with(':') || text.eq_ignore_ascii_case("null") {
             return Err(NotPlain);
         }
-        Ok(Scalar { text, is_quoted: false })
+        Ok(PlainScalar { text, is_quoted: false })
     }
 }

@@ -1,12 +1,12 @@
-//! One list of addresses that are never routed, wherever an address or a prefix stands.
+//! Checks that unusable addresses are refused for every key with an address or prefix.
 
 use super::{edit_accepted, edit_refused};
 use ipnet::IpNet;
 use proptest::prelude::*;
-use region::{UNUSABLE, unusable, unusable_part, unusable_whole};
+use region::{UNUSABLE_RANGES, enclosing_unusable_range, overlapping_unusable_range, unusable_range_of};
 use std::net::IpAddr;
 
-/// An address in each range, and the words that a refusal has for it.
+/// An address in each range, and words of its message.
 const IN_RANGES: &[(&str, &str)] = &[
     ("0.1.2.3", "this network"),
     ("127.0.0.53", "loopback"),
@@ -24,7 +24,7 @@ const IN_RANGES: &[(&str, &str)] = &[
     ("ff02::1", "multicast"),
 ];
 
-/// Addresses beside the ranges, which are routed.
+/// Addresses next to the ranges, which are routed.
 const BESIDE_RANGES: &[&str] = &[
     "1.0.0.0",
     "126.255.255.254",
@@ -64,7 +64,7 @@ fn subnets_and_machines() {
     for address in BESIDE_RANGES {
         edit_accepted("subnets: [10.2.0.0/24]", &format!("subnets: [10.2.0.0/24, {}]", whole(address)));
     }
-    // A subnet that holds a range is no better than one that lies in one.
+    // A subnet that contains a range is refused like one within a range.
     for subnet in ["0.0.0.0/0", "\"::/0\"", "126.0.0.0/7", "168.0.0.0/6", "192.0.0.0/2", "\"fe00::/8\"", "\"8000::/1\""]
     {
         edit_refused("subnets: [10.2.0.0/24]", &format!("subnets: [{subnet}]"), "can't be a subnet: it contains");
@@ -80,12 +80,12 @@ fn what_packets_are_compared_with() {
         edit_refused("from: 10.2.0.0/24", &format!("from: {prefix}"), words);
         edit_refused("to: 10.1.0.0/24", &format!("to: {prefix}"), words);
     }
-    // A black hole for what never comes is as useless as another route to it.
+    // A black hole for unusable addresses is refused, because no packet can match it.
     edit_refused("{to: 172.16.0.0/12, remote: office}", "{to: 127.0.0.0/8, blackhole: true}", "inner_address");
     for prefix in ["224.0.0.0/4", "\"fe80::/10\"", "169.254.0.0/16", "\"::ffff:10.9.0.0/112\""] {
         edit_refused("to: 172.16.0.0/12", &format!("to: {prefix}"), "no packet can match");
     }
-    // A range in which some addresses are never routed is common: a default route is one.
+    // A prefix with some unusable addresses is accepted: a default route is one.
     for prefix in ["128.0.0.0/1", "\"::/0\"", "\"::/1\""] {
         edit_accepted("to: 172.16.0.0/12", &format!("to: {prefix}"));
         edit_accepted("from: 10.1.0.64/26", &format!("from: {prefix}"));
@@ -107,7 +107,7 @@ fn the_ends_of_a_subnet() {
         let (region, _) = super::edited("subnets: [10.2.0.0/24]", &format!("subnets: [{text}]"));
         region.replacen(machine, &with(address), 1)
     };
-    // Two addresses are a link between two (RFC 3021, RFC 6164); one is a machine's own.
+    // Two addresses are a link between two routers (RFC 3021, RFC 6164); one is a single machine.
     for (text, address) in [
         ("10.9.0.0/31", "10.9.0.0"),
         ("10.9.0.0/31", "10.9.0.1"),
@@ -128,22 +128,22 @@ fn the_ends_of_a_subnet() {
 
 #[test]
 fn tenants_addresses_are_apart_from_the_underlays() {
-    // VXLAN keeps both apart, so that a VPC may use the addresses of servers and of the gateway.
+    // A VPC can use the addresses of servers and of the gateway, because VXLAN separates them.
     let (text, _) = super::edited("subnets: [10.2.0.0/24]", "subnets: [192.0.2.0/24]");
     super::accepted(&text.replacen("addresses: [10.2.0.5]", "addresses: [192.0.2.1]", 1));
 }
 
 #[test]
 fn each_range_is_whole() {
-    for range in UNUSABLE {
+    for range in UNUSABLE_RANGES {
         assert_eq!(range.prefix, range.prefix.trunc(), "{range:?}");
         for end in [range.prefix.network(), range.prefix.broadcast()] {
-            assert!(unusable(end).is_some(), "{end}");
+            assert!(unusable_range_of(end).is_some(), "{end}");
         }
     }
 }
 
-/// The list as one would say it, without prefixes.
+/// A naive version of the list, without prefixes.
 fn naive(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {
@@ -159,7 +159,7 @@ fn naive(address: IpAddr) -> bool {
 }
 
 fn prefix() -> impl Strategy<Value = IpNet> {
-    // Most random addresses are in no range: some begin as a range does.
+    // Most random addresses are in no range, so some start like a range.
     let v4 =
         (any::<u32>(), prop_oneof![any::<u8>(), Just(0), Just(127), Just(169), Just(254)], 0u8..=32, any::<bool>());
     let v4 = v4.prop_map(|(low, first, len, second)| {
@@ -175,14 +175,14 @@ fn prefix() -> impl Strategy<Value = IpNet> {
     prop_oneof![v4, v6]
 }
 
-/// The ends of a prefix and the ends of the ranges are all the places where an answer can change.
+/// Returns the addresses at which a result can change: the ends of the prefix and of the ranges.
 fn probes(prefix: IpNet) -> Vec<IpAddr> {
-    let ranges = UNUSABLE.iter().flat_map(|range| [range.prefix.network(), range.prefix.broadcast()]);
+    let ranges = UNUSABLE_RANGES.iter().flat_map(|range| [range.prefix.network(), range.prefix.broadcast()]);
     let ends = [prefix.network(), prefix.broadcast()];
     ends.into_iter().chain(ranges.filter(|end| prefix.contains(end))).collect()
 }
 
-/// The address behind an end, if the family has one.
+/// Returns the address after an end, if the IP version has one.
 fn after(address: IpAddr) -> Option<IpAddr> {
     match address {
         IpAddr::V4(v4) => u32::from(v4).checked_add(1).map(|n| IpAddr::V4(n.into())),
@@ -198,13 +198,14 @@ proptest! {
         let behind = probes.iter().filter_map(|probe| after(*probe)).filter(|address| prefix.contains(address));
         let inside: Vec<IpAddr> = probes.iter().copied().chain(behind).collect();
         for address in &inside {
-            prop_assert_eq!(unusable(*address).is_some(), naive(*address), "{}", address);
+            prop_assert_eq!(unusable_range_of(*address).is_some(), naive(*address), "{}", address);
         }
-        prop_assert_eq!(unusable_whole(prefix).is_some(), inside.iter().all(|a| naive(*a)), "{} within", prefix);
-        prop_assert_eq!(unusable_part(prefix).is_some(), inside.iter().any(|a| naive(*a)), "{} touches", prefix);
+        prop_assert_eq!(enclosing_unusable_range(prefix).is_some(), inside.iter().all(|a| naive(*a)), "{} within", prefix);
+        prop_assert_eq!(overlapping_unusable_range(prefix).is_some(), inside.iter().any(|a| naive(*a)), "{} touches", prefix);
     }
 
-    /// A region whose subnets, routes and policies are random prefixes is right exactly if the naive list has no say in it.
+    /// A region with random prefixes as subnet, route and policy is accepted exactly if the naive
+    /// list has no objection.
     #[test]
     fn the_checker_has_the_same_list(subnet in prefix(), route in prefix(), policy in prefix(), rule in prefix()) {
         let text = format!(

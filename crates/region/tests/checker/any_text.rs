@@ -1,9 +1,10 @@
-//! Any text at all is right or refused with a place: no panic, no endless run, and no more problems than are kept.
+//! Checks that any text is accepted, or refused with a position: without a panic, an endless loop,
+//! or more than the maximum number of problems.
 
 use super::{REGION, problems};
 use proptest::prelude::*;
 
-/// Pieces that YAML or the model treats in a way of their own.
+/// Strings with a special meaning for YAML or the model.
 const PIECES: &[&str] = &[
     ": ",
     "- ",
@@ -56,7 +57,7 @@ const PIECES: &[&str] = &[
     "𝄞",
 ];
 
-/// The region, with pieces put in and stretches taken out at random places.
+/// Returns the region with strings inserted and ranges removed at random positions.
 fn mutated() -> impl Strategy<Value = String> {
     let edit = (any::<prop::sample::Index>(), 0usize..12, prop::sample::select(PIECES));
     prop::collection::vec(edit, 1..8).prop_map(|edits| {

@@ -1,6 +1,7 @@
-//! What the checker takes and what it refuses, one row for each kind of fault.
+//! Accepted and refused region files, with one row for each kind of fault.
 //!
-//! A row is the region below with an edit. A refusal has to name the line of the edit, say what is wrong, and have a mend.
+//! A row is the region below with an edit. A problem must have the line of the edit, a message, and
+//! a fix.
 
 mod addresses;
 mod any_text;
@@ -12,7 +13,7 @@ mod yaml;
 
 use region::Problem;
 
-/// The region that the rows edit: a server and a remote, two VPCs that are peered, and machines.
+/// The region that the rows edit: a server and a remote, two peered VPCs, and machines.
 const REGION: &str = "\
 region: shop
 gateway:
@@ -49,17 +50,17 @@ vms:
   - {name: data-1, vpc: data, server: host, mac: 02:00:00:00:20:01, addresses: [10.2.0.5]}
 ";
 
-/// The region with the first `from` replaced, and the line of the edit.
+/// Returns the region with the first `from` replaced, and the line of the edit.
 fn edited(from: &str, to: &str) -> (String, u32) {
     let at = REGION.find(from).unwrap_or_else(|| panic!("the region has no {from:?}"));
     (REGION.replacen(from, to, 1), REGION[..at].matches('\n').count() as u32 + 1)
 }
 
-/// What is wrong with a text; nothing if it is right.
+/// Returns the problems of a text; empty if it is correct.
 fn problems(text: &str) -> Vec<Problem> {
     let found = region::parse("r.yaml", text).err().map_or(Vec::new(), |problems| problems.problems);
     for problem in &found {
-        assert!(!problem.message.is_empty() && !problem.mend.is_empty(), "no words or no mend: {problem}");
+        assert!(!problem.message.is_empty() && !problem.help.is_empty(), "no words or no help: {problem}");
         assert!(!problem.message.chars().any(char::is_control), "{problem:?}");
         assert!(problem.line >= 1 && problem.column >= 1, "no place: {problem}");
     }
@@ -72,7 +73,7 @@ fn accepted(text: &str) {
     assert!(found.is_empty(), "{}\nis refused: {found:#?}", shown(text));
 }
 
-/// The text has a problem in that line whose message or mend has these words.
+/// Asserts that a problem in this line has these words in its message or help.
 #[track_caller]
 fn refused(text: &str, line: u32, words: &str) {
     let found = problems(text);
@@ -80,13 +81,13 @@ fn refused(text: &str, line: u32, words: &str) {
     assert!(found.iter().any(|p| fits(&p)), "{}\nhas no {words:?} in line {line}: {found:#?}", shown(text));
 }
 
-/// The edit is taken.
+/// Asserts that the edit is accepted.
 #[track_caller]
 fn edit_accepted(from: &str, to: &str) {
     accepted(&edited(from, to).0);
 }
 
-/// The edit is refused, in its own line, with these words.
+/// Asserts that the edit is refused in its own line with these words.
 #[track_caller]
 fn edit_refused(from: &str, to: &str, words: &str) {
     let (text, line) = edited(from, to);
@@ -98,7 +99,7 @@ fn the_region_itself_is_right() {
     accepted(REGION);
 }
 
-/// The lines of a text that are not the region's own.
+/// Returns the lines of a text that are not in the region.
 fn shown(text: &str) -> String {
     let own: Vec<&str> = REGION.lines().collect();
     let changed = (1..).zip(text.lines()).filter(|(_, line)| !own.contains(line)).take(20);

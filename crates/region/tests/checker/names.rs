@@ -1,4 +1,4 @@
-//! Names.
+//! Checks of names.
 
 use super::{edit_accepted, edit_refused, edited, refused};
 
@@ -63,7 +63,7 @@ fn what_is_a_name() {
         );
         super::accepted(&text);
     }
-    // As written: 300 and 0x12c are two names, and so are upper and lower case.
+    // Names are compared as written: 300 and 0x12c differ, and so do upper and lower case.
     edit_refused("vpc: data", "vpc: Data", "did you mean `data`?");
     edit_accepted("name: data-1", "name: Web-1");
 }

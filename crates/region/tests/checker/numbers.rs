@@ -1,11 +1,11 @@
-//! Numbers are plain decimal digits, wherever they stand.
+//! Checks that all numbers are written in plain decimal digits.
 
 use super::{edit_accepted, edit_refused};
 
-/// Eighty and a hundred in forms that YAML's versions, or its readers, disagree about.
+/// Eighty and a hundred in notations that YAML's versions or readers read differently.
 const ODD_80: &[&str] = &["080", "0x50", "0X50", "8_0", "+80", "0o120", "0b1010000", "80.0", "8e1", "1:20"];
 
-/// Keys whose value is a number, in the region.
+/// Keys with a number as value, in the region.
 const NUMBERS: &[&str] = &["port: 1,", "mtu: 9000}", "vni: 7000,", "vni: 20\n", "priority: 20,"];
 
 #[test]
@@ -27,7 +27,7 @@ fn integers() {
         edit_accepted(key, &format!("{name} &anchor 5000{behind}"));
     }
     edit_accepted("port: 1,", "port: 0,");
-    // Within a route, and where the line has characters of more than one byte in front.
+    // Within a route, and after characters of more than one byte.
     edit_refused("{to: 172.16.0.0/12, remote: office}", "{to: 172.16.0.0/12, remote: office, vni: 0x10}", "write 16");
     edit_refused("vni: 20\n", "vni: 0x14 # mehr als zwölf\n", "write 20");
     edit_refused("{to: 0.0.0.0/0, remote: office}", "{to: 0.0.0.0/0, remote: office, vni: 1_6}", "write 16");
@@ -143,7 +143,7 @@ fn mac_addresses() {
     ] {
         edit_refused("02:00:00:00:20:01", odd, "is not a MAC address");
     }
-    // Digits alone, which YAML 1.1 takes for a number in base 60, and capitals.
+    // Digits only, which YAML 1.1 reads as a number in base 60, and capitals.
     for good in ["10:20:30:40:50:11", "\"02:00:00:00:20:AB\"", "52:54:00:12:34:56"] {
         edit_accepted("02:00:00:00:20:01", good);
     }

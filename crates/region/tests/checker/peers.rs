@@ -1,4 +1,5 @@
-//! What users of others reported about checks of configuration, tried here. Each row names the report.
+//! Problems that users of other tools reported about configuration checks. Each row names the
+//! report.
 
 use super::{REGION, accepted, edit_accepted, edit_refused, edited, problems, refused};
 
@@ -26,7 +27,7 @@ fn kube_ovn_4041_the_ends_of_a_subnet_are_no_hosts() {
 fn kube_ovn_29_subnets_of_one_network_overlap() {
     edit_refused("subnets: [10.2.0.0/24]", "subnets: [10.2.0.0/24, 10.2.0.128/25]", "overlaps 10.2.0.0/24");
     edit_refused("subnets: [10.2.0.0/24]", "subnets: [10.2.0.0/24, 10.0.0.0/8]", "overlaps");
-    // Not the next one, which only touches it (cfn-lint's rule E3060).
+    // The adjacent prefix is accepted (cfn-lint's rule E3060).
     edit_accepted("subnets: [10.2.0.0/24]", "subnets: [10.2.0.0/24, 10.2.1.0/24]");
 }
 
@@ -99,7 +100,7 @@ fn home_assistant_31451_a_key_beside_a_merge_wins_and_is_no_duplicate() {
     let more = "  - <<: *machine\n    name: data-2\n    mac: 02:00:00:00:20:02\n    addresses: [10.2.0.6]\n";
     accepted(&format!("{text}{more}"));
     let twice = format!("{text}{more}    name: data-3\n");
-    refused(&twice, 38, "the key `name` is there twice");
+    refused(&twice, 38, "the key `name` occurs twice");
 }
 
 #[test]
@@ -129,5 +130,5 @@ fn submariner_570_every_overlap_is_told_at_once() {
 #[test]
 fn dissect_1302_a_section_twice() {
     let (text, line) = (format!("{REGION}uplinks: []\n"), 34);
-    refused(&text, line, "the key `uplinks` is there twice");
+    refused(&text, line, "the key `uplinks` occurs twice");
 }

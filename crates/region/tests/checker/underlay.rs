@@ -1,4 +1,4 @@
-//! The gateway's ports, the servers and the remotes.
+//! Checks of the gateway's ports, the servers and the remotes.
 
 use super::{edit_accepted, edit_refused};
 
@@ -15,10 +15,11 @@ fn macs_of_no_single_host() {
 
 #[test]
 fn a_neighbour_has_another_mac_than_the_gateway() {
-    // Its own, or that of its other port: a switch between them would hand the frame back.
+    // The port's own address or that of another port is refused, because a switch between them
+    // would return the frame.
     edit_refused("02:00:00:00:01:02", "02:00:00:00:01:01", "the gateway's own MAC address, see line 6");
     edit_refused("02:00:00:00:01:02", "02:00:00:00:02:01", "the gateway's own MAC address, see line 7");
-    // One MAC address on all ports is usual, and so is one neighbour behind several.
+    // One MAC address on all ports is usual, and so is one neighbour on several ports.
     edit_accepted("mac: 02:00:00:00:02:01", "mac: 02:00:00:00:01:01");
     edit_accepted("peer_mac: 02:00:00:00:02:02", "peer_mac: 02:00:00:00:01:02");
 }
@@ -26,9 +27,9 @@ fn a_neighbour_has_another_mac_than_the_gateway() {
 #[test]
 fn macs_of_machines() {
     edit_refused("02:00:00:00:20:01", "02:00:5e:00:00:01", "the gateway's MAC address");
-    // VPCs are apart.
+    // VPCs are separate.
     edit_accepted("02:00:00:00:20:01", "02:00:00:00:10:01");
-    // A gateway of another region may well have the same MAC address inside VPCs.
+    // The gateway of another region can have the same MAC address inside VPCs.
     edit_accepted("02:00:00:00:70:01", "02:00:5e:00:00:01");
 }
 
@@ -36,7 +37,7 @@ fn macs_of_machines() {
 fn an_uplink_counts_once() {
     edit_refused("uplinks: [left, right]", "uplinks: [left, right, left]", "named twice");
     edit_refused("uplinks: [right]", "uplinks: [right, right]", "named twice");
-    edit_refused("uplinks: [right]", "uplinks: []", "no uplink leads to");
+    edit_refused("uplinks: [right]", "uplinks: []", "no uplink reaches");
 }
 
 #[test]
@@ -45,7 +46,7 @@ fn vnis_are_numbers_of_their_own_kind() {
     edit_refused("vni: 20", "vni: 0", "out of range");
     edit_refused("vni: 7000", "vni: 16777216", "out of range");
     edit_refused("remote: office}", "remote: office, vni: 0}", "out of range");
-    // What a remote expects is its own numbering.
+    // The VNI of a remote belongs to the remote's own numbering.
     edit_accepted("vni: 7000", "vni: 20");
 }
 

@@ -1,17 +1,18 @@
-//! YAML as such: encodings, documents, keys, anchors and merge keys, and texts that are made to grow.
+//! Checks of the YAML itself: encodings, documents, keys, anchors, merge keys, and texts that
+//! expand.
 
 use super::{REGION, accepted, edit_accepted, edit_refused, edited, problems, refused};
 use std::io::Write;
 
-/// The region with a text behind it, whose first line is this one.
+/// Returns the region followed by `text`, and the line of its first line.
 fn behind(text: &str) -> (String, u32) {
     (format!("{REGION}{text}"), REGION.lines().count() as u32 + 1)
 }
 
 #[test]
 fn keys() {
-    refused(&edited("vni: 20\n", "vni: 20\n    vni: 21\n").0, 28, "the key `vni` is there twice");
-    refused(&behind("vms: []\n").0, behind("").1, "the key `vms` is there twice");
+    refused(&edited("vni: 20\n", "vni: 20\n    vni: 21\n").0, 28, "the key `vni` occurs twice");
+    refused(&behind("vms: []\n").0, behind("").1, "the key `vms` occurs twice");
     edit_refused("vni: 20", "vnl: 20", "did you mean `vni`?");
     edit_refused("vni: 20", "VNI: 20", "did you mean `vni`?");
     edit_refused("subnets: [10.2", "subnet: [10.2", "did you mean `subnets`?");
@@ -55,7 +56,7 @@ fn keys_without_a_value() {
     edit_refused("remote: office}", "remote: ~}", "a value is missing");
     edit_refused("vni: 7000", "vni: ~", "a value is missing");
     edit_refused("mtu: 9000", "mtu:", "a value is missing");
-    // A generator that finds nothing to list writes the key alone.
+    // A generator without items writes the key only.
     edit_accepted("    policy:\n      - {from: 10.1.0.64/26, table: audited}\n", "    policy:\n");
     edit_accepted("vni: 20\n", "vni: 20\n    routes:\n    acl: ~\n    route_tables: []\n");
     accepted("region: r\ngateway: {mac: 02:00:5e:00:00:01, vteps: [192.0.2.1]}\nuplinks: []\nvpcs:\nvms:\n");
@@ -88,7 +89,7 @@ fn layout() {
     refused(&format!("\u{feff}{}", edited("vni: 20\n", "vni: 0x14\n").0), 27, "write 20");
     edit_refused("    vni: 20\n", "\tvni: 20\n", "a tab in the indentation");
     assert!(!problems(&edited("[web, data]", "[web, data").0).is_empty());
-    // All of it on one line, as JSON is written, where columns say which of the numbers is meant.
+    // On a single line, as JSON is written, the column identifies the number.
     let value: serde_json::Value = serde_saphyr::from_str(REGION).expect("YAML");
     accepted(&value.to_string());
     let (text, _) = edited("vni: 20\n", "vni: 16777216\n");
@@ -129,18 +130,18 @@ fn anchors_and_aliases() {
     let more = "  - {name: more, vni: 30, subnets: *list}\npeerings:\n";
     accepted(&text.replacen("peerings:\n", more, 1));
 
-    // What is wrong with the value is said where it stands and where it is used.
+    // A wrong value of an anchor is reported with its own line and that of the alias.
     let (text, line) = edited("subnets: [10.2.0.0/24]", "subnets: &list [10.2.0.0/24, 10.3.0.1/24]");
     let text = text.replacen("peerings:\n", more, 1);
     let found: Vec<u32> = problems(&text).iter().map(|problem| problem.line).collect();
     assert_eq!(found, [line, line + 1]);
 
-    // A value of the wrong type is named by both lines.
+    // A value of the wrong type is reported with both lines.
     let (text, line) = edited("vni: 20\n", "vni: &number 20\n    acl_default: *number\n");
     refused(&text, line + 1, "");
     edit_refused("subnets: [10.2.0.0/24]", "subnets: *lists", "refers to no anchor");
     edit_refused("subnets: [10.2.0.0/24]", "subnets: &list [*list]", "contains itself");
-    // The nearest anchor of a name above counts, as netplan's generated files need it.
+    // The nearest preceding anchor of a name applies, as netplan's generated files need it.
     let (text, _) =
         edited("    subnets: [10.1.0.0/24, \"fd00:1::/64\"]", "    subnets: &id001 [10.1.0.0/24, \"fd00:1::/64\"]");
     let text = text.replacen("subnets: [10.2.0.0/24]", "subnets: &id001 [10.2.0.0/24]", 1);
@@ -154,10 +155,10 @@ fn merge_keys() {
     let with = |more: &str| format!("{text}{more}");
     accepted(&with("  - {<<: *machine, name: data-2, mac: 02:00:00:00:20:02, addresses: [10.2.0.6]}\n"));
     accepted(&with("  - <<: [*machine]\n    name: data-2\n    mac: 02:00:00:00:20:02\n    addresses: [10.2.0.6]\n"));
-    // The same address twice, once by the merge: the line of the merge.
+    // An address that a merge repeats is reported in the line of the merge.
     let twice = with("  - name: data-2\n    mac: 02:00:00:00:20:02\n    <<: *machine\n");
     refused(&twice, 36, "10.2.0.5 belongs to VM `data-1`");
-    // Two merges into one mapping, which is what people write who need two.
+    // Two merges into one mapping, for users that need two.
     let (text, _) = edited("{name: right, port: 2,", "&right {name: right, port: 2,");
     let text = text.replacen("- {name: left", "- &left {name: left", 1);
     accepted(&text.replacen(
@@ -165,13 +166,13 @@ fn merge_keys() {
         "  - <<: *left\n    <<: *right\n    name: middle\n    port: 3\nservers:\n",
         1,
     ));
-    // A merged key that does not fit says so, and hints at the merge.
+    // An unknown merged key is reported with a hint at the merge.
     let foreign =
         with("  - <<: *machine\n    name: x\n").replacen("- name: data\n", "- <<: *machine\n    name: data\n", 1);
     assert!(!problems(&foreign).is_empty());
     let (text, _) = edited("- name: web\n", "- &web\n    name: web\n");
     let text = text.replacen(machine, &format!("{machine}  - <<: *web\n    server: host\n"), 1);
-    assert!(problems(&text)[0].mend.contains("look for the `<<`"), "{:?}", problems(&text));
+    assert!(problems(&text)[0].help.contains("look for the `<<`"), "{:?}", problems(&text));
     edit_refused("    subnets: [10.2.0.0/24]\n", "    <<: 7\n", "`<<` takes the keys of a mapping");
 }
 
@@ -182,13 +183,13 @@ fn tags() {
     edit_accepted("name: data\n", "name: !!str data\n");
 }
 
-/// Nanoseconds that this thread has computed, which other load on the machine does not change.
+/// Returns the CPU time of this thread in ns, because other load on the machine does not change it.
 fn computed_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
     text.split(' ').next().and_then(|first| first.parse().ok()).expect("a number")
 }
 
-/// Checks a text within a time that no sound reader needs.
+/// Checks a text and asserts a limit on the CPU time.
 fn quickly(text: &str) -> Vec<region::Problem> {
     let began = computed_ns();
     let found = problems(text);
@@ -207,7 +208,7 @@ fn aliases_do_not_multiply() {
         text += &format!("- &a{level} [{aliases}]\n");
     }
     assert!(!quickly(&text).is_empty());
-    // The same with a shape that the model takes: rules by the million.
+    // Millions of rules, which have a valid structure.
     let rule = "{priority: 1, action: deny, protocol: tcp, ports: 1}";
     let rules = vec![rule; 300].join(", ");
     let mut text = REGION.replacen("vni: 20\n", &format!("vni: 20\n    acl: &rules [{rules}]\n"), 1);
@@ -215,12 +216,12 @@ fn aliases_do_not_multiply() {
     text = text.replacen("peerings:\n", &format!("{vpcs}peerings:\n"), 1);
     let found = quickly(&text);
     assert!(found[0].message.contains("too many copies"), "{found:#?}");
-    // A long name over and over.
+    // A long name, repeated.
     let name = "x".repeat(1 << 20);
     let uplinks = vec!["*long"; 100_000].join(", ");
     let text = REGION.replacen("region: shop", &format!("region: &long \"{name}\\n\""), 1);
     assert!(!quickly(&text.replacen("uplinks: [right]", &format!("uplinks: [{uplinks}]"), 1)).is_empty());
-    // Few aliases of a common list are no bomb, however often they are used.
+    // Frequent aliases of a small common list are accepted.
     let small = "acl: &rules [{priority: 1, action: deny, protocol: tcp, ports: 1}]";
     let text = REGION.replacen("vni: 20\n", &format!("vni: 20\n    {small}\n"), 1);
     accepted(&text.replacen("peerings:\n", &format!("{vpcs}peerings:\n"), 1));
@@ -234,7 +235,7 @@ fn depth_and_length() {
     }
     let stairs: String = (0..3000).map(|n| format!("{}a:\n", " ".repeat(n))).collect();
     assert!(!quickly(&format!("region:\n{stairs}")).is_empty());
-    // As many wrong references as there are machines, each of which could be meant for any of many VPCs.
+    // One wrong reference per machine, each with many VPCs as candidates for a suggestion.
     let vpcs: String = (0..4_000).map(|n| format!("  - {{name: {n:0>60}, vni: {}}}\n", 1000 + n)).collect();
     let machine = |n: usize| {
         let name = format!("x{n:0>59}");
@@ -243,7 +244,7 @@ fn depth_and_length() {
     let machines: String = (0..4_000).map(machine).collect();
     let text = REGION.replacen("peerings:\n", &format!("{vpcs}peerings:\n"), 1) + &machines;
     assert_eq!(quickly(&text).len(), region::MAX_PROBLEMS);
-    // A long line of numbers that are odd.
+    // A long line of numbers in unusual notations.
     let odd: String = (1..30_000).map(|n| format!("{{name: n{n}, vni: 0x{n:x}}},")).collect();
     let text =
         format!("region: r\ngateway: {{mac: 02:00:5e:00:00:01, vteps: [192.0.2.1]}}\nuplinks: []\nvpcs: [{odd}]\n");
@@ -252,7 +253,7 @@ fn depth_and_length() {
 
 #[test]
 fn peerings_do_not_multiply() {
-    // Many VPCs route to one that has many routes: the product of both is more than any table holds.
+    // Many VPCs route to one with many routes: the product exceeds any table.
     let routes: String =
         (0..4000).map(|n| format!("{{to: 11.{}.{}.0/24, internet: true}}, ", n >> 8, n & 255)).collect();
     let hub = format!("vpcs:\n- {{name: hub, vni: 1, routes: [{routes}]}}\n");

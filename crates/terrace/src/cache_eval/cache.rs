@@ -1,32 +1,33 @@
-//! What the evaluation asks of a cache.
+//! Interface of the caches that the evaluation measures.
 
-use flowcache::{Kind, Stats};
+use flowcache::{SegmentCacheKind, SegmentCacheStats};
 use interp::Outputs;
 use serde::Serialize;
 use std::fmt;
 
-/// The kind of a cache.
+/// Kind of flow cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheKind {
-    /// All fields of the flow, one table.
+    /// Exact match on all fields of the flow, in one table.
     Exact,
-    /// Whole traversals with wildcards, one table.
+    /// Whole traversals with wildcards, in one table (OVS megaflow).
     Megaflow,
-    /// Parts of traversals, in a chain of tables.
+    /// Sub-traversals, in a chain of tables (Gigaflow).
     SubTraversal,
-    /// Whole or parts, by what pays.
+    /// Whole traversals or sub-traversals, chosen by benefit.
     Adaptive,
 }
 
 impl CacheKind {
-    /// The same with so many tables, if it is one that has several.
-    pub fn of(self, tables: usize) -> Kind {
+    /// Returns the segment cache kind with `tables` tables. Kinds with a single table ignore
+    /// `tables`.
+    pub fn of(self, tables: usize) -> SegmentCacheKind {
         match self {
-            CacheKind::Exact => Kind::Exact,
-            CacheKind::Megaflow => Kind::Megaflow,
-            CacheKind::SubTraversal => Kind::SubTraversal { tables },
-            CacheKind::Adaptive => Kind::Adaptive { tables },
+            CacheKind::Exact => SegmentCacheKind::Exact,
+            CacheKind::Megaflow => SegmentCacheKind::Megaflow,
+            CacheKind::SubTraversal => SegmentCacheKind::SubTraversal { tables },
+            CacheKind::Adaptive => SegmentCacheKind::Adaptive { tables },
         }
     }
 }
@@ -37,55 +38,57 @@ impl fmt::Display for CacheKind {
     }
 }
 
-/// A cache that is to be made.
+/// Kind and size of a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord, Serialize)]
-pub struct Shape {
-    /// Its kind.
+pub struct CacheSpec {
+    /// Kind of the cache.
     pub kind: CacheKind,
-    /// Its tables; 1 for exact and megaflow.
+    /// Number of tables; 1 for exact and megaflow.
     pub tables: usize,
-    /// Entries that each table has room for.
+    /// Capacity of each table, in entries.
     pub entries: usize,
 }
 
-impl Shape {
-    /// A cache with room for `total` entries in all tables together; `tables` counts for those that have several.
-    pub fn with_total(kind: CacheKind, tables: usize, total: usize) -> Shape {
-        let tables = kind.of(tables).tables();
-        Shape { kind, tables, entries: (total / tables).max(1) }
+impl CacheSpec {
+    /// Returns a cache of `total` entries over all its tables. `tables` applies only to kinds with
+    /// several tables.
+    pub fn with_total(kind: CacheKind, tables: usize, total: usize) -> CacheSpec {
+        let tables = kind.of(tables).table_count();
+        CacheSpec { kind, tables, entries: (total / tables).max(1) }
     }
 
-    /// Entries that all tables have room for.
+    /// Returns the capacity of all tables together, in entries.
     pub fn total(&self) -> usize {
         self.tables * self.entries
     }
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for CacheSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{} {}x{}", self.kind, self.tables, self.entries))
     }
 }
 
-/// What a table of a cache holds.
+/// Occupancy of one cache table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Fill {
-    /// Entries.
+pub struct CacheOccupancy {
+    /// Number of entries.
     pub entries: usize,
-    /// Different masks among them.
+    /// Number of distinct masks among the entries.
     pub masks: usize,
 }
 
-/// A cache with its slow path, which has all entries of the pipeline.
+/// A cache with its slow path. The slow path holds all entries of the pipeline.
 pub trait Cache {
-    /// What becomes of a packet that arrives on `port` at `now` nanoseconds; `out` loses what it had.
+    /// Processes a packet that arrives on `port` at time `now`, in nanoseconds. Replaces the
+    /// contents of `out` with the result.
     fn process(&mut self, bytes: &[u8], port: u32, now: u64, out: &mut Outputs);
-    /// What it has counted.
-    fn stats(&self) -> &Stats;
-    /// Its tables as they are.
-    fn tables(&self) -> Vec<Fill>;
-    /// How many whole traversals its entries together stand for: an estimate.
+    /// Returns the cache's statistics.
+    fn stats(&self) -> &SegmentCacheStats;
+    /// Returns the current occupancy of each table.
+    fn tables(&self) -> Vec<CacheOccupancy>;
+    /// Estimates how many whole traversals the entries cover together.
     fn rule_space(&self) -> f64;
-    /// In bytes.
+    /// Returns the memory use, in bytes.
     fn memory(&self) -> usize;
 }

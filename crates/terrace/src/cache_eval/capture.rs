@@ -1,4 +1,5 @@
-//! The pattern of a real capture: which flow each packet belongs to, and when it came. What is in the packets is not used.
+//! Arrival pattern of a real capture: the flow and the arrival time of each packet. The contents of
+//! the packets are not used.
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use pcap_file::pcap::PcapReader;
@@ -6,34 +7,35 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::net::IpAddr;
 
-/// The most packets of a capture that count.
+/// Maximum number of packets that are read from a capture.
 pub const MAX_PACKETS: usize = 10_000_000;
 
-/// When the packets of each flow came, in nanoseconds since the capture's first packet.
+/// Arrival times of the packets of each flow, in nanoseconds since the first packet of the capture.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Pattern {
-    /// For each flow, in the order in which they appear.
+pub struct ArrivalPattern {
+    /// Arrival times of each flow, in order of the flows' first packets.
     pub flows: Vec<Vec<u64>>,
 }
 
-/// Reads a pcap file. A flow is what has the same addresses, protocol and ports, in one direction; packets that are not IP don't count.
+/// Reads a pcap file. A flow is one direction of an address pair, protocol and port pair. Packets
+/// that are not IP are skipped.
 ///
 /// # Errors
-/// What is no pcap file of Ethernet frames, and a file without any IP packet.
-pub fn read(file: impl Read) -> Result<Pattern, String> {
-    let mend = "give an uncompressed pcap file of Ethernet frames";
-    let mut reader = PcapReader::new(file).map_err(|error| format!("{error}; {mend}"))?;
+/// If the file is not a pcap file of Ethernet frames, or has no IP packet.
+pub fn read(file: impl Read) -> Result<ArrivalPattern, String> {
+    let help = "give an uncompressed pcap file of Ethernet frames";
+    let mut reader = PcapReader::new(file).map_err(|error| format!("{error}; {help}"))?;
     if reader.header().datalink != pcap_file::DataLink::ETHERNET {
-        return Err(format!("its packets are {:?}; {mend}", reader.header().datalink));
+        return Err(format!("its packets are {:?}; {help}", reader.header().datalink));
     }
     let mut numbers = HashMap::new();
-    let mut pattern = Pattern::default();
+    let mut pattern = ArrivalPattern::default();
     let (mut first, mut count) = (None, 0);
-    // A capture that is cut off in its last packet is common, and good up to there.
+    // Captures are often truncated in their last packet. All packets before it are used.
     while let Some(Ok(packet)) = reader.next_packet() {
         let at = packet.timestamp.as_nanos() as u64;
         let begin = *first.get_or_insert(at);
-        let Some(key) = key(&packet.data) else { continue };
+        let Some(key) = flow_key(&packet.data) else { continue };
         let flow = *numbers.entry(key).or_insert_with(|| {
             pattern.flows.push(Vec::new());
             pattern.flows.len() - 1
@@ -50,7 +52,7 @@ pub fn read(file: impl Read) -> Result<Pattern, String> {
 
 type Key = (IpAddr, IpAddr, u8, u16, u16);
 
-fn key(frame: &[u8]) -> Option<Key> {
+fn flow_key(frame: &[u8]) -> Option<Key> {
     let packet = SlicedPacket::from_ethernet(frame).ok()?;
     let (source, destination, protocol) = match packet.net? {
         NetSlice::Ipv4(ip) => {
@@ -97,7 +99,7 @@ mod tests {
         writer.write_packet(&PcapPacket::new(Duration::from_secs(2), 14, &[0xff; 14])).unwrap();
         let pattern = read(&file[..]).unwrap();
         assert_eq!(pattern.flows, [vec![0, 500_000_000], vec![200_000_000]]);
-        // What is cut off within a packet is good up to there.
+        // A capture truncated within a packet is valid up to the packet before.
         assert_eq!(read(&file[..file.len() - 40]).unwrap().flows.concat().len(), 2);
     }
 

@@ -1,55 +1,62 @@
-//! From rules to entries: each rule becomes a chain of entries, one in each table of a traversal.
+//! Turns rules into entries: each rule becomes a chain of entries, one in each table of a
+//! traversal.
 //!
-//! Each traversal has a VLAN, its *network*, which all of its entries name, and a share of the rules. A rule gives addresses, ports and protocol;
-//! what else the tables look at is derived from these by a seeded hash: the source's MAC and port from the source prefix, the destination's MAC
-//! and labels from the destination prefix. Along a traversal, one table *decides* on each field: the first that must match it (exact, lpm), else the
-//! first that can (ternary). It matches what the rule asks of the field, and the other ternary keys are left open, so that the chain as a whole asks
-//! what the rule asks, once. The fields that one table decides on are a *part*; [`super::flows`] draws flows part by part.
+//! Each traversal has a VLAN, its *network*, which is part of the match of all its entries, and a
+//! share of the rules. A rule gives addresses, ports and protocol. The other fields that tables
+//! match on are derived from these by a seeded hash: the source's MAC and port from the source
+//! prefix, the destination's MAC and labels from the destination prefix.
+//!
+//! Along a traversal, one table *decides* on each field: the first table that must match the field
+//! (exact, lpm), or else the first that can (ternary). That table matches the rule's bits of the
+//! field. The other ternary keys on the field are wildcards, so that the chain as a whole matches
+//! the rule's bits exactly once. The fields that one table decides on are a *part*;
+//! [`super::flows`] draws flows part by part.
 
 use super::fields::{Bits, FIELDS, Field, mix, prefixes};
 use super::rules::Rule;
-use super::vswitch::{END, Kind, Step, Traversal, Vswitch};
+use super::vswitch::{END, PacketType, Traversal, TraversalStep, Vswitch};
 use entries::{ActionSpec, TableEntry, WriteBatch};
 use ir::{ActionCall, ActionId, KeyMatch, MatchKind, Pipeline, TableId};
 use num_bigint::BigUint;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 
-/// Ports that the stations of a network are at.
+/// Number of ingress ports per network. Stations are distributed over them.
 const PORTS: u64 = 4;
-/// Ports that packets leave through.
+/// Number of egress ports.
 const OUT_PORTS: u64 = 8;
-/// The first one of those.
+/// Number of the first egress port.
 const FIRST_OUT_PORT: u64 = 1000;
-/// The outer labels of a network: tunnels are few.
+/// Number of outer labels per network. It is small because networks have few tunnels.
 const TUNNELS: u64 = 16;
 
 /// A traversal with its rules.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// Its VLAN, from 1.
+    /// VLAN, from 1.
     pub vlan: u16,
-    /// The traversal, by its position.
+    /// Index of the traversal.
     pub traversal: usize,
-    /// Its rules, by their positions, the strongest first.
+    /// Indices of the rules, highest precedence first.
     pub rules: Vec<usize>,
-    /// The fields that each table decides on, in the order of tables; last those that none looks at.
+    /// Fields that each table decides on, in table order. The last element holds the fields that no
+    /// table decides on.
     pub parts: Vec<Vec<Field>>,
 }
 
-/// What a rule asks of packets on a network. Ports are prefixes, of which one must hold.
+/// Match of a rule on one network. Port ranges are lists of prefixes, of which one must match.
 #[derive(Clone, Debug)]
-pub struct Asked {
-    /// What is asked of each field but ports, by [`Field::index`].
+pub struct RuleMatch {
+    /// Match of each field except ports, by [`Field::index`].
     pub bits: [Bits; FIELDS],
-    /// Of the source's port.
+    /// Prefixes of the source port range.
     pub source_ports: Vec<Bits>,
-    /// Of the destination's.
+    /// Prefixes of the destination port range.
     pub destination_ports: Vec<Bits>,
 }
 
-impl Asked {
-    /// What may be asked of a field: one for all but ports.
+impl RuleMatch {
+    /// Returns the alternative matches of a field: one for each field except ports.
     pub fn of(&self, field: Field) -> &[Bits] {
         match field {
             Field::TpSrc => &self.source_ports,
@@ -59,28 +66,29 @@ impl Asked {
     }
 }
 
-/// All networks of a pipeline, and their entries.
+/// All networks of a pipeline with their entries.
 #[derive(Clone, Debug)]
-pub struct Chains {
-    /// One for each traversal, in their order.
+pub struct RuleChains {
+    /// Networks, one per traversal, in traversal order.
     pub networks: Vec<Network>,
-    /// The entries.
+    /// Writes that install all entries.
     pub entries: WriteBatch,
-    /// How many each table has.
+    /// Number of entries of each table.
     pub counts: HashMap<TableId, usize>,
 }
 
-/// Spreads rules over the traversals by their weights and makes their entries.
+/// Distributes rules over the traversals by weight and builds their entries.
 ///
 /// # Errors
-/// If the traversals ask of the program what it has not: a contradiction within the carried files.
-pub fn build(vswitch: &Vswitch, rules: &[Rule], seed: u64) -> Result<Chains, String> {
-    let networks = spread(vswitch, rules.len(), seed);
-    let mut writer = Writer { pipeline: &vswitch.pipeline, seed, made: HashMap::new(), entries: Vec::new() };
+/// If a traversal names something that the program lacks. The built-in files then contradict each
+/// other.
+pub fn build_chains(vswitch: &Vswitch, rules: &[Rule], seed: u64) -> Result<RuleChains, String> {
+    let networks = assign_rules(vswitch, rules.len(), seed);
+    let mut writer = ChainBuilder { pipeline: &vswitch.pipeline, seed, made: HashMap::new(), entries: Vec::new() };
     for network in &networks {
         let traversal = &vswitch.traversals[network.traversal];
         for &at in &network.rules {
-            let asked = asked(&rules[at], traversal.kind, network.vlan, seed);
+            let asked = rule_match(&rules[at], traversal.kind, network.vlan, seed);
             let priority = i32::try_from(rules.len() - at).unwrap_or(i32::MAX);
             writer.chain(traversal, &network.parts, asked, priority)?;
         }
@@ -91,16 +99,17 @@ pub fn build(vswitch: &Vswitch, rules: &[Rule], seed: u64) -> Result<Chains, Str
     for entry in writer.entries {
         entries.insert(entry);
     }
-    Ok(Chains { networks, entries, counts })
+    Ok(RuleChains { networks, entries, counts })
 }
 
-/// Each traversal gets at least one rule, as long as there are enough.
-fn spread(vswitch: &Vswitch, rules: usize, seed: u64) -> Vec<Network> {
+/// Distributes rules over networks. Each traversal gets at least one rule if there are enough
+/// rules.
+fn assign_rules(vswitch: &Vswitch, rules: usize, seed: u64) -> Vec<Network> {
     let one = |(at, traversal): (usize, &Traversal)| Network {
         vlan: at as u16 + 1,
         traversal: at,
         rules: Vec::new(),
-        parts: parts(&vswitch.pipeline, traversal),
+        parts: decided_fields(&vswitch.pipeline, traversal),
     };
     let mut networks: Vec<Network> = vswitch.traversals.iter().enumerate().map(one).collect();
     let total: f64 = vswitch.traversals.iter().map(|traversal| traversal.weight).sum();
@@ -111,31 +120,34 @@ fn spread(vswitch: &Vswitch, rules: usize, seed: u64) -> Vec<Network> {
             left < 0.0
         });
         let count = networks.len();
-        // The first rules go round, so that no network is without.
+        // The first rules are dealt in turn, so that every network has a rule.
         let chosen = if rule < count { rule } else { chosen.unwrap_or(count - 1) };
         networks[chosen].rules.push(rule);
     }
     networks
 }
 
-/// Whether packets of a kind have a field.
-fn has(kind: Kind, field: Field) -> bool {
+/// Returns whether packets of this type have the field.
+fn has_field(kind: PacketType, field: Field) -> bool {
     match field {
         Field::InPort | Field::Vlan | Field::EthType | Field::DlSrc | Field::DlDst => true,
-        Field::NwSrc | Field::NwDst | Field::NwProto => !matches!(kind, Kind::Ipv6 | Kind::Arp | Kind::Control),
-        Field::TpSrc | Field::TpDst => !matches!(kind, Kind::Arp | Kind::Control),
-        Field::MplsOuter | Field::MplsInner => kind == Kind::Mpls,
-        Field::Ipv6Dst => kind == Kind::Ipv6,
+        Field::NwSrc | Field::NwDst | Field::NwProto => {
+            !matches!(kind, PacketType::Ipv6 | PacketType::Arp | PacketType::Control)
+        }
+        Field::TpSrc | Field::TpDst => !matches!(kind, PacketType::Arp | PacketType::Control),
+        Field::MplsOuter | Field::MplsInner => kind == PacketType::Mpls,
+        Field::Ipv6Dst => kind == PacketType::Ipv6,
     }
 }
 
-/// Fields that are the same for all packets of a network: no table decides on them.
+/// Returns whether a field is constant for all packets of a network. No table decides on such
+/// fields.
 fn same_for_all(field: Field) -> bool {
     matches!(field, Field::Vlan | Field::EthType)
 }
 
-/// The fields that each table decides on, and last the others.
-pub fn parts(pipeline: &Pipeline, traversal: &Traversal) -> Vec<Vec<Field>> {
+/// Returns the fields that each table decides on, followed by the remaining fields.
+pub fn decided_fields(pipeline: &Pipeline, traversal: &Traversal) -> Vec<Vec<Field>> {
     let mut owner: [Option<usize>; FIELDS] = [None; FIELDS];
     for must in [true, false] {
         let mut rewritten = false;
@@ -145,17 +157,17 @@ pub fn parts(pipeline: &Pipeline, traversal: &Traversal) -> Vec<Vec<Field>> {
                 let Some(field) = key.field else { continue };
                 let mac = matches!(field, Field::DlSrc | Field::DlDst);
                 let matched = matches!(key.kind, MatchKind::Exact | MatchKind::Lpm) == must;
-                if matched && has(traversal.kind, field) && !same_for_all(field) && !(mac && rewritten) {
+                if matched && has_field(traversal.kind, field) && !same_for_all(field) && !(mac && rewritten) {
                     owner[field.index()].get_or_insert(at);
                 }
             }
             rewritten |= parameter(pipeline, action, "dl_dst");
         }
     }
-    // A station is at one port: who draws it draws both.
+    // A station is on one port, so the source MAC and the port are drawn together.
     owner[Field::InPort.index()] = owner[Field::DlSrc.index()].or(owner[Field::InPort.index()]);
     let mut parts = vec![Vec::new(); traversal.steps.len() + 1];
-    for field in Field::ALL.into_iter().filter(|field| has(traversal.kind, *field) && !same_for_all(*field)) {
+    for field in Field::ALL.into_iter().filter(|field| has_field(traversal.kind, *field) && !same_for_all(*field)) {
         parts[owner[field.index()].unwrap_or(traversal.steps.len())].push(field);
     }
     parts
@@ -165,8 +177,8 @@ fn parameter(pipeline: &Pipeline, action: ActionId, name: &str) -> bool {
     pipeline.actions[action].params.iter().any(|param| param.name == name)
 }
 
-/// What a rule asks of packets of a kind on a VLAN.
-pub fn asked(rule: &Rule, kind: Kind, vlan: u16, seed: u64) -> Asked {
+/// Returns the match of a rule for packets of a type on a VLAN.
+pub fn rule_match(rule: &Rule, kind: PacketType, vlan: u16, seed: u64) -> RuleMatch {
     let (source, destination) = (rule.source, rule.destination);
     let hash = |what: u64, prefix: super::rules::Prefix| {
         mix(seed, &[what, u64::from(vlan), u64::from(prefix.address), u64::from(prefix.len)])
@@ -177,22 +189,22 @@ pub fn asked(rule: &Rule, kind: Kind, vlan: u16, seed: u64) -> Asked {
     exact(Field::InPort, u64::from(vlan) * PORTS + station % PORTS);
     exact(Field::Vlan, u64::from(vlan));
     exact(Field::EthType, u64::from(eth_type(kind)));
-    exact(Field::DlSrc, mac(station));
-    exact(Field::DlDst, mac(hash(3, destination)));
+    exact(Field::DlSrc, station_mac(station));
+    exact(Field::DlDst, station_mac(hash(3, destination)));
     exact(Field::MplsOuter, 16 + hash(4, destination) % TUNNELS);
     exact(Field::MplsInner, 16 + (hash(5, destination) >> 44).min((1 << 20) - 17));
     if let Some(protocol) = rule.protocol {
         exact(Field::NwProto, u64::from(protocol));
     }
-    if kind == Kind::Control {
-        // IEEE 802.1D: the group addresses that no bridge forwards.
+    if kind == PacketType::Control {
+        // IEEE 802.1D: group addresses that bridges never forward.
         exact(Field::DlDst, 0x0180_c200_0000 | (station % 16));
     }
     let mut prefix = |field: Field, value: u128, len: u32| bits[field.index()] = Bits::prefix(field, value, len);
     prefix(Field::NwSrc, source.address.into(), source.len.into());
     prefix(Field::NwDst, destination.address.into(), destination.len.into());
     prefix(Field::Ipv6Dst, IPV6_SITE | u128::from(destination.address), 96 + u32::from(destination.len));
-    if kind == Kind::Multicast {
+    if kind == PacketType::Multicast {
         prefix(
             Field::NwDst,
             u128::from(0xe800_0000 | destination.address >> 5),
@@ -202,42 +214,42 @@ pub fn asked(rule: &Rule, kind: Kind, vlan: u16, seed: u64) -> Asked {
     }
     let ported = matches!(rule.protocol, Some(6 | 17));
     let ports = |(lo, hi): (u16, u16)| if ported { prefixes(lo, hi) } else { vec![Bits::ANY] };
-    Asked { bits, source_ports: ports(rule.source_ports), destination_ports: ports(rule.destination_ports) }
+    RuleMatch { bits, source_ports: ports(rule.source_ports), destination_ports: ports(rule.destination_ports) }
 }
 
-/// 2001:db8::/96 (RFC 3849), which stands for the IPv4 addresses of rules in IPv6 traffic.
+/// 2001:db8::/96 (RFC 3849). Represents the IPv4 addresses of rules in IPv6 traffic.
 pub const IPV6_SITE: u128 = 0x2001_0db8 << 96;
 
-/// A locally administered address of one station.
-fn mac(hash: u64) -> u64 {
+/// Returns a locally administered MAC address of one station.
+fn station_mac(hash: u64) -> u64 {
     0x0200_0000_0000 | (hash & 0xff_ffff_ffff)
 }
 
-/// What the frame holds behind the VLAN tag.
-pub fn eth_type(kind: Kind) -> u16 {
+/// Returns the EtherType after the VLAN tag.
+pub fn eth_type(kind: PacketType) -> u16 {
     match kind {
-        Kind::Ipv4 | Kind::Multicast => 0x0800,
-        Kind::Ipv6 => 0x86dd,
-        Kind::Mpls => 0x8847,
-        Kind::Arp => 0x0806,
-        Kind::Control => 0x88cc,
+        PacketType::Ipv4 | PacketType::Multicast => 0x0800,
+        PacketType::Ipv6 => 0x86dd,
+        PacketType::Mpls => 0x8847,
+        PacketType::Arp => 0x0806,
+        PacketType::Control => 0x88cc,
     }
 }
 
-/// Makes entries, none twice.
-struct Writer<'a> {
+/// Builds entries and skips duplicates.
+struct ChainBuilder<'a> {
     pipeline: &'a Pipeline,
     seed: u64,
     made: HashMap<(TableId, Vec<KeyMatch>), usize>,
     entries: Vec<TableEntry>,
 }
 
-impl Writer<'_> {
+impl ChainBuilder<'_> {
     fn chain(
         &mut self,
         traversal: &Traversal,
         parts: &[Vec<Field>],
-        asked: Asked,
+        asked: RuleMatch,
         priority: i32,
     ) -> Result<(), String> {
         let mut asked = asked;
@@ -245,8 +257,9 @@ impl Writer<'_> {
             let Some(action) = step.action else { continue };
             let next = traversal.steps.get(at + 1).map_or(END, |step| step.number);
             let mut rewritten = None;
-            for keys in self.keys(step, &parts[at], traversal.kind, &asked)? {
-                let call = self.call(step.table, action, &keys, next, asked.bits[Field::Vlan.index()].value as u64)?;
+            for keys in self.entry_keys(step, &parts[at], traversal.kind, &asked)? {
+                let call =
+                    self.action_call(step.table, action, &keys, next, asked.bits[Field::Vlan.index()].value as u64)?;
                 rewritten = rewritten.or_else(|| self.new_macs(&call));
                 self.insert(step.table, keys, call, priority)?;
             }
@@ -258,14 +271,21 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The keys of a rule's entries in a table: several if it has ranges of ports.
-    fn keys(&self, step: &Step, part: &[Field], kind: Kind, asked: &Asked) -> Result<Vec<Vec<KeyMatch>>, String> {
+    /// Returns the keys of a rule's entries in a table: several if the table decides on port
+    /// ranges.
+    fn entry_keys(
+        &self,
+        step: &TraversalStep,
+        part: &[Field],
+        kind: PacketType,
+        asked: &RuleMatch,
+    ) -> Result<Vec<Vec<KeyMatch>>, String> {
         let mut all = vec![Vec::new()];
         for key in &step.keys {
             let decides = key.field.is_some_and(|field| part.contains(&field) || same_for_all(field));
             let choices: &[Bits] = match key.field {
-                // A table asks for 0 in what a packet has not.
-                Some(field) if has(kind, field) && (decides || key.kind != MatchKind::Ternary) => asked.of(field),
+                // Tables match 0 for fields that the packet lacks.
+                Some(field) if has_field(kind, field) && (decides || key.kind != MatchKind::Ternary) => asked.of(field),
                 _ => &[Bits::ANY],
             };
             let one = |bits: &Bits| key_match(key.kind, *bits);
@@ -279,8 +299,9 @@ impl Writer<'_> {
         Ok(all)
     }
 
-    /// What an entry does is decided by its keys, so that rules can share it.
-    fn call(
+    /// Returns the action call of an entry. It depends only on the keys, so that rules can share
+    /// the entry.
+    fn action_call(
         &self,
         table: TableId,
         action: ActionId,
@@ -296,17 +317,17 @@ impl Writer<'_> {
             Ok(BigUint::from(match param.name.as_str() {
                 "next" => u64::from(next),
                 "port" => FIRST_OUT_PORT + hash % OUT_PORTS,
-                "dl_dst" => mac(hash),
+                "dl_dst" => station_mac(hash),
                 "dl_src" | "mac" => 0x02ff_0000_0000 | vlan,
                 "label" => 16 + hash % 1_000_000,
                 "dscp" => 1 + vlan % 63,
-                other => return Err(format!("`{}`: nobody knows what `{other}` is", declared.preamble.name)),
+                other => return Err(format!("`{}`: unknown parameter `{other}`", declared.preamble.name)),
             }))
         };
         Ok(ActionCall { action, args: declared.params.iter().map(argument).collect::<Result<_, String>>()? })
     }
 
-    /// The MACs that an action writes, source first.
+    /// Returns the MAC addresses that an action writes, source first.
     fn new_macs(&self, call: &ActionCall) -> Option<[Bits; 2]> {
         let params = &self.pipeline.actions[call.action].params;
         let value = |name: &str, field: Field| {
@@ -319,7 +340,8 @@ impl Writer<'_> {
     fn insert(&mut self, table: TableId, keys: Vec<KeyMatch>, call: ActionCall, priority: i32) -> Result<(), String> {
         let action = ActionSpec::Call(call);
         match self.made.entry((table, keys)) {
-            // Of two rules that ask a table for the same, the first is stronger. What they do there is the same.
+            // If two rules have the same match in a table, the first has the higher precedence.
+            // Their actions there are equal.
             Slot::Occupied(made) if self.entries[*made.get()].action == action => {}
             Slot::Occupied(_) => {
                 let name = &self.pipeline.tables[table].preamble.name;

@@ -1,30 +1,30 @@
-//! Plots of what was measured: lines over a number, in SVG.
+//! Line plots of the measurements as SVG.
 
 use super::cache::CacheKind;
-use super::report::{Report, Run};
-use crate::plan::chart::{COLOURS, short};
-use crate::plan::heat::escape;
+use super::report::{CacheRun, EvaluationReport};
+use crate::plan::chart::{COLOURS, format_axis_number};
+use crate::plan::heat::escape_xml;
 use plotters::prelude::*;
 
-/// A plot.
+/// A line plot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
-    /// What it shows; the name of its file.
+    /// Title, also used as file name.
     pub name: String,
-    /// Over what.
+    /// Label of the x axis.
     pub x: String,
-    /// What.
+    /// Label of the y axis.
     pub y: String,
-    /// Lines by name.
+    /// Points of each line, with its name.
     pub lines: Vec<(String, Vec<(f64, f64)>)>,
 }
 
-/// All plots that there is something to show in.
-pub fn plots(report: &Report) -> Vec<Plot> {
+/// Builds all plots for which the report has data.
+pub fn build_plots(report: &EvaluationReport) -> Vec<Plot> {
     let mut plots = Vec::new();
     let total = report.settings.entries;
-    let high = |run: &&Run| run.locality == "high" && run.change.is_none();
-    let by_pipeline = |name: &str, x: &str, y: &str, choose: &dyn Fn(&Run) -> Option<(f64, f64)>| {
+    let high = |run: &&CacheRun| run.locality == "high" && run.change.is_none();
+    let by_pipeline = |name: &str, x: &str, y: &str, choose: &dyn Fn(&CacheRun) -> Option<(f64, f64)>| {
         let line = |pipeline: &super::report::PipelineReport| {
             let runs = report.runs.iter().filter(high).filter(|run| run.pipeline == pipeline.name);
             (pipeline.name.clone(), sorted(runs.filter_map(choose).collect()))
@@ -32,12 +32,13 @@ pub fn plots(report: &Report) -> Vec<Plot> {
         plot(name, x, y, report.pipelines.iter().map(line).collect())
     };
     // A cache of K tables has total / K entries in each, rounded down.
-    let sub = |run: &Run| run.cache.kind == CacheKind::SubTraversal && run.cache.entries == total / run.cache.tables;
-    let of_tables = |y: fn(&Run) -> f64| move |run: &Run| sub(run).then(|| (run.cache.tables as f64, y(run)));
+    let sub =
+        |run: &CacheRun| run.cache.kind == CacheKind::SubTraversal && run.cache.entries == total / run.cache.tables;
+    let of_tables = |y: fn(&CacheRun) -> f64| move |run: &CacheRun| sub(run).then(|| (run.cache.tables as f64, y(run)));
     let ks: std::collections::BTreeSet<usize> =
         report.runs.iter().filter(|run| sub(run)).map(|run| run.cache.tables).collect();
     if ks.len() > 1 {
-        let tables = "cache tables (K), with as many entries together";
+        let tables = "cache tables (K), with the same total entries";
         plots.push(by_pipeline("hit rate over K", tables, "% of packets", &of_tables(|run| 100.0 * run.hit_rate)));
         plots.push(by_pipeline("misses over K", tables, "packets", &of_tables(|run| run.misses as f64)));
         plots.push(by_pipeline(
@@ -67,14 +68,15 @@ pub fn plots(report: &Report) -> Vec<Plot> {
     plots
 }
 
-/// Hit rate of each kind of cache over its room. A sub-traversal cache stands for its most common number of tables.
-fn over_size(report: &Report, pipeline: &str) -> Option<Plot> {
+/// Builds the plot of hit rate over capacity for each kind of cache. A sub-traversal cache is
+/// plotted with its most common number of tables.
+fn over_size(report: &EvaluationReport, pipeline: &str) -> Option<Plot> {
     let runs =
         || report.runs.iter().filter(|run| run.pipeline == pipeline && run.locality == "high" && run.change.is_none());
     let mut lines = Vec::new();
     for kind in [CacheKind::Exact, CacheKind::Megaflow, CacheKind::SubTraversal, CacheKind::Adaptive] {
-        let of_kind: Vec<&Run> = runs().filter(|run| run.cache.kind == kind).collect();
-        let usual = |run: &&&Run| of_kind.iter().filter(|other| other.cache.tables == run.cache.tables).count();
+        let of_kind: Vec<&CacheRun> = runs().filter(|run| run.cache.kind == kind).collect();
+        let usual = |run: &&&CacheRun| of_kind.iter().filter(|other| other.cache.tables == run.cache.tables).count();
         let Some(tables) = of_kind.iter().max_by_key(usual).map(|run| run.cache.tables) else { continue };
         let same = of_kind.iter().filter(|run| run.cache.tables == tables);
         lines.push((
@@ -86,10 +88,10 @@ fn over_size(report: &Report, pipeline: &str) -> Option<Plot> {
     any.then(|| plot(&format!("{pipeline} hit rate over size"), "entries of all tables", "% of packets", lines))
 }
 
-/// Hit rate over time, around a sudden change.
-fn over_time(report: &Report, pipeline: &str) -> Option<Plot> {
+/// Builds the plot of hit rate over time around a workload change.
+fn over_time(report: &EvaluationReport, pipeline: &str) -> Option<Plot> {
     let runs = report.runs.iter().filter(|run| run.pipeline == pipeline && run.change.is_some());
-    let line = |run: &Run| {
+    let line = |run: &CacheRun| {
         let busy = run.series.iter().filter(|piece| piece.packets > 0);
         let points = busy.map(|piece| (piece.second, 100.0 * piece.hits as f64 / piece.packets as f64)).collect();
         (run.cache.to_string(), points)
@@ -107,16 +109,16 @@ fn sorted(mut points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     points
 }
 
-/// The plot as an `<svg>` element, which is a whole file too.
+/// Renders the plot as an `<svg>` element, which is also a complete SVG file.
 pub fn svg(plot: &Plot) -> String {
     let mut out = String::new();
-    match draw(plot, &mut out) {
+    match draw_plot(plot, &mut out) {
         Ok(()) => out,
-        Err(error) => format!("<p>the plot could not be drawn: {}</p>", escape(&error)),
+        Err(error) => format!("<p>the plot could not be drawn: {}</p>", escape_xml(&error)),
     }
 }
 
-fn draw(plot: &Plot, out: &mut String) -> Result<(), String> {
+fn draw_plot(plot: &Plot, out: &mut String) -> Result<(), String> {
     let points = || plot.lines.iter().flat_map(|(_, points)| points);
     let right = points().map(|p| p.0).fold(1.0, f64::max);
     let left = points().map(|p| p.0).fold(right, f64::min);
@@ -135,8 +137,8 @@ fn draw(plot: &Plot, out: &mut String) -> Result<(), String> {
         .configure_mesh()
         .x_desc(plot.x.as_str())
         .y_desc(plot.y.as_str())
-        .x_label_formatter(&|x| short(*x))
-        .y_label_formatter(&|y| short(*y))
+        .x_label_formatter(&|x| format_axis_number(*x))
+        .y_label_formatter(&|y| format_axis_number(*y))
         .draw()
         .map_err(failed)?;
     for (n, (name, points)) in plot.lines.iter().enumerate() {

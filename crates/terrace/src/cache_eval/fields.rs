@@ -1,6 +1,6 @@
-//! The fields that the pipelines' tables look at, and what a rule asks of one.
+//! Fields that the tables of the pipelines match on, and the bits that a rule matches in a field.
 
-/// A field of a packet, or what stands beside it. Each has the name of the keys that look at it.
+/// A header field or metadata of a packet. Named like the keys that match on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)] // the names are those of the keys
 pub enum Field {
@@ -19,10 +19,10 @@ pub enum Field {
     Ipv6Dst,
 }
 
-/// How many fields there are.
+/// Number of fields.
 pub const FIELDS: usize = 13;
 
-/// A value for each field, by [`Field::index`]: numbers as they are read, not as they lie on the wire.
+/// Value of each field, by [`Field::index`], in host order.
 pub type Values = [u128; FIELDS];
 
 impl Field {
@@ -43,12 +43,12 @@ impl Field {
         Field::Ipv6Dst,
     ];
 
-    /// Its place in [`Values`].
+    /// Returns the index in [`Values`].
     pub fn index(self) -> usize {
         self as usize
     }
 
-    /// The name of the keys that look at it.
+    /// Returns the name of the keys that match on the field.
     pub fn name(self) -> &'static str {
         match self {
             Field::InPort => "in_port",
@@ -67,12 +67,13 @@ impl Field {
         }
     }
 
-    /// The field of a key's name. A key of something that no rule speaks of (`out_port`) has none.
+    /// Returns the field that a key of this name matches on. `None` if no rule constrains it
+    /// (`out_port`).
     pub fn named(name: &str) -> Option<Field> {
         Field::ALL.into_iter().find(|field| field.name() == name)
     }
 
-    /// Width in bits.
+    /// Returns the width in bits.
     pub fn width(self) -> u32 {
         match self {
             Field::Vlan => 12,
@@ -85,26 +86,26 @@ impl Field {
         }
     }
 
-    /// A mask of all its bits.
+    /// Returns a mask of all bits of the field.
     pub fn all_bits(self) -> u128 {
         u128::MAX >> (128 - self.width())
     }
 }
 
-/// Some bits of a field: the value is 0 where the mask is 0.
+/// Ternary match of a field. The value is 0 where the mask is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Bits {
-    /// Value.
+    /// Value of the matched bits.
     pub value: u128,
-    /// Mask: 1 where it matters.
+    /// Mask with 1 for each matched bit.
     pub mask: u128,
 }
 
 impl Bits {
-    /// Nothing in particular.
+    /// Matches any value.
     pub const ANY: Bits = Bits { value: 0, mask: 0 };
 
-    /// The first `len` bits of a field.
+    /// Matches the first `len` bits of a field.
     pub fn prefix(field: Field, value: u128, len: u32) -> Bits {
         let (width, all) = (field.width(), field.all_bits());
         let mask = if len == 0 { 0 } else { all & !(all.checked_shr(len).unwrap_or(0)) };
@@ -112,18 +113,18 @@ impl Bits {
         Bits { value: value & mask, mask }
     }
 
-    /// All bits of a field.
+    /// Matches all bits of a field.
     pub fn exact(field: Field, value: u128) -> Bits {
         Bits { value: value & field.all_bits(), mask: field.all_bits() }
     }
 
-    /// Whether a value has these bits.
+    /// Returns whether a value matches.
     pub fn holds(self, value: u128) -> bool {
         value & self.mask == self.value
     }
 }
 
-/// A range of 16-bit numbers, both bounds included, as the fewest prefixes: at most 30.
+/// Returns the fewest prefixes that cover a range of 16-bit numbers, bounds included: at most 30.
 pub fn prefixes(lo: u16, hi: u16) -> Vec<Bits> {
     let (mut lo, hi) = (u32::from(lo), u32::from(hi));
     let mut out = Vec::new();
@@ -138,7 +139,8 @@ pub fn prefixes(lo: u16, hi: u16) -> Vec<Bits> {
     out
 }
 
-/// A number that looks random but is the same for the same `seed` and `parts`: splitmix64's mixing function over each.
+/// Returns a pseudo-random number that depends only on `seed` and `parts`: the mixing function of
+/// splitmix64 over each part.
 pub fn mix(seed: u64, parts: &[u64]) -> u64 {
     let mut state = seed;
     for part in parts {

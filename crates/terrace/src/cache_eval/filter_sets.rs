@@ -1,27 +1,29 @@
-//! Filter sets in ClassBench's manner, for who has none: nested prefixes of a few sites, well-known services, few protocols.
+//! Synthetic filter sets in the style of ClassBench: nested prefixes of a few sites, well-known
+//! services, few protocols.
 //!
-//! It is not ClassBench: no seed file is read, and nothing but the shape is alike. An access list is mostly pairs of hosts and services that
-//! few rules share; a third of the rules is about networks.
+//! No ClassBench seed file is read; only the overall structure is similar. An access list consists
+//! mostly of pairs of hosts with services that few rules share. A third of the rules match
+//! networks.
 
 use super::rules::{Prefix, Rule};
 use fastrand::Rng;
 
-/// Services that rules are about, the commonest first.
+/// Service ports that rules match, most frequent first.
 const SERVICES: [u16; 16] = [80, 443, 53, 25, 1521, 22, 123, 389, 8080, 3306, 5432, 6379, 9092, 161, 514, 5060];
 
-/// A filter set of `count` rules, no two alike. The same seed gives the same set.
+/// Generates a filter set of `count` distinct rules. The same seed gives the same set.
 pub fn generate(count: usize, seed: u64) -> Vec<Rule> {
     let mut rng = Rng::with_seed(seed);
     let sites: Vec<u32> = (0..32).map(|_| (rng.u32(1 << 24..224 << 24)) & 0xffff_0000).collect();
     let hosts = (count / 4).max(16) as u32;
     let mut seen = std::collections::HashSet::new();
     let mut rules = Vec::with_capacity(count);
-    // What is alike is drawn again; a set that is asked for more than there can be ends early.
+    // Duplicates are drawn again. The set ends early if not enough distinct rules exist.
     for _ in 0..count.saturating_mul(20) {
         if rules.len() == count {
             break;
         }
-        let rule = one(&mut rng, &sites, hosts);
+        let rule = random_rule(&mut rng, &sites, hosts);
         if seen.insert(rule) {
             rules.push(rule);
         }
@@ -29,7 +31,7 @@ pub fn generate(count: usize, seed: u64) -> Vec<Rule> {
     rules
 }
 
-fn one(rng: &mut Rng, sites: &[u32], hosts: u32) -> Rule {
+fn random_rule(rng: &mut Rng, sites: &[u32], hosts: u32) -> Rule {
     let protocol = match rng.u8(..20) {
         0..=12 => Some(6),
         13..=16 => Some(17),
@@ -38,16 +40,16 @@ fn one(rng: &mut Rng, sites: &[u32], hosts: u32) -> Rule {
     };
     let ports = matches!(protocol, Some(6 | 17));
     Rule {
-        source: prefix(rng, sites, hosts),
-        destination: prefix(rng, sites, hosts),
+        source: random_prefix(rng, sites, hosts),
+        destination: random_prefix(rng, sites, hosts),
         source_ports: if ports && rng.u8(..10) == 0 { (1024, 65535) } else { (0, 65535) },
-        destination_ports: if ports { service(rng) } else { (0, 65535) },
+        destination_ports: if ports { random_service(rng) } else { (0, 65535) },
         protocol,
     }
 }
 
-/// A host of a site mostly, a subnet of it, or all.
-fn prefix(rng: &mut Rng, sites: &[u32], hosts: u32) -> Prefix {
+/// Draws a host of a site mostly, else a subnet of the site, or the wildcard.
+fn random_prefix(rng: &mut Rng, sites: &[u32], hosts: u32) -> Prefix {
     let site = sites[rng.usize(..sites.len())];
     let address = site | (rng.u32(..hosts.min(1 << 16)).wrapping_mul(0x9e37) & 0xffff);
     let len = match rng.u8(..100) {
@@ -60,7 +62,7 @@ fn prefix(rng: &mut Rng, sites: &[u32], hosts: u32) -> Prefix {
     Prefix { address: address & mask, len }
 }
 
-fn service(rng: &mut Rng) -> (u16, u16) {
+fn random_service(rng: &mut Rng) -> (u16, u16) {
     match rng.u8(..20) {
         0..=12 => {
             let service = SERVICES[rng.usize(..SERVICES.len()).min(rng.usize(..SERVICES.len()))];

@@ -1,43 +1,51 @@
-//! The crate `flowcache` as the evaluation asks for it.
+//! Implementation of the evaluation's cache interface by the crate `flowcache`.
 
-use super::cache::{Cache, Fill, Shape};
-use super::chains::Chains;
+use super::cache::{Cache, CacheOccupancy, CacheSpec};
+use super::chains::RuleChains;
 use super::vswitch::Vswitch;
-use flowcache::{CacheConfig, FlowCache, Stats};
+use flowcache::{SegmentCache, SegmentCacheConfig, SegmentCacheStats};
 use interp::{Config, Outputs};
 
-/// A cache in front of a pipeline with its entries.
+/// Builds a cache for a pipeline with its entries.
 ///
 /// # Errors
-/// If it refuses the program or an entry: a contradiction within the carried files.
-pub fn make(vswitch: &Vswitch, chains: &Chains, shape: Shape) -> Result<Box<dyn Cache>, String> {
+/// If the cache refuses the program or an entry. The built-in files then contradict each other.
+pub fn build_cache(vswitch: &Vswitch, chains: &RuleChains, shape: CacheSpec) -> Result<Box<dyn Cache>, String> {
     let kind = shape.kind.of(shape.tables);
-    // As many masks as there are entries: what is compared is room for entries, not for masks.
-    let config = CacheConfig { kind, entries: shape.entries, masks: shape.entries, ..CacheConfig::default() };
-    let cache = FlowCache::new(vswitch.pipeline.clone(), Config::default(), config);
+    // The mask limit equals the entry limit, because the comparison is about entry capacity and not
+    // about masks.
+    let config = SegmentCacheConfig {
+        kind,
+        max_segments: shape.entries,
+        max_masks: shape.entries,
+        ..SegmentCacheConfig::default()
+    };
+    let cache = SegmentCache::new(vswitch.pipeline.clone(), Config::default(), config);
     let mut cache = cache.map_err(|error| error.to_string())?;
     cache.write(&chains.entries).map_err(|error| error.to_string())?;
     Ok(Box::new(cache))
 }
 
-impl Cache for FlowCache {
+impl Cache for SegmentCache {
     fn process(&mut self, bytes: &[u8], port: u32, now: u64, out: &mut Outputs) {
         self.process_into(bytes, port, now, out);
     }
 
-    fn stats(&self) -> &Stats {
-        FlowCache::stats(self)
+    fn stats(&self) -> &SegmentCacheStats {
+        SegmentCache::stats(self)
     }
 
-    fn tables(&self) -> Vec<Fill> {
-        FlowCache::tables(self).map(|table| Fill { entries: table.entries, masks: table.masks }).collect()
+    fn tables(&self) -> Vec<CacheOccupancy> {
+        SegmentCache::table_usage(self)
+            .map(|table| CacheOccupancy { entries: table.entries, masks: table.masks })
+            .collect()
     }
 
     fn rule_space(&self) -> f64 {
-        FlowCache::rule_space(self)
+        SegmentCache::rule_space(self)
     }
 
     fn memory(&self) -> usize {
-        FlowCache::memory(self)
+        SegmentCache::memory(self)
     }
 }

@@ -1,32 +1,34 @@
-//! How large flows are: distributions as the files of the literature have them, a line `BYTES,SHARE` for each step of the cumulative distribution.
+//! Flow size distributions in the file format of the literature: one line `BYTES,SHARE` for each
+//! step of the cumulative distribution.
 
 use fastrand::Rng;
 
-/// What a packet of a flow carries, in bytes: TCP's payload on Ethernet.
+/// Payload of one packet in bytes: TCP over Ethernet.
 const PAYLOAD: f64 = 1460.0;
 
-/// The distribution of a data centre for web search and data mining that VL2 measured (Greenberg et al., SIGCOMM 2009, figure 2), as it is
-/// commonly tabulated.
+/// Distribution of a data centre for web search and data mining, measured for VL2 (Greenberg et
+/// al., SIGCOMM 2009, figure 2), as it is commonly tabulated.
 const VL2: &str = "0,0\n180,0.1\n216,0.2\n560,0.3\n900,0.4\n1100,0.5\n1870,0.6\n3160,0.7\n10000,0.8\n400000,0.9\n3160000,0.95\n\
                    100000000,0.98\n1000000000,1\n";
 
-/// A distribution of flow sizes in bytes.
+/// Distribution of flow sizes in bytes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowSizes {
-    /// Bytes, and the share of flows that have at most as many; both rise.
+    /// Size in bytes, and share of flows of at most that size. Both increase.
     steps: Vec<(f64, f64)>,
 }
 
 impl FlowSizes {
-    /// The one that is built in.
+    /// Returns the built-in distribution.
     pub fn built_in() -> FlowSizes {
         FlowSizes::parse(VL2).unwrap_or(FlowSizes { steps: vec![(1.0, 1.0)] })
     }
 
-    /// Reads a distribution.
+    /// Parses a distribution.
     ///
     /// # Errors
-    /// The line that is wrong: no numbers, sizes or shares that fall, a last share that is not 1.
+    /// Names the invalid line: not two numbers, a decreasing size or share, or a last share other
+    /// than 1.
     pub fn parse(text: &str) -> Result<FlowSizes, String> {
         let mut steps: Vec<(f64, f64)> = Vec::new();
         for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
@@ -47,7 +49,8 @@ impl FlowSizes {
         }
     }
 
-    /// Bytes of the flow that stands at `share` of all, from 0 to 1: between two steps, sizes rise evenly.
+    /// Returns the flow size in bytes at quantile `share`, from 0 to 1. Interpolates linearly
+    /// between steps.
     pub fn bytes(&self, share: f64) -> f64 {
         let upper = self.steps.iter().position(|step| step.1 >= share).unwrap_or(self.steps.len() - 1);
         let (bytes, at) = self.steps[upper];
@@ -55,25 +58,28 @@ impl FlowSizes {
         if at <= before { bytes } else { from + (bytes - from) * ((share - before) / (at - before)).clamp(0.0, 1.0) }
     }
 
-    /// Packets of the flow that stands at `share` of all.
+    /// Returns the number of packets of the flow at quantile `share`.
     pub fn packets(&self, share: f64) -> f64 {
         (self.bytes(share) / PAYLOAD).ceil().max(1.0)
     }
 
-    /// The number of packets at which flows must be cut off, so that they have `mean` packets on average; see [`cut`].
+    /// Returns the limit in packets at which flows must be truncated to have `mean` packets on
+    /// average; see [`cut`].
     pub fn cut(&self, mean: f64) -> f64 {
         const SAMPLES: usize = 20_000;
         cut((0..SAMPLES).map(|at| self.packets((at as f64 + 0.5) / SAMPLES as f64)).collect(), mean)
     }
 
-    /// Draws a flow's packets; those with more than `cut` have so many on average.
+    /// Draws the number of packets of a flow. Flows of more than `cut` packets have `cut` packets
+    /// on average.
     pub fn draw(&self, cut: f64, rng: &mut Rng) -> u32 {
-        whole(self.packets(rng.f64()).min(cut), rng)
+        round_randomly(self.packets(rng.f64()).min(cut), rng)
     }
 }
 
-/// The size at which flows of these sizes must be cut off, so that they have `mean` on average: an evaluation is a window that no large flow fits in.
-/// Infinite if they have less anyway.
+/// Returns the limit at which flows of these sizes must be truncated to have size `mean` on
+/// average. The limit exists because the evaluated time window is too short for large flows.
+/// Infinite if the average is at most `mean` without a limit.
 pub fn cut(mut sizes: Vec<f64>, mean: f64) -> f64 {
     sizes.sort_by(f64::total_cmp);
     let (count, mut sum) = (sizes.len() as f64, 0.0);
@@ -87,8 +93,9 @@ pub fn cut(mut sizes: Vec<f64>, mean: f64) -> f64 {
     f64::INFINITY
 }
 
-/// A whole number of packets, at least one, that is `packets` on average.
-pub fn whole(packets: f64, rng: &mut Rng) -> u32 {
+/// Rounds `packets` to an integer of at least 1, randomly up or down so that the average is
+/// `packets`.
+pub fn round_randomly(packets: f64, rng: &mut Rng) -> u32 {
     let up = rng.f64() < packets.fract();
     (packets.floor() as u32).saturating_add(u32::from(up)).max(1)
 }

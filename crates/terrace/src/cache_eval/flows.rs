@@ -1,32 +1,37 @@
-//! Flows: packets that walk a network's traversal, with fields that come from several of its rules.
+//! Generates flows: packets that take a network's traversal, with fields from several of its rules.
 //!
-//! For a flow, a network is drawn by the traversals' weights, and for each part of its fields (see [`super::chains`]) a rule: the packet has in these
-//! fields what the rule asks for. So each table on the way finds an entry, and flows share entries more often the more often the same rules are
-//! drawn. That is what *locality* says: the rule of a part is drawn by Zipf's law over the first rules of a random order of the network's, of which each
-//! part has another one. At high locality they are few, and some much more frequent than others; at low locality they are all, and alike.
+//! For each flow, a network is drawn by the weight of its traversal. For each part of the fields
+//! (see [`super::chains`]) a rule is drawn, and the packet's fields of that part match this rule.
+//! So each table on the path has a hit, and two flows share an entry if the same rule was drawn for
+//! its part.
+//!
+//! *Locality* determines how often that happens. Each part orders the network's rules randomly, and
+//! draws from the first of them by Zipf's law. At high locality few rules are drawn, some much more
+//! often than others. At low locality all rules are drawn with equal probability.
 //!
 //! No two flows have the same fields.
 
-use super::chains::{Asked, IPV6_SITE, Network, asked, eth_type};
+use super::chains::{IPV6_SITE, Network, RuleMatch, eth_type, rule_match};
 use super::fields::{FIELDS, Field, Values, mix};
 use super::rules::Rule;
 pub use super::vswitch::Locality;
-use super::vswitch::{Kind, Vswitch};
+use super::vswitch::{PacketType, Vswitch};
 use fastrand::Rng;
 use std::collections::HashSet;
 
 /// A flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Flow {
-    /// Its network, by position.
+    /// Index of the network.
     pub network: usize,
-    /// What its packets are.
-    pub kind: Kind,
-    /// Its fields; 0 for what its packets have not.
+    /// Packet type.
+    pub kind: PacketType,
+    /// Field values; 0 for fields that the packet type lacks.
     pub values: Values,
 }
 
-/// Draws `count` flows, or as many as there are: `workload` makes other ones, with other favourites, from the same rules.
+/// Draws `count` distinct flows, or fewer if fewer exist. Different values of `workload` prefer
+/// different rules of the same set.
 pub fn draw(
     vswitch: &Vswitch,
     networks: &[Network],
@@ -38,10 +43,10 @@ pub fn draw(
 ) -> Vec<Flow> {
     let mut rng = Rng::with_seed(mix(seed, &[10, workload]));
     let with_rules = |network: &&Network| !network.rules.is_empty();
-    let sources: Vec<Source> = networks
+    let sources: Vec<FlowGenerator> = networks
         .iter()
         .filter(with_rules)
-        .map(|network| Source::new(vswitch, network, locality, seed, workload))
+        .map(|network| FlowGenerator::new(vswitch, network, locality, seed, workload))
         .collect();
     let weights: Vec<f64> = sources.iter().map(|source| vswitch.traversals[source.network.traversal].weight).collect();
     let by_weight = Cumulative::new(weights.into_iter());
@@ -61,17 +66,17 @@ pub fn draw(
     flows
 }
 
-/// Where a network's flows come from.
-struct Source<'a> {
+/// Flow generator of one network.
+struct FlowGenerator<'a> {
     network: &'a Network,
-    kind: Kind,
+    kind: PacketType,
     ranks: Cumulative,
-    /// For each part, the network's rules in the order of their ranks.
+    /// For each part, the rules of the network in order of rank.
     orders: Vec<Vec<usize>>,
 }
 
-impl<'a> Source<'a> {
-    fn new(vswitch: &Vswitch, network: &'a Network, locality: Locality, seed: u64, workload: u64) -> Source<'a> {
+impl<'a> FlowGenerator<'a> {
+    fn new(vswitch: &Vswitch, network: &'a Network, locality: Locality, seed: u64, workload: u64) -> FlowGenerator<'a> {
         let order = |part: usize| {
             let mut rules = network.rules.clone();
             Rng::with_seed(mix(seed, &[11, workload, u64::from(network.vlan), part as u64])).shuffle(&mut rules);
@@ -79,7 +84,7 @@ impl<'a> Source<'a> {
         };
         let drawn = (network.rules.len() as f64 * locality.share).ceil() as usize;
         let ranks = 1..=drawn.clamp(1, network.rules.len());
-        Source {
+        FlowGenerator {
             network,
             kind: vswitch.traversals[network.traversal].kind,
             ranks: Cumulative::new(ranks.map(|rank| (rank as f64).powf(-locality.exponent))),
@@ -97,44 +102,45 @@ impl<'a> Source<'a> {
             }
             let rule = order[self.ranks.draw(rng)];
             let variant = rng.u64(..locality.variants.max(1));
-            let asked = asked(&rules[rule], self.kind, self.network.vlan, seed);
+            let asked = rule_match(&rules[rule], self.kind, self.network.vlan, seed);
             for field in fields {
-                values[field.index()] = value(&asked, *field, mix(seed, &[12, rule as u64, *field as u64, variant]));
+                values[field.index()] =
+                    field_value(&asked, *field, mix(seed, &[12, rule as u64, *field as u64, variant]));
             }
         }
         self.consistent(&mut values);
         values
     }
 
-    /// What follows from other fields.
+    /// Sets the fields that depend on other fields.
     fn consistent(&self, values: &mut Values) {
-        if self.kind == Kind::Multicast {
-            // RFC 1112, section 6.4: a group's MAC has the last 23 bits of its address.
+        if self.kind == PacketType::Multicast {
+            // RFC 1112, section 6.4: the MAC of a group has the last 23 bits of its address.
             values[Field::DlDst.index()] = 0x0100_5e00_0000 | (values[Field::NwDst.index()] & 0x7f_ffff);
         }
-        if self.kind == Kind::Ipv6 {
+        if self.kind == PacketType::Ipv6 {
             debug_assert_eq!(values[Field::Ipv6Dst.index()] >> 32, IPV6_SITE >> 32);
         }
-        let ported = matches!(values[Field::NwProto.index()], 6 | 17) || self.kind == Kind::Ipv6;
+        let ported = matches!(values[Field::NwProto.index()], 6 | 17) || self.kind == PacketType::Ipv6;
         if !ported {
             (values[Field::TpSrc.index()], values[Field::TpDst.index()]) = (0, 0);
         }
     }
 }
 
-/// A value that is what a rule asks for; where that is open, `hash` says.
-fn value(asked: &Asked, field: Field, hash: u64) -> u128 {
+/// Returns a value that matches the rule. Wildcard bits are taken from `hash`.
+fn field_value(asked: &RuleMatch, field: Field, hash: u64) -> u128 {
     let choices = asked.of(field);
     let bits = choices[(hash % choices.len() as u64) as usize];
     let open = field.all_bits() & !bits.mask;
     match field {
-        // A rule for all protocols is met by those with ports.
+        // A rule for all protocols is exercised by the protocols with ports.
         Field::NwProto if bits.mask == 0 => [6, 17][(hash >> 7 & 1) as usize],
         _ => bits.value | (u128::from(hash.rotate_left(23)) & open),
     }
 }
 
-/// Draws positions by weights.
+/// Cumulative weights, to draw indices by weight.
 struct Cumulative(Vec<f64>);
 
 impl Cumulative {

@@ -1,16 +1,17 @@
-//! The packets of a flow: all are alike.
+//! Builds the packet of a flow. All packets of a flow are identical.
 
 use super::fields::{Field, Values};
 use super::flows::Flow;
-use super::vswitch::Kind;
+use super::vswitch::PacketType;
 use etherparse::{ArpPacket, Ipv4Header, Ipv6Header};
 
 /// TTL and hop limit of all packets.
 const TTL: u8 = 64;
-/// Bytes behind the ports: the rest of a TCP header without options.
+/// Bytes after the ports: the remainder of a TCP header without options.
 const REST: usize = 16;
 
-/// The bytes of a flow's packets: Ethernet, a VLAN tag, what its kind says, ports, and as much as TCP has of a header behind these.
+/// Builds the bytes of a flow's packets: Ethernet, VLAN tag, the headers of the packet type, ports,
+/// and the remaining bytes of a TCP header.
 pub fn frame(flow: &Flow) -> Vec<u8> {
     let values = &flow.values;
     let number = |field: Field| values[field.index()];
@@ -20,28 +21,28 @@ pub fn frame(flow: &Flow) -> Vec<u8> {
     out.extend((number(Field::Vlan) as u16).to_be_bytes());
     out.extend((number(Field::EthType) as u16).to_be_bytes());
     match flow.kind {
-        Kind::Ipv4 | Kind::Multicast => ipv4(&mut out, values),
-        Kind::Mpls => {
+        PacketType::Ipv4 | PacketType::Multicast => append_ipv4(&mut out, values),
+        PacketType::Mpls => {
             for (field, bottom) in [(Field::MplsOuter, 0), (Field::MplsInner, 1)] {
                 out.extend((((number(field) as u32) << 12) | (bottom << 8) | u32::from(TTL)).to_be_bytes());
             }
-            ipv4(&mut out, values);
+            append_ipv4(&mut out, values);
         }
-        Kind::Ipv6 => ipv6(&mut out, values),
-        Kind::Arp => arp(&mut out, values),
-        Kind::Control => out.extend([0; 46]),
+        PacketType::Ipv6 => append_ipv6(&mut out, values),
+        PacketType::Arp => append_arp(&mut out, values),
+        PacketType::Control => out.extend([0; 46]),
     }
     out
 }
 
-fn l4(values: &Values) -> Vec<u8> {
+fn l4_bytes(values: &Values) -> Vec<u8> {
     let port = |field: Field| (values[field.index()] as u16).to_be_bytes();
     [&port(Field::TpSrc)[..], &port(Field::TpDst)[..], &[0; REST][..]].concat()
 }
 
-fn ipv4(out: &mut Vec<u8>, values: &Values) {
+fn append_ipv4(out: &mut Vec<u8>, values: &Values) {
     let address = |field: Field| (values[field.index()] as u32).to_be_bytes();
-    let rest = l4(values);
+    let rest = l4_bytes(values);
     let mut header = Ipv4Header {
         total_len: Ipv4Header::MIN_LEN_U16 + rest.len() as u16,
         time_to_live: TTL,
@@ -55,8 +56,8 @@ fn ipv4(out: &mut Vec<u8>, values: &Values) {
     out.extend(rest);
 }
 
-fn ipv6(out: &mut Vec<u8>, values: &Values) {
-    let rest = l4(values);
+fn append_ipv6(out: &mut Vec<u8>, values: &Values) {
+    let rest = l4_bytes(values);
     let header = Ipv6Header {
         payload_length: rest.len() as u16,
         next_header: 6.into(),
@@ -69,8 +70,8 @@ fn ipv6(out: &mut Vec<u8>, values: &Values) {
     out.extend(rest);
 }
 
-/// RFC 826: who has an address of the network?
-fn arp(out: &mut Vec<u8>, values: &Values) {
+/// RFC 826: a request for an address of the network.
+fn append_arp(out: &mut Vec<u8>, values: &Values) {
     let mac = |field: Field| {
         let mut mac = [0; 6];
         mac.copy_from_slice(&values[field.index()].to_be_bytes()[10..]);

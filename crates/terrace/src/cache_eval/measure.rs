@@ -1,94 +1,94 @@
-//! Sends traffic through a cache, and says what came of it.
+//! Sends traffic through a cache and collects the results.
 
-use super::cache::{Cache, Fill};
+use super::cache::{Cache, CacheOccupancy};
 use super::schedule::Arrival;
-use flowcache::Stats;
+use flowcache::SegmentCacheStats;
 use interp::{Interp, Outputs};
 use serde::Serialize;
 use std::time::Instant;
 
-/// Pieces that a run's time is cut into.
+/// Number of time slices of a run.
 pub const PIECES: usize = 200;
 
-/// Packets, and when they come.
+/// Packets and their arrival times.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// For each flow, the port and the bytes of its packets.
+    /// Port and bytes of the packets of each flow.
     pub frames: Vec<(u32, Vec<u8>)>,
-    /// The packets, in the order of time.
+    /// Packets in order of time.
     pub arrivals: Vec<Arrival>,
-    /// When the workload changes, in nanoseconds.
+    /// Time of the workload change, in nanoseconds.
     pub change: Option<u64>,
 }
 
-/// A piece of a run's time.
+/// Time slice of a run.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
-pub struct Piece {
-    /// When it begins, in seconds.
+pub struct TimeSlice {
+    /// Start time, in seconds.
     pub second: f64,
-    /// Packets in it.
+    /// Packets in the slice.
     pub packets: u64,
-    /// Of these, served by the cache.
+    /// Packets that hit the cache.
     pub hits: u64,
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Measured {
-    /// The cache's counts in the end.
-    pub stats: Stats,
-    /// Its tables in the end.
-    pub tables: Vec<Fill>,
-    /// The traversals that it stood for in the end.
+pub struct RunResult {
+    /// Cache statistics at the end.
+    pub stats: SegmentCacheStats,
+    /// Occupancy of each table at the end.
+    pub tables: Vec<CacheOccupancy>,
+    /// Traversals that the entries covered at the end.
     pub rule_space: f64,
-    /// Its memory in the end, in bytes.
+    /// Memory use at the end, in bytes.
     pub memory: usize,
-    /// Time that all of it took, in seconds.
+    /// Duration of the run, in seconds.
     pub seconds: f64,
     /// Hits over time.
-    pub series: Vec<Piece>,
-    /// Packets whose outcome was compared with the interpreter's.
+    pub series: Vec<TimeSlice>,
+    /// Packets compared with the interpreter.
     pub compared: u64,
-    /// Of these, how many differed.
+    /// Compared packets with different outcomes.
     pub different: u64,
-    /// The first of them.
+    /// The first difference.
     pub difference: Option<String>,
 }
 
-/// An interpreter with the same entries, which says what should become of every so many packets.
+/// Interpreter with the same entries, which checks a sample of the packets.
 pub struct Reference {
     /// The interpreter.
     pub interp: Interp,
-    /// Which packets are compared: each one of so many, from 1.
+    /// Sampling interval in packets, from 1: one of `every` packets is compared.
     pub every: usize,
 }
 
-/// How far a run is: packets so far.
+/// Progress callback, called with the number of processed packets.
 pub type Watch<'a> = &'a mut dyn FnMut(usize);
 
-/// Runs all traffic.
-pub fn run(
+/// Runs all traffic through the cache.
+pub fn run_traffic(
     cache: &mut dyn Cache,
     traffic: &Traffic,
     mut reference: Option<&mut Reference>,
     watch: Watch<'_>,
-) -> Measured {
+) -> RunResult {
     let began = Instant::now();
-    let last = traffic.arrivals.last().map_or(0, |arrival| arrival.at);
+    let last = traffic.arrivals.last().map_or(0, |arrival| arrival.at_ns);
     let length = last / PIECES as u64 + 1;
-    let mut measured = Measured { series: pieces(length), ..Measured::default() };
+    let mut measured = RunResult { series: time_slices(length), ..RunResult::default() };
     let (mut out, mut expected) = (Outputs::new(), Outputs::new());
     let mut hits = cache.stats().hits;
     for (number, arrival) in traffic.arrivals.iter().enumerate() {
         let (port, bytes) = &traffic.frames[arrival.flow as usize];
-        cache.process(bytes, *port, arrival.at, &mut out);
+        cache.process(bytes, *port, arrival.at_ns, &mut out);
         let now = cache.stats().hits;
-        let piece = &mut measured.series[(arrival.at / length) as usize];
+        let piece = &mut measured.series[(arrival.at_ns / length) as usize];
         piece.packets += 1;
         piece.hits += now - hits;
         hits = now;
         if let Some(reference) = reference.as_deref_mut().filter(|reference| number % reference.every.max(1) == 0) {
-            reference.interp.process_into(bytes, *port, arrival.at, &mut expected);
+            reference.interp.process_into(bytes, *port, arrival.at_ns, &mut expected);
             measured.compared += 1;
             if expected != out {
                 measured.different += 1;
@@ -109,47 +109,55 @@ pub fn run(
     measured
 }
 
-fn pieces(length: u64) -> Vec<Piece> {
-    let one = |at: usize| Piece { second: (at as u64 * length) as f64 / 1e9, ..Piece::default() };
+fn time_slices(length: u64) -> Vec<TimeSlice> {
+    let one = |at: usize| TimeSlice { second: (at as u64 * length) as f64 / 1e9, ..TimeSlice::default() };
     (0..PIECES).map(one).collect()
 }
 
-/// The share of hits among the packets of some pieces; 0 without packets.
-pub fn share(pieces: &[Piece]) -> f64 {
+/// Returns the hit rate over some time slices; 0 without packets.
+pub fn hit_rate(pieces: &[TimeSlice]) -> f64 {
     let (packets, hits) = pieces.iter().fold((0, 0), |sum, piece| (sum.0 + piece.packets, sum.1 + piece.hits));
     if packets == 0 { 0.0 } else { hits as f64 / packets as f64 }
 }
 
-/// What a sudden change did to a cache.
+/// Effect of a workload change on a cache.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Change {
-    /// When, in seconds.
+pub struct ChangeImpact {
+    /// Time of the change, in seconds.
     pub at: f64,
-    /// The share of hits in the second half of the time before.
+    /// Hit rate in the second half of the time before the change.
     pub steady: f64,
-    /// The least share of hits of a piece of time after it.
+    /// Smallest hit rate of a time slice after the change.
     pub least: f64,
-    /// The share of hits in the second half of the time after.
+    /// Hit rate in the second half of the time after the change.
     pub after: f64,
-    /// Seconds until a piece of time has at least nine tenths of the steady share again; `None`: never.
+    /// Seconds until a time slice reaches nine tenths of the steady hit rate again. `None`: never.
     pub back: Option<f64>,
 }
 
-/// What happened at a change. Pieces without packets don't count.
-pub fn change(series: &[Piece], at: u64) -> Change {
+/// Computes the effect of the change at time `at`, in nanoseconds. Time slices without packets are
+/// ignored.
+pub fn change_impact(series: &[TimeSlice], at: u64) -> ChangeImpact {
     let at = at as f64 / 1e9;
     let split = series.partition_point(|piece| piece.second < at);
     let (before, after) = series.split_at(split);
-    let steady = share(&before[before.len() / 2..]);
+    let steady = hit_rate(&before[before.len() / 2..]);
     let busy = || after.iter().filter(|piece| piece.packets > 0);
-    let least = busy().map(|piece| share(std::slice::from_ref(piece))).fold(1.0, f64::min);
-    Change { at, steady, least, after: share(&after[after.len() / 2..]), back: back(series, at, steady) }
+    let least = busy().map(|piece| hit_rate(std::slice::from_ref(piece))).fold(1.0, f64::min);
+    ChangeImpact {
+        at,
+        steady,
+        least,
+        after: hit_rate(&after[after.len() / 2..]),
+        back: recovery_seconds(series, at, steady),
+    }
 }
 
-/// Seconds from a change at `at` seconds until a piece of time has at least nine tenths of the share `steady`; `None`: never.
-pub fn back(series: &[Piece], at: f64, steady: f64) -> Option<f64> {
+/// Returns the seconds from a change at `at` seconds until a time slice reaches nine tenths of the
+/// hit rate `steady`. `None`: never.
+pub fn recovery_seconds(series: &[TimeSlice], at: f64, steady: f64) -> Option<f64> {
     let mut after = series.iter().filter(|piece| piece.second >= at && piece.packets > 0);
-    let found = after.find(|piece| share(std::slice::from_ref(piece)) >= 0.9 * steady);
+    let found = after.find(|piece| hit_rate(std::slice::from_ref(piece)) >= 0.9 * steady);
     found.map(|piece| piece.second - at)
 }
 
@@ -157,9 +165,12 @@ pub fn back(series: &[Piece], at: f64, steady: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn series(shares: &[(u64, u64)]) -> Vec<Piece> {
-        let one =
-            |(at, (packets, hits)): (usize, &(u64, u64))| Piece { second: at as f64, packets: *packets, hits: *hits };
+    fn series(shares: &[(u64, u64)]) -> Vec<TimeSlice> {
+        let one = |(at, (packets, hits)): (usize, &(u64, u64))| TimeSlice {
+            second: at as f64,
+            packets: *packets,
+            hits: *hits,
+        };
         shares.iter().enumerate().map(one).collect()
     }
 
@@ -167,17 +178,17 @@ mod tests {
     fn a_change_is_over_when_nine_tenths_of_the_steady_share_are_back() {
         let before = [(10, 0), (10, 0), (10, 8), (10, 8)];
         let after = [(10, 1), (0, 0), (10, 5), (10, 8), (10, 2), (10, 8)];
-        let found = change(&series(&[&before[..], &after[..]].concat()), 4_000_000_000);
+        let found = change_impact(&series(&[&before[..], &after[..]].concat()), 4_000_000_000);
         assert_eq!((found.at, found.steady, found.least), (4.0, 0.8, 0.1));
         assert_eq!(found.back, Some(3.0));
         assert_eq!(found.after, 0.6);
-        let never = change(&series(&[&before[..], &[(10, 7); 3][..]].concat()), 4_000_000_000);
+        let never = change_impact(&series(&[&before[..], &[(10, 7); 3][..]].concat()), 4_000_000_000);
         assert_eq!(never.back, None);
     }
 
     #[test]
     fn no_packets_are_no_hits() {
-        assert_eq!(share(&[]), 0.0);
-        assert_eq!(share(&series(&[(0, 0), (4, 1)])), 0.25);
+        assert_eq!(hit_rate(&[]), 0.0);
+        assert_eq!(hit_rate(&series(&[(0, 0), (4, 1)])), 0.25);
     }
 }

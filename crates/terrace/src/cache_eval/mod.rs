@@ -1,14 +1,19 @@
-//! The evaluation of flow caches: how much of a virtual switch's traffic do they serve, and what do they cost?
+//! Evaluation of flow caches: how much of a virtual switch's traffic do they serve, and at what
+//! cost?
 //!
-//! Five pipelines of published virtual switches (`programs/vswitch/`), filled from ClassBench filter sets, get traffic of high and low locality
-//! through each cache. `docs/cache-eval.md` says how all of it is made, and what came out. From the outside in:
+//! Five pipelines of published virtual switches (`programs/vswitch/`) are filled from ClassBench
+//! filter sets. Traffic of high and low locality is sent through each cache.
+//! `docs/journal/2026-11-cache-evaluation.md` describes the method and the results. Modules:
 //!
-//! 1. [`rules`] reads filter sets, [`filter_sets`] makes some; [`vswitch`] loads a pipeline with its traversals; [`chains`] turns each rule into a
-//!    chain of entries, one in each table of a traversal, and says which table decides on which fields.
-//! 2. [`flows`] draws flows whose fields come from several rules, by what tables decide on; [`flow_sizes`], [`capture`] and [`schedule`] say when each of
-//!    their packets comes; [`frame`] makes the packets.
-//! 3. [`cache`] is what a cache must offer, and [`flow_cache`] ours; [`measure`] sends traffic through one; [`suite`] lists what is measured.
-//! 4. [`report`] is what is known in the end; [`text`], [`chart`] and [`page`] show it.
+//! 1. [`rules`] reads filter sets and [`filter_sets`] generates them. [`vswitch`] loads a pipeline
+//!    with its traversals. [`chains`] turns each rule into a chain of entries, one in each table of
+//!    a traversal, and determines which table decides on which fields.
+//! 2. [`flows`] draws flows with fields from several rules, part by part. [`flow_sizes`],
+//!    [`capture`] and [`schedule`] determine the arrival times of their packets. [`frame`] builds
+//!    the packets.
+//! 3. [`cache`] is the interface of a cache, and [`flow_cache`] our implementation. [`measure`]
+//!    sends traffic through a cache. [`suite`] lists the runs.
+//! 4. [`report`] is the result; [`text`], [`chart`] and [`page`] show it.
 
 pub mod cache;
 pub mod capture;

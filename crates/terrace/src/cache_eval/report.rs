@@ -1,142 +1,142 @@
-//! What an evaluation found, as it is written in JSON.
+//! Result of an evaluation, in its JSON form.
 
-use super::cache::{Fill, Shape};
-use super::measure::{Change, Measured, PIECES, Piece, share};
+use super::cache::{CacheOccupancy, CacheSpec};
+use super::measure::{ChangeImpact, PIECES, RunResult, TimeSlice, hit_rate};
 use super::vswitch::Locality;
 use serde::Serialize;
 
-/// An evaluation.
+/// Result of an evaluation.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// What it was made from.
-    pub settings: Settings,
-    /// The pipelines.
+pub struct EvaluationReport {
+    /// Settings of the evaluation.
+    pub settings: EvaluationSettings,
+    /// Evaluated pipelines.
     pub pipelines: Vec<PipelineReport>,
-    /// The traffic.
+    /// Traffic that was sent.
     pub workloads: Vec<WorkloadReport>,
-    /// What was measured.
-    pub runs: Vec<Run>,
-    /// Hit rates that were published for the same pipelines, if they were given.
+    /// Measured runs.
+    pub runs: Vec<CacheRun>,
+    /// Published hit rates of the same pipelines, if they were given.
     pub published: Vec<Published>,
 }
 
-/// What an evaluation was made from.
+/// Settings of an evaluation.
 #[derive(Clone, Debug, Serialize)]
-pub struct Settings {
-    /// The seed of all random choices.
+pub struct EvaluationSettings {
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Where the rules come from.
+    /// Source of the rules.
     pub rules: String,
-    /// How many there are.
+    /// Number of rules.
     pub rule_count: usize,
-    /// Where the sizes of flows come from.
+    /// Source of the flow sizes.
     pub flow_sizes: String,
-    /// Flows that were asked for.
+    /// Requested number of flows.
     pub flows: usize,
-    /// Entries of all tables of a cache together, unless they are swept over.
+    /// Total entries over all tables of a cache, except in sweeps over that number.
     pub entries: usize,
-    /// The window in which flows begin, in seconds.
+    /// Length of the window in which flows start, in seconds.
     pub window: f64,
-    /// Seconds between two packets of a flow, on average.
+    /// Average time between two packets of a flow, in seconds.
     pub gap: f64,
 }
 
 /// A pipeline with its entries.
 #[derive(Clone, Debug, Serialize)]
 pub struct PipelineReport {
-    /// Its name.
+    /// Name of the pipeline.
     pub name: String,
-    /// Its tables.
+    /// Number of tables.
     pub tables: usize,
-    /// Its traversals.
+    /// Number of traversals.
     pub traversals: usize,
-    /// The entries that the rules became.
+    /// Number of entries that the rules were turned into.
     pub entries: usize,
 }
 
-/// Traffic.
+/// Traffic of one workload.
 #[derive(Clone, Debug, Serialize)]
 pub struct WorkloadReport {
-    /// The pipeline.
+    /// Name of the pipeline.
     pub pipeline: String,
-    /// The locality: `high` or `low`.
+    /// Locality: `high` or `low`.
     pub locality: String,
-    /// How flows are drawn.
+    /// Parameters by which flows are drawn.
     pub drawn: Locality,
     /// Whether the workload changes suddenly.
     pub changes: bool,
-    /// Flows, no two alike.
+    /// Number of distinct flows.
     pub flows: usize,
-    /// Packets.
+    /// Number of packets.
     pub packets: usize,
-    /// How often a part of a flow (the fields that one table decides on) is that of another flow, on average over all tables: flows for each different
-    /// part.
+    /// Flows per distinct part, averaged over all tables. A part is the fields that one table
+    /// decides on; the number shows how often flows share it.
     pub flows_per_part: f64,
 }
 
-/// A cache with some traffic.
+/// One run: a cache with one workload.
 #[derive(Clone, Debug, Serialize)]
-pub struct Run {
-    /// The pipeline.
+pub struct CacheRun {
+    /// Name of the pipeline.
     pub pipeline: String,
-    /// The locality.
+    /// Locality: `high` or `low`.
     pub locality: String,
-    /// The cache.
-    pub cache: Shape,
-    /// Packets.
+    /// Kind and size of the cache.
+    pub cache: CacheSpec,
+    /// Number of packets.
     pub packets: u64,
-    /// Packets that the cache served.
+    /// Packets that hit the cache.
     pub hits: u64,
-    /// Packets that it did not.
+    /// Packets that missed the cache.
     pub misses: u64,
-    /// The share of hits among all packets, from the empty cache on.
+    /// Share of hits among all packets, starting with an empty cache.
     pub hit_rate: f64,
-    /// The same in the second half of the time, or with a change, before it.
+    /// Hit rate in the second half of the time, or of the time before the change if there is one.
     pub steady_hit_rate: f64,
-    /// Entries in the end, in all tables.
+    /// Entries of all tables at the end.
     pub entries: usize,
-    /// Masks in the end, in all tables.
+    /// Masks of all tables at the end.
     pub masks: usize,
-    /// Each table in the end.
-    pub tables: Vec<Fill>,
-    /// Traversals that the entries stood for in the end: an estimate.
+    /// Occupancy of each table at the end.
+    pub tables: Vec<CacheOccupancy>,
+    /// Estimated number of traversals that the entries covered at the end.
     pub rule_space: f64,
-    /// Of the entries that traversals needed, the share that was there already.
+    /// Share of the entries needed by traversals that existed already.
     pub shared: f64,
-    /// Of the packets, the share that found entries in a second pass through the tables.
+    /// Share of packets that hit entries in a second pass through the tables.
     pub passed_again: f64,
-    /// Entries that were made.
+    /// Inserted entries.
     pub inserted: u64,
-    /// Entries that had to go for others.
+    /// Entries evicted to free space.
     pub evicted: u64,
-    /// Entries that nothing had hit.
+    /// Entries that expired without hits.
     pub expired: u64,
     /// Traversals that were not cached.
     pub rejected: u64,
-    /// Nanoseconds to partition a traversal, on average over all misses.
+    /// Time to partition a traversal, in nanoseconds, averaged over all misses.
     pub partition_ns: f64,
-    /// Memory in the end, in bytes.
+    /// Memory use at the end, in bytes.
     pub memory: usize,
-    /// Seconds that the run took.
+    /// Duration of the run, in seconds.
     pub seconds: f64,
-    /// Packets whose outcome was compared with the interpreter's.
+    /// Packets compared with the interpreter.
     pub compared: u64,
-    /// Of these, how many differed: none in a cache that is right.
+    /// Compared packets with different outcomes; 0 for a correct cache.
     pub different: u64,
-    /// What a sudden change did, if there was one.
-    pub change: Option<Change>,
+    /// Effect of the workload change, if there was one.
+    pub change: Option<ChangeImpact>,
     /// Hits over time.
-    pub series: Vec<Piece>,
+    pub series: Vec<TimeSlice>,
 }
 
-impl Run {
-    /// From what was measured; `change` is when the workload changed, in nanoseconds.
-    pub fn new(pipeline: &str, locality: &str, cache: Shape, measured: Measured, change: Option<u64>) -> Run {
+impl CacheRun {
+    /// Builds the report of a run. `change` is the time of the workload change, in nanoseconds.
+    pub fn new(pipeline: &str, locality: &str, cache: CacheSpec, measured: RunResult, change: Option<u64>) -> CacheRun {
         let stats = measured.stats;
         let ratio = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 / of as f64 };
-        let change = change.map(|at| super::measure::change(&measured.series, at));
-        let steady = change.map_or_else(|| share(&measured.series[PIECES / 2..]), |change| change.steady);
-        Run {
+        let change = change.map(|at| super::measure::change_impact(&measured.series, at));
+        let steady = change.map_or_else(|| hit_rate(&measured.series[PIECES / 2..]), |change| change.steady);
+        CacheRun {
             pipeline: pipeline.to_owned(),
             locality: locality.to_owned(),
             cache,
@@ -150,12 +150,12 @@ impl Run {
             tables: measured.tables,
             rule_space: measured.rule_space,
             shared: ratio(stats.shared, stats.shared + stats.inserted),
-            passed_again: ratio(stats.passed_again, stats.packets),
+            passed_again: ratio(stats.second_passes, stats.packets),
             inserted: stats.inserted,
             evicted: stats.evicted,
             expired: stats.expired,
             rejected: stats.rejected,
-            partition_ns: ratio(stats.partition_ns, stats.misses),
+            partition_ns: ratio(stats.split_ns, stats.misses),
             memory: measured.memory,
             seconds: measured.seconds,
             compared: measured.compared,
@@ -169,20 +169,21 @@ impl Run {
 /// A published hit rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Published {
-    /// The locality.
+    /// Locality: `high` or `low`.
     pub locality: String,
-    /// The pipeline.
+    /// Name of the pipeline.
     pub pipeline: String,
     /// `MF` (megaflow) or `GF` (sub-traversals).
     pub cache: String,
-    /// In per cent.
+    /// Hit rate in per cent.
     pub hit_rate: f64,
 }
 
-/// Reads published values: CSV with the columns figure, locality, pipeline, cache, value, of which the rows `hit_rate_pct` count.
+/// Reads published values: CSV with the columns figure, locality, pipeline, cache, value. Only the
+/// rows `hit_rate_pct` are used.
 ///
 /// # Errors
-/// What is no such file.
+/// If the text has another format.
 pub fn published(text: &str) -> Result<Vec<Published>, String> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let mut found = Vec::new();

@@ -1,42 +1,44 @@
-//! Filter sets in ClassBench's form: one rule a line, the strongest first.
+//! Filter sets in the ClassBench format: one rule per line, highest precedence first.
 //!
-//! A line is `@SOURCE/LEN DESTINATION/LEN LOW : HIGH LOW : HIGH PROTOCOL/MASK FLAGS/MASK`, separated by tabs: addresses, ports of the
-//! source and of the destination, protocol, TCP flags (Taylor and Turner, "ClassBench: A Packet Classification Benchmark", INFOCOM 2005).
-//! Flags are left out, as none of the pipelines looks at them.
+//! A line is `@SOURCE/LEN DESTINATION/LEN LOW : HIGH LOW : HIGH PROTOCOL/MASK FLAGS/MASK`,
+//! separated by tabs: addresses, ports of the source and of the destination, protocol, TCP flags
+//! (Taylor and Turner, "ClassBench: A Packet Classification Benchmark", INFOCOM 2005). Flags are
+//! ignored, because none of the pipelines matches on them.
 
 use std::net::Ipv4Addr;
 
-/// The most rules of one set.
+/// Maximum number of rules of a set.
 pub const MAX_RULES: usize = 1 << 20;
 
 /// An IPv4 prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Prefix {
-    /// Its address, 0 behind the prefix; host order.
+    /// Address in host order; bits after the prefix are 0.
     pub address: u32,
-    /// In bits, 0 to 32.
+    /// Prefix length in bits, 0 to 32.
     pub len: u8,
 }
 
-/// A rule.
+/// A packet classification rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Rule {
-    /// Source address.
+    /// Source prefix.
     pub source: Prefix,
-    /// Destination address.
+    /// Destination prefix.
     pub destination: Prefix,
-    /// Ports of the source, both bounds included.
+    /// Source port range, bounds included.
     pub source_ports: (u16, u16),
-    /// Ports of the destination, both bounds included.
+    /// Destination port range, bounds included.
     pub destination_ports: (u16, u16),
-    /// The protocol; `None`: any.
+    /// IP protocol; `None`: any.
     pub protocol: Option<u8>,
 }
 
-/// Reads a filter set. Empty lines don't count.
+/// Reads a filter set. Empty lines are skipped.
 ///
 /// # Errors
-/// The line that is no rule, and what is wrong with it; a set without rules, or with more than [`MAX_RULES`].
+/// Names the first invalid line and its error. A set without rules, or with more than
+/// [`MAX_RULES`], is refused too.
 pub fn parse(text: &str) -> Result<Vec<Rule>, String> {
     let mut rules = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -46,7 +48,7 @@ pub fn parse(text: &str) -> Result<Vec<Rule>, String> {
         if rules.len() == MAX_RULES {
             return Err(format!("line {number}: more than {MAX_RULES} rules; take a part of the set"));
         }
-        rules.push(rule(line).map_err(|why| format!("line {number}: {why}"))?);
+        rules.push(parse_rule(line).map_err(|why| format!("line {number}: {why}"))?);
     }
     if rules.is_empty() {
         return Err("there is no rule in it; give a filter set in ClassBench's form".to_owned());
@@ -54,21 +56,21 @@ pub fn parse(text: &str) -> Result<Vec<Rule>, String> {
     Ok(rules)
 }
 
-fn rule(line: &str) -> Result<Rule, String> {
+fn parse_rule(line: &str) -> Result<Rule, String> {
     let form = "expected `@SOURCE/LEN DESTINATION/LEN LOW : HIGH LOW : HIGH PROTOCOL/MASK`, separated by tabs";
     let line = line.trim().strip_prefix('@').ok_or_else(|| format!("{form}; a rule begins with `@`"))?;
     let mut columns = line.split('\t').map(str::trim).filter(|column| !column.is_empty());
     let mut column = |what: &str| columns.next().ok_or_else(|| format!("{form}; {what} is missing"));
     Ok(Rule {
-        source: prefix(column("the source")?)?,
-        destination: prefix(column("the destination")?)?,
-        source_ports: ports(column("the source's ports")?)?,
-        destination_ports: ports(column("the destination's ports")?)?,
-        protocol: protocol(column("the protocol")?)?,
+        source: parse_prefix(column("the source")?)?,
+        destination: parse_prefix(column("the destination")?)?,
+        source_ports: parse_ports(column("the source's ports")?)?,
+        destination_ports: parse_ports(column("the destination's ports")?)?,
+        protocol: parse_protocol(column("the protocol")?)?,
     })
 }
 
-fn prefix(text: &str) -> Result<Prefix, String> {
+fn parse_prefix(text: &str) -> Result<Prefix, String> {
     let wrong = || format!("`{text}` is no prefix; write 192.0.2.0/24");
     let (address, len) = text.split_once('/').ok_or_else(wrong)?;
     let address: Ipv4Addr = address.parse().map_err(|_| wrong())?;
@@ -77,7 +79,7 @@ fn prefix(text: &str) -> Result<Prefix, String> {
     Ok(Prefix { address: u32::from(address) & mask, len })
 }
 
-fn ports(text: &str) -> Result<(u16, u16), String> {
+fn parse_ports(text: &str) -> Result<(u16, u16), String> {
     let wrong = || format!("`{text}` is no range of ports; write 0 : 65535");
     let (low, high) = text.split_once(':').ok_or_else(wrong)?;
     let number = |text: &str| text.trim().parse::<u16>().map_err(|_| wrong());
@@ -85,7 +87,7 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
     if low <= high { Ok((low, high)) } else { Err(wrong()) }
 }
 
-fn protocol(text: &str) -> Result<Option<u8>, String> {
+fn parse_protocol(text: &str) -> Result<Option<u8>, String> {
     let wrong = || format!("`{text}` is no protocol; write 0x06/0xFF, or 0x00/0x00 for any");
     let number = |text: &str| {
         let digits = text.trim().strip_prefix("0x").ok_or_else(wrong)?;
@@ -99,7 +101,7 @@ fn protocol(text: &str) -> Result<Option<u8>, String> {
     }
 }
 
-/// A rule as a line of a filter set.
+/// Formats a rule as a line of a filter set.
 impl std::fmt::Display for Rule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (source, destination) = (Ipv4Addr::from(self.source.address), Ipv4Addr::from(self.destination.address));

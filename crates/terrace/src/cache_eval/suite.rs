@@ -1,14 +1,14 @@
-//! Which caches meet which traffic.
+//! Combinations of caches and traffic that an evaluation runs.
 
-use super::cache::{Cache, CacheKind, Shape};
-use super::capture::Pattern;
-use super::chains::{self, Chains};
+use super::cache::{Cache, CacheKind, CacheSpec};
+use super::capture::ArrivalPattern;
+use super::chains::{self, RuleChains};
 use super::fields::{Field, mix};
 use super::flow_sizes::FlowSizes;
 use super::flows::{self, Flow};
 use super::frame::frame;
 use super::measure::{self, Reference, Traffic};
-use super::report::{PipelineReport, Report, Run, Settings, WorkloadReport};
+use super::report::{CacheRun, EvaluationReport, EvaluationSettings, PipelineReport, WorkloadReport};
 use super::rules::Rule;
 use super::schedule::{self, Window};
 use super::vswitch::{self, Locality, Vswitch};
@@ -16,12 +16,12 @@ use fastrand::Rng;
 use interp::{Config, Interp};
 use std::collections::{BTreeSet, HashSet};
 
-/// A locality's name.
+/// Named locality.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, clap::ValueEnum)]
 pub enum LocalityName {
-    /// Flows share their parts with many others.
+    /// Flows share their parts with many other flows.
     High,
-    /// All rules are alike.
+    /// All rules are drawn with equal probability.
     Low,
 }
 
@@ -31,101 +31,112 @@ impl std::fmt::Display for LocalityName {
     }
 }
 
-/// Where the sizes of flows come from.
+/// Source of the flow sizes.
 #[derive(Clone, Debug)]
-pub enum Sizes {
-    /// A distribution.
+pub enum FlowSizeSource {
+    /// A size distribution.
     Distribution(FlowSizes),
-    /// Captures.
-    Captures(Vec<Pattern>),
+    /// Arrival patterns of captures.
+    Captures(Vec<ArrivalPattern>),
 }
 
-/// An evaluation that is to be made.
+/// Parameters of an evaluation.
 #[derive(Clone, Debug)]
-pub struct Suite {
-    /// Pipelines by name.
+pub struct EvaluationSuite {
+    /// Names of the pipelines.
     pub pipelines: Vec<String>,
-    /// Localities.
+    /// Localities to run.
     pub localities: Vec<LocalityName>,
-    /// Kinds of caches.
+    /// Cache kinds to run.
     pub kinds: Vec<CacheKind>,
-    /// Tables of caches that have several.
+    /// Number of tables of caches with several tables.
     pub tables: usize,
-    /// Entries of all tables together.
-    pub total: usize,
-    /// Other numbers of tables, for sub-traversals at high locality, with the same entries together.
-    pub ks: Vec<usize>,
-    /// Other numbers of entries, for all kinds at high locality.
-    pub sizes: Vec<usize>,
-    /// Whether to run a sudden change too, at high locality.
+    /// Total entries over all tables of a cache.
+    pub total_entries: usize,
+    /// Additional numbers of tables for sub-traversal caches at high locality, with the same total
+    /// entries.
+    pub swept_table_counts: Vec<usize>,
+    /// Additional numbers of total entries, for all kinds at high locality.
+    pub swept_entries: Vec<usize>,
+    /// Whether to also run a sudden workload change at high locality.
     pub change: bool,
-    /// The filter set.
+    /// Filter set.
     pub rules: Vec<Rule>,
-    /// Sizes of flows, and times.
-    pub flow_sizes: Sizes,
-    /// Flows.
+    /// Source of flow sizes and arrival times.
+    pub flow_sizes: FlowSizeSource,
+    /// Number of flows.
     pub flows: usize,
-    /// Packets of a flow on average; `None`: the pipeline's.
+    /// Average number of packets of a flow. `None`: the pipeline's default.
     pub packets_per_flow: Option<f64>,
-    /// How flows are drawn at high locality; `None`: as the pipeline says.
-    pub high: Option<Locality>,
-    /// Window of time in seconds, and gap between two packets of a flow.
-    pub window: (f64, f64),
-    /// Compares every so many packets with the interpreter; 0: none.
-    pub compare: usize,
+    /// Draw parameters at high locality. `None`: the pipeline's default.
+    pub high_locality: Option<Locality>,
+    /// Length of the window in which flows start, and average time between two packets of a flow,
+    /// both in seconds.
+    pub window_and_gap: (f64, f64),
+    /// Compares one of `compare_interval` packets with the interpreter; 0: none.
+    pub compare_interval: usize,
     /// Seed of all random choices.
     pub seed: u64,
-    /// Where rules and sizes come from, for the report.
-    pub sources: (String, String),
+    /// Sources of the rules and of the flow sizes, for the report.
+    pub source_names: (String, String),
 }
 
-/// Makes a cache in front of a pipeline with its entries.
-pub type Factory<'a> = &'a dyn Fn(&Vswitch, &Chains, Shape) -> Result<Box<dyn Cache>, String>;
+/// Function that builds a cache for a pipeline with its entries.
+pub type Factory<'a> = &'a dyn Fn(&Vswitch, &RuleChains, CacheSpec) -> Result<Box<dyn Cache>, String>;
 
-/// What an evaluation tells while it runs.
-pub enum Event<'a> {
-    /// Something begins; runs are counted from 0.
+/// Progress event of an evaluation.
+pub enum EvaluationEvent<'a> {
+    /// A run or a preparation starts: description, and index of the run from 0.
     Begins(String, usize),
-    /// The run that is on, its packets so far and in all.
+    /// Progress of the current run: its index, processed packets, total packets.
     Packets(usize, usize, usize),
-    /// A run is done.
-    Done(&'a Run),
+    /// A run is finished.
+    Done(&'a CacheRun),
 }
 
-/// Caches for a locality, with and without a change.
-fn shapes(suite: &Suite, locality: LocalityName, change: bool) -> BTreeSet<Shape> {
-    let main = |kind: &CacheKind| Shape::with_total(*kind, suite.tables, suite.total);
-    let mut shapes: BTreeSet<Shape> = suite.kinds.iter().map(main).collect();
+/// Returns the caches to run for a locality, with or without a workload change.
+fn cache_specs(suite: &EvaluationSuite, locality: LocalityName, change: bool) -> BTreeSet<CacheSpec> {
+    let main = |kind: &CacheKind| CacheSpec::with_total(*kind, suite.tables, suite.total_entries);
+    let mut shapes: BTreeSet<CacheSpec> = suite.kinds.iter().map(main).collect();
     if locality == LocalityName::High && !change {
-        shapes.extend(suite.ks.iter().map(|k| Shape::with_total(CacheKind::SubTraversal, *k, suite.total)));
+        shapes.extend(
+            suite
+                .swept_table_counts
+                .iter()
+                .map(|k| CacheSpec::with_total(CacheKind::SubTraversal, *k, suite.total_entries)),
+        );
         let sized = |total: &usize| {
             let total = *total;
-            suite.kinds.iter().map(move |kind| Shape::with_total(*kind, suite.tables, total))
+            suite.kinds.iter().map(move |kind| CacheSpec::with_total(*kind, suite.tables, total))
         };
-        shapes.extend(suite.sizes.iter().flat_map(sized));
+        shapes.extend(suite.swept_entries.iter().flat_map(sized));
     }
     shapes
 }
 
-impl Suite {
-    /// What is measured: locality, whether there is a change, caches.
-    fn jobs(&self) -> Vec<(LocalityName, bool, BTreeSet<Shape>)> {
-        let plain = self.localities.iter().map(|locality| (*locality, false, shapes(self, *locality, false)));
-        let change = self.change.then(|| (LocalityName::High, true, shapes(self, LocalityName::High, true)));
+impl EvaluationSuite {
+    /// Lists the runs: locality, whether the workload changes, caches.
+    fn run_groups(&self) -> Vec<(LocalityName, bool, BTreeSet<CacheSpec>)> {
+        let plain = self.localities.iter().map(|locality| (*locality, false, cache_specs(self, *locality, false)));
+        let change = self.change.then(|| (LocalityName::High, true, cache_specs(self, LocalityName::High, true)));
         plain.chain(change).collect()
     }
 
-    /// How many runs it is.
-    pub fn runs(&self) -> usize {
-        self.pipelines.len() * self.jobs().iter().map(|job| job.2.len()).sum::<usize>()
+    /// Returns the number of runs.
+    pub fn run_count(&self) -> usize {
+        self.pipelines.len() * self.run_groups().iter().map(|job| job.2.len()).sum::<usize>()
     }
 
-    /// Runs all of it.
+    /// Executes all runs.
     ///
     /// # Errors
-    /// An unknown pipeline, or a cache that refuses to be made.
-    pub fn run(&self, factory: Factory<'_>, tell: &mut dyn FnMut(Event<'_>)) -> Result<Report, String> {
-        let mut report = Report {
+    /// If a pipeline is unknown, or a cache cannot be built.
+    pub fn run(
+        &self,
+        factory: Factory<'_>,
+        tell: &mut dyn FnMut(EvaluationEvent<'_>),
+    ) -> Result<EvaluationReport, String> {
+        let mut report = EvaluationReport {
             settings: self.settings(),
             pipelines: Vec::new(),
             workloads: Vec::new(),
@@ -133,23 +144,29 @@ impl Suite {
             published: Vec::new(),
         };
         for name in &self.pipelines {
-            tell(Event::Begins(format!("{name}: entries"), report.runs.len()));
+            tell(EvaluationEvent::Begins(format!("{name}: entries"), report.runs.len()));
             let vswitch = vswitch::load(name)?;
-            let chains = chains::build(&vswitch, &self.rules, self.seed)?;
+            let chains = chains::build_chains(&vswitch, &self.rules, self.seed)?;
             report.pipelines.push(PipelineReport {
                 name: vswitch.name.to_owned(),
                 tables: vswitch.tables.len(),
                 traversals: vswitch.traversals.len(),
                 entries: chains.entries.updates.len(),
             });
-            for (locality, change, shapes) in self.jobs() {
+            for (locality, change, shapes) in self.run_groups() {
                 let (traffic, workload) = self.traffic(&vswitch, &chains, locality, change);
                 report.workloads.push(workload);
                 for shape in shapes {
-                    tell(Event::Begins(format!("{name}, {locality} locality, {shape}"), report.runs.len()));
-                    let run =
-                        self.one(&vswitch, &chains, &traffic, (locality, shape, report.runs.len()), factory, tell)?;
-                    tell(Event::Done(&run));
+                    tell(EvaluationEvent::Begins(format!("{name}, {locality} locality, {shape}"), report.runs.len()));
+                    let run = self.run_pipeline(
+                        &vswitch,
+                        &chains,
+                        &traffic,
+                        (locality, shape, report.runs.len()),
+                        factory,
+                        tell,
+                    )?;
+                    tell(EvaluationEvent::Done(&run));
                     report.runs.push(run);
                 }
             }
@@ -157,51 +174,52 @@ impl Suite {
         Ok(report)
     }
 
-    fn one(
+    fn run_pipeline(
         &self,
         vswitch: &Vswitch,
-        chains: &Chains,
+        chains: &RuleChains,
         traffic: &Traffic,
-        (locality, shape, run): (LocalityName, Shape, usize),
+        (locality, shape, run): (LocalityName, CacheSpec, usize),
         factory: Factory<'_>,
-        tell: &mut dyn FnMut(Event<'_>),
-    ) -> Result<Run, String> {
+        tell: &mut dyn FnMut(EvaluationEvent<'_>),
+    ) -> Result<CacheRun, String> {
         let mut cache = factory(vswitch, chains, shape)?;
-        let mut reference = match self.compare {
+        let mut reference = match self.compare_interval {
             0 => None,
             every => Some(Reference { interp: interpreter(vswitch, chains)?, every }),
         };
         let all = traffic.arrivals.len();
-        let mut watch = |packets: usize| tell(Event::Packets(run, packets, all));
-        let measured = measure::run(&mut *cache, traffic, reference.as_mut(), &mut watch);
+        let mut watch = |packets: usize| tell(EvaluationEvent::Packets(run, packets, all));
+        let measured = measure::run_traffic(&mut *cache, traffic, reference.as_mut(), &mut watch);
         if let Some(difference) = &measured.difference {
             return Err(format!("{} {shape} contradicts the interpreter: {difference}", vswitch.name));
         }
-        Ok(Run::new(vswitch.name, &locality.to_string(), shape, measured, traffic.change))
+        Ok(CacheRun::new(vswitch.name, &locality.to_string(), shape, measured, traffic.change))
     }
 
-    fn settings(&self) -> Settings {
-        Settings {
+    fn settings(&self) -> EvaluationSettings {
+        EvaluationSettings {
             seed: self.seed,
-            rules: self.sources.0.clone(),
+            rules: self.source_names.0.clone(),
             rule_count: self.rules.len(),
-            flow_sizes: self.sources.1.clone(),
+            flow_sizes: self.source_names.1.clone(),
             flows: self.flows,
-            entries: self.total,
-            window: self.window.0,
-            gap: self.window.1,
+            entries: self.total_entries,
+            window: self.window_and_gap.0,
+            gap: self.window_and_gap.1,
         }
     }
 
-    /// Traffic for a pipeline. With a change, the first half of the flows comes in the first half of the time, and other ones after it.
+    /// Builds the traffic for a pipeline. With a workload change, the first half of the flows
+    /// arrives in the first half of the time, and different flows after it.
     pub fn traffic(
         &self,
         vswitch: &Vswitch,
-        chains: &Chains,
+        chains: &RuleChains,
         locality: LocalityName,
         change: bool,
     ) -> (Traffic, WorkloadReport) {
-        let drawn = match (locality, self.high) {
+        let drawn = match (locality, self.high_locality) {
             (LocalityName::High, None) => vswitch.traffic.high,
             (LocalityName::High, Some(high)) => high,
             (LocalityName::Low, _) => vswitch.traffic.low,
@@ -210,11 +228,11 @@ impl Suite {
             |workload: u64| flows::draw(vswitch, &chains.networks, &self.rules, self.flows, drawn, self.seed, workload);
         let mut all = draw(0);
         let mut arrivals = self.arrivals(all.len(), vswitch, 0);
-        let at = (self.window.0 * 1e9) as u64;
+        let at = (self.window_and_gap.0 * 1e9) as u64;
         if change {
             let after = draw(1);
             let later = self.arrivals(after.len(), vswitch, 1);
-            arrivals = schedule::change(arrivals, later, at, all.len() as u32);
+            arrivals = schedule::join_schedules(arrivals, later, at, all.len() as u32);
             all.extend(after);
         }
         let workload = WorkloadReport {
@@ -232,27 +250,27 @@ impl Suite {
 
     fn arrivals(&self, flows: usize, vswitch: &Vswitch, workload: u64) -> Vec<schedule::Arrival> {
         let mean = self.packets_per_flow.unwrap_or(vswitch.traffic.packets_per_flow);
-        let window = Window { seconds: self.window.0, gap: self.window.1, mean };
+        let window = Window { seconds: self.window_and_gap.0, gap: self.window_and_gap.1, mean };
         let mut rng = Rng::with_seed(mix(self.seed, &[20, workload]));
         match &self.flow_sizes {
-            Sizes::Distribution(sizes) => schedule::from_sizes(flows, sizes, window, &mut rng),
-            Sizes::Captures(patterns) => schedule::from_captures(flows, patterns, window, &mut rng),
+            FlowSizeSource::Distribution(sizes) => schedule::from_sizes(flows, sizes, window, &mut rng),
+            FlowSizeSource::Captures(patterns) => schedule::from_captures(flows, patterns, window, &mut rng),
         }
     }
 }
 
-/// An interpreter with all entries.
+/// Builds an interpreter with all entries.
 ///
 /// # Errors
-/// If it refuses the program or an entry: a contradiction within the carried files.
-pub fn interpreter(vswitch: &Vswitch, chains: &Chains) -> Result<Interp, String> {
+/// If it refuses the program or an entry. The built-in files then contradict each other.
+pub fn interpreter(vswitch: &Vswitch, chains: &RuleChains) -> Result<Interp, String> {
     let mut interp = Interp::new(vswitch.pipeline.clone(), Config::default()).map_err(|error| error.to_string())?;
     interp.write(&chains.entries).map_err(|error| error.to_string())?;
     Ok(interp)
 }
 
-/// Flows for each different part, over all networks and tables that decide on something.
-fn flows_per_part(chains: &Chains, flows: &[Flow]) -> f64 {
+/// Returns the number of flows per distinct part, averaged over all networks and deciding tables.
+fn flows_per_part(chains: &RuleChains, flows: &[Flow]) -> f64 {
     let mut parts = HashSet::new();
     let mut all = 0_u64;
     for flow in flows {

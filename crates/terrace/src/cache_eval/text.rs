@@ -1,12 +1,12 @@
-//! An evaluation in a terminal: tables of what was measured.
+//! Text tables of an evaluation's results, for a terminal.
 
 use super::cache::CacheKind;
-use super::measure::{self, Change};
-use super::report::{Report, Run};
+use super::measure::{self, ChangeImpact};
+use super::report::{CacheRun, EvaluationReport};
 use comfy_table::{CellAlignment, Table, presets};
 
-/// All tables.
-pub fn report(report: &Report) -> String {
+/// Renders all tables.
+pub fn render_report(report: &EvaluationReport) -> String {
     let settings = &report.settings;
     let mut out = format!(
         "{} rules ({}), {} flows, sizes: {}, seed {}\n",
@@ -25,16 +25,16 @@ pub fn report(report: &Report) -> String {
             workload.flows_per_part
         );
     }
-    out += &section("Hit rates", &hit_rates(report));
-    out += &section("What they cost", &costs(report));
+    out += &render_section("Hit rates", &hit_rates(report));
+    out += &render_section("Costs", &cost_rows(report));
     if report.runs.iter().any(|run| run.change.is_some()) {
-        out += &section("A sudden change", &changes(report));
+        out += &render_section("A sudden change", &change_rows(report));
     }
     out += &verdicts(report).iter().map(|line| format!("{line}\n")).collect::<String>();
     out
 }
 
-fn section(title: &str, rows: &[Vec<String>]) -> String {
+fn render_section(title: &str, rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     table.set_header(&rows[0]);
@@ -55,8 +55,8 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-/// Runs without a change: pipeline, locality, cache, hits.
-pub fn hit_rates(report: &Report) -> Vec<Vec<String>> {
+/// Returns the rows of the runs without a workload change: pipeline, locality, cache, hits.
+pub fn hit_rates(report: &EvaluationReport) -> Vec<Vec<String>> {
     let mut rows = vec![row(&[
         "pipeline",
         "locality",
@@ -81,15 +81,16 @@ pub fn hit_rates(report: &Report) -> Vec<Vec<String>> {
             run.misses.to_string(),
             run.entries.to_string(),
             run.masks.to_string(),
-            short(run.rule_space),
+            format_count(run.rule_space),
             percent(run.shared),
         ]);
     }
     rows
 }
 
-/// The published hit rate for the same traffic: of caches with room for 32,000 entries, megaflow and sub-traversals.
-fn published(report: &Report, run: &Run) -> Option<f64> {
+/// Returns the published hit rate for the same traffic. Available for megaflow and sub-traversal
+/// caches of 32,000 entries.
+fn published(report: &EvaluationReport, run: &CacheRun) -> Option<f64> {
     let cache = match (run.cache.kind, run.cache.tables) {
         (CacheKind::Megaflow, _) => "MF",
         (CacheKind::SubTraversal, 4) => "GF",
@@ -101,8 +102,8 @@ fn published(report: &Report, run: &Run) -> Option<f64> {
     report.published.iter().find(same).filter(|_| run.cache.total() == 32_000).map(|found| found.hit_rate)
 }
 
-/// What each run took.
-pub fn costs(report: &Report) -> Vec<Vec<String>> {
+/// Returns the rows with the costs of each run.
+pub fn cost_rows(report: &EvaluationReport) -> Vec<Vec<String>> {
     let mut rows = vec![row(&[
         "pipeline",
         "locality",
@@ -134,8 +135,8 @@ pub fn costs(report: &Report) -> Vec<Vec<String>> {
     rows
 }
 
-/// Runs with a change.
-pub fn changes(report: &Report) -> Vec<Vec<String>> {
+/// Returns the rows of the runs with a workload change.
+pub fn change_rows(report: &EvaluationReport) -> Vec<Vec<String>> {
     let mut rows = vec![row(&[
         "pipeline",
         "locality",
@@ -155,28 +156,29 @@ pub fn changes(report: &Report) -> Vec<Vec<String>> {
             percent(change.steady),
             percent(change.least),
             percent(change.after),
-            seconds(change.back),
-            base(report, run)
-                .map_or_else(String::new, |base| seconds(measure::back(&run.series, change.at, base.steady))),
+            format_seconds(change.back),
+            megaflow_impact(report, run).map_or_else(String::new, |base| {
+                format_seconds(measure::recovery_seconds(&run.series, change.at, base.steady))
+            }),
         ]);
     }
     rows
 }
 
-fn seconds(time: Option<f64>) -> String {
+fn format_seconds(time: Option<f64>) -> String {
     time.map_or("never".to_owned(), |seconds| format!("{:.1} s", seconds.max(0.0)))
 }
 
-/// What the change did to megaflow, with the same traffic.
-fn base(report: &Report, run: &Run) -> Option<Change> {
-    let same = |other: &&Run| {
+/// Returns the effect of the change on the megaflow cache with the same traffic.
+fn megaflow_impact(report: &EvaluationReport, run: &CacheRun) -> Option<ChangeImpact> {
+    let same = |other: &&CacheRun| {
         other.cache.kind == CacheKind::Megaflow && (&other.pipeline, &other.locality) == (&run.pipeline, &run.locality)
     };
     report.runs.iter().filter(same).find_map(|other| other.change)
 }
 
-/// Caches with parts of traversals beside megaflow with as much room, a line for each traffic.
-pub fn verdicts(report: &Report) -> Vec<String> {
+/// Compares sub-traversal caches with megaflow of the same capacity, one line per workload.
+pub fn verdicts(report: &EvaluationReport) -> Vec<String> {
     let mut lines = Vec::new();
     for base in report.runs.iter().filter(|run| run.cache.kind == CacheKind::Megaflow) {
         let beside = report.runs.iter().filter(|run| {
@@ -190,7 +192,7 @@ pub fn verdicts(report: &Report) -> Vec<String> {
             let fewer = 100.0 * (1.0 - run.misses as f64 / base.misses.max(1) as f64);
             let space = run.rule_space / run.entries.max(1) as f64;
             lines.push(format!(
-                "{} {}: {} has {gain:+.1} % of {}'s hit rate, {fewer:.1} % fewer misses; its entries stand for {space:.0} times as many traversals",
+                "{} {}: {} has {gain:+.1} % of {}'s hit rate, {fewer:.1} % fewer misses; its entries cover {space:.0} times the traversals",
                 run.pipeline, run.locality, run.cache, base.cache
             ));
         }
@@ -198,8 +200,8 @@ pub fn verdicts(report: &Report) -> Vec<String> {
     lines
 }
 
-/// A number as people write it.
-pub fn short(value: f64) -> String {
+/// Formats a number with a unit prefix.
+pub fn format_count(value: f64) -> String {
     match value {
         v if v >= 1e9 => format!("{:.1}G", v / 1e9),
         v if v >= 1e6 => format!("{:.1}M", v / 1e6),

@@ -1,8 +1,10 @@
-//! A pipeline of a virtual switch, with the ways that packets take through it.
+//! A virtual switch pipeline with its traversals.
 //!
-//! `programs/vswitch/NAME/NAME.p4` is the program; `traversals.json` beside it has the tables by number, and a list of traversals: `tables` names the
-//! tables in their order, `20?` one that is missed, `24:swap_inner` one whose entry does not have the first action that goes on; `end` is what the
-//! last table does, `kind` what the packets are, `weight` the share of rules and flows.
+//! The program is `programs/vswitch/NAME/NAME.p4`. The file `traversals.json` beside it has the
+//! tables by number and a list of traversals. In each, `tables` lists the tables in order: `20?` is
+//! a table with a miss, `24:swap_inner` one with another action than the first one that continues.
+//! `end` is the action of the last table, `kind` the packet type, `weight` the share of rules and
+//! flows.
 
 use crate::program::{self, CARRIED_VSWITCH, Sources, VSWITCH};
 use ir::{ActionId, MatchKind, Pipeline, TableId};
@@ -13,33 +15,33 @@ use std::sync::Arc;
 
 use super::fields::Field;
 
-/// All pipelines, in the order of the published figures.
+/// Names of all pipelines, in the order of the published figures.
 pub const NAMES: [&str; 5] = ["ofd", "psc", "ols", "ant", "otl"];
 
-/// The number that ends a walk.
+/// Table number that ends a traversal.
 pub const END: u8 = 255;
 
-/// What the last table of a traversal does.
+/// Outcome of the last table of a traversal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum End {
-    /// The packet leaves through the port that was decided.
+pub enum TraversalEnd {
+    /// Forwards the packet through the chosen port.
     Forward,
     /// Dropped by an entry.
     Deny,
-    /// To the controller, by an entry.
+    /// Sent to the controller by an entry.
     Punt,
-    /// Back to the sender.
+    /// Sent back to the sender.
     Reply,
-    /// What the table's default action says.
+    /// Default action of the table.
     Default,
 }
 
-/// What the packets of a traversal are.
+/// Packet type of a traversal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)]
-pub enum Kind {
+pub enum PacketType {
     Ipv4,
     Ipv6,
     Multicast,
@@ -50,102 +52,103 @@ pub enum Kind {
 
 /// One table of a traversal.
 #[derive(Clone, Debug)]
-pub struct Step {
-    /// Its number in the pipeline.
+pub struct TraversalStep {
+    /// Number of the table in the pipeline.
     pub number: u8,
-    /// The table.
+    /// Id of the table.
     pub table: TableId,
-    /// What its entries do; `None` if it is missed.
+    /// Action of its entries; `None` for a miss.
     pub action: Option<ActionId>,
-    /// Its keys.
+    /// Match keys of the table.
     pub keys: Vec<StepKey>,
 }
 
-/// A key of a table.
+/// Match key of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct StepKey {
-    /// What it looks at; `None` is something that no rule speaks of.
+    /// Field that the key matches on. `None` if no rule constrains it.
     pub field: Option<Field>,
-    /// How.
+    /// Match kind.
     pub kind: MatchKind,
 }
 
-/// A way through the pipeline.
+/// A path through the pipeline.
 #[derive(Clone, Debug)]
 pub struct Traversal {
-    /// Its name.
+    /// Name of the traversal.
     pub name: String,
-    /// Its tables.
-    pub steps: Vec<Step>,
-    /// Its share of rules and flows, among all weights.
+    /// Tables in order.
+    pub steps: Vec<TraversalStep>,
+    /// Weight of its share of rules and flows.
     pub weight: f64,
-    /// What the last table does.
-    pub end: End,
-    /// What its packets are.
-    pub kind: Kind,
+    /// Outcome of the last table.
+    pub end: TraversalEnd,
+    /// Packet type.
+    pub kind: PacketType,
 }
 
 /// A pipeline with its traversals.
 #[derive(Clone, Debug)]
 pub struct Vswitch {
-    /// Its name: one of [`NAMES`].
+    /// Name, one of [`NAMES`].
     pub name: &'static str,
-    /// The program.
+    /// Compiled program.
     pub pipeline: Arc<Pipeline>,
-    /// Its tables by the numbers of the published pipeline.
+    /// Tables by their numbers in the published pipeline.
     pub tables: BTreeMap<u8, TableId>,
-    /// The ways through it.
+    /// Paths through the pipeline.
     pub traversals: Vec<Traversal>,
-    /// How its traffic is made unless it is asked for otherwise.
-    pub traffic: Shares,
+    /// Default traffic parameters.
+    pub traffic: TrafficDefaults,
 }
 
-/// How flows are drawn.
+/// Parameters by which flows are drawn.
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Locality {
-    /// Exponent of Zipf's law over a network's rules; 0: all alike.
+    /// Exponent of Zipf's law over the rules of a network; 0: uniform.
     pub exponent: f64,
-    /// The share of a network's rules that is drawn from, above 0 and at most 1.
+    /// Share of a network's rules that is drawn from, above 0 and at most 1.
     pub share: f64,
-    /// Values that a field takes within what a rule leaves open, from 1.
+    /// Number of values that a field takes within the wildcard bits of a rule, from 1.
     pub variants: u64,
 }
 
-/// How a pipeline's traffic is made.
+/// Traffic parameters of a pipeline.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Shares {
-    /// How flows are drawn at high locality.
+pub struct TrafficDefaults {
+    /// Draw parameters at high locality.
     pub high: Locality,
-    /// At low locality.
+    /// Draw parameters at low locality.
     pub low: Locality,
-    /// Packets of a flow on average.
+    /// Average number of packets of a flow.
     pub packets_per_flow: f64,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct TraversalsFile {
     tables: BTreeMap<u8, String>,
-    traffic: Shares,
-    traversals: Vec<Written>,
+    traffic: TrafficDefaults,
+    traversals: Vec<TraversalJson>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct TraversalJson {
     name: String,
     tables: String,
     weight: f64,
-    end: End,
-    kind: Kind,
+    end: TraversalEnd,
+    kind: PacketType,
 }
 
-/// Compiles a pipeline that the binary carries, and reads its traversals.
+/// Compiles a built-in pipeline and reads its traversals.
 ///
 /// # Errors
-/// An unknown name, and the known ones. Else the carried files contradict each other, which is a bug.
+/// If the name is unknown; the message lists the known names. Any other error is a bug, because the
+/// built-in files then contradict each other.
 pub fn load(name: &str) -> Result<Vswitch, String> {
     let known = NAMES.into_iter().find(|known| known.eq_ignore_ascii_case(name));
     let name = known.ok_or_else(|| format!("there is no pipeline `{name}`; there are {}", NAMES.join(", ")))?;
@@ -157,17 +160,21 @@ pub fn load(name: &str) -> Result<Vswitch, String> {
     })?);
     let path = format!("{name}/traversals.json");
     let text = VSWITCH.get_file(&path).and_then(|file| file.contents_utf8()).ok_or_else(|| format!("no {path}"))?;
-    let file: File = serde_json::from_str(text).map_err(|error| format!("{path}: {error}"))?;
+    let file: TraversalsFile = serde_json::from_str(text).map_err(|error| format!("{path}: {error}"))?;
     let mut tables = BTreeMap::new();
     for (number, table) in &file.tables {
         tables.insert(*number, entries::find_table(&pipeline, table).map_err(|error| format!("{path}: {error}"))?);
     }
-    let read = |written| traversal(&pipeline, &tables, written).map_err(|why| format!("{path}: {why}"));
+    let read = |written| resolve_traversal(&pipeline, &tables, written).map_err(|why| format!("{path}: {why}"));
     let traversals = file.traversals.into_iter().map(read).collect::<Result<_, _>>()?;
     Ok(Vswitch { name, pipeline, tables, traversals, traffic: file.traffic })
 }
 
-fn traversal(pipeline: &Pipeline, tables: &BTreeMap<u8, TableId>, written: Written) -> Result<Traversal, String> {
+fn resolve_traversal(
+    pipeline: &Pipeline,
+    tables: &BTreeMap<u8, TableId>,
+    written: TraversalJson,
+) -> Result<Traversal, String> {
     let words: Vec<&str> = written.tables.split_whitespace().collect();
     let mut steps = Vec::new();
     for (at, word) in words.iter().enumerate() {
@@ -182,47 +189,47 @@ fn traversal(pipeline: &Pipeline, tables: &BTreeMap<u8, TableId>, written: Writt
         let action = match (how, last) {
             ("?", _) => None,
             ("", true) => Some(last_action(pipeline, table, written.end)?),
-            ("", false) => Some(going_on(pipeline, table)?),
+            ("", false) => Some(continuing_action(pipeline, table)?),
             (named, _) => Some(action_named(pipeline, table, &named[1..])?),
         };
         let keys = pipeline.tables[table].keys.iter();
         let keys = keys.map(|key| StepKey { field: Field::named(&key.name), kind: key.kind }).collect();
-        steps.push(Step { number, table, action, keys });
+        steps.push(TraversalStep { number, table, action, keys });
     }
-    let Written { name, weight, end, kind, .. } = written;
+    let TraversalJson { name, weight, end, kind, .. } = written;
     if steps.is_empty() || !(weight > 0.0 && weight.is_finite()) {
         return Err(format!("`{name}` has no tables, or no weight"));
     }
     Ok(Traversal { name, steps, weight, end, kind })
 }
 
-fn actions(pipeline: &Pipeline, table: TableId) -> impl Iterator<Item = (ActionId, &str)> {
+fn table_actions(pipeline: &Pipeline, table: TableId) -> impl Iterator<Item = (ActionId, &str)> {
     let listed = pipeline.tables[table].actions.iter().filter(|listed| !listed.default_only);
     listed.map(|listed| (listed.action, pipeline.actions[listed.action].preamble.name.as_str()))
 }
 
 fn action_named(pipeline: &Pipeline, table: TableId, name: &str) -> Result<ActionId, String> {
-    let found = actions(pipeline, table).find(|(_, full)| entries::names(full, name));
+    let found = table_actions(pipeline, table).find(|(_, full)| entries::matches_name(full, name));
     let table = &pipeline.tables[table].preamble.name;
     found.map(|(action, _)| action).ok_or_else(|| format!("`{table}` has no action `{name}`"))
 }
 
-/// The first action that has a table to go to.
-fn going_on(pipeline: &Pipeline, table: TableId) -> Result<ActionId, String> {
+/// Returns the first action with a next table.
+fn continuing_action(pipeline: &Pipeline, table: TableId) -> Result<ActionId, String> {
     let goes = |action: ActionId| pipeline.actions[action].params.iter().any(|param| param.name == "next");
-    let found = actions(pipeline, table).find(|(action, _)| goes(*action));
+    let found = table_actions(pipeline, table).find(|(action, _)| goes(*action));
     let table = &pipeline.tables[table].preamble.name;
-    found.map(|(action, _)| action).ok_or_else(|| format!("no action of `{table}` goes on"))
+    found.map(|(action, _)| action).ok_or_else(|| format!("no action of `{table}` continues to another table"))
 }
 
-fn last_action(pipeline: &Pipeline, table: TableId, end: End) -> Result<ActionId, String> {
+fn last_action(pipeline: &Pipeline, table: TableId, end: TraversalEnd) -> Result<ActionId, String> {
     match end {
-        End::Forward => going_on(pipeline, table),
-        End::Deny => action_named(pipeline, table, "deny"),
-        End::Punt => action_named(pipeline, table, "to_controller"),
-        End::Reply => {
+        TraversalEnd::Forward => continuing_action(pipeline, table),
+        TraversalEnd::Deny => action_named(pipeline, table, "deny"),
+        TraversalEnd::Punt => action_named(pipeline, table, "to_controller"),
+        TraversalEnd::Reply => {
             action_named(pipeline, table, "turn_around").or_else(|_| action_named(pipeline, table, "answer_arp"))
         }
-        End::Default => Err("a traversal that ends with a default action misses its last table".to_owned()),
+        TraversalEnd::Default => Err("a traversal that ends with a default action misses its last table".to_owned()),
     }
 }

@@ -1,8 +1,8 @@
 //! `terrace check`.
 
-use super::failure::Failure;
+use super::failure::CommandError;
 use super::program_args::SourceArgs;
-use super::ui::{Ui, style};
+use super::ui::{OutputSettings, style};
 use crate::program;
 use clap::Args;
 use p4::diag::{Diagnostic, Severity};
@@ -10,16 +10,17 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Check P4-16 programs: syntax, names and types, and whether they can be lowered to a pipeline.
+/// Check P4-16 programs: syntax, names, types, and lowering to a pipeline.
 ///
-/// Findings go to standard error, with source line and mend. The exit code is 1 if some program has an error. A program whose
-/// only fault is an extern of its own, which no engine here can run, is accepted with a warning.
+/// Diagnostics are written to standard error, with source line and fix. The exit code is 1 if any
+/// program has an error. If the only error is an extern that no engine here implements, the program
+/// is accepted with a warning.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// Programs.
+    /// P4-16 programs to check.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Check only the language: the program may lack `main`, or be for an architecture that is not supported.
+    /// Check only the language. The program may lack `main`, or use an unsupported architecture.
     #[arg(long)]
     language_only: bool,
     #[command(flatten)]
@@ -27,7 +28,7 @@ pub struct CheckArgs {
 }
 
 #[derive(Serialize)]
-struct Checked {
+struct CheckedProgram {
     file: String,
     accepted: bool,
     errors: usize,
@@ -36,7 +37,7 @@ struct Checked {
 }
 
 impl CheckArgs {
-    pub(super) fn run(self, ui: Ui) -> Result<(), Failure> {
+    pub(super) fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
         let sources = self.sources.sources();
         let mut all = Vec::new();
         for file in &self.files {
@@ -47,7 +48,7 @@ impl CheckArgs {
             accept_foreign_externs(&mut compiled.diagnostics);
             let errors = compiled.diagnostics.iter().filter(|d| d.is_error()).count();
             let warnings = compiled.diagnostics.len() - errors;
-            super::program_args::show(&compiled.diagnostics, &compiled.source_map, ui);
+            super::program_args::show_diagnostics(&compiled.diagnostics, &compiled.source_map, ui);
             if !ui.json && !ui.quiet {
                 let (style, word) = if errors == 0 { (style::GOOD, "accepted") } else { (style::BAD, "refused") };
                 let counts = format!("{errors} errors, {warnings} warnings");
@@ -55,7 +56,7 @@ impl CheckArgs {
             }
             let found = compiled.diagnostics.iter().map(|d| d.to_json(&compiled.source_map));
             let diagnostics = found.collect();
-            all.push(Checked {
+            all.push(CheckedProgram {
                 file: file.display().to_string(),
                 accepted: errors == 0,
                 errors,
@@ -66,11 +67,12 @@ impl CheckArgs {
         if ui.json {
             ui.result(&all, String::new)?;
         }
-        if all.iter().all(|checked| checked.accepted) { Ok(()) } else { Err(Failure::Failed) }
+        if all.iter().all(|checked| checked.accepted) { Ok(()) } else { Err(CommandError::Failed) }
     }
 }
 
-/// A program that declares externs for another target may be right: that nothing here can run it is a warning.
+/// Turns errors about externs without implementation into warnings, because a program that declares
+/// externs for another target can be correct.
 fn accept_foreign_externs(diagnostics: &mut [Diagnostic]) {
     let is_foreign = |d: &Diagnostic| d.code == p4::lower::EXTERN_WITHOUT_IMPLEMENTATION;
     if diagnostics.iter().all(|d| !d.is_error() || is_foreign(d)) {

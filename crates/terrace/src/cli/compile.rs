@@ -1,42 +1,43 @@
 //! `terrace compile`.
 
-use super::failure::Failure;
-use super::program_args::{SourceArgs, refusal, show};
-use super::ui::{self, Ui};
+use super::failure::CommandError;
+use super::program_args::{SourceArgs, refused_program, show_diagnostics};
+use super::ui::{self, OutputSettings};
 use crate::program;
 use clap::Args;
-use ir::passes::{Moment, PASSES};
+use ir::passes::{PASSES, PassPhase};
 use ir::text::print as print_ir;
-use p4::compile::Stage;
+use p4::compile::CompileStage;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Compile a P4-16 program, and print what it looks like at some stage.
+/// Compile a P4-16 program and print a stage of the compilation.
 #[derive(Debug, Args)]
 pub struct CompileArgs {
-    /// The program.
+    /// P4-16 program.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What to print.
+    /// Stage to print.
     ///
-    /// tokens, syntax, typed: of the front-end. ir: the pipeline after all passes. ir-before:PASS, ir-after:PASS: around a pass;
-    /// `passes` lists them. p4info: the control-plane API as P4Info text.
+    /// tokens, syntax, typed: stages of the front-end. ir: the pipeline after all passes.
+    /// ir-before:PASS, ir-after:PASS: the pipeline before or after a pass; `passes` lists the
+    /// passes. p4info: the control-plane API as P4Info text.
     #[arg(long, value_name = "STAGE", default_value = "ir")]
-    dump: Dump,
+    dump: CompileDump,
     /// Write to FILE instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write the control-plane API of the same pipeline, too, as P4Info text: what a controller gives to a node together with the pipeline
-    /// (the device config).
+    /// Also write the control-plane API of the pipeline as P4Info text. A controller gives it to a
+    /// node together with the pipeline (the device config).
     #[arg(long, value_name = "FILE", conflicts_with = "dump", requires = "output")]
     p4info: Option<PathBuf>,
     #[command(flatten)]
     sources: SourceArgs,
 }
 
-/// A stage to print.
+/// Compilation stage to print.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Dump {
+enum CompileDump {
     Tokens,
     Syntax,
     Typed,
@@ -47,20 +48,20 @@ enum Dump {
     P4Info,
 }
 
-impl FromStr for Dump {
+impl FromStr for CompileDump {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Dump, String> {
+    fn from_str(text: &str) -> Result<CompileDump, String> {
         Ok(match text {
-            "tokens" => Dump::Tokens,
-            "syntax" => Dump::Syntax,
-            "typed" => Dump::Typed,
-            "passes" => Dump::Passes,
-            "ir" => Dump::Ir,
-            "p4info" => Dump::P4Info,
+            "tokens" => CompileDump::Tokens,
+            "syntax" => CompileDump::Syntax,
+            "typed" => CompileDump::Typed,
+            "passes" => CompileDump::Passes,
+            "ir" => CompileDump::Ir,
+            "p4info" => CompileDump::P4Info,
             _ => match text.split_once(':') {
-                Some(("ir-before", pass)) => Dump::IrBefore(pass.to_owned()),
-                Some(("ir-after", pass)) => Dump::IrAfter(pass.to_owned()),
+                Some(("ir-before", pass)) => CompileDump::IrBefore(pass.to_owned()),
+                Some(("ir-after", pass)) => CompileDump::IrAfter(pass.to_owned()),
                 _ => {
                     let stages = "tokens, syntax, typed, passes, ir, ir-before:PASS, ir-after:PASS, p4info";
                     return Err(format!("there is no stage `{text}`; the stages are {stages}"));
@@ -70,74 +71,74 @@ impl FromStr for Dump {
     }
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let failed = |error| Failure::environment(format!("cannot write {}: {error}; check the path", path.display()));
+fn write_file(path: &Path, text: &str) -> Result<(), CommandError> {
+    let failed = |error| CommandError::environment(format!("cannot write {}: {error}; check the path", path.display()));
     std::fs::write(path, text).map_err(failed)
 }
 
 impl CompileArgs {
-    pub(super) fn run(self, ui: Ui) -> Result<(), Failure> {
+    pub(super) fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
         if let (Some(output), Some(p4info)) = (&self.output, &self.p4info) {
             let pipeline = self.sources.pipeline(&self.file, ui)?;
             let texts = [print_ir(&pipeline), ir::p4info::to_txtpb(&ir::p4info::generate(&pipeline))];
-            write(output, &texts[0])?;
-            write(p4info, &texts[1])?;
+            write_file(output, &texts[0])?;
+            write_file(p4info, &texts[1])?;
             return ui.result(&serde_json::json!({ "written": output, "p4info": p4info }), String::new);
         }
-        let text = self.text(ui)?;
+        let text = self.dump_text(ui)?;
         if let Some(path) = &self.output {
-            write(path, &text)?;
+            write_file(path, &text)?;
             return ui.result(&serde_json::json!({ "written": path, "bytes": text.len() }), String::new);
         }
         match ui.json {
             true => ui.result(&serde_json::json!({ "dump": text }), String::new),
-            false => ui::print(&text),
+            false => ui::print_line(&text),
         }
     }
 
-    /// The dump.
-    fn text(&self, ui: Ui) -> Result<String, Failure> {
+    /// Returns the text of the stage.
+    fn dump_text(&self, ui: OutputSettings) -> Result<String, CommandError> {
         match &self.dump {
-            Dump::Passes => {
+            CompileDump::Passes => {
                 let line = |pass: &ir::passes::Pass| format!("{:<24}{}\n", pass.name, pass.reason);
                 Ok(PASSES.iter().map(line).collect())
             }
-            Dump::Tokens | Dump::Syntax => {
+            CompileDump::Tokens | CompileDump::Syntax => {
                 let parsed = program::parse(&self.file, &self.sources.sources());
-                show(&parsed.diagnostics, &parsed.source_map, ui);
+                show_diagnostics(&parsed.diagnostics, &parsed.source_map, ui);
                 Ok(match self.dump {
-                    Dump::Tokens => p4::lex::dump(&parsed.tokens, &parsed.source_map),
+                    CompileDump::Tokens => p4::lex::dump(&parsed.tokens, &parsed.source_map),
                     _ => p4::ast::dump(&parsed.program),
                 })
             }
-            Dump::Typed => {
+            CompileDump::Typed => {
                 let compiled = program::check(&self.file, &self.sources.sources());
                 match (compiled.has_errors(), compiled.hir) {
                     (false, Some(typed)) => Ok(p4::hir::dump(&typed)),
-                    _ => Err(refusal(&compiled.diagnostics, &compiled.source_map, ui)),
+                    _ => Err(refused_program(&compiled.diagnostics, &compiled.source_map, ui)),
                 }
             }
-            Dump::Ir | Dump::P4Info => {
+            CompileDump::Ir | CompileDump::P4Info => {
                 let pipeline = self.sources.pipeline(&self.file, ui)?;
                 Ok(match self.dump {
-                    Dump::P4Info => ir::p4info::to_txtpb(&ir::p4info::generate(&pipeline)),
+                    CompileDump::P4Info => ir::p4info::to_txtpb(&ir::p4info::generate(&pipeline)),
                     _ => print_ir(&pipeline),
                 })
             }
-            Dump::IrBefore(name) => self.around(name, Moment::Before, ui),
-            Dump::IrAfter(name) => self.around(name, Moment::After, ui),
+            CompileDump::IrBefore(name) => self.pass_dump(name, PassPhase::Before, ui),
+            CompileDump::IrAfter(name) => self.pass_dump(name, PassPhase::After, ui),
         }
     }
 
-    /// The pipeline before or after a pass.
-    fn around(&self, name: &str, wanted: Moment, ui: Ui) -> Result<String, Failure> {
+    /// Returns the pipeline before or after a pass.
+    fn pass_dump(&self, name: &str, wanted: PassPhase, ui: OutputSettings) -> Result<String, CommandError> {
         if !PASSES.iter().any(|pass| pass.name == name) {
             let names: Vec<&str> = PASSES.iter().map(|pass| pass.name).collect();
-            return Err(Failure::Usage(format!("there is no pass `{name}`; the passes are {}", names.join(", "))));
+            return Err(CommandError::Usage(format!("there is no pass `{name}`; the passes are {}", names.join(", "))));
         }
         let mut text = None;
         let compiled = program::compile_observed(&self.file, &self.sources.sources(), &mut |stage| {
-            if let Stage::Pass(pass, moment, pipeline) = stage
+            if let CompileStage::Pass(pass, moment, pipeline) = stage
                 && pass.name == name
                 && moment == wanted
             {
@@ -146,10 +147,10 @@ impl CompileArgs {
         });
         match text {
             Some(text) => {
-                show(&compiled.diagnostics, &compiled.source_map, ui);
+                show_diagnostics(&compiled.diagnostics, &compiled.source_map, ui);
                 Ok(text)
             }
-            None => Err(refusal(&compiled.diagnostics, &compiled.source_map, ui)),
+            None => Err(refused_program(&compiled.diagnostics, &compiled.source_map, ui)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `terrace completions`.
 
-use super::failure::Failure;
+use super::failure::CommandError;
 use clap::Args;
 use clap_complete::Shell;
 
@@ -9,15 +9,15 @@ use clap_complete::Shell;
 /// For bash: terrace completions bash > /etc/bash_completion.d/terrace
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
-    /// The shell.
+    /// Shell to print the script for.
     #[arg(value_name = "SHELL")]
     shell: Shell,
 }
 
 impl CompletionsArgs {
-    pub(super) fn run(self, mut command: clap::Command) -> Result<(), Failure> {
+    pub(super) fn run(self, mut command: clap::Command) -> Result<(), CommandError> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut command, "terrace", &mut script);
-        super::ui::print(&String::from_utf8_lossy(&script))
+        super::ui::print_line(&String::from_utf8_lossy(&script))
     }
 }

@@ -1,59 +1,67 @@
 //! `terrace emit`.
 
-use super::failure::Failure;
+use super::failure::CommandError;
 use super::program_args::SourceArgs;
-use super::sizing::sizing;
-use super::ui::{self, Ui};
-use asic::emit::{Asked, Halves, PASSES, Target, emit, emit_over, observe_passes};
-use asic::rewrite::{Rewritten, Sizes};
-use asic::target::Target as Chip;
+use super::sizing::read_sizing;
+use super::ui::{self, OutputSettings};
+use asic::emit::{EmitTarget, ExternallyReadVars, GressUse, PASSES, emit, emit_with_gresses, observe_passes};
+use asic::target::ChipTarget as Chip;
+use asic::transform::{TableSizes, TransformedPipeline};
 use clap::Args;
 use ir::Pipeline;
 use ir::passes::Pass;
-use offload::cut::{Cut, Divided, Options, Point, divide};
-use offload::plan::{compressions, for_a_chip};
+use offload::partition::{ChipPartition, PartitionOptions, PipelinePartition, PlacedCutPoint, partition_for_chip};
+use offload::plan::{compressions, split_concatenated_keys};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Write a program out again as P4-16 for an architecture: for a switching ASIC (tna, t2na), or for v1model and PNA.
+/// Write a program as P4-16 for another architecture: for a switching ASIC (tna, t2na), or for
+/// v1model and PNA.
 ///
-/// Tables, actions and keys keep their control-plane names. What the architecture cannot express is named, with its place in the program; with `--below`,
-/// packets that need it leave for the tier below.
+/// Tables, actions and keys keep their control-plane names. Everything that the architecture cannot
+/// express is reported with its source location. With `--lower-half`, packets that need it are sent
+/// to the tier below.
 #[derive(Debug, Args)]
 pub struct EmitArgs {
-    /// The program.
+    /// P4-16 program.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The architecture: tna (Tofino 1), t2na (Tofino 2), v1model or pna.
+    /// Target architecture: tna (Tofino 1), t2na (Tofino 2), v1model or pna.
     #[arg(long, value_name = "ARCHITECTURE")]
-    target: Target,
-    /// How many entries tables (and for a chip, counters) hold, where that is not what the program says: a sizing file (docs/plan.md).
+    target: EmitTarget,
+    /// Sizing file with the capacity of tables (and for a chip, counters) where it differs from the
+    /// program's sizes (docs/reference/plan.md).
     #[arg(long, value_name = "FILE.toml")]
     sizes: Option<PathBuf>,
-    /// Make tables smaller first, as `terrace plan --compress` does: auto looks for the cheapest combination on the architecture's chip; or steps in their
-    /// order. Whoever writes entries then writes them through the steps' map (docs/emit.md).
+    /// Compress tables first, as `terrace plan --compress` does: auto searches for the cheapest
+    /// combination on the architecture's chip; STEPS are applied in order. The controller must then
+    /// write entries through the map of these steps (docs/reference/emit.md).
     #[arg(long, value_name = "auto|none|STEPS", default_value = "none")]
     compress: String,
-    /// What digests start from, if there are any: a number that whoever writes entries knows and tells nobody; at random unless given.
+    /// Seed of key digests, if there are any. Keep it secret: only the writer of entries may know
+    /// it. Default: random.
     #[arg(long, value_name = "NUMBER")]
     digest_seed: Option<u64>,
-    /// For a chip: put what follows the decision about a packet's port into egress, with a bridge header for what it needs.
+    /// For a chip: place the code after the choice of the egress port into egress, and pass the
+    /// values that it needs in a bridge header.
     #[arg(long)]
-    egress: bool,
-    /// For a chip: cut the program where the chip has no form for what it does. Packets that come there leave with a bridge header for the tier below, whose
-    /// part is written to this file: P4-16 for PNA if its name ends in `.p4`, or else a compiled program.
+    use_egress: bool,
+    /// For a chip: partition the program at operations that the chip cannot express. Packets that
+    /// reach one are sent to the tier below with a bridge header. The lower half of the program is
+    /// written to this file: as P4-16 for PNA if its name ends in `.p4`, else compiled.
     #[arg(long, value_name = "FILE")]
-    below: Option<PathBuf>,
-    /// The chip's port that leads to the tier below.
-    #[arg(long, value_name = "PORT", default_value_t = node::config::DOWN_PORT, requires = "below")]
-    down_port: u32,
-    /// The key in bridge headers: a number that both tiers know.
-    #[arg(long, value_name = "NUMBER", default_value_t = node::config::TIERS_KEY, requires = "below")]
+    lower_half: Option<PathBuf>,
+    /// Port of the chip that is connected to the tier below.
+    #[arg(long, value_name = "PORT", default_value_t = node::config::LOWER_PORT, requires = "lower_half")]
+    lower_port: u32,
+    /// Key of bridge headers. Both tiers must use the same number.
+    #[arg(long, value_name = "NUMBER", default_value_t = node::config::TIERS_KEY, requires = "lower_half")]
     bridge_key: u32,
-    /// For a chip: print the pipeline after a pass instead of the program. all: after each; `passes` lists them.
-    #[arg(long, value_name = "PASS", conflicts_with_all = ["below", "strict"])]
+    /// For a chip: print the pipeline after a pass instead of the program. all: after each pass;
+    /// `passes` lists the passes.
+    #[arg(long, value_name = "PASS", conflicts_with_all = ["lower_half", "strict"])]
     dump: Option<String>,
-    /// Fail if something of the program is left out.
+    /// Fail if any part of the program is left out.
     #[arg(long)]
     strict: bool,
     /// Write to FILE instead of standard output.
@@ -64,63 +72,63 @@ pub struct EmitArgs {
 }
 
 impl EmitArgs {
-    pub(super) fn run(self, ui: Ui) -> Result<(), Failure> {
+    pub(super) fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
         let pipeline = self.sources.pipeline(&self.file, ui)?;
-        let mut sizes = Sizes::new();
+        let mut sizes = TableSizes::new();
         if let Some(path) = &self.sizes {
-            let sizing = sizing(path, &pipeline)?;
-            sizes.extend(sizing.sizes().map_err(Failure::refused)?);
-            sizes.extend(sizing.objects().map_err(Failure::refused)?);
+            let sizing = read_sizing(path, &pipeline)?;
+            sizes.extend(sizing.sizes().map_err(CommandError::refused)?);
+            sizes.extend(sizing.objects().map_err(CommandError::refused)?);
         }
         let (pipeline, sizes) = self.compressed(pipeline, sizes, ui)?;
-        let halves = if self.egress { Halves::Both } else { Halves::Ingress };
+        let halves = if self.use_egress { GressUse::Both } else { GressUse::Ingress };
         if let Some(name) = &self.dump {
-            return self.write_dump(&dump(&pipeline, self.target, halves, name)?, ui);
+            return self.write_dump(&pass_dump(&pipeline, self.target, halves, name)?, ui);
         }
-        let Divided { emitted, cut, without_form } = match &self.below {
+        let ChipPartition { emitted, partition: cut, unsupported: without_form } = match &self.lower_half {
             Some(_) => {
-                let options = Options { down_port: self.down_port, key: self.bridge_key };
-                divide(&pipeline, self.target, &sizes, halves, options).map_err(Failure::refused)?
+                let options = PartitionOptions { lower_port: self.lower_port, key: self.bridge_key };
+                partition_for_chip(&pipeline, self.target, &sizes, halves, options).map_err(CommandError::refused)?
             }
-            None => Divided {
-                emitted: emit_over(&pipeline, self.target, &sizes, halves).map_err(Failure::refused)?,
-                cut: None,
-                without_form: Vec::new(),
+            None => ChipPartition {
+                emitted: emit_with_gresses(&pipeline, self.target, &sizes, halves).map_err(CommandError::refused)?,
+                partition: None,
+                unsupported: Vec::new(),
             },
         };
-        if self.egress && emitted.bridge_bytes.is_none() {
+        if self.use_egress && emitted.bridge_bytes.is_none() {
             ui.note(
                 "all of it is in ingress: nothing that egress could do follows the decision about the packet's port",
             );
         }
         let below: Vec<String> = without_form.iter().map(ToString::to_string).collect();
-        let stops = stops(&pipeline, cut.as_ref());
+        let stops = cut_point_lines(&pipeline, cut.as_ref());
         if !ui.json {
             below.iter().for_each(|what| ui.note(format!("done below: {what}")));
             stops.iter().for_each(|stop| ui.note(format!("packets leave at {stop}")));
             for what in &emitted.left_out {
                 ui.note(format!("left out: {what}"));
             }
-            if self.below.is_some() && cut.is_none() {
-                ui.note("nothing is done below: what is not left out has a form");
+            if self.lower_half.is_some() && cut.is_none() {
+                ui.note("nothing is done below: the architecture can express everything that is not left out");
             }
         }
         if self.strict && !emitted.left_out.is_empty() {
             let first = &emitted.left_out[0];
             let text = format!(
-                "{} things have no form for {}; the first: {first}",
+                "{} parts of the program cannot be expressed in {}; the first: {first}",
                 emitted.left_out.len(),
                 self.target.name()
             );
-            return Err(Failure::refused(text));
+            return Err(CommandError::refused(text));
         }
         let left_out: Vec<String> = emitted.left_out.iter().map(ToString::to_string).collect();
-        if let (Some(path), Some(cut)) = (&self.below, &cut) {
-            write(path, &self.lower(path, cut)?)?;
+        if let (Some(path), Some(cut)) = (&self.lower_half, &cut) {
+            write(path, &self.lower_half_text(path, cut)?)?;
         }
         let mut document = serde_json::json!({ "left_out": left_out, "done_below": below, "stops": stops });
-        if let Some(path) = self.below.as_ref().filter(|_| cut.is_some()) {
-            document["below"] = serde_json::json!(path);
+        if let Some(path) = self.lower_half.as_ref().filter(|_| cut.is_some()) {
+            document["lower_half"] = serde_json::json!(path);
         }
         if let Some(path) = &self.output {
             write(path, &emitted.text)?;
@@ -132,32 +140,37 @@ impl EmitArgs {
             document["text"] = emitted.text.into();
             return ui.result(&document, String::new);
         }
-        ui::print(&emitted.text)
+        ui::print_line(&emitted.text)
     }
 
-    fn write_dump(&self, text: &str, ui: Ui) -> Result<(), Failure> {
+    fn write_dump(&self, text: &str, ui: OutputSettings) -> Result<(), CommandError> {
         if let Some(path) = &self.output {
             write(path, text)?;
             return ui.result(&serde_json::json!({ "written": path, "bytes": text.len() }), String::new);
         }
         match ui.json {
             true => ui.result(&serde_json::json!({ "dump": text }), String::new),
-            false => ui::print(text),
+            false => ui::print_line(text),
         }
     }
 
-    /// The program with smaller tables, if that is asked.
-    fn compressed(&self, pipeline: Arc<Pipeline>, sizes: Sizes, ui: Ui) -> Result<(Arc<Pipeline>, Sizes), Failure> {
+    /// Returns the program with compressed tables if requested.
+    fn compressed(
+        &self,
+        pipeline: Arc<Pipeline>,
+        sizes: TableSizes,
+        ui: OutputSettings,
+    ) -> Result<(Arc<Pipeline>, TableSizes), CommandError> {
         if self.compress == "none" {
             return Ok((pipeline, sizes));
         }
         let chip = Chip::shipped(self.target.chip().unwrap_or("tofino1"))
-            .ok_or_else(|| Failure::Usage(format!("there is no chip for {}", self.target.name())))?;
+            .ok_or_else(|| CommandError::Usage(format!("there is no chip for {}", self.target.name())))?;
         let seed = self.digest_seed.unwrap_or_else(|| fastrand::u64(..));
-        let steps = compressions(&self.compress, &pipeline, &sizes, &chip, seed).map_err(Failure::Usage)?;
-        let mut rewritten = Rewritten::unchanged(pipeline, sizes);
+        let steps = compressions(&self.compress, &pipeline, &sizes, &chip, seed).map_err(CommandError::Usage)?;
+        let mut rewritten = TransformedPipeline::unchanged(pipeline, sizes);
         for step in &steps {
-            let failed = |error| Failure::refused(format!("{}: {error}", step.name));
+            let failed = |error| CommandError::refused(format!("{}: {error}", step.name));
             rewritten = rewritten.then(&step.rewrite).map_err(failed)?;
             if !ui.json {
                 ui.note(&step.name);
@@ -167,52 +180,53 @@ impl EmitArgs {
             ui.note(format!("digests start from {seed}: --digest-seed {seed} gives the same program again"));
         }
         if self.target.is_tofino() {
-            rewritten = for_a_chip(rewritten).map_err(Failure::refused)?;
+            rewritten = split_concatenated_keys(rewritten).map_err(CommandError::refused)?;
         }
         Ok((rewritten.pipeline, rewritten.sizes))
     }
 
-    /// The lower half, as the file's name says.
-    fn lower(&self, path: &Path, cut: &Cut) -> Result<String, Failure> {
+    /// Returns the lower half, in the format of the file's name extension.
+    fn lower_half_text(&self, path: &Path, cut: &PipelinePartition) -> Result<String, CommandError> {
         if path.extension().is_some_and(|ending| ending == "p4") {
-            let written = emit(&cut.lower, Target::Pna, &Sizes::new()).map_err(Failure::refused)?;
+            let written = emit(&cut.lower, EmitTarget::Pna, &TableSizes::new()).map_err(CommandError::refused)?;
             return Ok(written.text);
         }
         Ok(ir::text::print(&cut.lower))
     }
 }
 
-/// The pipeline after a pass, or after all of them, each under its name; or the list of passes.
-fn dump(pipeline: &Pipeline, target: Target, halves: Halves, name: &str) -> Result<String, Failure> {
+/// Returns the pipeline after a pass, or after each pass under the pass's name, or the list of
+/// passes.
+fn pass_dump(pipeline: &Pipeline, target: EmitTarget, halves: GressUse, name: &str) -> Result<String, CommandError> {
     if name == "passes" {
         return Ok(PASSES.iter().map(|pass| format!("{:<24}{}\n", pass.name, pass.reason)).collect());
     }
     if name != "all" && !PASSES.iter().any(|pass| pass.name == name) {
         let names: Vec<&str> = PASSES.iter().map(|pass| pass.name).collect();
-        return Err(Failure::Usage(format!("there is no pass `{name}`; the passes are {}", names.join(", "))));
+        return Err(CommandError::Usage(format!("there is no pass `{name}`; the passes are {}", names.join(", "))));
     }
     let mut text = String::new();
-    let observe = |pass: &Pass<Asked>, pipeline: &Pipeline| match name {
+    let observe = |pass: &Pass<ExternallyReadVars>, pipeline: &Pipeline| match name {
         "all" => text.push_str(&format!("// after {}\n{}\n", pass.name, ir::text::print(pipeline))),
         _ if pass.name == name => text = ir::text::print(pipeline),
         _ => {}
     };
-    observe_passes(pipeline, target, halves, observe).map_err(Failure::refused)?;
+    observe_passes(pipeline, target, halves, observe).map_err(CommandError::refused)?;
     Ok(text)
 }
 
-/// The places where packets leave, each with the reason.
-fn stops(pipeline: &Pipeline, cut: Option<&Cut>) -> Vec<String> {
-    let stop = |point: &Point| {
+/// Lists the cut points, each with its reason.
+fn cut_point_lines(pipeline: &Pipeline, cut: Option<&PipelinePartition>) -> Vec<String> {
+    let stop = |point: &PlacedCutPoint| {
         let file = pipeline.file_of(point.loc);
         let place =
             file.map_or("the beginning".to_owned(), |file| format!("{file}:{}:{}", point.loc.line, point.loc.column));
-        format!("{place}: {} ({} bits go along)", point.why, point.carried_bits)
+        format!("{place}: {} ({} bits go along)", point.reason, point.carried_bits)
     };
-    cut.into_iter().flat_map(|cut| &cut.points).map(stop).collect()
+    cut.into_iter().flat_map(|cut| &cut.cut_points).map(stop).collect()
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let failed = |error| Failure::environment(format!("cannot write {}: {error}; check the path", path.display()));
+fn write(path: &Path, text: &str) -> Result<(), CommandError> {
+    let failed = |error| CommandError::environment(format!("cannot write {}: {error}; check the path", path.display()));
     std::fs::write(path, text).map_err(failed)
 }

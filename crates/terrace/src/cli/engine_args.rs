@@ -1,76 +1,82 @@
-//! Which engine runs a program, as commands are told.
+//! Command line options that select an engine.
 
-use super::failure::Failure;
+use super::failure::CommandError;
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
-use entries::{Update, UpdateKind, WriteBatch};
+use entries::{StateUpdate, UpdateKind, WriteBatch};
 use interp::Config;
 use ir::{Pipeline, TableId};
-use node::config::{self, CacheKind, ConfigFile, Engine, TiersSetting};
-use node::engine::{Controlled, Room};
+use node::config::{self, CacheKind, ConfigFile, EngineSetting, TiersSetting};
+use node::engine::{ChipSizing, EngineControl};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use terraced::wings;
 
-/// `--engine`, `--cache`, `--tiers`, and the chip: as in a node's configuration.
+/// Options `--engine`, `--cache`, `--tiers` and those of the chip, as in a node's configuration.
 #[derive(Clone, Debug, Args)]
 pub struct EngineArgs {
-    /// What runs the program.
+    /// Engine that runs the program.
     #[arg(long, value_name = "ENGINE", value_enum, default_value_t)]
-    engine: Engine,
-    /// The flow cache in front of it.
+    engine: EngineSetting,
+    /// Flow cache before the engine.
     #[arg(long, value_name = "KIND", value_enum, default_value_t)]
     cache: CacheKind,
-    /// Divide the program among tiers: what the switch holds of it runs on an emulated switch, the rest behind a flow cache (`adaptive` unless --cache is given).
+    /// Partition the program into tiers: the upper half runs on an emulated switch, the lower half
+    /// behind a flow cache (`adaptive` unless --cache is given).
     #[arg(long)]
     tiers: bool,
-    /// With `--engine asic` or `--tiers`: the chip, one that is shipped (tofino1, tofino2, dpu8) or a target file.
+    /// With `--engine asic` or `--tiers`: the chip, either built in (tofino1, tofino2, dpu8) or a
+    /// target file.
     #[arg(long, value_name = "NAME|FILE.toml", default_value = "tofino1")]
     target: String,
-    /// Pipes of the chip that stand one behind the other; unless given, the fewest of 1, 2 and 4 with which the program fits.
+    /// Number of pipes to fold into one longer pipe. Default: the smallest of 1, 2 and 4 with which
+    /// the program fits.
     #[arg(long, value_name = "PIPES", value_parser = ["1", "2", "4"])]
     fold: Option<String>,
-    /// How tables are made smaller for the chip, as `terrace plan --compress` takes it.
+    /// Table compression for the chip, as in `terrace plan --compress`.
     #[arg(long, value_name = "auto|none|STEPS", default_value = "none")]
     compress: String,
-    /// With `--tiers`: a table of which the switch has so many entries, those that are hit most.
-    #[arg(long, value_name = "TABLE=ENTRIES", value_parser = hot, requires = "tiers")]
+    /// With `--tiers`: place only this number of a table's entries on the switch, those with the
+    /// most hits.
+    #[arg(long, value_name = "TABLE=ENTRIES", value_parser = parse_hot_table, requires = "tiers")]
     hot: Vec<(String, u64)>,
-    /// With `--tiers`: a table that is not on the switch.
+    /// With `--tiers`: a table that is not placed on the switch.
     #[arg(long, value_name = "TABLE", requires = "tiers")]
     absent: Vec<String>,
 }
 
-/// A table and its hot entries.
-fn hot(text: &str) -> Result<(String, u64), String> {
+/// Parses a table name and its number of hot entries.
+fn parse_hot_table(text: &str) -> Result<(String, u64), String> {
     let parts = text.rsplit_once('=').and_then(|(table, entries)| Some((table.to_owned(), entries.parse().ok()?)));
     parts.ok_or_else(|| "give a table and a number of entries, as in vm_nc_v4=1000".to_owned())
 }
 
 impl EngineArgs {
-    /// The engine for a program. A chip gets room for `entries`, which are still to be written.
+    /// Loads an engine for a program. A chip gets capacity for `entries`, which the caller writes
+    /// later.
     ///
     /// # Errors
-    /// No such chip, or the program does not fit: why not, and what comes nearest.
+    /// If the chip is unknown, or the program does not fit. The error gives the reason and the
+    /// closest placement.
     pub fn load(
         &self,
         pipeline: &Arc<Pipeline>,
         config: &Config,
         entries: &WriteBatch,
-    ) -> Result<Box<dyn Controlled>, Failure> {
+    ) -> Result<Box<dyn EngineControl>, CommandError> {
         let mut file = usual_configuration()?;
         self.configure(&mut file);
-        let factory = checked(&file)?.engine;
-        let on_chip = factory.with_room(&room(pipeline, entries));
+        let factory = check_configuration(&file)?.engine;
+        let on_chip = factory.with_chip_sizing(&chip_capacity(pipeline, entries));
         let takes_everything = on_chip.is_none() && factory.tiers().is_none();
         on_chip.unwrap_or(factory).load(pipeline, config).map_err(|refusal| match takes_everything {
-            true => Failure::Bug(refusal.message),
-            false => Failure::Refused(refusal.message),
+            true => CommandError::Bug(refusal.message),
+            false => CommandError::Refused(refusal.message),
         })
     }
 
-    /// As a node's configuration has it.
+    /// Applies the options to a node's configuration.
     pub fn configure(&self, file: &mut ConfigFile) {
         (file.engine, file.cache.kind) = (self.engine, self.cache);
         file.switch.target = self.absolute_target();
@@ -83,17 +89,19 @@ impl EngineArgs {
         });
     }
 
-    /// The chip, such that it is found from any directory.
+    /// Returns the chip's name, or the absolute path of its target file, so that it is valid in any
+    /// directory.
     fn absolute_target(&self) -> String {
         match Path::new(&self.target).is_file() {
             true => std::path::absolute(&self.target)
                 .map_or_else(|_| self.target.clone(), |path| path.display().to_string()),
-            // It is shipped, or its name is refused later.
+            // A built-in chip, or an unknown name that is refused later.
             false => self.target.clone(),
         }
     }
 
-    /// The same for another `terrace`, in whatever directory that works.
+    /// Returns the options as arguments for another `terrace` process, which may run in any
+    /// directory.
     pub fn arguments(&self) -> Vec<String> {
         let name = |value: Option<PossibleValue>| value.map(|value| value.get_name().to_owned()).unwrap_or_default();
         let mut all = vec!["--engine".to_owned(), name(self.engine.to_possible_value())];
@@ -107,32 +115,34 @@ impl EngineArgs {
     }
 }
 
-/// The configuration of a node of which nothing was said.
-pub fn usual_configuration() -> Result<ConfigFile, Failure> {
-    let refused = |mistakes| Failure::Bug(format!("no configuration is refused: {mistakes:?}"));
+/// Returns the default configuration of a node.
+pub fn usual_configuration() -> Result<ConfigFile, CommandError> {
+    let refused = |mistakes| CommandError::Bug(format!("no configuration is refused: {mistakes:?}"));
     config::check("", wings()).map(|config| config.file).map_err(refused)
 }
 
-/// The configuration as a node takes it.
-pub fn checked(file: &ConfigFile) -> Result<config::Config, Failure> {
-    let text = toml::to_string(file).map_err(|error| Failure::Bug(error.to_string()))?;
+/// Checks the configuration as a node does.
+pub fn check_configuration(file: &ConfigFile) -> Result<config::CheckedConfig, CommandError> {
+    let text = toml::to_string(file).map_err(|error| CommandError::Bug(error.to_string()))?;
     config::check(&text, wings()).map_err(|mistakes| {
         let messages: Vec<String> = mistakes.into_iter().map(|mistake| mistake.message).collect();
-        Failure::Usage(messages.join("\n"))
+        CommandError::Usage(messages.join("\n"))
     })
 }
 
-/// Entries that a chip has room for in each table at least, unless the program gives it a smaller size. It also has as many elements of each counter,
-/// meter and register: a program declares them for all numbers that there can be, which no chip holds.
+/// Minimum capacity of each table on a chip, in entries, unless the program gives a smaller size.
+/// Also the number of elements of each counter, meter and register, because programs declare these
+/// for all possible indices, which no chip can hold.
 const LEAST_ROOM: u64 = 512;
 
-/// Room for twice the entries that are to be written at first, and for some where there are few; never more than the program declares.
-fn room(pipeline: &Pipeline, entries: &WriteBatch) -> Room {
+/// Returns the capacity of each table: twice its initial entries, at least [`LEAST_ROOM`], at most
+/// the size that the program declares.
+fn chip_capacity(pipeline: &Pipeline, entries: &WriteBatch) -> ChipSizing {
     let mut count: BTreeMap<TableId, u64> = BTreeMap::new();
     for update in &entries.updates {
         match update {
-            Update::Entry(UpdateKind::Insert, entry) => *count.entry(entry.table).or_default() += 1,
-            Update::Packed(UpdateKind::Insert, entry) => *count.entry(entry.table).or_default() += 1,
+            StateUpdate::Entry(UpdateKind::Insert, entry) => *count.entry(entry.table).or_default() += 1,
+            StateUpdate::Packed(UpdateKind::Insert, entry) => *count.entry(entry.table).or_default() += 1,
             _ => {}
         }
     }
@@ -141,5 +151,5 @@ fn room(pipeline: &Pipeline, entries: &WriteBatch) -> Room {
         let wanted = (2 * count.get(&id).copied().unwrap_or(0)).max(LEAST_ROOM).max(own);
         (table.preamble.name.clone(), table.size.map_or(wanted, |size| wanted.min(size.max(1))))
     };
-    Room { sizing: None, tables: pipeline.tables.iter().map(room).collect(), others: LEAST_ROOM }
+    ChipSizing { sizing: None, tables: pipeline.tables.iter().map(room).collect(), others: LEAST_ROOM }
 }

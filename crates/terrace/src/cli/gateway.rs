@@ -1,16 +1,16 @@
-//! `terrace gateway run`: the daemon `terraced`, with a configuration made from flags.
+//! `terrace gateway run`: runs the daemon `terraced` with a configuration built from flags.
 
-use super::engine_args::{EngineArgs, checked, usual_configuration};
-use super::failure::Failure;
+use super::engine_args::{EngineArgs, check_configuration, usual_configuration};
+use super::failure::CommandError;
 use super::io_args::IoArgs;
 use super::program_args::SourceArgs;
 use super::show::USUAL_SOCKET;
-use super::ui::{Ui, print};
+use super::ui::{OutputSettings, print_line};
 use crate::lab::{self, Topology};
 use clap::{Args, Subcommand};
-use node::config::{Attach, ConfigFile, PortSetting};
+use node::config::{ConfigFile, PortSetting, XdpAttachMode};
 use node::log::Log;
-use region::Region;
+use region::ResolvedRegion;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -28,50 +28,53 @@ enum GatewayCommand {
 
 /// Run the gateway of a region until it is stopped (Ctrl-C, SIGTERM).
 ///
-/// This is the daemon `terraced` with `region` in its configuration; --print-config prints that configuration, to go on from there. SIGHUP
-/// and `terrace region apply` make it read the region file again: what changed is applied between two batches of packets, as a whole; a
-/// file with something wrong is refused, and what runs stays as it is. `terrace show`, `terrace trace --node` and `terrace region status`
-/// say what it does.
+/// This is the daemon `terraced` with `region` in its configuration; --print-config prints that
+/// configuration as a starting point. SIGHUP and `terrace region apply` reload the region file. Its
+/// changes are applied atomically between two batches of packets. An invalid file is refused and
+/// changes nothing. Use `terrace show`, `terrace trace --node` and `terrace region status` to
+/// inspect the gateway.
 #[derive(Debug, Args)]
 struct RunArgs {
-    /// The region file.
+    /// Region file.
     #[arg(long, value_name = "FILE.yaml")]
     region: PathBuf,
-    /// Another gateway program than the one that terrace brings along.
+    /// Gateway program to run instead of the built-in one.
     #[arg(long, value_name = "FILE.p4")]
     program: Option<PathBuf>,
     #[command(flatten)]
     sources: SourceArgs,
-    /// A port of the program and its network interface or DPDK device; may be repeated. A device is a PCI address (0000:01:00.0), or a virtual
-    /// one such as net_memif0,role=client,socket=/run/x.sock,socket-abstract=no. Unless given, each uplink of the region file is on the
-    /// interface `portN`, N being the uplink's port.
+    /// A port of the program and its network interface or DPDK device; may be repeated. A device is
+    /// a PCI address (0000:01:00.0), or a virtual one such as
+    /// net_memif0,role=client,socket=/run/x.sock,socket-abstract=no. Default: each uplink of the
+    /// region file uses the interface `portN`, N being its port number.
     #[arg(long = "port", value_name = "NUMBER=INTERFACE")]
     ports: Vec<PortArg>,
-    /// The network namespace that has the interfaces.
+    /// Network namespace of the interfaces.
     #[arg(long, value_name = "NAME")]
     netns: Option<String>,
-    /// The lab to be the gateway of; `lab up` does this itself.
+    /// Be the gateway of this lab. `lab up` starts the gateway with this option.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["ports", "netns"])]
     lab: Option<String>,
-    /// The processors of the workers, one worker each. Unless given, there is one worker, on any processor.
+    /// CPU cores to run workers on, one worker each. Default: one worker on any core.
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     cores: Vec<usize>,
     #[command(flatten)]
     io: IoArgs,
     #[command(flatten)]
     engine: EngineArgs,
-    /// Where `terrace show`, `trace` and `region` reach it. Unless given, /run/terrace/control.sock; that of a lab is /run/terrace/lab-NAME.sock.
+    /// Control socket for `terrace show`, `trace` and `region`. Default: /run/terrace/control.sock,
+    /// or /run/terrace/lab-NAME.sock for a lab.
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// Where Prometheus reaches it: an address with a port. May be repeated.
+    /// Address and port to serve Prometheus metrics on; may be repeated.
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Vec<String>,
-    /// Print the configuration for `terraced` that these flags stand for, and end.
+    /// Print the equivalent configuration of `terraced`, and exit.
     #[arg(long)]
     print_config: bool,
 }
 
-/// `1=eth0`.
+/// A port number and its interface: `1=eth0`.
 #[derive(Clone, Debug)]
 struct PortArg {
     number: u32,
@@ -93,61 +96,68 @@ impl FromStr for PortArg {
 }
 
 impl GatewayArgs {
-    pub(super) fn run(self, ui: Ui) -> Result<(), Failure> {
+    pub(super) fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
         let GatewayCommand::Run(args) = self.command;
         args.run(ui)
     }
 }
 
 impl RunArgs {
-    fn run(self, ui: Ui) -> Result<(), Failure> {
-        // What is wrong with the file is said before anything starts.
-        let region = region::load(&self.region).map_err(Failure::refused)?;
+    fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
+        // The region file is checked first, so that its errors are reported before anything starts.
+        let region = region::load(&self.region).map_err(CommandError::refused)?;
         let file = self.config_file(&region)?;
         drop(region);
-        let mut config = checked(&file)?;
+        let mut config = check_configuration(&file)?;
         if self.print_config {
-            return print(&toml::to_string(&file).map_err(|error| Failure::Bug(error.to_string()))?);
+            return print_line(&toml::to_string(&file).map_err(|error| CommandError::Bug(error.to_string()))?);
         }
         if let Some(program) = &self.program {
             config.program = Some(ir::text::print(&*self.sources.pipeline(program, ui)?).into_bytes());
         }
         let (log, _end) = Log::install(config.file.log);
-        node::daemon::run(config, None, false, log).map_err(|error| Failure::Environment(format!("{error:#}")))
+        node::daemon::run(config, None, false, log).map_err(|error| CommandError::Environment(format!("{error:#}")))
     }
 
-    /// The configuration that the flags stand for.
-    fn config_file(&self, region: &Region) -> Result<ConfigFile, Failure> {
+    /// Returns the equivalent configuration.
+    fn config_file(&self, region: &ResolvedRegion) -> Result<ConfigFile, CommandError> {
         let mut file = usual_configuration()?;
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         file.region = Some(absolute(&self.region));
         file.cores.clone_from(&self.cores);
-        // Controllers could only read.
+        // P4Runtime is off, because controllers could only read.
         file.p4runtime.listen.clear();
         file.metrics.listen.clone_from(&self.metrics);
         self.engine.configure(&mut file);
         let (ports, netns) = match &self.lab {
-            None => (self.ports(region), self.netns.clone()),
+            None => (self.port_interfaces(region), self.netns.clone()),
             Some(lab) => {
-                // The other ends of a lab's wires take no packets from programs in the driver.
-                file.cache.attach = Attach::Generic;
-                let topology = lab::State::load(lab).map_err(Failure::system)?.topology;
+                // Native XDP does not work here, because the veth peers in a lab do not accept
+                // packets that a driver program sends.
+                file.cache.attach = XdpAttachMode::Generic;
+                let topology = lab::LabState::load(lab).map_err(CommandError::system)?.topology;
                 (lab_ports(&topology), Some(topology.gateway_namespace()))
             }
         };
         if ports.is_empty() {
-            return Err(Failure::Usage("the gateway has no port; give --port NUMBER=INTERFACE".to_owned()));
+            return Err(CommandError::Usage("the gateway has no port; give --port NUMBER=INTERFACE".to_owned()));
         }
-        let setting =
-            |(number, device)| PortSetting { number, device, by: self.io.means, netns: netns.clone(), leads: None };
+        let setting = |(number, device)| PortSetting {
+            number,
+            device,
+            driver: self.io.driver,
+            netns: netns.clone(),
+            tier_link: None,
+        };
         file.ports = ports.into_iter().map(setting).collect();
         let usual = || self.lab.as_ref().map_or_else(|| USUAL_SOCKET.into(), |lab| lab::control_socket(lab));
         file.control.socket = Some(self.control.as_deref().map_or_else(usual, absolute));
         Ok(file)
     }
 
-    /// Numbers and interfaces of the ports: those that were given, or those of the region's uplinks.
-    fn ports(&self, region: &Region) -> Vec<(u32, String)> {
+    /// Returns the port numbers with their interfaces: the given ones, or those of the region's
+    /// uplinks.
+    fn port_interfaces(&self, region: &ResolvedRegion) -> Vec<(u32, String)> {
         if self.ports.is_empty() {
             let uplinks = region.file.uplinks.iter().map(|uplink| uplink.port.value);
             return uplinks.map(|number| (number, format!("port{number}"))).collect();
@@ -156,7 +166,7 @@ impl RunArgs {
     }
 }
 
-/// Numbers and interfaces of the gateway's ports in a lab.
+/// Returns the port numbers of a lab's gateway with their interfaces.
 fn lab_ports(topology: &Topology) -> Vec<(u32, String)> {
     topology.gateway.uplinks.iter().map(|uplink| (uplink.port, format!("port{}", uplink.port))).collect()
 }

@@ -1,20 +1,20 @@
-//! By which means network interfaces are ports.
+//! Option that selects the driver of the ports.
 
 use clap::{Args, ValueEnum};
-use node::config::Means;
+use node::config::PortDriver;
 use std::fmt;
 
-/// `--io`.
+/// Option `--io`.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct IoArgs {
-    /// By which means network interfaces are ports.
+    /// Driver for network interfaces.
     #[arg(long = "io", value_name = "KIND", value_enum, default_value_t)]
-    pub means: Means,
+    pub driver: PortDriver,
 }
 
-/// As it is written on the command line.
+/// Formats the value as on the command line.
 impl fmt::Display for IoArgs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.means.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
+        self.driver.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
     }
 }

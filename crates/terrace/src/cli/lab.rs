@@ -1,12 +1,12 @@
 //! `terrace lab`.
 
 use super::engine_args::EngineArgs;
-use super::failure::Failure;
+use super::failure::CommandError;
 use super::io_args::IoArgs;
-use super::ui::{Ui, style};
-use crate::lab::{self, EndpointKind, LabError, Ping, Process, State, Topology};
+use super::ui::{OutputSettings, style};
+use crate::lab::{self, EndpointKind, LabError, LabState, Ping, Process, Topology};
 use clap::{Args, Subcommand};
-use node::admin::{Answer, Request, ask};
+use node::admin::{ControlRequest, ControlResponse, ask};
 use serde::Serialize;
 use std::fs::File;
 use std::net::IpAddr;
@@ -16,10 +16,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long the gateway of a lab may take until it answers: it compiles its program and reads the region first.
+/// Maximum time until a lab's gateway responds. The gateway first compiles its program and reads
+/// the region file.
 const GATEWAY_START: Duration = Duration::from_secs(60);
 
-/// A whole region on this machine: servers, machines, an IDC and another region as network namespaces around a gateway.
+/// Build a region on this machine: servers, VMs, an IDC and another region as network namespaces
+/// around a gateway.
 ///
 /// Needs root. `lab up` leaves the lab running; `lab down` removes all of it, also after a crash.
 #[derive(Debug, Args)]
@@ -31,16 +33,17 @@ pub struct LabArgs {
 #[derive(Debug, Subcommand)]
 enum LabCommand {
     Up(Box<UpArgs>),
-    /// End the gateway and remove all namespaces of a lab.
+    /// Stop the gateway and remove all namespaces of a lab.
     Down(NameArgs),
-    /// Show which namespaces and interfaces a lab has, and whether its gateway runs. The exit code is 1 if something is missing.
+    /// Show the namespaces and interfaces of a lab, and whether its gateway runs. The exit code is
+    /// 1 if something is missing.
     Status(NameArgs),
     Ping(PingArgs),
 }
 
 #[derive(Clone, Debug, Args)]
 struct NameArgs {
-    /// The lab's name; its namespaces start with it.
+    /// Name of the lab; its namespaces start with it.
     #[arg(long, value_name = "NAME", default_value = "lab")]
     name: String,
 }
@@ -48,12 +51,13 @@ struct NameArgs {
 /// Build a lab from a region file and start its gateway.
 #[derive(Debug, Args)]
 struct UpArgs {
-    /// The region file.
+    /// Region file.
     #[arg(long, value_name = "FILE.yaml")]
     region: PathBuf,
     #[command(flatten)]
     name: NameArgs,
-    /// Build the namespaces, but start no gateway: `terrace gateway run --lab NAME --region FILE` is one.
+    /// Build the namespaces without a gateway. Start one with `terrace gateway run --lab NAME
+    /// --region FILE`.
     #[arg(long)]
     no_gateway: bool,
     #[command(flatten)]
@@ -62,55 +66,56 @@ struct UpArgs {
     engine: EngineArgs,
 }
 
-/// Ping from one end point of a lab to another, or all from all.
+/// Ping from one end point of a lab to another, or between all.
 ///
-/// The exit code is 1 if some ping got no answer. Without FROM and TO: every machine pings all addresses of its own
-/// family, and the table shows who reached whom; then no answer is no failure.
+/// The exit code is 1 if a ping got no reply. Without FROM and TO, every VM pings all addresses of
+/// its own address families, and the table shows which VMs reach each other; a missing reply is
+/// then not an error.
 #[derive(Debug, Args)]
 struct PingArgs {
-    /// Who pings: a machine's name, or a remote's.
+    /// Sender: name of a VM or a remote.
     #[arg(value_name = "FROM", requires = "to")]
     from: Option<String>,
-    /// Whom: a machine's name, a remote's, or an address.
+    /// Target: name of a VM or a remote, or an address.
     #[arg(value_name = "TO")]
     to: Option<String>,
-    /// How many requests.
+    /// Number of requests.
     #[arg(long, value_name = "N", default_value_t = 3)]
     count: u32,
     #[command(flatten)]
     name: NameArgs,
 }
 
-/// Blames the machine, or the user for what does not fit.
-fn failed(error: LabError) -> Failure {
+/// Returns the environment error, or the usage error if the input does not fit the lab.
+fn lab_error(error: LabError) -> CommandError {
     match error {
-        LabError::Topology(_) => Failure::Refused(error.to_string()),
-        error => Failure::system(error),
+        LabError::Topology(_) => CommandError::Refused(error.to_string()),
+        error => CommandError::system(error),
     }
 }
 
 impl LabArgs {
-    pub(super) fn run(self, ui: Ui) -> Result<(), Failure> {
+    pub(super) fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
         match self.command {
             LabCommand::Up(args) => args.run(ui),
-            LabCommand::Down(args) => down(&args.name, ui),
-            LabCommand::Status(args) => status(&args.name, ui),
+            LabCommand::Down(args) => remove_lab(&args.name, ui),
+            LabCommand::Status(args) => print_status(&args.name, ui),
             LabCommand::Ping(args) => args.run(ui),
         }
     }
 }
 
-fn down(name: &str, ui: Ui) -> Result<(), Failure> {
-    let removed = lab::down(name).map_err(failed)?;
-    // The log of its gateway; that it may not exist is no problem.
+fn remove_lab(name: &str, ui: OutputSettings) -> Result<(), CommandError> {
+    let removed = lab::down(name).map_err(lab_error)?;
+    // Log of the lab's gateway, which may not exist.
     let _ = std::fs::remove_file(lab::control_socket(name).with_extension("log"));
     let document = serde_json::json!({ "namespaces": removed.namespaces, "processes": removed.processes });
     let counts = format!("{} namespaces removed, {} processes ended", removed.namespaces.len(), removed.processes);
     ui.result(&document, || format!("lab {name}: {counts}"))
 }
 
-fn status(name: &str, ui: Ui) -> Result<(), Failure> {
-    let status = lab::status(name).map_err(failed)?;
+fn print_status(name: &str, ui: OutputSettings) -> Result<(), CommandError> {
+    let status = lab::status(name).map_err(lab_error)?;
     let healthy = status.healthy() && status.gateway.is_some();
     ui.result(&status, || {
         let word = |good: bool, yes: &str, no: &str| {
@@ -130,26 +135,26 @@ fn status(name: &str, ui: Ui) -> Result<(), Failure> {
         }
         text
     })?;
-    if healthy { Ok(()) } else { Err(Failure::Failed) }
+    if healthy { Ok(()) } else { Err(CommandError::Failed) }
 }
 
 impl UpArgs {
-    fn run(self, ui: Ui) -> Result<(), Failure> {
-        let region = region::load(&self.region).map_err(Failure::refused)?;
-        let topology = Topology::from_region(&self.name.name, &region).map_err(failed)?;
-        lab::permitted().map_err(failed)?;
-        let stop = lab::stop_on_signals().map_err(failed)?;
+    fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
+        let region = region::load(&self.region).map_err(CommandError::refused)?;
+        let topology = Topology::from_region(&self.name.name, &region).map_err(lab_error)?;
+        lab::permitted().map_err(lab_error)?;
+        let stop = lab::stop_on_signals().map_err(lab_error)?;
         let progress = ui.progress(format!("building lab {}", self.name.name));
-        let lab = lab::up(topology, &stop, &mut |_, _| {}).map_err(failed)?;
+        let lab = lab::up(topology, &stop, &mut |_, _| {}).map_err(lab_error)?;
         drop(progress);
-        // Should the gateway not come up, the guard removes the lab.
+        // If the gateway does not start, dropping `lab` removes the lab.
         let mut gateway = None;
         if !self.no_gateway {
             let progress = ui.progress("starting the gateway");
             let (child, warnings) = start_gateway(&self.name.name, &self.region, (self.io, &self.engine), &stop)?;
             drop(progress);
             warnings.iter().for_each(|warning| ui.note(format!("warning: {warning}")));
-            State::set_gateway(&self.name.name, Process::of(child.id())).map_err(failed)?;
+            LabState::set_gateway(&self.name.name, Process::with_id(child.id())).map_err(lab_error)?;
             gateway = Some(child.id());
         }
         let endpoints = lab.topology().endpoints();
@@ -174,17 +179,19 @@ impl UpArgs {
     }
 }
 
-/// Starts a gateway that outlives this process, and waits until it answers. Gives what it warns of, too.
+/// Starts a gateway that outlives this process, and waits until it responds. Returns its process
+/// and its warnings.
 fn start_gateway(
     lab: &str,
     region: &Path,
     (io, engine): (IoArgs, &EngineArgs),
     stop: &AtomicBool,
-) -> Result<(Child, Vec<String>), Failure> {
+) -> Result<(Child, Vec<String>), CommandError> {
     let socket = lab::control_socket(lab);
     let log = socket.with_extension("log");
-    let problem =
-        |what: &str, error: std::io::Error| Failure::Environment(format!("cannot {what}: {error}; check permissions"));
+    let problem = |what: &str, error: std::io::Error| {
+        CommandError::Environment(format!("cannot {what}: {error}; check permissions"))
+    };
     if let Some(parent) = log.parent() {
         std::fs::create_dir_all(parent).map_err(|error| problem("make the directory of sockets", error))?;
     }
@@ -198,33 +205,33 @@ fn start_gateway(
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors)
-        // Ctrl-C in this terminal is not meant for it.
+        // A process group of its own, because Ctrl-C in this terminal must not stop the gateway.
         .process_group(0)
         .spawn()
         .map_err(|error| problem("start the gateway", error))?;
     let began = Instant::now();
     loop {
-        if let Ok(Answer::Region(status)) = ask(&socket, &Request::Region) {
+        if let Ok(ControlResponse::Region(status)) = ask(&socket, &ControlRequest::Region) {
             return Ok((child, status.warnings));
         }
         let ended = child.try_wait().ok().flatten();
         if let Some(status) = ended {
             let said = std::fs::read_to_string(&log).unwrap_or_default();
-            return Err(Failure::Environment(format!("the gateway ended ({status}): {}", said.trim())));
+            return Err(CommandError::Environment(format!("the gateway ended ({status}): {}", said.trim())));
         }
         if stop.load(Ordering::Relaxed) || began.elapsed() > GATEWAY_START {
             let _ = child.kill();
             let _ = child.wait();
             let why = if began.elapsed() > GATEWAY_START { "the gateway did not answer in time" } else { "stopped" };
-            return Err(Failure::Environment(format!("{why}; its log is {}", log.display())));
+            return Err(CommandError::Environment(format!("{why}; its log is {}", log.display())));
         }
         std::thread::sleep(Duration::from_millis(50));
     }
 }
 
-/// One ping with its outcome.
+/// Result of one ping.
 #[derive(Serialize)]
-struct Pinged {
+struct PingResult {
     from: String,
     to: String,
     address: IpAddr,
@@ -234,8 +241,8 @@ struct Pinged {
 }
 
 impl PingArgs {
-    fn run(self, ui: Ui) -> Result<(), Failure> {
-        let topology = State::load(&self.name.name).map_err(failed)?.topology;
+    fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
+        let topology = LabState::load(&self.name.name).map_err(lab_error)?.topology;
         let pairs = match (&self.from, &self.to) {
             (Some(from), Some(to)) => one_pair(&topology, from, to)?,
             _ => all_pairs(&topology),
@@ -245,10 +252,10 @@ impl PingArgs {
             .map(|(namespace, _, _, address)| Ping { count: self.count, ..Ping::new(namespace.clone(), *address) })
             .collect();
         let bar = ui.progress_of("pinging", pings.len() as u64);
-        let outcomes = lab::ping_all(&pings, &mut |_, _| bar.step()).map_err(failed)?;
+        let outcomes = lab::ping_all(&pings, &mut |_, _| bar.step()).map_err(lab_error)?;
         drop(bar);
-        let pinged: Vec<Pinged> = (pairs.into_iter().zip(outcomes))
-            .map(|((_, from, to, address), outcome)| Pinged {
+        let pinged: Vec<PingResult> = (pairs.into_iter().zip(outcomes))
+            .map(|((_, from, to, address), outcome)| PingResult {
                 from,
                 to,
                 address,
@@ -257,18 +264,18 @@ impl PingArgs {
                 average_ms: outcome.average_ms,
             })
             .collect();
-        ui.result(&pinged, || table(&pinged))?;
+        ui.result(&pinged, || ping_table(&pinged))?;
         let all_reached = pinged.iter().all(|ping| ping.received > 0);
-        if self.from.is_none() || all_reached { Ok(()) } else { Err(Failure::Failed) }
+        if self.from.is_none() || all_reached { Ok(()) } else { Err(CommandError::Failed) }
     }
 }
 
-/// Namespace, names and address of each ping.
-type Pair = (String, String, String, IpAddr);
+/// Namespace and name of the sender, name and address of the target.
+type PingTask = (String, String, String, IpAddr);
 
-fn one_pair(topology: &Topology, from: &str, to: &str) -> Result<Vec<Pair>, Failure> {
+fn one_pair(topology: &Topology, from: &str, to: &str) -> Result<Vec<PingTask>, CommandError> {
     let names = || topology.endpoints().into_iter().map(|endpoint| endpoint.name).collect::<Vec<_>>().join(", ");
-    let unknown = |name: &str| Failure::Usage(format!("the lab has no end point `{name}`; it has {}", names()));
+    let unknown = |name: &str| CommandError::Usage(format!("the lab has no end point `{name}`; it has {}", names()));
     let source = topology.endpoint(from).ok_or_else(|| unknown(from))?;
     let addresses = match to.parse() {
         Ok(address) => vec![address],
@@ -276,19 +283,20 @@ fn one_pair(topology: &Topology, from: &str, to: &str) -> Result<Vec<Pair>, Fail
     };
     let reachable =
         addresses.into_iter().filter(|address| source.addresses.iter().any(|own| own.is_ipv4() == address.is_ipv4()));
-    let pairs: Vec<Pair> =
+    let pairs: Vec<PingTask> =
         reachable.map(|address| (source.namespace.clone(), from.to_owned(), to.to_owned(), address)).collect();
     match pairs.is_empty() {
-        true => Err(Failure::Usage(format!("`{from}` and `{to}` have no address family in common"))),
+        true => Err(CommandError::Usage(format!("`{from}` and `{to}` have no address family in common"))),
         false => Ok(pairs),
     }
 }
 
-/// All pings of machines to each other and to hosts behind remotes. In the sender's VPC an address is that of the machine there,
-/// whoever else has it. Elsewhere it is pinged once, under the names of all who have it.
-fn all_pairs(topology: &Topology) -> Vec<Pair> {
+/// Returns all pings of VMs to each other and to hosts behind remotes. An address that exists in
+/// the sender's VPC is the address of the VM there, even if other VPCs use it too. Any other
+/// address is pinged once, under the names of all end points that have it.
+fn all_pairs(topology: &Topology) -> Vec<PingTask> {
     let endpoints = topology.endpoints();
-    let mut pairs: Vec<Pair> = Vec::new();
+    let mut pairs: Vec<PingTask> = Vec::new();
     for from in endpoints.iter().filter(|from| from.kind == EndpointKind::Vm) {
         let near: Vec<&IpAddr> = endpoints.iter().filter(|e| e.vpc == from.vpc).flat_map(|e| &e.addresses).collect();
         let mut targets: Vec<(IpAddr, String)> = Vec::new();
@@ -310,7 +318,7 @@ fn all_pairs(topology: &Topology) -> Vec<Pair> {
     pairs
 }
 
-fn table(pinged: &[Pinged]) -> String {
+fn ping_table(pinged: &[PingResult]) -> String {
     let mut text = String::new();
     for ping in pinged {
         let (style, word) = if ping.received > 0 { (style::GOOD, "reached") } else { (style::BAD, "no answer") };

@@ -1,4 +1,4 @@
-//! The subcommands, one file each.
+//! Subcommands of `terrace`, one file each.
 
 #[cfg(feature = "wings")]
 mod cache_eval;
@@ -27,38 +27,38 @@ mod trace;
 pub mod ui;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use failure::{EXIT_CODES, Failure};
+use failure::{CommandError, EXIT_CODES};
 use std::io::Write;
 use std::process::ExitCode;
-use ui::{Ui, style};
+use ui::{OutputSettings, style};
 
-/// Write a network function once, in P4-16; check it, run it, and ask it what it does to a packet.
+/// Write network functions in P4-16 for switch, DPU and CPU: check, compile, run and trace them.
 #[derive(Debug, Parser)]
 #[command(name = "terrace", version, after_help = EXIT_CODES, propagate_version = true, max_term_width = 100)]
 struct Cli {
     #[command(flatten)]
-    global: Global,
+    global: GlobalArgs,
     #[command(subcommand)]
     command: Command,
 }
 
-/// Flags of all commands.
+/// Options of all commands.
 #[derive(Debug, Args)]
-struct Global {
+struct GlobalArgs {
     /// Print the result as one JSON document on standard output.
     #[arg(long, global = true, help_heading = "Global options")]
     json: bool,
-    /// When to colour the output.
+    /// When to use colours.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
-    color: Color,
-    /// No progress and no notes on standard error.
+    color: ColorMode,
+    /// Print no progress and no notes on standard error.
     #[arg(long, short, global = true, help_heading = "Global options")]
     quiet: bool,
 }
 
-/// When to colour the output.
+/// When to use colours.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Color {
+enum ColorMode {
     /// On a terminal, unless NO_COLOR is set.
     Auto,
     /// Always.
@@ -75,10 +75,10 @@ enum Command {
     Emit(emit::EmitArgs),
     Run(run::RunArgs),
     Trace(Box<trace::TraceArgs>),
-    /// Say what of a packet's way a flow cache keeps, and why not the rest: `terrace trace --offload`.
+    /// Explain which parts of a packet's path a flow cache can keep: `terrace trace --offload`.
     WhyNotOffloaded(Box<trace::TraceArgs>),
     Show(show::ShowArgs),
-    Clear(show::ClearArgs),
+    ResetCounters(show::ResetCountersArgs),
     Gateway(gateway::GatewayArgs),
     Lab(lab::LabArgs),
     #[cfg(feature = "wings")]
@@ -95,12 +95,12 @@ enum Command {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let choice = match cli.global.color {
-        Color::Auto => anstream::ColorChoice::Auto,
-        Color::Always => anstream::ColorChoice::Always,
-        Color::Never => anstream::ColorChoice::Never,
+        ColorMode::Auto => anstream::ColorChoice::Auto,
+        ColorMode::Always => anstream::ColorChoice::Always,
+        ColorMode::Never => anstream::ColorChoice::Never,
     };
     choice.write_global();
-    let ui = Ui { json: cli.global.json, quiet: cli.global.quiet };
+    let ui = OutputSettings { json: cli.global.json, quiet: cli.global.quiet };
     match run(cli.command, ui) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -110,7 +110,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command, ui: Ui) -> Result<(), Failure> {
+fn run(command: Command, ui: OutputSettings) -> Result<(), CommandError> {
     match command {
         Command::Check(args) => args.run(ui),
         Command::Compile(args) => args.run(ui),
@@ -120,7 +120,7 @@ fn run(command: Command, ui: Ui) -> Result<(), Failure> {
         Command::Trace(args) => args.run(ui),
         Command::WhyNotOffloaded(args) => args.why_not_offloaded(ui),
         Command::Show(args) => args.run(ui),
-        Command::Clear(args) => args.run(ui),
+        Command::ResetCounters(args) => args.run(ui),
         Command::Gateway(args) => args.run(ui),
         Command::Lab(args) => args.run(ui),
         #[cfg(feature = "wings")]
@@ -134,8 +134,9 @@ fn run(command: Command, ui: Ui) -> Result<(), Failure> {
     }
 }
 
-/// Says why a command failed: on standard error for people, as a document on standard output for programs.
-fn report(failure: &Failure, ui: Ui) {
+/// Reports the error of a command: on standard error as text, or on standard output as a JSON
+/// document.
+fn report(failure: &CommandError, ui: OutputSettings) {
     if failure.is_silent() {
         return;
     }

@@ -1,55 +1,57 @@
-//! Flags of all commands that read P4.
+//! Options of all commands that read P4.
 
-use super::failure::Failure;
-use super::ui::Ui;
+use super::failure::CommandError;
+use super::ui::OutputSettings;
 use crate::program::{self, Sources};
 use clap::Args;
 use ir::Pipeline;
-use p4::compile::Compiled;
+use p4::compile::Compilation;
 use p4::diag::Diagnostic;
 use p4::span::SourceMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where includes are searched, and macros.
+/// Include directories and macros.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SourceArgs {
-    /// Search DIR for included files, before those that terrace brings along (core.p4, v1model.p4, pna.p4).
+    /// Search DIR for included files, before the built-in ones (core.p4, v1model.p4, pna.p4).
     #[arg(short = 'I', long = "include", value_name = "DIR")]
     include: Vec<PathBuf>,
-    /// Define a macro for the preprocessor; the value is 1 unless given.
+    /// Define a macro for the preprocessor. Default value: 1.
     #[arg(short = 'D', long = "define", value_name = "NAME[=VALUE]")]
     define: Vec<String>,
 }
 
 impl SourceArgs {
-    /// As the front-end takes them.
+    /// Returns the options in the form that the front-end takes.
     pub fn sources(&self) -> Sources {
         Sources { include_dirs: self.include.clone(), defines: self.define.clone() }
     }
 
-    /// Compiles the program; findings go to standard error.
+    /// Compiles the program and prints diagnostics on standard error.
     ///
     /// # Errors
-    /// If the program is refused, which has been said in full then (in JSON: is in the error).
-    pub fn pipeline(&self, path: &Path, ui: Ui) -> Result<Arc<Pipeline>, Failure> {
+    /// If the program is refused. Its diagnostics are then already printed, or with JSON output are
+    /// part of the error.
+    pub fn pipeline(&self, path: &Path, ui: OutputSettings) -> Result<Arc<Pipeline>, CommandError> {
         let progress = ui.progress(format!("compiling {}", path.display()));
         let compiled = program::compile(path, &self.sources());
         drop(progress);
-        let Compiled { source_map, diagnostics, pipeline, .. } = compiled;
+        let Compilation { source_map, diagnostics, pipeline, .. } = compiled;
         match pipeline {
             Some(pipeline) => {
-                show(&diagnostics, &source_map, ui);
+                show_diagnostics(&diagnostics, &source_map, ui);
                 Ok(Arc::new(pipeline))
             }
-            None => Err(refusal(&diagnostics, &source_map, ui)),
+            None => Err(refused_program(&diagnostics, &source_map, ui)),
         }
     }
 }
 
-/// Shows findings on standard error; not in JSON, where the commands put them into their documents.
-pub fn show(found: &[Diagnostic], map: &SourceMap, ui: Ui) {
+/// Prints diagnostics on standard error. With JSON output prints nothing, because the commands
+/// include them in their documents.
+pub fn show_diagnostics(found: &[Diagnostic], map: &SourceMap, ui: OutputSettings) {
     if ui.json {
         return;
     }
@@ -59,16 +61,16 @@ pub fn show(found: &[Diagnostic], map: &SourceMap, ui: Ui) {
     }
 }
 
-/// The failure for a program that is refused; shows its findings.
-pub fn refusal(found: &[Diagnostic], map: &SourceMap, ui: Ui) -> Failure {
-    show(found, map, ui);
+/// Prints the diagnostics of a refused program and returns the error.
+pub fn refused_program(found: &[Diagnostic], map: &SourceMap, ui: OutputSettings) -> CommandError {
+    show_diagnostics(found, map, ui);
     if !ui.json {
-        return Failure::RefusedShown;
+        return CommandError::RefusedShown;
     }
     let errors: Vec<_> = found.iter().map(|d| d.to_json(map)).collect();
     let document = serde_json::json!({ "error": { "kind": "refused", "diagnostics": errors } });
     match ui.result(&document, String::new) {
-        Ok(()) => Failure::RefusedShown,
+        Ok(()) => CommandError::RefusedShown,
         Err(failure) => failure,
     }
 }

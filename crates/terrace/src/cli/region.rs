@@ -1,20 +1,20 @@
 //! `terrace region`.
 
-use super::failure::Failure;
+use super::failure::CommandError;
 use super::inputs::load_region;
 use super::program_args::SourceArgs;
 use super::show::{NodeArgs, failed, unexpected};
-use super::ui::{Ui, print, style};
+use super::ui::{OutputSettings, print_line, style};
 use crate::program::DEFAULT_PROGRAM;
 use clap::{Args, Subcommand};
-use node::admin::{Answer, Request, ask};
-use node::region::{Applied, Difference, RegionStatus};
-use region::{LoadError, Numbers};
+use node::admin::{ControlRequest, ControlResponse, ask};
+use node::region::{RegionChanges, RegionDifference, RegionStatus};
+use region::{IdAssignments, RegionLoadError};
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Check region files, see the entries that they make, and have a node serve one.
+/// Check region files, print their entries, and apply them to a node.
 #[derive(Debug, Args)]
 pub struct RegionArgs {
     #[command(subcommand)]
@@ -23,26 +23,28 @@ pub struct RegionArgs {
 
 #[derive(Debug, Subcommand)]
 enum RegionCommand {
-    /// Check a region file: everything that is wrong, with line and mend. The exit code is 1 if something is.
+    /// Check region files. All errors are printed, with line and fix. The exit code is 1 if there
+    /// are any.
     Check(CheckArgs),
-    /// Print the entries that a region file makes, each with the line that it comes from.
+    /// Print the entries that a region file produces, each with its source line.
     Entries(EntriesArgs),
     /// Print the JSON Schema of region files, for editors.
     Schema,
-    /// Have a node read its region file again, or another one from now on.
+    /// Make a node reload its region file, or switch to another one.
     ///
-    /// The node compares the file with its tables, and writes the difference as one batch: a packet meets the old region or the new one. A
-    /// file with something wrong changes nothing (exit code 3).
+    /// The node compares the file with its tables, and writes the difference as one batch, so that
+    /// each packet sees either the old or the new region. An invalid file changes nothing (exit
+    /// code 3).
     Apply(FileArgs),
-    /// Show what an application of the region file, or of another one, would change.
+    /// Show the changes that applying the region file, or another one, would make.
     Diff(FileArgs),
-    /// Show which region a node serves, and what of it does not fit the node's ports.
+    /// Show the region that a node serves, and the parts of it that do not fit the node's ports.
     Status(NodeArgs),
 }
 
 #[derive(Debug, Args)]
 struct FileArgs {
-    /// The region file; the one in force unless given.
+    /// Region file. Default: the one in force.
     #[arg(value_name = "FILE.yaml")]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -51,20 +53,20 @@ struct FileArgs {
 
 #[derive(Debug, Args)]
 struct CheckArgs {
-    /// Region files.
+    /// Region files to check.
     #[arg(value_name = "FILE.yaml", required = true)]
     files: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 struct EntriesArgs {
-    /// The region file.
+    /// Region file.
     #[arg(value_name = "FILE.yaml")]
     file: PathBuf,
-    /// The program; the gateway that terrace brings along unless given.
+    /// Program to use. Default: the built-in gateway.
     #[arg(long, value_name = "FILE.p4", default_value = DEFAULT_PROGRAM, hide_default_value = true)]
     program: PathBuf,
-    /// Only entries of tables whose name contains TEXT.
+    /// Print only entries of tables with TEXT in their name.
     #[arg(long, value_name = "TEXT")]
     table: Option<String>,
     #[command(flatten)]
@@ -72,7 +74,7 @@ struct EntriesArgs {
 }
 
 #[derive(Serialize)]
-struct Checked {
+struct CheckedRegion {
     file: String,
     accepted: bool,
     problems: Vec<region::Problem>,
@@ -91,29 +93,29 @@ struct EntryJson {
 }
 
 impl RegionArgs {
-    pub(super) fn run(self, ui: Ui) -> Result<(), Failure> {
+    pub(super) fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
         match self.command {
             RegionCommand::Check(args) => args.run(ui),
             RegionCommand::Entries(args) => args.run(ui),
             RegionCommand::Apply(args) => args.apply(ui),
             RegionCommand::Diff(args) => args.diff(ui),
-            RegionCommand::Status(node) => status(&node, ui),
+            RegionCommand::Status(node) => print_region_status(&node, ui),
             RegionCommand::Schema => {
                 let schema = serde_json::to_string_pretty(&region::schema());
-                print(&schema.map_err(|error| Failure::Bug(error.to_string()))?)
+                print_line(&schema.map_err(|error| CommandError::Bug(error.to_string()))?)
             }
         }
     }
 }
 
 impl CheckArgs {
-    fn run(self, ui: Ui) -> Result<(), Failure> {
+    fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
         let mut all = Vec::new();
         for path in &self.files {
             let progress = ui.progress(format!("checking {}", path.display()));
             let loaded = region::load(path);
             drop(progress);
-            let mut checked = Checked {
+            let mut checked = CheckedRegion {
                 file: path.display().to_string(),
                 accepted: loaded.is_ok(),
                 problems: Vec::new(),
@@ -128,24 +130,24 @@ impl CheckArgs {
                     (checked.vpcs, checked.vms, checked.servers) =
                         (file.vpcs.len(), file.vms.len(), file.servers.len());
                 }
-                Err(LoadError::Wrong(problems)) => {
+                Err(RegionLoadError::Wrong(problems)) => {
                     (checked.problems, checked.more) = (problems.problems, problems.more);
                 }
-                Err(error) => return Err(Failure::refused(error)),
+                Err(error) => return Err(CommandError::refused(error)),
             }
             if !ui.json {
-                print(&checked.text())?;
+                print_line(&checked.text())?;
             }
             all.push(checked);
         }
         if ui.json {
             ui.result(&all, String::new)?;
         }
-        if all.iter().all(|checked| checked.accepted) { Ok(()) } else { Err(Failure::Failed) }
+        if all.iter().all(|checked| checked.accepted) { Ok(()) } else { Err(CommandError::Failed) }
     }
 }
 
-impl Checked {
+impl CheckedRegion {
     fn text(&self) -> String {
         if self.accepted {
             let (good, file) = (style::GOOD, &self.file);
@@ -162,52 +164,53 @@ impl Checked {
 }
 
 impl FileArgs {
-    /// The file as the node finds it, in whatever directory that works.
-    fn absolute(&self) -> Result<Option<PathBuf>, Failure> {
+    /// Returns the absolute path, because the node may run in another directory.
+    fn absolute_path(&self) -> Result<Option<PathBuf>, CommandError> {
         let absolute = |path: &PathBuf| {
-            let failed = |error| Failure::Refused(format!("cannot find {}: {error}; check the path", path.display()));
+            let failed =
+                |error| CommandError::Refused(format!("cannot find {}: {error}; check the path", path.display()));
             std::fs::canonicalize(path).map_err(failed)
         };
         self.file.as_ref().map(absolute).transpose()
     }
 
-    fn apply(self, ui: Ui) -> Result<(), Failure> {
-        let request = Request::RegionApply { file: self.absolute()? };
+    fn apply(self, ui: OutputSettings) -> Result<(), CommandError> {
+        let request = ControlRequest::RegionApply { file: self.absolute_path()? };
         let progress = ui.progress("applying");
         let answer = ask(&self.node.socket(), &request).map_err(failed)?;
         drop(progress);
         match answer {
-            Answer::RegionApplied(applied) => ui.result(&applied, || applied.to_string()),
+            ControlResponse::RegionApplied(applied) => ui.result(&applied, || applied.to_string()),
             answer => Err(unexpected(&answer)),
         }
     }
 
-    fn diff(self, ui: Ui) -> Result<(), Failure> {
-        let request = Request::RegionDiff { file: self.absolute()? };
+    fn diff(self, ui: OutputSettings) -> Result<(), CommandError> {
+        let request = ControlRequest::RegionDiff { file: self.absolute_path()? };
         let progress = ui.progress("comparing");
         let answer = ask(&self.node.socket(), &request).map_err(failed)?;
         drop(progress);
         match answer {
-            Answer::RegionDiffers(difference) => ui.result(&difference, || difference_text(&difference)),
+            ControlResponse::RegionDiffers(difference) => ui.result(&difference, || difference_text(&difference)),
             answer => Err(unexpected(&answer)),
         }
     }
 }
 
-fn difference_text(difference: &Difference) -> String {
+fn difference_text(difference: &RegionDifference) -> String {
     let mut text: String = difference.lines.iter().map(|line| format!("{line}\n")).collect();
     if difference.more > 0 {
         text += &format!("and {} more\n", difference.more);
     }
-    let Applied { inserted, modified, deleted, .. } = difference.summary;
+    let RegionChanges { inserted, modified, deleted, .. } = difference.summary;
     text += &format!("{inserted} entries to add, {modified} to change, {deleted} to remove");
     difference.summary.warnings.iter().for_each(|warning| text += &format!("\nwarning: {warning}"));
     text
 }
 
-fn status(node: &NodeArgs, ui: Ui) -> Result<(), Failure> {
-    match ask(&node.socket(), &Request::Region).map_err(failed)? {
-        Answer::Region(status) => ui.result(&status, || status_text(&status)),
+fn print_region_status(node: &NodeArgs, ui: OutputSettings) -> Result<(), CommandError> {
+    match ask(&node.socket(), &ControlRequest::Region).map_err(failed)? {
+        ControlResponse::Region(status) => ui.result(&status, || status_text(&status)),
         answer => Err(unexpected(&answer)),
     }
 }
@@ -220,15 +223,15 @@ fn status_text(status: &RegionStatus) -> String {
     status.warnings.iter().for_each(|warning| text += &format!("\nwarning: {warning}"));
     if let Some(refused) = &status.refused {
         let bad = style::BAD;
-        text += &format!("\n{bad}refused{bad:#} last, what is in force is older: {refused}");
+        text += &format!("\n{bad}last change refused{bad:#}, an older region is in force: {refused}");
     }
     text
 }
 
 impl EntriesArgs {
-    fn run(self, ui: Ui) -> Result<(), Failure> {
+    fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
         let pipeline = self.sources.pipeline(&self.program, ui)?;
-        let loaded = load_region(&self.file, &pipeline, &mut Numbers::default(), ui)?;
+        let loaded = load_region(&self.file, &pipeline, &mut IdAssignments::default(), ui)?;
         let wanted = |name: &str| self.table.as_deref().is_none_or(|text| name.contains(text));
         let mut shown = Vec::new();
         for (table, action) in &loaded.entries.defaults {
@@ -259,7 +262,7 @@ impl EntriesArgs {
         for one in &shown {
             let from = one.provenance.as_ref().map_or(String::new(), |from| format!("  {dim}# {from}{dim:#}"));
             if writeln!(out, "{}{from}", one.entry).is_err() {
-                // Nobody reads any more.
+                // The reader has closed the pipe.
                 break;
             }
         }

@@ -1,26 +1,27 @@
 //! `terrace stf`.
 
-use super::failure::Failure;
+use super::failure::CommandError;
 use super::program_args::SourceArgs;
-use super::ui::{Ui, style};
+use super::ui::{OutputSettings, style};
 use crate::stf::interpreter::Interpreter;
 use crate::stf::{parse, run};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
-/// Run an STF test of p4c's form on the interpreter.
+/// Run a test in p4c's STF language on the interpreter.
 ///
-/// Entries, packets in and packets expected; tests/corpus/README.md describes the language. The exit code is 1 if something was not as
-/// expected, and 3 if the program or the test is refused.
+/// A test has entries, input packets and expected packets; tests/corpus/README.md describes the
+/// language. The exit code is 1 if an expectation did not hold, and 3 if the program or the test is
+/// refused.
 #[derive(Debug, Args)]
 pub struct StfArgs {
-    /// The program.
+    /// P4-16 program.
     #[arg(value_name = "PROGRAM.p4")]
     program: PathBuf,
-    /// The test.
+    /// STF test.
     #[arg(value_name = "TEST.stf")]
     test: PathBuf,
-    /// Fail for packets on ports that the test never names, too. p4c's runner does not see those.
+    /// Also fail for packets on ports that the test does not name. The runner of p4c ignores those.
     #[arg(long)]
     all_ports: bool,
     #[command(flatten)]
@@ -28,14 +29,14 @@ pub struct StfArgs {
 }
 
 impl StfArgs {
-    pub(super) fn run(self, ui: Ui) -> Result<(), Failure> {
-        let text = read(&self.test)?;
-        let script = parse::parse(&self.test.display().to_string(), &text).map_err(Failure::refused)?;
+    pub(super) fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
+        let text = read_test(&self.test)?;
+        let script = parse::parse(&self.test.display().to_string(), &text).map_err(CommandError::refused)?;
         let pipeline = self.sources.pipeline(&self.program, ui)?;
-        let mut device = Interpreter::new(pipeline).map_err(Failure::Bug)?;
+        let mut device = Interpreter::new(pipeline).map_err(CommandError::Bug)?;
         let options = run::Options { all_ports: self.all_ports };
         let progress = ui.progress(format!("running {}", self.test.display()));
-        let report = run::run(&script, &mut device, options).map_err(Failure::refused)?;
+        let report = run::run(&script, &mut device, options).map_err(CommandError::refused)?;
         drop(progress);
         let passed = report.passed();
         ui.result(&serde_json::json!({ "passed": passed, "report": report }), || {
@@ -46,19 +47,21 @@ impl StfArgs {
                 None => text,
             }
         })?;
-        if passed { Ok(()) } else { Err(Failure::Failed) }
+        if passed { Ok(()) } else { Err(CommandError::Failed) }
     }
 }
 
-/// The longest test that is read, in bytes.
+/// Maximum size of a test, in bytes.
 const MAX_TEST: u64 = 64 << 20;
 
-fn read(path: &Path) -> Result<String, Failure> {
-    let refuse =
-        |error: std::io::Error| Failure::Refused(format!("cannot read {}: {error}; check the path", path.display()));
+fn read_test(path: &Path) -> Result<String, CommandError> {
+    let refuse = |error: std::io::Error| {
+        CommandError::Refused(format!("cannot read {}: {error}; check the path", path.display()))
+    };
     if std::fs::metadata(path).map_err(refuse)?.len() > MAX_TEST {
-        return Err(Failure::Refused(format!("{} is longer than {MAX_TEST} bytes; split it", path.display())));
+        return Err(CommandError::Refused(format!("{} is longer than {MAX_TEST} bytes; split it", path.display())));
     }
     let bytes = std::fs::read(path).map_err(refuse)?;
-    String::from_utf8(bytes).map_err(|_| Failure::Refused(format!("{} is not UTF-8; save it as UTF-8", path.display())))
+    String::from_utf8(bytes)
+        .map_err(|_| CommandError::Refused(format!("{} is not UTF-8; save it as UTF-8", path.display())))
 }

@@ -1,6 +1,6 @@
-//! What all commands share in talking to people and programs: JSON, colours, progress.
+//! Output shared by all commands: JSON, colours, progress.
 
-use super::failure::Failure;
+use super::failure::CommandError;
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
@@ -8,59 +8,61 @@ use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-/// How long something takes before progress is shown.
+/// Delay before progress is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Colour and emphasis; they reach only terminals, or whoever asks with `--color always`.
+/// Colours and emphasis. They are shown on terminals, or everywhere with `--color always`.
 pub mod style {
     use super::{AnsiColor, Style};
-    /// Something wrong.
+    /// An error.
     pub const BAD: Style = AnsiColor::Red.on_default().bold();
-    /// Something to look at.
+    /// A warning.
     pub const WARN: Style = AnsiColor::Yellow.on_default().bold();
-    /// Something as it should be.
+    /// Success.
     pub const GOOD: Style = AnsiColor::Green.on_default().bold();
-    /// A name that matters.
+    /// An important name.
     pub const NAME: Style = AnsiColor::Cyan.on_default();
-    /// What may be skipped.
+    /// Secondary text.
     pub const DIM: Style = Style::new().dimmed();
     /// A heading.
     pub const HEAD: Style = Style::new().bold();
 }
 
-/// How this run talks.
+/// Output settings of this run.
 #[derive(Clone, Copy, Debug)]
-pub struct Ui {
-    /// Results are JSON on standard output, and nothing else is there.
+pub struct OutputSettings {
+    /// Whether results are printed as JSON, alone on standard output.
     pub json: bool,
-    /// No progress, no notes.
+    /// Whether progress and notes are suppressed.
     pub quiet: bool,
 }
 
-impl Ui {
-    /// Prints a result: one JSON document, or the text. A closed pipe is no error: nobody reads any more.
-    pub fn result(&self, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<(), Failure> {
+impl OutputSettings {
+    /// Prints a result as a JSON document or as text. A closed pipe is not an error, because the
+    /// reader has finished.
+    pub fn result(&self, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<(), CommandError> {
         let shown = match self.json {
-            true => serde_json::to_string_pretty(value).map_err(|error| Failure::Bug(error.to_string()))?,
+            true => serde_json::to_string_pretty(value).map_err(|error| CommandError::Bug(error.to_string()))?,
             false => text(),
         };
-        print(&shown)
+        print_line(&shown)
     }
 
-    /// Something that a person may want to know, on standard error; nothing in JSON or when quiet.
+    /// Prints a note on standard error, unless output is JSON or quiet.
     pub fn note(&self, text: impl std::fmt::Display) {
         if !self.json && !self.quiet {
             let _ = writeln!(anstream::stderr(), "{text}");
         }
     }
 
-    /// Shows that something is going on if it takes more than a second, and standard error is a terminal.
+    /// Shows a spinner if the operation takes more than a second and standard error is a terminal.
     pub fn progress(&self, what: impl Into<String>) -> Progress {
         let shown = !self.json && !self.quiet && std::io::stderr().is_terminal();
         Progress::new(what.into(), None, shown)
     }
 
-    /// The same for something with a known number of steps.
+    /// Shows a progress bar for an operation of `steps` steps, under the conditions of
+    /// [`OutputSettings::progress`].
     pub fn progress_of(&self, what: impl Into<String>, steps: u64) -> Progress {
         let shown = !self.json && !self.quiet && std::io::stderr().is_terminal();
         Progress::new(what.into(), Some(steps), shown)
@@ -68,28 +70,28 @@ impl Ui {
 }
 
 /// Prints a line on standard output.
-pub fn print(text: &str) -> Result<(), Failure> {
+pub fn print_line(text: &str) -> Result<(), CommandError> {
     let newline = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
     write_on(&format!("{text}{newline}")).map(drop)
 }
 
-/// Writes text on standard output as it is. Whether anybody reads on.
-pub fn write_on(text: &str) -> Result<bool, Failure> {
+/// Writes text on standard output unchanged. Returns whether the output is still being read.
+pub fn write_on(text: &str) -> Result<bool, CommandError> {
     let mut out = anstream::stdout();
     match write!(out, "{text}").and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::environment(format!(
+        Err(error) => Err(CommandError::environment(format!(
             "cannot write to standard output: {error}; check where it is redirected to"
         ))),
     }
 }
 
-/// A spinner or bar that appears after a second and goes away when dropped.
+/// A spinner or bar that appears after a second and disappears when dropped.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
-    /// Dropped to tell the thread that waits for the second to pass that there is nothing to show any more.
+    /// Closing this channel ends the thread that waits to show the progress.
     _done: Option<Sender<()>>,
 }
 
@@ -119,17 +121,17 @@ impl Progress {
         Progress { bar, _done: done }
     }
 
-    /// What is being done now.
-    pub fn say(&self, what: &str) {
+    /// Sets the description of the current operation.
+    pub fn set_description(&self, what: &str) {
         self.bar.set_message(what.to_owned());
     }
 
-    /// So many steps are done.
+    /// Sets the number of finished steps.
     pub fn at(&self, steps: u64) {
         self.bar.set_position(steps);
     }
 
-    /// One step is done.
+    /// Counts one finished step.
     pub fn step(&self) {
         self.bar.inc(1);
     }

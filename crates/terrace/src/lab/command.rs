@@ -1,12 +1,12 @@
-//! Running the programs that a lab is made with.
+//! Runs the external programs that build a lab.
 
 use super::error::LabError;
-use super::steps::{Step, WIRE_FORM};
+use super::steps::{LabStep, WIRE_FORM};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// The Debian packages of the programs that are used.
+/// Debian packages of the external programs.
 const PACKAGES: [(&str, &str); 5] = [
     ("ip", "iproute2"),
     ("bridge", "iproute2"),
@@ -15,30 +15,30 @@ const PACKAGES: [(&str, &str); 5] = [
     ("iperf3", "iperf3"),
 ];
 
-/// A program, not started yet. It gets a process group of its own: a Ctrl-C at the terminal must not hit the commands that
-/// clean up after it.
+/// Returns a command that is not started yet. It gets its own process group, because a Ctrl-C at
+/// the terminal must not stop the commands that clean up.
 pub(super) fn program(name: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(name);
     command.args(arguments).stdin(Stdio::null()).process_group(0);
     command
 }
 
-/// A program inside a namespace of a lab, not started yet: for example `iperf3` on a machine.
+/// Returns a command inside a namespace of a lab, not started yet: for example `iperf3` on a VM.
 pub fn exec(namespace: &str, name: &str, arguments: &[&str]) -> Command {
     let mut all = vec!["netns", "exec", namespace, name];
     all.extend_from_slice(arguments);
     program("ip", &all)
 }
 
-/// The command as it could be typed.
-fn typed(command: &Command) -> String {
+/// Formats the command as a shell command line.
+fn command_line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// Runs a command to its end and returns what it printed.
+/// Runs a command to its end and returns its output.
 pub(super) fn run(mut command: Command) -> Result<String, LabError> {
-    let typed = typed(&command);
+    let typed = command_line(&command);
     let output = command.output().map_err(|source| {
         let tool = command.get_program().to_string_lossy().into_owned();
         match PACKAGES.iter().find(|(name, _)| *name == tool) {
@@ -50,14 +50,14 @@ pub(super) fn run(mut command: Command) -> Result<String, LabError> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let stderr = String::from_utf8_lossy(&output.stderr).trim().replace('\n', ", ");
-    let mend = mend(&stderr);
+    let help = error_hint(&stderr);
     let stderr = if stderr.is_empty() { output.status.to_string() } else { stderr };
-    Err(LabError::Command { command: typed, stderr, mend })
+    Err(LabError::Command { command: typed, stderr, help })
 }
 
-/// What helps against the errors that machines that are not set up for this show.
-fn mend(stderr: &str) -> Option<&'static str> {
-    let mends = [
+/// Returns a hint for the typical errors of machines that are not set up for labs.
+fn error_hint(stderr: &str) -> Option<&'static str> {
+    let hints = [
         ("Operation not permitted", "run as root, or with the capabilities CAP_NET_ADMIN and CAP_SYS_ADMIN"),
         ("Permission denied", "run as root, or with the capabilities CAP_NET_ADMIN and CAP_SYS_ADMIN"),
         (
@@ -71,29 +71,30 @@ fn mend(stderr: &str) -> Option<&'static str> {
         ("File exists", "something is left of an earlier lab; remove it with `terrace lab down`"),
         ("No such file or directory", "install the package that has the program, and iproute2"),
     ];
-    mends.iter().find(|(sign, _)| stderr.contains(sign)).map(|(_, mend)| *mend)
+    hints.iter().find(|(sign, _)| stderr.contains(sign)).map(|(_, help)| *help)
 }
 
-/// Carries out one step.
-pub(super) fn carry_out(step: &Step) -> Result<(), LabError> {
+/// Executes one step.
+pub(super) fn carry_out(step: &LabStep) -> Result<(), LabError> {
     match step {
-        Step::Namespace(name) => run(program("ip", &["netns", "add", name])).map(drop),
-        Step::Run { tool, namespace, arguments } => {
+        LabStep::Namespace(name) => run(program("ip", &["netns", "add", name])).map(drop),
+        LabStep::Run { tool, namespace, arguments } => {
             let mut all = vec!["-n", namespace];
             all.extend(arguments.iter().map(String::as_str));
             run(program(tool, &all)).map(drop)
         }
-        Step::Sysctl { namespace, path, value } => {
+        LabStep::Sysctl { namespace, path, value } => {
             let file = format!("/proc/sys/{path}");
             match ::io::Namespace::open(namespace)?.run(|| std::fs::write(file, value))? {
-                // A kernel without IPv6, or without this parameter, needs no setting of it.
+                // A missing parameter is ignored: a kernel without IPv6, or without this parameter,
+                // does not need it.
                 Err(source) if source.kind() != io::ErrorKind::NotFound => {
                     Err(LabError::Start { command: step.to_string(), source })
                 }
                 _ => Ok(()),
             }
         }
-        Step::WireForm { namespace, interface } => {
+        LabStep::WireForm { namespace, interface } => {
             let mut arguments = vec!["-K", interface];
             arguments.extend(WIRE_FORM);
             run(exec(namespace, "ethtool", &arguments)).map(drop)

@@ -1,34 +1,35 @@
-//! Who can talk in a lab.
+//! End points of a lab, which can communicate.
 
 use super::topology::Topology;
 use std::net::IpAddr;
 
-/// What an end point is.
+/// Kind of an end point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EndpointKind {
-    /// A machine of a tenant.
+    /// A VM of a tenant.
     Vm,
     /// A host in a network behind a remote.
     RemoteHost,
 }
 
-/// Something with addresses, in a namespace of its own.
+/// A network namespace with addresses that can be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// The machine's name; for a host behind a remote, the remote's, and its network's VNI if it has several networks.
+    /// Name of the VM. For a host behind a remote, the remote's name, with its network's VNI if the
+    /// remote has several networks.
     pub name: String,
-    /// What it is.
+    /// Kind of the end point.
     pub kind: EndpointKind,
-    /// Its namespace.
+    /// Name of its namespace.
     pub namespace: String,
-    /// The machine's VPC; none for a host behind a remote.
+    /// VPC of the VM; none for a host behind a remote.
     pub vpc: Option<String>,
-    /// Its addresses.
+    /// IP addresses.
     pub addresses: Vec<IpAddr>,
 }
 
 impl Topology {
-    /// All end points: machines first, then hosts behind remotes.
+    /// Returns all end points: VMs first, then hosts behind remotes.
     pub fn endpoints(&self) -> Vec<Endpoint> {
         let mut all = Vec::new();
         for vm in &self.vms {
@@ -58,7 +59,7 @@ impl Topology {
         all
     }
 
-    /// The end point of this name.
+    /// Returns the end point of this name.
     pub fn endpoint(&self, name: &str) -> Option<Endpoint> {
         self.endpoints().into_iter().find(|endpoint| endpoint.name == name)
     }

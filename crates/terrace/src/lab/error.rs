@@ -1,79 +1,79 @@
-//! What can go wrong with a lab.
+//! Errors of labs.
 
 use super::topology::TopologyError;
 use std::io::Error as IoError;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// A lab could not be built, used or removed.
+/// Error when a lab is built, used or removed.
 #[derive(Debug, Error)]
 pub enum LabError {
-    /// The lab cannot be built like this.
+    /// The topology is invalid.
     #[error(transparent)]
     Topology(#[from] TopologyError),
     /// A program is not installed.
     #[error("the program `{tool}` is not installed; install it with `apt-get install {package}`")]
     Missing {
-        /// The program.
+        /// Name of the program.
         tool: String,
-        /// The Debian package that has it.
+        /// Debian package that contains it.
         package: &'static str,
     },
     /// A command failed.
-    #[error("`{command}` failed: {stderr}{}", mend.map(|mend| format!("; {mend}")).unwrap_or_default())]
+    #[error("`{command}` failed: {stderr}{}", help.map(|help| format!("; {help}")).unwrap_or_default())]
     Command {
-        /// The command, as it could be typed.
+        /// The command line.
         command: String,
-        /// What it said.
+        /// Its error output.
         stderr: String,
-        /// What may help.
-        mend: Option<&'static str>,
+        /// Hint for a fix.
+        help: Option<&'static str>,
     },
-    /// A command could not be started, or a kernel parameter not be set.
+    /// A command could not be started, or a kernel parameter could not be set.
     #[error("cannot do `{command}`")]
     Start {
-        /// The command, as it could be typed.
+        /// The command line.
         command: String,
-        /// The system's error.
+        /// Error of the operating system.
         source: IoError,
     },
-    /// Something of the lab is there already.
+    /// A part of the lab exists already.
     #[error(
         "a lab called `{name}` is up, or was left behind; remove it with `terrace lab down --name {name}`, or choose another name"
     )]
     Exists {
-        /// The lab's name.
+        /// Name of the lab.
         name: String,
     },
-    /// There is no such lab.
+    /// The lab does not exist.
     #[error("there is no lab called `{name}`; `terrace lab up` makes one")]
     NotUp {
-        /// The lab's name.
+        /// Name of the lab.
         name: String,
     },
-    /// The user stopped it.
+    /// The user stopped the operation.
     #[error("stopped; everything made so far was removed")]
     Stopped,
-    /// The file with the lab's state cannot be read or written.
+    /// The state file of the lab cannot be read or written.
     #[error("cannot {action} the lab's state in `{}`", path.display())]
     State {
-        /// What was tried.
+        /// Operation that failed.
         action: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// Error of the operating system.
         source: IoError,
     },
-    /// This machine does not allow what a lab needs.
+    /// The machine does not allow an operation that a lab needs.
     #[error("a lab cannot run here: {reason}")]
     NotPermitted {
-        /// What is not allowed, and the mend.
+        /// The refused operation, and the fix.
         reason: String,
     },
-    /// Something could not be removed.
+    /// Parts of the lab could not be removed.
     #[error("not everything of the lab could be removed: {}; run `terrace lab down` again", problems.join("; "))]
     Remains {
-        /// What is left, and why.
+        /// The remaining parts, each with its reason.
         problems: Vec<String>,
     },
     /// A namespace cannot be entered.

@@ -1,19 +1,22 @@
-//! The lab of a region file.
+//! Derives the topology of a lab from a region file.
 
 use super::error::LabError;
-use super::topology::{Gateway, Mac, Network, Remote, Return, Server, Topology, TopologyError, Uplink, Vm, VmAddress};
+use super::topology::{
+    Gateway, Mac, Network, Remote, ReturnPath, Server, Topology, TopologyError, Uplink, Vm, VmAddress,
+};
 use ipnet::IpNet;
-use region::{DEFAULT_MTU, Region, Target};
+use region::{DEFAULT_MTU, ResolvedRegion, RouteTarget};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
 
 impl Topology {
-    /// The lab called `name` of a region: its servers, machines and remotes, and, behind each remote, hosts in the prefixes that VPCs
-    /// route there.
+    /// Returns the topology of lab `name` for a region: its servers, VMs and remotes, and hosts
+    /// behind each remote in the prefixes that VPCs route there.
     ///
     /// # Errors
-    /// If the lab cannot be built: too large, or an uplink that several hosts share, as there is no switch in a lab.
-    pub fn from_region(name: &str, region: &Region) -> Result<Topology, LabError> {
+    /// If the lab cannot be built: it is too large, or several hosts share an uplink, because a lab
+    /// has no switch.
+    pub fn from_region(name: &str, region: &ResolvedRegion) -> Result<Topology, LabError> {
         let topology = Topology {
             name: name.to_owned(),
             gateway: gateway(region)?,
@@ -26,11 +29,11 @@ impl Topology {
     }
 }
 
-fn mac(mac: region::Mac) -> Mac {
+fn convert_mac(mac: region::Mac) -> Mac {
     Mac(mac.0)
 }
 
-fn gateway(region: &Region) -> Result<Gateway, TopologyError> {
+fn gateway(region: &ResolvedRegion) -> Result<Gateway, TopologyError> {
     let file = &region.file;
     let servers = file.servers.iter().map(|server| server.name.value.to_string()).zip(&region.server_uplinks);
     let remotes = file.remotes.iter().map(|remote| remote.name.value.to_string()).zip(&region.remote_uplinks);
@@ -50,32 +53,32 @@ fn gateway(region: &Region) -> Result<Gateway, TopologyError> {
         let uplink = &file.uplinks[index];
         Uplink {
             port: uplink.port.value,
-            mac: mac(uplink.mac.value),
+            mac: convert_mac(uplink.mac.value),
             host,
-            host_mac: mac(uplink.peer_mac.value),
+            host_mac: convert_mac(uplink.peer_mac.value),
             mtu: uplink.mtu.as_ref().map_or(DEFAULT_MTU, |mtu| mtu.value),
         }
     });
     Ok(Gateway {
-        mac: mac(file.gateway.mac.value),
+        mac: convert_mac(file.gateway.mac.value),
         vteps: file.gateway.vteps.iter().map(|vtep| vtep.value).collect(),
         uplinks: uplinks.collect(),
     })
 }
 
-fn servers(region: &Region) -> Vec<Server> {
+fn servers(region: &ResolvedRegion) -> Vec<Server> {
     let server =
         |server: &region::Server| Server { name: server.name.value.to_string(), address: server.address.value };
     region.file.servers.iter().map(server).collect()
 }
 
-fn vms(region: &Region) -> Result<Vec<Vm>, TopologyError> {
-    // Before work that grows with their number.
+fn vms(region: &ResolvedRegion) -> Result<Vec<Vm>, TopologyError> {
+    // Checked before work that grows with the number of VMs.
     if region.file.vms.len() > super::topology::MAX_MACHINES {
         return Err(TopologyError::TooLarge(region.file.vms.len()));
     }
     let mut taken: HashSet<(usize, IpAddr)> = HashSet::new();
-    for (vm, (vpc, _)) in region.file.vms.iter().zip(&region.vm_places) {
+    for (vm, (vpc, _)) in region.file.vms.iter().zip(&region.vm_locations) {
         taken.extend(vm.addresses.iter().map(|address| (*vpc, address.value)));
     }
     let vm = |(vm, (vpc_index, server)): (&region::Vm, &(usize, usize))| {
@@ -84,23 +87,23 @@ fn vms(region: &Region) -> Result<Vec<Vm>, TopologyError> {
             let subnet =
                 vpc.subnets.iter().map(|subnet| subnet.network()).find(|subnet| subnet.contains(&address.value))?;
             let address = IpNet::new(address.value, subnet.prefix_len()).ok()?;
-            Some(VmAddress { address, router: router(subnet, |router| taken.contains(&(*vpc_index, router))) })
+            Some(VmAddress { address, router: router_address(subnet, |router| taken.contains(&(*vpc_index, router))) })
         });
         Vm {
             name: vm.name.value.to_string(),
             server: region.file.servers[*server].name.value.to_string(),
             vpc: vpc.name.value.to_string(),
             vni: vpc.vni.value,
-            mac: mac(vm.mac.value),
+            mac: convert_mac(vm.mac.value),
             addresses: addresses.collect(),
         }
     };
-    Ok(region.file.vms.iter().zip(&region.vm_places).map(vm).collect())
+    Ok(region.file.vms.iter().zip(&region.vm_locations).map(vm).collect())
 }
 
-/// The first address of the subnet that no machine has. In a subnet that is full, or has no room for a router, a link-local
-/// address, as clouds do that route every machine by itself.
-fn router(subnet: IpNet, taken: impl Fn(IpAddr) -> bool) -> IpAddr {
+/// Returns the first address of the subnet that no VM has. If the subnet is full or too small for a
+/// router, returns a link-local address, as clouds do that route every VM individually.
+fn router_address(subnet: IpNet, taken: impl Fn(IpAddr) -> bool) -> IpAddr {
     let free = subnet.hosts().take(super::topology::MAX_MACHINES + 2).find(|address| {
         // The IPv6 network address is the subnet-router anycast address (RFC 4291, section 2.6.1).
         *address != subnet.network() && !taken(*address)
@@ -111,33 +114,33 @@ fn router(subnet: IpNet, taken: impl Fn(IpAddr) -> bool) -> IpAddr {
     })
 }
 
-fn remotes(region: &Region) -> Vec<Remote> {
+fn remotes(region: &ResolvedRegion) -> Vec<Remote> {
     let remote = |(index, remote): (usize, &region::Remote)| Remote {
         name: remote.name.value.to_string(),
         address: remote.address.value,
-        mac: mac(remote.mac.value),
+        mac: convert_mac(remote.mac.value),
         networks: networks(region, index),
     };
     region.file.remotes.iter().enumerate().map(remote).collect()
 }
 
-/// The networks behind a remote: one per VNI that routes to it carry.
-fn networks(region: &Region, remote: usize) -> Vec<Network> {
+/// Returns the networks behind a remote: one per VNI of the routes to it.
+fn networks(region: &ResolvedRegion, remote: usize) -> Vec<Network> {
     let mut addresses: BTreeMap<u32, BTreeSet<IpAddr>> = BTreeMap::new();
     let mut senders: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
     for (vpc, tables) in region.tables.iter().enumerate() {
         for route in tables.iter().flatten() {
-            if let Target::Remote(target, vni) = route.target
+            if let RouteTarget::Remote(target, vni) = route.target
                 && target == remote
             {
-                addresses.entry(vni).or_default().insert(host(route.prefix));
+                addresses.entry(vni).or_default().insert(host_address(route.prefix));
                 senders.entry(vni).or_default().insert(vpc);
             }
         }
     }
     let back = |vpc: usize| {
         let vpc = &region.file.vpcs[vpc];
-        Return { vni: vpc.vni.value, prefixes: vpc.subnets.iter().map(|subnet| subnet.network()).collect() }
+        ReturnPath { vni: vpc.vni.value, prefixes: vpc.subnets.iter().map(|subnet| subnet.network()).collect() }
     };
     let network = |(vni, addresses): (u32, BTreeSet<IpAddr>)| Network {
         vni,
@@ -147,9 +150,9 @@ fn networks(region: &Region, remote: usize) -> Vec<Network> {
     addresses.into_iter().map(network).collect()
 }
 
-/// The tenth address of a prefix, or its last if it has fewer. For a default route, which has no room of its own, one of those
-/// that are reserved for documentation (RFC 5737, RFC 3849).
-fn host(prefix: IpNet) -> IpAddr {
+/// Returns the tenth address of a prefix, or its last if it has fewer. For a default route, returns
+/// an address reserved for documentation (RFC 5737, RFC 3849).
+fn host_address(prefix: IpNet) -> IpAddr {
     if prefix.prefix_len() == 0 {
         return match prefix {
             IpNet::V4(_) => IpAddr::from([203, 0, 113, 200]),

@@ -1,15 +1,17 @@
-//! Whether a lab can run on this machine.
+//! Checks whether a lab can run on this machine.
 
 use super::command::{exec, program, run};
 use super::error::LabError;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Tries what a lab needs, in a namespace that is removed at once: namespaces, veth pairs, bridges, VXLAN, raw sockets.
+/// Tries the operations that a lab needs, in a namespace that is removed at once: namespaces, veth
+/// pairs, bridges, VXLAN, raw sockets.
 ///
 /// # Errors
-/// What is not allowed or missing, and the mend. Then the same scenario can still run from pcap to pcap.
+/// Names the refused or missing operation, and the fix. The same scenario can then still run from
+/// pcap to pcap.
 pub fn permitted() -> Result<(), LabError> {
-    // Unlike any lab's, and unlike that of another probe at the same time.
+    // Distinct from the names of all labs, and of other probes at the same time.
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name = format!("terraceprobe-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let refused = |what: &str, error: LabError| LabError::NotPermitted { reason: format!("{what}: {error}") };
@@ -18,7 +20,7 @@ pub fn permitted() -> Result<(), LabError> {
         error => refused("network namespaces are not allowed", error),
     })?;
     let outcome = try_devices(&name).map_err(|(what, error)| refused(what, error));
-    // Should this fail, then so would a lab's end.
+    // An error here is reported, because removing a lab would fail too.
     let removed = run(program("ip", &["netns", "del", &name]));
     outcome?;
     removed.map_err(|error| refused("network namespaces cannot be removed", error))?;

@@ -1,4 +1,4 @@
-//! Real pings between the machines of a lab.
+//! Real pings between the VMs of a lab.
 
 use super::command::exec;
 use super::error::LabError;
@@ -6,26 +6,27 @@ use std::net::IpAddr;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-/// How many pings run at once: each is a process that mostly waits.
+/// Maximum number of concurrent pings. Each is a process that mostly waits.
 const AT_ONCE: usize = 64;
 
 /// Echo requests from one namespace to an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ping {
-    /// The namespace that sends.
+    /// Namespace of the sender.
     pub namespace: String,
-    /// The address to reach.
+    /// Target address.
     pub to: IpAddr,
-    /// How many, 0.2 seconds apart.
+    /// Number of requests, 0.2 seconds apart.
     pub count: u32,
-    /// How long to wait for an answer to the last.
+    /// Time to wait for a reply to the last request.
     pub timeout: Duration,
-    /// Bytes of payload; `None` for ping's own 56. The packet is not fragmented: larger than the path's MTU fails.
+    /// Bytes of payload; `None`: the 56 bytes of `ping`. Packets are not fragmented, so a size
+    /// above the path's MTU fails.
     pub size: Option<u16>,
 }
 
 impl Ping {
-    /// Three requests that wait one second for the last answer.
+    /// Creates a ping of three requests that waits one second for the last reply.
     pub fn new(namespace: impl Into<String>, to: IpAddr) -> Ping {
         Ping { namespace: namespace.into(), to, count: 3, timeout: Duration::from_secs(1), size: None }
     }
@@ -45,70 +46,72 @@ impl Ping {
     }
 }
 
-/// What became of a ping.
+/// Result of a ping.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PingOutcome {
     /// Requests sent.
     pub sent: u32,
-    /// Answers received.
+    /// Replies received.
     pub received: u32,
-    /// The average time to an answer, in milliseconds; none if there was none.
+    /// Average round-trip time, in milliseconds; `None` without a reply.
     pub average_ms: Option<f64>,
 }
 
 impl PingOutcome {
-    /// Whether at least one answer came.
+    /// Returns whether there was at least one reply.
     pub fn reached(&self) -> bool {
         self.received > 0
     }
 
-    /// Whether all answers came.
+    /// Returns whether all requests were replied to.
     pub fn lossless(&self) -> bool {
         self.sent > 0 && self.received >= self.sent
     }
 }
 
-/// Pings and waits for the outcome. That nobody answers is an outcome, no error.
+/// Runs a ping and returns its result. A missing reply is not an error.
 ///
 /// # Errors
 /// If `ping` cannot run.
 pub fn ping(ping: &Ping) -> Result<PingOutcome, LabError> {
-    finish(ping, ping.start()?)
+    finish_ping(ping, ping.start()?)
 }
 
-/// Does all of these, many at once; the outcomes are in the same order. `progress` is told how many of how many are done.
+/// Runs pings concurrently and returns their results in the same order. `progress` is called with
+/// the finished and the total number.
 ///
 /// # Errors
-/// The first that cannot run.
+/// If a ping cannot run.
 pub fn ping_all(pings: &[Ping], progress: &mut dyn FnMut(usize, usize)) -> Result<Vec<PingOutcome>, LabError> {
     let mut outcomes = Vec::with_capacity(pings.len());
     for some in pings.chunks(AT_ONCE) {
         progress(outcomes.len(), pings.len());
         let children: Vec<_> = some.iter().map(Ping::start).collect();
         for (ping, child) in some.iter().zip(children) {
-            outcomes.push(child.and_then(|child| finish(ping, child)));
+            outcomes.push(child.and_then(|child| finish_ping(ping, child)));
         }
     }
     progress(pings.len(), pings.len());
     outcomes.into_iter().collect()
 }
 
-fn finish(ping: &Ping, child: Child) -> Result<PingOutcome, LabError> {
+fn finish_ping(ping: &Ping, child: Child) -> Result<PingOutcome, LabError> {
     let command = format!("ip netns exec {} ping {}", ping.namespace, ping.to);
     let output = child.wait_with_output().map_err(|source| LabError::Start { command: command.clone(), source })?;
     let text = String::from_utf8_lossy(&output.stdout);
-    summary(&text).ok_or_else(|| {
+    parse_summary(&text).ok_or_else(|| {
         let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        // What `ip netns exec` says when there is no ping.
+        // Message of `ip netns exec` if `ping` is not installed.
         let missing = stderr.contains("exec of \"ping\" failed");
-        let mend = missing.then_some("install it with `apt-get install iputils-ping`");
-        LabError::Command { command, stderr, mend }
+        let help = missing.then_some("install it with `apt-get install iputils-ping`");
+        LabError::Command { command, stderr, help }
     })
 }
 
-/// Reads `3 packets transmitted, 2 received, ...` and `rtt min/avg/max/mdev = 0.1/0.2/0.3/0.0 ms`. Without an answer, iputils prints no
-/// second line; when the address cannot be reached at all, it prints `+3 errors` in between.
-fn summary(text: &str) -> Option<PingOutcome> {
+/// Parses `3 packets transmitted, 2 received, ...` and `rtt min/avg/max/mdev = 0.1/0.2/0.3/0.0 ms`.
+/// Without a reply, iputils prints no second line. If the address cannot be reached at all, it
+/// prints `+3 errors` in between.
+fn parse_summary(text: &str) -> Option<PingOutcome> {
     let line = text.lines().find(|line| line.contains("packets transmitted"))?;
     let number =
         |word: &str| line.split(", ").find(|part| part.contains(word))?.split_whitespace().next()?.parse().ok();
@@ -125,11 +128,11 @@ mod tests {
         let text = "PING 10.0.0.1 (10.0.0.1) 56(84) bytes of data.\n\n--- 10.0.0.1 ping statistics ---\n\
                     3 packets transmitted, 2 received, 33.3333% packet loss, time 401ms\n\
                     rtt min/avg/max/mdev = 0.021/0.025/0.030/0.003 ms\n";
-        assert_eq!(summary(text), Some(PingOutcome { sent: 3, received: 2, average_ms: Some(0.025) }));
+        assert_eq!(parse_summary(text), Some(PingOutcome { sent: 3, received: 2, average_ms: Some(0.025) }));
         let text = "3 packets transmitted, 0 received, +3 errors, 100% packet loss, time 408ms\npipe 3\n";
-        let outcome = summary(text).unwrap();
+        let outcome = parse_summary(text).unwrap();
         assert_eq!(outcome, PingOutcome { sent: 3, received: 0, average_ms: None });
         assert!(!outcome.reached() && !outcome.lossless());
-        assert_eq!(summary("ping: connect: Network is unreachable\n"), None);
+        assert_eq!(parse_summary("ping: connect: Network is unreachable\n"), None);
     }
 }

@@ -1,15 +1,16 @@
-//! Ending in order when the user presses Ctrl-C.
+//! Orderly exit on Ctrl-C.
 
 use super::error::LabError;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A flag that becomes true at Ctrl-C, at a request to terminate, and when the terminal goes away. From then on, these no longer end
-/// the process: who asked for the flag has to look at it. Namespaces are then removed as in any other end.
+/// Returns a flag that becomes true on SIGINT, SIGTERM and SIGHUP. From then on these signals no
+/// longer end the process, so the caller must check the flag. Namespaces are then removed as on any
+/// other exit.
 ///
 /// # Errors
-/// If the system refuses.
+/// If the system refuses to install the handlers.
 pub fn stop_on_signals() -> Result<Arc<AtomicBool>, LabError> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {

@@ -1,50 +1,50 @@
-//! How a lab is.
+//! Status of a lab.
 
 use super::command::{program, run};
 use super::error::LabError;
-use super::state::State;
+use super::state::LabState;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// How a lab is.
+/// Status of a lab.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Status {
-    /// Its name.
+pub struct LabStatus {
+    /// Name of the lab.
     pub name: String,
-    /// The number of the gateway's process, if one runs.
+    /// Process id of the gateway, if it runs.
     pub gateway: Option<u32>,
-    /// Its namespaces.
+    /// Namespaces of the lab.
     pub namespaces: Vec<NamespaceStatus>,
 }
 
-/// How a namespace is.
+/// Status of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NamespaceStatus {
-    /// Its name.
+    /// Name of the namespace.
     pub name: String,
-    /// Whether it exists.
+    /// Whether the namespace exists.
     pub exists: bool,
-    /// Its interfaces except the loopback, each with whether it is up.
+    /// Interfaces except the loopback, with whether each is up.
     pub interfaces: BTreeMap<String, bool>,
 }
 
-impl Status {
-    /// Whether all namespaces exist and all interfaces are up.
+impl LabStatus {
+    /// Returns whether all namespaces exist and all interfaces are up.
     pub fn healthy(&self) -> bool {
         self.namespaces.iter().all(|namespace| namespace.exists && namespace.interfaces.values().all(|up| *up))
     }
 }
 
-/// How the lab of this name is.
+/// Returns the status of the lab of this name.
 ///
 /// # Errors
-/// If there is none.
-pub fn status(name: &str) -> Result<Status, LabError> {
-    let state = State::load(name)?;
+/// If the lab does not exist.
+pub fn status(name: &str) -> Result<LabStatus, LabError> {
+    let state = LabState::load(name)?;
     let gateway = state.gateway.filter(|gateway| gateway.alive()).map(|gateway| gateway.id);
     let namespaces = state.topology.namespaces().into_iter().map(namespace).collect::<Result<_, _>>()?;
-    Ok(Status { name: name.to_owned(), gateway, namespaces })
+    Ok(LabStatus { name: name.to_owned(), gateway, namespaces })
 }
 
 fn namespace(name: String) -> Result<NamespaceStatus, LabError> {
@@ -56,8 +56,8 @@ fn namespace(name: String) -> Result<NamespaceStatus, LabError> {
     Ok(NamespaceStatus { name, exists: true, interfaces })
 }
 
-/// Reads `eth0@if2  UP  02:00:00:00:00:01 <BROADCAST,MULTICAST,UP,LOWER_UP>`. The state in the second column says nothing for tunnels,
-/// the flags do.
+/// Parses `eth0@if2  UP  02:00:00:00:00:01 <BROADCAST,MULTICAST,UP,LOWER_UP>`. The flags are used,
+/// because the state in the second column is not meaningful for tunnels.
 fn interface(line: &str) -> Option<(String, bool)> {
     let name = line.split_whitespace().next()?.split('@').next()?.to_owned();
     let flags = line.split_once('<')?.1.split('>').next()?;

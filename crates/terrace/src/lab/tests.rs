@@ -1,12 +1,14 @@
-//! Labs with a stand-in for the gateway, in a few lines of Rust: what is tested is the plumbing around it.
+//! Tests of labs with a small substitute for the gateway. They test the lab itself, not the
+//! gateway.
 //!
-//! Tests that need namespaces say that they are skipped where these are not allowed; `--nocapture` shows it.
+//! Tests that need namespaces are skipped with a message where these are not allowed; `--nocapture`
+//! shows it.
 
 use super::*;
 use packet::{
-    Batch, DropReason, Engine, EngineReason, Output, Packet, PacketRef, PortId, PortReason, ReasonId, ReasonTable,
+    Batch, BatchOutput, DropReason, Engine, EngineReason, Packet, PacketRef, PortId, PortReason, ReasonId, ReasonTable,
 };
-use region::{Region, Target};
+use region::{ResolvedRegion, RouteTarget};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
@@ -41,7 +43,7 @@ vms:
   - {name: blue-b, vpc: blue, server: s2, mac: 02:00:00:20:00:0b, addresses: [10.0.0.12, "fd00:100::12"]}
 "#;
 
-fn region() -> Region {
+fn region() -> ResolvedRegion {
     region::parse("test.yaml", REGION).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
@@ -49,7 +51,8 @@ pub(super) fn topology() -> Topology {
     Topology::from_region("test", &region()).unwrap()
 }
 
-/// A topology under a name that no other test has, or `None` and a message where labs are not possible.
+/// Returns a topology with a name that no other test uses, or `None` with a message where labs are
+/// not possible.
 fn fresh() -> Option<Topology> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     if let Err(error) = permitted() {
@@ -65,27 +68,28 @@ fn build(topology: &Topology) -> Lab {
     up(topology.clone(), &AtomicBool::new(false), &mut |_, _| {}).unwrap()
 }
 
-/// What exists of a lab, by whatever trace.
+/// Returns everything that exists of a lab.
 fn traces(topology: &Topology) -> Vec<String> {
     let prefix = format!("{}-", topology.name);
     let entries = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
     let mut found: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     found.retain(|name| name.starts_with(&prefix));
-    found.extend(running().into_iter().filter(|name| *name == topology.name));
+    found.extend(running_labs().into_iter().filter(|name| *name == topology.name));
     found
 }
 
-// ---- the stand-in ------------------------------------------------------------------------------
+// ---- the gateway substitute --------------------------------------------------------------------
 
-/// Does for well-formed packets what the gateway does: finds the VPC by VNI, the route, the tunnel end point, and sends on.
+/// Forwards well-formed packets as the gateway does: looks up the VPC by VNI, the route, and the
+/// tunnel end point, and sends the packet there.
 struct StandIn {
     count: usize,
-    region: Region,
+    region: ResolvedRegion,
     topology: Topology,
 }
 
-/// Where a packet goes on.
-struct Onward {
+/// Destination of a packet.
+struct TestDestination {
     host: String,
     address: IpAddr,
     vni: u32,
@@ -104,7 +108,7 @@ impl Engine for StandIn {
         &ReasonTable::EMPTY
     }
 
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
         for (reference, packet) in batch.indexed_mut() {
             self.one(reference, packet, out);
         }
@@ -112,7 +116,7 @@ impl Engine for StandIn {
 }
 
 impl StandIn {
-    fn one(&mut self, reference: PacketRef, packet: &mut Packet, out: &mut Output) {
+    fn one(&mut self, reference: PacketRef, packet: &mut Packet, out: &mut BatchOutput) {
         let Some((outer, vni, to)) = tenant_packet(packet.bytes()) else {
             return out.drop(reference, DropReason::Program(NO_VXLAN));
         };
@@ -120,7 +124,7 @@ impl StandIn {
             return out.drop(reference, DropReason::Program(NO_ROUTE));
         };
         let uplinks: Vec<&Uplink> = self.topology.uplinks_of(&onward.host).collect();
-        // Takes a host's uplinks in turn, so that all are used.
+        // Uses the uplinks of a host in turn, so that all are tested.
         let uplink = uplinks[self.count % uplinks.len()];
         self.count += 1;
         let inner = &mut packet.bytes_mut()[outer..];
@@ -141,7 +145,7 @@ impl StandIn {
             _ => return out.drop(reference, DropReason::Program(NO_ROUTE)),
         };
         written.unwrap();
-        // As the gateway does, over IPv6 too: without a UDP checksum.
+        // No UDP checksum, over IPv6 too, as in the gateway.
         let udp = if onward.address.is_ipv4() { 34 } else { 54 };
         frame[udp + 6..udp + 8].fill(0);
         match packet.set_bytes(&frame) {
@@ -150,28 +154,28 @@ impl StandIn {
         }
     }
 
-    fn onward(&self, vni: u32, to: IpAddr) -> Option<Onward> {
+    fn onward(&self, vni: u32, to: IpAddr) -> Option<TestDestination> {
         let file = &self.region.file;
         let vpc = file.vpcs.iter().position(|vpc| vpc.vni.value == vni)?;
         let routes = self.region.tables[vpc][0].iter().filter(|route| route.prefix.contains(&to));
         match routes.max_by_key(|route| route.prefix.prefix_len())?.target {
-            Target::Vpc(vpc) => {
+            RouteTarget::Vpc(vpc) => {
                 let vni = file.vpcs[vpc].vni.value;
                 let has = |vm: &&Vm| vm.vni == vni && vm.addresses.iter().any(|address| address.address.addr() == to);
                 let vm = self.topology.vms.iter().find(has)?;
                 let server = self.topology.servers.iter().find(|server| server.name == vm.server)?;
-                Some(Onward { host: server.name.clone(), address: server.address, vni, mac: vm.mac.0 })
+                Some(TestDestination { host: server.name.clone(), address: server.address, vni, mac: vm.mac.0 })
             }
-            Target::Remote(remote, vni) => {
+            RouteTarget::Remote(remote, vni) => {
                 let remote = &self.topology.remotes[remote];
-                Some(Onward { host: remote.name.clone(), address: remote.address, vni, mac: remote.mac.0 })
+                Some(TestDestination { host: remote.name.clone(), address: remote.address, vni, mac: remote.mac.0 })
             }
             _ => None,
         }
     }
 }
 
-/// Where the inner frame starts, the VNI, and the inner destination.
+/// Returns the offset of the inner frame, the VNI, and the inner destination.
 fn tenant_packet(bytes: &[u8]) -> Option<(usize, u32, IpAddr)> {
     let udp = match bytes.get(12..14)? {
         [0x08, 0x00] => 34,
@@ -189,25 +193,25 @@ fn tenant_packet(bytes: &[u8]) -> Option<(usize, u32, IpAddr)> {
     (bytes.get(udp + 2..udp + 4)? == 4789u16.to_be_bytes()).then_some((udp + 16, vni, to))
 }
 
-/// Opens each of the gateway's interfaces as a port, with the number that the region file gives it.
-fn open_ports(topology: &Topology) -> Vec<io::Attached> {
-    // Huge pages are for those who need the speed; the kernel behind these interfaces is slower.
+/// Opens each of the gateway's interfaces as a port, numbered as in the region file.
+fn open_ports(topology: &Topology) -> Vec<io::AttachedPort> {
+    // No huge pages, because the kernel behind these interfaces limits the speed.
     let eal = io::dpdk::EalOptions { huge_pages: io::dpdk::HugePages::Avoid, ..Default::default() };
     let options = io::dpdk::DpdkOptions { eal, ..Default::default() };
     let namespace = io::Namespace::open(&topology.gateway_namespace()).unwrap();
     let open = |number: u32| {
         let opened = io::open_port(&format!("port{number}"), io::PortKind::Auto, &options).unwrap();
         assert_eq!(opened.note, None);
-        io::Attached { id: packet::PortId(number), port: opened.port }
+        io::AttachedPort { id: packet::PortId(number), port: opened.port }
     };
     namespace.run(|| topology.gateway.uplinks.iter().map(|uplink| open(uplink.port)).collect()).unwrap()
 }
 
-/// A lab with its gateway running on a thread.
+/// Lab with its gateway running on a thread.
 struct Running {
     lab: Lab,
     stop: Arc<AtomicBool>,
-    gateway: std::thread::JoinHandle<io::RunReport>,
+    gateway: std::thread::JoinHandle<io::RunStats>,
 }
 
 impl Running {
@@ -218,14 +222,14 @@ impl Running {
         let flag = Arc::clone(&stop);
         let mut engine = StandIn { count: 0, region: region(), topology: topology.clone() };
         let gateway = std::thread::spawn(move || {
-            let mut on_tick = |_: &mut StandIn, _: &io::RunReport| ControlFlow::Continue(());
+            let mut on_tick = |_: &mut StandIn, _: &io::RunStats| ControlFlow::Continue(());
             runner.run(&mut engine, &flag, &mut on_tick).unwrap().clone()
         });
         Running { lab, stop, gateway }
     }
 
     /// Ends the gateway and removes the lab.
-    fn end(self) -> io::RunReport {
+    fn end(self) -> io::RunStats {
         self.stop.store(true, Ordering::Relaxed);
         let report = self.gateway.join().unwrap();
         let topology = self.lab.topology().clone();
@@ -248,7 +252,8 @@ fn whoever_should_reach_whom_does_and_nobody_else() {
     for from in &endpoints {
         for to in &endpoints {
             for address in &to.addresses {
-                // An address of another VPC that the sender's VPC has too is somebody else's; and red-c has no IPv6.
+                // An address of another VPC that also exists in the sender's VPC belongs to a
+                // different VM. red-c has no IPv6.
                 let same_family = from.addresses.iter().any(|own| own.is_ipv4() == address.is_ipv4());
                 if from == to || (vpc(from) != vpc(to)) || !same_family {
                     continue;
@@ -328,7 +333,7 @@ fn being_stopped_half_way_leaves_nothing() {
 #[test]
 fn a_step_that_fails_leaves_nothing_and_names_the_command() {
     let Some(mut topology) = fresh() else { return };
-    // Passes the checks, but the kernel refuses a group address.
+    // Passes the checks, but the kernel rejects a group address.
     topology.vms[4].mac = Mac([1, 0, 0, 0, 0, 0]);
     let error = up(topology.clone(), &AtomicBool::new(false), &mut |_, _| {}).unwrap_err();
     let LabError::Command { command, .. } = &error else { panic!("{error}") };
@@ -356,7 +361,7 @@ fn down_works_after_a_crash_ends_processes_and_spares_others() {
     assert!(command::run(command::program("ip", &["netns", "add", &foreign])).is_ok());
     let mut sleeper = exec(&topology.namespace_of("red-a"), "sleep", &["1000"]).spawn().unwrap();
     let mut gateway = command::program("sleep", &["1000"]).spawn().unwrap();
-    State::set_gateway(&topology.name, Some(Process::of(gateway.id()).unwrap())).unwrap();
+    LabState::set_gateway(&topology.name, Some(Process::with_id(gateway.id()).unwrap())).unwrap();
     assert_eq!(status(&topology.name).unwrap().gateway, Some(gateway.id()));
 
     let removed = down(&topology.name).unwrap();
@@ -364,12 +369,12 @@ fn down_works_after_a_crash_ends_processes_and_spares_others() {
     assert!(!sleeper.wait().unwrap().success() && !gateway.wait().unwrap().success());
     assert_eq!(traces(&topology), [foreign.as_str()], "only what is marked as the lab's");
 
-    // And without the state file, as if that had been lost too.
+    // The state file is removed too, as if it had been lost.
     let again = Topology { vms: Vec::new(), ..topology.clone() };
     build(&again).keep();
-    State::remove(&topology.name).unwrap();
+    LabState::remove(&topology.name).unwrap();
     assert!(!down(&topology.name).unwrap().namespaces.is_empty());
-    assert_eq!(down(&topology.name).unwrap(), Removed::default(), "nothing left is nothing to do");
+    assert_eq!(down(&topology.name).unwrap(), RemovedLab::default(), "nothing left is nothing to do");
     command::run(command::program("ip", &["netns", "del", &foreign])).unwrap();
     assert_eq!(traces(&topology), [""; 0]);
 }

@@ -1,4 +1,4 @@
-//! What the lab consists of: plain data, and the checks that it can be built.
+//! Topology of a lab as plain data, with checks that it can be built.
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -8,13 +8,13 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// The most machines that a lab holds. Each is a namespace and some twenty commands.
+/// Maximum number of VMs of a lab. Each is a namespace and about twenty commands.
 pub const MAX_MACHINES: usize = 128;
 
-/// The longest lab name, in bytes.
+/// Maximum length of a lab name, in bytes.
 const MAX_LAB_NAME: usize = 16;
 
-/// The smallest MTU with IPv6 (RFC 8200, section 5), in bytes.
+/// Minimum MTU with IPv6 (RFC 8200, section 5), in bytes.
 const MIN_MTU: u16 = 1280;
 
 /// An Ethernet address, in transmission order.
@@ -43,178 +43,178 @@ impl TryFrom<String> for Mac {
     }
 }
 
-/// Everything in a lab.
+/// Topology of a lab.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
-    /// The lab's name, which all its namespaces start with: 1 to 16 lower-case letters and digits.
+    /// Name of the lab and prefix of all its namespaces: 1 to 16 lower-case letters and digits.
     pub name: String,
     /// The gateway.
     pub gateway: Gateway,
-    /// Servers, which host machines.
+    /// Servers, which host VMs.
     pub servers: Vec<Server>,
     /// Tunnel end points outside of the region.
     pub remotes: Vec<Remote>,
-    /// Machines.
+    /// VMs.
     pub vms: Vec<Vm>,
 }
 
 /// The gateway and its ports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gateway {
-    /// The router's MAC inside each VPC.
+    /// MAC of the router in each VPC.
     pub mac: Mac,
-    /// The addresses of its tunnel end point: at most one of each family.
+    /// Addresses of the gateway's tunnel end point: at most one of each family.
     pub vteps: Vec<IpAddr>,
-    /// Its ports. Each leads to one server or remote, which may have several.
+    /// Ports. Each connects to one server or remote; a host may have several.
     pub uplinks: Vec<Uplink>,
 }
 
 /// A cable between a port of the gateway and a server or remote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Uplink {
-    /// The port's number in the engine.
+    /// Port number in the engine.
     pub port: u32,
-    /// The gateway's MAC on it.
+    /// MAC of the gateway on the uplink.
     pub mac: Mac,
-    /// The server or remote at the other end.
+    /// Name of the server or remote at the other end.
     pub host: String,
-    /// That one's MAC.
+    /// MAC of that server or remote.
     pub host_mac: Mac,
-    /// The largest IP packet, in bytes.
+    /// Maximum size of an IP packet, in bytes.
     pub mtu: u16,
 }
 
 /// A server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Server {
-    /// Its name.
+    /// Name of the server.
     pub name: String,
-    /// Its tunnel address.
+    /// Tunnel address.
     pub address: IpAddr,
 }
 
-/// A machine of a tenant.
+/// A VM of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vm {
-    /// Its name.
+    /// Name of the VM.
     pub name: String,
-    /// Its server's name.
+    /// Name of its server.
     pub server: String,
-    /// Its VPC's name.
+    /// Name of its VPC.
     pub vpc: String,
-    /// Its VPC's VNI.
+    /// VNI of its VPC.
     pub vni: u32,
-    /// Its MAC.
+    /// MAC address.
     pub mac: Mac,
-    /// Its addresses.
+    /// IP addresses.
     pub addresses: Vec<VmAddress>,
 }
 
-/// An address of a machine.
+/// An IP address of a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VmAddress {
-    /// The address with the prefix length of its subnet.
+    /// Address, with the prefix length of its subnet.
     pub address: IpNet,
-    /// The VPC's router in that subnet. Of one router address per family and machine the first is used for the default route.
+    /// The VPC's router in that subnet. The first router of each family is the VM's default route.
     pub router: IpAddr,
 }
 
-/// A tunnel end point outside of the region, and what is behind it.
+/// A tunnel end point outside of the region, with the networks behind it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remote {
-    /// Its name.
+    /// Name of the remote.
     pub name: String,
-    /// Its tunnel address.
+    /// Tunnel address.
     pub address: IpAddr,
-    /// The MAC to which inner frames must be sent.
+    /// Destination MAC that inner frames must have.
     pub mac: Mac,
-    /// The networks behind it.
+    /// Networks behind the remote.
     pub networks: Vec<Network>,
 }
 
 /// A network behind a remote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Network {
-    /// The VNI with which packets must arrive.
+    /// VNI that received packets must have.
     pub vni: u32,
-    /// Addresses of the host in it, which answers for the whole network.
+    /// Addresses of the network's single host, which replies for the whole network.
     pub addresses: Vec<IpAddr>,
-    /// How answers go back.
-    pub returns: Vec<Return>,
+    /// Encapsulation of replies by VPC.
+    pub returns: Vec<ReturnPath>,
 }
 
-/// What packets from a remote to a VPC look like.
+/// Encapsulation of packets from a remote to a VPC.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Return {
-    /// The VPC's VNI, which the gateway expects.
+pub struct ReturnPath {
+    /// VNI of the VPC, which the gateway expects.
     pub vni: u32,
-    /// The VPC's prefixes.
+    /// Prefixes of the VPC.
     pub prefixes: Vec<IpNet>,
 }
 
-/// Why a lab cannot be built like this.
+/// Reason why a lab cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TopologyError {
-    /// The lab's name.
+    /// Invalid name of a lab.
     #[error(
         "`{0}` cannot be the name of a lab: 1 to {MAX_LAB_NAME} lower-case letters and digits, starting with a letter"
     )]
     LabName(String),
-    /// A name that cannot be part of a namespace's name.
+    /// Name that cannot be part of a namespace's name.
     #[error("`{0}` cannot be a name in a lab: 1 to 63 letters, digits, `-`, `_` or `.`, not starting with `.` or `-`")]
     Name(String),
-    /// Two things would have the same namespace.
+    /// Two objects would have the same namespace.
     #[error("two things in the lab would have the network namespace `{0}`; rename one of them")]
     Clash(String),
-    /// Too large.
+    /// Too many VMs.
     #[error("a lab holds at most {MAX_MACHINES} machines, and this has {0}; take a smaller region file")]
     TooLarge(usize),
-    /// An uplink, a machine or a port refers to something that is not there, or to the wrong thing.
+    /// An uplink, a VM or a port refers to a missing object, or to one of the wrong type.
     #[error("{0}")]
     Reference(String),
-    /// The MTU leaves no room for the tunnel.
+    /// The MTU is too small for the tunnel.
     #[error(
         "the uplink of port {port} has an MTU of {mtu} bytes; at least {needed} are needed for tenants' packets of {MIN_MTU}"
     )]
     Mtu {
-        /// The port.
+        /// Port number.
         port: u32,
-        /// Its MTU.
+        /// MTU of the port.
         mtu: u16,
-        /// The smallest that would do.
+        /// Minimum MTU.
         needed: u16,
     },
-    /// The host behind a remote could not know where to answer.
+    /// The host behind a remote cannot determine the VPC to reply to.
     #[error(
         "the remote `{remote}` gets packets of several VPCs with VNI {vni}, and both have {prefix}: give their routes different VNIs"
     )]
     AmbiguousReturn {
-        /// The remote.
+        /// Name of the remote.
         remote: String,
-        /// The VNI with which packets of both VPCs arrive.
+        /// VNI with which packets of both VPCs arrive.
         vni: u32,
-        /// A prefix of both VPCs.
+        /// Prefix that both VPCs have.
         prefix: IpNet,
     },
 }
 
 impl Topology {
-    /// The namespace of a server, a remote, or a machine.
+    /// Returns the namespace of a server, a remote, or a VM.
     pub fn namespace_of(&self, name: &str) -> String {
         format!("{}-{name}", self.name)
     }
 
-    /// The gateway's namespace.
+    /// Returns the gateway's namespace.
     pub fn gateway_namespace(&self) -> String {
         self.namespace_of("gw")
     }
 
-    /// The namespace of a network behind a remote.
+    /// Returns the namespace of a network behind a remote.
     pub fn network_namespace(&self, remote: &Remote, network: &Network) -> String {
         self.namespace_of(&format!("{}-{}", remote.name, network.vni))
     }
 
-    /// All namespaces, in the order in which they are made.
+    /// Returns all namespaces, in order of creation.
     pub fn namespaces(&self) -> Vec<String> {
         let mut all = vec![self.gateway_namespace()];
         all.extend(self.servers.iter().map(|server| self.namespace_of(&server.name)));
@@ -226,34 +226,37 @@ impl Topology {
         all
     }
 
-    /// The uplinks of a server or remote.
+    /// Returns the uplinks of a server or remote.
     pub fn uplinks_of<'a>(&'a self, host: &'a str) -> impl Iterator<Item = &'a Uplink> + Clone {
         self.gateway.uplinks.iter().filter(move |uplink| uplink.host == host)
     }
 
-    /// The gateway's tunnel address for a host with this address: the one of the same family.
+    /// Returns the gateway's tunnel address of the same family as a host's address.
     pub fn vtep_for(&self, address: IpAddr) -> Option<IpAddr> {
         self.gateway.vteps.iter().copied().find(|vtep| vtep.is_ipv4() == address.is_ipv4())
     }
 
-    /// The MTU of tenants' packets in bytes: what fits every uplink with the tunnel's headers around it, at most 1500.
+    /// Returns the MTU of tenants' packets in bytes: the largest that fits every uplink with the
+    /// tunnel's headers, at most 1500.
     pub fn tenant_mtu(&self) -> u16 {
         let smallest = self.gateway.uplinks.iter().map(|uplink| uplink.mtu).min().unwrap_or(1500);
         smallest.saturating_sub(self.overhead()).min(1500)
     }
 
-    /// Bytes that the tunnel adds to a tenant's IP packet: Ethernet 14, VXLAN 8, UDP 8, and IP 20 or 40.
+    /// Returns the bytes that the tunnel adds to a tenant's IP packet: Ethernet 14, VXLAN 8, UDP 8,
+    /// and IP 20 or 40.
     fn overhead(&self) -> u16 {
         let hosts = self.servers.iter().map(|server| server.address);
         let mut hosts = hosts.chain(self.remotes.iter().map(|remote| remote.address));
         if hosts.any(|address| address.is_ipv6()) { 70 } else { 50 }
     }
 
-    /// Checks that this can be built.
+    /// Checks that the lab can be built.
     pub fn check(&self) -> Result<(), TopologyError> {
         let letters = self.name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
         let starts_well = self.name.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
-        // Without a dash, no lab's prefix can be the beginning of another's.
+        // No dash is allowed, so that the namespace prefix of one lab is never a prefix of
+        // another's.
         if !letters || !starts_well || self.name.len() > MAX_LAB_NAME {
             return Err(TopologyError::LabName(self.name.clone()));
         }
@@ -284,13 +287,15 @@ impl Topology {
         let mut ports = BTreeSet::new();
         for uplink in &self.gateway.uplinks {
             if !hosts.contains_key(uplink.host.as_str()) {
-                let problem =
-                    format!("port {} leads to `{}`, which is neither a server nor a remote", uplink.port, uplink.host);
+                let problem = format!(
+                    "port {} connects to `{}`, which is neither a server nor a remote",
+                    uplink.port, uplink.host
+                );
                 return Err(TopologyError::Reference(problem));
             }
             if !ports.insert(uplink.port) {
                 return Err(TopologyError::Reference(format!(
-                    "port {} leads to two hosts; give each uplink its own number",
+                    "port {} connects to two hosts; give each uplink its own number",
                     uplink.port
                 )));
             }
@@ -341,7 +346,8 @@ fn check_name(name: &str) -> Result<(), TopologyError> {
     if bad { Err(TopologyError::Name(name.to_owned())) } else { Ok(()) }
 }
 
-/// One routing table serves all VPCs whose packets arrive with one VNI.
+/// Checks that VPCs have disjoint prefixes if their packets arrive with the same VNI, because they
+/// share one routing table.
 fn check_returns(remote: &Remote) -> Result<(), TopologyError> {
     for network in &remote.networks {
         let mut seen = BTreeSet::new();

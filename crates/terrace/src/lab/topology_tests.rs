@@ -1,4 +1,5 @@
-//! The data that labs are made from: the topology of a region, its checks, and the steps. Nothing here needs a namespace.
+//! Tests of the data that labs are built from: the topology of a region, its checks, and the steps.
+//! They need no namespaces.
 
 use super::tests::{REGION, topology};
 use super::*;
@@ -25,8 +26,8 @@ fn steps_use_only_what_exists_and_names_that_fit() {
     let mut namespaces = BTreeSet::new();
     for step in steps(&topology()) {
         match &step {
-            Step::Namespace(name) => assert!(namespaces.insert(name.clone())),
-            Step::Run { namespace, arguments, .. } => {
+            LabStep::Namespace(name) => assert!(namespaces.insert(name.clone())),
+            LabStep::Run { namespace, arguments, .. } => {
                 assert!(namespaces.contains(namespace), "{step}");
                 for pair in arguments.windows(2) {
                     match pair[0].as_str() {
@@ -36,7 +37,7 @@ fn steps_use_only_what_exists_and_names_that_fit() {
                     }
                 }
             }
-            Step::Sysctl { namespace, .. } | Step::WireForm { namespace, .. } => {
+            LabStep::Sysctl { namespace, .. } | LabStep::WireForm { namespace, .. } => {
                 assert!(namespaces.contains(namespace), "{step}");
             }
         }
@@ -59,8 +60,8 @@ fn what_cannot_be_built_is_refused_by_name() {
     assert!(refused(&|t| t.vms[0].name = "hq-5000".into()).contains("namespace `test-hq-5000`"));
     assert!(refused(&|t| t.vms = vec![t.vms[0].clone(); 129]).contains("at most 128 machines"));
     assert!(refused(&|t| t.vms[0].server = "s9".into()).contains("server `s9`, which does not exist"));
-    assert!(refused(&|t| t.gateway.uplinks[0].host = "s9".into()).contains("port 1 leads to `s9`"));
-    assert!(refused(&|t| t.gateway.uplinks[0].port = 2).contains("port 2 leads to two hosts"));
+    assert!(refused(&|t| t.gateway.uplinks[0].host = "s9".into()).contains("port 1 connects to `s9`"));
+    assert!(refused(&|t| t.gateway.uplinks[0].port = 2).contains("port 2 connects to two hosts"));
     assert!(refused(&|t| t.gateway.uplinks[0].mtu = 1349).contains("at least 1350"));
     assert!(refused(&|t| drop(t.gateway.uplinks.remove(0))).contains("`s1` has no uplink"));
     assert!(refused(&|t| t.gateway.vteps.truncate(1)).contains("no tunnel address of that family"));

@@ -1,10 +1,10 @@
-//! Plots of sweeps.
+//! Plots of parameter sweeps.
 
-use super::heat::escape;
+use super::heat::escape_xml;
 use offload::plan::Sweep;
 use plotters::prelude::*;
 
-/// Colours of the lines, told apart also without colour vision.
+/// Line colours that remain distinct with colour blindness.
 pub const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -14,16 +14,17 @@ pub const COLOURS: [RGBColor; 6] = [
     RGBColor(120, 120, 120),
 ];
 
-/// A sweep as an `<svg>` element: blocks (SRAM solid, TCAM lighter) in per cent of a pipe over the parameter.
+/// Renders a sweep as an `<svg>` element: blocks (SRAM solid, TCAM lighter) in per cent of a pipe
+/// over the parameter.
 pub fn svg(sweep: &Sweep) -> String {
     let mut out = String::new();
-    match draw(sweep, &mut out) {
+    match draw_sweep(sweep, &mut out) {
         Ok(()) => out,
-        Err(error) => format!("<p>the plot could not be drawn: {}</p>", escape(&error)),
+        Err(error) => format!("<p>the plot could not be drawn: {}</p>", escape_xml(&error)),
     }
 }
 
-fn draw(sweep: &Sweep, out: &mut String) -> Result<(), String> {
+fn draw_sweep(sweep: &Sweep, out: &mut String) -> Result<(), String> {
     let points = || sweep.lines.iter().flat_map(|line| &line.points);
     let right = points().map(|p| p.at).fold(1.0, f64::max);
     let top = points().map(|p| p.sram.max(p.tcam)).filter(|v| v.is_finite()).fold(100.0, f64::max).min(1000.0);
@@ -41,7 +42,7 @@ fn draw(sweep: &Sweep, out: &mut String) -> Result<(), String> {
             .configure_mesh()
             .x_desc(sweep.parameter.as_str())
             .y_desc("% of a pipe")
-            .x_label_formatter(&|x| short(*x))
+            .x_label_formatter(&|x| format_axis_number(*x))
             .draw()
             .map_err(failed)?;
         for (n, line) in sweep.lines.iter().enumerate() {
@@ -79,8 +80,8 @@ fn draw(sweep: &Sweep, out: &mut String) -> Result<(), String> {
     Ok(())
 }
 
-/// A number as people write it on an axis.
-pub fn short(value: f64) -> String {
+/// Formats a number for an axis.
+pub fn format_axis_number(value: f64) -> String {
     match value {
         v if v >= 1e6 => format!("{:.1}M", v / 1e6),
         v if v >= 1e4 => format!("{:.0}k", v / 1e3),

@@ -1,14 +1,15 @@
-//! The heat map of a placement: stages by resources for each pipe, as SVG and in a terminal.
+//! Heat map of a placement: stages by resources for each pipe, as SVG and as text.
 
 use offload::plan::PipeHeat;
 use std::fmt::Write;
 
-/// Side of a cell, and the room left and above for names, in pixels.
+/// Side of a cell, and the margins left and above for labels, in pixels.
 const CELL: f64 = 30.0;
 const LEFT: f64 = 150.0;
 const TOP: f64 = 40.0;
 
-/// Colour of a share that is used, from white over yellow and orange to dark red; what is above 1 is purple.
+/// Returns the colour of a utilization, from white over yellow and orange to dark red; values above
+/// 1 are purple.
 pub fn colour(share: f64) -> String {
     let stops: [(f64, [f64; 3]); 5] = [
         (0.0, [248.0, 248.0, 245.0]),
@@ -28,43 +29,44 @@ pub fn colour(share: f64) -> String {
     format!("#{:02x}{:02x}{:02x}", part(0), part(1), part(2))
 }
 
-/// Text that may stand in XML.
-pub fn escape(text: &str) -> String {
+/// Escapes text for XML.
+pub fn escape_xml(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Width and height of a pipe's picture.
-fn extent(pipe: &PipeHeat) -> (f64, f64) {
+/// Returns width and height of a pipe's picture, in pixels.
+fn picture_size(pipe: &PipeHeat) -> (f64, f64) {
     let stages = pipe.rows.iter().map(|row| row.used.len()).max().unwrap_or(0);
     (LEFT + CELL * stages as f64 + 70.0, TOP + CELL * pipe.rows.len() as f64 + 10.0)
 }
 
-/// All pipes in one picture, one below the other: a whole SVG file.
+/// Renders all pipes in one picture, one below the other, as a complete SVG file.
 pub fn file(pipes: &[PipeHeat]) -> String {
-    let width = pipes.iter().map(|pipe| extent(pipe).0).fold(0.0, f64::max);
-    let height: f64 = pipes.iter().map(|pipe| extent(pipe).1).sum();
+    let width = pipes.iter().map(|pipe| picture_size(pipe).0).fold(0.0, f64::max);
+    let height: f64 = pipes.iter().map(|pipe| picture_size(pipe).1).sum();
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\">\n"
     );
     let mut y = 0.0;
     for pipe in pipes {
         out.push_str(&svg(pipe).replacen("<svg ", &format!("<svg y=\"{y}\" "), 1));
-        y += extent(pipe).1;
+        y += picture_size(pipe).1;
     }
     out.push_str("</svg>\n");
     out
 }
 
-/// One pipe as an `<svg>` element.
+/// Renders one pipe as an `<svg>` element.
 pub fn svg(pipe: &PipeHeat) -> String {
     let stages = pipe.rows.iter().map(|row| row.used.len()).max().unwrap_or(0);
-    let (width, height) = extent(pipe);
+    let (width, height) = picture_size(pipe);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
          font-family=\"sans-serif\" font-size=\"11\" role=\"img\" aria-label=\"{}\">\n",
-        escape(&pipe.name)
+        escape_xml(&pipe.name)
     );
-    let _ = writeln!(out, "<text x=\"4\" y=\"14\" font-size=\"13\" font-weight=\"bold\">{}</text>", escape(&pipe.name));
+    let _ =
+        writeln!(out, "<text x=\"4\" y=\"14\" font-size=\"13\" font-weight=\"bold\">{}</text>", escape_xml(&pipe.name));
     for stage in 0..stages {
         let x = LEFT + CELL * (stage as f64 + 0.5);
         let _ = writeln!(out, "<text x=\"{x}\" y=\"{}\" text-anchor=\"middle\">{stage}</text>", TOP - 6.0);
@@ -76,10 +78,10 @@ pub fn svg(pipe: &PipeHeat) -> String {
             out,
             "<text x=\"{}\" y=\"{middle}\" text-anchor=\"end\">{}</text>",
             LEFT - 6.0,
-            escape(&row.resource)
+            escape_xml(&row.resource)
         );
         for (stage, (used, of)) in row.used.iter().zip(&row.of).enumerate() {
-            cell(&mut out, row, stage, y, *used, *of);
+            append_cell(&mut out, row, stage, y, *used, *of);
         }
         let share = format!("{:.1} %", 100.0 * row.share());
         let _ = writeln!(out, "<text x=\"{}\" y=\"{middle}\">{share}</text>", LEFT + CELL * stages as f64 + 6.0);
@@ -88,7 +90,7 @@ pub fn svg(pipe: &PipeHeat) -> String {
     out
 }
 
-fn cell(out: &mut String, row: &offload::plan::HeatRow, stage: usize, y: f64, used: u32, of: u32) {
+fn append_cell(out: &mut String, row: &offload::plan::HeatRow, stage: usize, y: f64, used: u32, of: u32) {
     let share = if of == 0 { f64::from(used.min(1)) * 2.0 } else { f64::from(used) / f64::from(of) };
     let x = LEFT + CELL * stage as f64;
     let ink = if share > 0.6 { "#fff" } else { "#333" };
@@ -99,14 +101,15 @@ fn cell(out: &mut String, row: &offload::plan::HeatRow, stage: usize, y: f64, us
         out,
         "<g><title>{}</title><rect x=\"{x}\" y=\"{y}\" width=\"{CELL}\" height=\"{CELL}\" fill=\"{}\" stroke=\"#fff\"/>\
          <text x=\"{}\" y=\"{}\" text-anchor=\"middle\" fill=\"{ink}\">{used}</text></g>",
-        escape(&title),
+        escape_xml(&title),
         colour(share),
         x + CELL / 2.0,
         y + CELL * 0.62,
     );
 }
 
-/// One pipe for a terminal: a line a resource, a block of four columns a stage; blocks are darker the fuller a stage is.
+/// Renders one pipe as text: a line per resource, a block of four columns per stage, darker for
+/// fuller stages.
 pub fn text(pipe: &PipeHeat) -> String {
     let wide = pipe.rows.iter().map(|row| row.resource.len()).max().unwrap_or(0);
     let stages = pipe.rows.iter().map(|row| row.used.len()).max().unwrap_or(0);

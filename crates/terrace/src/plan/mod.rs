@@ -1,4 +1,4 @@
-//! What `terrace plan` shows: a report in a terminal, as a page, and as pictures.
+//! Output of `terrace plan`: a report as text, as an HTML page, and as pictures.
 
 pub mod chart;
 pub mod heat;

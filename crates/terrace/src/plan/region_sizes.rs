@@ -1,6 +1,6 @@
-//! What a region asks of the gateway's tables, tenant by tenant.
+//! Numbers of the gateway's entries that a region needs, by tenant.
 
-use asic::rewrite::results::value_name;
+use asic::transform::share_results::value_name;
 use entries::{ActionSpec, TableEntry};
 use ir::{ActionId, KeyMatch, Pipeline};
 use num_bigint::BigUint;
@@ -8,24 +8,25 @@ use num_traits::ToPrimitive;
 use offload::clusters::Tenant;
 use std::collections::{BTreeMap, HashSet};
 
-/// Entries of a region: those of each tenant, and those that belong to none.
+/// Entries of a region: those of each tenant, and those that belong to no tenant.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RegionSizes {
-    /// Entries of all tables together, and how many values arguments of actions have.
+    /// Entries of all tables, and numbers of distinct values of action arguments.
     pub total: BTreeMap<String, u64>,
-    /// Entries that belong to no tenant.
+    /// Entries that belong to no tenant, by table.
     pub shared: BTreeMap<String, u64>,
-    /// Each tenant's, by VNI.
+    /// Entries of each tenant, by VNI.
     pub tenants: Vec<Tenant>,
 }
 
-/// Counts the gateway's entries. A tenant is a VNI: the table `tenant` says which VPC and which routing instance are its.
+/// Counts the gateway's entries. A tenant is a VNI: the table `tenant` maps it to a VPC and a
+/// routing instance.
 pub fn region_sizes(pipeline: &Pipeline, entries: &[TableEntry]) -> RegionSizes {
     let number = |key: &KeyMatch| if let KeyMatch::Exact(value) = key { value.to_u64() } else { None };
     let mut owner: BTreeMap<(&str, u64), u64> = BTreeMap::new();
     for entry in entries {
         let table = &pipeline.tables[entry.table];
-        if !entries::names(&table.preamble.name, "tenant") {
+        if !entries::matches_name(&table.preamble.name, "tenant") {
             continue;
         }
         let (Some(vni), ActionSpec::Call(call)) = (entry.keys.first().and_then(number), &entry.action) else {
@@ -41,7 +42,7 @@ pub fn region_sizes(pipeline: &Pipeline, entries: &[TableEntry]) -> RegionSizes 
         }
     }
     let mut sizes = RegionSizes::default();
-    for (name, count) in values(pipeline, entries) {
+    for (name, count) in distinct_values(pipeline, entries) {
         sizes.total.insert(name.clone(), count);
         sizes.shared.insert(name, count);
     }
@@ -61,8 +62,8 @@ pub fn region_sizes(pipeline: &Pipeline, entries: &[TableEntry]) -> RegionSizes 
     sizes
 }
 
-/// How many different values each argument of an action has.
-fn values(pipeline: &Pipeline, entries: &[TableEntry]) -> BTreeMap<String, u64> {
+/// Returns the number of distinct values of each action argument.
+fn distinct_values(pipeline: &Pipeline, entries: &[TableEntry]) -> BTreeMap<String, u64> {
     let mut values: BTreeMap<(ActionId, usize), HashSet<&BigUint>> = BTreeMap::new();
     for entry in entries {
         if let ActionSpec::Call(call) = &entry.action {

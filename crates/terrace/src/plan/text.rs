@@ -1,15 +1,15 @@
-//! The plan for a terminal.
+//! The plan as text for a terminal.
 
 use super::heat;
 use offload::clusters::Clusters;
-use offload::plan::{Report, Sweep};
+use offload::plan::{PlanReport, Sweep};
 use std::fmt::Write;
 
-/// How many clusters are listed.
+/// Maximum number of clusters to list.
 const SHOWN_CLUSTERS: usize = 12;
 
-/// The report.
-pub fn report(report: &Report) -> String {
+/// Renders the report.
+pub fn report(report: &PlanReport) -> String {
     let mut out = format!("{} on {}\n{}\n", report.program, report.target, report.verdict);
     performance(report).iter().for_each(|line| {
         let _ = writeln!(out, "{line}");
@@ -29,16 +29,16 @@ pub fn report(report: &Report) -> String {
             out.push('\n');
         });
     }
-    tables(&mut out, report);
+    append_tables(&mut out, report);
     if let Some(found) = &report.clusters {
         let _ = writeln!(out, "\n{}", clusters(found));
     }
-    report.sweeps.iter().for_each(|found| sweep(&mut out, found));
+    report.sweeps.iter().for_each(|found| append_sweep(&mut out, found));
     out
 }
 
-/// Throughput and latency, in sentences.
-pub fn performance(report: &Report) -> Vec<String> {
+/// Describes throughput and latency in sentences.
+pub fn performance(report: &PlanReport) -> Vec<String> {
     let Some(p) = &report.performance else { return Vec::new() };
     let mut lines = vec![format!(
         "{} in a switch: {:.2} Tbit/s, {:.2} G packets/s, {:.1} us; {} bits are carried from pipe to pipe",
@@ -57,7 +57,7 @@ pub fn performance(report: &Report) -> Vec<String> {
     lines
 }
 
-/// Clusters, in sentences.
+/// Describes the clusters in sentences.
 pub fn clusters(found: &Clusters) -> String {
     let mut out = format!("{} clusters, {} switches with a standby for each", found.clusters.len(), found.switches());
     if found.cut_off {
@@ -83,7 +83,7 @@ pub fn clusters(found: &Clusters) -> String {
     out
 }
 
-fn tables(out: &mut String, report: &Report) {
+fn append_tables(out: &mut String, report: &PlanReport) {
     let wide = report.tables.iter().map(|table| table.name.len()).max().unwrap_or(0);
     let _ = writeln!(
         out,
@@ -99,7 +99,7 @@ fn tables(out: &mut String, report: &Report) {
     }
 }
 
-fn sweep(out: &mut String, sweep: &Sweep) {
+fn append_sweep(out: &mut String, sweep: &Sweep) {
     let per = sweep.per.as_deref().unwrap_or("");
     let _ = writeln!(
         out,

@@ -1,14 +1,15 @@
-//! A cursor over one line of a test.
+//! Cursor over one line of a test.
 //!
-//! STF has no tokens that are the same everywhere: `0101` is a number after `:`, packet bytes after `packet 1`, and `1..5` is a range
-//! while `a.b` is a name. So the parser asks for what the grammar allows at each place.
+//! STF has no tokens that are valid in every context: `0101` is a number after `:`, but packet
+//! bytes after `packet 1`; `1..5` is a range, while `a.b` is a name. So the parser requests the
+//! token that the grammar allows at each position.
 
 use super::StfError;
 
-/// The longest line that is read, in bytes; twice the hex digits of the longest packet fit.
+/// Maximum length of a line, in bytes. Sufficient for twice the hex digits of the longest packet.
 pub const MAX_LINE: usize = 1 << 17;
 
-/// A position in a line.
+/// Position in a line.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     file: &'a str,
@@ -18,7 +19,8 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// A cursor at the start of `text`, line number `line` of `file`. A comment (`#` outside quotes) is cut off.
+    /// Creates a cursor at the start of `text`, which is line number `line` of `file`. A comment
+    /// (`#` outside quotes) is removed.
     pub fn new(file: &'a str, line: u32, text: &'a str) -> Self {
         let mut quoted = false;
         let comment = text.char_indices().find(|(_, c)| {
@@ -29,53 +31,54 @@ impl<'a> Cursor<'a> {
         Cursor { file, line, text: text.trim_end(), at: 0 }
     }
 
-    /// The text that is left.
-    pub fn rest(&self) -> &'a str {
+    /// Returns the remaining text.
+    pub fn remaining(&self) -> &'a str {
         &self.text[self.at..]
     }
 
-    /// Skips blanks; whether nothing else is left.
+    /// Skips blanks, and returns whether the line is at its end.
     pub fn at_end(&mut self) -> bool {
         self.skip_blanks();
-        self.rest().is_empty()
+        self.remaining().is_empty()
     }
 
-    /// Skips blanks and gives the next character without taking it.
+    /// Skips blanks, and returns the next character without consuming it.
     pub fn peek(&mut self) -> Option<char> {
         self.skip_blanks();
-        self.rest().chars().next()
+        self.remaining().chars().next()
     }
 
-    /// Skips blanks and takes `text` if it is next.
+    /// Skips blanks, and consumes `text` if it is next. Returns whether it was.
     pub fn take(&mut self, text: &str) -> bool {
         self.skip_blanks();
-        let found = self.rest().starts_with(text);
+        let found = self.remaining().starts_with(text);
         if found {
             self.at += text.len();
         }
         found
     }
 
-    /// Takes characters as long as they satisfy `wanted`, without skipping blanks first.
+    /// Consumes characters while they satisfy `wanted`, without skipping blanks first.
     pub fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
-        let rest = self.rest();
+        let rest = self.remaining();
         let end = rest.find(|c| !wanted(c)).unwrap_or(rest.len());
         self.at += end;
         &rest[..end]
     }
 
-    /// Takes `text`, or says that it is missing.
-    pub fn expect(&mut self, text: &str, help: &str) -> Result<(), StfError> {
+    /// Consumes `text`, or returns an error with `help` if it is missing.
+    pub fn expect_text(&mut self, text: &str, help: &str) -> Result<(), StfError> {
         if self.take(text) { Ok(()) } else { Err(self.error(format!("expected `{text}`"), help)) }
     }
 
-    /// Takes a word of letters, digits and `_`; empty if there is none.
+    /// Consumes a word of letters, digits and `_`; empty if there is none.
     pub fn word(&mut self) -> &'a str {
         self.skip_blanks();
         self.take_while(|c| c.is_ascii_alphanumeric() || c == '_')
     }
 
-    /// Takes a name: dotted, with `$`, with stack indices, or in double quotes. `what` names it in the error.
+    /// Consumes a name: dotted, with `$`, with stack indices, or in double quotes. `what` names it
+    /// in the error.
     pub fn name(&mut self, what: &str) -> Result<String, StfError> {
         self.skip_blanks();
         let start = self.clone();
@@ -89,7 +92,7 @@ impl<'a> Cursor<'a> {
             };
         }
         let starts = |c: char| c.is_ascii_alphabetic() || c == '_' || c == '$';
-        if !self.rest().starts_with(starts) {
+        if !self.remaining().starts_with(starts) {
             return Err(
                 start.error(format!("expected the {what}"), "names start with a letter, `_` or `$`, or are quoted")
             );
@@ -98,10 +101,10 @@ impl<'a> Cursor<'a> {
         Ok(name.to_owned())
     }
 
-    /// An error at the cursor.
+    /// Returns an error at the cursor.
     pub fn error(&self, message: impl Into<String>, help: impl Into<String>) -> StfError {
-        let token: String = self.rest().trim_start().chars().take_while(|c| !c.is_whitespace()).take(40).collect();
-        let blanks = self.rest().len() - self.rest().trim_start().len();
+        let token: String = self.remaining().trim_start().chars().take_while(|c| !c.is_whitespace()).take(40).collect();
+        let blanks = self.remaining().len() - self.remaining().trim_start().len();
         let column = self.text[..self.at + blanks].chars().count() as u32 + 1;
         StfError {
             file: self.file.to_owned(),
@@ -113,7 +116,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The number of the line, from 1.
+    /// Returns the number of the line, from 1.
     pub fn line(&self) -> u32 {
         self.line
     }

@@ -1,6 +1,6 @@
-//! The interpreter as the device of a test. Its clock starts at 0 and stands still unless the test moves it.
+//! The interpreter as the device of a test. Its clock starts at 0, and only the test advances it.
 
-use super::device::{Cell, Device, Refusal, Sent};
+use super::device::{Device, ObjectCell, Refusal, Sent};
 use entries::{Counter, EntryId, MeterConfig, WriteBatch};
 use interp::{Config, Interp, Outputs};
 use ir::{Arch, ExternId, ExternKind, Pipeline, TableId};
@@ -8,7 +8,7 @@ use num_bigint::BigUint;
 use packet::Verdict;
 use std::sync::Arc;
 
-/// PNA's port of the CPU.
+/// CPU port of PNA.
 const PNA_CPU_PORT: u32 = 0xffff_fffd;
 
 /// The interpreter with a clock.
@@ -22,7 +22,7 @@ impl Interpreter {
     /// Loads a pipeline.
     ///
     /// # Errors
-    /// If the interpreter refuses what the verifier accepted, which is a bug.
+    /// If the interpreter refuses a verified pipeline, which is a bug.
     pub fn new(pipeline: Arc<Pipeline>) -> Result<Interpreter, String> {
         let interp = Interp::new(pipeline, Config::default()).map_err(|error| error.to_string())?;
         Ok(Interpreter { interp, now: 0, idle: Vec::new() })
@@ -40,7 +40,7 @@ impl Interpreter {
         outputs.packets().iter().filter_map(leaves).collect()
     }
 
-    /// The object's name, for refusals.
+    /// Returns the name of the object, for errors.
     fn name(&self, object: ExternId) -> &str {
         self.interp.pipeline().externs.get(object).map_or("?", |object| object.preamble.name.as_str())
     }
@@ -57,7 +57,8 @@ impl Device for Interpreter {
 
     fn entries(&self, table: TableId) -> Vec<EntryId> {
         let state = self.interp.state();
-        // What the program itself declares carries its place in the source, and is not the control plane's to remove.
+        // Entries that the program declares are left out, because the control plane may not remove
+        // them. They carry a source location.
         let declared = &self.interp.pipeline().tables[table].entries;
         let ids = state.entries(table).map(|entry| {
             let entry = entry.to_table_entry(self.interp.pipeline(), table);
@@ -71,27 +72,27 @@ impl Device for Interpreter {
         if clone { state.clone_sessions().contains_key(&id) } else { state.multicast_groups().contains_key(&id) }
     }
 
-    fn counter(&self, counter: ExternId, cell: &Cell) -> Result<Counter, Refusal> {
+    fn counter(&self, counter: ExternId, cell: &ObjectCell) -> Result<Counter, Refusal> {
         let value = match cell {
-            Cell::Index(index) => self.interp.counter(counter, *index),
-            Cell::Entry(id) => self.interp.direct_counter(id),
+            ObjectCell::Index(index) => self.interp.counter(counter, *index),
+            ObjectCell::Entry(id) => self.interp.direct_counter(id),
         };
         value.ok_or_else(|| match cell {
-            Cell::Index(index) => {
+            ObjectCell::Index(index) => {
                 let size = self.interp.array_len(counter).unwrap_or(0);
                 format!(
                     "counter {} has no index {index}; it has {size}, and a direct one takes the handle of an entry",
                     self.name(counter)
                 )
             }
-            Cell::Entry(_) => "the entry is not there any more".to_owned(),
+            ObjectCell::Entry(_) => "the entry is not there any more".to_owned(),
         })
     }
 
-    fn meter(&self, meter: ExternId, cell: &Cell) -> Result<Option<MeterConfig>, Refusal> {
+    fn meter(&self, meter: ExternId, cell: &ObjectCell) -> Result<Option<MeterConfig>, Refusal> {
         let state = self.interp.state();
         match cell {
-            Cell::Index(index) => {
+            ObjectCell::Index(index) => {
                 let size = match self.interp.pipeline().externs[meter].kind {
                     ExternKind::Meter { size, .. } => size,
                     _ => 0,
@@ -101,7 +102,7 @@ impl Device for Interpreter {
                     false => Err(format!("meter {} has no index {index}; it has {size}", self.name(meter))),
                 }
             }
-            Cell::Entry(id) => {
+            ObjectCell::Entry(id) => {
                 let entries =
                     state.entries(id.table).map(|entry| entry.to_table_entry(self.interp.pipeline(), id.table));
                 let mut found = entries.filter(|entry| entry.keys == id.keys && entry.priority == id.priority);
@@ -133,7 +134,7 @@ impl Device for Interpreter {
     fn advance(&mut self, nanoseconds: u64) -> Result<Vec<Sent>, Refusal> {
         self.now = self.now.saturating_add(nanoseconds);
         let pipeline = Arc::clone(self.interp.pipeline());
-        // Nobody is told of entries that are deleted by themselves.
+        // Entries that expire automatically are not reported.
         for idle in self.interp.advance_time(self.now).into_iter().filter(|idle| !idle.deleted) {
             let entry = idle.entry.to_table_entry(&pipeline, idle.table);
             self.idle.push(EntryId { table: idle.table, keys: entry.keys, priority: entry.priority });

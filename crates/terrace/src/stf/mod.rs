@@ -1,8 +1,10 @@
-//! STF, the "simple test framework" language of p4c's tests: entries, packets in, packets expected.
+//! STF, the "simple test framework" language of p4c's tests: entries, input packets, expected
+//! packets.
 //!
-//! A test is parsed into a [`script::Script`], whose names and values are resolved against a pipeline ([`resolve`]) when it is
-//! run ([`run`]) on a [`device::Device`]. The commands and their meaning are those of p4c's bmv2 driver; the
-//! ones that only exist here (`check_digest`, `advance_time`, ...) are described in `tests/corpus/README.md`.
+//! A test is parsed into a [`script::Script`]. Its names and values are resolved against a pipeline
+//! ([`resolve`]) when it is run ([`run`]) on a [`device::Device`]. The commands have the meaning
+//! that they have in p4c's bmv2 driver. The commands that exist only here (`check_digest`,
+//! `advance_time`, ...) are described in `tests/corpus/README.md`.
 
 pub mod compare;
 pub mod cursor;
@@ -25,20 +27,20 @@ mod run_tests;
 
 use thiserror::Error;
 
-/// What is wrong with a test file, where, and how to mend it.
+/// Error in a test file, with its location and the fix.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{file}:{line}:{column}: {message}{}\n  help: {help}", .token.as_ref().map(|t| format!(" (at `{t}`)")).unwrap_or_default())]
 pub struct StfError {
-    /// The test file, as it was named.
+    /// Path of the test file, as it was given.
     pub file: String,
     /// Line, from 1.
     pub line: u32,
     /// Column in characters, from 1.
     pub column: u32,
-    /// The text at that place, if there is some.
+    /// Text at the location, if any.
     pub token: Option<String>,
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
-    /// The mend.
+    /// Description of the fix.
     pub help: String,
 }

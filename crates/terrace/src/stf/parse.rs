@@ -1,6 +1,6 @@
-//! From text to a [`Script`].
+//! Parses a test into a [`Script`].
 //!
-//! One command per line; command words are recognised in any case; `#` starts a comment.
+//! One command per line. Command words are case-insensitive; `#` starts a comment.
 
 use super::StfError;
 use super::cursor::{Cursor, MAX_LINE};
@@ -10,7 +10,7 @@ use super::value::{integer, match_value, number};
 /// Parses a whole test. `file` names it in errors.
 ///
 /// # Errors
-/// The first line that is not a command, with the token and the mend.
+/// At the first line that is not a valid command, with the token and the fix.
 pub fn parse(file: &str, text: &str) -> Result<Script, StfError> {
     let mut commands = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -22,7 +22,7 @@ pub fn parse(file: &str, text: &str) -> Result<Script, StfError> {
         if cursor.at_end() {
             continue;
         }
-        let command = command(&mut cursor)?;
+        let command = parse_command(&mut cursor)?;
         if !cursor.at_end() {
             return Err(cursor.error("unexpected text after the command", "one command per line; remove the rest"));
         }
@@ -31,21 +31,21 @@ pub fn parse(file: &str, text: &str) -> Result<Script, StfError> {
     Ok(Script { file: file.to_owned(), commands })
 }
 
-fn command(c: &mut Cursor<'_>) -> Result<Command, StfError> {
+fn parse_command(c: &mut Cursor<'_>) -> Result<Command, StfError> {
     let start = c.clone();
     let word = c.word().to_ascii_lowercase();
     match word.as_str() {
-        "add" => add(c),
-        "setdefault" => Ok(Command::SetDefault { table: c.name("table")?, action: action(c)? }),
-        "remove" => remove(c),
+        "add" => parse_add(c),
+        "setdefault" => Ok(Command::SetDefault { table: c.name("table")?, action: parse_action(c)? }),
+        "remove" => parse_remove(c),
         "packet" => Ok(Command::Packet { port: integer(c, "port")?, bytes: packet_bytes(c)? }),
         "expect" => Ok(Command::Expect { port: integer(c, "port")?, pattern: packet_pattern(c)? }),
         "no_packet" => Ok(Command::NoPacket),
         "wait" => Ok(Command::Wait),
         "check_counter" => check_counter(c),
-        _ => match direct_command(&word, c)? {
+        _ => match parse_bmv2_command(&word, c)? {
             Some(command) => Ok(command),
-            None => match own_command(&word, c)? {
+            None => match parse_own_command(&word, c)? {
                 Some(own) => Ok(Command::Own(own)),
                 None => Err(start.error(
                     "unknown command",
@@ -58,8 +58,8 @@ fn command(c: &mut Cursor<'_>) -> Result<Command, StfError> {
     }
 }
 
-/// The commands that p4c passes on to bmv2's command line.
-fn direct_command(word: &str, c: &mut Cursor<'_>) -> Result<Option<Command>, StfError> {
+/// Parses the commands that p4c passes to bmv2's command line.
+fn parse_bmv2_command(word: &str, c: &mut Cursor<'_>) -> Result<Option<Command>, StfError> {
     Ok(Some(match word {
         "mirroring_add" => Command::MirroringAdd { session: integer(c, "session")?, port: integer(c, "port")? },
         "mirroring_add_mc" => Command::MirroringAddMc { session: integer(c, "session")?, group: integer(c, "group")? },
@@ -82,13 +82,15 @@ fn direct_command(word: &str, c: &mut Cursor<'_>) -> Result<Option<Command>, Stf
         }
         "register_reset" => Command::RegisterReset { name: c.name("register")? },
         "meter_get_rates" => Command::MeterGetRates { name: c.name("meter")?, index: integer(c, "index")? },
-        "meter_set_rates" => Command::MeterSetRates { name: c.name("meter")?, cell: cell(c)?, rates: meter_rates(c)? },
+        "meter_set_rates" => {
+            Command::MeterSetRates { name: c.name("meter")?, cell: parse_cell(c)?, rates: meter_rates(c)? }
+        }
         "meter_array_set_rates" => Command::MeterArraySetRates { name: c.name("meter")?, rates: meter_rates(c)? },
         _ => return Ok(None),
     }))
 }
 
-fn own_command(word: &str, c: &mut Cursor<'_>) -> Result<Option<OwnCommand>, StfError> {
+fn parse_own_command(word: &str, c: &mut Cursor<'_>) -> Result<Option<OwnCommand>, StfError> {
     Ok(Some(match word {
         "check_register" => OwnCommand::CheckRegister {
             name: c.name("register")?,
@@ -106,18 +108,18 @@ fn own_command(word: &str, c: &mut Cursor<'_>) -> Result<Option<OwnCommand>, Stf
         "member_create" => OwnCommand::MemberCreate {
             profile: c.name("action profile")?,
             member: integer(c, "member")?,
-            action: action(c)?,
+            action: parse_action(c)?,
         },
         "group_create" => OwnCommand::GroupCreate {
             profile: c.name("action selector")?,
             group: integer(c, "group")?,
             members: integers(c, "member")?,
         },
-        "idle_timeout" => OwnCommand::IdleTimeout { handle: handle(c)?, nanoseconds: duration(c)? },
+        "idle_timeout" => OwnCommand::IdleTimeout { handle: parse_handle(c)?, nanoseconds: duration(c)? },
         "expire_time" => OwnCommand::ExpireTime { profile: integer(c, "profile")?, nanoseconds: duration(c)? },
-        "check_idle" if c.peek() == Some('$') => OwnCommand::CheckIdle { handle: Some(handle(c)?) },
+        "check_idle" if c.peek() == Some('$') => OwnCommand::CheckIdle { handle: Some(parse_handle(c)?) },
         "check_idle" => {
-            c.expect("none", "write check_idle $h, or check_idle none")?;
+            c.expect_text("none", "write check_idle $h, or check_idle none")?;
             OwnCommand::CheckIdle { handle: None }
         }
         "value_set_add" => {
@@ -134,7 +136,7 @@ fn own_command(word: &str, c: &mut Cursor<'_>) -> Result<Option<OwnCommand>, Stf
     }))
 }
 
-fn add(c: &mut Cursor<'_>) -> Result<Command, StfError> {
+fn parse_add(c: &mut Cursor<'_>) -> Result<Command, StfError> {
     let table = c.name("table")?;
     let prioritised = c.peek().is_some_and(|next| next.is_ascii_digit());
     let priority = if prioritised { Some(integer(c, "priority")?) } else { None };
@@ -159,35 +161,36 @@ fn add(c: &mut Cursor<'_>) -> Result<Command, StfError> {
     Ok(Command::Add { table, priority, keys, target, handle })
 }
 
-/// `@member(1)` would not be a name; `$member(1)` and `$group(1)` cannot be actions, as `$` is not a letter of P4.
-fn entry_target(c: &mut Cursor<'_>, name: String) -> Result<Target, StfError> {
+/// Parses the action of an entry, or `$member(1)` or `$group(1)`. These cannot be actions, because
+/// `$` is not a letter of P4. `@member(1)` would not be a name.
+fn entry_target(c: &mut Cursor<'_>, name: String) -> Result<EntryTarget, StfError> {
     let number = |c: &mut Cursor<'_>| -> Result<u32, StfError> {
-        c.expect("(", "write $member(1) or $group(1)")?;
+        c.expect_text("(", "write $member(1) or $group(1)")?;
         let id = integer(c, "member or group")?;
-        c.expect(")", "write $member(1) or $group(1)")?;
+        c.expect_text(")", "write $member(1) or $group(1)")?;
         Ok(id)
     };
     Ok(match name.as_str() {
-        "$member" => Target::Member(number(c)?),
-        "$group" => Target::Group(number(c)?),
-        _ => Target::Action(ActionText { name, args: arguments(c, '(', ')')? }),
+        "$member" => EntryTarget::Member(number(c)?),
+        "$group" => EntryTarget::Group(number(c)?),
+        _ => EntryTarget::Action(ActionText { name, args: arguments(c, '(', ')')? }),
     })
 }
 
 fn key_name(c: &mut Cursor<'_>) -> Result<String, StfError> {
     let name = c.name("key")?;
-    c.expect(":", "write key:value")?;
+    c.expect_text(":", "write key:value")?;
     Ok(name)
 }
 
-fn action(c: &mut Cursor<'_>) -> Result<ActionText, StfError> {
+fn parse_action(c: &mut Cursor<'_>) -> Result<ActionText, StfError> {
     Ok(ActionText { name: c.name("action")?, args: arguments(c, '(', ')')? })
 }
 
-/// `(a:1, b:2)` or `(1, 2)`, or nothing at all at the end of the line.
+/// Parses arguments: `(a:1, b:2)` or `(1, 2)`, or nothing at the end of the line.
 fn arguments(c: &mut Cursor<'_>, open: char, close: char) -> Result<Vec<Argument>, StfError> {
     let mut args = Vec::new();
-    c.expect(&open.to_string(), "an action's arguments stand in parentheses, also if there are none")?;
+    c.expect_text(&open.to_string(), "an action's arguments stand in parentheses, also if there are none")?;
     if c.take(&close.to_string()) {
         return Ok(args);
     }
@@ -201,7 +204,7 @@ fn arguments(c: &mut Cursor<'_>, open: char, close: char) -> Result<Vec<Argument
             }
             Some(name) => {
                 if !matches!(name.as_str(), "true" | "false") {
-                    c.expect(":", "write parameter:value")?;
+                    c.expect_text(":", "write parameter:value")?;
                 }
                 args.push((Some(name), plain_number(c)?));
             }
@@ -226,13 +229,13 @@ fn plain_number(c: &mut Cursor<'_>) -> Result<super::value::Number, StfError> {
     }
 }
 
-/// `$name`.
-fn handle(c: &mut Cursor<'_>) -> Result<String, StfError> {
-    c.expect("$", "name the entry by its handle: $h, after `add ... = h`")?;
+/// Parses a handle: `$name`.
+fn parse_handle(c: &mut Cursor<'_>) -> Result<String, StfError> {
+    c.expect_text("$", "name the entry by its handle: $h, after `add ... = h`")?;
     c.name("handle")
 }
 
-fn remove(c: &mut Cursor<'_>) -> Result<Command, StfError> {
+fn parse_remove(c: &mut Cursor<'_>) -> Result<Command, StfError> {
     let start = c.clone();
     let what = c.name("handle")?;
     if what.eq_ignore_ascii_case("all") {
@@ -248,9 +251,9 @@ fn remove(c: &mut Cursor<'_>) -> Result<Command, StfError> {
 
 fn check_counter(c: &mut Cursor<'_>) -> Result<Command, StfError> {
     let name = c.name("counter")?;
-    c.expect("(", "write check_counter NAME(index) packets == 1")?;
-    let cell = cell(c)?;
-    c.expect(")", "write check_counter NAME(index) packets == 1")?;
+    c.expect_text("(", "write check_counter NAME(index) packets == 1")?;
+    let cell = parse_cell(c)?;
+    c.expect_text(")", "write check_counter NAME(index) packets == 1")?;
     if c.at_end() {
         return Ok(Command::CheckCounter { name, cell, check: None });
     }
@@ -263,7 +266,7 @@ fn check_counter(c: &mut Cursor<'_>) -> Result<Command, StfError> {
     Ok(Command::CheckCounter { name, cell, check: Some((unit, comparison(c)?, integer(c, "number")?)) })
 }
 
-fn cell(c: &mut Cursor<'_>) -> Result<CellText, StfError> {
+fn parse_cell(c: &mut Cursor<'_>) -> Result<CellText, StfError> {
     match c.take("$") {
         true => Ok(CellText::Handle(c.name("handle")?)),
         false => Ok(CellText::Index(integer(c, "index")?)),
@@ -288,7 +291,7 @@ fn integers(c: &mut Cursor<'_>, what: &str) -> Result<Vec<u32>, StfError> {
     Ok(list)
 }
 
-/// `RATE:BURST` pairs; a rate may have a decimal point.
+/// Parses `RATE:BURST` pairs. A rate may have a decimal point.
 fn meter_rates(c: &mut Cursor<'_>) -> Result<Vec<MeterRate>, StfError> {
     let mut rates = Vec::new();
     while !c.at_end() {
@@ -296,7 +299,7 @@ fn meter_rates(c: &mut Cursor<'_>) -> Result<Vec<MeterRate>, StfError> {
         let text = c.take_while(|ch| ch.is_ascii_digit() || ch == '.');
         let per_microsecond =
             text.parse::<f64>().map_err(|_| start.error("expected a rate", "write RATE:BURST, as in 0.00001:5"))?;
-        c.expect(":", "write RATE:BURST, as in 0.00001:5")?;
+        c.expect_text(":", "write RATE:BURST, as in 0.00001:5")?;
         rates.push(MeterRate { per_microsecond, burst: integer(c, "burst")? });
     }
     Ok(rates)
@@ -313,7 +316,7 @@ fn digest_fields(c: &mut Cursor<'_>) -> Result<Option<Vec<Argument>>, StfError> 
     }
 }
 
-/// A number with a unit, in nanoseconds.
+/// Parses a number with a unit. Returns nanoseconds.
 fn duration(c: &mut Cursor<'_>) -> Result<u64, StfError> {
     let help = "write a duration such as 500ms, 10 us or 2s";
     c.peek();

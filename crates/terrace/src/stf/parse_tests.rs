@@ -1,4 +1,4 @@
-//! The forms of each command, and what is said about wrong ones.
+//! Tests of the syntax of each command, and of error messages.
 
 use super::parse::parse;
 use super::script::*;
@@ -30,7 +30,7 @@ fn add_with_priority_wildcards_and_handle() {
     assert_eq!(keys[0].value, MatchText::Number(number(0x0202, 0xffff_0000)));
     assert_eq!((keys[1].name.as_str(), &keys[1].value), ("extra$0.h", &MatchText::Number(number(4, 2))));
     let args = vec![(Some("val".to_owned()), 0x7f.into()), (Some("port".to_owned()), 2.into())];
-    assert_eq!(target, Target::Action(ActionText { name: "setb1".into(), args }));
+    assert_eq!(target, EntryTarget::Action(ActionText { name: "setb1".into(), args }));
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn add_without_priority_and_all_value_forms() {
     assert_eq!(values[7], MatchText::Number(Number { value: (-1).into(), wild: 0u8.into() }));
     assert_eq!(values[8], MatchText::Number(n(1)));
     assert_eq!((keys[9].name.as_str(), &keys[9].value), ("q r", &MatchText::Any));
-    let Target::Action(action) = target else { panic!("not an action") };
+    let EntryTarget::Action(action) = target else { panic!("not an action") };
     assert_eq!(action.args, [(None, n(1)), (Some("x".to_owned()), n(2))]);
 }
 
@@ -61,8 +61,8 @@ fn members_and_groups() {
         Command::Add { target, .. } => target,
         other => panic!("{other:?}"),
     };
-    assert_eq!(target("add t k:1 $member(4)"), Target::Member(4));
-    assert_eq!(target("add t k:1 $group(2) = g"), Target::Group(2));
+    assert_eq!(target("add t k:1 $member(4)"), EntryTarget::Member(4));
+    assert_eq!(target("add t k:1 $group(2) = g"), EntryTarget::Group(2));
 }
 
 #[test]

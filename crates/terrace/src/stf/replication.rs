@@ -1,23 +1,24 @@
-//! Multicast nodes and groups as bmv2's command line builds them.
+//! Multicast nodes and groups, as bmv2's command line builds them.
 //!
-//! A node is a replication id with ports and is numbered in order of creation; groups are made of nodes.
+//! A node is a replication id with ports. Nodes are numbered in order of creation. A group is a
+//! list of nodes.
 
 use entries::Replica;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// What a multicast command names that does not exist.
+/// A multicast command names a missing object.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ReplicationError {
-    /// No such group.
+    /// The group does not exist.
     #[error("multicast group {0} does not exist; create it with mc_mgrp_create {0}")]
     UnknownGroup(u32),
-    /// No such node.
+    /// The node does not exist.
     #[error("multicast node {0} does not exist; nodes are numbered from 0 by mc_node_create, and {1} were made")]
     UnknownNode(u32, usize),
 }
 
-/// All nodes and groups.
+/// All multicast nodes and groups.
 #[derive(Clone, Debug, Default)]
 pub struct Replication {
     nodes: Vec<(u16, Vec<u32>)>,
@@ -25,7 +26,7 @@ pub struct Replication {
 }
 
 impl Replication {
-    /// Adds a group without nodes. One that exists is left as it is.
+    /// Adds a group without nodes. An existing group is unchanged.
     pub fn create_group(&mut self, group: u32) {
         self.groups.entry(group).or_default();
     }
@@ -35,7 +36,7 @@ impl Replication {
         self.nodes.push((rid, ports));
     }
 
-    /// Gives a node other ports.
+    /// Replaces the ports of a node.
     pub fn update_node(&mut self, node: u32, ports: Vec<u32>) -> Result<(), ReplicationError> {
         let count = self.nodes.len();
         let slot = self.nodes.get_mut(node as usize).ok_or(ReplicationError::UnknownNode(node, count))?;
@@ -43,7 +44,7 @@ impl Replication {
         Ok(())
     }
 
-    /// Puts a node into a group.
+    /// Adds a node to a group.
     pub fn associate(&mut self, group: u32, node: u32) -> Result<(), ReplicationError> {
         if node as usize >= self.nodes.len() {
             return Err(ReplicationError::UnknownNode(node, self.nodes.len()));
@@ -55,7 +56,8 @@ impl Replication {
         Ok(())
     }
 
-    /// The copies that each group makes. bmv2 holds a group's nodes as a list and sends in that order.
+    /// Returns the replicas of each group, in the order of its nodes. bmv2 holds a group's nodes as
+    /// a list and sends in that order.
     pub fn groups(&self) -> impl Iterator<Item = (u32, Vec<Replica>)> {
         self.groups.iter().map(|(group, members)| {
             let replicas = members.iter().flat_map(|node| {

@@ -1,30 +1,31 @@
-//! The outcome of a test, for people and as JSON.
+//! Report of a test, as text and as JSON.
 
-use super::compare::Difference;
+use super::compare::PatternDifference;
 use super::script::PacketPattern;
 use packet::hex;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Bytes in a row of a printed packet.
+/// Number of bytes in a row of a printed packet.
 const ROW: usize = 16;
-/// Up to this many rows a packet is printed whole; of longer ones only the rows that differ.
+/// Maximum number of rows to print of a packet. Of longer packets only the rows that differ are
+/// printed.
 const WHOLE: usize = 8;
 
-/// What a test found.
+/// Result of a test.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// The test file.
+    /// Path of the test file.
     pub file: String,
-    /// How many packets were sent into the device.
+    /// Number of packets sent into the device.
     pub packets_in: usize,
-    /// How many came out.
+    /// Number of packets that the device sent.
     pub packets_out: usize,
-    /// How many expectations and checks there were.
+    /// Number of expectations and checks.
     pub checks: usize,
-    /// What did not hold; empty if the test passed.
+    /// Expectations that did not hold; empty if the test passed.
     pub findings: Vec<Finding>,
-    /// What reading commands gave, and what else may interest a person.
+    /// Output of read commands, and other notes.
     pub notes: Vec<String>,
 }
 
@@ -32,63 +33,63 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Finding {
-    /// A packet came, but another one was expected.
+    /// A packet differs from the expected one.
     Differs {
-        /// The port.
+        /// Egress port.
         port: u32,
-        /// Its place among the port's packets, from 0.
+        /// Index among the port's packets, from 0.
         index: usize,
         /// Line of the `expect`.
         expect_line: u32,
-        /// Line of the `packet` that it came from.
+        /// Line of the `packet` that caused it.
         packet_line: u32,
-        /// In words.
+        /// Description of the difference.
         difference: String,
-        /// The pattern.
+        /// Expected pattern.
         expected: String,
         /// The packet in hex.
         got: String,
-        /// Differing nibbles, from 0.
+        /// Indices of the differing nibbles, from 0.
         positions: Vec<usize>,
     },
-    /// No packet came.
+    /// An expected packet was not sent.
     Missing {
-        /// The port.
+        /// Egress port.
         port: u32,
-        /// Its place among the port's packets, from 0.
+        /// Index among the port's packets, from 0.
         index: usize,
         /// Line of the `expect`.
         expect_line: u32,
-        /// The pattern; none if any packet would do.
+        /// Expected pattern; `None` if any packet is accepted.
         expected: Option<String>,
     },
-    /// A packet came that was not expected.
+    /// A packet was sent that was not expected.
     Unexpected {
-        /// The port.
+        /// Egress port.
         port: u32,
-        /// Its place among the port's packets, from 0.
+        /// Index among the port's packets, from 0.
         index: usize,
-        /// Line of the `packet` that it came from.
+        /// Line of the `packet` that caused it.
         packet_line: u32,
         /// The packet in hex.
         got: String,
     },
     /// A `check_*` or `no_packet` did not hold.
     Check {
-        /// Its line.
+        /// Line of the command.
         line: u32,
-        /// What is wrong, with both values.
+        /// Description with both values.
         message: String,
     },
 }
 
 impl Report {
-    /// Whether everything held.
+    /// Returns whether all expectations held.
     pub fn passed(&self) -> bool {
         self.findings.is_empty()
     }
 
-    /// The whole report as text without a final line end.
+    /// Renders the report as text without a final newline.
     pub fn render(&self) -> String {
         let mut text = String::new();
         for note in &self.notes {
@@ -105,7 +106,7 @@ impl Report {
     }
 }
 
-/// A pattern as it is written.
+/// Formats a pattern in STF syntax.
 pub fn pattern_text(pattern: &PacketPattern) -> String {
     let mut text: String = pattern.nibbles.iter().map(|nibble| nibble.map_or('*', hex_digit)).collect();
     if pattern.exact_length {
@@ -125,10 +126,10 @@ impl Finding {
         index: usize,
         (expect_line, pattern): (u32, &PacketPattern),
         (packet_line, bytes): (u32, &[u8]),
-        difference: &Difference,
+        difference: &PatternDifference,
     ) -> Finding {
         let positions = match difference {
-            Difference::Nibbles(at) => at.clone(),
+            PatternDifference::Nibbles(at) => at.clone(),
             _ => Vec::new(),
         };
         Finding::Differs {
@@ -170,7 +171,8 @@ impl Finding {
     }
 }
 
-/// Rows of the pattern (`-`) over rows of the packet (`+`), with a mark under each nibble that differs.
+/// Renders rows of the pattern (`-`) above rows of the packet (`+`), with a mark under each
+/// differing nibble.
 fn side_by_side(expected: &str, got: &str, positions: &[usize]) -> String {
     let (expected, exact) = (expected.trim_end_matches('$'), expected.ends_with('$'));
     let rows = expected.len().max(got.len()).div_ceil(2 * ROW);
@@ -182,18 +184,18 @@ fn side_by_side(expected: &str, got: &str, positions: &[usize]) -> String {
         if rows > WHOLE && !differs && !ends_here {
             continue;
         }
-        let _ = writeln!(text, "    - {:04x}  {}", row * ROW, spaced(expected, row));
-        let _ = writeln!(text, "    + {:04x}  {}", row * ROW, spaced(got, row));
+        let _ = writeln!(text, "    - {:04x}  {}", row * ROW, spaced_row(expected, row));
+        let _ = writeln!(text, "    + {:04x}  {}", row * ROW, spaced_row(got, row));
         if differs {
             let marks: String = range.map(|at| if positions.contains(&at) { '^' } else { ' ' }).collect();
-            let _ = writeln!(text, "            {}", spaced(&marks, 0).trim_end());
+            let _ = writeln!(text, "            {}", spaced_row(&marks, 0).trim_end());
         }
     }
     text
 }
 
-/// One row of hex digits, in pairs of bytes.
-fn spaced(digits: &str, row: usize) -> String {
+/// Returns one row of hex digits, in pairs of bytes.
+fn spaced_row(digits: &str, row: usize) -> String {
     let all: Vec<char> = digits.chars().skip(row * 2 * ROW).take(2 * ROW).collect();
     all.chunks(4).map(|pair| pair.iter().collect::<String>()).collect::<Vec<_>>().join(" ")
 }

@@ -1,68 +1,70 @@
-//! From names and values as written to the pipeline's objects and bits.
+//! Resolves names and values of a test to the pipeline's objects and bits.
 //!
-//! A name may be the whole control-plane name or the end of it, as in p4c's driver: first equality, then the end behind a dot, then any end.
-//! Where more than one object has it, the test is refused rather than one of them taken.
+//! A name may be a full control-plane name or the end of it, as in p4c's driver: an equal name is
+//! preferred, then one that ends in it after a dot, then one that ends in it. A name that matches
+//! several objects is refused.
 
 use super::script::{ActionText, KeyText};
 use super::value::{MatchText, Number, ones};
 use ir::{
-    ActionCall, ActionId, ExternId, ExternKind, Key, KeyMatch, MatchKind, Pipeline, Table, TableId, Type, ValueSetId,
+    ActionCall, ActionId, ExternId, ExternKind, KeyMatch, MatchKey, MatchKind, Pipeline, Table, TableId, Type,
+    ValueSetId,
 };
 use num_bigint::BigUint;
 use num_traits::Zero;
 use thiserror::Error;
 
-/// Why something that a test names cannot be used.
+/// A name or value of a test cannot be resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ResolveError {
     /// No object of that kind has the name.
-    #[error("the program has no {kind} `{name}`; it has {}", list(.known))]
+    #[error("the program has no {kind} `{name}`; it has {}", name_list(.known))]
     Unknown {
         /// Kind of object.
         kind: &'static str,
-        /// The name as written.
+        /// Name as written.
         name: String,
-        /// What there is.
+        /// Names of the existing objects.
         known: Vec<String>,
     },
     /// Several objects have the name.
-    #[error("`{name}` is ambiguous: {kind} {} end in it; write the whole name", list(.candidates))]
+    #[error("`{name}` is ambiguous: {kind} {} end in it; write the whole name", name_list(.candidates))]
     Ambiguous {
         /// Kind of object.
         kind: &'static str,
-        /// The name as written.
+        /// Name as written.
         name: String,
-        /// What it could be.
+        /// Names of the matching objects.
         candidates: Vec<String>,
     },
-    /// A value that its place cannot hold.
+    /// The value is too wide for its key or parameter.
     #[error("the value of `{name}` does not fit `{ty}`; give a value of at most {width} bits")]
     TooWide {
-        /// Key or parameter.
+        /// Name of the key or parameter.
         name: String,
-        /// Its type.
+        /// Type of the key or parameter.
         ty: String,
-        /// Its width in bits.
+        /// Width in bits.
         width: u32,
     },
-    /// A form of value that the match kind has not.
-    #[error("the key `{name}` is matched by {kind}: {mend}")]
+    /// The match kind does not support the form of the value.
+    #[error("the key `{name}` is matched by {kind}: {help}")]
     WrongForm {
-        /// The key.
+        /// Name of the key.
         name: String,
-        /// Its match kind.
+        /// Match kind of the key.
         kind: &'static str,
-        /// What to write.
-        mend: &'static str,
+        /// Description of a valid value.
+        help: &'static str,
     },
     /// An argument is missing, unknown or given twice.
     #[error("action `{action}` takes ({}): {problem}", .params.join(", "))]
     Arguments {
-        /// The action.
+        /// Name of the action.
         action: String,
-        /// Its parameters.
+        /// Parameters of the action.
         params: Vec<String>,
-        /// What is wrong.
+        /// Description of the error.
         problem: String,
     },
     /// The key appears twice.
@@ -70,7 +72,7 @@ pub enum ResolveError {
     DuplicateKey(String),
 }
 
-fn list(names: &[String]) -> String {
+fn name_list(names: &[String]) -> String {
     const SHOWN: usize = 12;
     let mut text: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
     match names.len() {
@@ -81,8 +83,8 @@ fn list(names: &[String]) -> String {
     text.join(", ")
 }
 
-/// Finds the one candidate that `name` stands for.
-fn pick<T: Copy>(kind: &'static str, name: &str, candidates: &[(String, T)]) -> Result<T, ResolveError> {
+/// Returns the single candidate that `name` matches.
+fn pick_candidate<T: Copy>(kind: &'static str, name: &str, candidates: &[(String, T)]) -> Result<T, ResolveError> {
     if let Some((_, found)) = candidates.iter().find(|(candidate, _)| candidate == name) {
         return Ok(*found);
     }
@@ -102,13 +104,14 @@ fn pick<T: Copy>(kind: &'static str, name: &str, candidates: &[(String, T)]) -> 
     Err(ResolveError::Unknown { kind, name: name.to_owned(), known })
 }
 
-/// The table of that name.
+/// Returns the table of that name.
 pub fn table(pipeline: &Pipeline, name: &str) -> Result<TableId, ResolveError> {
     let tables: Vec<_> = pipeline.tables.iter().map(|(id, table)| (table.preamble.name.clone(), id)).collect();
-    pick("table", name, &tables)
+    pick_candidate("table", name, &tables)
 }
 
-/// The extern object of that name among those of which `wanted` is true; `kind` names what is looked for.
+/// Returns the extern object of that name among those that satisfy `wanted`. `kind` names the kind
+/// of object in errors.
 pub fn object(
     pipeline: &Pipeline,
     kind: &'static str,
@@ -117,23 +120,24 @@ pub fn object(
 ) -> Result<ExternId, ResolveError> {
     let objects: Vec<_> = pipeline.externs.iter().filter(|(_, object)| wanted(&object.kind)).collect();
     let named: Vec<_> = objects.iter().map(|(id, object)| (object.preamble.name.clone(), *id)).collect();
-    pick(kind, name, &named)
+    pick_candidate(kind, name, &named)
 }
 
-/// The parser value set of that name.
+/// Returns the parser value set of that name.
 pub fn value_set(pipeline: &Pipeline, name: &str) -> Result<ValueSetId, ResolveError> {
     let sets: Vec<_> = pipeline.value_sets.iter().map(|(id, set)| (set.preamble.name.clone(), id)).collect();
-    pick("value set", name, &sets)
+    pick_candidate("value set", name, &sets)
 }
 
-/// The action with its arguments in the order of its parameters. `among` are the actions it may be.
+/// Returns the action with its arguments in the order of its parameters. `among` are the allowed
+/// actions.
 pub fn action_call(
     pipeline: &Pipeline,
     among: impl Iterator<Item = ActionId>,
     text: &ActionText,
 ) -> Result<ActionCall, ResolveError> {
     let named: Vec<_> = among.filter_map(|id| Some((pipeline.actions.get(id)?.preamble.name.clone(), id))).collect();
-    let id = pick("action", &text.name, &named)?;
+    let id = pick_candidate("action", &text.name, &named)?;
     let action = &pipeline.actions[id];
     let refuse = |problem: String| ResolveError::Arguments {
         action: action.preamble.name.clone(),
@@ -161,22 +165,23 @@ pub fn action_call(
     Ok(ActionCall { action: id, args: complete })
 }
 
-/// The action of an entry of the table.
+/// Returns the action of an entry of the table.
 pub fn table_action(pipeline: &Pipeline, table: TableId, text: &ActionText) -> Result<ActionCall, ResolveError> {
     action_call(pipeline, pipeline.tables[table].actions.iter().map(|action| action.action), text)
 }
 
-/// A value as bits of the type. For `int<W>`, a positive number with the top bit set is the bit pattern that it is, as on
-/// bmv2's command line.
+/// Converts a value to the bits of a type. For `int<W>`, a positive number with the top bit set is
+/// taken as a bit pattern, as on bmv2's command line.
 pub fn scalar(name: &str, ty: Type, value: &Number) -> Result<BigUint, ResolveError> {
     let width = ty.width();
     let too_wide = || ResolveError::TooWide { name: name.to_owned(), ty: format!("{ty:?}"), width };
     value.bits(width).ok_or_else(too_wide)
 }
 
-/// One match for each key of the table that is matched. Keys that are not given match 0 if they are exact, else anything.
+/// Returns one match for each match key of the table. A missing key matches 0 if it is exact, else
+/// anything.
 pub fn entry_keys(table: &Table, texts: &[KeyText]) -> Result<Vec<KeyMatch>, ResolveError> {
-    let keys: Vec<&Key> = table.match_keys().map(|(_, key)| key).collect();
+    let keys: Vec<&MatchKey> = table.match_keys().map(|(_, key)| key).collect();
     let mut matches: Vec<Option<KeyMatch>> = vec![None; keys.len()];
     for text in texts {
         let index = key_index(&keys, &text.name)?;
@@ -185,12 +190,12 @@ pub fn entry_keys(table: &Table, texts: &[KeyText]) -> Result<Vec<KeyMatch>, Res
         }
         matches[index] = Some(key_match(keys[index], &text.value)?);
     }
-    Ok(matches.into_iter().zip(&keys).map(|(given, key)| given.unwrap_or_else(|| absent(key))).collect())
+    Ok(matches.into_iter().zip(&keys).map(|(given, key)| given.unwrap_or_else(|| absent_key_match(key))).collect())
 }
 
-/// One match for each key of a value set; keys without a name are given in order.
-pub fn set_keys(keys: &[Key], texts: &[(Option<String>, MatchText)]) -> Result<Vec<KeyMatch>, ResolveError> {
-    let all: Vec<&Key> = keys.iter().collect();
+/// Returns one match for each key of a value set. Keys without a name are given in order.
+pub fn set_keys(keys: &[MatchKey], texts: &[(Option<String>, MatchText)]) -> Result<Vec<KeyMatch>, ResolveError> {
+    let all: Vec<&MatchKey> = keys.iter().collect();
     let mut matches: Vec<Option<KeyMatch>> = vec![None; keys.len()];
     for (position, (name, value)) in texts.iter().enumerate() {
         let index = match name {
@@ -203,11 +208,12 @@ pub fn set_keys(keys: &[Key], texts: &[(Option<String>, MatchText)]) -> Result<V
         };
         matches[index] = Some(key_match(all[index], value)?);
     }
-    Ok(matches.into_iter().zip(keys).map(|(given, key)| given.unwrap_or_else(|| absent(key))).collect())
+    Ok(matches.into_iter().zip(keys).map(|(given, key)| given.unwrap_or_else(|| absent_key_match(key))).collect())
 }
 
-/// Names of keys differ in how they write validity (`h.isValid()`, `h.$valid$`) and stack elements (`h[0]`, `h$0`).
-fn plain(name: &str) -> String {
+/// Normalises a key name. Names differ in how they write validity (`h.isValid()`, `h.$valid$`) and
+/// stack elements (`h[0]`, `h$0`).
+fn normalize_key_name(name: &str) -> String {
     let mut text = name.replace("isValid()", "$valid$");
     if let Some(at) = text.find('$')
         && text[at + 1..].starts_with(|c: char| c.is_ascii_digit())
@@ -218,9 +224,10 @@ fn plain(name: &str) -> String {
     text
 }
 
-fn key_index(keys: &[&Key], name: &str) -> Result<usize, ResolveError> {
-    let named: Vec<(String, usize)> = keys.iter().enumerate().map(|(at, key)| (plain(&key.name), at)).collect();
-    let name = plain(name);
+fn key_index(keys: &[&MatchKey], name: &str) -> Result<usize, ResolveError> {
+    let named: Vec<(String, usize)> =
+        keys.iter().enumerate().map(|(at, key)| (normalize_key_name(&key.name), at)).collect();
+    let name = normalize_key_name(name);
     let valid = name.strip_suffix(".valid").or_else(|| name.strip_suffix(".$valid"));
     let mut spellings = vec![name.clone(), format!("{name}$"), format!("{name}.$valid$")];
     spellings.extend(valid.map(|header| format!("{header}.$valid$")));
@@ -231,7 +238,7 @@ fn key_index(keys: &[&Key], name: &str) -> Result<usize, ResolveError> {
     }
     let mut ambiguous = None;
     for spelling in &spellings {
-        match pick("key", spelling, &named) {
+        match pick_candidate("key", spelling, &named) {
             Ok(at) => return Ok(at),
             Err(error @ ResolveError::Ambiguous { .. }) => ambiguous = ambiguous.or(Some(error)),
             Err(_) => {}
@@ -241,37 +248,37 @@ fn key_index(keys: &[&Key], name: &str) -> Result<usize, ResolveError> {
     Err(ambiguous.unwrap_or(ResolveError::Unknown { kind: "key", name, known }))
 }
 
-fn absent(key: &Key) -> KeyMatch {
+fn absent_key_match(key: &MatchKey) -> KeyMatch {
     key.kind.key_match(key.ty, None).unwrap_or(KeyMatch::Exact(BigUint::zero()))
 }
 
-fn key_match(key: &Key, text: &MatchText) -> Result<KeyMatch, ResolveError> {
+fn key_match(key: &MatchKey, text: &MatchText) -> Result<KeyMatch, ResolveError> {
     let width = key.ty.width();
     let bits = |value: &Number| scalar(&key.name, key.ty, value);
-    let wrong = |kind, mend| ResolveError::WrongForm { name: key.name.clone(), kind, mend };
+    let wrong = |kind, help| ResolveError::WrongForm { name: key.name.clone(), kind, help };
     match (key.kind, text) {
         (MatchKind::Exact | MatchKind::Selector, MatchText::Number(value)) if !value.has_wildcards() => {
             Ok(KeyMatch::Exact(bits(value)?))
         }
         (MatchKind::Exact | MatchKind::Selector, _) => Err(wrong("exact", "give one number without `*`")),
-        (_, MatchText::Any) => Ok(absent(key)),
+        (_, MatchText::Any) => Ok(absent_key_match(key)),
         (MatchKind::Ternary, MatchText::Number(value)) => {
-            ternary(bits(value)?, &ones(width) ^ &(&value.wild & ones(width)))
+            ternary_match(bits(value)?, &ones(width) ^ &(&value.wild & ones(width)))
         }
         (MatchKind::Ternary, MatchText::Mask(value, mask)) if mask.bits() <= u64::from(width) => {
-            ternary(bits(value)?, mask.clone())
+            ternary_match(bits(value)?, mask.clone())
         }
         (MatchKind::Ternary, MatchText::Prefix(value, len)) if *len <= width => {
-            ternary(bits(value)?, prefix_mask(width, *len))
+            ternary_match(bits(value)?, prefix_mask(width, *len))
         }
         (MatchKind::Ternary, _) => {
             Err(wrong("ternary", "give a number, with `*` for digits that don't care, or value&&&mask"))
         }
         (MatchKind::Lpm, MatchText::Number(value)) => match wild_suffix(value) {
-            Some(wild) if wild <= width => Ok(prefix(bits(value)?, width, width - wild)),
+            Some(wild) if wild <= width => Ok(prefix_match(bits(value)?, width, width - wild)),
             _ => Err(wrong("lpm", "`*` may stand only at the end")),
         },
-        (MatchKind::Lpm, MatchText::Prefix(value, len)) if *len <= width => Ok(prefix(bits(value)?, width, *len)),
+        (MatchKind::Lpm, MatchText::Prefix(value, len)) if *len <= width => Ok(prefix_match(bits(value)?, width, *len)),
         (MatchKind::Lpm, _) => Err(wrong("lpm", "give value/length, with a length of at most the key's width")),
         (MatchKind::Range, MatchText::Range(low, high)) => Ok(KeyMatch::Range { lo: bits(low)?, hi: bits(high)? }),
         (MatchKind::Range, MatchText::Number(value)) if !value.has_wildcards() => {
@@ -279,17 +286,17 @@ fn key_match(key: &Key, text: &MatchText) -> Result<KeyMatch, ResolveError> {
         }
         (MatchKind::Range, _) => Err(wrong("range", "give low..high")),
         (kind, MatchText::Number(value)) if !value.has_wildcards() => {
-            kind.key_match(key.ty, Some(bits(value)?)).ok_or_else(|| wrong(kind.word(), "give something else"))
+            kind.key_match(key.ty, Some(bits(value)?)).ok_or_else(|| wrong(kind.keyword(), "give something else"))
         }
-        (kind, _) => Err(wrong(kind.word(), "give one number, or `*` for anything")),
+        (kind, _) => Err(wrong(kind.keyword(), "give one number, or `*` for anything")),
     }
 }
 
-fn ternary(value: BigUint, mask: BigUint) -> Result<KeyMatch, ResolveError> {
+fn ternary_match(value: BigUint, mask: BigUint) -> Result<KeyMatch, ResolveError> {
     Ok(KeyMatch::Ternary { value: value & &mask, mask })
 }
 
-fn prefix(value: BigUint, width: u32, prefix_len: u32) -> KeyMatch {
+fn prefix_match(value: BigUint, width: u32, prefix_len: u32) -> KeyMatch {
     KeyMatch::Lpm { value: value & prefix_mask(width, prefix_len), prefix_len }
 }
 
@@ -297,7 +304,7 @@ fn prefix_mask(width: u32, prefix_len: u32) -> BigUint {
     ones(width) ^ ones(width - prefix_len.min(width))
 }
 
-/// How many low bits are don't-care, if those are all that are.
+/// Returns the number of don't-care bits if they are exactly the lowest bits.
 fn wild_suffix(value: &Number) -> Option<u32> {
     let wild = u32::try_from(value.wild.bits()).ok()?;
     (value.wild == ones(wild)).then_some(wild)

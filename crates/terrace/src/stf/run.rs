@@ -1,7 +1,8 @@
 //! Runs a test on a device.
 //!
-//! Packets that leave are collected per port and compared with what is expected there, in order, when the script has ended, as p4c's
-//! driver does: so an `expect` may stand before or after the `packet` that it belongs to.
+//! Sent packets are collected per port. They are compared with the expected ones in order at the
+//! end of the script, like in p4c's driver, because an `expect` may be written before or after its
+//! `packet`.
 
 use super::compare;
 use super::device::{Device, Sent};
@@ -9,40 +10,43 @@ use super::replication::Replication;
 use super::report::{Finding, Report, pattern_text};
 use super::resolve;
 use super::script::*;
-use entries::{ActionSpec, CloneSession, EntryId, MulticastGroup, Replica, TableEntry, Update, UpdateKind, WriteBatch};
+use entries::{
+    ActionSpec, CloneSession, EntryId, MulticastGroup, Replica, StateUpdate, TableEntry, UpdateKind, WriteBatch,
+};
 use ir::{ExternId, KeyMatch, ValueSetId};
 use num_bigint::BigUint;
 use packet::hex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use thiserror::Error;
 
-/// The most packets that may leave during a test.
+/// Maximum number of packets sent during a test.
 const MAX_SENT: usize = 100_000;
 
-/// A command that cannot be carried out: the test is wrong for this program.
+/// A command that cannot be executed. The test does not fit the program.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{file}:{line}: {message}")]
 pub struct RunError {
-    /// The test file.
+    /// Path of the test file.
     pub file: String,
-    /// The command's line.
+    /// Line of the command.
     pub line: u32,
-    /// What is wrong, with the mend.
+    /// Description of the error, with the fix.
     pub message: String,
 }
 
-/// How strictly a test is judged.
+/// Options for judging a test.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Fail for packets on ports that the test never names. p4c's driver does not even have such ports and never sees these packets.
+    /// Fail for packets on ports that the test does not name. The driver of p4c does not have such
+    /// ports, so it never sees these packets.
     pub all_ports: bool,
 }
 
 /// Runs the test.
 ///
 /// # Errors
-/// The first command that names something the program lacks, or that the device refuses. Expectations that do
-/// not hold are no errors but findings of the report.
+/// At the first command that names an object that the program lacks, or that the device refuses.
+/// Expectations that do not hold are not errors but findings of the report.
 pub fn run(script: &Script, device: &mut dyn Device, options: Options) -> Result<Report, RunError> {
     let mut runner = Runner {
         device,
@@ -67,44 +71,44 @@ pub fn run(script: &Script, device: &mut dyn Device, options: Options) -> Result
     Ok(runner.report)
 }
 
-/// A packet that left, with the line of the command that made it.
-struct Got {
+/// A sent packet, with the line of the command that caused it.
+struct SentPacket {
     line: u32,
     bytes: Vec<u8>,
 }
 
-/// A test that is running.
+/// State of a running test.
 pub(super) struct Runner<'d> {
     pub(super) device: &'d mut dyn Device,
     report: Report,
     replication: Replication,
     pub(super) handles: BTreeMap<String, TableEntry>,
     expected: BTreeMap<u32, Vec<(u32, Option<PacketPattern>)>>,
-    got: BTreeMap<u32, Vec<Got>>,
+    got: BTreeMap<u32, Vec<SentPacket>>,
     named_ports: BTreeSet<u32>,
     pub(super) value_sets: BTreeMap<ValueSetId, Vec<Vec<KeyMatch>>>,
     pub(super) idle: VecDeque<EntryId>,
     pub(super) digests: VecDeque<(ExternId, Vec<BigUint>)>,
     line: u32,
-    /// How many packets the last `packet` (or `advance_time`) made leave.
+    /// Number of packets that the last `packet` (or `advance_time`) caused to be sent.
     left_last: usize,
 }
 
-/// What a command comes to: why it cannot be carried out.
-pub(super) type Outcome<T = ()> = Result<T, String>;
+/// Result of a command. The error is the reason why it cannot be executed.
+pub(super) type StfResult<T = ()> = Result<T, String>;
 
 pub(super) fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
 impl Runner<'_> {
-    fn command(&mut self, command: &Command) -> Outcome {
+    fn command(&mut self, command: &Command) -> StfResult {
         match command {
             Command::Add { .. } => self.add(command),
             Command::SetDefault { table, action } => {
                 let table = resolve::table(self.device.pipeline(), table).map_err(text)?;
                 let call = resolve::table_action(self.device.pipeline(), table, action).map_err(text)?;
-                self.write(Update::DefaultAction(table, Some(ActionSpec::Call(call))))
+                self.write(StateUpdate::DefaultAction(table, Some(ActionSpec::Call(call))))
             }
             Command::RemoveAll => {
                 self.handles.clear();
@@ -157,56 +161,56 @@ impl Runner<'_> {
         }
     }
 
-    fn add(&mut self, command: &Command) -> Outcome {
+    fn add(&mut self, command: &Command) -> StfResult {
         let Command::Add { table: name, priority, keys, target, handle } = command else { return Ok(()) };
         let pipeline = self.device.pipeline();
         let id = resolve::table(pipeline, name).map_err(text)?;
         let table = &pipeline.tables[id];
         let keys = resolve::entry_keys(table, keys).map_err(text)?;
         let target = match target {
-            Target::Action(action) => ActionSpec::Call(resolve::table_action(pipeline, id, action).map_err(text)?),
-            Target::Member(member) => ActionSpec::Member(*member),
-            Target::Group(group) => ActionSpec::Group(*group),
+            EntryTarget::Action(action) => ActionSpec::Call(resolve::table_action(pipeline, id, action).map_err(text)?),
+            EntryTarget::Member(member) => ActionSpec::Member(*member),
+            EntryTarget::Group(group) => ActionSpec::Group(*group),
         };
         let name = &table.preamble.name;
         let priority = match (table.has_priority(), priority) {
-            // Control planes count from 1; p4c's tests use 0.
+            // Control planes number priorities from 1; p4c's tests use 0.
             (true, Some(priority)) => priority.saturating_add(1),
             (true, None) => {
                 return Err(format!("table `{name}` needs a priority: write add {name} 10 ...; a greater one wins"));
             }
-            // p4c's driver takes a number here and drops it, so do we.
+            // The priority is ignored, as in p4c's driver.
             (false, _) => 0,
         };
         let entry = TableEntry::new(id, keys, target).with_priority(priority);
         if let Some(handle) = handle {
             self.handles.insert(handle.clone(), entry.clone());
         }
-        self.write(Update::Entry(UpdateKind::Insert, entry))
+        self.write(StateUpdate::Entry(UpdateKind::Insert, entry))
     }
 
-    pub(super) fn write(&mut self, update: Update) -> Outcome {
+    pub(super) fn write(&mut self, update: StateUpdate) -> StfResult {
         self.device.write(WriteBatch { updates: vec![update] })
     }
 
-    pub(super) fn handle(&self, name: &str) -> Outcome<&TableEntry> {
-        let help = || format!("no entry has the handle `{name}`; write `= {name}` behind the `add` that makes it");
+    pub(super) fn handle(&self, name: &str) -> StfResult<&TableEntry> {
+        let help = || format!("no entry has the handle `{name}`; write `= {name}` after the `add` that creates it");
         self.handles.get(name).ok_or_else(help)
     }
 
-    pub(super) fn entry_id(&self, handle: &str) -> Outcome<EntryId> {
+    pub(super) fn entry_id(&self, handle: &str) -> StfResult<EntryId> {
         let entry = self.handle(handle)?;
         Ok(EntryId { table: entry.table, keys: entry.keys.clone(), priority: entry.priority })
     }
 
-    pub(super) fn collect(&mut self, sent: Vec<Sent>) -> Outcome {
+    pub(super) fn collect(&mut self, sent: Vec<Sent>) -> StfResult {
         self.left_last = sent.len();
         self.report.packets_out += sent.len();
         if self.report.packets_out > MAX_SENT {
             return Err(format!("more than {MAX_SENT} packets left; split the test"));
         }
         for Sent { port, bytes } in sent {
-            self.got.entry(port).or_default().push(Got { line: self.line, bytes });
+            self.got.entry(port).or_default().push(SentPacket { line: self.line, bytes });
         }
         self.digests.extend(self.device.take_digests());
         self.idle.extend(self.device.take_idle());
@@ -224,15 +228,16 @@ impl Runner<'_> {
         self.report.notes.push(format!("{}:{}: {note}", self.report.file, self.line));
     }
 
-    fn replicate(&mut self, command: &Command) -> Outcome {
+    fn replicate(&mut self, command: &Command) -> StfResult {
         match command {
             Command::MirroringAdd { session, port } => {
                 self.set_session(*session, vec![Replica { port: *port, instance: 0 }], None)
             }
             Command::MirroringAddMc { session, group } => self.set_session(*session, Vec::new(), Some(*group)),
-            Command::MirroringDelete { session } => {
-                self.write(Update::Clone(UpdateKind::Delete, CloneSession { id: *session, ..CloneSession::default() }))
-            }
+            Command::MirroringDelete { session } => self.write(StateUpdate::Clone(
+                UpdateKind::Delete,
+                CloneSession { id: *session, ..CloneSession::default() },
+            )),
             Command::McGroupCreate { group } => {
                 self.replication.create_group(*group);
                 self.publish_groups()
@@ -249,28 +254,28 @@ impl Runner<'_> {
                 self.replication.associate(*group, *node).map_err(text)?;
                 self.publish_groups()
             }
-            // bmv2's command line prints the session; nothing is checked.
+            // bmv2's command line prints the session; there is nothing to check.
             _ => Ok(()),
         }
     }
 
-    fn set_session(&mut self, id: u32, replicas: Vec<Replica>, multicast_group: Option<u32>) -> Outcome {
+    fn set_session(&mut self, id: u32, replicas: Vec<Replica>, multicast_group: Option<u32>) -> StfResult {
         let kind = if self.device.has_group(id, true) { UpdateKind::Modify } else { UpdateKind::Insert };
-        self.write(Update::Clone(kind, CloneSession { id, replicas, multicast_group, ..CloneSession::default() }))
+        self.write(StateUpdate::Clone(kind, CloneSession { id, replicas, multicast_group, ..CloneSession::default() }))
     }
 
-    fn publish_groups(&mut self) -> Outcome {
+    fn publish_groups(&mut self) -> StfResult {
         let device = &*self.device;
         let batch: WriteBatch = (self.replication.groups())
             .map(|(id, replicas)| {
                 let kind = if device.has_group(id, false) { UpdateKind::Modify } else { UpdateKind::Insert };
-                Update::Multicast(kind, MulticastGroup { id, replicas })
+                StateUpdate::Multicast(kind, MulticastGroup { id, replicas })
             })
             .collect();
         self.device.write(batch)
     }
 
-    /// Compares, port by port, what came with what was expected.
+    /// Compares sent packets with expected ones, port by port.
     fn compare(&mut self, options: Options) {
         let ports: BTreeSet<u32> = self.expected.keys().chain(self.got.keys()).copied().collect();
         for port in ports {
@@ -286,7 +291,7 @@ impl Runner<'_> {
     }
 }
 
-fn compare_port(port: u32, expected: &[(u32, Option<PacketPattern>)], got: &[Got]) -> Vec<Finding> {
+fn compare_port(port: u32, expected: &[(u32, Option<PacketPattern>)], got: &[SentPacket]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, (expect_line, pattern)) in expected.iter().enumerate() {
         let Some(packet) = got.get(index) else {
@@ -307,8 +312,8 @@ fn compare_port(port: u32, expected: &[(u32, Option<PacketPattern>)], got: &[Got
     findings
 }
 
-/// An update that deletes the entry; of the entry only its identity is looked at.
-fn deletion(id: EntryId) -> Update {
+/// Returns an update that deletes the entry. Only the identity of the entry is relevant.
+fn deletion(id: EntryId) -> StateUpdate {
     let entry = TableEntry::new(id.table, id.keys, ActionSpec::Member(0)).with_priority(id.priority);
-    Update::Entry(UpdateKind::Delete, entry)
+    StateUpdate::Entry(UpdateKind::Delete, entry)
 }

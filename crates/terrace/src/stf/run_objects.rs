@@ -1,26 +1,26 @@
-//! Counters, registers and meters.
+//! Commands for counters, registers and meters.
 
-use super::device::Cell;
+use super::device::ObjectCell;
 use super::resolve;
-use super::run::{Outcome, Runner, text};
+use super::run::{Runner, StfResult, text};
 use super::script::*;
-use entries::{Counter, MeterConfig, Update};
+use entries::{Counter, MeterConfig, StateUpdate};
 use ir::{ExternId, ExternKind, Pipeline};
 use num_bigint::BigUint;
 use num_traits::ToPrimitive;
 
-/// The most meters that `meter_array_set_rates` sets.
+/// Maximum number of meters that `meter_array_set_rates` sets.
 const MAX_METERS: u64 = 1 << 20;
 
 impl Runner<'_> {
-    pub(super) fn cell(&self, cell: &CellText) -> Outcome<Cell> {
+    pub(super) fn cell(&self, cell: &CellText) -> StfResult<ObjectCell> {
         Ok(match cell {
-            CellText::Index(index) => Cell::Index(*index),
-            CellText::Handle(handle) => Cell::Entry(self.entry_id(handle)?),
+            CellText::Index(index) => ObjectCell::Index(*index),
+            CellText::Handle(handle) => ObjectCell::Entry(self.entry_id(handle)?),
         })
     }
 
-    pub(super) fn counter(&mut self, command: &Command) -> Outcome {
+    pub(super) fn counter(&mut self, command: &Command) -> StfResult {
         let wanted = |kind: &ExternKind| matches!(kind, ExternKind::Counter { .. } | ExternKind::DirectCounter { .. });
         let find = |pipeline: &Pipeline, name: &str| resolve::object(pipeline, "counter", name, wanted).map_err(text);
         match command {
@@ -41,24 +41,24 @@ impl Runner<'_> {
                 });
             }
             Command::CounterRead { name, index } => {
-                let count = self.device.counter(find(self.device.pipeline(), name)?, &Cell::Index(*index))?;
+                let count = self.device.counter(find(self.device.pipeline(), name)?, &ObjectCell::Index(*index))?;
                 self.note(format!("{name}[{index}] = {} packets, {} bytes", count.packets, count.bytes));
             }
             Command::CounterWrite { name, index, packets, bytes } => {
                 let counter = find(self.device.pipeline(), name)?;
-                self.write(Update::Counter(counter, *index, Counter { packets: *packets, bytes: *bytes }))?;
+                self.write(StateUpdate::Counter(counter, *index, Counter { packets: *packets, bytes: *bytes }))?;
             }
             _ => {}
         }
         Ok(())
     }
 
-    pub(super) fn find_register(&self, name: &str) -> Outcome<ExternId> {
+    pub(super) fn find_register(&self, name: &str) -> StfResult<ExternId> {
         let wanted = |kind: &ExternKind| matches!(kind, ExternKind::Register { .. });
         resolve::object(self.device.pipeline(), "register", name, wanted).map_err(text)
     }
 
-    pub(super) fn register(&mut self, command: &Command) -> Outcome {
+    pub(super) fn register(&mut self, command: &Command) -> StfResult {
         match command {
             Command::RegisterRead { name, index } => {
                 let leaves = self.device.register(self.find_register(name)?, *index)?;
@@ -78,7 +78,7 @@ impl Runner<'_> {
                     ));
                 };
                 let bits = resolve::scalar(name, *ty, value).map_err(text)?;
-                self.write(Update::Register(register, Some(*index), vec![bits]))
+                self.write(StateUpdate::Register(register, Some(*index), vec![bits]))
             }
             Command::RegisterReset { name } => {
                 let register = self.find_register(name)?;
@@ -86,18 +86,18 @@ impl Runner<'_> {
                     ExternKind::Register { elem, .. } => vec![BigUint::ZERO; elem.len()],
                     _ => Vec::new(),
                 };
-                self.write(Update::Register(register, None, zeros))
+                self.write(StateUpdate::Register(register, None, zeros))
             }
             _ => Ok(()),
         }
     }
 
-    pub(super) fn meter(&mut self, command: &Command) -> Outcome {
+    pub(super) fn meter(&mut self, command: &Command) -> StfResult {
         let wanted = |kind: &ExternKind| matches!(kind, ExternKind::Meter { .. } | ExternKind::DirectMeter { .. });
         let find = |pipeline: &Pipeline, name: &str| resolve::object(pipeline, "meter", name, wanted).map_err(text);
         match command {
             Command::MeterGetRates { name, index } => {
-                let rates = self.device.meter(find(self.device.pipeline(), name)?, &Cell::Index(*index))?;
+                let rates = self.device.meter(find(self.device.pipeline(), name)?, &ObjectCell::Index(*index))?;
                 self.note(match rates {
                     Some(m) => {
                         format!("{name}[{index}] = {}/s burst {}, peak {}/s burst {}", m.cir, m.cburst, m.pir, m.pburst)
@@ -111,8 +111,8 @@ impl Runner<'_> {
                 let cell = self.cell(cell)?;
                 let config = Some(meter_config(rates)?);
                 self.write(match cell {
-                    Cell::Index(index) => Update::Meter(meter, index, config),
-                    Cell::Entry(entry) => Update::DirectMeter(entry, config),
+                    ObjectCell::Index(index) => StateUpdate::Meter(meter, index, config),
+                    ObjectCell::Entry(entry) => StateUpdate::DirectMeter(entry, config),
                 })
             }
             Command::MeterArraySetRates { name, rates } => {
@@ -124,15 +124,15 @@ impl Runner<'_> {
                 };
                 let config = meter_config(rates)?;
                 let indices = 0..size.min(MAX_METERS);
-                self.device.write(indices.map(|index| Update::Meter(meter, index, Some(config))).collect())
+                self.device.write(indices.map(|index| StateUpdate::Meter(meter, index, Some(config))).collect())
             }
             _ => Ok(()),
         }
     }
 }
 
-/// bmv2 takes committed and peak rate, per microsecond.
-fn meter_config(rates: &[MeterRate]) -> Outcome<MeterConfig> {
+/// Converts rates in bmv2's form: committed and peak rate, per microsecond.
+fn meter_config(rates: &[MeterRate]) -> StfResult<MeterConfig> {
     let per_second = |rate: &MeterRate| (rate.per_microsecond * 1e6).round().to_u64();
     let [committed, peak] = rates else {
         return Err(format!(

@@ -1,13 +1,13 @@
 //! The project's own commands.
 
 use super::resolve;
-use super::run::{Outcome, Runner, text};
+use super::run::{Runner, StfResult, text};
 use super::script::*;
-use entries::{ActionProfileGroup, ActionProfileMember, EntryId, GroupMember, Update, UpdateKind};
+use entries::{ActionProfileGroup, ActionProfileMember, EntryId, GroupMember, StateUpdate, UpdateKind};
 use ir::{DataType, ExternKind, NamedType, Pipeline};
 
 impl Runner<'_> {
-    pub(super) fn own(&mut self, command: &OwnCommand) -> Outcome {
+    pub(super) fn own(&mut self, command: &OwnCommand) -> StfResult {
         let pipeline = self.device.pipeline();
         let is_profile =
             |kind: &ExternKind| matches!(kind, ExternKind::ActionProfile { .. } | ExternKind::ActionSelector { .. });
@@ -44,21 +44,23 @@ impl Runner<'_> {
                 actions.dedup();
                 let call = resolve::action_call(pipeline, actions.into_iter(), action).map_err(text)?;
                 let member = ActionProfileMember { profile: id, id: *member, action: call };
-                self.write(Update::Member(UpdateKind::Insert, member))
+                self.write(StateUpdate::Member(UpdateKind::Insert, member))
             }
             OwnCommand::GroupCreate { profile, group, members } => {
                 let id = resolve::object(pipeline, "action selector", profile, is_profile).map_err(text)?;
                 let members = members.iter().map(|member| GroupMember::new(*member, 1)).collect();
                 let group = ActionProfileGroup { profile: id, id: *group, members };
-                self.write(Update::Group(UpdateKind::Insert, group))
+                self.write(StateUpdate::Group(UpdateKind::Insert, group))
             }
             OwnCommand::IdleTimeout { handle, nanoseconds } => {
                 let mut entry = self.handle(handle)?.clone();
                 entry.idle_timeout_ns = *nanoseconds;
                 self.handles.insert(handle.clone(), entry.clone());
-                self.write(Update::Entry(UpdateKind::Modify, entry))
+                self.write(StateUpdate::Entry(UpdateKind::Modify, entry))
             }
-            OwnCommand::ExpireTime { profile, nanoseconds } => self.write(Update::ExpireTime(*profile, *nanoseconds)),
+            OwnCommand::ExpireTime { profile, nanoseconds } => {
+                self.write(StateUpdate::ExpireTime(*profile, *nanoseconds))
+            }
             OwnCommand::CheckIdle { handle } => self.check_idle(handle.as_deref()),
             OwnCommand::ValueSetAdd { name, keys } => {
                 let set = resolve::value_set(pipeline, name).map_err(text)?;
@@ -66,14 +68,14 @@ impl Runner<'_> {
                 let members = self.value_sets.entry(set).or_default();
                 members.push(keys);
                 let members = members.clone();
-                self.write(Update::ValueSet(set, members))
+                self.write(StateUpdate::ValueSet(set, members))
             }
         }
     }
 
-    fn check_idle(&mut self, handle: Option<&str>) -> Outcome {
+    fn check_idle(&mut self, handle: Option<&str>) -> StfResult {
         let wanted = handle.map(|handle| self.entry_id(handle)).transpose()?;
-        // For `none`, a notification stays for the check that may ask for it by name.
+        // With `none`, the notification is not consumed, because a later check may name it.
         let got = if wanted.is_some() { self.idle.pop_front() } else { self.idle.front().cloned() };
         let holds = wanted == got;
         let entry = |entry: &EntryId| format!("{:?} (priority {})", entry.keys, entry.priority);
@@ -83,7 +85,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn check_digest(&mut self, name: &str, fields: Option<&[Argument]>) -> Outcome {
+    fn check_digest(&mut self, name: &str, fields: Option<&[Argument]>) -> StfResult {
         let pipeline = self.device.pipeline();
         let wanted = |kind: &ExternKind| matches!(kind, ExternKind::Digest { .. });
         let id = resolve::object(pipeline, "digest", name, wanted).map_err(text)?;
@@ -127,22 +129,23 @@ impl Runner<'_> {
     }
 }
 
-/// Dotted names of an aggregate's leaves, in order. Bounded by the type's own size, as named types cannot be recursive in P4.
+/// Returns the dotted names of an aggregate's leaves, in order. Terminates because P4 types cannot
+/// be recursive.
 fn leaf_names(pipeline: &Pipeline, ty: &DataType) -> Vec<String> {
-    fn walk(pipeline: &Pipeline, ty: &DataType, prefix: &str, depth: u32, out: &mut Vec<String>) {
+    fn collect_leaf_names(pipeline: &Pipeline, ty: &DataType, prefix: &str, depth: u32, out: &mut Vec<String>) {
         let below = |member: &str| if prefix.is_empty() { member.to_owned() } else { format!("{prefix}.{member}") };
         let named = |name: &String| pipeline.named_types.iter().find(|(n, _)| n == name).map(|(_, ty)| ty);
         match ty {
             _ if depth > 32 => {}
             DataType::Tuple(members) => {
                 for (index, member) in members.iter().enumerate() {
-                    walk(pipeline, member, &below(&index.to_string()), depth + 1, out);
+                    collect_leaf_names(pipeline, member, &below(&index.to_string()), depth + 1, out);
                 }
             }
             DataType::Named(name) => match named(name) {
                 Some(NamedType::Struct(members) | NamedType::Header(members)) => {
                     for (member, ty) in members {
-                        walk(pipeline, ty, &below(member), depth + 1, out);
+                        collect_leaf_names(pipeline, ty, &below(member), depth + 1, out);
                     }
                 }
                 _ => out.push(prefix.to_owned()),
@@ -151,6 +154,6 @@ fn leaf_names(pipeline: &Pipeline, ty: &DataType) -> Vec<String> {
         }
     }
     let mut names = Vec::new();
-    walk(pipeline, ty, "", 0, &mut names);
+    collect_leaf_names(pipeline, ty, "", 0, &mut names);
     names
 }

@@ -1,6 +1,6 @@
-//! The rules by which packets are judged, on a device that reflects.
+//! Tests how packets are judged, on a device that reflects packets.
 
-use super::device::{Cell, Device, Refusal, Sent};
+use super::device::{Device, ObjectCell, Refusal, Sent};
 use super::parse::parse;
 use super::report::{Finding, Report};
 use super::run::{Options, RunError, run};
@@ -8,7 +8,8 @@ use entries::{Counter, EntryId, MeterConfig, WriteBatch};
 use ir::{Arch, ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
 
-/// Sends each packet out on the port that its first byte says, as often as its second byte says.
+/// Device that sends each packet to the port in its first byte, as often as its second byte
+/// specifies.
 struct Reflector(Pipeline);
 
 impl Device for Reflector {
@@ -24,10 +25,10 @@ impl Device for Reflector {
     fn has_group(&self, _: u32, _: bool) -> bool {
         false
     }
-    fn counter(&self, _: ExternId, _: &Cell) -> Result<Counter, Refusal> {
+    fn counter(&self, _: ExternId, _: &ObjectCell) -> Result<Counter, Refusal> {
         Err("no counters".into())
     }
-    fn meter(&self, _: ExternId, _: &Cell) -> Result<Option<MeterConfig>, Refusal> {
+    fn meter(&self, _: ExternId, _: &ObjectCell) -> Result<Option<MeterConfig>, Refusal> {
         Err("no meters".into())
     }
     fn register(&self, _: ExternId, _: u64) -> Result<Vec<BigUint>, Refusal> {
@@ -105,7 +106,7 @@ fn packets_on_ports_that_the_test_does_not_name_are_only_noted() {
     assert!(report.passed() && report.notes[0].contains("1 packets left on port 7"), "{}", report.render());
     let strict = judge_with(text, Options { all_ports: true }).unwrap();
     assert_eq!(kinds(&strict), ["unexpected"]);
-    // The port on which packets come in is named, too.
+    // The port on which packets arrive is a named port too.
     assert_eq!(kinds(&judge("packet 7 0701\n")), ["unexpected"]);
 }
 
@@ -131,7 +132,7 @@ fn a_command_that_cannot_be_carried_out_ends_the_test() {
     let error = judge_with("packet 0 01\n", Options::default()).unwrap_err();
     assert_eq!(error.to_string(), "t.stf:1: too short");
     let error = judge_with("remove $x\n", Options::default()).unwrap_err();
-    assert!(error.to_string().contains("no entry has the handle `x`; write `= x` behind"), "{error}");
+    assert!(error.to_string().contains("no entry has the handle `x`; write `= x` after"), "{error}");
     let error = judge_with("mc_node_associate 1 0\n", Options::default()).unwrap_err();
     assert!(error.to_string().contains("multicast node 0 does not exist"), "{error}");
 }

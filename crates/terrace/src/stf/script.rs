@@ -1,17 +1,17 @@
-//! A parsed test: its commands with names and values as written.
+//! A parsed test: commands with names and values as written.
 
 use super::value::{MatchText, Number};
 
 /// A test file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
-    /// The file, as it was named.
+    /// Path of the file, as it was given.
     pub file: String,
-    /// Its commands, in order.
+    /// Commands in order.
     pub commands: Vec<Located>,
 }
 
-/// A command and where it is.
+/// A command with its line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Located {
     /// Line, from 1.
@@ -23,27 +23,27 @@ pub struct Located {
 /// One key of an entry: `name:value`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyText {
-    /// The key's name, or the end of it.
+    /// Name of the key, or the end of it.
     pub name: String,
-    /// What is asked of it.
+    /// Match value.
     pub value: MatchText,
 }
 
-/// An argument of an action, or a field of a digest: with its name, unless it is given by position.
+/// An argument of an action, or a field of a digest. The name is `None` if it is given by position.
 pub type Argument = (Option<String>, Number);
 
 /// An action with its arguments: `name(parameter:value, ...)`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActionText {
-    /// The action's name, or the end of it.
+    /// Name of the action, or the end of it.
     pub name: String,
-    /// Arguments, each with the parameter's name unless it is given by position.
+    /// Arguments in order.
     pub args: Vec<Argument>,
 }
 
-/// What an entry does when it is hit.
+/// Action of an entry.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Target {
+pub enum EntryTarget {
     /// Runs an action.
     Action(ActionText),
     /// Runs the action of a member of the table's action profile.
@@ -52,16 +52,16 @@ pub enum Target {
     Group(u32),
 }
 
-/// Names a cell of an indexed object, or an entry.
+/// Reference to a cell of an indexed object, or of an entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CellText {
-    /// By number.
+    /// Index of an indexed object.
     Index(u64),
-    /// By the handle that an `add ... = handle` set, for direct counters and meters.
+    /// Handle set by `add ... = handle`, for direct counters and meters.
     Handle(String),
 }
 
-/// A comparison of two numbers.
+/// Comparison operator of two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Comparison {
@@ -74,7 +74,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// As written.
+    /// Returns the operator as written.
     pub fn symbol(self) -> &'static str {
         match self {
             Comparison::Eq => "==",
@@ -86,7 +86,7 @@ impl Comparison {
         }
     }
 
-    /// Whether `left symbol right` holds.
+    /// Returns whether `left operator right` holds.
     pub fn holds<T: PartialOrd>(self, left: &T, right: &T) -> bool {
         match self {
             Comparison::Eq => left == right,
@@ -99,7 +99,7 @@ impl Comparison {
     }
 }
 
-/// What a counter counts.
+/// Unit of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum CountUnit {
@@ -107,30 +107,30 @@ pub enum CountUnit {
     Bytes,
 }
 
-/// The bytes of a packet that is expected, nibble by nibble; `None` is `*`.
+/// Bytes of an expected packet, nibble by nibble; `None` is `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketPattern {
-    /// Two for each byte.
+    /// Two nibbles for each byte.
     pub nibbles: Vec<Option<u8>>,
-    /// `$` at the end: nothing may follow. Else the packet may be longer.
+    /// Whether the pattern ends in `$`. If not, the packet may be longer.
     pub exact_length: bool,
 }
 
-/// A rate of a meter with its burst, as bmv2's command line takes them.
+/// Rate and burst of a meter, in the units of bmv2's command line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeterRate {
-    /// In packets or bytes per microsecond.
+    /// Rate in packets or bytes per microsecond.
     pub per_microsecond: f64,
     /// Burst in packets or bytes.
     pub burst: u64,
 }
 
-/// A command. Those marked *own* are not in p4c's language.
+/// A command. Commands marked *own* are not in p4c's language.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Command {
     /// `add TABLE [priority] key:value... action(args) [= handle]`. A greater priority wins.
-    Add { table: String, priority: Option<i32>, keys: Vec<KeyText>, target: Target, handle: Option<String> },
+    Add { table: String, priority: Option<i32>, keys: Vec<KeyText>, target: EntryTarget, handle: Option<String> },
     /// `setdefault TABLE action(args)`.
     SetDefault { table: String, action: ActionText },
     /// `remove all`.
@@ -141,9 +141,9 @@ pub enum Command {
     Packet { port: u32, bytes: Vec<u8> },
     /// `expect PORT [hex with * for any nibble] [$]`.
     Expect { port: u32, pattern: Option<PacketPattern> },
-    /// `no_packet`: the packet sent last left nothing behind on any port.
+    /// `no_packet`: the last packet caused no sent packets.
     NoPacket,
-    /// `wait`: nothing is in flight in this runner, so it has no effect.
+    /// `wait`: no effect, because this runner is synchronous.
     Wait,
     /// `check_counter NAME(cell) [packets|bytes op n]`.
     CheckCounter { name: String, cell: CellText, check: Option<(CountUnit, Comparison, u64)> },
@@ -183,17 +183,19 @@ pub enum Command {
     Own(OwnCommand),
 }
 
-/// Commands that p4c's language lacks: what STF cannot say about v1model's and PNA's externs.
+/// Commands that p4c's language lacks, for v1model's and PNA's externs.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum OwnCommand {
     /// `check_register NAME INDEX op VALUE`.
     CheckRegister { name: String, index: u64, comparison: Comparison, value: Number },
-    /// `check_digest NAME {field:value, ...}`, or `check_digest NAME none`: takes the oldest message that was not taken yet.
+    /// `check_digest NAME {field:value, ...}`, or `check_digest NAME none`: consumes the oldest
+    /// message.
     CheckDigest { name: String, fields: Option<Vec<Argument>> },
-    /// `advance_time N ns|us|ms|s`: nanoseconds by which the clock is moved; timers that run out do so.
+    /// `advance_time N ns|us|ms|s`: advances the clock, and expires timers.
     AdvanceTime { nanoseconds: u64 },
-    /// `check_entries TABLE op N`: how many entries the table has, those added by the data plane included.
+    /// `check_entries TABLE op N`: checks the number of entries in the table, including those added
+    /// by the data plane.
     CheckEntries { table: String, comparison: Comparison, count: u64 },
     /// `member_create PROFILE MEMBER action(args)`.
     MemberCreate { profile: String, member: u32, action: ActionText },
@@ -203,8 +205,8 @@ pub enum OwnCommand {
     IdleTimeout { handle: String, nanoseconds: u64 },
     /// `expire_time PROFILE DURATION` (PNA).
     ExpireTime { profile: u8, nanoseconds: u64 },
-    /// `check_idle $HANDLE`, or `check_idle none`: takes the oldest notification that was not taken yet.
+    /// `check_idle $HANDLE`, or `check_idle none`: consumes the oldest notification.
     CheckIdle { handle: Option<String> },
-    /// `value_set_add NAME key:value...` (names may be left out).
+    /// `value_set_add NAME key:value...` (names may be omitted).
     ValueSetAdd { name: String, keys: Vec<(Option<String>, MatchText)> },
 }

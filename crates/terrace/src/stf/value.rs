@@ -1,26 +1,27 @@
-//! Numbers and match values as they are written, before their width is known.
+//! Numbers and match values as written, before their width is known.
 
 use super::StfError;
 use super::cursor::Cursor;
 use num_bigint::{BigInt, BigUint, Sign};
 use num_traits::{One, Zero};
 
-/// The widest number that is read, in bits; the widest scalar of a pipeline.
+/// Maximum width of a number in bits, which is the maximum width of a scalar in a pipeline.
 const MAX_BITS: u64 = ir::MAX_WIDTH as u64;
 
 /// A number with don't-care digits: `0x0202****`, `0b1*0`, `17`, `-1`, `true`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Number {
-    /// Its value, with 0 for each don't-care digit.
+    /// Value, with 0 for each don't-care digit.
     pub value: BigInt,
-    /// 1 for each bit of a don't-care digit. Digits that are not written are 0, and not don't-care.
+    /// Mask with 1 for each bit of a don't-care digit. Omitted leading digits are 0, and not
+    /// don't-care.
     pub wild: BigUint,
 }
 
-/// What an entry asks of a key, as written.
+/// Match value of a key, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MatchText {
-    /// `*` or `_`: anything.
+    /// `*` or `_`: matches anything.
     Any,
     /// A number.
     Number(Number),
@@ -33,7 +34,8 @@ pub enum MatchText {
 }
 
 impl Number {
-    /// The bits of the number as a value of `width` bits (two's complement if negative), or `None` if it does not fit.
+    /// Returns the number as a value of `width` bits (two's complement if negative), or `None` if
+    /// it does not fit.
     pub fn bits(&self, width: u32) -> Option<BigUint> {
         let magnitude = self.value.magnitude();
         match self.value.sign() {
@@ -46,7 +48,7 @@ impl Number {
         }
     }
 
-    /// Whether some digit is don't-care.
+    /// Returns whether a digit is don't-care.
     pub fn has_wildcards(&self) -> bool {
         !self.wild.is_zero()
     }
@@ -58,12 +60,12 @@ impl From<u64> for Number {
     }
 }
 
-/// All ones, `width` bits.
+/// Returns `width` one bits.
 pub fn ones(width: u32) -> BigUint {
     (BigUint::one() << width) - BigUint::one()
 }
 
-/// Takes a number; don't-care digits (`*`) are allowed behind `0x`, `0b` and `0o`.
+/// Parses a number. Don't-care digits (`*`) are allowed after `0x`, `0b` and `0o`.
 pub fn number(cursor: &mut Cursor<'_>) -> Result<Number, StfError> {
     cursor.peek();
     let start = cursor.clone();
@@ -107,7 +109,7 @@ fn decimal(text: &str, negative: bool) -> Option<Number> {
     Some(Number { value, wild: BigUint::zero() })
 }
 
-/// Takes a number without don't-care digits that fits `T`; `what` names it in the error.
+/// Parses a number without don't-care digits that fits `T`. `what` names it in the error.
 pub fn integer<T: TryFrom<BigInt>>(cursor: &mut Cursor<'_>, what: &str) -> Result<T, StfError> {
     cursor.peek();
     let start = cursor.clone();
@@ -121,11 +123,11 @@ pub fn integer<T: TryFrom<BigInt>>(cursor: &mut Cursor<'_>, what: &str) -> Resul
     T::try_from(number.value).map_err(|_| too_large())
 }
 
-/// Takes what an entry asks of a key.
+/// Parses the match value of a key.
 pub fn match_value(cursor: &mut Cursor<'_>) -> Result<MatchText, StfError> {
     let first = cursor.peek();
-    let alone = cursor.rest()[first.map_or(0, char::len_utf8)..].starts_with(|c: char| c.is_whitespace());
-    if matches!(first, Some('*' | '_')) && (alone || cursor.rest().len() == 1) {
+    let alone = cursor.remaining()[first.map_or(0, char::len_utf8)..].starts_with(|c: char| c.is_whitespace());
+    if matches!(first, Some('*' | '_')) && (alone || cursor.remaining().len() == 1) {
         cursor.take_while(|c| c == '*' || c == '_');
         return Ok(MatchText::Any);
     }

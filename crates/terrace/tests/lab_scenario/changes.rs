@@ -1,4 +1,4 @@
-//! Region files applied while packets flow.
+//! Tests region files that are applied under traffic.
 
 use crate::place::{TERRACE, Turn, json, region_file, terrace, turn};
 use serde_json::json as value;
@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
-/// Numbered datagrams from `red-a` to `red-b`, one a millisecond, until told to stop: how many were sent.
+/// Sends numbered datagrams from `red-a` to `red-b`, one a millisecond, until stopped. Returns
+/// their number.
 fn send_numbers(turn: &Turn, stop: &Arc<AtomicBool>) -> JoinHandle<u32> {
     let socket = turn.namespace("red-a").run(|| UdpSocket::bind("10.0.0.11:0").unwrap()).unwrap();
     let stop = Arc::clone(stop);
@@ -25,11 +26,12 @@ fn send_numbers(turn: &Turn, stop: &Arc<AtomicBool>) -> JoinHandle<u32> {
     })
 }
 
-/// Receives them until none has come for a second.
+/// Receives the datagrams until none has arrived for a second.
 fn receive_numbers(turn: &Turn) -> JoinHandle<Vec<u32>> {
     let socket = turn.namespace("red-b").run(|| UdpSocket::bind("10.0.0.12:9000").unwrap()).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-    // The kernel's own choice holds some 220 datagrams: on a busy machine this thread may begin a quarter of a second after the first was sent.
+    // The kernel's default buffer holds only about 220 datagrams, and on a busy machine this thread
+    // may start a quarter of a second after the first was sent.
     socket2::SockRef::from(&socket).set_recv_buffer_size(4 << 20).unwrap();
     spawn(move || {
         let (mut numbers, mut bytes) = (Vec::new(), [0; 4]);
@@ -40,7 +42,8 @@ fn receive_numbers(turn: &Turn) -> JoinHandle<Vec<u32>> {
     })
 }
 
-/// A megabyte each way between `blue-b` and `blue-a`, over and over, until told to stop: how many times. Content is checked.
+/// Sends a megabyte in each direction between `blue-b` and `blue-a` repeatedly until stopped, and
+/// checks the content. Returns the number of repetitions.
 fn talk_tcp(turn: &Turn, stop: &Arc<AtomicBool>) -> JoinHandle<usize> {
     let content: Vec<u8> = (0..1 << 20).map(|index: u32| (index % 251) as u8).collect();
     let listener = turn.namespace("blue-a").run(|| TcpListener::bind("[fd00:100::11]:9001").unwrap()).unwrap();
@@ -69,12 +72,12 @@ fn talk_tcp(turn: &Turn, stop: &Arc<AtomicBool>) -> JoinHandle<usize> {
     })
 }
 
-/// A lab that is up; the region file in its directory is the one in force.
+/// Starts a lab; the region file in its directory is the active one.
 fn lab(turn: &Turn) -> (tempfile::TempDir, String) {
     lab_with(turn, &[])
 }
 
-/// The same, with more arguments.
+/// Starts a lab with additional arguments.
 pub fn lab_with(turn: &Turn, more: &[&str]) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("region.yaml").display().to_string();
@@ -91,7 +94,7 @@ fn edit(file: &str, from: &str, to: &str) {
 }
 
 fn apply(turn: &Turn) -> serde_json::Value {
-    let (code, applied) = json(&["region", "apply", "--of-lab", &turn.lab]);
+    let (code, applied) = json(&["region", "apply", "--lab", &turn.lab]);
     assert_eq!(code, Some(0), "{applied}");
     applied
 }
@@ -112,7 +115,7 @@ fn changes_under_load_lose_nothing_for_flows_that_they_do_not_touch() {
 
     assert!(reached(&turn, "red-b", "fd00:300::11"));
     for round in 0..8 {
-        // The peering goes, comes back, ...; and every line of the file moves.
+        // The peering is removed, restored, and so on; and every line of the file moves.
         let (from, to) = if round % 2 == 0 {
             ("  - between: [red, green]", "  []  # no peerings, and one more line\n\n")
         } else {
@@ -126,7 +129,7 @@ fn changes_under_load_lose_nothing_for_flows_that_they_do_not_touch() {
             _ => assert_eq!((inserted, deleted), (5, 0), "{applied}"),
         }
     }
-    // The last file has the peering; without it:
+    // The last file has the peering. Without it:
     edit(&file, "  - between: [red, green]", "  []");
     apply(&turn);
     assert_eq!(turn.drops(), [], "nothing was dropped, of any flow");
@@ -163,18 +166,17 @@ fn a_wrong_region_file_is_refused_and_changes_nothing() {
     ];
     for (from, to, names) in wrong {
         edit(&file, from, to);
-        let output = terrace(&["region", "apply", "--of-lab", &turn.lab]);
+        let output = terrace(&["region", "apply", "--lab", &turn.lab]);
         let complained = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{to}: {complained}");
         assert!(complained.contains(names) && complained.contains("region.yaml:"), "{complained}");
     }
-    let gone =
-        Command::new(TERRACE).args(["region", "apply", "/nowhere.yaml", "--of-lab", &turn.lab]).output().unwrap();
+    let gone = Command::new(TERRACE).args(["region", "apply", "/nowhere.yaml", "--lab", &turn.lab]).output().unwrap();
     assert_eq!(gone.status.code(), Some(3));
     let after = turn.stats();
     assert_eq!(before["version"], after["version"], "the tables were not written");
     assert!(reached(&turn, "blue-b", "blue-a") && reached(&turn, "red-a", "10.3.0.11"));
-    // And the right one is still taken.
+    // A correct file is still accepted.
     edit(&file, "10.66.0.0/16", "10.67.0.0/16");
     assert_eq!(apply(&turn)["inserted"], value!(1));
     assert!(!reached(&turn, "red-a", "10.67.0.1"));

@@ -1,11 +1,11 @@
-//! Nothing stays behind: after Ctrl-C, after a kill, after a failure.
+//! Tests that nothing remains after Ctrl-C, after a kill, and after a failure.
 
 use crate::place::{TERRACE, Turn, root, terrace, turn_beside_others};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A demo that runs, and has said a certain thing.
+/// Starts a demo and waits until it has printed `said`.
 fn demo_until(turn: &Turn, said: &str) -> Child {
     let mut command = Command::new(TERRACE);
     command.args(["demo", "--name", &turn.lab]).current_dir(root()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -14,7 +14,7 @@ fn demo_until(turn: &Turn, said: &str) -> Child {
     if !said.is_empty() {
         assert!(lines.by_ref().any(|line| line.unwrap().contains(said)), "the demo never said `{said}`");
     }
-    // Goes on reading, so that the demo can go on writing.
+    // Continues to read, so that the demo can continue to write.
     std::thread::spawn(move || lines.count());
     demo
 }
@@ -36,7 +36,7 @@ fn wait(process: &mut Child) -> Option<i32> {
     panic!("the demo did not end within 20 seconds");
 }
 
-/// The processes on a machine of the lab.
+/// Returns the processes on a machine of the lab.
 fn processes_on(turn: &Turn, machine: &str) -> Vec<u32> {
     let namespace = format!("{}-{machine}", turn.lab);
     let output = Command::new("ip").args(["netns", "pids", &namespace]).output().unwrap();
@@ -65,7 +65,7 @@ fn ctrl_c_while_iperf3_runs_leaves_nothing() {
     signal(&demo, "-INT");
     assert_eq!(wait(&mut demo), Some(4));
     turn.assert_nothing_left();
-    let alive: Vec<&u32> = senders.iter().filter(|id| terrace::lab::Process::of(**id).is_some()).collect();
+    let alive: Vec<&u32> = senders.iter().filter(|id| terrace::lab::Process::with_id(**id).is_some()).collect();
     assert_eq!(alive, [&0; 0], "processes outlive the namespace that they were in");
 }
 
@@ -92,7 +92,7 @@ fn sigterm_to_the_gateway_of_a_lab_ends_it_and_down_removes_the_rest() {
     let region = root().join("examples/lab.yaml");
     let up = terrace(&["lab", "up", "--region", &region.display().to_string(), "--name", &turn.lab]);
     assert!(up.status.success(), "{}", String::from_utf8_lossy(&up.stderr));
-    let state = terrace::lab::State::load(&turn.lab).unwrap();
+    let state = terrace::lab::LabState::load(&turn.lab).unwrap();
     let gateway = state.gateway.unwrap();
     assert!(Command::new("kill").args(["-TERM", &gateway.id.to_string()]).status().unwrap().success());
     let deadline = Instant::now() + Duration::from_secs(5);

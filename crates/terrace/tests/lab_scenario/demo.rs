@@ -1,4 +1,4 @@
-//! `terrace demo`: the whole scenario, judged by its own report and by what is left.
+//! Tests `terrace demo`: the whole scenario, judged by its own report and by its remains.
 
 use crate::place::{json, terrace, turn};
 use serde_json::{Value, json as value};
@@ -8,7 +8,7 @@ fn outcomes(report: &Value) -> Vec<String> {
     probes.iter().map(|probe| format!("{} {} -> {}", probe["from"], probe["to"], probe["got"])).collect()
 }
 
-/// Of a list of named counts, names and packets.
+/// Returns names and packets of a list of named counts.
 fn packets(list: &Value) -> Value {
     let pairs = list.as_array().unwrap().iter().map(|one| (one["name"].as_str().unwrap(), one["packets"].clone()));
     Value::Object(pairs.map(|(name, packets)| (name.to_owned(), packets)).collect())
@@ -17,7 +17,7 @@ fn packets(list: &Value) -> Value {
 #[test]
 fn the_demo_shows_what_it_promises_and_leaves_nothing() {
     let Some(turn) = turn() else { return };
-    // One demo for people and for programs: it takes its time.
+    // One demo checks both forms of output, because it is slow.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("report.json");
     let output = terrace(&["demo", "--name", &turn.lab, "--report", &file.display().to_string()]);
@@ -39,7 +39,8 @@ fn the_demo_shows_what_it_promises_and_leaves_nothing() {
         value!({ "acl_denied_in": 1, "blackhole_route": 2, "no_route": 6, "unknown_vm": 2, "unknown_vni": 2 });
     assert_eq!(packets(&report["counters"]["drops"]), dropped, "each packet that must not pass, and no other");
     assert_eq!(packets(&report["counters"]["to_cpu"]), value!({ "internet": 2 }));
-    // For each of the two ways: 3 echoes there and 3 back, and a TCP connection of 4 packets there and 4 back, at least.
+    // For each of the two directions, at least: 3 echo requests and 3 replies, and a TCP connection
+    // of 4 packets each way.
     let scopes = packets(&report["counters"]["scopes"]);
     for scope in ["local", "peer", "idc", "cross_region"] {
         assert!(scopes[scope].as_u64().unwrap() >= 13, "{scopes}");

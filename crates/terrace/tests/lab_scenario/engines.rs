@@ -1,4 +1,5 @@
-//! The lab on the emulated switch, then behind a flow cache, then on both together; and behind a flow cache in the kernel: everybody reaches whom they should, and each packet is accounted for.
+//! Runs the lab on the emulated switch, behind a flow cache, on both together, and behind a flow
+//! cache in the kernel. All reachability is as expected, and each packet is accounted for.
 
 use crate::changes::lab_with;
 use crate::place::{TERRACE, Turn, json, packets_by_reason, terrace, turn};
@@ -8,14 +9,15 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the switch is made of: VM-NC of both families in one table, IPv6 by digests; routes parted; an ACL in pieces.
+/// Transformations of the switch: VM-NC of both families in one table, IPv6 by digests; routes
+/// partitioned; an ACL split into pieces.
 const SAILFISH: &str = "digest:vm_nc_v6,pool:vm_nc_v4+vm_nc_v6,alpm:route_v4*8,pieces:acl_in.v4*2";
 
-/// Tables that must be on the chip: names on it are these, or go on behind them.
+/// Tables that must be on the chip, by the prefix of their names there.
 const PLACED: [&str; 7] =
     ["route_v4", "route_v6", "vm_nc_v4_vm_nc_v6", "acl_in.v4", "acl_in.v6", "acl_out.v4", "acl_out.v6"];
 
-/// A gateway that this test has started; it ends with the test.
+/// Gateway started by this test; it ends with the test.
 struct Gateway(Child);
 
 impl Drop for Gateway {
@@ -26,7 +28,7 @@ impl Drop for Gateway {
 }
 
 fn runs(turn: &Turn) -> bool {
-    terrace(&["region", "status", "--of-lab", &turn.lab]).status.success()
+    terrace(&["region", "status", "--lab", &turn.lab]).status.success()
 }
 
 fn until(what: &str, there: impl Fn() -> bool) {
@@ -37,7 +39,7 @@ fn until(what: &str, there: impl Fn() -> bool) {
     }
 }
 
-/// Who reached whom: from, to, address, answers.
+/// Returns the reachability matrix: from, to, address, replies.
 fn everybody(turn: &Turn) -> Vec<[String; 4]> {
     let (code, table) = json(&["lab", "ping", "--count", "1", "--name", &turn.lab]);
     assert_eq!(code, Some(0), "{table}");
@@ -45,7 +47,7 @@ fn everybody(turn: &Turn) -> Vec<[String; 4]> {
     table.as_array().unwrap().iter().map(row).collect()
 }
 
-/// What the gateway counted, which adds up.
+/// Returns the gateway's counts after checking that they add up.
 fn accounted(turn: &Turn) -> Value {
     let stats = turn.stats();
     let sum = |counts: &Value| packets_by_reason(counts).iter().map(|(_, packets)| packets).sum::<u64>();
@@ -74,7 +76,7 @@ fn the_emulated_switch_forwards_the_labs_traffic_and_so_does_a_flow_cache() {
     }
     assert!(!notes.iter().any(|note| note.contains("packets were dropped")), "{notes:#?}");
 
-    // Another engine in its place, for the same machines.
+    // Replaces the engine, for the same VMs.
     turn.stop_gateway();
     until("the switch ends", || !runs(&turn));
     let mut command = Command::new(TERRACE);
@@ -87,14 +89,14 @@ fn the_emulated_switch_forwards_the_labs_traffic_and_so_does_a_flow_cache() {
     let stats = accounted(&turn);
     assert_eq!([&stats["engine"], &stats["cache"]], ["interp", "adaptive"]);
     assert!(stats["notes"][0].as_str().is_some_and(|note| note.starts_with("cache: adaptive")), "{stats}");
-    // Once more: the flows are there now.
+    // A second run, with cached flows.
     assert_eq!(everybody(&turn), on_switch);
     let again = accounted(&turn);
     let slow = |stats: &Value| slow_path(stats["notes"][1].as_str().unwrap_or_default());
     let (first, all) = (slow(&stats), slow(&again));
     assert!(first > 0 && all - first < first / 4, "{first} packets took the slow path at first, {all} in all: {again}");
 
-    // The two together, with the large tables hot: what is asked for again and again comes to the switch.
+    // Both together, with the large tables hot: frequently hit entries move to the switch.
     turn.stop_gateway();
     until("the cache ends", || !runs(&turn));
     let mut command = Command::new(TERRACE);
@@ -133,7 +135,7 @@ fn the_kernel_forwards_what_it_has_been_shown() {
         None => println!("no flow cache in this kernel: {notes:#?}"),
     }
 
-    // Rewrites without the kernel, for the same machines.
+    // Rewrites without the kernel, for the same VMs.
     turn.stop_gateway();
     until("the kernel's ends", || !runs(&turn));
     let mut command = Command::new(TERRACE);
@@ -164,18 +166,20 @@ fn the_kernel_forwards_what_it_has_been_shown() {
     accounted(&turn);
 }
 
-/// The number that stands before some words in a note.
+/// Returns the number before `words` in a note.
 fn number_before(note: &str, words: &str) -> Option<i64> {
     note.split_once(words)?.0.rsplit(' ').next()?.parse().ok()
 }
 
-/// Packets that went down, of a note such as `tiers: 40.00 % of packets served by the switch, 40; 60 went down in a bridge header of 52 bytes, 60 came back`.
+/// Returns the packets sent down, from a note such as `tiers: 40.00 % of packets served by the
+/// switch, 40; 60 went down in a bridge header of 52 bytes, 60 came back`.
 fn packets_down(note: &str) -> i64 {
     let number = note.split(" went down").next().and_then(|text| text.rsplit(' ').next());
     number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{note}"))
 }
 
-/// Packets that took the slow path, of a note such as `cache: 96.00 % of 50 packets hit, 2 took the slow path, 0 of them in part`.
+/// Returns the slow-path packets, from a note such as `cache: 96.00 % of 50 packets hit, 2 took the
+/// slow path, 0 of them in part`.
 fn slow_path(note: &str) -> i64 {
     let number = note.split(" took the slow path").next().and_then(|text| text.rsplit(' ').next());
     number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{note}"))

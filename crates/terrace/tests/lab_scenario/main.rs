@@ -1,6 +1,8 @@
-//! The lab from outside, with the real gateway: network namespaces, the kernel's VXLAN, real packets.
+//! Tests the lab as a user runs it, with the real gateway: network namespaces, the kernel's VXLAN,
+//! real packets.
 //!
-//! Where namespaces are not allowed, the tests say so and run the scenario from capture to capture instead; in CI (`CI=true`) that is a failure.
+//! Where namespaces are not allowed, the tests report it and run the scenario from capture to
+//! capture instead; in CI (`CI=true`) that is a failure.
 
 mod changes;
 mod cleanup;

@@ -1,4 +1,5 @@
-//! Where these tests run: the binary, the repository, who may have a lab when, and what a lab leaves behind.
+//! Environment of these tests: the binary, the repository, the lock for labs, and the remains of a
+//! lab.
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use serde_json::Value;
@@ -15,12 +16,12 @@ pub fn region_file() -> String {
     root().join("examples/lab.yaml").display().to_string()
 }
 
-/// `terrace` with these arguments, to its end.
+/// Runs `terrace` with these arguments to its end.
 pub fn terrace(arguments: &[&str]) -> Output {
     crate::command::terrace(arguments).output().unwrap()
 }
 
-/// As [`terrace`], with `--json`: the exit code and the document.
+/// Runs [`terrace`] with `--json`. Returns the exit code and the document.
 pub fn json(arguments: &[&str]) -> (Option<i32>, Value) {
     let output = terrace(&[&["--json"], arguments].concat());
     let text = String::from_utf8(output.stdout).unwrap();
@@ -29,14 +30,15 @@ pub fn json(arguments: &[&str]) -> (Option<i32>, Value) {
     (output.status.code(), document)
 }
 
-/// The right to use the machine's namespaces, and a name for a lab that no other has. When it is given back, also by a panic, the lab
-/// is taken down.
+/// Lock on the machine's namespaces, with a unique name for a lab. Dropping it, also by a panic,
+/// takes the lab down.
 pub struct Turn {
     pub lab: String,
     _right: Right,
 }
 
-/// Who judges what becomes of packets has the machine alone; who only looks at what is left behind does not mind others of that kind.
+/// Mode of the lock. Tests that judge packets have the machine alone; tests that only look for
+/// remains run beside each other.
 enum Right {
     Alone { _guard: RwLockWriteGuard<'static, ()> },
     Beside { _guard: RwLockReadGuard<'static, ()> },
@@ -44,12 +46,13 @@ enum Right {
 
 static LABS: RwLock<()> = RwLock::new(());
 
-/// Waits for a turn, alone. `None`, and the scenario from captures instead, where labs are not allowed.
+/// Waits for an exclusive turn. Where labs are not allowed, runs the scenario from captures and
+/// returns `None`.
 pub fn turn() -> Option<Turn> {
     with_right(Right::Alone { _guard: LABS.write() })
 }
 
-/// The same, beside others that ask for no more.
+/// Waits for a shared turn, beside other shared ones.
 pub fn turn_beside_others() -> Option<Turn> {
     with_right(Right::Beside { _guard: LABS.read() })
 }
@@ -74,7 +77,7 @@ impl Drop for Turn {
 }
 
 impl Turn {
-    /// Everything on this machine that has to do with the lab.
+    /// Returns all remains of the lab on this machine.
     pub fn traces(&self) -> Vec<String> {
         let names = |directory: &str| {
             let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -96,9 +99,9 @@ impl Turn {
         found
     }
 
-    /// Fails if anything is left of the lab.
+    /// Fails if anything of the lab remains.
     pub fn assert_nothing_left(&self) {
-        // A process that has ended may still be listed for a moment.
+        // An ended process may still be listed for a moment.
         let deadline = Instant::now() + Duration::from_secs(2);
         while !self.traces().is_empty() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(20));
@@ -106,14 +109,14 @@ impl Turn {
         assert_eq!(self.traces(), [""; 0], "left behind");
     }
 
-    /// The namespace of a machine.
+    /// Returns the namespace of a machine.
     pub fn namespace(&self, machine: &str) -> io::Namespace {
-        let state = terrace::lab::State::load(&self.lab).unwrap();
+        let state = terrace::lab::LabState::load(&self.lab).unwrap();
         let endpoint = state.topology.endpoint(machine).unwrap_or_else(|| panic!("no machine {machine}"));
         io::Namespace::open(&endpoint.namespace).unwrap()
     }
 
-    /// What the gateway counted, after it has had time to.
+    /// Returns the gateway's counts, after a delay for their update.
     pub fn stats(&self) -> Value {
         std::thread::sleep(Duration::from_millis(300));
         let [version, ports, drops] = ["version", "ports", "drops"].map(|what| self.show(what));
@@ -122,8 +125,8 @@ impl Turn {
         };
         let by = |cpu: bool| {
             let all = drops["drops"].as_array().unwrap().iter();
-            // What no controller takes here is not lost a second time.
-            let wanted = all.filter(|one| (one["by"] == "cpu") == cpu && one["reason"] != "cpu_queue_full");
+            // A packet in that the full queue dropped is already counted as lost.
+            let wanted = all.filter(|one| (one["by"] == "cpu") == cpu && one["reason"] != "packet_in_queue_full");
             wanted
                 .map(|one| (one["reason"].as_str().unwrap().to_owned(), one.clone()))
                 .collect::<serde_json::Map<_, _>>()
@@ -137,7 +140,7 @@ impl Turn {
     }
 
     fn show(&self, what: &str) -> Value {
-        let (code, shown) = json(&["show", what, "--of-lab", &self.lab]);
+        let (code, shown) = json(&["show", what, "--lab", &self.lab]);
         assert_eq!(code, Some(0), "{shown}");
         shown
     }
@@ -148,13 +151,13 @@ impl Turn {
         assert!(std::process::Command::new("kill").arg(pid).status().unwrap().success());
     }
 
-    /// Drop reasons and their packets.
+    /// Returns drop reasons and their packets.
     pub fn drops(&self) -> Vec<(String, u64)> {
         packets_by_reason(&self.stats()["drops"])
     }
 }
 
-/// Of a map from reasons to counts, the packets.
+/// Returns the packets of a map from reasons to counts.
 pub fn packets_by_reason(counts: &Value) -> Vec<(String, u64)> {
     let counts = counts.as_object().unwrap();
     counts.iter().map(|(reason, count)| (reason.clone(), count["packets"].as_u64().unwrap())).collect()

@@ -1,8 +1,9 @@
-//! The demo's output in README.md is what the demo prints, apart from what differs from run to run.
+//! Compares the demo's output in README.md with the real one, except for values that vary.
 
 use crate::place::root;
 
-/// A line without what differs: numbers with a unit, and how wide that makes columns.
+/// Returns a line without varying parts: numbers with a unit, and the column widths that depend on
+/// them.
 fn lasting(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     let units = ["ms", "s.", "packets", "bytes", "Mbit/s", "Gbit/s", "retransmitted"];
@@ -13,7 +14,7 @@ fn lasting(line: &str) -> String {
     (0..words.len()).map(|at| if differs(at) { "#" } else { words[at] }).collect::<Vec<_>>().join(" ")
 }
 
-/// Fails if README.md shows something that a demo did not print.
+/// Fails if README.md shows a line that a demo did not print.
 pub fn shows(printed: &str) {
     let text = std::fs::read_to_string(root().join("README.md")).unwrap();
     let shown = text.split("```demo\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();

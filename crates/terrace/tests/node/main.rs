@@ -1,4 +1,4 @@
-//! `terrace` asks a node that runs.
+//! Tests `terrace` commands that query a running node.
 
 #[allow(dead_code)]
 #[path = "../command/mod.rs"]

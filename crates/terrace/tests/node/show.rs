@@ -1,16 +1,16 @@
-//! `terrace show` and `terrace clear`: what a node says of itself, in three forms.
+//! Tests `terrace show` and `terrace reset-counters`: a node's status in three formats.
 
 use super::lab::{Lab, terrace, traffic};
 use serde_json::Value;
 
-/// The command's standard output; it must succeed.
+/// Returns the command's standard output. Panics if the command fails.
 fn shown(lab: &Lab, words: &[&str]) -> String {
     let (code, out, err) = terrace(&[words, &["--node", &lab.socket]].concat());
     assert_eq!(code, 0, "{words:?}: {err}");
     out
 }
 
-/// Records of CSV by the names of the columns.
+/// Returns CSV records as pairs of column name and value.
 fn csv(text: &str) -> Vec<Vec<(String, String)>> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let head: Vec<String> = reader.headers().expect("a header").iter().map(str::to_owned).collect();
@@ -18,7 +18,7 @@ fn csv(text: &str) -> Vec<Vec<(String, String)>> {
     reader.records().map(|record| row(record.expect("a record"))).collect()
 }
 
-fn of<'a>(row: &'a [(String, String)], column: &str) -> &'a str {
+fn column_value<'a>(row: &'a [(String, String)], column: &str) -> &'a str {
     row.iter().find(|(name, _)| name == column).map_or("", |(_, value)| value)
 }
 
@@ -28,14 +28,14 @@ fn each_view_has_three_forms_that_agree() {
     let packets = traffic();
     lab.under_traffic(&packets, |_| std::thread::sleep(std::time::Duration::from_millis(300)));
     lab.settle();
-    for what in ["tables", "actions", "ports", "stages", "drops", "workers", "sessions", "requests", "version"] {
+    for what in ["tables", "actions", "ports", "stages", "drops", "workers", "controllers", "requests", "version"] {
         let text = shown(&lab, &["show", what]);
         assert!(text.lines().count() > 1, "{what}:\n{text}");
         let json: Value = serde_json::from_str(&shown(&lab, &["show", what, "--format", "json"])).expect("JSON");
         let answer = if what == "actions" {
             "tables"
         } else if what == "requests" {
-            "sessions"
+            "controllers"
         } else {
             what
         };
@@ -46,7 +46,7 @@ fn each_view_has_three_forms_that_agree() {
             |text: &str| text.lines().next().unwrap_or_default().split("  ").filter(|c| !c.trim().is_empty()).count();
         let rows = csv(&shown(&lab, &["show", what, "--format", "csv"]));
         assert!(
-            ["sessions", "requests", "actions"].contains(&what)
+            ["controllers", "requests", "actions"].contains(&what)
                 || rows.first().is_some_and(|row| row.len() == columns(&text)),
             "{what}:\n{text}"
         );
@@ -54,7 +54,7 @@ fn each_view_has_three_forms_that_agree() {
     let ports = csv(&shown(&lab, &["show", "ports", "--format", "csv"]));
     let json: Value = serde_json::from_str(&shown(&lab, &["show", "ports", "--format", "json"])).expect("JSON");
     let first = json["ports"].as_array().expect("ports").iter().find(|port| port["number"] == 1).expect("port 1");
-    assert_eq!(of(&ports[0], "IN"), first["received"]["packets"].to_string());
+    assert_eq!(column_value(&ports[0], "IN"), first["received"]["packets"].to_string());
     assert!(first["received"]["packets"].as_u64() > Some(10), "{first}");
     let drops = shown(&lab, &["show", "drops"]);
     assert!(drops.contains("acl_deny") || drops.contains("acl"), "{drops}");
@@ -72,7 +72,7 @@ fn entries_are_shown_with_names_and_addresses_and_found_by_text() {
     let entries = table["entries"].as_u64().expect("a number");
     let all = csv(&shown(&lab, &["show", "table", "vm_nc_v4", "--format", "csv"]));
     assert_eq!(all.len() as u64, entries);
-    let text = shown(&lab, &["show", "table", "vm_nc_v4", "--containing", "10.0.0.12"]);
+    let text = shown(&lab, &["show", "table", "vm_nc_v4", "--filter", "10.0.0.12"]);
     assert!(text.contains("10.0.0.12") && text.lines().count() < all.len() + 1, "{text}");
     let few = shown(&lab, &["show", "table", "vm_nc_v4", "--limit", "1"]);
     assert!(few.contains(&format!("1 of {entries} entries; --limit shows more")), "{few}");
@@ -88,7 +88,7 @@ fn counts_begin_anew_when_they_are_cleared() {
         json["workers"][0]["received"]["packets"].as_u64().expect("a number")
     };
     assert!(received(&lab) > 0);
-    assert_eq!(shown(&lab, &["clear"]).trim(), "counts begin at 0");
+    assert_eq!(shown(&lab, &["reset-counters"]).trim(), "counts begin at 0");
     assert_eq!(received(&lab), 0);
 }
 

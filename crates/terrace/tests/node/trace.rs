@@ -1,4 +1,4 @@
-//! `terrace trace --node`.
+//! Tests `terrace trace --node`.
 
 use super::lab::{Lab, PATIENCE, from_red_a, root, terrace, traffic};
 use serde_json::Value;
@@ -29,7 +29,10 @@ fn packets_that_pass_are_explained_as_text_and_as_json() {
     let heads: Vec<&str> = out.lines().filter(|line| line.starts_with('#')).collect();
     assert_eq!(heads.len(), 4, "{out}");
     assert!(heads.iter().all(|head| head.contains(" on port 1 (uplink1), ")), "{out}");
-    assert!(out.contains("  became: sent on port 2, ") && out.contains("  became: dropped: acl_denied_in\n"), "{out}");
+    assert!(
+        out.contains("  verdict: sent on port 2, ") && out.contains("  verdict: dropped: acl_denied_in\n"),
+        "{out}"
+    );
     assert!(out.contains("from examples/lab.yaml:50: VM red-b"), "{out}");
     assert!(!out.contains("note"), "the explanation is what happened: {out}");
     assert!(err.contains("tracing up to 4 packets for 60 s") && err.contains("4 packets\n"), "{err}");
@@ -43,8 +46,8 @@ fn packets_that_pass_are_explained_as_text_and_as_json() {
     for (number, document) in (1..).zip(&documents) {
         assert_eq!(document["number"], number);
         assert_eq!(document["packet"]["hex"], hex[1].as_str());
-        assert_eq!(document["became"], serde_json::json!([{ "verdict": "drop", "reason": "acl_denied_in" }]));
-        assert_eq!(document["explanation"]["verdicts"], document["became"]);
+        assert_eq!(document["verdicts"], serde_json::json!([{ "verdict": "drop", "reason": "acl_denied_in" }]));
+        assert_eq!(document["explanation"]["verdicts"], document["verdicts"]);
     }
 
     let (code, out, _) = lab.under_traffic(&packets, |socket| {
@@ -81,17 +84,17 @@ fn packets_that_pass_are_written_as_pcapng_with_comments() {
         let comments = packet["comments"].as_array().unwrap();
         let text = comments[0].as_str().unwrap();
         assert_eq!(comments.len(), 1);
-        assert!(text.contains("became: ") && text.contains("explained on tables of version"), "{text}");
+        assert!(text.contains("verdict: ") && text.contains("explained on tables of version"), "{text}");
         assert!(!text.contains('\u{1b}'), "no colours in {text:?}");
         assert!((before..=io::now()).contains(&packet["at_ns"].as_u64().unwrap()));
         let (port, bytes) = packets.iter().find(|(_, b)| packet["hex"] == packet::hex(b).as_str()).unwrap();
         assert_eq!(packet["interface"], format!("uplink{port}"));
         let denied = bytes == &packets[1].1;
-        assert_eq!(text.contains("became: dropped: acl_denied_in"), denied, "{text}");
+        assert_eq!(text.contains("verdict: dropped: acl_denied_in"), denied, "{text}");
     }
     for packet in &left {
         let text = packet["comments"][0].as_str().unwrap();
-        assert!(packet["interface"] == "uplink2" && text.starts_with("what became of packet #"), "{packet}");
+        assert!(packet["interface"] == "uplink2" && text.starts_with("verdict on packet #"), "{packet}");
         // The outer Ethernet destination is s2's.
         assert!(packet["hex"].as_str().unwrap().starts_with("020000020002020000020001"), "{packet}");
     }
@@ -113,7 +116,8 @@ fn a_packet_that_might_come_is_explained_by_the_nodes_tables() {
     let by_fields = [&["trace", "--json", "--node", &lab.socket][..], &fields, &["--dport", "2323"]].concat();
     let (_, out, _) = terrace(&by_fields);
     let same: Value = serde_json::from_str(&out).unwrap();
-    // What is no field of the words has other defaults: the packets differ in what no table asks for.
+    // Fields that the words do not name have other defaults: the packets differ only in fields that
+    // no table matches on.
     let tables = |document: &Value| {
         let steps = document["steps"].as_array().unwrap().iter();
         steps.filter(|step| !step["table"].is_null()).cloned().collect::<Vec<_>>()
@@ -123,7 +127,7 @@ fn a_packet_that_might_come_is_explained_by_the_nodes_tables() {
     let (code, text, _) = terrace(&[&["trace", "--node", &lab.socket][..], &fields].concat());
     assert_eq!(code, 0);
     assert!(text.contains("from examples/lab.yaml:50: VM red-b") && text.contains("=> sent on port 2"), "{text}");
-    // The node has seen nothing of it.
+    // The node has received none of it.
     assert_eq!(lab.node.counts()[0].received.packets, 0);
 }
 
@@ -145,13 +149,13 @@ fn what_cannot_be_is_said_with_the_mend() {
     assert!(code == 4 && err.contains("no node listens on /no/such/socket"), "{err}");
     let (code, _, err) = terrace(&["trace", "--filter", "ip"]);
     assert!(code == 2 && err.contains("--node"), "{err}");
-    // Nothing comes: it ends by itself.
+    // No packet arrives: it ends by itself.
     let (code, out, err) = trace(&["--seconds", "1"]);
     assert_eq!((code, out.as_str()), (0, ""));
     assert!(err.contains("0 packets"), "{err}");
 }
 
-/// The switch is one node, and what is below it another one.
+/// The switch is one node, and the tiers below it another.
 #[test]
 fn a_packet_is_followed_from_node_to_node() {
     let [mut switch, below] = Lab::apart();
@@ -163,13 +167,13 @@ fn a_packet_is_followed_from_node_to_node() {
     let (code, out, err) = switch.under_traffic(&packets, |socket| follow(socket, &[]));
     assert_eq!(code, 0, "{err}");
     let said = [
-        "  became: sent on port 301, ".to_owned(),
-        "tier switch: down at stop 0, ".to_owned(),
+        "  verdict: sent on port 301, ".to_owned(),
+        "tier switch: down at cut point 0, ".to_owned(),
         " µs in switch (jit)".to_owned(),
         format!("  at {lower}, from the switch "),
         " µs in dpu, cpu (flowcache): ".to_owned(),
         format!("  at {}, back from the tiers below ", switch.socket),
-        "    became: sent on port 2, 136 bytes".to_owned(),
+        "    verdict: sent on port 2, 136 bytes".to_owned(),
         "  in all ".to_owned(),
     ];
     let mut rest = &*out;
@@ -182,7 +186,7 @@ fn a_packet_is_followed_from_node_to_node() {
     for line in out.lines() {
         let document: Value = serde_json::from_str(line).unwrap();
         let parts = document["elsewhere"]["parts"].as_array().unwrap();
-        assert!(parts.len() == 3 && parts.iter().all(|part| part["mark"] == document["mark"]), "{line}");
+        assert!(parts.len() == 3 && parts.iter().all(|part| part["trace_id"] == document["trace_id"]), "{line}");
         assert_eq!(document["elsewhere"]["missing"], serde_json::json!([]));
     }
 
@@ -192,11 +196,11 @@ fn a_packet_is_followed_from_node_to_node() {
     assert!(code == 0 && out.contains(&format!("at {lower}, from the switch\n")), "{out}{err}");
     assert!(out.ends_with("=> sent on port 2, 136 bytes\n"), "{out}");
     let (_, out, _) = terrace(&[&["trace"], &both[..2], &packet].concat());
-    assert!(out.contains("name that with a further --node"), "{out}");
+    assert!(out.contains("add that process with another --node"), "{out}");
     let (code, out, err) = terrace(&[&["why-not-offloaded"], &both[..], &packet].concat());
     let places = [
-        out.find("tier switch: down at stop 0, "),
-        out.find("\noffloaded: the whole way is kept"),
+        out.find("tier switch: down at cut point 0, "),
+        out.find("\noffloaded: the whole path is cached"),
         out.rfind("\n=> sent on port 2, 136 bytes\n"),
     ];
     assert!(code == 0 && places.iter().all(Option::is_some) && places.is_sorted(), "{out}{err}");
@@ -210,7 +214,7 @@ fn a_packet_is_followed_from_node_to_node() {
     assert!(code == 3 && err.contains("no switch"), "{err}");
 }
 
-/// Memory of this process in bytes.
+/// Returns the memory of this process in bytes.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a line");
@@ -224,7 +228,7 @@ fn a_client_that_does_not_read_costs_no_packet_and_bounded_memory() {
     for _ in 0..4 {
         let mut stream = UnixStream::connect(&lab.socket).unwrap();
         stream.write_all(b"{\"command\":\"trace\",\"packets\":100000,\"seconds\":600}\n").unwrap();
-        // It has begun once it says so.
+        // It has started once it prints a line.
         let mut line = String::new();
         BufReader::new(stream.try_clone().unwrap()).read_line(&mut line).unwrap();
         assert!(line.contains("\"trace\":\"begun\""), "{line}");
@@ -252,7 +256,7 @@ fn a_client_that_does_not_read_costs_no_packet_and_bounded_memory() {
     println!("{} MiB more", more >> 20);
     assert!(more < 128 << 20, "{more} bytes more for {count} packets");
     assert_eq!(lab.node.counts()[0].drops.len(), 0);
-    // When they have gone, others find room.
+    // When they are gone, others are accepted.
     drop(silent);
     let (code, out, err) = lab.under_traffic(&[(1, packet)], |socket| {
         terrace(&["trace", "--node", socket, "--count", "1", "--seconds", "60"])
@@ -260,7 +264,7 @@ fn a_client_that_does_not_read_costs_no_packet_and_bounded_memory() {
     assert!(code == 0 && out.starts_with("#1 "), "{err}");
 }
 
-/// A reader that goes away ends the trace, as `head` does.
+/// A closed reader ends the trace, as `head` does.
 #[test]
 fn a_closed_pipe_ends_it() {
     let mut lab = Lab::start();
@@ -284,7 +288,7 @@ fn a_closed_pipe_ends_it() {
     });
 }
 
-/// What changes from run to run.
+/// Removes values that vary between runs.
 fn without_times(text: &str) -> String {
     let one = |line: &str| {
         let clock = line.strip_prefix("#1 ").and_then(|rest| rest.split_once(' '));
@@ -297,10 +301,10 @@ fn without_times(text: &str) -> String {
     text.lines().map(one).collect()
 }
 
-/// docs/explain.md shows what is printed (`BLESS=1` rewrites it).
+/// Compares the examples in docs/reference/trace.md with the output (`BLESS=1` rewrites it).
 #[test]
 fn the_examples_of_the_documentation_are_what_happens() {
-    let path = root().join("docs/explain.md");
+    let path = root().join("docs/reference/trace.md");
     let text = std::fs::read_to_string(&path).unwrap();
     let mut lab = Lab::start();
     let packets = vec![traffic().swap_remove(0)];
@@ -314,7 +318,7 @@ fn the_examples_of_the_documentation_are_what_happens() {
         let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
         let command = block[0].strip_prefix("$ terrace ").expect("a command");
         let output = lab.under_traffic(&packets, |socket| {
-            // Quoted words hold together.
+            // Quoted words stay together.
             let words = command.split('\'').enumerate().flat_map(|(index, part)| match index % 2 {
                 0 => part.split_whitespace().map(str::to_owned).collect(),
                 _ => vec![part.to_owned()],
@@ -335,7 +339,7 @@ fn the_examples_of_the_documentation_are_what_happens() {
         return;
     }
     for (line, (shown, now)) in text.lines().zip(real.lines()).enumerate() {
-        assert_eq!(shown, now, "docs/explain.md:{}: BLESS=1 rewrites it", line + 1);
+        assert_eq!(shown, now, "docs/reference/trace.md:{}: BLESS=1 rewrites it", line + 1);
     }
     assert_eq!(text, real);
 }

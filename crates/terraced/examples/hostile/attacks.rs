@@ -1,4 +1,4 @@
-//! What clients may do to a node that they should not.
+//! Attacks of clients on a node.
 
 use bytes::Bytes;
 use p4runtime::client::{Client, ClientTls, ConnectOptions};
@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
 
-/// All attacks, by name.
+/// Names of all attacks.
 pub const ATTACKS: [&str; 11] = [
     "malformed protobuf",
     "empty updates",
@@ -31,33 +31,33 @@ pub const ATTACKS: [&str; 11] = [
     "bad tokens",
 ];
 
-/// Who is attacked.
+/// Attacked node.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Without TLS.
+    /// Address without TLS.
     pub plain: SocketAddr,
-    /// With TLS, if it serves that.
+    /// Address with TLS, if served.
     pub tls: Option<SocketAddr>,
-    /// A token that may write, if tokens are asked for.
+    /// Token that may write, if tokens are required.
     pub token: Option<String>,
 }
 
 impl Target {
-    /// A client with the token.
+    /// Connects a client with the token.
     pub async fn client(&self) -> Option<Client> {
         let options = ConnectOptions { token: self.token.clone(), ..ConnectOptions::default() };
         Client::connect(&format!("http://{}", self.plain), 1, &options).await.ok()
     }
 }
 
-/// A `WriteRequest` whose updates are no messages.
+/// `WriteRequest` with updates that are not messages.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Malformed {
     #[prost(bytes = "bytes", tag = "4")]
     updates: Bytes,
 }
 
-/// Attacks until then, with some tasks at a time. How many times.
+/// Runs an attack until `until`, with several tasks at a time. Returns the number of repetitions.
 pub async fn attack(name: &str, target: Target, until: Instant) -> u64 {
     let tasks = match name {
         "1000 connections" => 1_000,
@@ -72,7 +72,7 @@ pub async fn attack(name: &str, target: Target, until: Instant) -> u64 {
             let mut times = 0;
             while Instant::now() < until {
                 times += once(&name, &target, until).await;
-                // Who is closed out at once comes back, but others have to be run as well.
+                // A client that is rejected at once retries, but other tasks must run as well.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             times
@@ -104,7 +104,7 @@ async fn once(name: &str, target: &Target, until: Instant) -> u64 {
     let left = until.saturating_duration_since(Instant::now()) + Duration::from_millis(200);
     match tokio::time::timeout(left, attempt).await {
         Ok(times) => times.unwrap_or(0),
-        // Under way when time was over.
+        // In progress when the time was over.
         Err(_) => 1,
     }
 }
@@ -127,7 +127,7 @@ async fn malformed(target: &Target, until: Instant) -> Option<u64> {
     Some(times)
 }
 
-/// A `WriteRequest` of updates that are nothing: two bytes each, and hundreds when it is unpacked.
+/// Sends a `WriteRequest` of empty updates: two bytes each, and hundreds when decoded.
 async fn empty(target: &Target, until: Instant) -> Option<u64> {
     let mut client = target.client().await?;
     let mut times = 0;
@@ -139,7 +139,7 @@ async fn empty(target: &Target, until: Instant) -> Option<u64> {
     Some(times)
 }
 
-/// Requests that begin, and never end.
+/// Starts requests and never ends them.
 async fn endless(target: &Target, until: Instant) -> Option<u64> {
     let channel = Channel::from_shared(format!("http://{}", target.plain)).ok()?.connect().await.ok()?;
     let mut hanging = JoinSet::new();
@@ -172,7 +172,7 @@ async fn large(target: &Target, bytes: usize) -> Option<u64> {
     Some(1)
 }
 
-/// Asks for all entries, and reads nothing of the answer.
+/// Reads all entries and consumes nothing of the response.
 async fn slow_reader(target: &Target, until: Instant) -> Option<u64> {
     let mut client = target.client().await?;
     let mut unread = Vec::new();
@@ -184,7 +184,7 @@ async fn slow_reader(target: &Target, until: Instant) -> Option<u64> {
     Some(unread.len() as u64)
 }
 
-/// Says as much as keeps it open for a while, then nothing.
+/// Sends enough to keep the connection open for a while, then nothing.
 async fn connection(target: &Target, until: Instant) -> Option<u64> {
     let mut connection = TcpStream::connect(target.plain).await.ok()?;
     connection.write_all(b"PRI * HTTP/2.0\r\n").await.ok()?;

@@ -1,10 +1,13 @@
-//! What hostile clients cost a node: packets forwarded in a second before, while and after each attack, the node's memory, and how long another
-//! client waits. `cargo run --release -p terraced --example hostile [SECONDS [ATTACK]]`; exit code 1 if a node is worse for an attack that is over.
+//! Measures the cost of hostile clients for a node: packets forwarded per second before, during and
+//! after each attack, the node's memory, and the latency of another client. `cargo run --release -p
+//! terraced --example hostile [SECONDS [ATTACK]]`; exit code 1 if a node is worse after an attack.
 //!
-//! All attacks are made twice on the same node, so that what is not given back shows: memory after the second time may not be more than after the
-//! first. The most that clients may take at a time is what [`Limits::memory`] adds up.
+//! All attacks run twice on the same node to reveal leaks: memory after the second time may not
+//! exceed that after the first. [`Limits::memory`] bounds the memory that clients may take at a
+//! time.
 //!
-//! A worker of its own processor (0) forwards as fast as it can; the service and its attackers, a process of their own, have the others.
+//! A worker on its own processor (0) forwards as fast as it can. The service and its attackers,
+//! which are another process, have the other processors.
 
 mod attacks;
 #[path = "../../tests/process/forward.rs"]
@@ -14,13 +17,13 @@ mod mill;
 
 use attacks::{ATTACKS, Target, attack};
 use forward::Forward;
-use io::{Attached, Idle};
+use io::{AttachedPort, IdlePolicy};
 use mill::Mill;
 use node::engine::native;
-use node::{Node, Parts, Seat};
+use node::{Node, NodeParts, WorkerSpec};
 use p4runtime::client::Client;
 use p4runtime::proto::v1::{Entity, TableEntry, entity, update, write_request::Atomicity};
-use p4runtime::server::{Access, Credentials, Limits, Power, ServeOptions, Tls, TokenHash, serve};
+use p4runtime::server::{AccessList, ClientPermission, Credentials, Limits, ServeOptions, Tls, TokenHash, serve};
 use packet::PortId;
 use parking_lot::Mutex;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -30,17 +33,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 
-/// As `terraced` has it: memory is given back, which glibc's allocator does only at the end of a heap.
+/// The allocator of `terraced`, which returns memory to the system. glibc's does so only at the end
+/// of a heap.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Entries of the node.
+/// Number of entries of the node.
 const ENTRIES: u64 = 100_000;
-/// A token that may do everything.
+/// Token with all permissions.
 const TOKEN: &str = "the-owner";
-/// Memory that may be in use after attacks, in MiB more than before the first: allocators and caches keep some.
+/// Maximum memory after attacks beyond that before the first, in MiB, because allocators and caches
+/// keep some.
 const KEPT: u64 = 64;
-/// Memory that may be in use after the second time, in MiB more than after the first.
+/// Maximum memory after the second run beyond that after the first, in MiB.
 const GROWN: u64 = 16;
 
 fn main() -> ExitCode {
@@ -67,7 +72,7 @@ fn attacker(name: &str, plain: &str, tls: &str, seconds: &str) -> anyhow::Result
     Ok(true)
 }
 
-/// Keeps everything of this process that begins from now on off the worker's processor.
+/// Keeps threads that this process starts from now on off the worker's processor.
 fn leave_the_worker_alone() {
     let pid = std::process::id().to_string();
     let last = std::thread::available_parallelism().map_or(1, usize::from) - 1;
@@ -88,17 +93,17 @@ fn tls() -> anyhow::Result<Tls> {
     Ok(Tls { certificate, key: key.serialize_pem(), client_authority })
 }
 
-/// A node whose worker always has packets.
+/// Starts a node with a worker that always has packets.
 fn node() -> anyhow::Result<Arc<Node>> {
     let mut frame = vec![0; 64];
     frame[5] = 1;
-    let port = Attached { id: PortId(1), port: Box::new(Mill::new(frame)) };
-    let seats = vec![Seat { core: Some(0), ports: vec![port] }];
+    let port = AttachedPort { id: PortId(1), port: Box::new(Mill::new(frame)) };
+    let seats = vec![WorkerSpec { core: Some(0), ports: vec![port] }];
     let settings = interp::Config { cpu_port: Some(510), ..interp::Config::default() };
-    let parts = Parts {
+    let parts = NodeParts {
         device_id: 1,
         seats,
-        idle: Idle::BUSY,
+        idle: IdlePolicy::BUSY,
         settings,
         engine: native(),
         store: None,
@@ -106,7 +111,7 @@ fn node() -> anyhow::Result<Arc<Node>> {
         wings: terraced::wings(),
     };
     let node = Arc::new(Node::start(parts)?);
-    // The worker has its processor; what comes after is kept off it.
+    // The worker is pinned; threads started later are kept off its processor.
     leave_the_worker_alone();
     let weak = Arc::downgrade(&node);
     std::thread::spawn(move || {
@@ -124,8 +129,9 @@ fn memory(line: &str) -> u64 {
     found.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) / 1024
 }
 
-/// How long the worker has had its processor, as the system counts it (`/proc/PID/task/TID/schedstat`): what other processes of the machine take of that
-/// is no attack's doing.
+/// Returns the time that the worker ran on its processor, as the system counts it
+/// (`/proc/PID/task/TID/schedstat`). Rates refer to it, because other processes also take processor
+/// time.
 fn worked() -> Option<Duration> {
     let mut tasks = std::fs::read_dir("/proc/self/task").ok()?.flatten().map(|task| task.path());
     let is_worker =
@@ -134,10 +140,11 @@ fn worked() -> Option<Duration> {
     counts.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// Another client, which writes and reads an entry again and again. How long each took.
+/// Runs another client, which writes and reads an entry repeatedly. Records the latency of each.
 async fn witness(target: Target, forward: Forward, waits: Arc<Mutex<Vec<Duration>>>) {
     let Some(mut client) = target.client().await else { return eprintln!("the other client does not get in") };
-    // Greater than that of who wrote the entries: the end of that stream may not have been noticed yet.
+    // Greater than that of the client that wrote the entries, because the end of its stream may not
+    // have been noticed yet.
     let (_stream, _) = match client.arbitrate(Some(2)).await {
         Ok(stream) => stream,
         Err(error) => return eprintln!("the other client may not write: {error}"),
@@ -170,13 +177,13 @@ async fn prepare(client: &mut Client) -> anyhow::Result<Forward> {
     Ok(forward)
 }
 
-/// What was seen for a while.
+/// Measurements of an interval.
 struct Seen {
-    /// Millions of packets in a second in which the worker had its processor.
+    /// Millions of packets per second of the worker's processor time.
     rate: f64,
-    /// How much of the time it had it, in percent.
+    /// Share of the time that the worker ran, in percent.
     share: f64,
-    /// Answers to the other client, the longest wait and the median, in ms.
+    /// Number of responses to the other client, maximum and median latency in ms.
     answers: usize,
     longest: f64,
     median: f64,
@@ -199,14 +206,14 @@ async fn watch(node: &Node, waits: &Mutex<Vec<Duration>>, time: Duration) -> See
 
 fn measure(seconds: u64, only: Option<&str>) -> anyhow::Result<bool> {
     let node = node()?;
-    // As `terraced` has it.
+    // As in `terraced`.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).thread_keep_alive(Duration::from_millis(100)).enable_all().build()?;
     runtime.block_on(async {
         let (plain, tls_listener) = (TcpListener::bind("127.0.0.1:0").await?, TcpListener::bind("0.0.0.0:0").await?);
         let (token, tls) = (Some(TOKEN.to_owned()), Some(tls_listener.local_addr()?));
         let target = Target { plain: plain.local_addr()?, tls, token };
-        let access = Access { tokens: vec![(TokenHash::of(TOKEN), Power::PipelineOwner)] };
+        let access = AccessList { tokens: vec![(TokenHash::of(TOKEN), ClientPermission::PipelineOwner)] };
         let credentials = Credentials::new(Some(&self::tls()?), access)?;
         let options = ServeOptions { credentials, ..ServeOptions::default() };
         let served = serve(vec![plain, tls_listener], node.clone(), options, std::future::pending());
@@ -225,7 +232,8 @@ fn measure(seconds: u64, only: Option<&str>) -> anyhow::Result<bool> {
         for time in 1..=2 {
             println!("time {time}");
             good &= attacks_in_turn(&node, &target, &waits, seconds, only).await?;
-            // What threads keep for the next request, they give back when they have had none for a while.
+            // Threads release memory that they keep for further requests when they have been idle
+            // for a while.
             tokio::time::sleep(Duration::from_secs(12)).await;
             after.push(memory("VmRSS:"));
         }
@@ -269,7 +277,7 @@ async fn attacks_in_turn(
     let mut good = true;
     for name in ATTACKS.into_iter().filter(|name| only.is_none_or(|only| *name == only)) {
         let before = watch(node, waits, Duration::from_secs(2)).await;
-        // Writing 5 there begins a new peak (proc(5)).
+        // Writing 5 resets the peak (proc(5)).
         let _ = std::fs::write("/proc/self/clear_refs", "5");
         let memory_before = memory("VmRSS:");
         let mut attacker = Command::new(std::env::current_exe()?);
@@ -280,7 +288,7 @@ async fn attacks_in_turn(
         let attempts = tokio::task::spawn_blocking(move || attacker.wait_with_output()).await??;
         let attempts = String::from_utf8_lossy(&attempts.stdout).trim().to_owned();
         let peak = memory("VmHWM:");
-        // What was begun is ended.
+        // Lets started requests end.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let after = watch(node, waits, Duration::from_secs(2)).await;
         let memory_after = memory("VmRSS:");

@@ -1,19 +1,20 @@
-//! [`Mill`]: a port that always has packets, and takes all: what a worker forwards then is what it can.
+//! [`Mill`]: a port that always has packets and accepts all, so that a worker forwards at its
+//! maximum rate.
 
-use io::{Outgoing, Port, PortError, Readiness};
+use io::{Port, PortError, Readiness, TxBatch};
 use packet::{Batch, PortCounters, PortId};
 
-/// Packets that arrive at once.
+/// Packets per receive.
 const AT_ONCE: usize = 64;
 
-/// The port.
+/// Port that always has packets.
 pub struct Mill {
     frame: Vec<u8>,
     counters: PortCounters,
 }
 
 impl Mill {
-    /// Frames of this one arrive.
+    /// Creates a port on which copies of this frame arrive.
     pub fn new(frame: Vec<u8>) -> Mill {
         Mill { frame, counters: PortCounters::default() }
     }
@@ -36,8 +37,8 @@ impl Port for Mill {
         Ok(count)
     }
 
-    fn send(&mut self, packets: &mut Outgoing<'_>) -> usize {
-        packets.iter().for_each(|packet| self.counters.sent.add(packet.len()));
+    fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
+        packets.iter().for_each(|packet| self.counters.sent.count_packet(packet.len()));
         packets.len()
     }
 

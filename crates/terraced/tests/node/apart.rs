@@ -1,20 +1,21 @@
-//! A switch's half and the halves below it as engines of their own, as they are in several processes: what goes where, and what is remembered of packets with marks.
+//! Tests a switch's half and the lower halves as separate engines, as in several processes: the
+//! paths of packets, and the records of marked packets.
 
 use crate::support::{named, program};
 use cache_engines::CachePlan;
 use entries::WriteBatch;
 use interp::Config;
 use ir::Pipeline;
-use node::engine::{Controlled, EngineFactory, native};
-use node::explain::{Came, MAX_RECORDS};
-use offload::cut::{BACK, Held, wire};
-use packet::{Batch, Engine, MAX_BATCH, Output, PortId, Verdict};
+use node::engine::{EngineControl, EngineFactory, native};
+use node::explain::{MAX_RECORDS, TraceSource};
+use offload::partition::{RETURNED, TableMode, bridge_wire};
+use packet::{Batch, BatchOutput, Engine, MAX_BATCH, PortId, Verdict};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use switch_engines::tiers::TiersPlan;
 
-/// Ports that lead down, and the one that leads up.
+/// Ports to the lower tiers, and the port to the upper tier.
 const DOWN: [u32; 3] = [301, 302, 303];
 const UP: u32 = 401;
 /// Ethertypes of three tenants: numbers 100, 101, 102.
@@ -25,13 +26,17 @@ fn pipeline() -> Arc<Pipeline> {
 }
 
 fn plan(spread: Option<&str>) -> TiersPlan {
-    let held: BTreeMap<String, Held> = [("below".to_owned(), Held::Absent)].into();
+    let held: BTreeMap<String, TableMode> = [("below".to_owned(), TableMode::Absent)].into();
     let silence = Duration::from_secs(3600);
-    let spread = spread.map(str::to_owned);
-    TiersPlan { silence, spread, ..TiersPlan::here(native(), CachePlan::default().shared(), held) }
+    let affinity_object = spread.map(str::to_owned);
+    TiersPlan {
+        link_timeout: silence,
+        affinity_object,
+        ..TiersPlan::in_one_process(native(), CachePlan::default().shared(), held)
+    }
 }
 
-fn load(plan: TiersPlan, pipeline: &Arc<Pipeline>) -> Box<dyn Controlled> {
+fn load(plan: TiersPlan, pipeline: &Arc<Pipeline>) -> Box<dyn EngineControl> {
     let mut engine = plan.shared().load(pipeline, &Config::default()).expect("it is divided there");
     let mut batch = WriteBatch::new();
     for (number, kind) in (100..).zip(KINDS) {
@@ -41,11 +46,11 @@ fn load(plan: TiersPlan, pipeline: &Arc<Pipeline>) -> Box<dyn Controlled> {
     engine
 }
 
-fn switch(spread: Option<&str>) -> Box<dyn Controlled> {
+fn switch(spread: Option<&str>) -> Box<dyn EngineControl> {
     load(TiersPlan { below: None, down: DOWN.to_vec(), ..plan(spread) }, &pipeline())
 }
 
-fn below() -> Box<dyn Controlled> {
+fn below() -> Box<dyn EngineControl> {
     load(TiersPlan { above: None, up: vec![UP], ..plan(None) }, &pipeline())
 }
 
@@ -57,15 +62,15 @@ fn frame(kind: u16, flow: u64) -> Vec<u8> {
     bytes
 }
 
-/// Runs packets, each with its mark: where each leaves, and with which bytes.
+/// Runs packets, each with its mark. Returns verdict and bytes of each.
 fn run(worker: &mut dyn Engine, port: u32, packets: &[(Vec<u8>, u16)]) -> Vec<(Verdict, Vec<u8>)> {
-    let (mut batch, mut out, mut all) = (Batch::new(), Output::new(), Vec::new());
+    let (mut batch, mut out, mut all) = (Batch::new(), BatchOutput::new(), Vec::new());
     for some in packets.chunks(MAX_BATCH) {
         batch.clear();
         out.clear();
         for (bytes, mark) in some {
             batch.push_bytes(bytes, PortId(port), io::now()).expect("room");
-            batch.packets_mut().last_mut().expect("it was added").mark = *mark;
+            batch.packets_mut().last_mut().expect("it was added").trace_id = *mark;
         }
         worker.process(&mut batch, &mut out);
         all.extend(out.iter(&batch).map(|(emission, packet)| (emission.verdict, packet.bytes().to_vec())));
@@ -80,9 +85,9 @@ fn port(verdict: Verdict) -> u32 {
     }
 }
 
-/// Where packets of each tenant go, of many flows.
-fn ways(engine: &dyn Controlled) -> HashMap<u16, BTreeSet<u32>> {
-    let mut worker = engine.worker();
+/// Returns the output ports of each tenant's packets, for many flows.
+fn output_ports(engine: &dyn EngineControl) -> HashMap<u16, BTreeSet<u32>> {
+    let mut worker = engine.new_worker();
     let mut ways: HashMap<u16, BTreeSet<u32>> = HashMap::new();
     for kind in KINDS {
         let packets: Vec<(Vec<u8>, u16)> = (0..200).map(|flow| (frame(kind, flow), 0)).collect();
@@ -94,14 +99,15 @@ fn ways(engine: &dyn Controlled) -> HashMap<u16, BTreeSet<u32>> {
 #[test]
 fn what_shares_a_meter_goes_one_way() {
     let by_flow = switch(None);
-    assert!(ways(&*by_flow).values().all(|ports| ports.len() == 3), "flows of a tenant are spread");
-    let says = |engine: &dyn Controlled, what: &str| engine.notes().iter().any(|note| note.contains(what));
-    assert!(says(&*by_flow, "Decide.limit of its own; give `spread`"), "{:#?}", by_flow.notes());
-    // Which is whose hangs on a seed: with so many switches, somebody's tenants have different ones.
+    assert!(output_ports(&*by_flow).values().all(|ports| ports.len() == 3), "flows of a tenant are spread");
+    let says = |engine: &dyn EngineControl, what: &str| engine.status_notes().iter().any(|note| note.contains(what));
+    assert!(says(&*by_flow, "Decide.limit of its own; give `affinity_object`"), "{:#?}", by_flow.status_notes());
+    // The assignment depends on a seed; among this number of switches, at least one separates the
+    // tenants.
     let mut different = false;
     for _ in 0..16 {
         let by_tenant = switch(Some("limit"));
-        let ways = ways(&*by_tenant);
+        let ways = output_ports(&*by_tenant);
         assert!(ways.values().all(|ports| ports.len() == 1), "{ways:?}");
         different |= ways.values().collect::<BTreeSet<_>>().len() > 1;
         assert!(!says(&*by_tenant, "of its own"));
@@ -115,9 +121,12 @@ fn what_shares_a_meter_goes_one_way() {
         }
     };
     let message = refused(plan(Some("tenant")));
-    assert!(message.contains("no single, meter or register is called `tenant`; there are: Decide.limit"), "{message}");
+    assert!(
+        message.contains("`affinity_object`: `tenant` names no meter or register, or several; known are: Decide.limit"),
+        "{message}"
+    );
     let mut plan = plan(Some("limit"));
-    plan.held.insert("tenants".to_owned(), Held::Absent);
+    plan.table_modes.insert("tenants".to_owned(), TableMode::Absent);
     let message = refused(plan);
     assert!(message.contains("the switch does not know the index of Decide.limit: "), "{message}");
 }
@@ -125,60 +134,69 @@ fn what_shares_a_meter_goes_one_way() {
 #[test]
 fn a_mark_goes_down_and_back_and_each_half_remembers_its_packet() {
     let (above, below) = (switch(None), below());
-    let (mut up, mut down) = (above.worker(), below.worker());
+    let (mut up, mut down) = (above.new_worker(), below.new_worker());
     let key = node::config::TIERS_KEY;
     let went = run(&mut *up, 1, &[(frame(KINDS[0], 1), 77), (frame(KINDS[0], 1), 0)]);
-    let marks: Vec<u16> = went.iter().map(|(_, bytes)| wire::read(bytes, key).expect("a bridge header").mark).collect();
+    let marks: Vec<u16> =
+        went.iter().map(|(_, bytes)| bridge_wire::read_header(bytes, key).expect("a bridge header").trace_id).collect();
     assert_eq!(marks, [77, 0]);
     let frames: Vec<(Vec<u8>, u16)> = went.iter().map(|(_, bytes)| (bytes.clone(), 0)).collect();
     let came = run(&mut *down, UP, &frames);
-    let told: Vec<wire::Told> =
-        came.iter().map(|(_, bytes)| wire::read(bytes, key).expect("a bridge header")).collect();
-    let wanted = |mark| wire::Told { stop: BACK, port: 1, length: 0, mark };
+    let told: Vec<bridge_wire::BridgeFields> =
+        came.iter().map(|(_, bytes)| bridge_wire::read_header(bytes, key).expect("a bridge header")).collect();
+    let wanted = |mark| bridge_wire::BridgeFields { cut_point: RETURNED, port: 1, length_bytes: 0, trace_id: mark };
     assert_eq!(told, [wanted(77), wanted(0)]);
     let frames: Vec<(Vec<u8>, u16)> = came.iter().map(|(_, bytes)| (bytes.clone(), 0)).collect();
     let left = run(&mut *up, port(went[0].0), &frames);
     assert!(left.iter().all(|(verdict, bytes)| port(*verdict) == 1 && bytes[..14] == frame(KINDS[0], 1)[..14]));
 
-    let records = below.followed(77);
+    let records = below.trace_records(77);
     let [record] = &records[..] else { panic!("{records:?}") };
-    assert_eq!((record.came, &record.bytes, &record.fates[0].bytes), (Came::Above, &went[0].1, &came[0].1));
-    let told = record.spent[0].told.as_ref().expect("the cache says what it did");
-    assert_eq!((record.spent.len(), &*record.spent[0].engine, record.spent[0].lower), (1, "flowcache", true));
-    assert!(told.starts_with("not in the flow cache: the slow path decided; ") && told.contains(" kept"), "{told}");
-    let records = above.followed(77);
-    let came: Vec<Came> = records.iter().map(|record| record.came).collect();
-    assert_eq!(came, [Came::Front, Came::Below]);
-    assert!(records[0].bytes.is_empty() && records[0].spent.len() == 1);
-    assert!(above.followed(0).is_empty() && below.followed(0).is_empty(), "without a mark nothing is remembered");
+    assert_eq!((record.came, &record.bytes, &record.outcomes[0].bytes), (TraceSource::Above, &went[0].1, &came[0].1));
+    let told = record.engine_spans[0].engine_note.as_ref().expect("the cache says what it did");
+    assert_eq!(
+        (record.engine_spans.len(), &*record.engine_spans[0].engine, record.engine_spans[0].is_lower_half),
+        (1, "flowcache", true)
+    );
+    assert!(told.starts_with("not in the flow cache: the slow path decided; ") && told.contains(" cached"), "{told}");
+    let records = above.trace_records(77);
+    let came: Vec<TraceSource> = records.iter().map(|record| record.came).collect();
+    assert_eq!(came, [TraceSource::Front, TraceSource::Below]);
+    assert!(records[0].bytes.is_empty() && records[0].engine_spans.len() == 1);
+    assert!(
+        above.trace_records(0).is_empty() && below.trace_records(0).is_empty(),
+        "without a mark nothing is remembered"
+    );
 
     // The next one is in the cache.
     run(&mut *down, UP, &[(run(&mut *up, 1, &[(frame(KINDS[0], 1), 78)])[0].1.clone(), 0)]);
-    let told = below.followed(78)[0].spent[0].told.clone();
-    assert_eq!(told.as_deref(), Some("offloaded: the flow cache had all of its way"));
+    let told = below.trace_records(78)[0].engine_spans[0].engine_note.clone();
+    assert_eq!(told.as_deref(), Some("offloaded: the flow cache handled its whole path"));
 }
 
-/// A front port's frames have no mark but the one that the node gives; who speaks as a switch makes a lower tier remember so many packets, and no more.
+/// Frames of a front port have no mark but the node's own. A forged switch header makes a lower
+/// tier record a bounded number of packets.
 #[test]
 fn marks_that_somebody_makes_up_are_bounded_or_not_heard() {
     let (above, below) = (switch(None), below());
-    let (mut up, mut down) = (above.worker(), below.worker());
+    let (mut up, mut down) = (above.new_worker(), below.new_worker());
     let key = node::config::TIERS_KEY;
     let frames: Vec<(Vec<u8>, u16)> = (1..=5_000u16)
         .map(|mark| {
             let mut bytes = run(&mut *up, 1, &[(frame(KINDS[0], 1), 0)])[0].1.clone();
-            wire::stamp(&mut bytes, key, 1, 60, mark).expect("a bridge header");
+            bridge_wire::complete_header(&mut bytes, key, 1, 60, mark).expect("a bridge header");
             (bytes, 0)
         })
         .collect();
     let forged = run(&mut *up, 1, &frames);
     assert!(forged.iter().all(|(verdict, _)| matches!(verdict, Verdict::Drop(_))), "{:?}", forged[0]);
-    let remembered = |engine: &dyn Controlled| (1..=5_000).filter(|mark| !engine.followed(*mark).is_empty()).count();
+    let remembered =
+        |engine: &dyn EngineControl| (1..=5_000).filter(|mark| !engine.trace_records(*mark).is_empty()).count();
     assert_eq!(remembered(&*above), 0);
     let went = run(&mut *down, UP, &frames);
     assert!(went.iter().all(|(verdict, _)| port(*verdict) == UP), "they are served all the same");
     assert_eq!(remembered(&*below), MAX_RECORDS);
-    // By a port that is not the one to the switch, the same frames are none.
+    // On a port other than the one to the switch, the same frames are not valid.
     let refused = run(&mut *down, 1, &frames[..1]);
     assert!(matches!(refused[0].0, Verdict::Drop(_)));
 }

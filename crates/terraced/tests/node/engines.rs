@@ -1,75 +1,77 @@
-//! Each engine that a node can run, as the node has it, does what the interpreter does: packets, state, messages, counts.
+//! Compares each engine of a node, as the node configures it, with the interpreter: packets, state,
+//! messages, counts.
 
 use crate::support::chip;
 use cache_engines::CachePlan;
-use entries::{Counter, EntryId, State, WriteBatch};
-use flowcache::CacheConfig;
+use entries::{ControlState, Counter, EntryId, WriteBatch};
+use flowcache::SegmentCacheConfig;
 use ir::{Arch, ExternId, Pipeline, TableId};
-use node::engine::{Controlled, EngineFactory, Factory, native, reference};
+use node::engine::{EngineControl, EngineFactory, SharedEngineFactory, native, reference};
 use num_bigint::BigUint;
-use offload::cut::Held;
-use packet::{Batch, Engine, Output};
+use offload::partition::TableMode;
+use packet::{Batch, BatchOutput, Engine};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use switch_engines::tiers::TiersPlan;
-use testkit::differ::agree::again;
-use testkit::differ::case::{Case, PacketIn};
+use testkit::differ::agree::repeat_packets;
+use testkit::differ::case::{PacketIn, TestCase};
 use testkit::differ::config::Config;
-use testkit::differ::number;
-use testkit::differ::run::{self, Kind};
-use testkit::differ::subject::{Answer, Build, Idle, Subject, idle_entries, through_engine};
-use testkit::differ::tally::Tally;
+use testkit::differ::coverage::TestCoverage;
+use testkit::differ::env_number;
+use testkit::differ::run::{self, MismatchKind};
+use testkit::differ::subject::{BatchResult, EngineInputs, EngineUnderTest, IdleReport, idle_entries, through_engine};
 use testkit::differ::{plan, report};
 
-/// An engine with one worker, or two that get batches in turn.
+/// Engine with one worker, or with two that get batches in turn.
 struct Chosen {
     pipeline: Arc<Pipeline>,
-    engine: Box<dyn Controlled>,
+    engine: Box<dyn EngineControl>,
     workers: Vec<Box<dyn Engine>>,
     batches: usize,
-    /// The time of the latest packet. No worker is given one of before, which it alone might take for late.
+    /// Time of the latest packet. No worker gets an earlier one, because it alone might not treat
+    /// it as late.
     latest: u64,
     batch: Batch,
-    out: Output,
+    out: BatchOutput,
 }
 
 impl Chosen {
-    fn new(choice: &Factory, build: &Build<'_>) -> Result<Chosen, String> {
+    fn new(choice: &SharedEngineFactory, build: &EngineInputs<'_>) -> Result<Chosen, String> {
         let engine = choice.load(build.pipeline, build.setup).map_err(|refusal| refusal.message)?;
-        let workers = (0..1 + build.pipeline.tables.len() % 2).map(|_| engine.worker()).collect();
-        let (batch, out) = (Batch::new(), Output::new());
+        let workers = (0..1 + build.pipeline.tables.len() % 2).map(|_| engine.new_worker()).collect();
+        let (batch, out) = (Batch::new(), BatchOutput::new());
         Ok(Chosen { pipeline: build.pipeline.clone(), engine, workers, batches: 0, latest: 0, batch, out })
     }
 }
 
 thread_local! {
-    /// Packets that the flow caches of this thread's engines have done with.
+    /// Packets that the flow caches of this thread's engines served.
     static BY_CACHES: Cell<u64> = const { Cell::new(0) };
-    /// Packets that went to a second worker.
+    /// Packets that a second worker processed.
     static BY_SECOND: Cell<u64> = const { Cell::new(0) };
 }
 
 impl Drop for Chosen {
     fn drop(&mut self) {
-        let served = self.engine.served().into_iter().find(|(tier, _)| *tier == "dpu");
+        let served = self.engine.packets_by_tier().into_iter().find(|(tier, _)| *tier == "dpu");
         BY_CACHES.set(BY_CACHES.get() + served.map_or(0, |(_, packets)| packets));
     }
 }
 
-impl Subject for Chosen {
+impl EngineUnderTest for Chosen {
     fn name(&self) -> String {
         self.engine.name().to_owned()
     }
 
     fn write(&mut self, batch: &WriteBatch) -> Result<(), String> {
         // As a node's workers do between two batches.
-        self.workers.iter_mut().for_each(|worker| worker.rest());
+        self.workers.iter_mut().for_each(|worker| worker.on_idle());
         self.engine.write(batch).map_err(|error| error.to_string())
     }
 
-    fn process(&mut self, packets: &[PacketIn]) -> Answer {
+    fn process(&mut self, packets: &[PacketIn]) -> BatchResult {
         let mut packets = packets.to_vec();
         for packet in packets.iter_mut().filter(|_| self.workers.len() > 1) {
             self.latest = self.latest.max(packet.at);
@@ -80,17 +82,19 @@ impl Subject for Chosen {
         BY_SECOND.set(BY_SECOND.get() + if worker > 0 { packets.len() as u64 } else { 0 });
         let worker = &mut *self.workers[worker];
         let mut answer = through_engine(worker, &mut self.batch, &mut self.out, &packets, None);
-        // What the placement asked for and no chip can do.
-        answer.faults.extend(self.engine.notes().into_iter().filter(|note| note.contains("packets were dropped")));
+        // Requests of the placement that no chip can fulfil.
+        answer
+            .faults
+            .extend(self.engine.status_notes().into_iter().filter(|note| note.contains("packets were dropped")));
         answer
     }
 
-    fn tick(&mut self, now: u64) -> Vec<Idle> {
+    fn tick(&mut self, now: u64) -> Vec<IdleReport> {
         idle_entries(&self.pipeline, &self.engine.advance_time(now))
     }
 
-    fn state(&self) -> State {
-        self.engine.with_state(State::clone)
+    fn state(&self) -> ControlState {
+        self.engine.with_state(ControlState::clone)
     }
 
     fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
@@ -129,33 +133,35 @@ impl Subject for Chosen {
     }
 }
 
-/// Few, so that some go for others.
-fn rewrites() -> Factory {
-    let cache = CacheConfig { entries: 12, ..CacheConfig::default() };
-    CachePlan { cache, rewrites: true, ..CachePlan::default() }.shared()
+/// Small, so that rewrites are evicted.
+fn rewrites() -> SharedEngineFactory {
+    let cache = SegmentCacheConfig { max_segments: 12, ..SegmentCacheConfig::default() };
+    CachePlan { cache, is_rewrite_cache: true, ..CachePlan::default() }.shared()
 }
 
-/// Runs a case on an engine; whether the engine takes the program.
-fn agrees(case: &Case, choice: &Factory, tally: &mut Tally) -> bool {
-    let make = |build: &Build<'_>| Chosen::new(choice, build).map(|chosen| Box::new(chosen) as Box<dyn Subject>);
-    match run::run(case, &make, tally) {
+/// Compares a case on an engine. Returns whether the engine accepts the program.
+fn agrees(case: &TestCase, choice: &SharedEngineFactory, tally: &mut TestCoverage) -> bool {
+    let make = |build: &EngineInputs<'_>| {
+        Chosen::new(choice, build).map(|chosen| Box::new(chosen) as Box<dyn EngineUnderTest>)
+    };
+    match run::run_case(case, &make, tally) {
         Ok(()) => true,
-        Err(difference) if difference.kind == Kind::Refused => false,
+        Err(difference) if difference.kind == MismatchKind::Refused => false,
         Err(difference) => {
             let rerun = format!("DIFFER_SEED={} DIFFER_CASES=1 cargo test -p terraced --test node engines", case.seed);
-            panic!("{}", report::report(case, &difference, choice.name(), &rerun));
+            panic!("{}", report::render_report(case, &difference, choice.name(), &rerun));
         }
     }
 }
 
 #[test]
 fn random_programs_do_the_same_on_each_engine() {
-    let (first, cases) = (number("DIFFER_SEED", 77_000), number("DIFFER_CASES", 30));
+    let (first, cases) = (env_number("DIFFER_SEED", 77_000), env_number("DIFFER_CASES", 30));
     let cache = CachePlan::default().shared();
     let mut taken: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-    let mut tally = Tally::default();
+    let mut tally = TestCoverage::default();
     for seed in first..first + cases {
-        let case = plan::case(seed, &Config::small());
+        let case = plan::generate_case(seed, &Config::small());
         let case = case.unwrap_or_else(|refused| panic!("seed {seed}: {}\n{}", refused.text, refused.diagnostics));
         for choice in [native(), reference(), cache.clone(), rewrites(), chip(128, "none")] {
             *taken.entry((choice.name(), choice.cache())).or_default() += u64::from(agrees(&case, &choice, &mut tally));
@@ -169,63 +175,67 @@ fn random_programs_do_the_same_on_each_engine() {
     assert!(BY_SECOND.get() >= tally.packets / 10, "{} packets went to a second worker", BY_SECOND.get());
 }
 
-/// Routes of both families in one table and parted, VM-NC of both in one with digests, ACLs as they are.
+/// Routes of both families in one table and partitioned, VM-NC of both in one with digests, ACLs
+/// unchanged.
 const SAILFISH: &str = "digest:vm_nc_v6,pool:vm_nc_v4+vm_nc_v6,alpm:route_v4*8,pieces:acl_in.v4*2";
 
 #[test]
 fn the_gateway_does_the_same_on_each_engine_and_rewritten() {
-    let seed = number("DIFFER_SEED", 78_000);
-    let mut tally = Tally::default();
+    let seed = env_number("DIFFER_SEED", 78_000);
+    let mut tally = TestCoverage::default();
     let cache = CachePlan { tenant: Some("hdr.vxlan.vni".to_owned()), ..CachePlan::default() }.shared();
     let engines = [native(), cache, rewrites(), chip(512, "none"), chip(512, SAILFISH)];
     for (at, choice) in engines.into_iter().enumerate() {
-        let case = plan::gateway(seed + at as u64, 300).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let case = plan::gateway_case(seed + at as u64, 300).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         assert!(agrees(&case, &choice, &mut tally), "{}: {:?}", choice.name(), refusal(&case, &choice));
     }
     println!("DIFFER_SEED={seed}:\n{tally}");
     assert!(tally.packets == 1_500 && tally.forwarded >= 30 && tally.hits >= 300, "{tally}");
 }
 
-/// How a program's tables are held in a run: by the seed.
-fn held(pipeline: &Pipeline, seed: u64) -> BTreeMap<String, Held> {
+/// Returns the mode of each table in a run, by seed.
+fn table_modes(pipeline: &Pipeline, seed: u64) -> BTreeMap<String, TableMode> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let names = pipeline.tables.values().map(|table| table.preamble.name.clone());
     names
         .filter_map(|name| match rng.u8(0..4) {
-            0 => Some((name, Held::Absent)),
-            1 => Some((name, Held::Hot(rng.u64(0..12)))),
+            0 => Some((name, TableMode::Absent)),
+            1 => Some((name, TableMode::Hot(rng.u64(0..12)))),
             _ => None,
         })
         .collect()
 }
 
-/// Tiers together: these engines, hot entries chosen whenever time passes.
-fn tiers(pipeline: &Pipeline, seed: u64, above: Factory) -> Factory {
+/// Returns tiers with these engines above. Hot entries are chosen whenever time passes.
+fn tiers(pipeline: &Pipeline, seed: u64, above: SharedEngineFactory) -> SharedEngineFactory {
     let below = match seed % 4 {
         0 => native(),
         1 => reference(),
         2 => rewrites(),
         _ => CachePlan::default().shared(),
     };
-    let plan = TiersPlan { choose: Duration::ZERO, ..TiersPlan::here(above, below, held(pipeline, seed)) };
+    let plan = TiersPlan {
+        reselect_interval: Duration::ZERO,
+        ..TiersPlan::in_one_process(above, below, table_modes(pipeline, seed))
+    };
     plan.shared()
 }
 
 #[test]
 fn random_programs_do_the_same_on_tiers() {
-    let (first, cases) = (number("DIFFER_SEED", 79_000), number("DIFFER_CASES", 90));
-    let seconds = number("DIFFER_SECONDS", 0);
+    let (first, cases) = (env_number("DIFFER_SEED", 79_000), env_number("DIFFER_CASES", 90));
+    let seconds = env_number("DIFFER_SECONDS", 0);
     let began = Instant::now();
     let (mut taken, mut all) = (BTreeMap::<&str, u64>::new(), 0);
-    let mut tally = Tally::default();
+    let mut tally = TestCoverage::default();
     let mut seed = first;
     while seed < first + cases || began.elapsed().as_secs() < seconds {
-        let case = plan::case(seed, &Config::small());
+        let case = plan::generate_case(seed, &Config::small());
         let mut case = case.unwrap_or_else(|refused| panic!("seed {seed}: {}\n{}", refused.text, refused.diagnostics));
         if case.pipeline.arch == Arch::V1Model {
-            // That which leads down is no port for a program.
+            // The port to the lower tier is not available to a program.
             let ports = case.setup.ports.get_or_insert_with(|| (0..512).collect());
-            ports.remove(&node::config::DOWN_PORT);
+            ports.remove(&node::config::LOWER_PORT);
         }
         let above = [reference(), native(), chip(128, "none")][seed as usize / 4 % 3].clone();
         let name = above.name();
@@ -243,19 +253,22 @@ fn random_programs_do_the_same_on_tiers() {
 
 #[test]
 fn the_gateway_does_the_same_on_tiers() {
-    let seed = number("DIFFER_SEED", 80_000);
-    let mut tally = Tally::default();
+    let seed = env_number("DIFFER_SEED", 80_000);
+    let mut tally = TestCoverage::default();
     let cache = CachePlan::default().shared();
-    let rewrites = CachePlan { rewrites: true, ..CachePlan::default() }.shared();
+    let rewrites = CachePlan { is_rewrite_cache: true, ..CachePlan::default() }.shared();
     for (at, below) in [native(), cache, rewrites].into_iter().enumerate() {
-        let case = plan::gateway(seed + at as u64, 300).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        // Each packet comes once more.
-        let case = again(case, seed, 1, |packet, _| packet.clone());
+        let case = plan::gateway_case(seed + at as u64, 300).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        // Each packet is repeated.
+        let case = repeat_packets(case, seed, 1, |packet, _| packet.clone());
         let tables = case.pipeline.tables.values().map(|table| table.preamble.name.as_str());
         let hot = tables.filter(|name| ["route_v4", "route_v6", "vm_nc"].iter().any(|large| name.contains(large)));
-        let held: BTreeMap<String, Held> = hot.map(|name| (name.to_owned(), Held::Hot(40))).collect();
+        let held: BTreeMap<String, TableMode> = hot.map(|name| (name.to_owned(), TableMode::Hot(40))).collect();
         assert!(held.len() >= 3, "{held:?}");
-        let plan = TiersPlan { choose: Duration::ZERO, ..TiersPlan::here(chip(512, "none"), below, held) };
+        let plan = TiersPlan {
+            reselect_interval: Duration::ZERO,
+            ..TiersPlan::in_one_process(chip(512, "none"), below, held)
+        };
         let choice = plan.shared();
         BY_CACHES.set(0);
         assert!(agrees(&case, &choice, &mut tally), "{:?}", refusal(&case, &choice));
@@ -266,6 +279,6 @@ fn the_gateway_does_the_same_on_tiers() {
     assert!(tally.packets >= 900 && tally.forwarded >= 15 && tally.hits >= 150, "{tally}");
 }
 
-fn refusal(case: &Case, choice: &Factory) -> Option<String> {
+fn refusal(case: &TestCase, choice: &SharedEngineFactory) -> Option<String> {
     choice.load(&case.pipeline, &case.setup).err().map(|refusal| refusal.message)
 }

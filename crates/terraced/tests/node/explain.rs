@@ -1,23 +1,25 @@
-//! A node explains packets: those that pass, with what became of them, and those that might.
+//! Tests explanations of passing packets, with their outcome, and of hypothetical packets.
 
 use crate::support::{CPU, Wired, entry, frame, mark, marks, tiers};
-use entries::{Update, UpdateKind, WriteBatch};
-use io::Idle;
+use entries::{StateUpdate, UpdateKind, WriteBatch};
+use io::IdlePolicy;
 use node::engine::native;
-use node::explain::answer::{Traced, Verdicted};
-use node::explain::filter::{Filter, Instruction};
-use node::explain::{CannotExplain, LiveTrace, MAX_SESSIONS, Next, TraceAnswer, TraceOf, Wanted, WhatIf};
-use node::{Node, Parts, Seat};
-use p4runtime::{Device, Keep};
+use node::explain::filter::{BpfInstruction, PacketFilter};
+use node::explain::trace_json::{TraceJson, VerdictJson};
+use node::explain::{
+    ExplainError, HypotheticalTrace, LiveTrace, MAX_SESSIONS, NextPacket, TraceFilter, TraceRequest, TraceResponse,
+};
+use node::{Node, NodeParts, WorkerSpec};
+use p4runtime::{Device, ReconcileMode};
 use packet::{hex, unhex};
 use std::time::{Duration, Instant};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A node with entries: destination 1 leaves on port 1 with marks 7.
+/// Starts a node with entries: destination 1 leaves on port 1 with marks 7.
 fn started() -> Wired {
     let wired = Wired::start(1, None);
-    wired.commit(&marks(&[]), Keep::Nothing);
+    wired.commit(&marks(&[]), ReconcileMode::Nothing);
     let mut batch = WriteBatch::new();
     batch.insert(entry(&wired.node, "forward", 1, "out_of", &[1]));
     wired.write(&batch);
@@ -25,30 +27,30 @@ fn started() -> Wired {
     wired
 }
 
-/// A frame to another destination than 1.
+/// Returns a frame to a destination other than 1.
 fn to(destination: u8, number: u32) -> Vec<u8> {
     let mut bytes = frame(number);
     bytes[5] = destination;
     bytes
 }
 
-fn next(trace: &mut LiveTrace<'_>) -> Box<Traced> {
+fn next(trace: &mut LiveTrace<'_>) -> Box<TraceJson> {
     match trace.next(MINUTE) {
-        Next::Packet(traced) => traced,
+        NextPacket::Packet(traced) => traced,
         other => panic!("{other:?}"),
     }
 }
 
-fn hits(traced: &Traced) -> Vec<String> {
+fn hits(traced: &TraceJson) -> Vec<String> {
     let steps = &traced.explanation.as_ref().expect("an explanation").steps;
-    let hit = |step: &interp::Step| match &step.event {
-        interp::Event::Table { table, hit: Some(hit), .. } => Some(format!("{table} {}", hit.entry)),
+    let hit = |step: &interp::TraceStep| match &step.event {
+        interp::TraceEvent::Table { table, hit: Some(hit), .. } => Some(format!("{table} {}", hit.entry)),
         _ => None,
     };
     steps.iter().filter_map(hit).collect()
 }
 
-/// Waits until that many packets came back.
+/// Waits until `count` packets have returned.
 fn come_back(end: &mut io::memory::MemoryPort, count: usize) {
     let deadline = Instant::now() + MINUTE;
     let mut came = 0;
@@ -61,29 +63,29 @@ fn come_back(end: &mut io::memory::MemoryPort, count: usize) {
     }
 }
 
-/// Byte 5 of the packet has that value, as libpcap compiles it.
-fn destination(value: u8) -> Filter {
+/// Returns a filter for packets with this value in byte 5, as libpcap compiles it.
+fn destination(value: u8) -> PacketFilter {
     let dead = pcap::Capture::dead(pcap::Linktype::ETHERNET).expect("libpcap");
     let program = dead.compile(&format!("ether[5] == {value}"), true).expect("a filter");
     let one = |instruction: &pcap::BpfInstruction| {
         let numbers: Vec<u32> =
             instruction.to_string().split(' ').map(|word| word.parse().expect("a number")).collect();
-        Instruction { code: numbers[0] as u16, jt: numbers[1] as u8, jf: numbers[2] as u8, k: numbers[3] }
+        BpfInstruction { code: numbers[0] as u16, jt: numbers[1] as u8, jf: numbers[2] as u8, k: numbers[3] }
     };
-    Filter::new(&program.get_instructions().iter().map(one).collect::<Vec<_>>()).expect("libpcap's are good")
+    PacketFilter::new(&program.get_instructions().iter().map(one).collect::<Vec<_>>()).expect("libpcap's are good")
 }
 
 #[test]
 fn packets_that_pass_are_shown_with_what_became_of_them_and_why() {
     let mut wired = started();
     let node = &wired.node;
-    let mut all = node.trace(Wanted::default(), 4, MINUTE).expect("room");
+    let mut all = node.trace(TraceFilter::default(), 4, MINUTE).expect("room");
     let filter = Some(destination(1));
-    let mut filtered = node.trace(Wanted { filter, ..Wanted::default() }, 1, MINUTE).expect("room");
-    let mut drops = node.trace(Wanted { drops: true, ..Wanted::default() }, 9, MINUTE).expect("room");
+    let mut filtered = node.trace(TraceFilter { filter, ..TraceFilter::default() }, 1, MINUTE).expect("room");
+    let mut drops = node.trace(TraceFilter { drops: true, ..TraceFilter::default() }, 9, MINUTE).expect("room");
     let reason = Some("no_destination".to_owned());
-    let mut others = node.trace(Wanted { reason, ..Wanted::default() }, 9, MINUTE).expect("room");
-    let mut elsewhere = node.trace(Wanted { port: Some(2), ..Wanted::default() }, 9, MINUTE).expect("room");
+    let mut others = node.trace(TraceFilter { reason, ..TraceFilter::default() }, 9, MINUTE).expect("room");
+    let mut elsewhere = node.trace(TraceFilter { port: Some(2), ..TraceFilter::default() }, 9, MINUTE).expect("room");
     let before = io::now();
     for (destination, number) in [(2, 0), (1, 1), (3, 2), (1, 3)] {
         wired.ends[0].send_bytes(&to(destination, number)).expect("short");
@@ -94,11 +96,11 @@ fn packets_that_pass_are_shown_with_what_became_of_them_and_why() {
         assert_eq!((traced.number, traced.worker, traced.packet.port), (number as u64 + 1, 0, 1));
         assert_eq!(traced.packet.hex, hex(&sent));
         assert!((before..=io::now()).contains(&traced.packet.at_ns));
-        assert_eq!((traced.differs.as_deref(), traced.more), (None, 0));
-        assert_eq!(traced.explanation.as_ref().map(|e| &e.verdicts), Some(&traced.became));
-        match (destination, &traced.became[..]) {
-            (1, [Verdicted::Forward { port: 1, hex, copy: None }]) => {
-                // As it left, with both marks and the program's number.
+        assert_eq!((traced.mismatch.as_deref(), traced.omitted_verdicts), (None, 0));
+        assert_eq!(traced.explanation.as_ref().map(|e| &e.verdicts), Some(&traced.verdicts));
+        match (destination, &traced.verdicts[..]) {
+            (1, [VerdictJson::Forward { port: 1, hex, origin: None }]) => {
+                // The sent bytes, with both marks and the program's number.
                 assert_eq!(unhex(hex).expect("digits")[18..23], [0, 7, 0, 7, 1]);
                 let hits = hits(&traced);
                 assert!(
@@ -106,17 +108,17 @@ fn packets_that_pass_are_shown_with_what_became_of_them_and_why() {
                     "{hits:?}"
                 );
             }
-            (_, [Verdicted::Drop { reason, copy: None }]) => assert_eq!(reason, "program_drop"),
+            (_, [VerdictJson::Drop { reason, origin: None }]) => assert_eq!(reason, "program_drop"),
             other => panic!("{other:?}"),
         }
     }
-    assert!(matches!(all.next(Duration::ZERO), Next::Ended), "there are as many as were asked for");
+    assert!(matches!(all.next(Duration::ZERO), NextPacket::Ended), "there are as many as were asked for");
     assert_eq!(next(&mut filtered).packet.hex, hex(&to(1, 1)));
-    assert!(matches!(filtered.next(Duration::ZERO), Next::Ended));
+    assert!(matches!(filtered.next(Duration::ZERO), NextPacket::Ended));
     let dropped = [next(&mut drops), next(&mut drops)].map(|traced| traced.packet.hex);
     assert_eq!(dropped, [hex(&to(2, 0)), hex(&to(3, 2))]);
     for trace in [&mut drops, &mut others, &mut elsewhere] {
-        assert!(matches!(trace.next(Duration::ZERO), Next::Waiting), "nothing else is to be shown");
+        assert!(matches!(trace.next(Duration::ZERO), NextPacket::Waiting), "nothing else is to be shown");
         assert_eq!(trace.lost(), 0);
     }
 }
@@ -125,16 +127,16 @@ fn packets_that_pass_are_shown_with_what_became_of_them_and_why() {
 fn what_changed_in_between_is_said() {
     let mut wired = started();
     let node = &wired.node;
-    let mut trace = node.trace(Wanted::default(), 10, MINUTE).expect("room");
+    let mut trace = node.trace(TraceFilter::default(), 10, MINUTE).expect("room");
     wired.ends[0].send_bytes(&frame(1)).expect("short");
     come_back(&mut wired.ends[0], 1);
-    let batch = [Update::Entry(UpdateKind::Modify, entry(node, "forward", 1, "out_of", &[3]))];
+    let batch = [StateUpdate::Entry(UpdateKind::Modify, entry(node, "forward", 1, "out_of", &[3]))];
     node.write(&[batch.into_iter().collect()]).expect("a pipeline runs")[0].clone().expect("a good batch");
     let traced = next(&mut trace);
-    assert!(matches!(traced.became[..], [Verdicted::Forward { port: 1, .. }]), "{traced:?}");
+    assert!(matches!(traced.verdicts[..], [VerdictJson::Forward { port: 1, .. }]), "{traced:?}");
     let explained = &traced.explanation.as_ref().expect("an explanation").verdicts[..];
-    assert!(matches!(explained, [Verdicted::Forward { port: 3, .. }]), "{explained:?}");
-    let differs = traced.differs.expect("it differs");
+    assert!(matches!(explained, [VerdictJson::Forward { port: 3, .. }]), "{explained:?}");
+    let differs = traced.mismatch.expect("it differs");
     assert!(differs.contains("sent on port 1") && differs.contains("the explanation says sent on port 3"), "{differs}");
 
     wired.ends[0].send_bytes(&to(9, 2)).expect("short");
@@ -143,19 +145,20 @@ fn what_changed_in_between_is_said() {
         assert!(Instant::now() < deadline);
         std::thread::sleep(Duration::from_millis(2));
     }
-    node.commit(&crate::support::forwarding(node, &marks(&["PROGRAM=2"])), Keep::WhatFits).expect("a good config");
+    node.commit(&crate::support::forwarding(node, &marks(&["PROGRAM=2"])), ReconcileMode::ValidObjects)
+        .expect("a good config");
     let traced = next(&mut trace);
     assert_eq!(traced.explanation, None);
-    assert!(traced.differs.expect("said").contains("program has been changed"));
-    assert_eq!(traced.became, [Verdicted::Drop { reason: "program_drop".into(), copy: None }]);
+    assert!(traced.mismatch.expect("said").contains("program has been changed"));
+    assert_eq!(traced.verdicts, [VerdictJson::Drop { reason: "program_drop".into(), origin: None }]);
 }
 
-/// Nobody reads, and packets flow as if nobody asked. What has no room is counted.
+/// An unread trace does not affect packets. Records that do not fit are counted.
 #[test]
 fn a_tracer_that_does_not_read_costs_no_packet_and_bounded_memory() {
     let mut wired = started();
     let end = &mut wired.ends[0];
-    let mut trace = wired.node.trace(Wanted::default(), 100_000, MINUTE).expect("room");
+    let mut trace = wired.node.trace(TraceFilter::default(), 100_000, MINUTE).expect("room");
     let count = 20_000;
     for first in (0..count).step_by(500) {
         for number in first..first + 500 {
@@ -165,9 +168,9 @@ fn a_tracer_that_does_not_read_costs_no_packet_and_bounded_memory() {
     }
     let lost = trace.lost();
     assert!(lost > u64::from(count) / 2, "{lost}");
-    // The queue holds the first packets; they are all that is kept.
+    // The queue holds the first packets; the others are not kept.
     let mut kept = 0;
-    while let Next::Packet(traced) = trace.next(Duration::ZERO) {
+    while let NextPacket::Packet(traced) = trace.next(Duration::ZERO) {
         kept += 1;
         assert_eq!((traced.number, &traced.packet.hex), (kept, &hex(&frame(kept as u32 - 1))));
     }
@@ -176,8 +179,8 @@ fn a_tracer_that_does_not_read_costs_no_packet_and_bounded_memory() {
     assert_eq!(wired.node.counts()[0].drops.len(), 0);
 }
 
-/// All that a client is told that listens to the end.
-fn answers(node: &Node, of: &TraceOf) -> Vec<TraceAnswer> {
+/// Returns all responses to a client that reads to the end.
+fn trace_responses(node: &Node, of: &TraceRequest) -> Vec<TraceResponse> {
     let mut said = Vec::new();
     let say = |answer| {
         said.push(answer);
@@ -191,36 +194,39 @@ fn answers(node: &Node, of: &TraceOf) -> Vec<TraceAnswer> {
 fn traces_are_bounded_and_end() {
     let wired = started();
     let node = &wired.node;
-    let wanted = Wanted::default;
+    let wanted = TraceFilter::default;
     let mut traces: Vec<_> = (0..MAX_SESSIONS).map(|_| node.trace(wanted(), 1, MINUTE).expect("room")).collect();
-    assert_eq!(node.trace(wanted(), 1, MINUTE).err(), Some(CannotExplain::TooMany));
+    assert_eq!(node.trace(wanted(), 1, MINUTE).err(), Some(ExplainError::TooMany));
     traces.pop();
     let mut short = node.trace(wanted(), 1, Duration::from_millis(30)).expect("a place is free again");
-    assert!(matches!(short.next(MINUTE), Next::Ended), "the time is over");
+    assert!(matches!(short.next(MINUTE), NextPacket::Ended), "the time is over");
     drop((short, traces));
     assert!(node.trace(wanted(), 1, MINUTE).is_ok());
 
-    let refusal = |of: TraceOf| {
-        let mut said = answers(node, &of);
+    let refusal = |of: TraceRequest| {
+        let mut said = trace_responses(node, &of);
         match said.pop() {
-            Some(TraceAnswer::Refused { message }) if said.is_empty() => message,
+            Some(TraceResponse::Refused { message }) if said.is_empty() => message,
             other => panic!("{other:?}"),
         }
     };
-    let of = TraceOf { packets: 1, seconds: 1, ..TraceOf::default() };
-    assert!(refusal(TraceOf { packets: 0, ..of.clone() }).contains("1 to 100000 packets"));
-    assert!(refusal(TraceOf { seconds: 100_000, ..of.clone() }).contains("1 to 3600 seconds"));
-    assert!(refusal(TraceOf { filter: Some(Vec::new()), ..of.clone() }).contains("1 to 4096 instructions"));
-    let said = answers(node, &of);
-    assert!(matches!(&said[0], TraceAnswer::Begun { ports } if ports.iter().any(|port| port.number == 1)), "{said:?}");
-    assert_eq!(said.last(), Some(&TraceAnswer::Ended { shown: 0, lost: 0 }));
-    // A client that has gone.
+    let of = TraceRequest { packets: 1, seconds: 1, ..TraceRequest::default() };
+    assert!(refusal(TraceRequest { packets: 0, ..of.clone() }).contains("1 to 100000 packets"));
+    assert!(refusal(TraceRequest { seconds: 100_000, ..of.clone() }).contains("1 to 3600 seconds"));
+    assert!(refusal(TraceRequest { filter: Some(Vec::new()), ..of.clone() }).contains("1 to 4096 instructions"));
+    let said = trace_responses(node, &of);
+    assert!(
+        matches!(&said[0], TraceResponse::Begun { ports } if ports.iter().any(|port| port.number == 1)),
+        "{said:?}"
+    );
+    assert_eq!(said.last(), Some(&TraceResponse::Ended { shown: 0, lost: 0 }));
+    // A client that disconnects.
     let mut asked = 0;
     let listens = || {
         asked += 1;
         false
     };
-    let of = TraceOf { seconds: 3600, ..of };
+    let of = TraceRequest { seconds: 3600, ..of };
     node.serve_trace(&of, listens, |_| Ok(())).expect("it can be said");
     assert_eq!(asked, 1);
 }
@@ -239,20 +245,22 @@ fn a_packet_that_might_come_changes_nothing() {
     };
     let before = counts(node);
     let told = node.explain(&frame(5), 1).expect("a program runs");
-    let [Verdicted::Forward { port: 1, hex, copy: None }] = &told.explanation.verdicts[..] else { panic!("{told:?}") };
+    let [VerdictJson::Forward { port: 1, hex, origin: None }] = &told.explanation.verdicts[..] else {
+        panic!("{told:?}")
+    };
     assert_eq!(unhex(hex).expect("digits")[18..23], [0, 7, 0, 7, 1]);
     assert_eq!(told.packet.hex, packet::hex(&frame(5)));
     let dropped = node.explain(&to(2, 0), 1).expect("a program runs").explanation.verdicts;
-    assert_eq!(dropped, [Verdicted::Drop { reason: "program_drop".into(), copy: None }]);
+    assert_eq!(dropped, [VerdictJson::Drop { reason: "program_drop".into(), origin: None }]);
     assert_eq!(counts(node), before);
     let long = vec![0; packet::MAX_LEN + 1];
-    assert_eq!(node.explain(&long, 1), Err(CannotExplain::TooLong(long.len())));
-    // As it is told to clients, and read again.
+    assert_eq!(node.explain(&long, 1), Err(ExplainError::TooLong(long.len())));
+    // As encoded for clients, and decoded again.
     let text = serde_json::to_string(&told).expect("it has a form");
-    assert_eq!(serde_json::from_str::<node::explain::WhatIf>(&text).expect("the same form"), told);
+    assert_eq!(serde_json::from_str::<node::explain::HypotheticalTrace>(&text).expect("the same form"), told);
 
     let empty = Wired::start(1, None);
-    assert_eq!(empty.node.explain(&frame(0), 1), Err(CannotExplain::NoProgram));
+    assert_eq!(empty.node.explain(&frame(0), 1), Err(ExplainError::NoProgram));
 }
 
 const COPIES: &str = r"
@@ -279,7 +287,8 @@ control D(packet_out p, in headers_t hdr) { apply { p.emit(hdr.h); } }
 V1Switch(P(), V(), I(), E(), C(), D()) main;
 ";
 
-/// Each packet of a batch has its own copies; an explanation finds registers as they are, and leaves them so.
+/// Each packet of a batch has its own copies. An explanation reads the current registers and does
+/// not change them.
 #[test]
 fn copies_belong_to_their_packet_and_registers_are_those_of_the_node() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -287,16 +296,17 @@ fn copies_belong_to_their_packet_and_registers_are_those_of_the_node() {
     std::fs::write(&file, COPIES).expect("the folder can be written");
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let options =
-        p4::compile::Options { include_dirs: vec![root.join("../../programs/include")], ..Default::default() };
+        p4::compile::CompileOptions { include_dirs: vec![root.join("../../programs/include")], ..Default::default() };
     let compiled = p4::compile::compile(&p4::preprocess::DiskLoader, &file, &options);
     let config = ir::text::print(&compiled.pipeline.expect("it compiles"));
     let (inner, mut outer) = io::memory::pair("inner", "outer", 1 << 10).expect("a pair of ports");
-    let seats = vec![Seat { core: None, ports: vec![io::Attached { id: packet::PortId(1), port: Box::new(inner) }] }];
+    let seats =
+        vec![WorkerSpec { core: None, ports: vec![io::AttachedPort { id: packet::PortId(1), port: Box::new(inner) }] }];
     let settings = interp::Config { cpu_port: Some(CPU), ..interp::Config::default() };
-    let parts = Parts {
+    let parts = NodeParts {
         device_id: 1,
         seats,
-        idle: Idle::default(),
+        idle: IdlePolicy::default(),
         settings,
         engine: native(),
         store: None,
@@ -304,15 +314,15 @@ fn copies_belong_to_their_packet_and_registers_are_those_of_the_node() {
         wings: terraced::wings(),
     };
     let node = Node::start(parts).expect("a node");
-    node.commit(&crate::support::forwarding(&node, &config), Keep::Nothing).expect("a good config");
+    node.commit(&crate::support::forwarding(&node, &config), ReconcileMode::Nothing).expect("a good config");
     let replica = |instance| entries::Replica { port: 1, instance };
     let group = entries::MulticastGroup { id: 1, replicas: vec![replica(4), replica(5)] };
-    node.write(&[[Update::Multicast(UpdateKind::Insert, group)].into_iter().collect()]).expect("runs")[0]
+    node.write(&[[StateUpdate::Multicast(UpdateKind::Insert, group)].into_iter().collect()]).expect("runs")[0]
         .clone()
         .expect("a good batch");
     let sent: Vec<u8> = (0..20).flat_map(|round| [5 * round + 1, 0, 5 * round + 2, 0, 5 * round + 3]).collect();
     let bytes = |number: u8, seen: u8| [&[number, seen][..], &[number; 58]].concat();
-    let mut trace = node.trace(Wanted::default(), sent.len() as u64, MINUTE).expect("room");
+    let mut trace = node.trace(TraceFilter::default(), sent.len() as u64, MINUTE).expect("room");
     for number in &sent {
         assert!(outer.send_bytes(&bytes(*number, 0xff)).expect("short"));
     }
@@ -321,14 +331,14 @@ fn copies_belong_to_their_packet_and_registers_are_those_of_the_node() {
         let traced = next(&mut trace);
         assert_eq!(traced.packet.hex, hex(&bytes(number, 0xff)));
         if number == 0 {
-            assert!(matches!(traced.became[..], [Verdicted::Drop { .. }]), "{traced:?}");
+            assert!(matches!(traced.verdicts[..], [VerdictJson::Drop { .. }]), "{traced:?}");
         } else {
-            let wanted = [4, 5].map(|instance| Verdicted::Forward {
+            let wanted = [4, 5].map(|instance| VerdictJson::Forward {
                 port: 1,
                 hex: hex(&bytes(number, former)),
-                copy: Some(format!("replica {instance} of multicast group 1")),
+                origin: Some(format!("replica {instance} of multicast group 1")),
             });
-            assert_eq!(traced.became, wanted);
+            assert_eq!(traced.verdicts, wanted);
         }
         former = number;
     }
@@ -338,34 +348,38 @@ fn copies_belong_to_their_packet_and_registers_are_those_of_the_node() {
     }
 }
 
-/// What is told of a packet names the tiers that it goes through, whether it is one that could come or one that came.
+/// The explanation of a packet names the tiers that it passes, for hypothetical and for received
+/// packets.
 #[test]
 fn an_explanation_goes_through_the_tiers() {
     let mut wired = Wired::on(tiers(&[("forward", 8)], &[]), 1, None);
-    wired.commit(&marks(&[]), Keep::Nothing);
+    wired.commit(&marks(&[]), ReconcileMode::Nothing);
     wired.write(&mark(&wired.node, UpdateKind::Insert, 5));
     let mut batch = WriteBatch::new();
     batch.insert(entry(&wired.node, "forward", 1, "out_of", &[1]));
     wired.write(&batch);
     let told = |node: &Node| {
-        let WhatIf { explanation, .. } = node.explain(&frame(7), 1).expect("runs");
-        let out = explanation.verdicts.iter().any(|end| matches!(end, Verdicted::Forward { port: 1, .. }));
+        let HypotheticalTrace { explanation, .. } = node.explain(&frame(7), 1).expect("runs");
+        let out = explanation.verdicts.iter().any(|end| matches!(end, VerdictJson::Forward { port: 1, .. }));
         assert!(out, "{explanation:?}");
         explanation.steps.iter().map(|step| step.event.to_string()).collect::<Vec<_>>().join("\n")
     };
     let has = |text: &str, words: &[&str]| words.iter().all(|word| text.contains(word));
-    let down =
-        ["tier switch: down at stop 0, the switch has 8 entries of", "tiers dpu and cpu", "back in a bridge header"];
+    let down = [
+        "tier switch: down at cut point 0, the switch has 8 entries of",
+        "tiers dpu and cpu",
+        "back in a bridge header",
+    ];
     let text = told(&wired.node);
     assert!(has(&text, &down), "{text}");
 
-    // Packets that come are told alike, until what they find is hot.
-    let mut trace = wired.node.trace(Wanted::default(), 1, MINUTE).expect("room");
+    // Received packets have the same explanation, until their entries are hot.
+    let mut trace = wired.node.trace(TraceFilter::default(), 1, MINUTE).expect("room");
     for number in 0..60 {
         assert!(wired.ends[0].send_bytes(&frame(number)).expect("short"));
     }
     let traced = next(&mut trace);
-    assert_eq!(traced.differs, None, "{traced:?}");
+    assert_eq!(traced.mismatch, None, "{traced:?}");
     let steps = traced.explanation.expect("it is explained").steps;
     assert!(steps.iter().any(|step| step.event.to_string().starts_with(down[0])), "{steps:?}");
     drop(trace);

@@ -1,32 +1,34 @@
-//! What packets and time leave that nobody writes goes on: over a take-over, and over a pipeline that has the same meters and entries.
+//! Tests that state that packets and time change, but no controller writes, survives a take-over,
+//! and a new pipeline with the same meters and entries.
 
 use crate::support::{chip, forwarding, named, program, tiers};
 use crate::takeover::{Place, connect, until, write};
 use cache_engines::CachePlan;
-use entries::{MeterConfig, Update, UpdateKind, WriteBatch};
+use entries::{MeterConfig, StateUpdate, UpdateKind, WriteBatch};
 use io::memif::MemifPort;
-use io::{Attached, Port};
+use io::{AttachedPort, Port};
 use node::engine::{EngineFactory, native, reference};
 use node::{Node, Store};
-use p4runtime::{Device, Keep};
+use p4runtime::{Device, ReconcileMode};
 use packet::{Batch, Packet, PortId};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The kind of the frames that hit the entry with a meter.
+/// EtherType of the frames that hit the entry with a meter.
 const KIND: u64 = 0x88b5;
 const GREEN: u8 = 0;
 const RED: u8 = 2;
 
-/// Two packets for ever: time adds nothing.
+/// A burst of two packets that time does not refill.
 const TWO: MeterConfig = MeterConfig { cir: 0, cburst: 2, pir: 0, pburst: 2 };
 
-/// Sends a frame that is metered by element `index`, and reads what comes back: the colour of that meter, of the entry's own, and the program.
-fn ask(end: &mut MemifPort, index: u8) -> [u8; 3] {
+/// Sends a frame that is metered by element `index`. Returns the color of that meter, the color of
+/// the entry's own, and the program.
+fn probe_meters(end: &mut MemifPort, index: u8) -> [u8; 3] {
     let mut bytes = [0; 64];
     bytes[5] = index;
     bytes[12..14].copy_from_slice(&(KIND as u16).to_be_bytes());
-    // Neither of the colours.
+    // Neither of the colors.
     bytes[14..16].fill(0xff);
     let packet = Packet::from_bytes(&bytes).expect("short");
     assert_eq!(end.send_all(&mut std::iter::once(&packet)), 1);
@@ -38,12 +40,12 @@ fn ask(end: &mut MemifPort, index: u8) -> [u8; 3] {
     batch.packets()[0].bytes()[14..17].try_into().expect("three bytes")
 }
 
-/// A node with the program and its meters configured.
+/// Starts a node with the program and its meters configured.
 fn metered(place: &Place, defines: &[&str]) -> Arc<Node> {
     let store = Store::open(&place.path("store")).expect("a store");
-    let ports = vec![Attached::new(1, place.port(1, "server"))];
+    let ports = vec![AttachedPort::new(1, place.port(1, "server"))];
     let node = Node::start(place.parts(ports, Some(store))).expect("a node");
-    node.commit(&forwarding(&node, &program("meters.p4", defines)), Keep::Nothing).expect("a good config");
+    node.commit(&forwarding(&node, &program("meters.p4", defines)), ReconcileMode::Nothing).expect("a good config");
     configure(&node);
     Arc::new(node)
 }
@@ -57,15 +59,15 @@ fn configure(node: &Node) {
         entry.idle_timeout_ns = 3_600_000_000_000;
     }
     let mut batch = WriteBatch::new();
-    batch.push(Update::Entry(UpdateKind::Insert, entry));
-    batch.push(Update::Meter(limit, 1, Some(TWO)));
-    batch.push(Update::Meter(limit, 2, Some(TWO)));
+    batch.push(StateUpdate::Entry(UpdateKind::Insert, entry));
+    batch.push(StateUpdate::Meter(limit, 1, Some(TWO)));
+    batch.push(StateUpdate::Meter(limit, 2, Some(TWO)));
     write(node, &batch);
 }
 
 fn empty(end: &mut MemifPort) {
     for colour in [GREEN, GREEN, RED] {
-        assert_eq!(ask(end, 1)[..2], [colour, colour]);
+        assert_eq!(probe_meters(end, 1)[..2], [colour, colour]);
     }
 }
 
@@ -85,19 +87,19 @@ fn a_meter_that_is_empty_stays_red_through_take_overs() {
         let mut end = place.port(1, "client");
         connect(&mut end);
         empty(&mut end);
-        // From engine to engine, and to one of its own kind.
+        // From one engine to another, and to one of the same kind.
         let cache = CachePlan::default().shared();
-        let rewrites = CachePlan { rewrites: true, ..CachePlan::default() }.shared();
+        let rewrites = CachePlan { is_rewrite_cache: true, ..CachePlan::default() }.shared();
         let divided = tiers(&[], &[]);
         for engine in [native(), chip(64, "none"), chip(64, "none"), cache, rewrites, divided, reference(), native()] {
             place.run_on(engine.clone());
             node = taken_over(&place, node);
-            assert_eq!(ask(&mut end, 1), [RED, RED, 1], "{defines:?}, {}", engine.name());
+            assert_eq!(probe_meters(&mut end, 1), [RED, RED, 1], "{defines:?}, {}", engine.name());
         }
-        assert_eq!(ask(&mut end, 2)[0], GREEN, "one that is full is full");
+        assert_eq!(probe_meters(&mut end, 2)[0], GREEN, "one that is full is full");
         node = taken_over(&place, node);
-        assert_eq!(ask(&mut end, 2)[0], GREEN);
-        assert_eq!(ask(&mut end, 2)[0], RED, "one that was half full was half full");
+        assert_eq!(probe_meters(&mut end, 2)[0], GREEN);
+        assert_eq!(probe_meters(&mut end, 2)[0], RED, "one that was half full was half full");
         drop(node);
     }
 }
@@ -114,18 +116,18 @@ fn a_pipeline_with_the_same_meters_goes_on_with_what_is_in_them() {
             let defines: Vec<&str> = defines.iter().copied().chain([more]).collect();
             node.commit(&forwarding(&node, &program("meters.p4", &defines)), keep).expect("a good config");
         };
-        commit("WIDER", Keep::WhatFits);
-        assert_eq!(ask(&mut end, 1), [RED, RED, 2], "{defines:?}");
-        // Two packets are not two bytes: only a bucket of packets goes on with packets.
-        commit("BYTES", Keep::WhatFits);
-        assert_eq!(ask(&mut end, 1)[1], RED, "the entry's own counts the same");
-        commit("WIDER", Keep::Nothing);
+        commit("WIDER", ReconcileMode::ValidObjects);
+        assert_eq!(probe_meters(&mut end, 1), [RED, RED, 2], "{defines:?}");
+        // Two packets are not two bytes: only a bucket of packets keeps a level of packets.
+        commit("BYTES", ReconcileMode::ValidObjects);
+        assert_eq!(probe_meters(&mut end, 1)[1], RED, "the entry's own counts the same");
+        commit("WIDER", ReconcileMode::Nothing);
         configure(&node);
-        assert_eq!(ask(&mut end, 1), [GREEN, GREEN, 2], "nothing is kept, so they begin full");
+        assert_eq!(probe_meters(&mut end, 1), [GREEN, GREEN, 2], "nothing is kept, so they begin full");
     }
 }
 
-/// How long the only entry has been idle.
+/// Returns the idle time of the only entry.
 fn idle(node: &Node) -> Duration {
     let state = node.state().expect("runs");
     let (table, _) = state.pipeline().tables.iter().find(|(_, t)| t.idle_timeout).expect("one that ages");
@@ -148,9 +150,9 @@ fn an_idle_entry_gets_no_fresh_life() {
     }
     let least = written.elapsed();
     let wider = program("meters.p4", &["AGES", "WIDER"]);
-    node.commit(&forwarding(&node, &wider), Keep::WhatFits).expect("a good config");
+    node.commit(&forwarding(&node, &wider), ReconcileMode::ValidObjects).expect("a good config");
     assert!(idle(&node) >= least, "{:?} instead of {least:?}", idle(&node));
-    ask(&mut end, 1);
+    probe_meters(&mut end, 1);
     until("a hit begins it anew", || idle(&node) < least);
 }
 
@@ -160,7 +162,7 @@ fn what_grows_too_old_during_a_take_over_is_told_by_the_taker() {
     let node = metered(&place, &["AGES"]);
     let pipeline = node.running().expect("runs").pipeline;
     let mut entry = named(&pipeline, "limited", 7, "take", &[]);
-    // It passes many times during the take-over.
+    // It expires many times during the take-over.
     entry.idle_timeout_ns = 1_000_000;
     let mut batch = WriteBatch::new();
     batch.insert(entry);
@@ -169,7 +171,7 @@ fn what_grows_too_old_during_a_take_over_is_told_by_the_taker() {
     let told = Arc::new(std::sync::Mutex::new(Vec::new()));
     let hears = told.clone();
     node.subscribe(Arc::new(move |event| {
-        if let p4runtime::Event::Idle { idle_ns, .. } = event {
+        if let p4runtime::DeviceEvent::Idle { idle_ns, .. } = event {
             hears.lock().expect("nobody fails").push(idle_ns);
         }
         true

@@ -1,4 +1,4 @@
-//! A node with its workers, on wired ports.
+//! Tests a node with its workers, on wired ports.
 
 mod apart;
 mod contents;

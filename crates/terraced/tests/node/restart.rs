@@ -1,9 +1,11 @@
-//! A node that is started again has the tables that it had.
+//! Tests that a restarted node has its previous tables.
 
 use crate::support::{Wired, entry, mark, marks, named, program};
-use entries::{ActionProfileGroup, ActionProfileMember, GroupMember, State, Update, UpdateKind, WriteBatch};
+use entries::{
+    ActionProfileGroup, ActionProfileMember, ControlState, GroupMember, StateUpdate, UpdateKind, WriteBatch,
+};
 use node::Store;
-use p4runtime::{Device, Keep};
+use p4runtime::{Device, ReconcileMode};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -11,8 +13,8 @@ fn open(path: &Path) -> Option<Store> {
     Some(Store::open(path).expect("a store"))
 }
 
-/// Everything in a state that a controller can see, in a comparable form.
-pub fn contents(state: &State) -> BTreeMap<String, Vec<String>> {
+/// Returns all state that is visible to a controller, in a comparable form.
+pub fn contents(state: &ControlState) -> BTreeMap<String, Vec<String>> {
     let pipeline = state.pipeline();
     let table = |id| {
         let mut entries: Vec<String> =
@@ -22,14 +24,15 @@ pub fn contents(state: &State) -> BTreeMap<String, Vec<String>> {
         (pipeline.tables[id].preamble.name.clone(), entries)
     };
     let mut all: BTreeMap<String, Vec<String>> = pipeline.tables.keys().map(table).collect();
-    // Which members can be chosen now is the links' affair.
+    // The available members depend on the links.
     let profile = |id| {
         let profile = state.profile(id)?;
         let groups: Vec<_> = profile.groups.iter().map(|(id, group)| (id, &group.members)).collect();
         Some(format!("{:?} {groups:?}", profile.members))
     };
     all.insert("profiles".into(), pipeline.externs.keys().filter_map(profile).collect());
-    let named = state.names().spaces().map(|(space, names)| format!("{space} {:?}", names.iter().collect::<Vec<_>>()));
+    let named =
+        state.sdn_strings().spaces().map(|(space, names)| format!("{space} {:?}", names.iter().collect::<Vec<_>>()));
     all.insert("names".into(), named.collect());
     let sets = pipeline.value_sets.keys().map(|id| format!("{:?}", state.value_set(id)));
     all.insert("value sets".into(), sets.collect());
@@ -45,7 +48,7 @@ fn the_tables_and_the_pipeline_are_there_again() {
     let path = folder.path().join("node.redb");
     let before = {
         let wired = Wired::start(1, open(&path));
-        wired.commit(&marks(&["PROGRAM=2"]), Keep::Nothing);
+        wired.commit(&marks(&["PROGRAM=2"]), ReconcileMode::Nothing);
         wired.write(&mark(&wired.node, UpdateKind::Insert, 5));
         for number in 0..500 {
             let mut batch = WriteBatch::new();
@@ -69,7 +72,8 @@ fn the_tables_and_the_pipeline_are_there_again() {
     assert!(Store::open(&path).is_err(), "the store is in use");
 }
 
-/// What strings stand for is kept with what was written, and so is which port a member watches.
+/// The assignment of strings to values is stored with the writes, and so are the members' watch
+/// ports.
 #[test]
 fn strings_and_watch_ports_come_back() {
     use p4runtime::proto::v1::{self, entity::Entity as E, field_match as f};
@@ -101,7 +105,7 @@ fn strings_and_watch_ports_come_back() {
         let entity = Some(v1::Entity { entity: Some(E::TableEntry(entry)) });
         let updates = [v1::Update { r#type: r#type.into(), entity }];
         let mut oneshots = p4runtime::Oneshots::new(&schema, node.state().expect("runs"), &updates);
-        let updates = schema.update(&mut oneshots, &updates[0]).expect("it is good");
+        let updates = schema.translate_update(&mut oneshots, &updates[0]).expect("it is good");
         node.write(&[WriteBatch { updates }]).expect("runs").remove(0).expect("it is good");
     };
     let read = |node: &node::Node| {
@@ -121,11 +125,11 @@ fn strings_and_watch_ports_come_back() {
     };
     let before = {
         let wired = Wired::start(1, open(&path));
-        wired.commit(&config, Keep::Nothing);
+        wired.commit(&config, ReconcileMode::Nothing);
         for name in ["a", "b", "c"] {
             write(&wired.node, v1::update::Type::Insert, named(name));
         }
-        // Its string stays, and stands for the same value later.
+        // Its string is kept, and has the same value later.
         write(&wired.node, v1::update::Type::Delete, named("b"));
         let selector =
             schema.pipeline().externs.iter().find(|(_, e)| e.preamble.name.ends_with(".ways")).expect("it is there").0;
@@ -133,9 +137,9 @@ fn strings_and_watch_ports_come_back() {
             schema.pipeline().actions.iter().find(|(_, a)| a.preamble.name.ends_with(".drop")).expect("it is there").0;
         let action = ir::ActionCall { action: drop, args: Vec::new() };
         let mut batch = WriteBatch::new();
-        batch.push(Update::Member(UpdateKind::Insert, ActionProfileMember { profile: selector, id: 1, action }));
+        batch.push(StateUpdate::Member(UpdateKind::Insert, ActionProfileMember { profile: selector, id: 1, action }));
         let members = vec![GroupMember { member: 1, weight: 2, watch: Some(1) }];
-        batch.push(Update::Group(UpdateKind::Insert, ActionProfileGroup { profile: selector, id: 1, members }));
+        batch.push(StateUpdate::Group(UpdateKind::Insert, ActionProfileGroup { profile: selector, id: 1, members }));
         wired.write(&batch);
         contents(&wired.node.state().expect("runs"))
     };
@@ -144,17 +148,19 @@ fn strings_and_watch_ports_come_back() {
     let state = wired.node.state().expect("runs");
     assert_eq!(contents(&state), before);
     assert_eq!(read(&wired.node), [named("a"), named("c")]);
-    // Which port is up is known again, and is not what was kept.
+    // Port states are detected again, not restored.
     assert_eq!(state.ports().expect("the node has told").keys().copied().collect::<Vec<_>>(), [1, crate::support::CPU]);
-    // A store's new log, and another process, are told the same.
-    let mut again = State::new(state.pipeline().clone()).expect("a good pipeline");
-    node::writes(&state).expect("a good pipeline").for_each(|batch| drop(again.apply(&batch).expect("it is good")));
+    // A store's new log, and another process, get the same.
+    let mut again = ControlState::new(state.pipeline().clone()).expect("a good pipeline");
+    node::state_to_batches(&state)
+        .expect("a good pipeline")
+        .for_each(|batch| drop(again.apply(&batch).expect("it is good")));
     assert_eq!(contents(&again), before);
-    // A new program with the same type keeps what was said of it.
-    wired.commit(&config, Keep::WhatFits);
+    // A new program with the same type keeps its assignments.
+    wired.commit(&config, ReconcileMode::ValidObjects);
     assert_eq!(read(&wired.node), [named("a"), named("c")]);
-    wired.commit(&config, Keep::Nothing);
-    assert!(wired.node.state().expect("runs").names().spaces().next().is_none());
+    wired.commit(&config, ReconcileMode::Nothing);
+    assert!(wired.node.state().expect("runs").sdn_strings().spaces().next().is_none());
 }
 
 #[test]
@@ -170,7 +176,7 @@ fn a_saved_config_waits_over_a_restart_and_a_commit_ends_it() {
     {
         let wired = Wired::start(1, open(&path));
         let saved = wired.node.saved().expect("it was saved");
-        wired.node.commit(&saved, Keep::Nothing).expect("a good config");
+        wired.node.commit(&saved, ReconcileMode::Nothing).expect("a good config");
     }
     let wired = Wired::start(1, open(&path));
     assert!(wired.node.saved().is_none());

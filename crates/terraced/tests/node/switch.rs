@@ -1,5 +1,6 @@
-//! The emulated switch as a node's engine: it forwards as native code does, is full when the chip is, and shows controllers the tables of the program that
-//! they wrote to, whatever stands for those on the chip.
+//! Tests the emulated switch as a node's engine. It forwards as native code does, is full when the
+//! chip is, and shows controllers the tables of the program that they wrote to, whatever their form
+//! on the chip.
 
 use crate::restart::contents;
 use crate::support::{KIND, Wired, chip, entry, frame, mark, marks, read, tiers};
@@ -7,15 +8,16 @@ use crate::takeover::{Place, connect, until, write};
 use cache_engines::CachePlan;
 use entries::{UpdateKind, WriteBatch};
 use io::Port;
-use node::engine::{EngineFactory, Factory, native, reference};
+use node::engine::{EngineFactory, SharedEngineFactory, native, reference};
 use node::{Node, StartError, Store};
-use p4runtime::{Code, Device, Keep, Refusal};
+use p4runtime::{Code, Device, P4RuntimeError, ReconcileMode};
 use packet::{Batch, Packet, PortId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Sends frames to these destinations, and reads those that come back: by number, both marks.
-fn answers(wired: &mut Wired, destinations: std::ops::Range<u8>) -> BTreeMap<u32, (u16, u16)> {
+/// Sends frames to these destinations, and reads those that return. Returns both marks by frame
+/// number.
+fn returned_marks(wired: &mut Wired, destinations: std::ops::Range<u8>) -> BTreeMap<u32, (u16, u16)> {
     let sent = destinations.len();
     let to = |destination: u8| {
         let mut bytes = frame(u32::from(destination));
@@ -39,21 +41,22 @@ fn answers(wired: &mut Wired, destinations: std::ops::Range<u8>) -> BTreeMap<u32
     back
 }
 
-fn refused(node: &Node, batch: &WriteBatch) -> (usize, Refusal) {
+fn refused(node: &Node, batch: &WriteBatch) -> (usize, P4RuntimeError) {
     let outcome = node.write(std::slice::from_ref(batch)).expect("a pipeline runs").remove(0);
     let error = outcome.expect_err("it is refused");
-    (error.index, Refusal::from(&error.error))
+    (error.index, P4RuntimeError::from(&error.error))
 }
 
-/// So many entries at once, and some more that came and went.
+/// Writes `count` entries, and some more that are deleted again.
 fn many(node: &Node, count: u64) {
-    let batch = (0..count)
-        .map(|key| entries::Update::Entry(UpdateKind::Insert, entry(node, "forward", 1_000_000 + key, "out_of", &[1])));
+    let batch = (0..count).map(|key| {
+        entries::StateUpdate::Entry(UpdateKind::Insert, entry(node, "forward", 1_000_000 + key, "out_of", &[1]))
+    });
     write(node, &batch.collect());
     writes(node, 200);
 }
 
-/// Writes of all kinds.
+/// Makes writes of all types.
 fn writes(node: &Node, rounds: u64) {
     for round in 0..rounds {
         let mut batch = WriteBatch::new();
@@ -75,10 +78,10 @@ fn the_same_writes_and_packets_come_to_the_same_as_with_native_code() {
     for engine in engines.into_iter().chain(divided) {
         let name = engine.name();
         let mut wired = Wired::on(engine, 1, None);
-        wired.commit(&marks(&[]), Keep::Nothing);
+        wired.commit(&marks(&[]), ReconcileMode::Nothing);
         wired.write(&mark(&wired.node, UpdateKind::Insert, 5));
         writes(&wired.node, 120);
-        let back = answers(&mut wired, 0..200);
+        let back = returned_marks(&mut wired, 0..200);
         assert!(back.len() > 30 && back.len() < 120 && back.values().all(|marks| *marks == (5, 5)), "{name}: {back:?}");
         let state = wired.node.state().expect("runs");
         let table = state.pipeline().tables.iter().find(|(_, t)| t.preamble.name.ends_with("first")).expect("it").0;
@@ -100,7 +103,7 @@ fn the_same_writes_and_packets_come_to_the_same_as_with_native_code() {
 fn a_switch_is_full_when_the_chip_is_and_says_of_what() {
     for (compress, stands) in [("none", ""), ("pieces:forward*4", "pieces are full")] {
         let mut wired = Wired::on(chip(64, compress), 1, None);
-        wired.commit(&marks(&[]), Keep::Nothing);
+        wired.commit(&marks(&[]), ReconcileMode::Nothing);
         wired.write(&mark(&wired.node, UpdateKind::Insert, 5));
         let mut held = 0;
         let batch = loop {
@@ -112,31 +115,31 @@ fn a_switch_is_full_when_the_chip_is_and_says_of_what() {
             held += 1;
             assert!(held < 100_000, "it is full at last");
         };
-        // A chip gives whole blocks.
+        // A chip allocates whole blocks.
         assert!(held >= 64, "{compress}: room for {held}");
         let before = contents(&wired.node.state().expect("runs"));
         let (index, refusal) = refused(&wired.node, &batch);
         assert_eq!((index, refusal.code), (0, Code::ResourceExhausted), "{}", refusal.message);
-        assert!(refusal.message.contains("table Decide.forward: the chip has "), "{}", refusal.message);
+        assert!(refusal.message.contains("table Decide.forward: the chip can hold "), "{}", refusal.message);
         assert!(refusal.message.contains(stands), "{}", refusal.message);
         println!("{}", refusal.message);
         if stands.is_empty() {
             assert!(refusal.message.contains(&format!("room for {held} entries (")), "{}", refusal.message);
             assert!(refusal.message.contains("at ") && refusal.message.contains("times the entries"), "{refusal}");
         }
-        // What one batch brings together is refused together, by the update that is too much.
+        // A batch is rejected as a whole, at the update that exceeds the capacity.
         let mut batch = WriteBatch::new();
         batch.delete(entry(&wired.node, "forward", 0, "drop", &[]));
         batch.insert(entry(&wired.node, "forward", held + 1, "out_of", &[1]));
         batch.insert(entry(&wired.node, "forward", held + 2, "out_of", &[1]));
         assert_eq!(refused(&wired.node, &batch).0, 2);
         assert_eq!(contents(&wired.node.state().expect("runs")), before, "nothing has changed");
-        // Where one goes, another one comes.
+        // A deletion makes space for an insertion.
         batch.updates.pop();
         wired.write(&batch);
-        let back = answers(&mut wired, 0..64);
+        let back = returned_marks(&mut wired, 0..64);
         assert_eq!(back.len(), 63, "all but the one that went");
-        // What the specification calls invalid is no question of room.
+        // A write that the specification calls invalid is not reported as a lack of capacity.
         let mut batch = WriteBatch::new();
         batch.insert(entry(&wired.node, "forward", 1, "out_of", &[1]));
         assert_eq!(refused(&wired.node, &batch).1.code, Code::AlreadyExists);
@@ -145,7 +148,7 @@ fn a_switch_is_full_when_the_chip_is_and_says_of_what() {
 
 #[test]
 fn what_does_not_run_on_the_chip_is_refused_with_the_reason() {
-    let refusal = |engine: Factory, program: &str| {
+    let refusal = |engine: SharedEngineFactory, program: &str| {
         let wired = Wired::on(engine, 1, None);
         wired.node.verify(program.as_bytes()).expect_err("it is refused")
     };
@@ -166,7 +169,7 @@ fn tables_that_are_kept_do_not_shrink_silently() {
     let store = || Some(Store::open(&folder.path().join("store")).expect("a store"));
     let before = {
         let wired = Wired::on(chip(20_000, "none"), 1, store());
-        wired.commit(&marks(&[]), Keep::Nothing);
+        wired.commit(&marks(&[]), ReconcileMode::Nothing);
         many(&wired.node, 19_000);
         contents(&wired.node.state().expect("runs"))
     };
@@ -179,16 +182,16 @@ fn tables_that_are_kept_do_not_shrink_silently() {
     let small = Node::start(place.parts(Vec::new(), store()));
     let Err(StartError::Entries(why)) = small else { panic!("19,000 entries in a chip with room for 16") };
     let why = why.to_string();
-    assert!(why.contains("table Decide.forward: the chip has room for") && why.contains("give it more room"), "{why}");
+    assert!(why.contains("table Decide.forward: the chip can hold") && why.contains("increase its capacity"), "{why}");
 }
 
 #[test]
 fn a_switch_that_is_too_small_takes_nothing_over() {
     let place = Place::new();
     let store = Store::open(&place.path("store")).expect("a store");
-    let ports = vec![io::Attached::new(1, place.port(1, "server"))];
+    let ports = vec![io::AttachedPort::new(1, place.port(1, "server"))];
     let node = Node::start(place.parts(ports, Some(store))).expect("a node");
-    node.commit(&crate::support::forwarding(&node, &marks(&[])), Keep::Nothing).expect("a good config");
+    node.commit(&crate::support::forwarding(&node, &marks(&[])), ReconcileMode::Nothing).expect("a good config");
     let node = Arc::new(node);
     many(&node, 19_000);
     let mut end = place.port(1, "client");
@@ -197,16 +200,17 @@ fn a_switch_that_is_too_small_takes_nothing_over() {
     let before = contents(&node.state().expect("runs"));
     place.run_on(chip(16, "none"));
     let refused = place.take().err().expect("it has no room").to_string();
-    assert!(refused.contains("the chip has room for"), "{refused}");
-    assert!(said.recv().expect("it says so").contains("this process goes on"));
+    assert!(refused.contains("the chip can hold"), "{refused}");
+    assert!(said.recv().expect("it says so").contains("this process continues"));
     assert_eq!(contents(&node.state().expect("runs")), before);
-    // One with room does, and has all that controllers wrote.
+    // An engine with enough capacity accepts it, and has all entries that controllers wrote.
     place.run_on(chip(20_000, "pieces:forward*2"));
     let taken = place.take().unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(contents(&taken.node.state().expect("runs")), before);
 }
 
-/// Tiers on a chip that has no room for the program's large table: it becomes hot, and nothing is refused.
+/// Tiers on a chip that cannot hold the program's large table: the table becomes hot, and no write
+/// is rejected.
 #[test]
 fn what_does_not_fit_on_the_chip_becomes_hot() {
     let whole = chip(40_000_000, "none");
@@ -215,21 +219,22 @@ fn what_does_not_fit_on_the_chip_becomes_hot() {
     let refused = alone.node.verify(config.as_bytes()).expect_err("it does not fit");
     assert_eq!(refused.code, Code::ResourceExhausted);
     let below = CachePlan::default().shared();
-    let plan = switch_engines::tiers::TiersPlan::here(whole, below, BTreeMap::new());
+    let plan = switch_engines::tiers::TiersPlan::in_one_process(whole, below, BTreeMap::new());
     let mut wired = Wired::on(plan.shared(), 1, None);
-    wired.commit(&config, Keep::Nothing);
+    wired.commit(&config, ReconcileMode::Nothing);
     wired.write(&mark(&wired.node, UpdateKind::Insert, 5));
     writes(&wired.node, 120);
-    assert!(answers(&mut wired, 0..200).len() > 30);
+    assert!(returned_marks(&mut wired, 0..200).len() > 30);
     let notes = wired.node.version().program.expect("runs").notes;
     assert!(notes.iter().any(|note| note.contains("forward is hot") && note.contains("has no room")), "{notes:#?}");
 }
 
-/// An entry counts on where it was, and what it counted goes with it, when another one takes its place on the switch.
+/// An entry counts in its tier, and its count moves with it when another entry replaces it on the
+/// switch.
 #[test]
 fn an_entry_that_leaves_the_switch_keeps_its_count() {
     let mut wired = Wired::on(tiers(&[("first", 1)], &[]), 1, None);
-    wired.commit(&marks(&[]), Keep::Nothing);
+    wired.commit(&marks(&[]), ReconcileMode::Nothing);
     let mut batch = WriteBatch::new();
     batch.insert(entry(&wired.node, "forward", 1, "out_of", &[1]));
     let kinds = [u64::from(KIND), 0x9999];
@@ -241,16 +246,17 @@ fn an_entry_that_leaves_the_switch_keeps_its_count() {
     let table = pipeline.tables.iter().find(|(_, t)| t.preamble.name.ends_with("first")).expect("it").0;
     let counts = |node: &Node| -> BTreeMap<u64, u64> {
         let state = node.state().expect("runs");
-        let count = |entry: &entries::Entry| node.direct_counter(table, entry).map_or(0, |count| count.packets);
+        let count = |entry: &entries::StoredEntry| node.direct_counter(table, entry).map_or(0, |count| count.packets);
         state.entries(table).map(|entry| (entry.key()[0], count(entry))).collect()
     };
     let hot = |node: &Node| {
         let notes = node.version().program.expect("runs").notes;
         let note = notes.into_iter().find(|note| note.contains("hot entries")).expect("one is hot");
-        note.split(" came").next().and_then(|text| text.rsplit(' ').next()?.parse::<u64>().ok()).expect("a number")
+        note.split(" added").next().and_then(|text| text.rsplit(' ').next()?.parse::<u64>().ok()).expect("a number")
     };
     let mut sent = BTreeMap::from(kinds.map(|kind| (kind, 0)));
-    // One is hit a good deal more than the other, then the other; and some more, which the switch counts.
+    // First one is hit much more often than the other, then the reverse. Others are hit too, which
+    // the switch counts.
     for round in 0..4u64 {
         let kind = kinds[round as usize % 2];
         let came = hot(&wired.node);

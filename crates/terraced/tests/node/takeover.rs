@@ -1,14 +1,15 @@
-//! Ports that come and go, and processes that take over from each other, while packets flow: none is lost, none sees half of a change.
+//! Tests that ports come and go, and processes take over from each other, under traffic: no packet
+//! is lost, and none sees half of a change.
 
 use crate::support::{CPU, entry, forwarding, frame, mark, marks};
 use crate::wire::{Stopping, drive};
 use entries::{UpdateKind, WriteBatch};
 use io::memif::MemifPort;
-use io::{Attached, Idle, Port};
-use node::engine::{Factory, native};
-use node::takeover::{self, Giver};
-use node::{Node, Parts, Seat, Store};
-use p4runtime::{Device, Keep};
+use io::{AttachedPort, IdlePolicy, Port};
+use node::engine::{SharedEngineFactory, native};
+use node::takeover::{self, TakeoverListener};
+use node::{Node, NodeParts, Store, WorkerSpec};
+use p4runtime::{Device, ReconcileMode};
 use packet::Packet;
 use std::cell::RefCell;
 use std::io::{Read, Write};
@@ -28,10 +29,10 @@ pub fn until(what: &str, mut there: impl FnMut() -> bool) {
     }
 }
 
-/// A folder with sockets and a store, and the engine of the nodes that are started there.
+/// Folder with sockets and a store, and the engine of nodes started there.
 pub struct Place {
     folder: tempfile::TempDir,
-    engine: RefCell<Factory>,
+    engine: RefCell<SharedEngineFactory>,
 }
 
 impl Place {
@@ -39,8 +40,8 @@ impl Place {
         Place { folder: tempfile::tempdir().expect("a folder"), engine: RefCell::new(native()) }
     }
 
-    /// Nodes that are started from now on run programs on this one.
-    pub fn run_on(&self, engine: Factory) {
+    /// Sets the engine of nodes that are started later.
+    pub fn run_on(&self, engine: SharedEngineFactory) {
         self.engine.replace(engine);
     }
 
@@ -56,13 +57,13 @@ impl Place {
         MemifPort::open(&self.device(port, role)).expect("it can be opened")
     }
 
-    pub fn parts(&self, ports: Vec<Attached>, store: Option<Store>) -> Parts {
+    pub fn parts(&self, ports: Vec<AttachedPort>, store: Option<Store>) -> NodeParts {
         let settings = interp::Config { cpu_port: Some(CPU), ..interp::Config::default() };
-        let seats = vec![Seat { core: None, ports }];
-        Parts {
+        let seats = vec![WorkerSpec { core: None, ports }];
+        NodeParts {
             device_id: 1,
             seats,
-            idle: Idle::default(),
+            idle: IdlePolicy::default(),
             settings,
             engine: self.engine.borrow().clone(),
             store,
@@ -71,12 +72,12 @@ impl Place {
         }
     }
 
-    /// A node that forwards what comes in on port 1 back to it.
+    /// Starts a node that returns packets to port 1.
     fn node(&self) -> Arc<Node> {
         let store = Store::open(&self.path("store")).expect("a store");
-        let ports = vec![Attached::new(1, self.port(1, "server"))];
+        let ports = vec![AttachedPort::new(1, self.port(1, "server"))];
         let node = Node::start(self.parts(ports, Some(store))).expect("a node");
-        node.commit(&forwarding(&node, &marks(&[])), Keep::Nothing).expect("a good config");
+        node.commit(&forwarding(&node, &marks(&[])), ReconcileMode::Nothing).expect("a good config");
         let mut batch = WriteBatch::new();
         batch.insert(entry(&node, "forward", 1, "out_of", &[1]));
         write(&node, &batch);
@@ -84,9 +85,9 @@ impl Place {
         Arc::new(node)
     }
 
-    /// Lets it be taken over, and tells what happens.
+    /// Lets a node be taken over. Returns its thread and its events.
     pub fn serve(&self, node: &Arc<Node>) -> (std::thread::JoinHandle<()>, mpsc::Receiver<String>) {
-        let giver = Giver::listen(&self.path("takeover")).expect("a socket");
+        let giver = TakeoverListener::listen(&self.path("takeover")).expect("a socket");
         let (sender, said) = mpsc::channel();
         let node = Arc::downgrade(node);
         let serve = move || {
@@ -96,7 +97,7 @@ impl Place {
         (std::thread::spawn(serve), said)
     }
 
-    pub fn take(&self) -> Result<takeover::Taken, takeover::TakeoverError> {
+    pub fn take(&self) -> Result<takeover::TakeoverResult, takeover::TakeoverError> {
         let expected = [(1, self.device(1, "server"))];
         let parts = self.parts(Vec::new(), None);
         takeover::take(&self.path("takeover"), parts, Some(&self.path("store")), &expected)
@@ -109,15 +110,15 @@ pub fn write(node: &Node, batch: &WriteBatch) {
 }
 
 pub fn connect(end: &mut MemifPort) {
-    until("the node is there", || end.trouble().is_none());
+    until("the node is there", || end.port_fault().is_none());
 }
 
-/// Packets that hit an entry of a table.
+/// Returns the packets that hit an entry of a table.
 fn taken_tables(node: &Node, name: &str) -> packet::Counter {
-    node.tallied().tables.get(name).map(|table| table.hits).unwrap_or_default()
+    node.named_stats().tables.get(name).map(|table| table.hits).unwrap_or_default()
 }
 
-/// What the node counted of its port, and what its program counted.
+/// Returns the node's count of its port, and its program's count.
 fn counted(node: &Node) -> (u64, u64) {
     let pipeline = node.running().expect("runs").pipeline;
     let (id, _) = pipeline.externs.iter().find(|(_, e)| e.preamble.name.ends_with("by_port")).expect("the counter");
@@ -141,7 +142,7 @@ fn ports_come_and_go_and_the_others_lose_nothing() {
             assert!(node.attach_port(2, Box::new(place.port(3, "server"))).is_err(), "there is a port 2");
             assert_eq!(node.ports().iter().map(|(number, ..)| *number).collect::<Vec<_>>(), [1, 2]);
             connect(&mut other);
-            // There is no way to its destination: nothing of it comes back elsewhere.
+            // Its destination is unreachable: no copy of it returns elsewhere.
             let mut bytes = frame(0);
             bytes[5] = 9;
             let packet = Packet::from_bytes(&bytes).expect("short");
@@ -151,7 +152,7 @@ fn ports_come_and_go_and_the_others_lose_nothing() {
             });
             drop(node.detach_port(2).expect("the worker follows").expect("it is there"));
             assert!(node.detach_port(2).expect("nothing to do").is_none());
-            until("it is gone", || other.trouble().is_some());
+            until("it is gone", || other.port_fault().is_some());
             assert_eq!(node.counts()[0].ports[&2].received.packets, round, "the report keeps what it counted");
         }
         stop.store(true, Ordering::Relaxed);
@@ -172,7 +173,7 @@ fn twice_taken_over_under_traffic_nothing_is_lost_and_all_is_there() {
         let traffic = scope.spawn(|| drive(&mut end, &stop));
         for round in 1..=5u64 {
             let (serving, said) = place.serve(&node);
-            // A write at any moment is made by one of the two, or refused by the first.
+            // A write at any moment is either applied by one of the two, or rejected by the first.
             let writer = {
                 let node = node.clone();
                 std::thread::spawn(move || {
@@ -197,14 +198,14 @@ fn twice_taken_over_under_traffic_nothing_is_lost_and_all_is_there() {
             let written = writer.join().expect("the last acknowledged write");
             assert!(node.ports().len() == 1 && taken.missing.is_empty() && taken.node.ports().len() == 1);
             let before = counted(&node);
-            let tallied = node.tallied();
+            let tallied = node.named_stats();
             assert!(before.0 > 0 && before.1 > 0, "{before:?}");
             assert!(!tallied.tables.is_empty(), "native code counts what its tables do");
             node = Arc::new(taken.node);
             let state = node.state().expect("runs");
             let expected = mark(&*node, UpdateKind::Insert, written);
             for update in &expected.updates {
-                let entries::Update::Entry(_, entry) = update else { panic!("an entry") };
+                let entries::StateUpdate::Entry(_, entry) = update else { panic!("an entry") };
                 let there = state.entries(entry.table).next().expect("an entry");
                 let there = there.to_table_entry(state.pipeline(), entry.table);
                 assert_eq!(there.action, entry.action, "what was acknowledged last, in round {round}");
@@ -224,7 +225,7 @@ fn twice_taken_over_under_traffic_nothing_is_lost_and_all_is_there() {
     assert!(seen.back > 1000 && seen.marks.len() > 20, "too little to mean anything: {seen:?}");
     until("all is counted", || counted(&node).0 == u64::from(seen.back));
     assert_eq!(counted(&node).1, u64::from(seen.back));
-    // The store has been followed all the way.
+    // The store has been followed to its end.
     let state = crate::restart::contents(&node.state().expect("runs"));
     drop(node);
     let store = Store::open(&place.path("store")).expect("nobody else has it");
@@ -232,7 +233,7 @@ fn twice_taken_over_under_traffic_nothing_is_lost_and_all_is_there() {
     assert_eq!(crate::restart::contents(&again.state().expect("runs")), state);
 }
 
-/// Speaks the protocol as a taker would, with none of its code: this many of its messages, then it is gone.
+/// Sends the first `messages` of a successor's messages with independent code, then disconnects.
 fn fake(path: &Path, hello: &str, messages: usize) -> Option<()> {
     let mut stream = UnixStream::connect(path).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a time");
@@ -248,13 +249,13 @@ fn fake(path: &Path, hello: &str, messages: usize) -> Option<()> {
     };
     say(&mut stream, hello.as_bytes())?;
     hear(&mut stream)?;
-    // Ready, store open, prepared; each after a message of the giver's by its number.
+    // Ready, store open, prepared. Each follows a message of the old process, given by its number.
     for (said, after) in [(1, 3), (2, 4), (3, 7)].into_iter().take(messages) {
         while hear(&mut stream)?.first() != Some(&after) {}
         say(&mut stream, &[said])?;
     }
     if messages == 3 {
-        // Told to go, it is gone.
+        // Disconnects after the message that it may start.
         assert_eq!(hear(&mut stream)?, [8]);
     }
     Some(())
@@ -275,8 +276,8 @@ fn a_taker_that_ends_at_any_point_or_speaks_another_version_changes_nothing() {
         for round in 0..16u64 {
             fake(&place.path("takeover"), hello, round as usize % 4).expect("as far as it wants");
             let line = said.recv_timeout(PATIENCE).expect("it says so");
-            assert!(line.contains("this process goes on"), "{line}");
-            // Writes go on, and are kept.
+            assert!(line.contains("this process continues"), "{line}");
+            // Writes continue and are stored.
             write(&node, &mark(&*node, UpdateKind::Modify, 100 + round));
         }
         for (hello, why) in [
@@ -305,9 +306,9 @@ fn a_taker_that_ends_at_any_point_or_speaks_another_version_changes_nothing() {
 fn the_socket_is_for_this_user_alone() {
     use std::os::unix::fs::PermissionsExt;
     let place = Place::new();
-    let giver = Giver::listen(&place.path("takeover")).expect("a socket");
+    let giver = TakeoverListener::listen(&place.path("takeover")).expect("a socket");
     let mode = std::fs::metadata(giver.path()).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     drop(giver);
-    assert!(matches!(place.take(), Err(takeover::TakeoverError::Nobody { .. })));
+    assert!(matches!(place.take(), Err(takeover::TakeoverError::NotListening { .. })));
 }

@@ -1,14 +1,15 @@
-//! Tables and the program itself change while packets flow: none is lost, none sees half of a change.
+//! Tests that tables and the program itself change under traffic: no packet is lost, and none sees
+//! half of a change.
 
 use crate::support::{CPU, Wired, entry, frame, mark, marks, read};
 use entries::{UpdateKind, WriteBatch};
-use p4runtime::{Device, Event, Keep};
+use p4runtime::{Device, DeviceEvent, ReconcileMode};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// What came back on one wire.
+/// Returned frames of one wire.
 #[derive(Debug, Default)]
 struct Seen {
     packets: u32,
@@ -17,8 +18,8 @@ struct Seen {
     marks: std::collections::BTreeSet<u16>,
 }
 
-/// Sends numbered frames with at most a thousand under way until told to stop, and looks at each that comes back.
-/// `enough` becomes true when what has come back means something.
+/// Sends numbered frames, with at most a thousand in flight, until stopped, and checks each
+/// returned frame. Sets `enough` when enough frames have returned for a meaningful result.
 fn drive(end: &mut io::memory::MemoryPort, stop: &AtomicBool, enough: &AtomicBool) -> Seen {
     let (mut sent, mut seen) = (0u32, Seen::default());
     let mut last = Instant::now();
@@ -53,7 +54,7 @@ fn forward(wired: &Wired) {
 fn programs_and_tables_change_under_traffic_without_loss_and_without_halves() {
     let mut wired = Wired::start(2, None);
     let configs = [marks(&["PROGRAM=1"]), marks(&["PROGRAM=2"])];
-    wired.commit(&configs[0], Keep::Nothing);
+    wired.commit(&configs[0], ReconcileMode::Nothing);
     forward(&wired);
     wired.write(&mark(&wired.node, UpdateKind::Insert, 1));
     let stop = AtomicBool::new(false);
@@ -65,12 +66,12 @@ fn programs_and_tables_change_under_traffic_without_loss_and_without_halves() {
         let threads: Vec<_> =
             ends.iter_mut().zip(&enough).map(|(end, enough)| scope.spawn(move || drive(end, stop, enough))).collect();
         let began = Instant::now();
-        // On a busy machine it takes more of them until workers have seen many.
+        // On a busy machine it takes more changes until workers have seen many.
         let few = || !enough.iter().all(|enough| enough.load(Ordering::Relaxed)) && began.elapsed().as_secs() < 60;
         for number in (0..).take_while(|number| *number < writes || few()) {
             wired.write(&mark(&wired.node, UpdateKind::Modify, 1 + number % 60_000));
             if number % (writes / commits) == 0 {
-                wired.commit(&configs[(number / (writes / commits)) as usize % 2], Keep::WhatFits);
+                wired.commit(&configs[(number / (writes / commits)) as usize % 2], ReconcileMode::ValidObjects);
             }
         }
         stop.store(true, Ordering::Relaxed);
@@ -104,7 +105,7 @@ fn without_a_program_packets_are_dropped_by_that_name() {
 #[test]
 fn counters_go_on_through_a_reconciled_commit_and_begin_anew_otherwise() {
     let mut wired = Wired::start(1, None);
-    wired.commit(&marks(&["PROGRAM=1"]), Keep::Nothing);
+    wired.commit(&marks(&["PROGRAM=1"]), ReconcileMode::Nothing);
     forward(&wired);
     wired.write(&mark(&wired.node, UpdateKind::Insert, 1));
     let counted = |wired: &Wired| {
@@ -123,19 +124,19 @@ fn counters_go_on_through_a_reconciled_commit_and_begin_anew_otherwise() {
         assert!(Instant::now() < deadline, "{:?}", counted(&wired));
         std::thread::sleep(Duration::from_millis(2));
     }
-    wired.commit(&marks(&["PROGRAM=2"]), Keep::WhatFits);
+    wired.commit(&marks(&["PROGRAM=2"]), ReconcileMode::ValidObjects);
     assert_eq!(counted(&wired), (100, Some(100)));
-    wired.commit(&marks(&["PROGRAM=1"]), Keep::Nothing);
+    wired.commit(&marks(&["PROGRAM=1"]), ReconcileMode::Nothing);
     assert_eq!(counted(&wired), (0, None), "a commit without reconciling starts with nothing");
 }
 
 #[test]
 fn a_reconciled_commit_keeps_what_fits_and_leaves_out_the_rest() {
     let wired = Wired::start(1, None);
-    wired.commit(&marks(&[]), Keep::Nothing);
+    wired.commit(&marks(&[]), ReconcileMode::Nothing);
     forward(&wired);
     wired.write(&mark(&wired.node, UpdateKind::Insert, 5));
-    wired.commit(&marks(&["WIDER"]), Keep::WhatFits);
+    wired.commit(&marks(&["WIDER"]), ReconcileMode::ValidObjects);
     let state = wired.node.state().expect("runs");
     let entries = |name: &str| {
         let (id, _) = state.pipeline().tables.iter().find(|(_, t)| t.preamble.name.ends_with(name)).expect("the table");
@@ -150,7 +151,7 @@ fn packets_and_digests_go_to_the_controller_and_packets_come_from_it() {
     let (sender, events) = mpsc::channel();
     let sender = Mutex::new(sender);
     wired.node.subscribe(Arc::new(move |event| sender.lock().expect("nobody panics").send(event).is_ok()));
-    wired.commit(&marks(&[]), Keep::Nothing);
+    wired.commit(&marks(&[]), ReconcileMode::Nothing);
     let mut learned = frame(0);
     learned[12..14].copy_from_slice(&0x88cd_u16.to_be_bytes());
     learned[11] = 9;
@@ -164,12 +165,12 @@ fn packets_and_digests_go_to_the_controller_and_packets_come_from_it() {
         wired.node.tick();
         assert!(Instant::now() < deadline, "packets {packets:?}, digests {digests:?}");
         match events.recv_timeout(Duration::from_millis(5)) {
-            Ok(Event::PacketIn(bytes)) => packets.push(bytes),
-            Ok(Event::Digest { values, .. }) => digests.push(values),
+            Ok(DeviceEvent::PacketIn(bytes)) => packets.push(bytes),
+            Ok(DeviceEvent::Digest { values, .. }) => digests.push(values),
             _ => {}
         }
     }
-    // Port 1 in 9 bits, then 7 bits of nothing.
+    // Port 1 in 9 bits, then 7 bits of padding.
     assert_eq!(&packets[0][..2], [0, 0x80]);
     assert_eq!(packets[0][2..], asked);
     assert_eq!(digests[0].iter().map(|value| value.to_u64_digits()).collect::<Vec<_>>(), [vec![9], vec![1]]);

@@ -1,5 +1,6 @@
-//! `terraced --takeover`: what the server of a process holds goes to the next one: digests with messages that wait, and what waits for `COMMIT`. The
-//! service manager is told which process it is.
+//! Tests `terraced --takeover`: the next process gets the server's state, which is digests with
+//! waiting messages, and a config that waits for `COMMIT`. The service manager learns the new main
+//! process.
 
 use crate::daemon::{Daemon, config_in};
 use crate::forward::{Forward, pipeline};
@@ -20,10 +21,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The kind of frames whose source the program tells of.
+/// EtherType of frames; the program reports their source.
 const LEARNED: u16 = 0x88cd;
 
-/// Lists of three; none is sent because of its age.
+/// Returns a config for lists of three messages without a time-out.
 fn digest() -> DigestEntry {
     let info = ir::p4info::generate(&pipeline());
     let config = digest_entry::Config { max_timeout_ns: i64::MAX, max_list_size: 3, ack_timeout_ns: 0 };
@@ -44,19 +45,19 @@ async fn digests(client: &mut Client) -> Vec<DigestEntry> {
     entities.into_iter().map(one).collect()
 }
 
-/// A node with a memif, and the other end of that.
+/// Starts a node with a memif. Returns it with the memif's other end.
 fn bench() -> (Bench, MemifPort) {
     let bench = Bench::new("memif:socket=SOCKET,role=server", "");
     let socket = bench.folder.path().join("port.sock");
     let mut end = MemifPort::open(&format!("memif:socket={},role=client", socket.display())).expect("a port");
     let began = Instant::now();
-    while end.trouble().is_some() {
+    while end.port_fault().is_some() {
         assert!(began.elapsed() < PATIENCE, "{:?}", end.last_fault());
     }
     (bench, end)
 }
 
-/// Sends a frame from a source, of which the program tells, and waits until it has come back.
+/// Sends a frame from a source that the program reports, and waits until it returns.
 fn learn(end: &mut MemifPort, source: u8) {
     let mut bytes = frame(0);
     bytes[11] = source;
@@ -70,7 +71,7 @@ fn learn(end: &mut MemifPort, source: u8) {
     }
 }
 
-/// The next list.
+/// Returns the next list.
 async fn list(stream: &mut Stream) -> DigestList {
     let next = async {
         loop {
@@ -100,7 +101,7 @@ async fn a_digest_list_goes_on_in_the_next_process() {
     }
     bench.take_over();
     learn(&mut end, 5);
-    // The one that it waits in has been there, and in the third process it goes on to wait.
+    // The process that holds the list is replaced, and the list waits on in the third process.
     bench.take_over();
     let (mut client, mut stream) = bench.daemon.client().await;
     assert_eq!(digests(&mut client).await, [digest()]);
@@ -175,7 +176,7 @@ async fn what_waits_for_commit_waits_in_the_next_process() {
     );
 }
 
-/// A process that is none of the test's children; it ends with this.
+/// Process that is not a child of the test. Dropping this ends it.
 pub struct Other(pub String);
 
 impl Other {
@@ -199,31 +200,31 @@ fn a_signal_lets_the_installed_program_take_over_as_part_of_the_same_service() {
     let folder = tempfile::tempdir().expect("a folder");
     let (manager, socket) = manager(folder.path());
     let text = |takeover: &str| format!("{takeover}[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n");
-    let socket_at = format!("takeover = {:?}\n", folder.path().join("takeover"));
+    let socket_at = format!("takeover_socket = {:?}\n", folder.path().join("takeover"));
     let config = config_in(folder.path(), &text(&socket_at));
     let environment = [("NOTIFY_SOCKET", socket.as_str()), ("WATCHDOG_USEC", "300000")];
     let mut first = Daemon::with(&config, &environment);
-    manager.hears("READY=1");
-    // A configuration that is refused: the first one goes on.
-    config_in(folder.path(), &text("takeover = 5\n"));
+    manager.next_message_with("READY=1");
+    // A rejected configuration: the first process continues.
+    config_in(folder.path(), &text("takeover_socket = 5\n"));
     first.signal("USR2");
-    first.says(&["the process that was to take over has ended"]);
+    first.wait_for_log(&["the successor process has ended without taking over"]);
     config_in(folder.path(), &text(&socket_at));
     first.signal("USR2");
-    let ready = manager.hears("READY=1");
-    let process = said(&ready, "MAINPID").expect("it says which").to_owned();
+    let ready = manager.next_message_with("READY=1");
+    let process = message_value(&ready, "MAINPID").expect("it says which").to_owned();
     assert_ne!(process, first.child.id().to_string());
     let next = Other(process);
     assert!(first.child.wait().expect("it is ours").success());
-    // It keeps the watchdog quiet from now on.
-    manager.hears("WATCHDOG=1");
-    manager.hears("WATCHDOG=1");
+    // It sends watchdog messages from now on.
+    manager.next_message_with("WATCHDOG=1");
+    manager.next_message_with("WATCHDOG=1");
     next.signal("TERM");
-    manager.hears("STOPPING=1");
+    manager.next_message_with("STOPPING=1");
 }
 
-/// What a message to the service manager says under a name.
-pub fn said<'a>(message: &'a str, name: &str) -> Option<&'a str> {
+/// Returns the value of a name in a message to the service manager.
+pub fn message_value<'a>(message: &'a str, name: &str) -> Option<&'a str> {
     message.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
 }
 
@@ -234,24 +235,24 @@ fn the_service_manager_is_told_which_process_the_service_is() {
     let environment = [("NOTIFY_SOCKET", socket.as_str())];
     let takeover: PathBuf = folder.path().join("takeover");
     let config =
-        config_in(folder.path(), &format!("takeover = {takeover:?}\n[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n"));
+        config_in(folder.path(), &format!("takeover_socket = {takeover:?}\n[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n"));
     let mut running = Daemon::with(&config, &environment);
-    let ready = manager.hears("READY=1");
-    assert_eq!(said(&ready, "MAINPID"), Some(running.child.id().to_string().as_str()), "{ready}");
+    let ready = manager.next_message_with("READY=1");
+    assert_eq!(message_value(&ready, "MAINPID"), Some(running.child.id().to_string().as_str()), "{ready}");
     let mut all = Vec::new();
     for _ in 0..2 {
         let taker = Daemon::run(&config, &environment, &["--takeover"]);
-        all.extend(manager.hears_up_to("READY=1"));
+        all.extend(manager.messages_up_to("READY=1"));
         let ready = all.last().expect("it is the last");
-        assert_eq!(said(ready, "MAINPID"), Some(taker.child.id().to_string().as_str()), "{ready}");
+        assert_eq!(message_value(ready, "MAINPID"), Some(taker.child.id().to_string().as_str()), "{ready}");
         assert!(running.child.wait().expect("it is ours").success());
         running = taker;
     }
-    // Those that were taken over did not say that the service ends.
+    // Replaced processes did not report that the service stops.
     running.signal("TERM");
     assert!(running.child.wait().expect("it is ours").success());
-    all.extend(manager.hears_up_to("STOPPING=1"));
-    let ends = all.iter().filter(|message| said(message, "STOPPING").is_some()).count();
-    // One that was taken over and said so would have, before it ended.
+    all.extend(manager.messages_up_to("STOPPING=1"));
+    let ends = all.iter().filter(|message| message_value(message, "STOPPING").is_some()).count();
+    // A replaced process would have reported it before it ended.
     assert_eq!(ends, 1, "{all:?}");
 }

@@ -1,4 +1,4 @@
-//! A `terraced` of the test's own.
+//! `terraced` process of a test.
 
 use p4runtime::client::{Client, ConnectOptions, Stream};
 use std::io::{BufRead, BufReader};
@@ -7,19 +7,20 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A process; killed when dropped.
+/// Process that is killed when dropped.
 pub struct Daemon {
     pub child: Child,
-    /// Where it serves.
+    /// Address of its service.
     pub address: String,
-    /// `http://` before it.
+    /// Address with `http://` before it.
     pub uri: String,
-    /// What it has said.
+    /// Lines of its log.
     said: Arc<Mutex<Vec<String>>>,
 }
 
 impl Daemon {
-    /// Starts it with a store, on a port of the system's choice, and waits until it serves. Returns how long that took, too.
+    /// Starts it with a store, on a port of the system's choice, and waits until it serves. Also
+    /// returns the duration.
     pub fn start(store: &Path) -> (Daemon, Duration) {
         let folder = store.parent().expect("a folder");
         let control = Daemon::control(store);
@@ -30,12 +31,13 @@ impl Daemon {
         (daemon, began.elapsed())
     }
 
-    /// Starts it with a configuration file and variables of the environment, and waits until it serves. It logs as text or JSON.
+    /// Starts it with a configuration file and environment variables, and waits until it serves. It
+    /// logs as text or JSON.
     pub fn with(config: &Path, environment: &[(&str, &str)]) -> Daemon {
         Daemon::run(config, environment, &[])
     }
 
-    /// The same, with further options.
+    /// Starts it with a configuration file, environment variables and options.
     pub fn run(config: &Path, environment: &[(&str, &str)], options: &[&str]) -> Daemon {
         let mut command = Command::new(env!("CARGO_BIN_EXE_terraced"));
         command.arg("--config").arg(config).args(options).envs(environment.iter().copied());
@@ -56,7 +58,7 @@ impl Daemon {
         let hears = said.clone();
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                // Belongs to the test's output, too.
+                // Copied to the test's output.
                 eprintln!("terraced: {line}");
                 hears.lock().expect("nobody fails").push(line);
             }
@@ -64,21 +66,21 @@ impl Daemon {
         Daemon { child, uri: format!("http://{address}"), address, said }
     }
 
-    /// Its control socket.
+    /// Returns its control socket.
     pub fn control(store: &Path) -> PathBuf {
         store.with_file_name("control.sock")
     }
 
-    /// Its only client.
+    /// Connects its only client.
     pub async fn client(&self) -> (Client, Stream) {
         let mut client = Client::connect(&self.uri, 1, &ConnectOptions::default()).await.expect("it serves");
         let (stream, _) = client.arbitrate(Some(1)).await.expect("it arbitrates");
         (client, stream)
     }
 
-    /// Where its metrics are.
+    /// Returns the address of its metrics.
     pub fn metrics(&self) -> String {
-        let line = self.says(&["metrics="]);
+        let line = self.wait_for_log(&["metrics="]);
         let address = line.split_once("metrics=").and_then(|(_, rest)| rest.split(' ').next());
         address.expect("an address").trim_matches('"').to_owned()
     }
@@ -90,18 +92,18 @@ impl Daemon {
         assert!(sent.success());
     }
 
-    /// The first line with all of these words that it has said; it is not found a second time.
-    pub fn heard(&self, words: &[&str]) -> Option<String> {
+    /// Takes the first line of its log that has all of these words.
+    pub fn take_log_line(&self, words: &[&str]) -> Option<String> {
         let mut said = self.said.lock().expect("nobody fails");
         let at = said.iter().position(|line| words.iter().all(|word| line.contains(word)))?;
         Some(said.remove(at))
     }
 
-    /// The same, when it has said it.
-    pub fn says(&self, words: &[&str]) -> String {
+    /// Waits for a line of its log with all of these words, and takes it.
+    pub fn wait_for_log(&self, words: &[&str]) -> String {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
-            if let Some(line) = self.heard(words) {
+            if let Some(line) = self.take_log_line(words) {
                 return line;
             }
             assert!(Instant::now() < deadline, "it does not say {words:?}, but {:#?}", self.said.lock());
@@ -110,7 +112,7 @@ impl Daemon {
     }
 }
 
-/// A configuration file in a folder.
+/// Writes a configuration file to a folder.
 pub fn config_in(folder: &Path, text: &str) -> PathBuf {
     let path = folder.join("node.toml");
     std::fs::write(&path, text).expect("the folder can be written");

@@ -1,20 +1,21 @@
-//! A node is asked by its control socket why packets go where they do, while a controller writes its tables.
+//! Queries a node's explanations of packets by its control socket while a controller writes its
+//! tables.
 
 use crate::daemon::Daemon;
 use crate::forward::{Forward, commit, pipeline};
-use node::admin::{Answer, Asking, Request, ask};
-use node::explain::answer::Verdicted;
-use node::explain::{TraceAnswer, TraceOf};
+use node::admin::{ControlRequest, ControlResponse, ResponseStream, ask};
+use node::explain::trace_json::VerdictJson;
+use node::explain::{TraceRequest, TraceResponse};
 use p4runtime::proto::v1::stream_message_request::Update as Out;
 use p4runtime::proto::v1::update::Type;
 use p4runtime::proto::v1::write_request::Atomicity;
 use p4runtime::proto::v1::{PacketMetadata, PacketOut};
 use packet::hex;
 
-/// The port of the controller.
+/// CPU port, for the controller.
 const CPU: u32 = 510;
 
-/// A frame to that destination.
+/// Returns a frame to that destination.
 fn frame(destination: u8) -> Vec<u8> {
     let mut bytes = vec![0; 60];
     bytes[5] = destination;
@@ -28,32 +29,34 @@ fn a_running_node_explains_by_the_tables_that_its_controller_wrote() {
     let socket = Daemon::control(&store);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("threads");
     let (daemon, _) = Daemon::start(&store);
-    let explain =
-        |bytes: &[u8]| match ask(&socket, &Request::Explain { port: 1, hex: hex(bytes), from: None, offload: false }) {
-            Ok(Answer::Explained(told)) => Ok(told.explanation),
-            Ok(other) => panic!("{other:?}"),
-            Err(error) => Err(error.to_string()),
-        };
+    let explain = |bytes: &[u8]| match ask(
+        &socket,
+        &ControlRequest::Explain { port: 1, hex: hex(bytes), from: None, offload: false },
+    ) {
+        Ok(ControlResponse::Explained(told)) => Ok(told.explanation),
+        Ok(other) => panic!("{other:?}"),
+        Err(error) => Err(error.to_string()),
+    };
     assert!(explain(&frame(1)).expect_err("nothing runs").contains("no program runs on this node"));
     let pipeline = pipeline();
     let forward = Forward::new(&pipeline);
     let (mut client, stream) = runtime.block_on(daemon.client());
     runtime.block_on(commit(&mut client, &pipeline));
-    let dropped = Verdicted::Drop { reason: "program_drop".into(), copy: None };
+    let dropped = VerdictJson::Drop { reason: "program_drop".into(), origin: None };
     assert_eq!(explain(&frame(1)).expect("a program").verdicts, std::slice::from_ref(&dropped));
     let updates = vec![forward.update(Type::Insert, 1, 7)];
     runtime.block_on(client.write(updates, Atomicity::RollbackOnError)).expect("a good batch");
     let explanation = explain(&frame(1)).expect("a program");
-    assert!(matches!(explanation.verdicts[..], [Verdicted::Forward { port: 7, .. }]), "{explanation:?}");
+    assert!(matches!(explanation.verdicts[..], [VerdictJson::Forward { port: 7, .. }]), "{explanation:?}");
 
-    // What the controller sends comes in on its port, where it is traced.
-    let of = TraceOf { port: Some(CPU), packets: 3, seconds: 60, ..TraceOf::default() };
-    let mut answers = Asking::begin(&socket, &Request::Trace(of)).expect("it listens");
+    // Packets of the controller arrive on its port, where they are traced.
+    let of = TraceRequest { port: Some(CPU), packets: 3, seconds: 60, ..TraceRequest::default() };
+    let mut answers = ResponseStream::begin(&socket, &ControlRequest::Trace(of)).expect("it listens");
     let mut next = || match answers.answer().expect("an answer") {
-        Answer::Trace(answer) => answer,
+        ControlResponse::Trace(answer) => answer,
         other => panic!("{other:?}"),
     };
-    assert!(matches!(next(), TraceAnswer::Begun { .. }));
+    assert!(matches!(next(), TraceResponse::Begun { .. }));
     for number in 1..=3 {
         let port = pipeline_port(number);
         let metadata = vec![
@@ -66,20 +69,20 @@ fn a_running_node_explains_by_the_tables_that_its_controller_wrote() {
     for number in 1..=3u8 {
         let packet = loop {
             match next() {
-                TraceAnswer::Packet(traced) => break traced,
-                TraceAnswer::Waiting { .. } => {}
+                TraceResponse::Packet(traced) => break traced,
+                TraceResponse::Waiting { .. } => {}
                 other => panic!("{other:?}"),
             }
         };
-        assert_eq!((packet.number, packet.packet.port, packet.differs.as_deref()), (number.into(), CPU, None));
+        assert_eq!((packet.number, packet.packet.port, packet.mismatch.as_deref()), (number.into(), CPU, None));
         let port = u32::from(pipeline_port(number)[0]);
-        let wanted = Verdicted::Forward { port, hex: hex(&frame(number)), copy: None };
-        assert_eq!(packet.became, [wanted]);
+        let wanted = VerdictJson::Forward { port, hex: hex(&frame(number)), origin: None };
+        assert_eq!(packet.verdicts, [wanted]);
     }
-    assert_eq!(next(), TraceAnswer::Ended { shown: 3, lost: 0 });
+    assert_eq!(next(), TraceResponse::Ended { shown: 3, lost: 0 });
 }
 
-/// The port out of which the controller sends a packet.
+/// Returns the metadata with the output port of a controller's packet.
 fn pipeline_port(number: u8) -> [u8; 1] {
     [10 + number]
 }

@@ -1,66 +1,70 @@
-//! One packet through a switch and two tiers below it, in three processes: what each did is joined by the packet's mark, and what might become of a packet is asked of
-//! each in turn. And hot entries of a switch that is alone, chosen by what is hit below.
+//! Follows packets through a switch and two tiers below it, in three processes. The packet's mark
+//! joins the events of all processes, and hypothetical packets are passed to each in turn. Also
+//! tests the hot entries of a switch without a tier in its process, chosen by hits below.
 
 use crate::tiers::{FLOWS, KEY, PATIENCE, Process, Traffic, frame};
-use node::admin::elsewhere::{Heard, explain, follow};
-use node::admin::{Answer, Asking, Request, ask};
-use node::config::Leads;
-use node::explain::answer::{Traced, Verdicted};
-use node::explain::{CameFrom, TraceAnswer, TraceOf};
-use offload::cut::wire;
+use node::admin::cross_node::{NodeTracePart, explain, follow};
+use node::admin::{ControlRequest, ControlResponse, ResponseStream, ask};
+use node::config::TierLink;
+use node::explain::trace_json::{TraceJson, VerdictJson};
+use node::explain::{TraceRequest, TraceResponse, TraceSourceJson};
+use offload::partition::bridge_wire;
 use packet::{Packet, hex, unhex};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Packets that are followed, while traffic runs.
-fn traced(traffic: &mut Traffic, socket: &Path, count: u64, each: &mut dyn FnMut(Traced)) {
-    let of = TraceOf { follow: true, port: Some(1), packets: count, seconds: 60, ..TraceOf::default() };
-    let mut answers = Asking::begin(socket, &Request::Trace(of)).expect("it listens");
+/// Traces packets under traffic.
+fn traced(traffic: &mut Traffic, socket: &Path, count: u64, each: &mut dyn FnMut(TraceJson)) {
+    let of = TraceRequest { follow: true, port: Some(1), packets: count, seconds: 60, ..TraceRequest::default() };
+    let mut answers = ResponseStream::begin(socket, &ControlRequest::Trace(of)).expect("it listens");
     let mut next = || match answers.answer().expect("an answer") {
-        Answer::Trace(answer) => answer,
+        ControlResponse::Trace(answer) => answer,
         other => panic!("{other:?}"),
     };
-    assert!(matches!(next(), TraceAnswer::Begun { .. }));
+    assert!(matches!(next(), TraceResponse::Begun { .. }));
     traffic.run(Duration::from_millis(50), &|_| {});
     loop {
         match next() {
-            TraceAnswer::Packet(traced) => each(*traced),
-            TraceAnswer::Waiting { .. } => traffic.run(Duration::from_millis(50), &|_| {}),
-            TraceAnswer::Ended { .. } => return,
+            TraceResponse::Packet(traced) => each(*traced),
+            TraceResponse::Waiting { .. } => traffic.run(Duration::from_millis(50), &|_| {}),
+            TraceResponse::Ended { .. } => return,
             other => panic!("{other:?}"),
         }
     }
 }
 
-/// The bytes that went on from there.
-fn sent(became: &[Verdicted]) -> &str {
-    let [one] = became else { panic!("{became:?}") };
+/// Returns the bytes that were sent from there.
+fn sent(verdicts: &[VerdictJson]) -> &str {
+    let [one] = verdicts else { panic!("{verdicts:?}") };
     one.hex().expect("it was sent")
 }
 
-/// Checks a packet's way: down, through the lower half, and back.
-fn check(traced: &Traced, parts: &[Heard]) {
-    let came: Vec<CameFrom> = parts.iter().map(|heard| heard.part.came).collect();
-    assert_eq!(came, [CameFrom::Front, CameFrom::Above, CameFrom::Below], "{parts:?}");
-    assert!(traced.differs.is_none(), "{:?}", traced.differs);
-    assert!(parts.iter().all(|heard| heard.part.differs.is_none() && heard.part.mark == traced.mark), "{parts:#?}");
+/// Checks a packet's path: down, through the lower half, and back.
+fn check(traced: &TraceJson, parts: &[NodeTracePart]) {
+    let came: Vec<TraceSourceJson> = parts.iter().map(|heard| heard.part.source).collect();
+    assert_eq!(came, [TraceSourceJson::Front, TraceSourceJson::Above, TraceSourceJson::Below], "{parts:?}");
+    assert!(traced.mismatch.is_none(), "{:?}", traced.mismatch);
+    assert!(
+        parts.iter().all(|heard| heard.part.mismatch.is_none() && heard.part.trace_id == traced.trace_id),
+        "{parts:#?}"
+    );
     let [front, below, back] = parts else { panic!("{parts:?}") };
-    let down = unhex(sent(&traced.became)).expect("hex digits");
-    assert_eq!(wire::read(&down, KEY).map(|told| (told.mark, told.port)), Some((traced.mark, 1)));
-    assert_eq!(below.part.packet.hex, sent(&traced.became));
-    assert_eq!(back.part.packet.hex, sent(&below.part.became));
-    // It leaves as it came, but for the program's number.
+    let down = unhex(sent(&traced.verdicts)).expect("hex digits");
+    assert_eq!(bridge_wire::read_header(&down, KEY).map(|told| (told.trace_id, told.port)), Some((traced.trace_id, 1)));
+    assert_eq!(below.part.packet.hex, sent(&traced.verdicts));
+    assert_eq!(back.part.packet.hex, sent(&below.part.verdicts));
+    // It leaves unchanged except for the program's number.
     let came = unhex(&traced.packet.hex).expect("hex digits");
-    let left = unhex(sent(&back.part.became)).expect("hex digits");
+    let left = unhex(sent(&back.part.verdicts)).expect("hex digits");
     assert_eq!((&left[..18], left[22]), (&came[..18], 1));
-    let told = below.part.tiers[0].told.as_ref().expect("a flow cache says what it did");
+    let told = below.part.tiers[0].engine_note.as_ref().expect("a flow cache says what it did");
     assert!(told.contains("flow cache"), "{told}");
     let tiers: Vec<(&str, &str)> =
         parts.iter().flat_map(|heard| &heard.part.tiers).map(|tier| (&*tier.tier, &*tier.engine)).collect();
     assert_eq!(tiers, [("switch", "jit"), ("dpu, cpu", "flowcache"), ("switch", "jit")]);
-    // Time goes on, along its way; all by one clock.
+    // Times increase along its path; all are of one clock.
     let mut times = vec![traced.packet.at_ns];
     for heard in parts {
         assert_eq!(heard.machine, front.machine);
@@ -77,11 +81,11 @@ fn a_packet_is_followed_through_three_processes() {
     let memif = |name: &str, role: &str| format!("memif:socket={},role={role}", sockets.path().join(name).display());
     let absent = "absent = [\"second\"]";
     let switch = Process::new(
-        &format!("here = [\"switch\"]\nswitch = \"jit\"\n{absent}"),
+        &format!("local = [\"switch\"]\nswitch_engine = \"jit\"\n{absent}"),
         &[
             (1, memif("front", "server"), ""),
-            (301, memif("one", "server"), "down"),
-            (302, memif("two", "server"), "down"),
+            (301, memif("one", "server"), "lower"),
+            (302, memif("two", "server"), "lower"),
         ],
     );
     let below = [Process::below(absent, memif("one", "client")), Process::below(absent, memif("two", "client"))];
@@ -92,17 +96,17 @@ fn a_packet_is_followed_through_three_processes() {
     let (mut nodes, mut marks, mut told) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     traced(&mut traffic, &front, FLOWS, &mut |traced| {
         let story = follow(&front, &others, &traced, PATIENCE).expect("all listen");
-        assert!(traced.mark != 0 && story.missing.is_empty(), "{story:?}");
+        assert!(traced.trace_id != 0 && story.missing.is_empty(), "{story:?}");
         check(&traced, &story.parts);
         nodes.insert(story.parts[1].node.clone());
-        marks.insert(traced.mark);
-        told.extend(story.parts[1].part.tiers[0].told.clone());
+        marks.insert(traced.trace_id);
+        told.extend(story.parts[1].part.tiers[0].engine_note.clone());
     });
     assert_eq!(nodes.len(), 2, "both have flows");
     assert_eq!(marks.len() as u64, FLOWS);
-    assert!(told.iter().any(|told| told.contains("offloaded: the flow cache had all of its way")), "{told:?}");
+    assert!(told.iter().any(|told| told.contains("offloaded: the flow cache handled its whole path")), "{told:?}");
 
-    // Of those that were named nobody has seen it.
+    // None of the named nodes has seen it.
     let mut lone = None;
     traced(&mut traffic, &front, 1, &mut |traced| lone = Some(traced));
     let lone = lone.expect("a packet");
@@ -114,16 +118,17 @@ fn a_packet_is_followed_through_three_processes() {
     forged(&mut traffic, &front, &others);
 }
 
-/// Who asks for dropped packets also gets those that a tier below has dropped: the switch tells of all that it sent down, and following them says which.
+/// A trace of dropped packets includes those that a lower tier dropped. The switch reports all
+/// packets that it sent down, and following them shows which were dropped.
 fn dropped_below(traffic: &mut Traffic, front: &Path, others: &[PathBuf]) {
-    let of = TraceOf { follow: true, drops: true, packets: 10_000, seconds: 60, ..TraceOf::default() };
-    let mut answers = Asking::begin(front, &Request::Trace(of)).expect("it listens");
+    let of = TraceRequest { follow: true, drops: true, packets: 10_000, seconds: 60, ..TraceRequest::default() };
+    let mut answers = ResponseStream::begin(front, &ControlRequest::Trace(of)).expect("it listens");
     let mut next = || match answers.answer().expect("an answer") {
-        Answer::Trace(answer) => answer,
+        ControlResponse::Trace(answer) => answer,
         other => panic!("{other:?}"),
     };
-    assert!(matches!(next(), TraceAnswer::Begun { .. }));
-    // For destination 7 there is no entry, which the lower half finds out.
+    assert!(matches!(next(), TraceResponse::Begun { .. }));
+    // Destination 7 has no entry, which the lower half detects.
     let mut lost = frame(3, 1);
     lost[5] = 7;
     let lost = [Packet::from_bytes(&lost).expect("short")];
@@ -131,14 +136,14 @@ fn dropped_below(traffic: &mut Traffic, front: &Path, others: &[PathBuf]) {
     let (mut dropped, mut others_of) = (0, 0);
     while dropped < 3 || others_of < 3 {
         match next() {
-            TraceAnswer::Packet(traced) => {
+            TraceResponse::Packet(traced) => {
                 let story = follow(front, others, &traced, PATIENCE).expect("all listen");
                 let of_lost = unhex(&traced.packet.hex).expect("hex digits")[5] == 7;
                 assert_eq!(story.drops(&traced, None), of_lost, "{traced:?}\n{story:?}");
                 assert!(!story.drops(&traced, Some("of_another_kind")));
                 if of_lost {
-                    let Some(Verdicted::Drop { reason, .. }) =
-                        story.parts.last().and_then(|last| last.part.became.first())
+                    let Some(VerdictJson::Drop { reason, .. }) =
+                        story.parts.last().and_then(|last| last.part.verdicts.first())
                     else {
                         panic!("{story:?}")
                     };
@@ -146,7 +151,7 @@ fn dropped_below(traffic: &mut Traffic, front: &Path, others: &[PathBuf]) {
                 }
                 *if of_lost { &mut dropped } else { &mut others_of } += 1;
             }
-            TraceAnswer::Waiting { .. } => {
+            TraceResponse::Waiting { .. } => {
                 traffic.run(Duration::from_millis(60), &|end| _ = io::Port::send_all(end, &mut lost.iter()));
             }
             other => panic!("{other:?}"),
@@ -154,13 +159,13 @@ fn dropped_below(traffic: &mut Traffic, front: &Path, others: &[PathBuf]) {
     }
 }
 
-/// What might become of a packet is told through all processes, and nothing of it happens.
+/// A hypothetical packet is explained through all processes, without any effect.
 fn what_if(front: &Path, others: &[PathBuf]) {
     let nodes: Vec<PathBuf> = std::iter::once(front.to_owned()).chain(others.iter().cloned()).collect();
     let all = explain(&nodes, &frame(3, 9), 1, true).expect("they listen");
-    let from: Vec<Option<Leads>> = all.iter().map(|asked| asked.from).collect();
-    assert_eq!(from, [None, Some(Leads::Up), Some(Leads::Down)]);
-    let [Verdicted::Forward { port: 1, hex: left, copy: None }] = &all[2].told.explanation.verdicts[..] else {
+    let from: Vec<Option<TierLink>> = all.iter().map(|asked| asked.from).collect();
+    assert_eq!(from, [None, Some(TierLink::Upper), Some(TierLink::Lower)]);
+    let [VerdictJson::Forward { port: 1, hex: left, origin: None }] = &all[2].told.explanation.verdicts[..] else {
         panic!("{:?}", all[2])
     };
     let left = unhex(left).expect("hex digits");
@@ -168,22 +173,23 @@ fn what_if(front: &Path, others: &[PathBuf]) {
     let offload: Vec<bool> = all.iter().map(|asked| asked.told.offload.is_some()).collect();
     assert_eq!(offload, [false, true, false]);
     let text = &all[1].told.offload.as_ref().expect("it was asked").text;
-    assert!(text.starts_with("offloaded: the whole way is kept"), "{text}");
+    assert!(text.starts_with("offloaded: the whole path is cached"), "{text}");
     let backwards: Vec<PathBuf> = nodes.into_iter().rev().collect();
     let refused = explain(&backwards, &frame(3, 9), 1, false).map(|all| all.len());
     assert!(refused.as_ref().is_ok_and(|parts| *parts == 1), "it is no switch, and no packet goes on: {refused:?}");
-    let of = TraceOf { follow: true, packets: 1, seconds: 1, ..TraceOf::default() };
-    let answer = ask(&others[0], &Request::Trace(of)).expect_err("no front ports").to_string();
+    let of = TraceRequest { follow: true, packets: 1, seconds: 1, ..TraceRequest::default() };
+    let answer = ask(&others[0], &ControlRequest::Trace(of)).expect_err("no front ports").to_string();
     assert!(answer.contains("no switch"), "{answer}");
 }
 
-/// Who is at a front port and knows the key is not recorded by any process, whatever mark a frame has.
+/// Frames of a front port that knows the key are not recorded by any process, whatever mark they
+/// have.
 fn forged(traffic: &mut Traffic, front: &Path, others: &[PathBuf]) {
     let mut bytes = vec![0; 120];
-    bytes[12..14].copy_from_slice(&offload::cut::ETHERTYPE.to_be_bytes());
+    bytes[12..14].copy_from_slice(&offload::partition::ETHERTYPE.to_be_bytes());
     bytes[14..18].copy_from_slice(&KEY.to_be_bytes());
     bytes[25..27].copy_from_slice(&0x1234u16.to_be_bytes());
-    let frames: Vec<Packet> = [0, offload::cut::BACK, offload::cut::HITS]
+    let frames: Vec<Packet> = [0, offload::partition::RETURNED, offload::partition::HITS]
         .map(|stop| {
             bytes[18] = stop;
             Packet::from_bytes(&bytes).expect("short")
@@ -191,23 +197,26 @@ fn forged(traffic: &mut Traffic, front: &Path, others: &[PathBuf]) {
         .into();
     traffic.run(Duration::from_millis(100), &|end| _ = io::Port::send_all(end, &mut frames.iter()));
     for node in others.iter().map(PathBuf::as_path).chain([front]) {
-        match ask(node, &Request::Followed { mark: 0x1234 }).expect("it listens") {
-            Answer::Followed { parts, machine } => assert!(parts.is_empty() && !machine.is_empty(), "{parts:?}"),
+        match ask(node, &ControlRequest::TraceRecords { trace_id: 0x1234 }).expect("it listens") {
+            ControlResponse::TraceRecords { parts, machine } => {
+                assert!(parts.is_empty() && !machine.is_empty(), "{parts:?}")
+            }
             other => panic!("{other:?}"),
         }
     }
     assert!(!hex(frames[0].bytes()).is_empty());
 }
 
-/// A switch with no tier below in its process holds what is hit most there: when all below are gone, those packets do not notice.
+/// A switch without a tier in its process holds the entries that are hit most below. When all tiers
+/// below are gone, packets of these entries are unaffected.
 #[test]
 fn a_switch_alone_has_the_entries_that_are_hit_below() {
     let sockets = tempfile::tempdir().expect("a folder");
     let memif = |name: &str, role: &str| format!("memif:socket={},role={role}", sockets.path().join(name).display());
-    let hot = "hot = { forward = 1 }\nchoose_ms = 100";
+    let hot = "hot = { forward = 1 }\nhot_interval_ms = 100";
     let switch = Process::new(
-        &format!("here = [\"switch\"]\nswitch = \"jit\"\n{hot}"),
-        &[(1, memif("front", "server"), ""), (301, memif("one", "server"), "down")],
+        &format!("local = [\"switch\"]\nswitch_engine = \"jit\"\n{hot}"),
+        &[(1, memif("front", "server"), ""), (301, memif("one", "server"), "lower")],
     );
     let below = Process::below(hot, memif("one", "client"));
     let mut traffic = Traffic::new(&memif("front", "client"));
@@ -216,9 +225,12 @@ fn a_switch_alone_has_the_entries_that_are_hit_below() {
     let few = [Packet::from_bytes(&few).expect("short")];
     let began = Instant::now();
     let notes = loop {
-        // Destination 2 is hit, too, but less.
+        // Destination 2 is also hit, but less.
         traffic.run(Duration::from_millis(300), &|end| _ = io::Port::send_all(end, &mut few.iter()));
-        let Answer::Version(version) = ask(&switch.socket(), &Request::Version).expect("it listens") else { panic!() };
+        let ControlResponse::Version(version) = ask(&switch.socket(), &ControlRequest::Version).expect("it listens")
+        else {
+            panic!()
+        };
         let notes = version.program.expect("it runs").notes;
         if notes.iter().any(|note| note.contains("1 of 1 hot entries")) {
             break notes;
@@ -226,7 +238,7 @@ fn a_switch_alone_has_the_entries_that_are_hit_below() {
         assert!(began.elapsed() < PATIENCE, "{notes:#?}");
     };
     traffic.settle();
-    // The tier below is killed in the midst.
+    // The tier below is killed meanwhile.
     let (below, began) = (RefCell::new(Some(below)), Instant::now());
     traffic.run(Duration::from_millis(2_500), &|_| {
         if began.elapsed() > Duration::from_millis(1_000) {

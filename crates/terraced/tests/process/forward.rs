@@ -1,4 +1,4 @@
-//! The program that a node of the tests is given, and entries of its table `forward`.
+//! Program of the test nodes, and entries of its table `forward`.
 
 use ir::Pipeline;
 use p4runtime::client::{Client, forwarding};
@@ -9,11 +9,11 @@ use p4runtime::proto::v1::{
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// `marks.p4`.
+/// Compiles `marks.p4`.
 pub fn pipeline() -> Pipeline {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let options =
-        p4::compile::Options { include_dirs: vec![root.join("../../programs/include")], ..Default::default() };
+        p4::compile::CompileOptions { include_dirs: vec![root.join("../../programs/include")], ..Default::default() };
     let file = root.join("tests/programs/marks.p4");
     p4::compile::compile(&p4::preprocess::DiskLoader, &file, &options).pipeline.expect("it compiles")
 }
@@ -25,7 +25,7 @@ pub async fn commit(client: &mut Client, pipeline: &Pipeline) {
     client.set_pipeline(Action::VerifyAndCommit, Some(config)).await.expect("a good config");
 }
 
-/// What makes entries of the table `forward`.
+/// Builder of entries of the table `forward`.
 pub struct Forward {
     table: u32,
     action: u32,
@@ -39,7 +39,7 @@ impl Forward {
         Forward { table: table.preamble.id, action: action.preamble.id }
     }
 
-    /// An entry for a destination.
+    /// Returns an entry for a destination.
     pub fn entry(&self, destination: u64, port: u64) -> TableEntry {
         let value = |number: u64| {
             let bytes = number.to_be_bytes();
@@ -62,12 +62,12 @@ impl Forward {
         Update { r#type: kind as i32, entity: Some(entity) }
     }
 
-    /// All entries: destination and port.
+    /// Reads all entries: destination and port.
     pub async fn read(&self, client: &mut Client) -> BTreeMap<u64, u64> {
         self.try_read(client).await.unwrap_or_else(|(code, message)| panic!("code {code}: {message}"))
     }
 
-    /// The same; or the canonical code of what went wrong, and a sentence.
+    /// Reads all entries. Returns the canonical code and a message on an error.
     pub async fn try_read(&self, client: &mut Client) -> Result<BTreeMap<u64, u64>, (i32, String)> {
         let all = TableEntry { table_id: self.table, ..TableEntry::default() };
         let entities = vec![Entity { entity: Some(entity::Entity::TableEntry(all)) }];

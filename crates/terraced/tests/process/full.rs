@@ -1,5 +1,5 @@
-//! A node on the emulated switch, as a controller fills it: what there is room for is taken and read back as it was written, what there is not is refused with
-//! `RESOURCE_EXHAUSTED` and a sentence.
+//! Tests a node on the emulated switch that a controller fills. Entries that fit are read back as
+//! written; others are rejected with `RESOURCE_EXHAUSTED` and a sentence.
 
 use crate::daemon::{Daemon, config_in};
 use crate::forward::{Forward, commit, pipeline};
@@ -7,13 +7,13 @@ use p4runtime::proto::v1::update::Type;
 use p4runtime::proto::v1::write_request::Atomicity;
 use std::collections::BTreeMap;
 
-/// Entries in one request.
+/// Entries per request.
 const BATCH: u64 = 512;
 
-/// gRPC's number.
+/// gRPC's code.
 const RESOURCE_EXHAUSTED: i32 = 8;
 
-/// Fills `forward`. Returns the message for the entry that was one too many.
+/// Fills `forward`. Returns the message for the first entry that does not fit.
 async fn fill(daemon: &Daemon) -> String {
     let (mut client, _stream) = daemon.client().await;
     let pipeline = pipeline();
@@ -30,7 +30,7 @@ async fn fill(daemon: &Daemon) -> String {
         assert!(held.len() < 1 << 20, "it is full at last");
     };
     assert!(held.len() as u64 >= BATCH, "only {} were taken", held.len());
-    // The first that is too much stops its batch, of which nothing is there.
+    // The first update that does not fit stops its batch, of which no update is applied.
     let parts = p4runtime::server::parts_of(&refused).expect("an error for each update");
     let full: Vec<_> = parts.iter().filter(|part| part.canonical_code == RESOURCE_EXHAUSTED).collect();
     assert_eq!(full.len(), 1, "{refused:?}");
@@ -42,11 +42,11 @@ async fn fill(daemon: &Daemon) -> String {
 fn a_chip_that_is_full_says_so_by_p4runtime() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("threads");
     for (compress, sentence) in [
-        ("none", "table Decide.forward: the chip has room for "),
-        ("pieces:forward*2", "table Decide.forward: the chip has no place for the entry: "),
+        ("none", "table Decide.forward: the chip can hold "),
+        ("pieces:forward*2", "table Decide.forward: the chip cannot hold the entry: "),
     ] {
         let folder = tempfile::tempdir().expect("a folder");
-        let engine = format!("engine = \"asic\"\n[switch]\nroom = 2000\ncompress = \"{compress}\"\n");
+        let engine = format!("engine = \"asic\"\n[switch]\ndefault_table_entries = 2000\ncompress = \"{compress}\"\n");
         let text = format!("{engine}[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n");
         let daemon = Daemon::with(&config_in(folder.path(), &text), &[]);
         let said = runtime.block_on(fill(&daemon));

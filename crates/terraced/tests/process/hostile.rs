@@ -1,4 +1,5 @@
-//! Whatever some clients do, others are served, and memory is bounded. `examples/hostile` measures the same, with packets.
+//! Tests that under any attack other clients are served and memory is bounded. `examples/hostile`
+//! measures the same, with packets.
 
 use crate::attacks::{ATTACKS, Target, attack};
 use crate::daemon::{Daemon, config_in};
@@ -8,14 +9,15 @@ use p4runtime::proto::v1::update::Type;
 use p4runtime::proto::v1::write_request::Atomicity;
 use std::time::{Duration, Instant};
 
-/// How long each attack lasts.
+/// Duration of each attack.
 const ATTACK: Duration = Duration::from_millis(700);
-/// More than a node with few entries, and the messages that clients may send, take.
+/// Memory bound in MiB: more than a node with few entries and the messages that clients may send
+/// take.
 const MOST_MIB: u64 = 1_024;
-/// Far more than a busy machine makes a client wait.
+/// Time-out: far more than the latency on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A value of /proc/PID/status, in MiB.
+/// Returns a value of /proc/PID/status, in MiB.
 fn memory(pid: u32, line: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let found = status.lines().find_map(|text| text.strip_prefix(line)).expect("the line is there");
@@ -41,7 +43,7 @@ async fn whatever_some_clients_do_others_are_served_and_memory_is_bounded() {
     let target = Target { plain: daemon.address.parse().expect("an address"), tls: None, token: None };
     let mut number = 0;
     for name in ATTACKS {
-        // It serves neither TLS nor tokens.
+        // The node serves neither TLS nor tokens.
         if ["wrong certificates", "bad tokens"].contains(&name) {
             continue;
         }
@@ -58,7 +60,7 @@ async fn whatever_some_clients_do_others_are_served_and_memory_is_bounded() {
         assert!(times > 0, "{name}: it did not take place");
         assert!(peak < MOST_MIB, "{name}: {peak} MiB");
     }
-    // Places come back.
+    // Permits are released.
     drop(client);
     let deadline = Instant::now() + PATIENCE;
     while target.client().await.is_none() {

@@ -1,5 +1,5 @@
-//! Killed at any moment and started again, a node has the tables of a prefix of the batches that were written: whole batches, none that was
-//! acknowledged is missing.
+//! Tests that a node that is killed at any moment and restarted has the tables of a prefix of the
+//! written batches: whole batches, and none that was acknowledged is missing.
 
 use crate::daemon::Daemon;
 use crate::forward::{Forward, commit, pipeline};
@@ -9,10 +9,10 @@ use p4runtime::proto::v1::write_request::Atomicity;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How often it is killed, unless TERRACE_KILLS says otherwise.
+/// Number of kills, unless TERRACE_KILLS sets it.
 const KILLS: usize = 8;
 
-/// Batch number `number`: two new entries, one that changes, and an old one that goes.
+/// Returns batch `number`: two new entries, a modification, and a deletion of an old entry.
 fn batch(number: u64) -> Vec<(Type, u64, u64)> {
     let mut updates = vec![(Type::Insert, 2 * number, number % 500), (Type::Insert, 2 * number + 1, number % 500)];
     if number > 0 {
@@ -24,7 +24,7 @@ fn batch(number: u64) -> Vec<(Type, u64, u64)> {
     updates
 }
 
-/// What so many batches amount to.
+/// Returns the entries after this number of batches.
 fn model(batches: u64) -> BTreeMap<u64, u64> {
     let mut entries = BTreeMap::new();
     for (kind, destination, port) in (0..batches).flat_map(batch) {
@@ -36,7 +36,8 @@ fn model(batches: u64) -> BTreeMap<u64, u64> {
     entries
 }
 
-/// Writes batches from `number` on until the node is gone. Returns how many were acknowledged, with those before.
+/// Writes batches from `number` on until the node is gone. Returns the number of acknowledged
+/// batches, including those before `number`.
 async fn write(mut client: Client, forward: &Forward, mut number: u64) -> u64 {
     loop {
         let updates = batch(number).into_iter().map(|(kind, to, port)| forward.update(kind, to, port)).collect();

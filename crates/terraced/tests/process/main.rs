@@ -1,4 +1,4 @@
-//! The process `terraced` as others see it.
+//! Tests the process `terraced` from outside.
 
 #[path = "../../examples/hostile/attacks.rs"]
 mod attacks;

@@ -1,6 +1,6 @@
-//! A worker's processor is its own: what clients make the service do is done on the others.
+//! Tests that a worker has its processor alone: the service runs on the others.
 
-use crate::carried::{Other, said};
+use crate::carried::{Other, message_value};
 use crate::daemon::{Daemon, config_in};
 use crate::signals::manager;
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The processors on which a thread may run: `0,2-3`, as the system lists them.
+/// Returns the processors on which a thread may run: `0,2-3` in the system's notation.
 fn allowed(status: &str) -> BTreeSet<usize> {
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("the system lists them");
     let ranges = list.trim().split(',').map(|range| {
@@ -18,7 +18,7 @@ fn allowed(status: &str) -> BTreeSet<usize> {
     ranges.flatten().collect()
 }
 
-/// All threads of a process by name, with where they may run.
+/// Returns all threads of a process by name, with their processors.
 fn threads(process: &str) -> Vec<(String, BTreeSet<usize>)> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("it runs").flatten();
     let one = |task: std::fs::DirEntry| {
@@ -29,8 +29,9 @@ fn threads(process: &str) -> Vec<(String, BTreeSet<usize>)> {
     tasks.filter_map(one).collect()
 }
 
-/// Only the worker is on its processor. The log's thread begins before it is known which that is. A thread that has been started gives itself its name and its place: on a busy
-/// machine that is a while after the service is ready.
+/// Checks that only the worker may run on its processor. Except the log's thread, which starts
+/// before that processor is known. Waits, because a started thread sets its own name and affinity,
+/// on a busy machine some time after the service is ready.
 fn check(process: &str, own: usize) {
     let is_worker = |(name, _): &&(String, BTreeSet<usize>)| name.starts_with("worker-");
     let begun = Instant::now();
@@ -58,14 +59,15 @@ fn the_service_stays_off_the_workers_processors_and_a_successor_finds_them() {
     let takeover = folder.path().join("takeover");
     let control = folder.path().join("control");
     let text = format!(
-        "cores = [{own}]\ntakeover = {takeover:?}\n[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n[control]\nsocket = {control:?}\n"
+        "cores = [{own}]\ntakeover_socket = {takeover:?}\n[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n[control]\nsocket = {control:?}\n"
     );
     let mut first = Daemon::with(&config_in(folder.path(), &text), &[("NOTIFY_SOCKET", &socket)]);
-    manager.hears("READY=1");
+    manager.next_message_with("READY=1");
     check(&first.child.id().to_string(), own);
-    // It inherits nothing of that: it finds the processor for its own worker.
+    // The successor does not inherit the affinity: it finds the processor for its own worker.
     first.signal("USR2");
-    let next = Other(said(&manager.hears("READY=1"), "MAINPID").expect("it says which").to_owned());
+    let next =
+        Other(message_value(&manager.next_message_with("READY=1"), "MAINPID").expect("it says which").to_owned());
     assert!(first.child.wait().expect("it is ours").success());
     check(&next.0, own);
 }

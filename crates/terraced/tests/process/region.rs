@@ -1,21 +1,22 @@
-//! `terraced` with a region file: applied at the start, at SIGHUP, by the control socket, and by the process that takes over.
+//! Tests `terraced` with a region file: applied at the start, at SIGHUP, by the control socket, and
+//! by the process that takes over.
 
 use crate::daemon::{Daemon, config_in};
 use node::admin::ask;
-use node::admin::client::AskError;
-use node::admin::protocol::{Answer, Request};
-use node::region::{Applied, RegionStatus};
+use node::admin::client::RequestError;
+use node::admin::protocol::{ControlRequest, ControlResponse};
+use node::region::{RegionChanges, RegionStatus};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A machine more, in the last list of the lab's region.
+/// Additional VM, for the last list of the lab's region.
 const MORE: &str = "  - {name: red-z, vpc: red, server: s2, mac: 02:00:00:10:00:77, addresses: [10.0.0.77]}\n";
 
 fn lab_region() -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/lab.yaml")).expect("the file")
 }
 
-/// A folder with a region file and a configuration.
+/// Folder with a region file and a configuration.
 struct Home {
     folder: tempfile::TempDir,
     config: PathBuf,
@@ -45,14 +46,16 @@ impl Home {
     }
 
     fn status(&self) -> RegionStatus {
-        let Ok(Answer::Region(status)) = ask(&self.path("control.sock"), &Request::Region) else { panic!("no status") };
+        let Ok(ControlResponse::Region(status)) = ask(&self.path("control.sock"), &ControlRequest::Region) else {
+            panic!("no status")
+        };
         status
     }
 
-    fn apply(&self) -> Result<Applied, String> {
-        match ask(&self.path("control.sock"), &Request::RegionApply { file: None }) {
-            Ok(Answer::RegionApplied(applied)) => Ok(applied),
-            Err(AskError::Refused(message)) => Err(message),
+    fn apply(&self) -> Result<RegionChanges, String> {
+        match ask(&self.path("control.sock"), &ControlRequest::RegionApply { file: None }) {
+            Ok(ControlResponse::RegionApplied(applied)) => Ok(applied),
+            Err(RequestError::Refused(message)) => Err(message),
             other => panic!("{other:?}"),
         }
     }
@@ -62,18 +65,18 @@ impl Home {
 fn a_region_is_served_from_the_start_and_read_again_at_sighup() {
     let home = Home::new("");
     let daemon = Daemon::with(&home.config, &[]);
-    daemon.says(&["the region is in force", "inserted="]);
+    daemon.wait_for_log(&["the region is in force", "inserted="]);
     let entries = home.status().entries;
     assert!(entries > 50, "{entries}");
 
     home.write(&(lab_region() + MORE));
     daemon.signal("HUP");
-    daemon.says(&["the region is in force", "inserted=1", "deleted=0"]);
+    daemon.wait_for_log(&["the region is in force", "inserted=1", "deleted=0"]);
     assert_eq!(home.status().entries, entries + 1);
 
     home.write("region: [");
     daemon.signal("HUP");
-    daemon.says(&["the region is refused", "region.yaml:1"]);
+    daemon.wait_for_log(&["the region is refused", "region.yaml:1"]);
     assert!(home.apply().is_err_and(|message| message.contains("region.yaml:1")));
     assert_eq!(home.status().entries, entries + 1, "what runs stays");
     home.write(&lab_region());
@@ -112,23 +115,23 @@ fn a_wrong_file_stops_a_start_without_a_store_and_not_one_with_tables() {
 #[test]
 fn the_process_that_takes_over_goes_on_with_the_same_numbers() {
     let folder = tempfile::tempdir().expect("a folder");
-    let home = Home::new(&format!("takeover = {:?}\n", folder.path().join("takeover.sock")));
+    let home = Home::new(&format!("takeover_socket = {:?}\n", folder.path().join("takeover.sock")));
     let first = Daemon::with(&home.config, &[]);
-    // `aaa` would have the first number, had the others not theirs already.
+    // `aaa` would get the first id if the others did not have theirs already.
     home.write(&lab_region().replacen("vpcs:\n", "vpcs:\n  - {name: aaa, vni: 4242}\n", 1));
     let applied = home.apply().expect("it is right");
     assert!(applied.inserted > 0 && applied.modified == 0, "{applied}");
     let second = Daemon::run(&home.config, &[], &["--takeover"]);
-    second.says(&["the region is in force", "inserted=0", "modified=0", "deleted=0"]);
+    second.wait_for_log(&["the region is in force", "inserted=0", "modified=0", "deleted=0"]);
     assert_eq!(home.status().vpcs, 4);
     drop(first);
 }
 
-/// A file system of a few megabytes; it is unmounted with this.
+/// File system of a few megabytes. Dropping this unmounts it.
 struct Small(tempfile::TempDir);
 
 impl Small {
-    /// `None`: this user may not mount.
+    /// Mounts the file system. Returns `None` if this user may not mount.
     fn new() -> Option<Small> {
         let folder = tempfile::tempdir().expect("a folder");
         let mut mount = Command::new("mount");

@@ -1,4 +1,5 @@
-//! What a service manager sends and is told, and what an operator changes while the node runs.
+//! Tests signals of a service manager, its notifications, and settings that an operator changes
+//! while the node runs.
 
 use crate::daemon::{Daemon, config_in};
 use p4runtime::Code;
@@ -10,17 +11,18 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The socket of a service manager.
+/// Socket of a service manager.
 pub struct Manager(UnixDatagram);
 
 impl Manager {
-    /// The next message that has one of these words, and is no watchdog's sign of life if it does not ask for one.
-    pub fn hears(&self, word: &str) -> String {
-        self.hears_up_to(word).pop().expect("it is the last")
+    /// Returns the next message that has this word. Skips watchdog messages unless the word
+    /// requests one.
+    pub fn next_message_with(&self, word: &str) -> String {
+        self.messages_up_to(word).pop().expect("it is the last")
     }
 
-    /// The same, after all that came before.
-    pub fn hears_up_to(&self, word: &str) -> Vec<String> {
+    /// Returns the next message that has this word, with all messages before it.
+    pub fn messages_up_to(&self, word: &str) -> Vec<String> {
         let mut bytes = [0; 4096];
         let deadline = Instant::now() + Duration::from_secs(20);
         let mut all = Vec::new();
@@ -44,11 +46,11 @@ pub fn manager(folder: &Path) -> (Manager, String) {
     (Manager(socket), path.display().to_string())
 }
 
-/// A configuration that knows a token.
+/// Returns a configuration with a token.
 fn with_token(token: &str, rest: &str) -> String {
     let hash = TokenHash::of(token);
     format!(
-        "{rest}\n[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n[[p4runtime.token]]\nsha256 = \"{hash}\"\npower = \"table-writer\"\n"
+        "{rest}\n[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n[[p4runtime.token]]\nsha256 = \"{hash}\"\npermission = \"table-writer\"\n"
     )
 }
 
@@ -67,42 +69,42 @@ async fn the_service_manager_is_told_and_a_hang_up_reads_the_configuration_again
     let (manager, socket) = manager(folder.path());
     let config = config_in(folder.path(), &with_token("first", "[log]\nformat = \"json\"\n"));
     let daemon = Daemon::with(&config, &[("NOTIFY_SOCKET", &socket), ("WATCHDOG_USEC", "300000")]);
-    let ready = manager.hears("READY=1");
+    let ready = manager.next_message_with("READY=1");
     assert!(ready.contains("STATUS=no ports; P4Runtime on 127.0.0.1:"), "{ready}");
-    manager.hears("WATCHDOG=1");
-    manager.hears("WATCHDOG=1");
+    manager.next_message_with("WATCHDOG=1");
+    manager.next_message_with("WATCHDOG=1");
 
     let mut first = client(&daemon, "first").await;
     assert_eq!(answer(&mut first).await, Ok(()));
     let (mut stream, _) = first.arbitrate(Some(1)).await.expect("it may");
-    daemon.says(&["\"event\":\"a controller is primary\"", "\"election\":\"1\""]);
+    daemon.wait_for_log(&["\"event\":\"a controller is primary\"", "\"election\":\"1\""]);
 
-    // A mistake: all stays.
+    // A mistake: nothing changes.
     config_in(folder.path(), &with_token("second", "device_id = \"x\"\n[log]\nlevel = \"error\"\n"));
     daemon.signal("HUP");
-    assert!(manager.hears("RELOADING=1").contains("MONOTONIC_USEC="));
-    manager.hears("READY=1");
-    daemon.says(&["refused", &format!("{}:1:13: ", config.display())]);
+    assert!(manager.next_message_with("RELOADING=1").contains("MONOTONIC_USEC="));
+    manager.next_message_with("READY=1");
+    daemon.wait_for_log(&["refused", &format!("{}:1:13: ", config.display())]);
     assert_eq!(answer(&mut first).await, Ok(()));
 
-    // Another token, another log; what needs a restart is named.
+    // Another token, another log; settings that need a restart are named.
     config_in(folder.path(), &with_token("second", "cores = [0]\nstore = \"elsewhere\"\n[log]\nlevel = \"debug\"\n"));
     daemon.signal("HUP");
-    manager.hears("RELOADING=1");
-    manager.hears("READY=1");
-    daemon.says(&["`cores` changes with a restart"]);
-    daemon.says(&["`store` changes with a restart"]);
-    daemon.says(&["info  the configuration was read again", "log.format", "p4runtime.token"]);
+    manager.next_message_with("RELOADING=1");
+    manager.next_message_with("READY=1");
+    daemon.wait_for_log(&["`cores` changes with a restart"]);
+    daemon.wait_for_log(&["`store` changes with a restart"]);
+    daemon.wait_for_log(&["info  the configuration was read again", "log.format", "p4runtime.token"]);
     assert_eq!(answer(&mut first).await, Err(Code::Unauthenticated));
     assert_eq!(answer(&mut client(&daemon, "second").await).await, Ok(()));
     let end = tokio::time::timeout(Duration::from_secs(10), async { while let Ok(Some(_)) = stream.next().await {} });
     end.await.expect("the stream of a token that is gone ends");
-    daemon.says(&["a controller has left", "the token is not known"]);
+    daemon.wait_for_log(&["a controller has left", "the token is not known"]);
 
     daemon.signal("TERM");
-    manager.hears("STOPPING=1");
-    daemon.says(&["ending signal=SIGTERM"]);
-    daemon.says(&["info  ended"]);
+    manager.next_message_with("STOPPING=1");
+    daemon.wait_for_log(&["ending signal=SIGTERM"]);
+    daemon.wait_for_log(&["info  ended"]);
     let mut daemon = daemon;
     assert!(daemon.child.wait().expect("it ends").success());
 }
@@ -117,16 +119,20 @@ async fn many_refused_requests_are_few_lines_and_none_of_them_shows_a_token() {
     for _ in 0..300 {
         assert_eq!(answer(&mut stranger).await, Err(Code::Unauthenticated));
     }
-    let line = daemon.says(&["left out", "refused a client"]);
+    let line = daemon.wait_for_log(&["suppressed", "refused a client"]);
     assert!(line.contains(" lines like: refused a client left_out="), "{line}");
     let mut count = 0;
-    while daemon.heard(&["refused a client"]).inspect(|line| assert!(!line.contains(secret), "{line}")).is_some() {
+    while daemon
+        .take_log_line(&["refused a client"])
+        .inspect(|line| assert!(!line.contains(secret), "{line}"))
+        .is_some()
+    {
         count += 1;
     }
     assert!((50..200).contains(&count), "{count} lines");
 }
 
-/// Signs certificates.
+/// Signer of certificates.
 struct Authority {
     certificate: String,
     issuer: Issuer<'static, KeyPair>,
@@ -158,7 +164,7 @@ fn install(folder: &Path, servers: &Authority, clients: &Authority) {
     }
 }
 
-/// Whether a client that trusts `servers` and shows a certificate gets an answer.
+/// Returns whether a client that trusts `servers` and presents this certificate gets a response.
 async fn gets_in(daemon: &Daemon, servers: &Authority, identity: (String, String)) -> bool {
     let (authority, server_name) = (servers.certificate.clone(), Some("node.test".to_owned()));
     let tls = Some(ClientTls { authority, identity: Some(identity), server_name });
@@ -174,7 +180,7 @@ async fn certificates_are_exchanged_while_it_runs() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     let text = format!(
-        "[p4runtime]\nlisten = [\"127.0.0.1:0\"]\ntls_on_loopback = true\ncertificate = {:?}\nkey = {:?}\nclient_authority = {:?}\n",
+        "[p4runtime]\nlisten = [\"127.0.0.1:0\"]\nrequire_tls_on_loopback = true\ncertificate = {:?}\nkey = {:?}\nclient_authority = {:?}\n",
         path("node.pem"),
         path("node.key"),
         path("clients.pem")
@@ -185,19 +191,19 @@ async fn certificates_are_exchanged_while_it_runs() {
     let daemon = Daemon::with(&config, &[]);
     assert!(gets_in(&daemon, &servers, old.sign("controller\nof old")).await);
     assert!(!gets_in(&daemon, &servers, new.sign("controller")).await);
-    daemon.says(&["its TLS handshake failed"]);
+    daemon.wait_for_log(&["its TLS handshake failed"]);
 
     install(folder.path(), &servers, &new);
-    // A key that is not the certificate's: refused, and all stays.
+    // A key of another certificate is rejected, and nothing changes.
     let other = std::fs::read_to_string(path("node.key")).expect("written");
     std::fs::write(path("node.key"), servers.sign("node.test").1).expect("written");
     daemon.signal("HUP");
-    daemon.says(&["the configuration is refused", "the certificate with this key cannot be used"]);
+    daemon.wait_for_log(&["the configuration is refused", "the certificate with this key cannot be used"]);
     assert!(gets_in(&daemon, &servers, old.sign("controller")).await);
 
     std::fs::write(path("node.key"), other).expect("written");
     daemon.signal("HUP");
-    daemon.says(&["the configuration was read again"]);
+    daemon.wait_for_log(&["the configuration was read again"]);
     assert!(!gets_in(&daemon, &servers, old.sign("controller")).await);
     assert!(gets_in(&daemon, &servers, new.sign("controller")).await);
 }

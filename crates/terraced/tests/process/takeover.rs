@@ -1,7 +1,9 @@
-//! `terraced --takeover`: new processes take over from each other while packets flow, a controller writes atomic batches and commits pipelines. No packet
-//! is lost, comes twice or out of order, or sees half of a batch; no acknowledged write is missing.
+//! Tests `terraced --takeover`: new processes take over from each other while packets flow, a
+//! controller writes atomic batches and commits pipelines. No packet is lost, duplicated or
+//! reordered, or sees half of a batch; no acknowledged write is missing.
 //!
-//! TERRACE_UPDATES, TERRACE_COMMITS and TERRACE_TAKEOVERS say how much of it (docs/node.md has the command), TERRACE_SEED repeats a run.
+//! TERRACE_UPDATES, TERRACE_COMMITS and TERRACE_TAKEOVERS set the amounts (docs/reference/node.md
+//! has the command), TERRACE_SEED repeats a run.
 
 use crate::daemon::{Daemon, config_in};
 use crate::forward::Forward;
@@ -20,22 +22,23 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Updates of one batch, beside the two marks.
+/// Updates per batch, besides the two marks.
 const BATCH: u64 = 40;
-/// Destinations that entries are about.
+/// Number of possible destinations of entries.
 const SPACE: u64 = 20_000;
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Canonical codes of requests to a process that ends: cancelled, unknown, permission denied, internal, unavailable.
+/// Canonical codes of requests to an ending process: cancelled, unknown, permission denied,
+/// internal, unavailable.
 const ENDING: [i32; 5] = [1, 2, 7, 13, 14];
 
-fn asked(name: &str, otherwise: u64) -> u64 {
+fn env_number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
 }
 
-/// `marks.p4` as program 1 or 2.
+/// Compiles `marks.p4` as program 1 or 2.
 fn program(number: u8) -> Pipeline {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let options = p4::compile::Options {
+    let options = p4::compile::CompileOptions {
         include_dirs: vec![root.join("../../programs/include")],
         defines: vec![("PROGRAM".into(), number.to_string())],
         ..Default::default()
@@ -44,7 +47,7 @@ fn program(number: u8) -> Pipeline {
     p4::compile::compile(&p4::preprocess::DiskLoader, &file, &options).pipeline.expect("it compiles")
 }
 
-/// Both marks, in one batch.
+/// Returns the updates of both marks, for one batch.
 fn marks(pipeline: &Pipeline, kind: Type, mark: u16) -> Vec<Update> {
     let info = ir::p4info::generate(pipeline);
     let short = |mark: u16| {
@@ -69,19 +72,19 @@ fn marks(pipeline: &Pipeline, kind: Type, mark: u16) -> Vec<Update> {
     vec![one("first", "first_mark"), one("second", "second_mark")]
 }
 
-/// A controller that writes, and knows what it has written.
+/// Controller that records the entries that it has written.
 struct Controller {
     uri: String,
     connection: Option<(Client, Stream)>,
     forward: Forward,
     programs: [Pipeline; 2],
-    /// Acknowledged: destination and port.
+    /// Acknowledged entries: destination and port.
     entries: BTreeMap<u64, u64>,
     random: fastrand::Rng,
     updates: u64,
     batches: u64,
     commits: u64,
-    /// Requests that were refused because another process took over.
+    /// Requests that failed because another process took over.
     refused: u64,
 }
 
@@ -105,7 +108,7 @@ impl Controller {
         }
     }
 
-    /// Connects until somebody is there.
+    /// Connects, retrying until a process accepts.
     async fn client(&mut self) -> &mut Client {
         let began = Instant::now();
         while self.connection.is_none() {
@@ -131,7 +134,8 @@ impl Controller {
         self.commits += 1;
     }
 
-    /// A request has failed: only because a process ends, with its streams (by which it knew its primary) and connections.
+    /// Handles a failed request. The only valid reason is an ending process, because its
+    /// connections and streams, which identify the primary, end.
     fn lost(&mut self, code: i32, message: &str) {
         assert!(ENDING.contains(&code), "code {code}: {message}");
         self.refused += 1;
@@ -145,7 +149,7 @@ impl Controller {
         self.client().await.write(updates, Atomicity::DataplaneAtomic).await.expect("good entries");
     }
 
-    /// One atomic batch: both marks, and random inserts, modifies and deletes.
+    /// Writes one atomic batch: both marks, and random inserts, modifies and deletes.
     async fn write(&mut self) {
         let mut next = self.entries.clone();
         let mut updates = marks(&self.programs[0], Type::Modify, (self.batches % 60_000) as u16 + 1);
@@ -168,7 +172,8 @@ impl Controller {
                 Ok(()) => break,
                 Err(status) => self.lost(status.code() as i32, status.message()),
             }
-            // It was made or not, as a whole; what was acknowledged before is there in any case.
+            // It was applied completely or not at all. Earlier acknowledged writes exist in any
+            // case.
             let found = self.read().await;
             if found == next {
                 break;
@@ -180,7 +185,7 @@ impl Controller {
         self.batches += 1;
     }
 
-    /// The entries of `forward` that the node has.
+    /// Reads the node's entries of `forward`.
     async fn read(&mut self) -> BTreeMap<u64, u64> {
         loop {
             self.client().await;
@@ -193,7 +198,7 @@ impl Controller {
     }
 }
 
-/// A node with one port, which other processes are to take over.
+/// Node with one port, which other processes take over.
 pub struct Bench {
     pub folder: tempfile::TempDir,
     config: String,
@@ -206,7 +211,7 @@ impl Bench {
         let path = |name: &str| folder.path().join(name).display().to_string();
         let device = device.replace("SOCKET", &path("port.sock"));
         let config = format!(
-            "store = {:?}\ntakeover = {:?}\n[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n[[port]]\nnumber = 1\ndevice = {device:?}\n{more}",
+            "store = {:?}\ntakeover_socket = {:?}\n[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n[[port]]\nnumber = 1\ndevice = {device:?}\n{more}",
             path("store"),
             path("takeover")
         );
@@ -214,7 +219,7 @@ impl Bench {
         Bench { folder, config, daemon }
     }
 
-    /// Another process takes over; the one before ends well.
+    /// Starts a process that takes over. The previous one must end without an error.
     pub fn take_over(&mut self) {
         let new = Daemon::run(&config_in(self.folder.path(), &self.config), &[], &["--takeover"]);
         let mut old = std::mem::replace(&mut self.daemon, new);
@@ -231,9 +236,10 @@ impl Bench {
     }
 }
 
-/// Traffic on `end` while a controller writes and commits, and processes take over. Returns what came back.
+/// Runs traffic on `end` while a controller writes and commits, and processes take over. Returns
+/// the received frames.
 fn load(bench: &mut Bench, end: &mut (dyn Port + '_), updates: u64, commits: u64, takeovers: u64) -> Seen {
-    let seed = asked("TERRACE_SEED", fastrand::u64(..));
+    let seed = env_number("TERRACE_SEED", fastrand::u64(..));
     println!("TERRACE_SEED={seed}");
     let mut controller = Controller::new(bench.daemon.uri.clone(), seed);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("threads");
@@ -252,7 +258,7 @@ fn load(bench: &mut Bench, end: &mut (dyn Port + '_), updates: u64, commits: u64
                         controller.commit(Action::ReconcileAndCommit).await;
                     }
                 }
-                // All is there, in the process that is the last.
+                // The last process has all entries.
                 assert!(controller.read().await == controller.entries, "entries");
             });
             controller
@@ -279,14 +285,14 @@ fn load(bench: &mut Bench, end: &mut (dyn Port + '_), updates: u64, commits: u64
     seen
 }
 
-/// With a raw socket on a veth pair. Needs root, as it makes a network namespace.
+/// Uses a raw socket on a veth pair. Needs root, because it creates a network namespace.
 #[test]
 fn an_interface_goes_from_process_to_process_without_loss() {
     let Some(namespaces) = Namespaces::new(1) else { return };
     for command in ["link add va type veth peer name vb", "link set va up", "link set vb up"] {
         namespaces.ip(0, command);
     }
-    let mut bench = Bench::new("va", &format!("by = \"raw\"\nnetns = {:?}\n", namespaces.name(0)));
+    let mut bench = Bench::new("va", &format!("driver = \"raw\"\nnetns = {:?}\n", namespaces.name(0)));
     let namespace = Namespace::open(namespaces.name(0)).expect("it was made");
     let mut end = namespace.run(|| RawPort::open("vb")).expect("entered").expect("a port");
     let seen = load(&mut bench, &mut end, 4_000, 2, 2);
@@ -297,12 +303,12 @@ fn an_interface_goes_from_process_to_process_without_loss() {
 #[test]
 fn process_after_process_takes_over_under_load_and_nothing_is_lost() {
     let (updates, commits, takeovers) =
-        (asked("TERRACE_UPDATES", 12_000), asked("TERRACE_COMMITS", 6), asked("TERRACE_TAKEOVERS", 4));
+        (env_number("TERRACE_UPDATES", 12_000), env_number("TERRACE_COMMITS", 6), env_number("TERRACE_TAKEOVERS", 4));
     let mut bench = Bench::new("memif:socket=SOCKET,role=server", "");
     let socket = bench.folder.path().join("port.sock");
     let mut end = MemifPort::open(&format!("memif:socket={},role=client", socket.display())).expect("a port");
     let began = Instant::now();
-    while end.trouble().is_some() {
+    while end.port_fault().is_some() {
         assert!(began.elapsed() < PATIENCE, "{:?}", end.last_fault());
     }
     let seen = load(&mut bench, &mut end, updates, commits, takeovers);

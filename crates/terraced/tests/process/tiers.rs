@@ -1,5 +1,7 @@
-//! A switch in one process and the tiers below it in two others, with memifs between: each flow keeps its way and its order, a tier that is killed costs no flow
-//! more than the time until that is noticed, one that comes back gets its flows back, and nobody on a front port can speak as a tier.
+//! Tests a switch in one process and the tiers below it in two others, with memifs between. Each
+//! flow keeps its path and its order; a killed tier interrupts its flows only until that is
+//! detected; a returning tier gets its flows back; and no sender on a front port can imitate a
+//! tier.
 
 use crate::daemon::Daemon;
 use crate::forward::{Forward, commit, pipeline};
@@ -13,17 +15,17 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub const PATIENCE: Duration = Duration::from_secs(20);
-/// Until a tier that does not answer is thought to be gone.
+/// Time after which a silent tier counts as gone.
 const SILENCE: Duration = Duration::from_millis(400);
 pub const KEY: u32 = 0x0bad_cafe;
-/// Where frames for destination 2 go: no port.
+/// Port for frames to destination 2: none exists.
 const NOWHERE: u64 = 9;
-/// Flows of the test, told apart by their source.
+/// Flows of the test, distinguished by their source.
 pub const FLOWS: u64 = 24;
-/// Frames that came, by flow: the number of the last, and when it came.
+/// Received frames by flow: number and time of the last.
 type Last = BTreeMap<u64, (u32, Instant)>;
 
-/// A frame of a flow, with its number.
+/// Returns a frame of a flow, with its number.
 pub fn frame(flow: u64, number: u32) -> Vec<u8> {
     let mut bytes = vec![0; 64];
     bytes[5] = 1;
@@ -34,21 +36,21 @@ pub fn frame(flow: u64, number: u32) -> Vec<u8> {
 }
 
 fn text(folder: &Path, tiers: &str, ports: &[(u32, String, &str)]) -> String {
-    let ports = ports.iter().map(|(number, device, leads)| {
-        let leads = if leads.is_empty() { String::new() } else { format!("leads = {leads:?}\n") };
-        format!("[[port]]\nnumber = {number}\ndevice = {device:?}\n{leads}")
+    let ports = ports.iter().map(|(number, device, tier)| {
+        let link = if tier.is_empty() { String::new() } else { format!("tier_link = {tier:?}\n") };
+        format!("[[port]]\nnumber = {number}\ndevice = {device:?}\n{link}")
     });
     let control = folder.join("control.sock");
     let ports: String = ports.collect();
     format!(
-        "[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n[metrics]\nlisten = [\"127.0.0.1:0\"]\n[control]\nsocket = {control:?}\n[tiers]\nkey = {KEY}\nsilence_ms = {}\n{tiers}\n{ports}",
+        "[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n[metrics]\nlisten = [\"127.0.0.1:0\"]\n[control]\nsocket = {control:?}\n[tiers]\nbridge_key = {KEY}\nprobe_timeout_ms = {}\n{tiers}\n{ports}",
         SILENCE.as_millis()
     )
 }
 
 pub struct Process {
     daemon: Option<Daemon>,
-    /// Where it tells what it counts.
+    /// Address of its metrics.
     metrics: String,
     folder: tempfile::TempDir,
     text: String,
@@ -63,16 +65,16 @@ impl Process {
         process
     }
 
-    /// One with the tiers below, which a link leads to.
+    /// Creates a process with the lower tiers, reached by `link`.
     pub fn below(tiers: &str, link: String) -> Process {
-        Process::new(&format!("here = [\"dpu\", \"cpu\"]\n{tiers}"), &[(301, link, "up")])
+        Process::new(&format!("local = [\"dpu\", \"cpu\"]\n{tiers}"), &[(301, link, "upper")])
     }
 
     pub fn socket(&self) -> PathBuf {
         self.folder.path().join("control.sock")
     }
 
-    /// A process, with the program and where frames for destination 1 go.
+    /// Starts the process, with the program and the port for frames to destination 1.
     fn start(&mut self) {
         let file = crate::daemon::config_in(self.folder.path(), &self.text);
         let daemon = Daemon::with(&file, &[]);
@@ -89,14 +91,14 @@ impl Process {
         self.daemon = Some(daemon);
     }
 
-    /// It is killed, with no time to say so.
+    /// Kills it without notice.
     pub fn kill(&mut self) {
         let mut daemon = self.daemon.take().expect("it runs");
         daemon.child.kill().expect("it is ours");
         daemon.child.wait().expect("it ends");
     }
 
-    /// Packets that the tiers of this process have done with.
+    /// Returns the packets that the tiers of this process served.
     fn served(&self) -> u64 {
         ["switch", "dpu", "cpu"]
             .map(|tier| self.counted(&format!("terrace_tier_packets_total{{tier=\"{tier}\"}}")))
@@ -104,7 +106,7 @@ impl Process {
             .sum()
     }
 
-    /// What it counted, of a family and with a label.
+    /// Returns a count of a metric family with a label.
     pub fn counted(&self, line: &str) -> u64 {
         let page = crate::scraped::get(&self.metrics, "GET /metrics HTTP/1.0\r\n\r\n");
         let found = page.lines().find(|text| text.contains(line));
@@ -112,14 +114,15 @@ impl Process {
     }
 }
 
-/// Sends frames of all flows in turn, at some speed, for a while, and looks at what comes back: in its order, flow by flow.
+/// Sender of frames of all flows in turn, at some rate. Checks that returned frames are in order,
+/// flow by flow.
 pub struct Traffic {
     end: MemifPort,
-    /// The next frame's.
+    /// Number of the next frame.
     number: u32,
     sent: u32,
     last: Last,
-    /// The longest time in which a flow got nothing.
+    /// Maximum time in which a flow got nothing.
     gap: Duration,
     back: u32,
 }
@@ -128,7 +131,7 @@ impl Traffic {
     pub fn new(device: &str) -> Traffic {
         let mut end = MemifPort::open(device).expect("a port");
         let began = Instant::now();
-        while end.trouble().is_some() {
+        while end.port_fault().is_some() {
             assert!(began.elapsed() < PATIENCE, "{:?}", end.last_fault());
         }
         Traffic { end, number: 1, sent: 0, last: Last::new(), gap: Duration::ZERO, back: 0 }
@@ -147,7 +150,7 @@ impl Traffic {
             std::thread::sleep(Duration::from_millis(2));
             self.take(&mut batch);
         }
-        // What is on its way comes.
+        // Frames in flight arrive.
         let until = Instant::now() + Duration::from_millis(200);
         while Instant::now() < until {
             self.take(&mut batch);
@@ -171,7 +174,8 @@ impl Traffic {
         }
     }
 
-    /// What was lost since the last time, and the longest time in which a flow got nothing.
+    /// Returns the frames lost since the last call, and the maximum time in which a flow got
+    /// nothing.
     pub fn settle(&mut self) -> (u32, Duration) {
         let lost = std::mem::take(&mut self.sent) - std::mem::take(&mut self.back);
         (lost, std::mem::take(&mut self.gap))
@@ -185,16 +189,16 @@ fn a_tier_that_dies_costs_no_flow_more_than_the_time_until_it_is_noticed() {
     let absent = "absent = [\"second\"]";
     let below = |name: &str| Process::below(absent, memif(name, "client"));
     let switch = Process::new(
-        &format!("here = [\"switch\"]\nswitch = \"jit\"\n{absent}"),
+        &format!("local = [\"switch\"]\nswitch_engine = \"jit\"\n{absent}"),
         &[
             (1, memif("front", "server"), ""),
-            (301, memif("one", "server"), "down"),
-            (302, memif("two", "server"), "down"),
+            (301, memif("one", "server"), "lower"),
+            (302, memif("two", "server"), "lower"),
         ],
     );
     let (mut one, two) = (below("one"), below("two"));
     let mut traffic = Traffic::new(&memif("front", "client"));
-    // Until both answer.
+    // Until both respond.
     traffic.run(Duration::from_millis(1_500), &|_| {});
     traffic.settle();
     let served = || one.served() + two.served();
@@ -204,17 +208,17 @@ fn a_tier_that_dies_costs_no_flow_more_than_the_time_until_it_is_noticed() {
     let (lost, _) = traffic.settle();
     assert_eq!(lost, 0, "both are there");
 
-    // Somebody on a front port who knows the key.
+    // Sender on a front port that knows the key.
     let mut forged = vec![0; 120];
-    forged[12..14].copy_from_slice(&offload::cut::ETHERTYPE.to_be_bytes());
+    forged[12..14].copy_from_slice(&offload::partition::ETHERTYPE.to_be_bytes());
     forged[14..18].copy_from_slice(&KEY.to_be_bytes());
-    forged[18] = offload::cut::BACK;
+    forged[18] = offload::partition::RETURNED;
     forged[22] = 1;
     let forged = [Packet::from_bytes(&forged).expect("short")];
     traffic.run(Duration::from_millis(300), &|end| assert_eq!(end.send_all(&mut forged.iter()), 1));
     let (lost, _) = traffic.settle();
     assert_eq!(lost, 0, "a forged frame came back, or cost another one");
-    assert!(switch.counted("reason=\"forged_bridge\"") > 50, "they are counted by their reason");
+    assert!(switch.counted("reason=\"unexpected_bridge_header\"") > 50, "they are counted by their reason");
 
     one.kill();
     traffic.run(Duration::from_millis(2_500), &|_| {});

@@ -1,5 +1,5 @@
-// One of everything that a controller can write, in the order in which tests can see it: table `hosts` decides by the destination what becomes
-// of a packet, and may send it on to one of the other tables (`check`). tests/shell writes and reads it, tests/ptf sends packets as well.
+// One of each object that a controller can write, with visible effects: table `hosts` decides each packet by its
+// destination, and may pass it to another table (`check`). tests/shell writes and reads it, tests/ptf also sends packets.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -83,11 +83,11 @@ control Decide(inout headers h, inout metadata m, inout standard_metadata_t s) {
     action punt(bit<6> reason) { m.reason = reason; s.egress_spec = CPU_PORT; }
     action learn(bit<9> port) { m.learn = true; s.egress_spec = port; }
     action check(bit<8> stage) { m.stage = stage; mark_to_drop(s); }
-    // Which meter or register is asked behind the table: one table of a chip has room for few of them.
+    // Selects the meter or register after the table, because a table of a chip can have only a few.
     action police(bit<32> index, bit<9> port) { m.asks = 1; m.index = index; s.egress_spec = port; }
     action police_bytes(bit<32> index, bit<9> port) { m.asks = 2; m.index = index; s.egress_spec = port; }
     action remember(bit<32> index, bit<9> port) { m.asks = 3; m.index = index; s.egress_spec = port; }
-    // What it says is seen in the last bytes of the source address.
+    // The result is in the last bytes of the source address.
     action police_flow(bit<9> port) {
         flow_rates.read(m.colour);
         h.ethernet.source[7:0] = 6w0 ++ m.colour;

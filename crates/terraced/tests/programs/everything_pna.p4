@@ -1,4 +1,4 @@
-// What a controller can write of a PNA program: tests/shell.
+// Objects of a PNA program that a controller can write: tests/shell.
 #include <core.p4>
 #include <pna.p4>
 

@@ -1,5 +1,5 @@
-// Shows which program, and which entries, a packet met: it leaves with the program's number and one mark of each of two tables, so that a packet
-// that saw half of a write batch shows two marks that differ. Built with PROGRAM and, for the second form, WIDER.
+// Shows the program and the entries that handled a packet: it leaves with the program's number and a mark of each of two
+// tables. A packet that saw half of a write batch has two different marks. Built with PROGRAM and, for the second form, WIDER.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -1,6 +1,6 @@
-// Shows what meters say: a packet leaves, on the port on which it came, with the colour of an indexed meter and that of the entry's own. Built with AGES
-// its entries have idle times, so that native code is not made for it; with WIDER it is another program with the same meters and entries; with BYTES
-// one whose indexed meter counts something else.
+// Shows the results of meters: a packet returns to its port with the colors of an indexed meter and of
+// its entry's meter. With AGES entries have idle times, which native code does not support; WIDER
+// makes another program with the same meters and entries; BYTES changes the unit of the indexed meter.
 #include <core.p4>
 #include <v1model.p4>
 

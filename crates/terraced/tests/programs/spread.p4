@@ -1,5 +1,5 @@
-// A packet's tenant comes from a table that the switch has; how much a tenant may send is metered behind one that it does not have. The packet leaves, on the port on
-// which it came, with the colour.
+// The packet's tenant comes from a table on the switch; the tenant's meter follows a
+// table that the switch does not have. The packet returns to its port with the color.
 #include <core.p4>
 #include <v1model.p4>
 

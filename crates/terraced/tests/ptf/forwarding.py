@@ -1,4 +1,5 @@
-"""Packets in and out of a node while a controller writes its tables: `everything.p4`, port N of the node is port N of ptf."""
+"""Tests packets through a node while a controller writes its tables, with `everything.p4`. Port N of the node
+is port N of ptf."""
 
 import os
 import subprocess
@@ -27,7 +28,7 @@ def packet(size=80, source=SOURCE, ip="10.0.0.1", to="10.1.2.3", ttl=64):
 
 
 def from_source(number, made=None):
-    """The packet with another source address: what the program tells of meters and registers."""
+    """Returns the packet with another source address, in which the program reports meters and registers."""
     made = (made or packet()).copy()
     made.src = ":".join(f"{byte:02x}" for byte in number.to_bytes(6, "big"))
     return made
@@ -49,7 +50,7 @@ class Switch(BaseTest):
         assert self.c.write(*updates) == ["OK"] * len(updates), self.c.write(*updates)
 
     def host(self, action, *args, **other):
-        """What becomes of packets to HOST."""
+        """Sets the action for packets to HOST."""
         self.write((INSERT, self.c.host(NUMBER, self.c.action(action, *args), **other)))
 
     def send(self, made=None, port=1):
@@ -62,14 +63,14 @@ class Switch(BaseTest):
         testutils.verify_no_other_packets(self, timeout=0.3)
 
     def arrived(self, port=2, timeout=2):
-        """The bytes of the next packet on a port."""
+        """Returns the bytes of the next packet on a port."""
         result = self.dataplane.poll(device_number=0, port_number=port, timeout=timeout)
         assert isinstance(result, self.dataplane.PollSuccess), f"no packet on port {port}"
         return bytes(result.packet)
 
 
 class Forwarding(Switch):
-    """What was written decides about the next packet."""
+    """A write affects the next packet."""
 
     def runTest(self):
         self.send()
@@ -109,7 +110,7 @@ class LongestPrefix(Switch):
 
 
 class TernaryRangeOptional(Switch):
-    """Of entries that fit, the one with the greatest priority."""
+    """Of the matching entries, the one with the largest priority wins."""
 
     def runTest(self):
         self.host("check", 2)
@@ -127,7 +128,7 @@ class TernaryRangeOptional(Switch):
 
 
 class Multicast(Switch):
-    """A copy for each replica, that knows its instance."""
+    """A copy for each replica has the replica's instance."""
 
     def runTest(self):
         self.write((INSERT, flood(7, (2, 1), (3, 2), (3, 3))))
@@ -145,7 +146,7 @@ class Multicast(Switch):
 
 
 class Clone(Switch):
-    """A packet and a copy of it, cut to the session's length."""
+    """A packet and its copy, truncated to the session's length."""
 
     def runTest(self):
         self.host("mirror", 5, 2)
@@ -212,7 +213,7 @@ class Counters(Switch):
 
 
 class MetersColours(Switch):
-    """Packets of a burst, at rates that give nothing back while the test runs: two green, two yellow, then red."""
+    """A burst, at rates that refill nothing during the test: two green, two yellow, then red."""
 
     def colours(self, count):
         found = []
@@ -243,7 +244,7 @@ class DirectMeter(MetersColours):
 
 
 class Registers(Switch):
-    """The packet shows what the register held; the program counts up."""
+    """The packet shows the register's previous value; the program increments it."""
 
     def runTest(self):
         self.host("remember", 2, 2)
@@ -256,7 +257,7 @@ class Registers(Switch):
 
 
 class ValueSet(Switch):
-    """A kind that is in the set is parsed as a tag, and the program writes to it."""
+    """An EtherType in the set is parsed as a tag, and the program writes to it."""
 
     def runTest(self):
         self.host("send", 2)
@@ -273,7 +274,7 @@ class ValueSet(Switch):
 
 
 class Digests(Switch):
-    """Data of the packets; the same again only when the list is acknowledged."""
+    """Digests of packets; equal data again only after the list is acknowledged."""
 
     def learn(self, number):
         self.send(from_source(number))
@@ -296,7 +297,7 @@ class Digests(Switch):
 
 
 class DigestLists(Digests):
-    """Lists of as many distinct data as were asked for, or what there is when the time has passed."""
+    """Lists of the requested number of distinct data, or fewer after the time-out."""
 
     def runTest(self):
         self.host("learn", 2)
@@ -311,7 +312,7 @@ class DigestLists(Digests):
 
 
 class IdleTimeout(Switch):
-    """A packet that hits the entry puts the notification off."""
+    """A packet that hits the entry delays the notification."""
 
     def runTest(self):
         self.host("send", 2, idle_timeout_ns=2_500_000_000)
@@ -330,7 +331,7 @@ class IdleTimeout(Switch):
 
 
 class Spreading(Switch):
-    """Packets of many flows go all ways of a group, those of one flow one way."""
+    """Packets of many flows use all members of a group, those of one flow a single member."""
 
     def ways(self):
         found = set()
@@ -373,7 +374,7 @@ class MembersAndGroups(Spreading):
 
 
 class WatchPorts(Spreading):
-    """A member whose port is down gives its flows to the others at once, without a write, and has them again when it is up."""
+    """When a member's port goes down, its flows move to the others at once, without a write, and return when it is up."""
 
     def link(self, number, state):
         subprocess.run(["ip", "-n", os.environ["NODE_NETNS"], "link", "set", f"node{number}", state], check=True)
@@ -388,7 +389,7 @@ class WatchPorts(Spreading):
         return packet(ip=f"10.0.0.{number}")
 
     def ports(self):
-        """The port of each of 32 flows; 0: none."""
+        """Returns the port of each of 32 flows; 0: none."""
         self.dataplane.flush()
         found = {}
         for number in range(1, 33):
@@ -398,7 +399,7 @@ class WatchPorts(Spreading):
         return found
 
     def lost(self, port):
-        """How many of the packets of one flow are lost until the next arrives on that port; one is sent each millisecond."""
+        """Returns the number of lost packets of one flow until one arrives on that port; one is sent each millisecond."""
         self.dataplane.flush()
         for lost in range(1000):
             self.send(self.flow(self.number))
@@ -417,19 +418,19 @@ class WatchPorts(Spreading):
             self.link(2, "down")
             lost = self.lost(3)
             print(f"lost after the link went down: {lost}")
-            # A tick of the worker and one of the node, 10 ms each, and time for a busy machine.
+            # A tick of the worker and one of the node, 10 ms each, and a margin for a busy machine.
             assert lost < 300, lost
             assert set(self.ports().values()) == {3}
-            # A group that is written while a port is down does not take it up.
+            # A group that is written while a port is down does not use it.
             self.write((MODIFY, self.watching(2, 3, 4)))
             assert set(self.ports().values()) == {3, 4}
-            # One that watches another port than it sends to does.
+            # A member that watches another port than its output does use it.
             other = self.watching(2, 3)
             other.action.action_profile_action_set.action_profile_actions[0].watch_port = b"\4"
             self.write((MODIFY, other))
             assert {port for number, port in self.ports().items() if port != 3} == {0}
             self.write((MODIFY, entry))
-            # Nothing that a controller reads has changed.
+            # Reads of a controller are unaffected.
             (read,) = self.c.read(self.c.entry("spread"))
             assert read.action == entry.action, read
             self.link(3, "down")
@@ -441,7 +442,7 @@ class WatchPorts(Spreading):
             self.link(2, "up")
             self.link(3, "up")
         self.lost(2)
-        # Each flow is where it was, as soon as the ports send again.
+        # Each flow returns to its port when the ports are up again.
         deadline = time.monotonic() + 10
         while (now := self.ports()) != before:
             assert time.monotonic() < deadline, (before, now)
@@ -469,7 +470,7 @@ class ConstEntries(Switch):
 
 
 class Reconcile(Switch):
-    """Entries that fit the new program go on forwarding; the rest of the state goes."""
+    """Entries that fit the new program continue to forward; other state is deleted."""
 
     def runTest(self):
         self.host("send", 2)

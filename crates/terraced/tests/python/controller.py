@@ -1,4 +1,4 @@
-"""A client on the stubs of p4.v1: what it sends is what the test says, be it wrong; what comes back is shown as names of codes."""
+"""Client on the stubs of p4.v1. Sends requests as given, also invalid ones, and returns names of status codes."""
 
 import itertools
 import os
@@ -19,12 +19,12 @@ DEVICE = 1
 INSERT, MODIFY, DELETE = p4.Update.INSERT, p4.Update.MODIFY, p4.Update.DELETE
 ACTIONS = p4.SetForwardingPipelineConfigRequest
 
-# The node remembers the greatest election id, so each client takes a greater one.
+# Each client takes a larger election id, because the node remembers the largest.
 elections = itertools.count(int(time.time()) << 20)
 
 
 def canonical(value):
-    """A number as the shortest string of bytes; bytes and text as they are."""
+    """Encodes a number as the shortest byte string; returns bytes and text unchanged."""
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):
@@ -33,7 +33,7 @@ def canonical(value):
 
 
 def config(program, cookie=None):
-    """The forwarding pipeline config of a program."""
+    """Returns the forwarding pipeline config of a program."""
     made = p4.ForwardingPipelineConfig()
     with open(f"{PROGRAMS}/{program}.p4info.txtpb") as text:
         text_format.Merge(text.read(), made.p4info)
@@ -49,7 +49,7 @@ def name_of(code):
 
 
 def codes(error):
-    """Of a failed request: the codes of its parts, or the one code if it failed as a whole."""
+    """Returns the codes of a failed request's parts, or one code if it failed as a whole."""
     trailers = dict(error.trailing_metadata() or ())
     if "grpc-status-details-bin" not in trailers:
         return error.code().name
@@ -65,7 +65,7 @@ def codes(error):
 
 
 class Stream:
-    """A StreamChannel: what comes is sorted by kind."""
+    """StreamChannel whose received messages are sorted by type."""
 
     def __init__(self, stub):
         self.out = queue.Queue()
@@ -96,14 +96,14 @@ class Stream:
         self.send(arbitration=update)
 
     def next(self, kind, timeout=5):
-        """The next message of a kind; None if none comes."""
+        """Returns the next message of a type; None after a time-out."""
         try:
             return self.came[kind].get(timeout=timeout)
         except queue.Empty:
             return None
 
     def all(self, kind, timeout):
-        """What comes of a kind in that time."""
+        """Returns the messages of a type that arrive in that time."""
         found, end = [], time.monotonic() + timeout
         while (rest := end - time.monotonic()) > 0:
             one = self.next(kind, rest)
@@ -121,7 +121,7 @@ def uint128(number):
 
 
 class Requests:
-    """Requests of a client with an election id, in names of a P4Info."""
+    """Requests of a client with an election id; objects are named as in a P4Info."""
 
     def __init__(self, stub, election, info, device=DEVICE, role=""):
         self.stub, self.election, self.device, self.role = stub, election, device, role
@@ -139,10 +139,11 @@ class Requests:
     def id(self, name):
         return (self.objects.get(name) or self.tables.get(name) or self.acts[name]).preamble.id
 
-    # What is written and read.
+    # Entities.
 
     def match(self, fields, given):
-        """By the last part of a field's name: a value; (value, prefix length); (value, mask); (low, high)."""
+        """Returns match fields, given by the last part of their names: a value; (value, prefix length);
+        (value, mask); (low, high)."""
         matches = []
         for name, value in given.items():
             field = next(field for field in fields if field.name.split(".")[-1] == name)
@@ -168,7 +169,8 @@ class Requests:
         return made
 
     def entry(self, table, match=None, action=None, **other):
-        """An entry: `action` is a message Action, or one of {"member": ID}, {"group": ID}, {"set": [(action, weight), ...]}."""
+        """Returns an entry. `action` is a message Action, or one of {"member": ID}, {"group": ID},
+        {"set": [(action, weight), ...]}."""
         made = p4.TableEntry(table_id=self.id(table), **other)
         made.match.extend(self.match(self.tables[table].match_fields, match or {}))
         if isinstance(action, p4.Action):
@@ -221,7 +223,8 @@ class Requests:
     # Requests.
 
     def write(self, *updates, atomicity=p4.WriteRequest.CONTINUE_ON_ERROR, **who):
-        """`updates`: pairs of type and entity. What became of each, by codes, or one code if the request failed as a whole."""
+        """Writes `updates`, pairs of type and entity. Returns a code for each, or one code if the request
+        failed as a whole."""
         request = p4.WriteRequest(**{**self.who(), **who}, atomicity=atomicity)
         for kind, made in updates:
             request.updates.add(type=kind, entity=entity(made))
@@ -232,7 +235,7 @@ class Requests:
         return ["OK"] * len(updates)
 
     def read(self, *wanted, **who):
-        """The entities that were read, without their outer message."""
+        """Returns the read entities, without their outer message."""
         request = p4.ReadRequest(device_id=self.device, entities=map(entity, wanted), **who)
         found = []
         for part in self.stub.Read(request, timeout=20):
@@ -240,7 +243,7 @@ class Requests:
         return found
 
     def read_codes(self, *wanted, **who):
-        """The codes of a read's parts that were refused."""
+        """Returns the codes of a read's rejected parts."""
         try:
             self.read(*wanted, **who)
         except grpc.RpcError as error:
@@ -248,7 +251,7 @@ class Requests:
         return "OK"
 
     def pipeline(self, action, made=None, **who):
-        """The code of a SetForwardingPipelineConfig."""
+        """Returns the code of a SetForwardingPipelineConfig."""
         request = ACTIONS(**{**self.who(), **who}, action=action, config=made)
         try:
             self.stub.SetForwardingPipelineConfig(request, timeout=60)
@@ -282,12 +285,12 @@ def port(number):
 
 
 def flood(number, *replicas, **other):
-    """A multicast group of (port, instance) pairs."""
+    """Returns a multicast group of (port, instance) pairs."""
     return p4.MulticastGroupEntry(multicast_group_id=number, replicas=[p4.Replica(port=port(p), instance=i) for p, i in replicas], **other)
 
 
 def copies(number, *replicas, **other):
-    """A clone session."""
+    """Returns a clone session."""
     return p4.CloneSessionEntry(session_id=number, replicas=[p4.Replica(port=port(p), instance=i) for p, i in replicas], **other)
 
 
@@ -297,7 +300,7 @@ def connect(address=NODE):
 
 
 class Controller(Requests):
-    """A client with its own connection and stream."""
+    """Returns a client with its own connection and stream."""
 
     def __init__(self, program="everything", role=None, role_config=None, primary=True, election=None):
         self.channel, stub = connect()

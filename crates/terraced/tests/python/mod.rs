@@ -5,19 +5,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
-/// What the node gets by P4Runtime: the programs of `tests/programs`, compiled.
+/// Compiled programs of `tests/programs`, which the node gets by P4Runtime.
 pub struct Compiled {
     dir: tempfile::TempDir,
 }
 
 impl Compiled {
-    /// Each as `NAME.ir` and `NAME.p4info.txtpb` in one directory.
+    /// Compiles each as `NAME.ir` and `NAME.p4info.txtpb` into one directory.
     pub fn new(programs: &[&str]) -> Compiled {
         let dir = tempfile::tempdir().expect("a directory");
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         for program in programs {
-            let options =
-                p4::compile::Options { include_dirs: vec![root.join("../../programs/include")], ..Default::default() };
+            let options = p4::compile::CompileOptions {
+                include_dirs: vec![root.join("../../programs/include")],
+                ..Default::default()
+            };
             let file = root.join(format!("tests/programs/{program}.p4"));
             let compiled = p4::compile::compile(&p4::preprocess::DiskLoader, &file, &options);
             let errors: Vec<String> =
@@ -30,23 +32,24 @@ impl Compiled {
         Compiled { dir }
     }
 
-    /// Where they are.
+    /// Returns the directory.
     pub fn path(&self) -> &Path {
         self.dir.path()
     }
 }
 
-/// A running node; it is ended with the test.
+/// Running node that ends with the test.
 pub struct Terraced {
     child: Child,
-    /// Where it takes controllers.
+    /// Address for controllers.
     pub address: String,
     said: Arc<Mutex<String>>,
     _config: tempfile::NamedTempFile,
 }
 
 impl Terraced {
-    /// Runs `prefix... terraced -c FILE` with this configuration; a service address is put in front.
+    /// Runs `prefix... terraced -c FILE` with this configuration, after prepending a service
+    /// address.
     pub fn start(prefix: &[&str], config: &str) -> Terraced {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let text = format!("{config}\n[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n");
@@ -81,8 +84,8 @@ impl Terraced {
         Terraced { child, address, said, _config: file }
     }
 
-    /// What it has said on standard error.
-    pub fn said(&self) -> String {
+    /// Returns its standard error so far.
+    pub fn stderr_text(&self) -> String {
         self.said.lock().expect("said").clone()
     }
 }
@@ -94,19 +97,19 @@ impl Drop for Terraced {
     }
 }
 
-/// Python of `.venv`.
+/// Returns the path of `.venv`'s Python.
 pub fn interpreter() -> PathBuf {
     let python = root().join(".venv/bin/python");
     assert!(python.exists(), "there is no .venv with ptf and p4runtime-shell: run scripts/setup test");
     python
 }
 
-/// The repository.
+/// Returns the repository's root.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A command that finds the suites' modules and what they have to know.
+/// Sets the environment so that the command finds the suites' modules and parameters.
 pub fn with_modules(mut command: Command, node: &Terraced, programs: &Compiled) -> Command {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     command
@@ -118,11 +121,11 @@ pub fn with_modules(mut command: Command, node: &Terraced, programs: &Compiled) 
     command
 }
 
-/// Fails unless the suite did, ran all its tests, and skipped none.
+/// Fails unless the suite succeeded, ran at least `least` tests, and skipped none.
 pub fn judge(output: &Output, node: &Terraced, least: usize) {
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     println!("{said}");
-    assert!(output.status.success(), "{said}\nterraced said:\n{}", node.said());
+    assert!(output.status.success(), "{said}\nterraced said:\n{}", node.stderr_text());
     let ran = said.lines().find_map(|line| line.strip_prefix("Ran ")?.split(' ').next()?.parse().ok()).unwrap_or(0);
     assert!(ran >= least, "{ran} tests ran, of at least {least}:\n{said}");
     assert!(!said.contains("skipped="), "tests were skipped:\n{said}");

@@ -9,7 +9,7 @@ PRIMARY, BACKUP, NOBODY = 0, 6, 5
 
 
 def role_config(ids, packet_in=False):
-    """A terrace.v1.RoleConfig: fields 1 (ids, packed), 2 (packet_in)."""
+    """Returns a terrace.v1.RoleConfig: fields 1 (ids, packed), 2 (packet_in)."""
     numbers = b"".join(varint(number) for number in ids)
     value = b"\x0a" + varint(len(numbers)) + numbers + (b"\x10\x01" if packet_in else b"")
     return any_pb2.Any(type_url="type.googleapis.com/terrace.v1.RoleConfig", value=value)
@@ -76,7 +76,7 @@ class Arbitration(unittest.TestCase):
         self.assertEqual(self.client(election=first.election).advice.status.code, PRIMARY)
 
     def test_an_election_id_of_two_words(self):
-        # In a role of its own: the node remembers the greatest id.
+        # In its own role, because the node remembers the largest id.
         role = f"wide{next(elections)}"
         self.assertEqual(self.client(role=role, election=1 << 64).advice.election_id, p4.Uint128(high=1))
         self.assertEqual(self.client(role=role, election=(1 << 64) - 1).advice.status.code, BACKUP)
@@ -123,7 +123,7 @@ class Arbitration(unittest.TestCase):
         route = role.entry("routes", {"destination": (0, 8)}, drop)
         self.assertEqual(role.write((INSERT, role.host(1, drop)), (INSERT, route)), ["OK", "PERMISSION_DENIED"])
         self.assertEqual(default.write((INSERT, route)), ["OK"])
-        # It reads what it may write.
+        # It may read the entities that it may write.
         seen = role.read(p4.TableEntry(), role=role.role)
         self.assertEqual([entry.table_id for entry in seen], [role.id("hosts")])
         self.assertEqual(role.pipeline(ACTIONS.VERIFY, config("everything")), "PERMISSION_DENIED")

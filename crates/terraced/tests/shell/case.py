@@ -18,11 +18,11 @@ class Case(unittest.TestCase):
         self.c = Requests(shell.client.stub, election, config(self.program).p4info)
 
     def writes(self, outcome, *updates, **how):
-        """Writes, and compares the codes with what is expected: a word for each update."""
+        """Writes, and compares the codes with the expected ones: a word for each update."""
         self.assertEqual(self.c.write(*updates, **how), outcome.split())
 
     def one(self, wanted):
-        """The only entity that is read."""
+        """Reads a single entity."""
         found = self.c.read(wanted)
         self.assertEqual(len(found), 1, found)
         return found[0]

@@ -1,4 +1,4 @@
-"""A node that no controller has set a pipeline on yet."""
+"""Tests a node before the first pipeline."""
 
 import unittest
 
@@ -15,7 +15,7 @@ class Fresh(unittest.TestCase):
         self.assertFalse(client.stub.GetForwardingPipelineConfig(p4.GetForwardingPipelineConfigRequest(device_id=1)).HasField("config"))
         self.assertEqual(client.write(update), "FAILED_PRECONDITION")
         self.assertEqual(client.read_codes(p4.TableEntry()), "FAILED_PRECONDITION")
-        # What is saved does not run, but is what is written and read.
+        # A saved pipeline does not run, but writes and reads refer to it.
         self.assertEqual(client.pipeline(ACTIONS.VERIFY_AND_SAVE, config("everything")), "OK")
         self.assertEqual(client.write(update), ["OK"])
         self.assertEqual(client.pipeline(ACTIONS.COMMIT), "OK")

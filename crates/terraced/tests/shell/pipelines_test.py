@@ -83,7 +83,7 @@ class Pipelines(Case):
 
 
 class Pna(Case):
-    """The same entities of a program of another architecture."""
+    """Writes and reads the same entities with a program of another architecture."""
 
     program = "everything_pna"
 

@@ -90,7 +90,7 @@ class Groups(Case):
     def test_sizes(self):
         self.writes("INVALID_ARGUMENT INVALID_ARGUMENT", (INSERT, self.group(max_size=9)), (INSERT, self.group(max_size=0)))
         self.writes("RESOURCE_EXHAUSTED", (INSERT, self.group((1, 5), (2, 4))))
-        # A limit of a single group is not kept.
+        # A limit of a single group is not stored.
         self.writes("UNIMPLEMENTED", (INSERT, self.group(max_size=5)))
         # The other selector counts members.
         other = [self.c.member("members", number, self.c.action("drop")) for number in (1, 2, 3, 4)]
@@ -110,7 +110,7 @@ class Groups(Case):
         group = self.group((1, 1), (2, 1))
         group.members[0].watch_port = b"\1"
         self.writes("INVALID_ARGUMENT", (INSERT, group))
-        # The only one that this node has is the controller's. It is read as it was written.
+        # Only the controller's exists on this node. It reads as written.
         group.members[0].watch_port = b"\x01\xfe"
         self.writes("OK", (INSERT, group))
         self.assertEqual(self.one(self.c.group("ways", 1)).members, group.members)

@@ -10,7 +10,7 @@ from p4runtime_sh import shell
 class Errors(Case):
     def setUp(self):
         super().setUp()
-        # Takes over from the shell, with a stream of its own.
+        # Becomes primary in place of the shell, with its own stream.
         self.own = Controller()
         self.addCleanup(self.own.close)
 

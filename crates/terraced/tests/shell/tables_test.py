@@ -37,9 +37,9 @@ class Matches(Case):
     def test_what_breaks_the_rules_of_a_kind_is_refused(self):
         bad = [
             {},  # The exact key is missing.
-            {"kind": 1, "source": (1, 0)},  # Mask 0 has to be left out.
+            {"kind": 1, "source": (1, 0)},  # Mask 0 must be omitted.
             {"kind": 1, "source": (0x0A000001, 0xFF000000)},  # Bits outside of the mask.
-            {"kind": 1, "ttl": (0, 255)},  # All values have to be left out.
+            {"kind": 1, "ttl": (0, 255)},  # A range of all values must be omitted.
             {"kind": 1, "ttl": (9, 3)},  # Empty.
         ]
         for match in bad:
@@ -79,7 +79,7 @@ class Matches(Case):
         self.writes("OUT_OF_RANGE", (INSERT, self.c.host(1 << 48, drop)))
         self.writes("OUT_OF_RANGE", (INSERT, self.c.host(1, self.c.action("send", 512))))
         self.writes("OUT_OF_RANGE", (INSERT, self.c.host(b"", drop)))
-        # Two's complement: 12 bits of a positive number are one too many.
+        # Two's complement: a positive number of 12 bits is one bit too wide.
         wide = self.c.entry("kinds", {"kind": 1}, self.c.action("wide", 1, b"\x0f\xff"), priority=1)
         self.writes("OUT_OF_RANGE", (INSERT, wide))
 
@@ -89,13 +89,13 @@ class Matches(Case):
         self.writes("OK", (INSERT, entry))
         found = self.one(self.c.entry("ports"))
         self.assertEqual((list(found.match), found.action.action), (list(entry.match), to_port))
-        # A number that the type of the program has no room for, and an enum's value that there is not.
+        # A number that does not fit the program's type, and an enum value that does not exist.
         self.writes("OUT_OF_RANGE", (INSERT, self.c.entry("ports", {"port": 512, "offset": 1, "mood": 1}, to_port)))
         self.writes("OUT_OF_RANGE", (INSERT, self.c.entry("ports", {"port": 3, "offset": 1, "mood": 2}, to_port)))
 
 
 class Names(Case):
-    """A key that the control plane sees as a string."""
+    """A key that is a string in the control plane."""
 
     def entry(self, name, **other):
         return self.c.entry("names", {"name": name}, self.c.action("drop"), **other)
@@ -121,7 +121,7 @@ class Names(Case):
         self.writes("NOT_FOUND NOT_FOUND", (DELETE, self.entry("uplink")), (MODIFY, self.entry("uplink")))
         self.writes("INVALID_ARGUMENT INVALID_ARGUMENT", (INSERT, self.entry("")), (INSERT, self.entry(b"\xff")))
         self.writes("INVALID_ARGUMENT", (INSERT, self.entry("x" * 513)))
-        # A request of which one update is refused names nothing.
+        # A rejected update assigns no name.
         self.writes("ABORTED NOT_FOUND", (INSERT, self.entry("a")), (DELETE, self.entry("b")), atomicity=p4.WriteRequest.ROLLBACK_ON_ERROR)
         self.writes("NOT_FOUND", (DELETE, self.entry("a")))
 

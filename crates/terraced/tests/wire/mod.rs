@@ -1,4 +1,4 @@
-//! Numbered frames for `marks.p4`, and who sends them and looks at what comes back.
+//! Numbered frames for `marks.p4`, and a sender that checks the returned frames.
 
 use io::Port;
 use packet::{Batch, Packet, PortId};
@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The kind of frames that carry marks.
+/// EtherType of the frames that carry marks.
 pub const KIND: u16 = 0x88b5;
-/// How long a frame may be under way.
+/// Maximum time in flight of a frame.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Frames under way at most.
+/// Maximum number of frames in flight.
 const WINDOW: u32 = 700;
 
-/// A frame with marks, to destination 1.
+/// Returns a frame with marks, to destination 1.
 pub fn frame(number: u32) -> Vec<u8> {
     let mut bytes = vec![0; 64];
     bytes[5] = 1;
@@ -22,28 +22,28 @@ pub fn frame(number: u32) -> Vec<u8> {
     bytes
 }
 
-/// Number, both marks and program of a frame that came back.
+/// Returns number, both marks and program of a returned frame.
 pub fn read(bytes: &[u8]) -> (u32, u16, u16, u8) {
     let word = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
     (u32::from(word(14)) << 16 | u32::from(word(16)), word(18), word(20), bytes[22])
 }
 
-/// What came back.
+/// Returned frames.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub sent: u32,
     pub back: u32,
-    /// Saw half of a write batch.
+    /// Frames that saw half of a write batch.
     pub halves: u32,
-    /// The marks, which tell write batches apart.
+    /// Marks, which distinguish write batches.
     pub marks: BTreeSet<u16>,
-    /// By program.
+    /// Frames by program.
     pub programs: [u32; 3],
-    /// The longest time in which nothing came back.
+    /// Maximum time in which nothing returned.
     pub longest: Duration,
 }
 
-/// Lets [`drive`] stop, also if the test fails before it says so.
+/// Stops [`drive`] when dropped, also if the test fails first.
 pub struct Stopping<'a>(pub &'a AtomicBool);
 
 impl Drop for Stopping<'_> {
@@ -52,7 +52,8 @@ impl Drop for Stopping<'_> {
     }
 }
 
-/// Sends numbered frames into a port that gives them back until told to stop, and looks at each: all come, once, in order.
+/// Sends numbered frames into a port that returns them until stopped, and checks that all return
+/// once and in order.
 pub fn drive(end: &mut dyn Port, stop: &AtomicBool) -> Seen {
     let (mut seen, mut last) = (Seen::default(), Instant::now());
     let mut batch = Batch::new();
@@ -64,7 +65,7 @@ pub fn drive(end: &mut dyn Port, stop: &AtomicBool) -> Seen {
         seen.sent += count;
         batch.clear();
         end.receive(PortId(1), &mut batch).expect("it goes on");
-        // Kernels say things of their own on interfaces.
+        // Kernels send their own packets on interfaces.
         for packet in batch.packets().iter().filter(|packet| packet.bytes()[12..14] == KIND.to_be_bytes()) {
             let (number, first, second, program) = read(packet.bytes());
             assert_eq!(number, seen.back, "packets come back in their order, and all of them");

@@ -1,25 +1,26 @@
-//! A namespace with veth pairs, the kernel's flow cache at one end of each, the world at the other.
+//! Namespace with veth pairs: the kernel's flow cache at one end of each, the outside world at the
+//! other.
 
 use cache_engines::XdpPlan;
 use interp::{Config, Interp, Outputs};
-use io::{Namespace, Outgoing, Port, RawPort};
+use io::{Namespace, Port, RawPort, TxBatch};
 use ir::Pipeline;
-use node::engine::{Controlled, EngineFactory};
-use packet::{Batch, Counter, Engine, EngineCounters, Output, Packet, PacketRef, PortCounters, PortId, Verdict};
+use node::engine::{EngineControl, EngineFactory};
+use packet::{Batch, BatchOutput, Counter, Engine, EngineCounters, Packet, PacketRef, PortCounters, PortId, Verdict};
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longer than any packet takes on a busy machine.
+/// Time-out: longer than any packet takes on a busy machine.
 const LONG: Duration = Duration::from_secs(5);
 
 fn ip(arguments: &str) -> bool {
     Command::new("ip").args(arguments.split_whitespace()).output().is_ok_and(|output| output.status.success())
 }
 
-/// Removed when the test ends, in whatever way.
+/// Namespace that is removed when the test ends, also by a panic.
 struct Removed(String);
 
 impl Drop for Removed {
@@ -28,35 +29,37 @@ impl Drop for Removed {
     }
 }
 
-/// See the module. The engine runs on the test's own thread.
+/// Namespace with veth pairs, and a gateway with the kernel's flow cache. The engine runs on the
+/// test's own thread.
 pub struct Lab {
     pub plan: XdpPlan,
-    pub engine: Box<dyn Controlled>,
+    pub engine: Box<dyn EngineControl>,
     worker: Box<dyn Engine>,
     ports: Vec<Box<dyn Port>>,
     world: Vec<RawPort>,
-    /// By which the world's ends take packets from programs.
+    /// Programs that let the outside ends accept packets from programs.
     pub passes: Vec<Box<dyn Send>>,
-    /// What the engine was given, and said.
+    /// The engine's counters.
     pub counted: EngineCounters,
     batch: Batch,
-    out: Output,
+    out: BatchOutput,
     _namespace: Removed,
 }
 
-/// What became of a packet.
+/// Outcome of a packet.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// What left: port and bytes.
+    /// Sent packets: port and bytes.
     pub sent: Vec<(u32, Vec<u8>)>,
-    /// The verdicts of the engine, if the kernel did not know what to do.
+    /// Verdicts of the engine, if the kernel passed the packet up.
     pub told: Vec<Verdict>,
-    /// The kernel did.
+    /// Whether the kernel forwarded it.
     pub in_kernel: bool,
 }
 
 impl Lab {
-    /// With ports 0 to `ports`; `None`, and a message, where that cannot be.
+    /// Creates a lab with ports 0 to `ports`. Prints a message and returns `None` where that is not
+    /// possible.
     pub fn new(ports: u32, flows: u32, pipeline: &Arc<Pipeline>) -> Option<Lab> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("node-xdp-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -69,7 +72,7 @@ impl Lab {
         for port in 0..ports {
             assert!(ip(&format!("-n {name} link add a{port} mtu 3400 type veth peer name b{port} mtu 3400")));
             for end in ["a", "b"] {
-                // Nothing is to be sent but what the test sends.
+                // Only the test may send.
                 assert!(ip(&format!("-n {name} link set {end}{port} addrgenmode none")));
                 assert!(ip(&format!("-n {name} link set {end}{port} up")));
             }
@@ -82,7 +85,7 @@ impl Lab {
                 let opened = plan.open(&format!("a{port}"), port).expect("a port");
                 assert_eq!(opened.note, None);
                 near.push(opened.port);
-                // Behind the frame by which the port has found out whether this end takes any.
+                // After the frame by which the port tests whether this end accepts any.
                 world.push(RawPort::open(&format!("b{port}")).expect("the world"));
             }
             (near, world, passes)
@@ -90,20 +93,21 @@ impl Lab {
         let (ports, world, passes) = Namespace::open(&name).and_then(|namespace| namespace.run(open)).expect("made");
         let engine = plan.clone().shared().load(pipeline, &Config::default());
         let engine = engine.unwrap_or_else(|refusal| panic!("{}", refusal.message));
-        let worker = engine.worker();
-        let (batch, out) = (Batch::new(), Output::new());
+        let worker = engine.new_worker();
+        let (batch, out) = (Batch::new(), BatchOutput::new());
         let counted = EngineCounters::default();
         Some(Lab { plan, engine, worker, ports, world, passes, counted, batch, out, _namespace: namespace })
     }
 
-    /// Packets that the kernel's program is done with.
+    /// Returns the packets that the kernel's program has finished.
     fn done(&self) -> (u64, u64) {
         let found = self.plan.kernel().expect("it was there").outcomes();
-        assert_eq!((found.fault, found.foreign, found.no_headroom), (0, 0, 0), "{found:?}");
+        assert_eq!((found.fault, found.not_a_port, found.no_headroom), (0, 0, 0), "{found:?}");
         (found.sent + found.redirected + found.dropped, found.missed)
     }
 
-    /// Sends a packet from the world to a port, lets the engine have it if it gets there, and waits for what leaves: `expected` packets.
+    /// Sends a packet from outside to a port, lets the engine process it if it arrives there, and
+    /// waits for `expected` sent packets.
     pub fn send(&mut self, port: u32, bytes: &[u8], expected: usize) -> Seen {
         let before = self.done();
         let packet = packet::Packet::from_bytes(bytes).expect("a packet");
@@ -128,7 +132,7 @@ impl Lab {
         seen
     }
 
-    /// One round of a runner; whether a packet came.
+    /// Runs one round of a runner. Returns whether a packet arrived.
     fn poll(&mut self, seen: &mut Seen) -> bool {
         self.batch.clear();
         self.out.clear();
@@ -138,21 +142,22 @@ impl Lab {
         if self.batch.is_empty() {
             return false;
         }
-        self.counted.receive(&self.batch);
+        self.counted.count_received(&self.batch);
         self.worker.process(&mut self.batch, &mut self.out);
-        self.counted.record(&self.batch, &self.out);
-        for emission in self.out.emissions() {
+        self.counted.count_batch(&self.batch, &self.out);
+        for emission in self.out.verdicts() {
             seen.told.push(emission.verdict);
             if let Verdict::Forward { port } = emission.verdict {
                 let packet = self.out.packet(&self.batch, emission.packet).expect("it is there").clone();
-                self.ports[port.0 as usize].send(&mut Outgoing::copies_of(&[&packet]));
+                self.ports[port.0 as usize].send(&mut TxBatch::copies_of(&[&packet]));
             }
             assert!(matches!(emission.packet, PacketRef::Input(_)), "no copies");
         }
         true
     }
 
-    /// Sends packets from the world to a port at once, and waits until the kernel or the engine has done with them. What leaves nobody waits for.
+    /// Sends packets from outside to a port at once, and waits until the kernel or the engine has
+    /// processed them. Does not wait for the sent packets.
     pub fn send_all(&mut self, port: u32, packets: &[Packet]) {
         let before = self.done();
         let count = packets.len() as u64;
@@ -169,12 +174,12 @@ impl Lab {
         }
     }
 
-    /// What went through a port.
+    /// Returns the counters of a port.
     pub fn port(&mut self, port: u32) -> PortCounters {
         self.ports[port as usize].counters().clone()
     }
 
-    /// What has left by now.
+    /// Collects the packets sent so far.
     pub fn collect(&mut self, seen: &mut Seen) {
         for (id, port) in self.world.iter_mut().enumerate() {
             let mut batch = Batch::new();
@@ -183,7 +188,7 @@ impl Lab {
         }
     }
 
-    /// Waits until all is quiet, and nothing has left that nobody waited for.
+    /// Waits until all is quiet, and checks that no unexpected packet was sent.
     pub fn nothing_more(&mut self) {
         std::thread::sleep(Duration::from_millis(50));
         let mut seen = Seen::default();
@@ -192,12 +197,12 @@ impl Lab {
     }
 }
 
-/// The interpreter beside it.
+/// Interpreter for comparison.
 pub struct Oracle {
     pub interp: Interp,
-    /// What it was given, and said.
+    /// The interpreter's counters.
     pub counted: EngineCounters,
-    /// What came to each port.
+    /// Received packets of each port.
     pub came: BTreeMap<u32, Counter>,
 }
 
@@ -208,18 +213,22 @@ impl Oracle {
     }
 
     fn count(&mut self, port: u32, len: usize, outputs: &Outputs) {
-        self.counted.received.add(len);
-        self.came.entry(port).or_default().add(len);
+        self.counted.received.count_packet(len);
+        self.came.entry(port).or_default().count_packet(len);
         for packet in outputs.packets() {
             match packet.verdict {
-                Verdict::Forward { port } => self.counted.forwarded.entry(port).or_default().add(packet.bytes.len()),
-                Verdict::ToCpu { reason } => self.counted.to_cpu.entry(reason).or_default().add(packet.bytes.len()),
-                Verdict::Drop(reason) => self.counted.drops.add(reason, packet.bytes.len()),
+                Verdict::Forward { port } => {
+                    self.counted.forwarded.entry(port).or_default().count_packet(packet.bytes.len())
+                }
+                Verdict::ToCpu { reason } => {
+                    self.counted.to_cpu.entry(reason).or_default().count_packet(packet.bytes.len())
+                }
+                Verdict::Drop(reason) => self.counted.drops.count_drop(reason, packet.bytes.len()),
             }
         }
     }
 
-    /// What must become of the packet, and what does; whether the kernel did it. `now`: for both.
+    /// Compares the outcome of a packet with the interpreter's, both at time `now`.
     pub fn compare(&mut self, lab: &mut Lab, port: u32, bytes: &[u8]) -> Compared {
         let mut outputs = Outputs::new();
         self.interp.process_into(bytes, port, io::now(), &mut outputs);
@@ -233,7 +242,8 @@ impl Oracle {
     }
 }
 
-/// See [`Oracle::compare`].
+/// Result of [`Oracle::compare`]: whether the kernel forwarded the packet, and whether any packet
+/// was sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Compared {
     pub in_kernel: bool,
@@ -241,11 +251,11 @@ pub struct Compared {
 }
 
 impl Lab {
-    /// The same program, anew: the engine before it is gone.
+    /// Replaces the engine by a new one for the same program, after which the old one is dropped.
     pub fn another(&mut self, pipeline: &Arc<Pipeline>) {
         let engine = self.plan.clone().shared().load(pipeline, &Config::default());
         let engine = engine.unwrap_or_else(|refusal| panic!("{}", refusal.message));
-        self.worker = engine.worker();
+        self.worker = engine.new_worker();
         self.engine = engine;
     }
 }

@@ -1,7 +1,8 @@
-//! A v1model router with checksums, a tunnel, direct counters and idle times: the program of flowcache's own test, in the kernel.
+//! Tests a v1model router with checksums, a tunnel, direct counters and idle times, the program of
+//! flowcache's own test, in the kernel.
 
 use crate::lab::{Lab, Oracle};
-use entries::{ActionSpec, TableEntry, Update, UpdateKind, WriteBatch};
+use entries::{ActionSpec, StateUpdate, TableEntry, UpdateKind, WriteBatch};
 use std::sync::Arc;
 use std::time::Duration;
 use testkit::differ::compile::compile;
@@ -18,7 +19,7 @@ fn sum(bytes: &[u8]) -> u16 {
     sum as u16
 }
 
-/// UDP in IPv4 to 10.1.N.1, `payload` bytes of it.
+/// Builds a UDP packet in IPv4 to 10.1.N.1 with `payload` bytes.
 fn packet(network: u8, payload: usize, identification: u16) -> Vec<u8> {
     let length = (28 + payload) as u16;
     let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0];
@@ -41,7 +42,7 @@ fn routes(pipeline: &ir::Pipeline) -> WriteBatch {
         let call = ir::ActionCall { action, args: args.iter().map(|arg| (*arg).into()).collect() };
         let key = ir::KeyMatch::Lpm { value: (0x0a01_0000 | network << 8).into(), prefix_len: 24 };
         let entry = TableEntry::new(table, vec![key], ActionSpec::Call(call));
-        Update::Entry(UpdateKind::Insert, TableEntry { idle_timeout_ns: IDLE, ..entry })
+        StateUpdate::Entry(UpdateKind::Insert, TableEntry { idle_timeout_ns: IDLE, ..entry })
     };
     let mac = 0x0200_0000_00aa;
     [entry(1, "forward", &[1, mac]), entry(2, "encapsulate", &[0, mac, 0xc633_6401]), entry(3, "drop_it", &[])]
@@ -76,14 +77,14 @@ fn a_flow_has_packets_of_all_lengths_and_keeps_its_entry_young() {
     }
     crate::same_counts(&lab, &oracle, &pipeline);
     let table = pipeline.tables.keys().next().expect("a table");
-    let entries: Vec<entries::Entry> = oracle.interp.state().entries(table).cloned().collect();
+    let entries: Vec<entries::StoredEntry> = oracle.interp.state().entries(table).cloned().collect();
     assert_eq!(entries.len(), 3);
     for entry in &entries {
         let counted = lab.engine.entry_counter(table, entry);
         assert_eq!(counted, oracle.interp.entry_counter(table, entry));
         assert_eq!(counted.expect("it is there").packets, 101);
     }
-    // Who only looked at packets that came here would find them idle.
+    // By the packets that reached this process alone, the entries would be idle.
     assert!(lab.engine.advance_time(began + IDLE + 40_000_000).is_empty());
     assert_eq!(lab.engine.advance_time(io::now() + IDLE + 1_000_000_000).len(), 3);
 }

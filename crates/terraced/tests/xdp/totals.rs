@@ -1,29 +1,31 @@
-//! What is counted of packets that the kernel has done with is what the interpreter counts, and what the kernel loses is among it.
+//! Tests that counts of packets that the kernel processed equal the interpreter's, including
+//! packets that the kernel loses.
 
 use crate::lab::{Lab, Oracle};
 use crate::{fits, same_counts, write};
 use packet::{Counter, DropReason, EngineCounters, Packet, PortId, PortReason};
 use std::collections::BTreeMap;
-use testkit::differ::case::Step;
+use testkit::differ::case::TestEvent;
 use testkit::differ::plan;
 
 const PORTS: u32 = 4;
 
-/// What workers and the kernel did together.
+/// Returns the counts of workers and kernel together.
 fn totals(lab: &Lab) -> EngineCounters {
-    // Counts are fetched now and then only.
+    // Counts are fetched only periodically.
     std::thread::sleep(std::time::Duration::from_millis(5));
     let mut all = lab.counted.clone();
-    all += &lab.engine.beside_workers();
+    all += &lab.engine.bypass_counters();
     all
 }
 
-/// By reason, packets; how long a dropped packet is at its end depends on the engine.
+/// Returns packets by drop reason, without bytes, because the final length of a dropped packet
+/// depends on the engine.
 fn dropped(counters: &EngineCounters) -> BTreeMap<DropReason, u64> {
     counters.drops.iter().map(|(reason, counter)| (reason, counter.packets)).collect()
 }
 
-/// Every packet is in one place.
+/// Checks that every packet is counted exactly once.
 fn adds_up(lab: &mut Lab, counters: &EngineCounters) {
     let [mut received, mut sent, mut lost] = [0; 3];
     for port in 0..PORTS {
@@ -35,26 +37,26 @@ fn adds_up(lab: &mut Lab, counters: &EngineCounters) {
     assert_eq!(received, counters.received.packets);
     assert_eq!(sent + lost, counters.forwarded_total().packets);
     let known = counters.forwarded_total().packets + counters.to_cpu_total().packets + counters.drops.total().packets;
-    assert_eq!(counters.received.packets + counters.copies, known);
+    assert_eq!(counters.received.packets + counters.generated, known);
 }
 
 #[test]
 fn totals_ports_and_drops_are_the_interpreters() {
     let seed = std::env::var("XDP_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(72);
     println!("XDP_SEED={seed}");
-    let case = plan::gateway(seed, 400).expect("a case");
+    let case = plan::gateway_case(seed, 400).expect("a case");
     let Some(mut lab) = Lab::new(PORTS, 4_096, &case.pipeline) else { return };
     let mut oracle = Oracle::new(&case.pipeline);
     let mut in_kernel = 0;
     for step in &case.steps {
         match step {
-            Step::Write(batch) => write(&mut lab, &mut oracle, batch),
-            Step::Packets(some) => {
+            TestEvent::Write(batch) => write(&mut lab, &mut oracle, batch),
+            TestEvent::Packets(some) => {
                 for packet in some.iter().chain(some).filter(|packet| fits(packet)) {
                     in_kernel += u32::from(oracle.compare(&mut lab, packet.port, &packet.bytes).in_kernel);
                 }
             }
-            Step::Tick(_) => {}
+            TestEvent::Tick(_) => {}
         }
     }
     assert!(in_kernel > 50, "{in_kernel} by the kernel");
@@ -63,7 +65,7 @@ fn totals_ports_and_drops_are_the_interpreters() {
     assert_eq!((all.received, forwarded(&all)), (oracle.counted.received, forwarded(&oracle.counted)));
     assert_eq!(all.to_cpu, oracle.counted.to_cpu);
     assert_eq!(dropped(&all), dropped(&oracle.counted));
-    assert!(!lab.engine.beside_workers().drops.total().is_zero(), "the kernel dropped some of them");
+    assert!(!lab.engine.bypass_counters().drops.total().is_zero(), "the kernel dropped some of them");
     for port in 0..PORTS {
         let found = lab.port(port);
         let came = oracle.came.get(&port).copied().unwrap_or_default();
@@ -73,23 +75,23 @@ fn totals_ports_and_drops_are_the_interpreters() {
     }
     adds_up(&mut lab, &all);
     same_counts(&lab, &oracle, &case.pipeline);
-    // Another program goes on with nothing of it.
+    // Another program starts without any of it.
     lab.engine.retire();
     assert_eq!(totals(&lab), all);
-    assert_eq!(lab.plan.kernel().expect("it was there").held(), 0);
+    assert_eq!(lab.plan.kernel().expect("it was there").installed_keys(), 0);
 }
 
-/// The far ends' programs go while packets of a flow come.
+/// The far ends' programs are removed while packets of a flow arrive.
 #[test]
 fn what_the_kernel_loses_is_not_forwarded() {
-    let case = plan::gateway(5, 400).expect("a case");
+    let case = plan::gateway_case(5, 400).expect("a case");
     let Some(mut lab) = Lab::new(PORTS, 1_024, &case.pipeline) else { return };
     let mut oracle = Oracle::new(&case.pipeline);
     let mut flow = None;
     for step in &case.steps {
         match step {
-            Step::Write(batch) => write(&mut lab, &mut oracle, batch),
-            Step::Packets(some) => {
+            TestEvent::Write(batch) => write(&mut lab, &mut oracle, batch),
+            TestEvent::Packets(some) => {
                 for packet in some.iter().filter(|packet| fits(packet)) {
                     let first = oracle.compare(&mut lab, packet.port, &packet.bytes);
                     if first.forwarded && oracle.compare(&mut lab, packet.port, &packet.bytes).in_kernel {
@@ -97,7 +99,7 @@ fn what_the_kernel_loses_is_not_forwarded() {
                     }
                 }
             }
-            Step::Tick(_) => {}
+            TestEvent::Tick(_) => {}
         }
         if flow.is_some() {
             break;
@@ -118,15 +120,15 @@ fn what_the_kernel_loses_is_not_forwarded() {
         (0..PORTS).map(|port| lab.port(port).drops.get(PortReason::TxXdpRefused).packets).sum()
     };
     assert_eq!(refused(&mut lab), 100);
-    let notes = lab.engine.notes().join("\n");
-    assert!(notes.contains("its device takes no packets from XDP programs"), "{notes}");
+    let notes = lab.engine.status_notes().join("\n");
+    assert!(notes.contains("its device refuses packets from XDP programs"), "{notes}");
 
-    // From then on nothing more is lost: packets leave by the process.
+    // From then on nothing is lost: packets leave through the process.
     lab.send_all(flow.port, &packets);
     let last = totals(&lab);
     assert_eq!(last.forwarded_total().packets, after.forwarded_total().packets + 100);
     adds_up(&mut lab, &last);
     assert_eq!(refused(&mut lab), 100);
-    let served: BTreeMap<&str, u64> = lab.engine.served().into_iter().collect();
+    let served: BTreeMap<&str, u64> = lab.engine.packets_by_tier().into_iter().collect();
     assert!(served["dpu"] >= 100, "rewritten beside the kernel: {served:?}");
 }

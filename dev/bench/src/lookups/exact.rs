@@ -1,71 +1,79 @@
-//! Exact lookups: keys of 8 bytes (24-bit VNI, 32-bit address) and of 20 bytes (VNI, IPv6 address) with values of 8 bytes, uniformly random over
-//! the whole table; and how fast tables change.
+//! Exact lookups: keys of 8 bytes (24-bit VNI, 32-bit address) and of 20 bytes (VNI, IPv6 address)
+//! with values of 8 bytes, uniformly random over the whole table; and rates of table changes.
 #![allow(unsafe_code)] // what a lookup points to is read
 
 use crate::peers::Eal;
 use crate::peers::hash::Hash;
 use crate::report::Report;
-use crate::run::{Contest, Options, Unit, count};
+use crate::run::{EntrantComparison, Options, Unit, format_count};
 use anyhow::ensure;
 use lookup::exact::ExactTable;
 use std::collections::HashMap;
 use std::ptr::null;
 
-/// Keys that one step looks up.
+/// Number of keys in one step.
 const STEP: usize = 4096;
 
-/// Keys that are asked for, at most: enough that those of a table of 16M are cold, few enough to stream from memory.
+/// Maximum number of looked up keys: enough that the keys of a table of 16M are cold, few enough to
+/// stream from memory.
 const ASKED: usize = 1 << 20;
 
-/// Sizes of our batches: the one of `rte_hash`, and the largest that the cpu tier uses.
+/// Batch sizes of our table: that of `rte_hash`, and the largest that the cpu tier uses.
 const BATCHES: [usize; 2] = [32, 256];
 
-/// Entries that are removed, and as many added, in a step.
+/// Number of entries that are removed, and of entries that are added, in a step.
 const CHANGES: usize = 512;
 
-/// 8-byte and 20-byte keys, 1k, 1M and 16M entries; changes of tables of up to 1M.
+/// Measures 8-byte and 20-byte keys, 1k, 1M and 16M entries, and changes of tables of up to 1M.
 ///
 /// # Errors
-/// Two structures give different answers, or memory runs out.
+/// If two structures give different results, or memory runs out.
 pub fn run(eal: Option<&Eal>, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     for entries in options.sizes(&[1_000, 1_000_000, 16_000_000]) {
-        lookups::<8>(eal, "exact, 8-byte keys", entries, options, report)?;
-        lookups::<20>(eal, "exact, 20-byte keys", entries, options, report)?;
+        run_lookups::<8>(eal, "exact, 8-byte keys", entries, options, report)?;
+        run_lookups::<20>(eal, "exact, 20-byte keys", entries, options, report)?;
     }
     for entries in options.sizes(&[100_000, 1_000_000]) {
-        bulk(eal, entries, options, report)?;
-        changes(eal, entries, options, report)?;
+        run_bulk(eal, entries, options, report)?;
+        run_changes(eal, entries, options, report)?;
     }
     Ok(())
 }
 
-fn lookups<const K: usize>(
+fn run_lookups<const K: usize>(
     eal: Option<&Eal>,
     chart: &str,
     entries: usize,
     options: &Options,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let keys: Vec<[u8; K]> = (0..entries as u64).map(key::<K>).collect();
+    let keys: Vec<[u8; K]> = (0..entries as u64).map(numbered_key::<K>).collect();
     let mut rng = fastrand::Rng::with_seed(options.seed);
     let asked: Vec<usize> = (0..ASKED).map(|_| rng.usize(..entries)).collect();
     let asked_keys: Vec<[u8; K]> = asked.iter().map(|&at| keys[at]).collect();
     let asked_words: Vec<u64> = asked_keys.iter().flat_map(words).collect();
-    let table = table(&keys);
-    eprintln!("{chart} [{}]: {:.1} bytes an entry", count(entries), table.memory_bytes() as f64 / entries as f64);
+    let table = build_table(&keys);
+    eprintln!(
+        "{chart} [{}]: {:.1} bytes an entry",
+        format_count(entries),
+        table.memory_bytes() as f64 / entries as f64
+    );
     let mut out = vec![null(); ASKED];
     table.lookup_batch(&asked_words, &mut out);
-    ensure!(asked.iter().zip(&out).all(|(&at, &found)| data(found) == at as u64 + 1), "lookup::exact: a wrong answer");
-    let mut contest = Contest::new(chart, "entries", count(entries), Unit::MillionsPerSecond);
+    ensure!(
+        asked.iter().zip(&out).all(|(&at, &found)| value_of(found) == at as u64 + 1),
+        "lookup::exact: a wrong answer"
+    );
+    let mut contest = EntrantComparison::new(chart, "entries", format_count(entries), Unit::MillionsPerSecond);
     for batch in BATCHES {
         let (mut at, table, asked_words) = (0, &table, &asked_words);
         let mut out = vec![null(); batch];
         contest.entrant(&format!("terrace, batches of {batch}"), move || {
             let n = K.div_ceil(8);
-            for keys in next(asked_words, &mut at, STEP * n).chunks(batch * n) {
+            for keys in next_piece(asked_words, &mut at, STEP * n).chunks(batch * n) {
                 table.lookup_batch(keys, &mut out);
-                // What is found is looked at, as rte_hash gives data and not where it lies.
-                std::hint::black_box(out.iter().fold(0, |sum, &found| sum ^ data(found)));
+                // The values are read, because rte_hash returns data and not a pointer.
+                std::hint::black_box(out.iter().fold(0, |sum, &found| sum ^ value_of(found)));
             }
             STEP as u64
         });
@@ -82,7 +90,7 @@ fn lookups<const K: usize>(
         }
         let (mut at, asked_keys) = (0, &asked_keys);
         contest.entrant("rte_hash", move || {
-            let hits = hash.lookup(next(asked_keys, &mut at, STEP), &mut out);
+            let hits = hash.lookup(next_piece(asked_keys, &mut at, STEP), &mut out);
             std::hint::black_box(hits) as u64
         });
     }
@@ -90,7 +98,7 @@ fn lookups<const K: usize>(
         let map: HashMap<[u8; K], u64> = keys.iter().enumerate().map(|(at, key)| (*key, at as u64 + 1)).collect();
         let (mut at, asked_keys) = (0, &asked_keys);
         contest.entrant("std HashMap", move || {
-            let keys = next(asked_keys, &mut at, STEP);
+            let keys = next_piece(asked_keys, &mut at, STEP);
             std::hint::black_box(keys.iter().filter(|key| map.contains_key(*key)).count()) as u64
         });
     }
@@ -98,14 +106,19 @@ fn lookups<const K: usize>(
     Ok(())
 }
 
-/// Tables made from nothing, whose size is known before: entries a second. One copy of each; the cpu tier holds two.
-fn bulk(eal: Option<&Eal>, entries: usize, options: &Options, report: &mut Report) -> anyhow::Result<()> {
-    let keys: Vec<[u8; 8]> = (0..entries as u64).map(key::<8>).collect();
-    let mut contest =
-        Contest::new("exact, 8-byte keys, inserts in bulk", "entries", count(entries), Unit::MillionsPerSecond);
-    contest.entrant("terrace", || std::hint::black_box(table(&keys)).len() as u64);
+/// Measures building tables of a size that is known in advance, in entries per second. One copy of
+/// each table; the cpu tier holds two.
+fn run_bulk(eal: Option<&Eal>, entries: usize, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    let keys: Vec<[u8; 8]> = (0..entries as u64).map(numbered_key::<8>).collect();
+    let mut contest = EntrantComparison::new(
+        "exact, 8-byte keys, inserts in bulk",
+        "entries",
+        format_count(entries),
+        Unit::MillionsPerSecond,
+    );
+    contest.entrant("terrace", || std::hint::black_box(build_table(&keys)).len() as u64);
     if let Some(eal) = eal {
-        // Once outside of the contest, to know that it can be done.
+        // Built once before the comparison, to know that it succeeds.
         fill(&mut Hash::new(eal, entries)?, &keys)?;
         contest.entrant("rte_hash", || {
             let filled = Hash::new(eal, entries).and_then(|mut hash| fill(&mut hash, &keys));
@@ -116,17 +129,18 @@ fn bulk(eal: Option<&Eal>, entries: usize, options: &Options, report: &mut Repor
     Ok(())
 }
 
-/// Entries removed and others added, one at a time, in a table that stays as large as it is: changes a second.
-fn changes(eal: Option<&Eal>, entries: usize, options: &Options, report: &mut Report) -> anyhow::Result<()> {
-    let keys: Vec<[u8; 8]> = (0..entries as u64).map(key::<8>).collect();
+/// Measures removing entries and adding others, one at a time, in a table of constant size, in
+/// changes per second.
+fn run_changes(eal: Option<&Eal>, entries: usize, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    let keys: Vec<[u8; 8]> = (0..entries as u64).map(numbered_key::<8>).collect();
     let chart = "exact, 8-byte keys, one insert and one delete";
-    let mut table = table(&keys);
-    let mut contest = Contest::new(chart, "entries", count(entries), Unit::MillionsPerSecond);
+    let mut table = build_table(&keys);
+    let mut contest = EntrantComparison::new(chart, "entries", format_count(entries), Unit::MillionsPerSecond);
     let mut oldest = 0;
     contest.entrant("terrace", move || {
         for number in oldest..oldest + CHANGES as u64 {
-            table.remove(&[u64::from_le_bytes(key(number))]);
-            let key = [u64::from_le_bytes(key(number + entries as u64))];
+            table.remove(&[u64::from_le_bytes(numbered_key(number))]);
+            let key = [u64::from_le_bytes(numbered_key(number + entries as u64))];
             table.insert(&key, &(number + 1).to_le_bytes());
         }
         oldest += CHANGES as u64;
@@ -138,8 +152,8 @@ fn changes(eal: Option<&Eal>, entries: usize, options: &Options, report: &mut Re
         let mut oldest = 0;
         contest.entrant("rte_hash", move || {
             for number in oldest..oldest + CHANGES as u64 {
-                hash.delete(&key(number));
-                if hash.add(&key(number + entries as u64), number + 1, 0).is_err() {
+                hash.delete(&numbered_key(number));
+                if hash.add(&numbered_key(number + entries as u64), number + 1, 0).is_err() {
                     return 0;
                 }
             }
@@ -151,7 +165,7 @@ fn changes(eal: Option<&Eal>, entries: usize, options: &Options, report: &mut Re
     Ok(())
 }
 
-fn table<const K: usize>(keys: &[[u8; K]]) -> ExactTable {
+fn build_table<const K: usize>(keys: &[[u8; K]]) -> ExactTable {
     let mut table = ExactTable::new(8 * K as u32, 8);
     table.reserve(keys.len());
     let key_words = |key: &[u8; K]| {
@@ -168,15 +182,16 @@ fn table<const K: usize>(keys: &[[u8; K]]) -> ExactTable {
     table
 }
 
-/// A key as `entries` has it: words, the least significant first.
+/// Returns a key in the form of `entries`: words, least significant first.
 fn words<const K: usize>(key: &[u8; K]) -> impl Iterator<Item = u64> {
     let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
     key.chunks(8).map(word)
 }
 
-/// The data of what has been found; 0 if nothing was.
-fn data(found: *const u8) -> u64 {
-    // SAFETY: `lookup_batch` gave it, and at least 8 bytes may be read there, as the table hasn't changed since.
+/// Returns the data of a lookup result; 0 for a miss.
+fn value_of(found: *const u8) -> u64 {
+    // SAFETY: `lookup_batch` returned the pointer, and at least 8 bytes are readable there, because
+    // the table has not changed since.
     if found.is_null() { 0 } else { unsafe { found.cast::<u64>().read_unaligned() } }
 }
 
@@ -184,14 +199,14 @@ fn fill(hash: &mut Hash<'_, 8>, keys: &[[u8; 8]]) -> Result<(), crate::peers::Pe
     keys.iter().enumerate().try_for_each(|(at, key)| hash.add(key, at as u64 + 1, at))
 }
 
-/// The next piece of what is asked for, round and round.
-fn next<'k, T>(asked: &'k [T], at: &mut usize, step: usize) -> &'k [T] {
+/// Returns the next piece of the keys, cyclically.
+fn next_piece<'k, T>(asked: &'k [T], at: &mut usize, step: usize) -> &'k [T] {
     let start = *at;
     *at = if start + 2 * step > asked.len() { 0 } else { start + step };
     &asked[start..start + step]
 }
-/// The key with this number: 64 machines a VNI, addresses of one /16 a VNI.
-fn key<const K: usize>(number: u64) -> [u8; K] {
+/// Returns key number `number`: 64 VMs per VNI, addresses of one /16 per VNI.
+fn numbered_key<const K: usize>(number: u64) -> [u8; K] {
     let (vni, host) = ((number >> 6) as u32 + 1, 0x0a00_0000 | (number as u32 & 63) << 4 | 1);
     let mut key = [0; K];
     key[..4].copy_from_slice(&vni.to_le_bytes());

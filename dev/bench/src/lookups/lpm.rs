@@ -1,7 +1,9 @@
-//! Longest prefix match: a full routing table, IPv4 and IPv6, beside DPDK's; routes under a million VNIs; what a change costs.
+//! Longest prefix match: a full routing table, IPv4 and IPv6, compared with DPDK's; routes of a
+//! million VNIs; cost of changes.
 //!
-//! Addresses are uniformly random over the routes, and random behind each route's prefix. The keys of a step are copied to where a
-//! pipeline's stage would just have written them; that is not timed, for nobody.
+//! Addresses are uniformly random over the routes, and random after each route's prefix. The keys
+//! of a step are first copied to hot memory, as if a pipeline's stage had just written them. The
+//! copy is not timed for any entrant.
 #![allow(unsafe_code)] // what a lookup points to is read
 
 use crate::data;
@@ -9,56 +11,57 @@ use crate::peers::Eal;
 use crate::peers::fib::Fib;
 use crate::peers::fib6::Fib6;
 use crate::report::Report;
-use crate::run::{Clock, Contest, Options, Unit, Work, count};
+use crate::run::{CallResult, Clock, EntrantComparison, Options, Unit, format_count};
 use anyhow::ensure;
 use lookup::lpm::LpmTable;
 use std::collections::HashSet;
 use std::time::Instant;
 
-/// The chart of a full IPv4 table.
+/// Name of the chart of a full IPv4 table.
 pub const IPV4: &str = "lpm, IPv4, one table";
-/// The chart of a full IPv6 table.
+/// Name of the chart of a full IPv6 table.
 pub const IPV6: &str = "lpm, IPv6, one table";
 
-/// Addresses that are asked for, round and round.
+/// Number of addresses, which are cycled through.
 const ASKED: usize = 1 << 20;
-/// Keys of a step, hot when its time starts.
+/// Number of keys in a step. They are hot when its time starts.
 const STEP: usize = 1024;
-/// Keys of a batch. DPDK's are in bulks of 32, its best.
+/// Number of keys in a batch. DPDK uses bulks of 32, which are fastest for it.
 const BATCH: usize = 256;
-/// Next hops: few, as routers have them.
+/// Number of next hops: few, as in routers.
 const HOPS: u64 = 100;
-/// Routes that are removed and added again in a step that measures updates.
+/// Number of routes that are removed and added again in a step that measures updates.
 const UPDATES: usize = 256;
 
-/// A full table of each family, where the data set is, and many tenants' routes.
+/// Measures a full table of each family, if the data set is available, and many tenants' routes.
 ///
 /// # Errors
-/// Two structures give different answers, or memory runs out.
+/// If two structures give different results, or memory runs out.
 pub fn run(eal: Option<&Eal>, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     match data::bgp_v4() {
-        Ok(routes) => ipv4(eal, &routes, options, report)?,
+        Ok(routes) => run_ipv4(eal, &routes, options, report)?,
         Err(error) => report.note(format!("without IPv4 routes: {error}")),
     }
     match data::bgp_v6() {
-        Ok(routes) => ipv6(eal, &routes, options, report)?,
+        Ok(routes) => run_ipv6(eal, &routes, options, report)?,
         Err(error) => report.note(format!("without IPv6 routes: {error}")),
     }
     for vnis in options.sizes(&[1, 1_000, 250_000, 1_000_000]) {
-        tenants(vnis, options, report)?;
+        run_tenants(vnis, options, report)?;
     }
     Ok(())
 }
 
-/// Nodes of 256 places for `rte_fib6`: its prefixes are pushed down through several levels, and it needs as many as it is given.
+/// Number of nodes with 256 children for `rte_fib6`. Many are needed, because its prefixes are
+/// expanded through several levels.
 const FIB6_NODES: usize = 1 << 18;
 
-fn ipv4(eal: Option<&Eal>, routes: &[(u32, u8)], options: &Options, report: &mut Report) -> anyhow::Result<()> {
+fn run_ipv4(eal: Option<&Eal>, routes: &[(u32, u8)], options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let mut rng = fastrand::Rng::with_seed(options.seed);
     let mut table = LpmTable::new(0, 32, 8);
     let loaded = Instant::now();
     for (at, &(address, len)) in routes.iter().enumerate() {
-        table.insert(&[], &[u64::from(address)], u32::from(len), &hop(at).to_le_bytes());
+        table.insert(&[], &[u64::from(address)], u32::from(len), &next_hop(at).to_le_bytes());
     }
     note_load("LPM, IPv4", &table, loaded, report);
     let asked: Vec<u32> = (0..ASKED)
@@ -68,37 +71,37 @@ fn ipv4(eal: Option<&Eal>, routes: &[(u32, u8)], options: &Options, report: &mut
         })
         .collect();
     let keys: Vec<u64> = asked.iter().map(|&address| u64::from(address)).collect();
-    let mut fib = eal.map(|eal| Fib::new(eal, routes.len(), long(routes))).transpose()?;
+    let mut fib = eal.map(|eal| Fib::new(eal, routes.len(), count_long_tables(routes))).transpose()?;
     if let Some(fib) = &mut fib {
         for (at, &(address, len)) in routes.iter().enumerate() {
-            fib.add(address, len, hop(at), at)?;
+            fib.add(address, len, next_hop(at), at)?;
         }
         let mut out = vec![0; ASKED];
         fib.lookup(&mut asked.clone(), &mut out);
-        ensure!(out == hops(&table, &keys), "rte_fib and ours give different next hops");
+        ensure!(out == look_up_all(&table, &keys), "rte_fib and ours give different next hops");
     }
-    let mut contest = Contest::new(IPV4, "routes", routes.len().to_string(), Unit::MillionsPerSecond);
+    let mut contest = EntrantComparison::new(IPV4, "routes", routes.len().to_string(), Unit::MillionsPerSecond);
     if let Some(fib) = &fib {
         let (mut at, mut hot, mut out) = (0, vec![0; STEP], vec![0; STEP]);
         contest.entrant("rte_fib", move || {
-            hot.copy_from_slice(next(&asked, STEP, &mut at));
+            hot.copy_from_slice(next_piece(&asked, STEP, &mut at));
             let clock = Clock::start();
             fib.lookup(&mut hot, &mut out);
-            done(clock)
+            step_result(clock)
         });
     }
-    contest.entrant("terrace", ours(&table, &keys, 1));
+    contest.entrant("terrace", our_entrant(&table, &keys, 1));
     report.push(contest.run(options));
 
     let mut contest =
-        Contest::new("updates of routes, IPv4", "routes", routes.len().to_string(), Unit::MillionsPerSecond);
+        EntrantComparison::new("updates of routes, IPv4", "routes", routes.len().to_string(), Unit::MillionsPerSecond);
     if let Some(mut fib) = fib {
         let mut rng = rng.clone();
         contest.entrant("rte_fib", move || {
             for _ in 0..UPDATES {
                 let at = rng.usize(..routes.len());
                 let (address, len) = routes[at];
-                let there = fib.delete(address, len) && fib.add(address, len, hop(at), at).is_ok();
+                let there = fib.delete(address, len) && fib.add(address, len, next_hop(at), at).is_ok();
                 std::hint::black_box(there);
             }
             2 * UPDATES as u64
@@ -109,7 +112,7 @@ fn ipv4(eal: Option<&Eal>, routes: &[(u32, u8)], options: &Options, report: &mut
             let at = rng.usize(..routes.len());
             let (address, len) = (u64::from(routes[at].0), u32::from(routes[at].1));
             table.remove(&[], &[address], len);
-            table.insert(&[], &[address], len, &hop(at).to_le_bytes());
+            table.insert(&[], &[address], len, &next_hop(at).to_le_bytes());
         }
         2 * UPDATES as u64
     });
@@ -117,12 +120,12 @@ fn ipv4(eal: Option<&Eal>, routes: &[(u32, u8)], options: &Options, report: &mut
     Ok(())
 }
 
-fn ipv6(eal: Option<&Eal>, routes: &[(u128, u8)], options: &Options, report: &mut Report) -> anyhow::Result<()> {
+fn run_ipv6(eal: Option<&Eal>, routes: &[(u128, u8)], options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let mut rng = fastrand::Rng::with_seed(options.seed);
     let mut table = LpmTable::new(0, 128, 8);
     let loaded = Instant::now();
     for (at, &(address, len)) in routes.iter().enumerate() {
-        table.insert(&[], &words(address), u32::from(len), &hop(at).to_le_bytes());
+        table.insert(&[], &words(address), u32::from(len), &next_hop(at).to_le_bytes());
     }
     note_load("LPM, IPv6", &table, loaded, report);
     let asked: Vec<u128> = (0..ASKED)
@@ -136,32 +139,33 @@ fn ipv6(eal: Option<&Eal>, routes: &[(u128, u8)], options: &Options, report: &mu
     let fib = match eal.map(|eal| Fib6::new(eal, routes.len(), FIB6_NODES)).transpose()? {
         Some(mut fib) => {
             for (at, &(address, len)) in routes.iter().enumerate() {
-                fib.add(&address.to_be_bytes(), len, hop(at), at)?;
+                fib.add(&address.to_be_bytes(), len, next_hop(at), at)?;
             }
             let mut out = vec![0; ASKED];
             fib.lookup(&mut asked.clone(), &mut out);
-            ensure!(out == hops(&table, &keys), "rte_fib6 and ours give different next hops");
+            ensure!(out == look_up_all(&table, &keys), "rte_fib6 and ours give different next hops");
             Some(fib)
         }
         None => None,
     };
-    let mut contest = Contest::new(IPV6, "routes", routes.len().to_string(), Unit::MillionsPerSecond);
+    let mut contest = EntrantComparison::new(IPV6, "routes", routes.len().to_string(), Unit::MillionsPerSecond);
     if let Some(fib) = &fib {
         let (mut at, mut hot, mut out) = (0, vec![[0; 16]; STEP], vec![0; STEP]);
         contest.entrant("rte_fib6", move || {
-            hot.copy_from_slice(next(&asked, STEP, &mut at));
+            hot.copy_from_slice(next_piece(&asked, STEP, &mut at));
             let clock = Clock::start();
             fib.lookup(&mut hot, &mut out);
-            done(clock)
+            step_result(clock)
         });
     }
-    contest.entrant("terrace", ours(&table, &keys, 2));
+    contest.entrant("terrace", our_entrant(&table, &keys, 2));
     report.push(contest.run(options));
     Ok(())
 }
 
-/// Routes of tenants: a million of one, or four of each. The value is a scope and a next hop, five bytes, different for each route.
-fn tenants(vnis: usize, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+/// Measures routes of tenants: a million of one, or four of each. The value is a scope and a next
+/// hop, five bytes, distinct for each route.
+fn run_tenants(vnis: usize, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let each = if vnis == 1 { 1_000_000 } else { 4 };
     let mut rng = fastrand::Rng::with_seed(options.seed);
     let route = |vni: u64, index: usize, rng: &mut fastrand::Rng| {
@@ -174,9 +178,9 @@ fn tenants(vnis: usize, options: &Options, report: &mut Report) -> anyhow::Resul
     let mut table = LpmTable::new(24, 32, 5);
     let loaded = Instant::now();
     for (at, &(vni, net, len)) in routes.iter().enumerate() {
-        table.insert(&[vni], &[u64::from(net)], len, &value(at));
+        table.insert(&[vni], &[u64::from(net)], len, &tenant_value(at));
     }
-    note_load(&format!("LPM, {} VNIs", count(vnis)), &table, loaded, report);
+    note_load(&format!("LPM, {} VNIs", format_count(vnis)), &table, loaded, report);
     let key = |rng: &mut fastrand::Rng| {
         let (vni, net, len) = routes[rng.usize(..routes.len())];
         [vni, u64::from(net | rng.u32(..).checked_shr(len).unwrap_or(0))]
@@ -185,17 +189,18 @@ fn tenants(vnis: usize, options: &Options, report: &mut Report) -> anyhow::Resul
     let mut out = vec![std::ptr::null(); ASKED];
     table.lookup_batch(&keys, &mut out);
     ensure!(out.iter().all(|value| !value.is_null()), "a lookup under a VNI misses");
-    let mut contest = Contest::new("lpm under a VNI", "VNIs", count(vnis), Unit::MillionsPerSecond);
-    contest.entrant("terrace", ours(&table, &keys, 2));
+    let mut contest = EntrantComparison::new("lpm under a VNI", "VNIs", format_count(vnis), Unit::MillionsPerSecond);
+    contest.entrant("terrace", our_entrant(&table, &keys, 2));
     report.push(contest.run(options));
 
-    let mut contest = Contest::new("updates of routes under a VNI", "VNIs", count(vnis), Unit::MillionsPerSecond);
+    let mut contest =
+        EntrantComparison::new("updates of routes under a VNI", "VNIs", format_count(vnis), Unit::MillionsPerSecond);
     contest.entrant("terrace", || {
         for _ in 0..UPDATES {
             let at = rng.usize(..routes.len());
             let (vni, net, len) = routes[at];
             table.remove(&[vni], &[u64::from(net)], len);
-            table.insert(&[vni], &[u64::from(net)], len, &value(at));
+            table.insert(&[vni], &[u64::from(net)], len, &tenant_value(at));
         }
         2 * UPDATES as u64
     });
@@ -203,47 +208,47 @@ fn tenants(vnis: usize, options: &Options, report: &mut Report) -> anyhow::Resul
     Ok(())
 }
 
-/// Our table as an entrant; keys have `words` words each.
-fn ours<'t>(table: &'t LpmTable, keys: &'t [u64], words: usize) -> impl FnMut() -> Work + 't {
+/// Creates an entrant of our table. Keys have `words` words each.
+fn our_entrant<'t>(table: &'t LpmTable, keys: &'t [u64], words: usize) -> impl FnMut() -> CallResult + 't {
     let (mut at, mut hot, mut out) = (0, vec![0; STEP * words], vec![std::ptr::null(); STEP]);
     move || {
-        hot.copy_from_slice(next(keys, STEP * words, &mut at));
+        hot.copy_from_slice(next_piece(keys, STEP * words, &mut at));
         let clock = Clock::start();
         for (keys, out) in hot.chunks(BATCH * words).zip(out.chunks_mut(BATCH)) {
             table.lookup_batch(keys, out);
         }
-        done(clock)
+        step_result(clock)
     }
 }
 
-/// A step's work, and the time since `clock` started.
-fn done(clock: Clock) -> Work {
-    Work { operations: STEP as u64, took: Some(clock.elapsed()) }
+/// Returns the result of a step, with the time since `clock` started.
+fn step_result(clock: Clock) -> CallResult {
+    CallResult { operations: STEP as u64, took: Some(clock.elapsed()) }
 }
 
-/// The next `len` elements of what is asked for, round and round.
-fn next<'k, T>(asked: &'k [T], len: usize, at: &mut usize) -> &'k [T] {
+/// Returns the next `len` elements, cyclically.
+fn next_piece<'k, T>(asked: &'k [T], len: usize, at: &mut usize) -> &'k [T] {
     let start = *at;
     *at = if start + 2 * len > asked.len() { 0 } else { start + len };
     &asked[start..start + len]
 }
 
-/// Route number `at`'s next hop.
-fn hop(at: usize) -> u64 {
+/// Returns the next hop of route number `at`.
+fn next_hop(at: usize) -> u64 {
     (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) % HOPS + 1
 }
 
-/// Route number `at`'s value under a VNI.
-fn value(at: usize) -> [u8; 5] {
+/// Returns the value of route number `at` in a VNI.
+fn tenant_value(at: usize) -> [u8; 5] {
     let [a, b, c, d, ..] = at.to_le_bytes();
     [1, a, b, c, d]
 }
 
-/// What our table says, 0 for a miss.
-fn hops(table: &LpmTable, keys: &[u64]) -> Vec<u64> {
+/// Returns the results of our table, 0 for a miss.
+fn look_up_all(table: &LpmTable, keys: &[u64]) -> Vec<u64> {
     let mut out = vec![std::ptr::null(); ASKED];
     table.lookup_batch(keys, &mut out);
-    // SAFETY: the table is still there, and has 8 bytes for each value.
+    // SAFETY: the table is alive, and has 8 bytes for each value.
     out.iter().map(|value| if value.is_null() { 0 } else { unsafe { value.cast::<u64>().read_unaligned() } }).collect()
 }
 
@@ -257,7 +262,7 @@ fn note_load(name: &str, table: &LpmTable, since: Instant, report: &mut Report) 
     report.note(format!("{name}: {} routes loaded in order at {rate:.1} M/s; {bytes:.0} bytes a route", table.len()));
 }
 
-/// Second-level tables that DIR-24-8 needs.
-fn long(routes: &[(u32, u8)]) -> usize {
+/// Returns the number of second-level tables that DIR-24-8 needs.
+fn count_long_tables(routes: &[(u32, u8)]) -> usize {
     routes.iter().filter(|(_, len)| *len > 24).map(|(address, _)| address >> 8).collect::<HashSet<_>>().len()
 }

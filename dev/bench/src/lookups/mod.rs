@@ -1,7 +1,8 @@
-//! The data structures of `lookup` beside DPDK's, one file for each kind of match.
+//! Data structures of `lookup` compared with DPDK's, one file for each match kind.
 //!
-//! How a file looks: load the same keys into each, *check* that all give the same answers, then let them run in a
-//! [`crate::run::Contest`] on the same random keys. [`exact`] is the example.
+//! Each file loads the same keys into each structure, *checks* that all give the same results, and
+//! then runs them in a [`crate::run::EntrantComparison`] on the same random keys. [`exact`] is the
+//! example.
 
 pub mod exact;
 pub mod lpm;
@@ -11,12 +12,12 @@ use crate::peers::Eal;
 use crate::report::Report;
 use crate::run::Options;
 
-/// Runs all of them. `eal`: `None` where DPDK is absent; then ours run alone.
+/// Runs all comparisons. `eal` is `None` if DPDK is absent; then only ours run.
 ///
 /// # Errors
-/// Two structures give different answers, or memory runs out.
+/// If two structures give different results, or memory runs out.
 pub fn run(eal: Option<&Eal>, options: &Options, report: &mut Report) -> anyhow::Result<()> {
-    // One that fails keeps none of the others from running.
+    // A failure of one does not prevent the others from running.
     let results =
         [exact::run(eal, options, report), lpm::run(eal, options, report), ternary::run(eal, options, report)];
     results.into_iter().collect()

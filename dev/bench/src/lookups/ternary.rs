@@ -1,47 +1,48 @@
-//! Ternary and range lookups by priority: ClassBench's rule sets beside `rte_acl`, a cloud's rules, and what a change costs.
+//! Ternary and range lookups by priority: ClassBench's rule sets compared with `rte_acl`, a cloud's
+//! rules, and the cost of changes.
 //!
-//! Headers are drawn as ClassBench draws them (a rule, and a corner of it in each field), without locality; and uniformly random ones,
-//! of which most hit nothing but the last rules.
+//! Headers are drawn like ClassBench's (a rule, and a corner of it in each field), without
+//! locality; or uniformly random, and then most match only the last rules.
 #![allow(unsafe_code)] // what a lookup points to is read
 
 use crate::data::{self, Rule};
 use crate::peers::Eal;
 use crate::peers::acl::{self, Acl, AclKey};
 use crate::report::Report;
-use crate::run::{Contest, Options, Unit};
+use crate::run::{EntrantComparison, Options, Unit};
 use anyhow::ensure;
 use ir::MatchKind;
-use lookup::KeyPlace;
+use lookup::LookupKeyField;
 use lookup::ternary::TernaryTable;
 use std::collections::HashSet;
 use std::time::Instant;
 
-/// Where the times of changes are in the report.
+/// Group of the times of changes in the report.
 pub const CHANGES: &str = "ternary, one rule added or removed";
 
-/// Which headers are classified.
+/// Kinds of classified headers.
 pub const TRACES: [&str; 2] = ["headers of rules", "random headers"];
 
-/// The chart of such headers.
+/// Returns the name of the chart for a kind of headers.
 pub fn chart(trace: &str) -> String {
     format!("ternary, {trace}")
 }
 
-/// The name of a figure of [`CHANGES`].
+/// Returns the name of a figure in [`CHANGES`].
 pub fn change(set: &str, change: &str, quantile: &str) -> String {
     format!("{set}: {change}, {quantile}")
 }
 
-/// ClassBench's sets.
+/// Names of ClassBench's rule sets.
 pub const SETS: [&str; 3] = ["acl1_10k", "fw1_10k", "ipc1_10k"];
 
-/// Headers that are classified, round and round.
+/// Number of headers, which are cycled through.
 const HEADERS: usize = 1 << 16;
 
-/// Keys of a batch, for both.
+/// Number of keys in a batch, for both structures.
 const BATCH: usize = 256;
 
-/// A cloud's networks, and rules of each.
+/// Number of a cloud's networks, and number of rules of each.
 const NETWORKS: (usize, usize) = (10_000, 20);
 
 /// A 5-tuple in host order, in a network.
@@ -55,10 +56,10 @@ struct Header {
     protocol: u8,
 }
 
-/// ClassBench's three sets with 10,000 rules, where they are, and a cloud's rules.
+/// Measures ClassBench's three sets with 10,000 rules, if available, and a cloud's rules.
 ///
 /// # Errors
-/// Two structures give different answers, or memory runs out.
+/// If two structures give different results, or memory runs out.
 pub fn run(eal: Option<&Eal>, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     for set in SETS {
         match data::classbench(set) {
@@ -66,7 +67,7 @@ pub fn run(eal: Option<&Eal>, options: &Options, report: &mut Report) -> anyhow:
             Err(error) => report.note(format!("without {set}: {error}")),
         }
     }
-    cloud(options, report)
+    run_cloud(options, report)
 }
 
 fn classbench(
@@ -76,33 +77,32 @@ fn classbench(
     options: &Options,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    // Without the TCP flags, which `rte_acl` is not given either, some rules are the same.
+    // Without the TCP flags, which `rte_acl` does not get either, some rules are duplicates.
     let mut seen = HashSet::new();
-    rules.retain(|rule| seen.insert(packed(rule)));
+    rules.retain(|rule| seen.insert(packed_rule(rule)));
     let mut rng = fastrand::Rng::with_seed(options.seed);
-    let (mut table, loading) = load(&places(None), 2, rules.iter().map(packed).collect(), &mut rng);
+    let (mut table, loading) = load_rules(&field_layout(None), 2, rules.iter().map(packed_rule).collect(), &mut rng);
     report.note(format!("ternary, {set}: {} rules, loaded one by one in random order: {loading}", rules.len()));
-    changes(&mut table, &rules, &mut rng, set, report);
+    run_changes(&mut table, &rules, &mut rng, set, report);
     let acl = eal.map(|eal| Acl::build(eal, &rules)).transpose()?;
     for trace in TRACES {
-        let headers: Vec<Header> =
-            (0..HEADERS)
-                .map(|_| {
-                    if trace == TRACES[1] {
-                        random(&mut rng)
-                    } else {
-                        corner(&rules[rng.usize(..rules.len())], &mut rng)
-                    }
-                })
-                .collect();
-        let keys: Vec<u64> = headers.iter().flat_map(|h| key(h).into_iter().take(2)).collect();
+        let headers: Vec<Header> = (0..HEADERS)
+            .map(|_| {
+                if trace == TRACES[1] {
+                    random_header(&mut rng)
+                } else {
+                    rule_corner(&rules[rng.usize(..rules.len())], &mut rng)
+                }
+            })
+            .collect();
+        let keys: Vec<u64> = headers.iter().flat_map(|h| header_key(h).into_iter().take(2)).collect();
         let found = classify(&table, &keys, 2);
         for (header, found) in headers.iter().zip(&found).step_by(64) {
-            let first = rules.iter().position(|rule| matches(rule, header)).map_or(0, |at| at as u32 + 1);
+            let first = rules.iter().position(|rule| rule_matches(rule, header)).map_or(0, |at| at as u32 + 1);
             ensure!(*found == first, "lookup::ternary: {header:?} hits rule {first} of {set}, not {found}");
         }
-        let mut contest = Contest::new(&chart(trace), "rules", set, Unit::MillionsPerSecond);
-        contest.entrant("terrace", || batches(&table, &keys, 2));
+        let mut contest = EntrantComparison::new(&chart(trace), "rules", set, Unit::MillionsPerSecond);
+        contest.entrant("terrace", || classify_batches(&table, &keys, 2));
         let acl_keys: Vec<AclKey> = headers.iter().map(acl_key).collect();
         if let Some(acl) = &acl {
             let mut out = vec![0; HEADERS];
@@ -118,8 +118,9 @@ fn classbench(
     Ok(())
 }
 
-/// Rules of many networks, each with few: ours alone, as `rte_acl` cannot hold them.
-fn cloud(options: &Options, report: &mut Report) -> anyhow::Result<()> {
+/// Measures rules of many networks with few rules each. Only ours, because `rte_acl` cannot hold
+/// them.
+fn run_cloud(options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let mut rng = fastrand::Rng::with_seed(options.seed);
     let networks = if options.quick { 500 } else { NETWORKS.0 };
     let numbers: Vec<u32> = (0..networks).map(|_| rng.u32(..1 << 24)).collect();
@@ -128,38 +129,40 @@ fn cloud(options: &Options, report: &mut Report) -> anyhow::Result<()> {
         rules.extend((0..NETWORKS.1).map(|at| (number, cloud_rule(at, &mut rng))));
     }
     let mut seen = HashSet::new();
-    rules.retain(|(number, rule)| seen.insert((*number, packed(rule))));
-    let packed_rules = rules.iter().map(|(number, rule)| [vec![u64::from(*number)], packed(rule)].concat()).collect();
-    let (table, loading) = load(&places(Some(24)), 3, packed_rules, &mut rng);
+    rules.retain(|(number, rule)| seen.insert((*number, packed_rule(rule))));
+    let packed_rules =
+        rules.iter().map(|(number, rule)| [vec![u64::from(*number)], packed_rule(rule)].concat()).collect();
+    let (table, loading) = load_rules(&field_layout(Some(24)), 3, packed_rules, &mut rng);
     let bytes = table.memory_bytes() / rules.len();
     report.note(format!("ternary, a cloud: {} rules, {bytes} bytes each, loaded one by one: {loading}", rules.len()));
     let headers: Vec<Header> = (0..HEADERS)
         .map(|_| {
             let (network, rule) = &rules[rng.usize(..rules.len())];
-            Header { network: *network, ..corner(rule, &mut rng) }
+            Header { network: *network, ..rule_corner(rule, &mut rng) }
         })
         .collect();
     let keys: Vec<u64> = headers
         .iter()
         .flat_map(|header| {
-            let [addresses, ports, network] = key(header);
+            let [addresses, ports, network] = header_key(header);
             [network, addresses, ports]
         })
         .collect();
     let found = classify(&table, &keys, 3);
     for (header, found) in headers.iter().zip(&found).step_by(512) {
-        let hit = |(network, rule): &(u32, Rule)| *network == header.network && matches(rule, header);
+        let hit = |(network, rule): &(u32, Rule)| *network == header.network && rule_matches(rule, header);
         let first = rules.iter().position(hit).map_or(0, |at| at as u32 + 1);
         ensure!(*found == first, "lookup::ternary: {header:?} hits rule {first}, not {found}");
     }
     let x = format!("{} networks of {}", networks, NETWORKS.1);
-    let mut contest = Contest::new("ternary, a cloud's rules", "rules", x, Unit::MillionsPerSecond);
-    contest.entrant("terrace", || batches(&table, &keys, 3));
+    let mut contest = EntrantComparison::new("ternary, a cloud's rules", "rules", x, Unit::MillionsPerSecond);
+    contest.entrant("terrace", || classify_batches(&table, &keys, 3));
     report.push(contest.run(options));
     Ok(())
 }
 
-/// A security group's rule: one side is a subnet of the network, the other a host, a subnet or anybody. The last allows nothing else.
+/// Returns a security group's rule: one side is a subnet of the network, the other a host, a subnet
+/// or any address. The last rule denies everything else.
 fn cloud_rule(at: usize, rng: &mut fastrand::Rng) -> Rule {
     let mut side = |lens: &[u8]| {
         let len = lens[rng.usize(..lens.len())];
@@ -187,8 +190,14 @@ fn cloud_rule(at: usize, rng: &mut fastrand::Rng) -> Rule {
     }
 }
 
-/// Loads rules, the first the strongest, in random order. Says what an insert took.
-fn load(places: &[KeyPlace], words: usize, rules: Vec<Vec<u64>>, rng: &mut fastrand::Rng) -> (TernaryTable, String) {
+/// Loads rules in random order; the first has the highest precedence. Returns the table and a
+/// description of the insertion time.
+fn load_rules(
+    places: &[LookupKeyField],
+    words: usize,
+    rules: Vec<Vec<u64>>,
+    rng: &mut fastrand::Rng,
+) -> (TernaryTable, String) {
     let mut table = TernaryTable::new(places, words, 8);
     let mut order: Vec<usize> = (0..rules.len()).collect();
     rng.shuffle(&mut order);
@@ -202,12 +211,13 @@ fn load(places: &[KeyPlace], words: usize, rules: Vec<Vec<u64>>, rng: &mut fastr
     (table, format!("insert {}", quantiles(took)))
 }
 
-/// Removes rules and adds them again, one at a time, and reports what each took.
-fn changes(table: &mut TernaryTable, rules: &[Rule], rng: &mut fastrand::Rng, set: &str, report: &mut Report) {
+/// Removes rules and adds them again, one at a time, and reports the time of each.
+fn run_changes(table: &mut TernaryTable, rules: &[Rule], rng: &mut fastrand::Rng, set: &str, report: &mut Report) {
     let (mut deletes, mut inserts) = (Vec::new(), Vec::new());
     for _ in 0..20_000 {
         let at = rng.usize(..rules.len());
-        let (key, priority, value) = (packed(&rules[at]), (rules.len() - at) as i32, (at as u64 + 1).to_le_bytes());
+        let (key, priority, value) =
+            (packed_rule(&rules[at]), (rules.len() - at) as i32, (at as u64 + 1).to_le_bytes());
         let start = Instant::now();
         table.remove(&key, priority);
         deletes.push(start.elapsed().as_secs_f64() * 1e6);
@@ -229,17 +239,17 @@ fn quantiles(mut times: Vec<f64>) -> String {
     format!("{median:.2} us in the median, {p99:.2} us p99, {p999:.1} us p99.9")
 }
 
-/// The time within which this part of all changes was done.
+/// Returns the quantile `part` of sorted times.
 fn at(sorted: &[f64], part: f64) -> f64 {
     sorted.get((sorted.len() as f64 * part) as usize).copied().unwrap_or(0.0)
 }
 
-/// Classifies all keys in batches, and looks at what is found. Gives the number of keys.
-fn batches(table: &TernaryTable, keys: &[u64], words: usize) -> u64 {
+/// Classifies all keys in batches, and reads the results. Returns the number of keys.
+fn classify_batches(table: &TernaryTable, keys: &[u64], words: usize) -> u64 {
     let mut out = [std::ptr::null(); BATCH];
     for keys in keys.chunks(BATCH * words) {
         table.lookup_batch(keys, &mut out[..keys.len() / words]);
-        std::hint::black_box(out.iter().fold(0, |sum, &found| sum ^ number(found)));
+        std::hint::black_box(out.iter().fold(0, |sum, &found| sum ^ rule_number(found)));
     }
     (keys.len() / words) as u64
 }
@@ -247,20 +257,22 @@ fn batches(table: &TernaryTable, keys: &[u64], words: usize) -> u64 {
 fn classify(table: &TernaryTable, keys: &[u64], words: usize) -> Vec<u32> {
     let mut out = vec![std::ptr::null(); keys.len() / words];
     table.lookup_batch(keys, &mut out);
-    out.into_iter().map(number).collect()
+    out.into_iter().map(rule_number).collect()
 }
 
-/// The number of the rule that has been found; 0 if none was.
-fn number(found: *const u8) -> u32 {
-    // SAFETY: `lookup_batch` gave it, and at least 8 bytes may be read there, as the table hasn't changed since.
+/// Returns the number of the rule of a lookup result; 0 for a miss.
+fn rule_number(found: *const u8) -> u32 {
+    // SAFETY: `lookup_batch` returned the pointer, and at least 8 bytes are readable there, because
+    // the table has not changed since.
     if found.is_null() { 0 } else { unsafe { found.cast::<u32>().read_unaligned() } }
 }
 
-/// Where fields lie: perhaps a network's number, then the 5-tuple in two words.
-fn places(network: Option<u32>) -> Vec<KeyPlace> {
+/// Returns the layout of the fields: optionally a network's number, then the 5-tuple in two words.
+fn field_layout(network: Option<u32>) -> Vec<LookupKeyField> {
     let mut places = Vec::new();
-    let mut place =
-        |kind, width, bit| places.push(KeyPlace { position: places.len(), kind, width, bit, signed: false });
+    let mut place = |kind, width, bit| {
+        places.push(LookupKeyField { position: places.len(), kind, width_bits: width, bit_offset: bit, signed: false })
+    };
     let start = if let Some(width) = network {
         place(MatchKind::Exact, width, 0);
         64
@@ -275,8 +287,8 @@ fn places(network: Option<u32>) -> Vec<KeyPlace> {
     places
 }
 
-/// A rule as an entry's packed key.
-fn packed(rule: &Rule) -> Vec<u64> {
+/// Returns a rule as an entry's packed key.
+fn packed_rule(rule: &Rule) -> Vec<u64> {
     let prefix = |(address, len): (u32, u8)| [u64::from(address), u64::from(len)];
     let ports = |(low, high): (u16, u16)| [u64::from(low), u64::from(high)];
     let (protocol, mask) = rule.protocol;
@@ -285,8 +297,8 @@ fn packed(rule: &Rule) -> Vec<u64> {
         .concat()
 }
 
-/// Addresses, ports and protocol, network.
-fn key(header: &Header) -> [u64; 3] {
+/// Returns the key of a header: addresses, ports and protocol, network.
+fn header_key(header: &Header) -> [u64; 3] {
     let ports = u64::from(header.source_port) | u64::from(header.destination_port) << 16;
     [
         u64::from(header.source) | u64::from(header.destination) << 32,
@@ -303,7 +315,7 @@ fn prefix_mask(len: u8) -> u32 {
     u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0)
 }
 
-fn matches(rule: &Rule, header: &Header) -> bool {
+fn rule_matches(rule: &Rule, header: &Header) -> bool {
     let inside = |port: u16, (low, high): (u16, u16)| low <= port && port <= high;
     (rule.source.0 ^ header.source) & prefix_mask(rule.source.1) == 0
         && (rule.destination.0 ^ header.destination) & prefix_mask(rule.destination.1) == 0
@@ -312,8 +324,8 @@ fn matches(rule: &Rule, header: &Header) -> bool {
         && (rule.protocol.0 ^ header.protocol) & rule.protocol.1 == 0
 }
 
-/// A corner of a rule: the least or greatest value in each field.
-fn corner(rule: &Rule, rng: &mut fastrand::Rng) -> Header {
+/// Returns a corner of a rule: the smallest or largest value in each field.
+fn rule_corner(rule: &Rule, rng: &mut fastrand::Rng) -> Header {
     let mut address = |(value, len): (u32, u8)| if rng.bool() { value } else { value | !prefix_mask(len) };
     let (source, destination) = (address(rule.source), address(rule.destination));
     let mut port = |(low, high): (u16, u16)| if rng.bool() { low } else { high };
@@ -322,7 +334,7 @@ fn corner(rule: &Rule, rng: &mut fastrand::Rng) -> Header {
     Header { network: 0, source, destination, source_port, destination_port, protocol }
 }
 
-fn random(rng: &mut fastrand::Rng) -> Header {
+fn random_header(rng: &mut fastrand::Rng) -> Header {
     Header {
         network: 0,
         source: rng.u32(..),

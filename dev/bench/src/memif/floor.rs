@@ -1,27 +1,28 @@
-//! What the machine alone does to latency: how long a thread is stopped that does nothing but look at the clock, with the same priority and on the same
-//! core as the gateway. A packet that comes while the gateway is stopped waits for the rest of that time.
+//! Latency caused by the machine alone: the pauses of a thread that only reads the clock, with the
+//! same priority and on the same core as the gateway. A packet that arrives during a pause waits
+//! until its end.
 
 use crate::machine;
 use std::time::{Duration, Instant};
 
-/// Between two looks at the clock, more than this is a pause.
+/// Minimum length of a pause between two readings of the clock.
 const PAUSE: Duration = Duration::from_micros(3);
 
-/// Pauses within a time.
+/// Pauses within a period.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pauses {
-    /// Seconds each.
+    /// Length of each pause, in seconds.
     pauses: Vec<f64>,
-    /// Seconds in all.
+    /// Length of the period, in seconds.
     time: f64,
 }
 
 impl Pauses {
-    /// Looks for so long, on a core.
-    pub fn on(core: usize, length: Duration) -> Pauses {
+    /// Records pauses on a core for a period.
+    pub fn record_on(core: usize, length: Duration) -> Pauses {
         let look = move || {
-            machine::pin(core);
-            machine::never_stopped();
+            machine::pin_to_core(core);
+            machine::set_realtime_priority();
             let mut pauses = Vec::with_capacity(1 << 16);
             let start = Instant::now();
             let mut now = start;
@@ -37,13 +38,14 @@ impl Pauses {
         std::thread::spawn(look).join().unwrap_or_default()
     }
 
-    /// Pauses a second.
+    /// Returns the number of pauses per second.
     pub fn rate(&self) -> f64 {
         self.pauses.len() as f64 / self.time.max(1e-9)
     }
 
-    /// How long at most this part of all packets wait, if they come at any moment: all but those that come while a pause is longer than that
-    /// from its end.
+    /// Returns the quantile `part` of the waiting time, if packets arrive at uniform times. A
+    /// packet waits longer than a time if it arrives during a pause, earlier than that time before
+    /// its end.
     pub fn wait(&self, part: f64) -> f64 {
         let beyond = |wait: f64| self.pauses.iter().map(|pause| (pause - wait).max(0.0)).sum::<f64>();
         let allowed = (1.0 - part) * self.time;
@@ -62,7 +64,7 @@ mod tests {
 
     #[test]
     fn packets_wait_for_the_rest_of_a_pause() {
-        // A second in which a tenth is one pause: a packet in 20 comes in its first half.
+        // A tenth of the second is one pause, so one packet in 20 arrives in its first half.
         let pauses = Pauses { pauses: vec![0.1], time: 1.0 };
         assert!((pauses.wait(0.95) - 0.05).abs() < 1e-6);
         assert!(pauses.wait(0.9) < 1e-6, "nine of ten come when there is no pause");

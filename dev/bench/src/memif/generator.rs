@@ -1,43 +1,47 @@
-//! The process that sends packets, takes them back and looks at each.
+//! Generator process: sends packets, receives them back and checks each.
 
-use super::times::Times;
-use super::{Found, WARM_UP, WORLD, open, settle};
+use super::times::LatencyHistogram;
+use super::{GeneratorResult, WARM_UP, WORLD, open, wait_until_connected};
 use crate::machine;
 use crate::ring::Template;
-use crate::world::{Choice, Flows};
+use crate::workload::{FlowDistribution, Flows};
 use anyhow::Context;
-use io::{Outgoing, Port};
+use io::{Port, TxBatch};
 use packet::{Batch, Packet, PortId};
 use std::time::{Duration, Instant};
 
-/// Packets under way at full load.
+/// Number of packets in flight at full load.
 const UNDER_WAY: u64 = 1024;
 
-/// Packets that are sent together.
+/// Number of packets sent together.
 const BURST: usize = 32;
 
-/// Where a packet carries the time it left at ([`machine::monotonic`]), in bytes: the payload of 64-byte frames.
+/// Byte offset of the send time ([`machine::monotonic`]) in a packet: in the payload of 64-byte
+/// frames.
 pub(super) const STAMP: usize = 96;
 
-/// After this long without a packet, no more are expected.
+/// Time without a packet after which no more are expected.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// A round of the generator that takes longer than this was stopped by somebody: a full one takes a few microseconds.
+/// Minimum length of a round that counts as a pause of the generator. A full round takes a few
+/// microseconds.
 const PAUSE: Duration = Duration::from_micros(20);
 
-/// Sends for so many seconds: at `rate` packets a second, or (0) as many as come back.
+/// Sends for `seconds` seconds, at `rate` packets per second, or with 0 at the rate at which
+/// packets come back.
 pub(super) fn run(socket: &str, rate: f64, seconds: f64) -> anyhow::Result<()> {
     let mut port = open("client", socket)?;
-    settle(&mut *port)?;
+    wait_until_connected(&mut *port)?;
     let mut traffic = Traffic::new(machine::monotonic() + WARM_UP.as_nanos() as u64)?;
-    let never_stopped = machine::never_stopped();
-    let mut found = Found { never_stopped, ..Found::default() };
+    let never_stopped = machine::set_realtime_priority();
+    let mut found = GeneratorResult { never_stopped, ..GeneratorResult::default() };
     let (start, mut batch) = (Instant::now(), Batch::new());
     let end = start + WARM_UP + Duration::from_secs_f64(seconds);
     let (mut now, mut quiet, mut paused) = (start, start, Duration::ZERO);
     let (mut offered, mut measuring) = (0, None);
     while now < end || now - quiet < QUIET {
-        // What it did not send while it was stopped, and what found no room, it does not send later: that would be another load.
+        // Packets that were not sent during a pause, or for lack of space, are not sent later,
+        // because that would change the load.
         let (due, so_far) = match rate > 0.0 {
             true => (((now - start - paused).as_secs_f64() * rate) as u64, offered),
             false => (found.back + UNDER_WAY, found.sent),
@@ -49,7 +53,7 @@ pub(super) fn run(socket: &str, rate: f64, seconds: f64) -> anyhow::Result<()> {
         batch.clear();
         if port.receive(PortId(1), &mut batch)? > 0 {
             quiet = now;
-            traffic.look(&batch, now, &mut found);
+            traffic.check_packets(&batch, now, &mut found);
         }
         let round = now.elapsed();
         now += round;
@@ -63,11 +67,11 @@ pub(super) fn run(socket: &str, rate: f64, seconds: f64) -> anyhow::Result<()> {
             }
         }
         if measuring.is_none() && now - start >= WARM_UP {
-            measuring = Some((found.back, machine::kept_waiting()));
+            measuring = Some((found.back, machine::waiting_time()));
         }
         if let (Some((back, waited)), true) = (measuring, now >= end && found.rate == 0.0) {
             found.rate = (found.back - back) as f64 / (now - start - WARM_UP).as_secs_f64();
-            found.kept_waiting = (machine::kept_waiting() - waited).as_secs_f64();
+            found.kept_waiting = (machine::waiting_time() - waited).as_secs_f64();
         }
     }
     found.not_sent = port.counters().drops.total().packets;
@@ -77,36 +81,37 @@ pub(super) fn run(socket: &str, rate: f64, seconds: f64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Packets on their way out, and what is known of those that came back.
+/// Packets to send, and statistics of those that came back.
 struct Traffic {
     packets: Vec<Packet>,
     template: Template,
     flows: Flows,
-    /// The server of each VM, by number.
+    /// Server of each VM, by the VM's number.
     servers: Vec<[u8; 4]>,
-    /// Packets that left before this belong to the warm-up.
+    /// Start of the measurement. Packets sent before belong to the warm-up.
     from: u64,
-    /// Until when the generator was stopped last. Packets that left before may have waited for it, not for the
-    /// gateway.
+    /// End of the generator's last pause. Packets sent before may have waited for the generator
+    /// instead of the gateway.
     paused_until: u64,
-    /// Of all packets.
-    all: Times,
-    /// Of those that were not under way while the generator was stopped.
-    timed: Times,
+    /// Times of all packets.
+    all: LatencyHistogram,
+    /// Times of packets that were not in flight during a pause of the generator.
+    timed: LatencyHistogram,
 }
 
 impl Traffic {
     fn new(from: u64) -> anyhow::Result<Traffic> {
         let template = Template::new(64);
-        let flows = Flows::new(&WORLD, Choice::Uniform, 1 << 16, 1);
+        let flows = Flows::new(&WORLD, FlowDistribution::Uniform, 1 << 16, 1);
         let packet = template.packet(*flows.all().first().context("flows")?);
         let packets: Result<Vec<Packet>, _> = (0..BURST).map(|_| Packet::from_bytes(&packet)).collect();
         let servers = (0..WORLD.vms).map(|number| WORLD.vm(number).server.to_be_bytes()).collect();
-        let (all, timed) = (Times::new(), Times::new());
+        let (all, timed) = (LatencyHistogram::new(), LatencyHistogram::new());
         Ok(Traffic { packets: packets?, template, flows, servers, from, paused_until: 0, all, timed })
     }
 
-    /// Sends the next packets, all with the time now. Returns how many the port took.
+    /// Sends the next packets, all with the current time. Returns the number that the port
+    /// accepted.
     fn send(&mut self, port: &mut dyn Port) -> anyhow::Result<u64> {
         for packet in &mut self.packets {
             self.template.write(self.flows.next_flow(), packet.bytes_mut());
@@ -116,11 +121,12 @@ impl Traffic {
             packet.bytes_mut()[STAMP..STAMP + 8].copy_from_slice(&now.to_be_bytes());
         }
         let packets: Vec<&Packet> = self.packets.iter().collect();
-        Ok(port.send(&mut Outgoing::copies_of(&packets)) as u64)
+        Ok(port.send(&mut TxBatch::copies_of(&packets)) as u64)
     }
 
-    /// Counts what came back in the round that began at `round`, and looks whether it goes to its VM's server.
-    fn look(&mut self, batch: &Batch, round: Instant, found: &mut Found) {
+    /// Counts the packets that came back in the round that started at `round`, and checks that each
+    /// is sent to its VM's server.
+    fn check_packets(&mut self, batch: &Batch, round: Instant, found: &mut GeneratorResult) {
         let now = machine::monotonic();
         if round.elapsed() >= PAUSE {
             self.paused_until = now;

@@ -1,33 +1,35 @@
-//! How long packets are in the gateway: from the generator's clock just before it puts a packet into the ring, to the gateway's just after it has put
-//! it into the ring back. The time that a packet waits in the ring for the gateway counts, that of the way back to the generator does not.
+//! Time of packets in the gateway: from the generator's timestamp just before it writes a packet to
+//! its ring, to the gateway's just after it has written it to the return ring. It includes the time
+//! that the packet waits in the ring, but not the return to the generator.
 
 use super::WARM_UP;
 use super::generator::STAMP;
-use super::times::Times;
+use super::times::LatencyHistogram;
 use crate::machine;
-use io::{Outgoing, Port, PortError, Readiness, Trouble};
+use io::{Port, PortError, PortFault, Readiness, TxBatch};
 use packet::{Batch, PortCounters, PortId};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// A port that notes how long the packets it sends have been under way.
-pub(super) struct Timed<P> {
+/// A port that records the latency of the packets that it sends.
+pub(super) struct LatencyPort<P> {
     port: P,
-    times: Arc<Mutex<Times>>,
-    /// Times that the packets of a burst left at.
+    times: Arc<Mutex<LatencyHistogram>>,
+    /// Send times of the packets of a burst.
     left: Vec<u64>,
-    /// Packets that left the generator before this are not looked at: both processes touch their memory for the first time.
+    /// Packets sent before this time are ignored, because both processes touch their memory for the
+    /// first time.
     from: Option<u64>,
 }
 
-impl<P: Port> Timed<P> {
-    /// The port, and where its times will be.
-    pub fn new(port: P) -> (Timed<P>, Arc<Mutex<Times>>) {
-        let times = Arc::new(Mutex::new(Times::new()));
-        (Timed { port, times: times.clone(), left: Vec::new(), from: None }, times)
+impl<P: Port> LatencyPort<P> {
+    /// Wraps the port. Returns it with the recorded times.
+    pub fn new(port: P) -> (LatencyPort<P>, Arc<Mutex<LatencyHistogram>>) {
+        let times = Arc::new(Mutex::new(LatencyHistogram::new()));
+        (LatencyPort { port, times: times.clone(), left: Vec::new(), from: None }, times)
     }
 
-    fn note(&mut self) {
+    fn record_latencies(&mut self) {
         let now = machine::monotonic();
         let warm_up = WARM_UP.as_nanos() as u64;
         let Some(first) = self.left.first() else { return };
@@ -39,13 +41,13 @@ impl<P: Port> Timed<P> {
     }
 }
 
-impl<P: Port> Port for Timed<P> {
-    fn send(&mut self, packets: &mut Outgoing<'_>) -> usize {
+impl<P: Port> Port for LatencyPort<P> {
+    fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
         self.left.clear();
         let stamps = packets.iter().filter_map(|packet| packet.bytes().get(STAMP..)?.first_chunk::<8>());
         self.left.extend(stamps.map(|stamp| u64::from_be_bytes(*stamp)));
         let sent = self.port.send(packets);
-        self.note();
+        self.record_latencies();
         sent
     }
 
@@ -69,8 +71,8 @@ impl<P: Port> Port for Timed<P> {
         self.port.counters()
     }
 
-    fn trouble(&mut self) -> Option<Trouble> {
-        self.port.trouble()
+    fn port_fault(&mut self) -> Option<PortFault> {
+        self.port.port_fault()
     }
 }
 
@@ -82,12 +84,12 @@ mod tests {
     #[test]
     fn packets_are_timed_from_their_stamp_to_their_leaving_but_not_while_memory_is_touched() {
         let (port, _other) = io::memory::pair("left", "right", 8).expect("a pair");
-        let (mut port, times) = Timed::new(port);
+        let (mut port, times) = LatencyPort::new(port);
         let mut send = |left: u64| {
             let mut bytes = [0; 114];
             bytes[STAMP..STAMP + 8].copy_from_slice(&left.to_be_bytes());
             let packet = Packet::from_bytes(&bytes).expect("short enough");
-            assert_eq!(port.send(&mut Outgoing::copies_of(&[&packet])), 1);
+            assert_eq!(port.send(&mut TxBatch::copies_of(&[&packet])), 1);
         };
         let now = machine::monotonic();
         let warm_up = WARM_UP.as_nanos() as u64;

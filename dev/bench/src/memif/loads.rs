@@ -1,54 +1,55 @@
-//! [`Load`]: what both processes found in all windows of one load, and what is said of it.
+//! [`LoadResults`]: results of both processes in all windows of one load, and their report.
 
-use super::times::Summary;
-use super::{Done, Found, GROUP, both};
+use super::times::LatencySummary;
+use super::{GROUP, GatewayResult, GeneratorResult, run_both};
 use crate::report::Report;
-use crate::run::Entry;
+use crate::run::EntrantResult;
 use anyhow::ensure;
 use std::path::Path;
 
-/// One measurement, by both processes.
-pub(super) type Window = (Found, Done);
+/// Results of both processes in one window.
+pub(super) type WindowResult = (GeneratorResult, GatewayResult);
 
-/// One load, in all its windows.
-pub(super) struct Load {
+/// One load, with all its windows.
+pub(super) struct LoadResults {
     name: &'static str,
-    pub windows: Vec<Window>,
+    pub windows: Vec<WindowResult>,
 }
 
-impl Load {
-    pub fn new(name: &'static str) -> Load {
-        Load { name, windows: Vec::new() }
+impl LoadResults {
+    pub fn new(name: &'static str) -> LoadResults {
+        LoadResults { name, windows: Vec::new() }
     }
 
-    /// Measures once more; the rate at which packets came back.
+    /// Measures another window. Returns the rate at which packets came back.
     pub fn run(&mut self, programs: &Path, core: usize, rate: f64, seconds: f64) -> anyhow::Result<f64> {
-        let (found, done) = both(programs, core, rate, seconds)?;
-        check(self.name, &found, &done)?;
+        let (found, done) = run_both(programs, core, rate, seconds)?;
+        check_account(self.name, &found, &done)?;
         let rate = found.rate;
         self.windows.push((found, done));
         Ok(rate)
     }
 
-    /// Says a figure of the windows: the median, the least and the most.
-    pub fn say(&self, name: &str, unit: &str, report: &mut Report, figure: impl Fn(&Window) -> f64) {
+    /// Reports a figure of the windows: median, minimum and maximum.
+    pub fn report_windows(&self, name: &str, unit: &str, report: &mut Report, figure: impl Fn(&WindowResult) -> f64) {
         let name = if name.is_empty() { self.name.to_owned() } else { format!("{}, {name}", self.name) };
-        let all = Entry { name, windows: self.windows.iter().map(figure).collect() };
+        let all = EntrantResult { name, windows: self.windows.iter().map(figure).collect() };
         report.fact(GROUP, &all.name, all.median(), unit);
         report.fact(GROUP, &format!("{} (least)", all.name), all.min(), unit);
         report.fact(GROUP, &format!("{} (most)", all.name), all.max(), unit);
     }
 
-    /// Says what all windows have together.
-    fn sum(&self, name: &str, unit: &str, report: &mut Report, figure: impl Fn(&Window) -> f64) {
+    /// Reports the sum of a figure over all windows.
+    fn sum(&self, name: &str, unit: &str, report: &mut Report, figure: impl Fn(&WindowResult) -> f64) {
         report.fact(GROUP, &format!("{}, {name}", self.name), self.windows.iter().map(figure).sum(), unit);
     }
 }
 
-/// How long packets took, and what of that may be the harness's or the machine's. A packet that was under way while the generator was stopped may have
-/// waited for the generator; it counts among all packets alone.
-pub(super) fn latencies(half: &Load, report: &mut Report) {
-    type Which = fn(&Window) -> &Summary;
+/// Reports the latency of packets, and the pauses of the generator and the machine that may have
+/// affected it. A packet that was in flight during a pause of the generator may have waited for the
+/// generator, so it is included only in "all packets".
+pub(super) fn latencies(half: &LoadResults, report: &mut Report) {
+    type Which = fn(&WindowResult) -> &LatencySummary;
     let all: [(&str, Which); 3] = [
         ("in the gateway", |(_, done)| &done.inside),
         ("there and back", |(found, _)| &found.timed),
@@ -56,14 +57,16 @@ pub(super) fn latencies(half: &Load, report: &mut Report) {
     ];
     for (which, times) in all {
         for (index, name) in ["p50", "p99", "p99.9"].into_iter().enumerate() {
-            half.say(&format!("{which}, {name}"), "us", report, |window| times(window).percentiles[index] / 1e3);
+            half.report_windows(&format!("{which}, {name}"), "us", report, |window| {
+                times(window).percentiles[index] / 1e3
+            });
         }
-        half.say(&format!("{which}, the longest"), "us", report, |window| times(window).longest / 1e3);
+        half.report_windows(&format!("{which}, the longest"), "us", report, |window| times(window).longest / 1e3);
         half.sum(&format!("{which}, packets timed"), "packets", report, |window| times(window).samples as f64);
     }
     half.sum("pauses of the generator of 20 us or more", "pauses", report, |(found, _)| found.pauses as f64);
     half.sum("pauses of the generator, all together", "ms", report, |(found, _)| found.paused * 1e3);
-    half.say("pauses of the generator, the longest", "us", report, |(found, _)| found.longest_pause * 1e6);
+    half.report_windows("pauses of the generator, the longest", "us", report, |(found, _)| found.longest_pause * 1e6);
     half.sum("other processes on the generator's core", "ms", report, |(found, _)| found.kept_waiting * 1e3);
     half.sum("other processes on the gateway's core", "ms", report, |(_, done)| done.kept_waiting * 1e3);
     if half.windows.iter().any(|(found, _)| !found.never_stopped) {
@@ -71,22 +74,22 @@ pub(super) fn latencies(half: &Load, report: &mut Report) {
     }
 }
 
-/// Says where all packets of a load are, in all windows together.
-pub(super) fn account(load: &Load, report: &mut Report) {
+/// Reports the number of packets of a load by outcome, over all windows.
+pub(super) fn report_account(load: &LoadResults, report: &mut Report) {
     load.sum("packets sent", "packets", report, |(found, _)| found.sent as f64);
     load.sum("packets back", "packets", report, |(found, _)| found.back as f64);
     load.sum("packets that found no room in the ring", "packets", report, |(found, _)| found.not_sent as f64);
-    load.sum("packets lost, with reason", "packets", report, |(found, done)| lost(found, done) as f64);
+    load.sum("packets lost, with reason", "packets", report, |(found, done)| lost_packets(found, done) as f64);
     load.sum("packets not accounted for", "packets", report, |(found, done)| (done.sent - found.back) as f64);
 }
 
-/// Packets that did not get through, and why is known.
-fn lost(found: &Found, done: &Done) -> u64 {
+/// Returns the number of lost packets with a known reason.
+fn lost_packets(found: &GeneratorResult, done: &GatewayResult) -> u64 {
     done.dropped + done.lost_at_port + (found.sent - found.sent.min(done.received))
 }
 
-/// Sent is what came back and what is known to be lost, and nothing came back wrong.
-fn check(load: &str, found: &Found, done: &Done) -> anyhow::Result<()> {
+/// Checks that all sent packets came back or are known to be lost, and that none came back wrong.
+fn check_account(load: &str, found: &GeneratorResult, done: &GatewayResult) -> anyhow::Result<()> {
     ensure!(found.wrong == 0, "memif, {load}: {} packets came back wrong", found.wrong);
     ensure!(done.received <= found.sent, "memif, {load}: {done:?} received more than {found:?} sent");
     ensure!(
@@ -103,11 +106,11 @@ mod tests {
 
     #[test]
     fn all_that_is_sent_has_to_be_somewhere() {
-        let found = Found { sent: 100, back: 90, ..Found::default() };
-        let done = Done { received: 95, sent: 90, dropped: 5, ..Done::default() };
-        check("full load", &found, &done).expect("5 never arrived, 5 were dropped, 90 came back");
-        assert_eq!(lost(&found, &done), 10);
-        assert!(check("full load", &found, &Done { received: 96, ..done.clone() }).is_err());
-        assert!(check("full load", &Found { wrong: 1, ..found }, &done).is_err());
+        let found = GeneratorResult { sent: 100, back: 90, ..GeneratorResult::default() };
+        let done = GatewayResult { received: 95, sent: 90, dropped: 5, ..GatewayResult::default() };
+        check_account("full load", &found, &done).expect("5 never arrived, 5 were dropped, 90 came back");
+        assert_eq!(lost_packets(&found, &done), 10);
+        assert!(check_account("full load", &found, &GatewayResult { received: 96, ..done.clone() }).is_err());
+        assert!(check_account("full load", &GeneratorResult { wrong: 1, ..found }, &done).is_err());
     }
 }

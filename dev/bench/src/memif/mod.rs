@@ -1,10 +1,12 @@
-//! End to end over memif: a generator on one core, the overlay on another, each a process of its own. Every packet is accounted for, and looked at when it comes back.
+//! End to end over memif: a generator on one core, the overlay on another, each a process of its
+//! own. Every packet is accounted for, and checked when it comes back.
 //!
-//! At full load the generator keeps a fixed number of packets under way; at half load it sends at half the rate of that, each packet with the time
-//! it left. The time until a packet is back is that of both rings and the gateway.
+//! At full load the generator keeps a fixed number of packets in flight. At half load it sends at
+//! half of that rate, each packet with its send time. The round-trip time includes both rings and
+//! the gateway.
 //!
-//! Each process has its core for itself: real-time priority keeps all others off it, and what could not be kept off (the machine under this
-//! one, interrupts) is counted beside the times.
+//! Each process has its core for itself, because real-time priority keeps all other processes off
+//! it. The remaining interruptions (hypervisor, interrupts) are reported with the times.
 
 mod floor;
 mod generator;
@@ -12,17 +14,17 @@ mod inside;
 mod loads;
 mod times;
 
-use crate::engines::{self, Which};
-use crate::leftovers::{Leftover, Process, What};
+use crate::engines::{self, EngineKind};
+use crate::external_resources::{ExternalResource, Process, ResourceGuard};
 use crate::machine;
-use crate::program::{Kind, Program};
+use crate::program::{BenchProgram, Program};
 use crate::report::Report;
 use crate::run::Options;
-use crate::world::{Layout, PORT, World};
+use crate::workload::{PORT, TenantLayout, Workload};
 use anyhow::{Context, ensure};
 use io::dpdk::DpdkOptions;
-use io::{Attached, Idle, Port, PortKind, RunReport, Runner};
-use loads::{Load, account, latencies};
+use io::{AttachedPort, IdlePolicy, Port, PortKind, RunStats, Runner};
+use loads::{LoadResults, latencies, report_account};
 use packet::PortId;
 use serde::{Deserialize, Serialize};
 use std::io::Read;
@@ -31,83 +33,85 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use times::Summary;
+use times::LatencySummary;
 
-/// Its place in the report.
+/// Group of the results in the report.
 pub const GROUP: &str = "end to end over memif, overlay, 10k VMs";
 
-/// The world; numbers of its VMs fit into a packet's identification.
-const WORLD: World = World { layout: Layout::ManyTenants, vms: 10_000 };
+/// The workload. The numbers of its VMs fit into a packet's identification.
+const WORLD: Workload = Workload { layout: TenantLayout::ManyTenants, vms: 10_000 };
 
-/// Until both processes have touched all their memory; what leaves before is accounted for, and measured by nobody.
+/// Warm-up time, in which both processes touch all their memory. Packets sent in it are accounted
+/// for, but not measured.
 const WARM_UP: Duration = Duration::from_millis(300);
 
-/// Cores of both processes: the gateway's, then the generator's.
+/// Returns the cores of the gateway and of the generator.
 fn cores(core: usize) -> [usize; 2] {
     [core, if core == 0 { 1 } else { 0 }]
 }
 
-/// What the generator found out.
+/// Results of the generator.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Found {
+struct GeneratorResult {
     sent: u64,
     back: u64,
     not_sent: u64,
     wrong: u64,
-    /// Packets a second that came back after the warm-up.
+    /// Packets per second that came back after the warm-up.
     rate: f64,
-    /// How long packets took: all of them, and those that were not under way while the generator was stopped.
-    all: Summary,
-    timed: Summary,
-    /// Whether it had real-time priority.
+    /// Latency of all packets, and of those that were not in flight during a pause of the
+    /// generator.
+    all: LatencySummary,
+    timed: LatencySummary,
+    /// Whether the process had real-time priority.
     never_stopped: bool,
-    /// Rounds in which it did not get on; their time in all, and the longest one's, in seconds.
+    /// Number of pauses, their total length and the longest one's, in seconds.
     pauses: u64,
     paused: f64,
     longest_pause: f64,
-    /// Seconds that other processes had its core.
+    /// Seconds that other processes used its core.
     kept_waiting: f64,
 }
 
-/// What the gateway did with what it received.
+/// Results of the gateway.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Done {
+struct GatewayResult {
     received: u64,
     sent: u64,
     dropped: u64,
     lost_at_port: u64,
-    /// How long packets were in it ([`inside`]).
-    inside: Summary,
-    /// Seconds that other processes had its core.
+    /// Latency of packets within the gateway ([`inside`]).
+    inside: LatencySummary,
+    /// Seconds that other processes used its core.
     kept_waiting: f64,
 }
 
-/// How often each load is measured, in turn.
+/// Number of windows of each load, in turn.
 const WINDOWS: usize = 5;
 
-/// Full load and half of it, in turn.
+/// Measures full load and half load, in turn.
 ///
 /// # Errors
-/// A process fails, or a packet came back wrong or was not accounted for.
+/// If a process fails, or a packet came back wrong or was not accounted for.
 pub fn run(programs: &Path, core: usize, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     if machine::cores() < 2 {
         report.note("memif: left out: it takes two cores");
         return Ok(());
     }
     let seconds = if options.quick { 0.5 } else { 4.0 };
-    let (mut full, mut half) = (Load::new("full load"), Load::new("half load"));
+    let (mut full, mut half) = (LoadResults::new("full load"), LoadResults::new("half load"));
     let mut stolen = Duration::ZERO;
     for _ in 0..WINDOWS {
         let rate = full.run(programs, core, 0.0, seconds)?;
-        let before = machine::stolen(&cores(core));
+        let before = machine::stolen_time(&cores(core));
         half.run(programs, core, rate / 2.0, seconds)?;
-        stolen += machine::stolen(&cores(core)).saturating_sub(before);
+        stolen += machine::stolen_time(&cores(core)).saturating_sub(before);
     }
     for load in [&full, &half] {
-        load.say("", "Mpps", report, |(found, _)| found.rate / 1e6);
-        account(load, report);
+        load.report_windows("", "Mpps", report, |(found, _)| found.rate / 1e6);
+        report_account(load, report);
     }
-    let pauses = floor::Pauses::on(core, Duration::from_secs_f64(seconds));
+    let pauses = floor::Pauses::record_on(core, Duration::from_secs_f64(seconds));
     report.fact(GROUP, "the gateway's core alone, pauses a second", pauses.rate(), "pauses/s");
     report.fact(GROUP, "the gateway's core alone, wait because of them, p99.9", pauses.wait(0.999) * 1e6, "us");
     ensure!(
@@ -121,9 +125,9 @@ pub fn run(programs: &Path, core: usize, options: &Options, report: &mut Report)
 }
 
 /// Starts both processes and waits for both.
-fn both(programs: &Path, core: usize, rate: f64, seconds: f64) -> anyhow::Result<(Found, Done)> {
+fn run_both(programs: &Path, core: usize, rate: f64, seconds: f64) -> anyhow::Result<(GeneratorResult, GatewayResult)> {
     let socket = std::env::temp_dir().join(format!("terrace-bench-{}.sock", std::process::id()));
-    let _removed = Leftover::new(What::Path(socket.clone()));
+    let _removed = ResourceGuard::new(ExternalResource::Path(socket.clone()));
     let [of_gateway, of_generator] = cores(core);
     let start = |role: &str, core: usize, more: &[String]| -> anyhow::Result<Process> {
         let mut command = Command::new("taskset");
@@ -133,24 +137,25 @@ fn both(programs: &Path, core: usize, rate: f64, seconds: f64) -> anyhow::Result
         Ok(Process::start(&mut command)?)
     };
     let mut gateway = start("memif-gateway", of_gateway, &[programs.display().to_string()])?;
-    // The gateway listens, and waits without using its core, which the thread that accepts needs, too.
+    // The gateway listens, and waits without using its core, because the thread that accepts needs
+    // the core too.
     let patience = Instant::now();
-    while !socket.exists() && gateway.ended()?.is_none() && patience.elapsed() < Duration::from_secs(20) {
+    while !socket.exists() && gateway.exit_status()?.is_none() && patience.elapsed() < Duration::from_secs(20) {
         std::thread::sleep(Duration::from_millis(20));
     }
     let generator = start("memif-generator", of_generator, &[rate.to_string(), seconds.to_string()])?;
-    let found = finish(generator, Duration::from_secs_f64(seconds + 40.0)).context("the generator");
-    // Its standard input ends: it says what it did.
+    let found = wait_for_result(generator, Duration::from_secs_f64(seconds + 40.0)).context("the generator");
+    // The end of its standard input makes the gateway print its results.
     drop(gateway.child.stdin.take());
-    let done = finish(gateway, Duration::from_secs(20)).context("the gateway");
+    let done = wait_for_result(gateway, Duration::from_secs(20)).context("the gateway");
     Ok((serde_json::from_str(&found?)?, serde_json::from_str(&done?)?))
 }
 
-/// Waits for a child's end, not for ever, and gives the last line that it said.
-fn finish(mut process: Process, patience: Duration) -> anyhow::Result<String> {
+/// Waits for a child to end, for a limited time, and returns the last line of its output.
+fn wait_for_result(mut process: Process, patience: Duration) -> anyhow::Result<String> {
     let start = Instant::now();
     let status = loop {
-        if let Some(status) = process.ended()? {
+        if let Some(status) = process.exit_status()? {
             break status;
         }
         ensure!(start.elapsed() < patience, "it does not end");
@@ -162,10 +167,10 @@ fn finish(mut process: Process, patience: Duration) -> anyhow::Result<String> {
     text.lines().last().map(str::to_owned).context("it said nothing")
 }
 
-/// One of the two processes, if these are its arguments; `None` for all others.
+/// Runs one of the two processes if these are its arguments; `None` otherwise.
 pub fn role(arguments: &[String]) -> Option<anyhow::Result<()>> {
     match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["memif-gateway", socket, programs] => Some(gateway(socket, &PathBuf::from(programs))),
+        ["memif-gateway", socket, programs] => Some(run_gateway(socket, &PathBuf::from(programs))),
         ["memif-generator", socket, rate, seconds] => {
             let numbers = rate.parse().and_then(|rate| Ok((rate, seconds.parse()?)));
             Some(numbers.map_err(Into::into).and_then(|(rate, seconds)| generator::run(socket, rate, seconds)))
@@ -179,15 +184,15 @@ fn open(role: &str, socket: &str) -> anyhow::Result<Box<dyn Port>> {
     Ok(io::open_port(&device, PortKind::Auto, &DpdkOptions::default())?.port)
 }
 
-/// How often each side looks whether the other is there.
+/// Interval at which each side checks whether the other is connected.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Waits until the other process is there.
-fn settle(port: &mut dyn Port) -> anyhow::Result<()> {
+/// Waits until the other process is connected.
+fn wait_until_connected(port: &mut dyn Port) -> anyhow::Result<()> {
     let patience = Instant::now();
     loop {
         std::thread::sleep(LOOK);
-        if port.trouble().is_none() {
+        if port.port_fault().is_none() {
             return Ok(());
         }
         ensure!(patience.elapsed() < Duration::from_secs(20), "the other process does not come");
@@ -195,30 +200,30 @@ fn settle(port: &mut dyn Port) -> anyhow::Result<()> {
 }
 
 /// Runs the overlay until standard input ends.
-fn gateway(socket: &str, programs: &Path) -> anyhow::Result<()> {
-    let program = Program::load(Kind::Overlay, programs)?;
-    let mut engine = engines::load(Which::MEASURED, &program, WORLD)?.engine;
+fn run_gateway(socket: &str, programs: &Path) -> anyhow::Result<()> {
+    let program = Program::load(BenchProgram::Overlay, programs)?;
+    let mut engine = engines::load(EngineKind::MEASURED, &program, WORLD)?.engine;
     let mut port = open("server", socket)?;
-    settle(&mut *port)?;
-    let (port, times) = inside::Timed::new(port);
-    let mut runner = Runner::new(vec![Attached::new(PORT, port)])?.with_idle(Idle::BUSY);
-    // A thread that waits for the end would never get this core.
-    let mut on_tick = |_: &mut Box<dyn engines::Writable>, _: &RunReport| {
+    wait_until_connected(&mut *port)?;
+    let (port, times) = inside::LatencyPort::new(port);
+    let mut runner = Runner::new(vec![AttachedPort::new(PORT, port)])?.with_idle(IdlePolicy::BUSY);
+    // Polled here, because a thread that waits for the end would never get this core.
+    let mut on_tick = |_: &mut Box<dyn engines::Writable>, _: &RunStats| {
         if machine::input_ended() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    machine::never_stopped();
-    let before = machine::kept_waiting();
+    machine::set_realtime_priority();
+    let before = machine::waiting_time();
     let report = runner.run(&mut engine, &AtomicBool::new(false), &mut on_tick)?;
     let (_, port) = report.ports.get(&PortId(PORT)).context("its port")?;
     let received = port.received.packets;
     let lost = port.drops.total().packets;
-    let done = Done {
+    let done = GatewayResult {
         received,
         sent: port.sent.packets,
         dropped: received - received.min(port.sent.packets + lost),
         lost_at_port: lost,
         inside: times.lock().summary(),
-        kept_waiting: (machine::kept_waiting() - before).as_secs_f64(),
+        kept_waiting: (machine::waiting_time() - before).as_secs_f64(),
     };
     println!("{}", serde_json::to_string(&done)?);
     Ok(())

@@ -1,11 +1,11 @@
-//! `rte_acl`: multi-bit tries for rules with priorities; a change means building anew.
+//! `rte_acl`: multi-bit tries for rules with priorities. A change requires a complete rebuild.
 
-use super::{Eal, PeerError, ffi, name};
+use super::{Eal, PeerError, ffi, unique_name};
 use crate::data::Rule;
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
-/// A rule as the C layer takes it.
+/// A rule in the form of the C layer.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct AclRule {
@@ -22,10 +22,10 @@ pub struct AclRule {
     id: u32,
 }
 
-/// A packet's 5-tuple as `rte_acl` reads it: in network order, 16 bytes.
+/// A packet's 5-tuple in the form of `rte_acl`: in network order, 16 bytes.
 pub type AclKey = [u8; 16];
 
-/// A key of a 5-tuple in host order.
+/// Returns the key of a 5-tuple in host order.
 pub fn key(source: u32, destination: u32, source_port: u16, destination_port: u16, protocol: u8) -> AclKey {
     let mut key = [0; 16];
     key[0] = protocol;
@@ -36,7 +36,7 @@ pub fn key(source: u32, destination: u32, source_port: u16, destination_port: u1
     key
 }
 
-/// A built `rte_acl`.
+/// A built `rte_acl` classifier.
 #[derive(Debug)]
 pub struct Acl<'e> {
     acl: *mut c_void,
@@ -44,28 +44,30 @@ pub struct Acl<'e> {
 }
 
 impl<'e> Acl<'e> {
-    /// Builds a table of `rules`; the first is the strongest, and rule `i` has the id `i + 1`. Classifies by the best algorithm that
-    /// the machine has, as `rte_acl` chooses.
+    /// Builds a classifier of `rules`. The first has the highest precedence, and rule `i` has the
+    /// id `i + 1`. Uses the fastest algorithm on this machine, as `rte_acl` chooses.
     ///
     /// # Errors
-    /// Not enough memory, or a rule that the library does not take.
+    /// If there is not enough memory, or the library refuses a rule.
     pub fn build(_eal: &'e Eal, rules: &[Rule]) -> Result<Acl<'e>, PeerError> {
-        let made: Vec<AclRule> = rules.iter().enumerate().map(|(at, rule)| made(at, rules.len(), rule)).collect();
-        // SAFETY: the array has as many rules as said, in the C layer's form; the library copies them.
-        let acl = unsafe { ffi::tb_acl_new(name().as_ptr(), made.as_ptr(), made.len() as u32) };
+        let made: Vec<AclRule> = rules.iter().enumerate().map(|(at, rule)| acl_rule(at, rules.len(), rule)).collect();
+        // SAFETY: the array has the given number of rules, in the C layer's form; the library
+        // copies them.
+        let acl = unsafe { ffi::tb_acl_new(unique_name().as_ptr(), made.as_ptr(), made.len() as u32) };
         if acl.is_null() {
             return Err(PeerError::Create { library: "rte_acl", entries: rules.len() });
         }
         Ok(Acl { acl, eal: PhantomData })
     }
 
-    /// Classifies all keys; `out` gets the strongest rule's id, or 0.
+    /// Classifies all keys. Writes the id of the matching rule of highest precedence to `out`, or
+    /// 0.
     ///
     /// # Errors
-    /// The library refuses.
+    /// If the library refuses.
     pub fn classify(&self, keys: &[AclKey], out: &mut [u32]) -> Result<(), PeerError> {
         let n = keys.len().min(out.len()).min(u32::MAX as usize);
-        // SAFETY: both arrays have at least `n` elements; a key has the 16 bytes that the fields lie in.
+        // SAFETY: both arrays have at least `n` elements; a key has the 16 bytes of the fields.
         match unsafe { ffi::tb_acl_classify(self.acl, keys.as_ptr().cast(), out.as_mut_ptr(), n as u32) } {
             0 => Ok(()),
             code => Err(PeerError::Refused { library: "rte_acl", index: 0, code }),
@@ -73,7 +75,7 @@ impl<'e> Acl<'e> {
     }
 }
 
-fn made(at: usize, rules: usize, rule: &Rule) -> AclRule {
+fn acl_rule(at: usize, rules: usize, rule: &Rule) -> AclRule {
     AclRule {
         source: rule.source.0,
         source_len: u32::from(rule.source.1),
@@ -91,7 +93,7 @@ fn made(at: usize, rules: usize, rule: &Rule) -> AclRule {
 
 impl Drop for Acl<'_> {
     fn drop(&mut self) {
-        // SAFETY: it was made by the library and is freed once.
+        // SAFETY: it was created by the library and is freed once.
         unsafe { ffi::tb_acl_free(self.acl) };
     }
 }

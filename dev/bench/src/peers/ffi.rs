@@ -1,4 +1,4 @@
-//! The functions of `shims/shims.h`.
+//! Functions of `shims/shims.h`.
 
 use super::acl::AclRule;
 use std::ffi::{c_char, c_int, c_void};

@@ -1,7 +1,7 @@
-//! DPDK's lookup libraries behind safe types, one file each, for comparison only.
+//! Safe wrappers of DPDK's lookup libraries, one file each, for comparison only.
 //!
-//! All of them need [`Eal::start`] first, once a process. Bulk lookups work on flat arrays; pointers and masks that
-//! DPDK asks for are made inside, as every user of DPDK has to.
+//! All of them need [`Eal::start`] first, once per process. Bulk lookups work on flat arrays. The
+//! pointers and masks that DPDK requires are built inside, as every user of DPDK has to.
 
 #![allow(unsafe_code)] // calls into C
 
@@ -17,53 +17,54 @@ use std::ffi::{CString, c_char, c_int};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use thiserror::Error;
 
-/// Why a peer is not there.
+/// Error of a DPDK library.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PeerError {
-    /// Built without DPDK.
+    /// The program was built without DPDK.
     #[error("DPDK was not there when this was built: install libdpdk-dev and build again")]
     Absent,
     /// The EAL does not start.
     #[error("DPDK does not start (errno {errno}): is there enough memory? Are there huge pages?")]
     Start {
-        /// `rte_errno`.
+        /// Value of `rte_errno`.
         errno: i32,
     },
-    /// A second start, which DPDK does not allow.
+    /// The EAL was started twice, which DPDK does not support.
     #[error("DPDK was started before in this process")]
     Twice,
-    /// A table could not be made.
+    /// A table could not be created.
     #[error("{library} could not make a table of {entries} entries: out of huge pages?")]
     Create {
-        /// The library.
+        /// Name of the library.
         library: &'static str,
-        /// How many entries it was to hold.
+        /// Requested number of entries.
         entries: usize,
     },
     /// A key or route was refused.
     #[error("{library} refused entry {index} (error {code}): is the table full?")]
     Refused {
-        /// The library.
+        /// Name of the library.
         library: &'static str,
-        /// Position in what was loaded.
+        /// Index of the entry in the loaded data.
         index: usize,
-        /// What it returned.
+        /// Return value of the library.
         code: i32,
     },
 }
 
-/// DPDK's environment: memory in huge pages, no devices, no files. Keep it until all peers are gone.
+/// DPDK's environment: memory in huge pages, no devices, no files. It must outlive all tables.
 #[derive(Debug)]
 pub struct Eal(());
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 impl Eal {
-    /// Starts DPDK in this process, on core `core`. With vectors of 512 bits where the machine has them: DPDK takes 256 unless it is
-    /// told so, and peers are measured at their best. Without huge pages (`huge` false) everything is slower by far; for smoke runs.
+    /// Starts DPDK in this process, on core `core`. Enables vectors of 512 bits if the machine has
+    /// them, because DPDK defaults to 256 and its tables are measured at their best. Without huge
+    /// pages (`huge` false) everything is much slower; for smoke runs.
     ///
     /// # Errors
-    /// DPDK is absent, was started before, or does not start.
+    /// If DPDK is absent, was started before, or does not start.
     pub fn start(core: usize, huge: bool) -> Result<Eal, PeerError> {
         if cfg!(not(dpdk)) {
             return Err(PeerError::Absent);
@@ -80,7 +81,7 @@ impl Eal {
         let words: Vec<CString> = words.iter().filter_map(|word| CString::new(*word).ok()).collect();
         let mut pointers: Vec<*mut c_char> = words.iter().map(|word| word.as_ptr().cast_mut()).collect();
         pointers.push(std::ptr::null_mut());
-        // SAFETY: an argument vector as `main` gets it; DPDK copies what it keeps.
+        // SAFETY: an argument vector as `main` gets it; DPDK copies the parts that it keeps.
         let error = unsafe { ffi::tb_eal_init(words.len() as c_int, pointers.as_mut_ptr()) };
         if error == 0 { Ok(Eal(())) } else { Err(PeerError::Start { errno: -error }) }
     }
@@ -88,13 +89,13 @@ impl Eal {
 
 impl Drop for Eal {
     fn drop(&mut self) {
-        // SAFETY: it was started, and peers hold a borrow of it.
+        // SAFETY: it was started, and tables hold a borrow of it.
         unsafe { ffi::tb_eal_cleanup() };
     }
 }
 
-/// A name that no other table of this process has: DPDK finds tables by name.
-fn name() -> CString {
+/// Returns a unique table name, because DPDK looks up tables by name.
+fn unique_name() -> CString {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     CString::new(format!("bench{number}")).unwrap_or_default()

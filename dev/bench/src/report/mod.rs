@@ -1,13 +1,13 @@
-//! What a run found out: kept as it comes, written as a table for the terminal, as JSON and as plots.
+//! Results of a run: collected in order, written as a table for the terminal, as JSON and as plots.
 
-mod bars;
 mod svg;
 mod table;
+mod targets;
 
-pub use bars::{Bar, Verdict, bars};
+pub use targets::{PerfTarget, Verdict, judge_targets};
 
 use crate::machine::Machine;
-use crate::run::Outcome;
+use crate::run::ComparisonResult;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
@@ -15,66 +15,66 @@ use std::path::Path;
 /// All results of one run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Where it ran.
+    /// Machine that it ran on.
     pub machine: Option<Machine>,
-    /// How the run was asked for, as a person would say it.
+    /// Description of the run's options.
     pub run: String,
-    /// Contests in their order.
-    pub outcomes: Vec<Outcome>,
-    /// Single figures that no contest gives: latencies, losses, sizes.
-    pub facts: Vec<Fact>,
-    /// What was left out, and why; what a reader must know.
+    /// Results of comparisons, in order.
+    pub outcomes: Vec<ComparisonResult>,
+    /// Single figures outside of comparisons: latencies, losses, sizes.
+    pub facts: Vec<ReportFigure>,
+    /// Notes for the reader, such as parts that were left out, with the reason.
     pub notes: Vec<String>,
-    /// The bars, judged on this run.
-    pub bars: Vec<Bar>,
+    /// Performance targets with their verdicts for this run.
+    pub bars: Vec<PerfTarget>,
 }
 
 /// A single figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Fact {
-    /// What it belongs to.
+pub struct ReportFigure {
+    /// Group of the figure.
     pub group: String,
-    /// What it is.
+    /// Name of the figure.
     pub name: String,
-    /// The figure.
+    /// Value of the figure.
     pub value: f64,
-    /// In this unit.
+    /// Unit of the value.
     pub unit: String,
 }
 
 impl Report {
-    /// Adds a contest's result.
-    pub fn push(&mut self, outcome: Outcome) {
+    /// Adds the result of a comparison.
+    pub fn push(&mut self, outcome: ComparisonResult) {
         self.outcomes.push(outcome);
     }
 
     /// Adds a single figure.
     pub fn fact(&mut self, group: &str, name: &str, value: f64, unit: &str) {
         eprintln!("{group}: {name}: {value:.3} {unit}");
-        self.facts.push(Fact { group: group.to_owned(), name: name.to_owned(), value, unit: unit.to_owned() });
+        self.facts.push(ReportFigure { group: group.to_owned(), name: name.to_owned(), value, unit: unit.to_owned() });
     }
 
-    /// Notes what was left out, and shows it at once.
+    /// Adds a note, and prints it.
     pub fn note(&mut self, note: impl Into<String>) {
         let note = note.into();
         eprintln!("note: {note}");
         self.notes.push(note);
     }
 
-    /// The median of an entrant at a point of a chart.
+    /// Returns the median of an entrant at a point of a chart.
     pub fn median(&self, chart: &str, x: &str, entrant: &str) -> Option<f64> {
         let outcome = self.outcomes.iter().find(|o| o.chart == chart && o.x == x && o.entry(entrant).is_some())?;
         outcome.entry(entrant).map(|entry| entry.median())
     }
 
-    /// A single figure's value.
+    /// Returns the value of a single figure.
     pub fn value(&self, group: &str, name: &str) -> Option<f64> {
         self.facts.iter().find(|fact| fact.group == group && fact.name == name).map(|fact| fact.value)
     }
 
-    /// The charts, each with its contests, in the order in which they came.
-    pub fn charts(&self) -> Vec<(&str, Vec<&Outcome>)> {
-        let mut charts: Vec<(&str, Vec<&Outcome>)> = Vec::new();
+    /// Returns the charts with their comparisons, in order.
+    pub fn charts(&self) -> Vec<(&str, Vec<&ComparisonResult>)> {
+        let mut charts: Vec<(&str, Vec<&ComparisonResult>)> = Vec::new();
         for outcome in &self.outcomes {
             match charts.iter_mut().find(|(name, _)| *name == outcome.chart) {
                 Some((_, outcomes)) => outcomes.push(outcome),
@@ -84,12 +84,12 @@ impl Report {
         charts
     }
 
-    /// Everything, as a person reads it.
+    /// Returns everything as text.
     pub fn text(&self) -> String {
         table::text(self)
     }
 
-    /// The bars that were measured and missed.
+    /// Returns the targets that were measured and missed.
     pub fn missed(&self) -> impl Iterator<Item = &str> {
         self.bars.iter().filter(|bar| bar.verdict == Verdict::Missed).map(|bar| bar.what.as_str())
     }
@@ -97,7 +97,7 @@ impl Report {
     /// Writes `bench.json`, `bench.txt` and a plot for each chart into a folder.
     ///
     /// # Errors
-    /// The folder cannot be written.
+    /// If the folder cannot be written.
     pub fn write(&self, folder: &Path) -> anyhow::Result<()> {
         fs::create_dir_all(folder)?;
         fs::write(folder.join("bench.json"), serde_json::to_string_pretty(self)? + "\n")?;
@@ -109,7 +109,7 @@ impl Report {
     }
 }
 
-/// A chart's name as a file name.
+/// Converts a chart's name to a file name.
 fn file_name(chart: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let words: String = chart.chars().map(plain).collect();
@@ -119,11 +119,11 @@ fn file_name(chart: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Entry, Unit};
+    use crate::run::{EntrantResult, Unit};
 
     pub(super) fn sample() -> Report {
-        let entry = |name: &str, windows: &[f64]| Entry { name: name.to_owned(), windows: windows.to_vec() };
-        let outcome = |x: &str, ours: &[f64]| Outcome {
+        let entry = |name: &str, windows: &[f64]| EntrantResult { name: name.to_owned(), windows: windows.to_vec() };
+        let outcome = |x: &str, ours: &[f64]| ComparisonResult {
             chart: "exact, 8-byte keys".to_owned(),
             axis: "entries".to_owned(),
             x: x.to_owned(),

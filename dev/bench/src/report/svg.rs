@@ -1,6 +1,7 @@
-//! Plots without a library: for each point of the axis a group of bars, one for each entrant, with the spread of its windows.
+//! Renders plots: for each point of the axis a group of bars, one for each entrant, with the spread
+//! of its windows.
 
-use crate::run::Outcome;
+use crate::run::ComparisonResult;
 use std::fmt::Write;
 
 const WIDTH: f64 = 960.0;
@@ -10,11 +11,11 @@ const RIGHT: f64 = 16.0;
 const TOP: f64 = 48.0;
 const BOTTOM: f64 = 96.0;
 
-/// Colours that people who see few of them can tell apart (Okabe and Ito).
+/// Colours that remain distinct with colour blindness (Okabe and Ito).
 const COLOURS: [&str; 8] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"];
 
-/// The plot of a chart.
-pub fn chart(name: &str, outcomes: &[&Outcome]) -> String {
+/// Renders the plot of a chart.
+pub fn chart(name: &str, outcomes: &[&ComparisonResult]) -> String {
     let mut entrants: Vec<&str> = Vec::new();
     for entry in outcomes.iter().flat_map(|outcome| &outcome.entries) {
         if !entrants.contains(&entry.name.as_str()) {
@@ -22,7 +23,7 @@ pub fn chart(name: &str, outcomes: &[&Outcome]) -> String {
         }
     }
     let highest = outcomes.iter().flat_map(|o| &o.entries).map(|e| e.max()).fold(0.0, f64::max);
-    let step = step(highest);
+    let step = grid_step(highest);
     let top = (highest / step).ceil().max(1.0) * step;
     let mut svg = String::new();
     let _ = writeln!(
@@ -30,13 +31,13 @@ pub fn chart(name: &str, outcomes: &[&Outcome]) -> String {
         r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">
 <rect width="100%" height="100%" fill="#ffffff"/>
 <text x="{LEFT}" y="22" font-size="16">{}</text>"##,
-        escape(name)
+        escape_xml(name)
     );
-    grid(&mut svg, step, top, outcomes);
+    append_grid(&mut svg, step, top, outcomes);
     for (at, outcome) in outcomes.iter().enumerate() {
-        group(&mut svg, at, outcomes.len(), outcome, &entrants, top);
+        append_group(&mut svg, at, outcomes.len(), outcome, &entrants, top);
     }
-    legend(&mut svg, &entrants);
+    append_legend(&mut svg, &entrants);
     svg.push_str("</svg>\n");
     svg
 }
@@ -45,14 +46,15 @@ fn y(value: f64, top: f64) -> f64 {
     TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - value / top)
 }
 
-/// The distance of grid lines: 1, 2 or 5 times a power of ten, so that there are four to ten.
-fn step(highest: f64) -> f64 {
+/// Returns the distance of grid lines: 1, 2 or 5 times a power of ten, so that there are four to
+/// ten.
+fn grid_step(highest: f64) -> f64 {
     let power = 10f64.powf((highest.max(1e-6) / 5.0).log10().floor());
     let candidates = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
     candidates.into_iter().find(|step| highest / step <= 8.0).unwrap_or(10.0 * power)
 }
 
-fn grid(svg: &mut String, step: f64, top: f64, outcomes: &[&Outcome]) {
+fn append_grid(svg: &mut String, step: f64, top: f64, outcomes: &[&ComparisonResult]) {
     let lines = (top / step).round() as usize;
     let right = WIDTH - RIGHT;
     for line in 0..=lines {
@@ -69,13 +71,13 @@ fn grid(svg: &mut String, step: f64, top: f64, outcomes: &[&Outcome]) {
     }
     if let Some(first) = outcomes.first() {
         let middle = (LEFT + right) / 2.0;
-        let (unit, axis) = (first.unit.name(), escape(&first.axis));
+        let (unit, axis) = (first.unit.name(), escape_xml(&first.axis));
         let _ = writeln!(svg, r##"<text x="8" y="{:.1}">{unit}</text>"##, TOP - 8.0);
         let _ = writeln!(svg, r##"<text x="{middle}" y="{:.1}" text-anchor="middle">{axis}</text>"##, HEIGHT - 56.0);
     }
 }
 
-fn group(svg: &mut String, at: usize, groups: usize, outcome: &Outcome, entrants: &[&str], top: f64) {
+fn append_group(svg: &mut String, at: usize, groups: usize, outcome: &ComparisonResult, entrants: &[&str], top: f64) {
     let space = (WIDTH - LEFT - RIGHT) / groups as f64;
     let bar = (space * 0.8 / entrants.len().max(1) as f64).min(48.0);
     let start = LEFT + space * at as f64 + (space - bar * entrants.len() as f64) / 2.0;
@@ -90,8 +92,8 @@ fn group(svg: &mut String, at: usize, groups: usize, outcome: &Outcome, entrants
             r##"<rect x="{x:.1}" y="{median:.1}" width="{:.1}" height="{height:.1}" fill="{colour}"><title>{} {}: {:.2}</title></rect>
 <line x1="{middle:.1}" y1="{high:.1}" x2="{middle:.1}" y2="{low:.1}" stroke="#000000"/>"##,
             bar * 0.9,
-            escape(&entry.name),
-            escape(&outcome.x),
+            escape_xml(&entry.name),
+            escape_xml(&outcome.x),
             entry.median()
         );
         if bar >= 16.0 {
@@ -109,11 +111,11 @@ fn group(svg: &mut String, at: usize, groups: usize, outcome: &Outcome, entrants
         r##"<text x="{:.1}" y="{:.1}" text-anchor="middle">{}</text>"##,
         LEFT + space * (at as f64 + 0.5),
         HEIGHT - BOTTOM + 18.0,
-        escape(&outcome.x)
+        escape_xml(&outcome.x)
     );
 }
 
-fn legend(svg: &mut String, entrants: &[&str]) {
+fn append_legend(svg: &mut String, entrants: &[&str]) {
     let (mut x, mut y) = (LEFT, HEIGHT - 34.0);
     for (place, name) in entrants.iter().enumerate() {
         let width = 28.0 + 6.6 * name.chars().count() as f64;
@@ -126,24 +128,24 @@ fn legend(svg: &mut String, entrants: &[&str]) {
             r##"<rect x="{x:.1}" y="{:.1}" width="12" height="12" fill="{colour}"/><text x="{:.1}" y="{y:.1}">{}</text>"##,
             y - 10.0,
             x + 16.0,
-            escape(name)
+            escape_xml(name)
         );
         x += width;
     }
 }
 
-fn escape(text: &str) -> String {
+fn escape_xml(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::step;
+    use super::grid_step;
 
     #[test]
     fn grids_have_a_few_lines() {
         for highest in [0.02, 0.9, 1.0, 7.3, 41.0, 99.0, 100.0, 246.0, 12_345.0] {
-            let lines = highest / step(highest);
+            let lines = highest / grid_step(highest);
             assert!((1.0..=10.0).contains(&lines), "{highest}: {lines} lines");
         }
     }

@@ -1,25 +1,25 @@
-//! The table for the terminal: a block for each chart, a line for each point and entrant.
+//! Renders the table for the terminal: a block for each chart, a line for each point and entrant.
 
 use super::{Report, Verdict};
-use crate::run::Outcome;
+use crate::run::ComparisonResult;
 use std::fmt::Write;
 
-/// Everything, as a person reads it. Writing to a string does not fail.
+/// Renders everything as text. Writing to a string does not fail.
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
-    head(report, &mut text);
+    append_head(report, &mut text);
     for note in &report.notes {
         let _ = writeln!(text, "  - {note}");
     }
     for (name, outcomes) in report.charts() {
-        chart(name, &outcomes, &mut text);
+        append_chart(name, &outcomes, &mut text);
     }
-    facts(report, &mut text);
-    bars(report, &mut text);
+    append_figures(report, &mut text);
+    append_targets(report, &mut text);
     text
 }
 
-fn head(report: &Report, text: &mut String) {
+fn append_head(report: &Report, text: &mut String) {
     if let Some(machine) = &report.machine {
         let gib = machine.memory as f64 / f64::from(1 << 30);
         let preferred = if machine.preferred { "" } else { ", not preferred to other work" };
@@ -34,7 +34,7 @@ fn head(report: &Report, text: &mut String) {
     }
 }
 
-fn chart(name: &str, outcomes: &[&Outcome], text: &mut String) {
+fn append_chart(name: &str, outcomes: &[&ComparisonResult], text: &mut String) {
     let Some(first) = outcomes.first() else { return };
     let (axis, unit) = (&first.axis, first.unit.name());
     let _ = writeln!(text, "\n{name} ({unit})");
@@ -51,7 +51,7 @@ fn chart(name: &str, outcomes: &[&Outcome], text: &mut String) {
     }
 }
 
-fn facts(report: &Report, text: &mut String) {
+fn append_figures(report: &Report, text: &mut String) {
     let mut groups: Vec<&str> = Vec::new();
     for fact in &report.facts {
         if !groups.contains(&fact.group.as_str()) {
@@ -66,7 +66,7 @@ fn facts(report: &Report, text: &mut String) {
     }
 }
 
-fn bars(report: &Report, text: &mut String) {
+fn append_targets(report: &Report, text: &mut String) {
     if report.bars.is_empty() {
         return;
     }

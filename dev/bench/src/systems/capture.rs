@@ -1,4 +1,4 @@
-//! Capture files for systems that read and write their packets there.
+//! Capture files for systems that read and write packets there.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -7,7 +7,7 @@ use std::path::Path;
 /// Writes packets as a capture file (pcap, Ethernet).
 ///
 /// # Errors
-/// The file cannot be written.
+/// If the file cannot be written.
 pub fn write(path: &Path, packets: impl Iterator<Item = Vec<u8>>) -> std::io::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     for word in [0xa1b2_c3d4u32, 4 << 16 | 2, 0, 0, 65535, 1] {
@@ -23,10 +23,10 @@ pub fn write(path: &Path, packets: impl Iterator<Item = Vec<u8>>) -> std::io::Re
     file.flush()
 }
 
-/// The packets of a capture file; a last one that is cut off is left out.
+/// Returns the packets of a capture file. A truncated last packet is left out.
 ///
 /// # Errors
-/// The file cannot be read.
+/// If the file cannot be read.
 pub fn read(path: &Path) -> std::io::Result<Vec<Vec<u8>>> {
     let bytes = std::fs::read(path)?;
     let mut rest = bytes.get(24..).unwrap_or_default();

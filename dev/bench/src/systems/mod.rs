@@ -1,4 +1,4 @@
-//! Other systems that do the overlay's work, and one that does none.
+//! Other systems that implement the overlay, and testpmd, which only forwards.
 
 pub mod capture;
 pub mod ovs;

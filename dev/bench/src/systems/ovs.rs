@@ -1,17 +1,20 @@
-//! Open vSwitch on DPDK, Debian's package: VXLAN in, OpenFlow tables for routes and VMs, VXLAN out; packets from a capture file.
+//! Open vSwitch on DPDK, from Debian's package: VXLAN in, OpenFlow tables for routes and VMs, VXLAN
+//! out; packets from a capture file.
 //!
-//! It runs with its own database and folder in its own network namespace, so that another Open vSwitch on the machine is not touched. Caches and
-//! limits are as Debian ships them. A polling thread does not share its core, and one that is stopped for a while loses its flows (Open vSwitch takes
-//! the pause for overload), so its windows come one after the other, without other entrants between. Its time is the processor time of
-//! that thread, so that other work on the core does not count against it.
+//! It runs with its own database and folder in its own network namespace, so that another Open
+//! vSwitch on the machine is not affected. Caches and limits are Debian's defaults. Its windows run
+//! consecutively without other entrants between, because a polling thread does not share its core,
+//! and a thread that is stopped for a while loses its flows (Open vSwitch takes the pause for
+//! overload). Its time is the processor time of that thread, so that other work on the core is not
+//! counted.
 
-use crate::check::{self, Answer};
-use crate::leftovers::{Leftover, Process, What};
+use crate::check::{self, ExpectedOutput};
+use crate::external_resources::{ExternalResource, Process, ResourceGuard};
 use crate::machine;
 use crate::ring::Template;
-use crate::run::Work;
+use crate::run::CallResult;
 use crate::systems::{capture, threads};
-use crate::world::{Flow, GATEWAY, OWN_MAC, ROUTER_MAC, World};
+use crate::workload::{Flow, GATEWAY, OWN_MAC, ROUTER_MAC, Workload};
 use anyhow::{Context, bail, ensure};
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -22,48 +25,51 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Debian's build with DPDK.
+/// Path of Debian's build with DPDK.
 pub const VSWITCHD: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 
-/// The most flows that its datapath holds, unless it is configured otherwise.
+/// Default maximum number of flows in its datapath.
 const FLOW_LIMIT: usize = 200_000;
 
-/// The router behind which all servers are.
+/// Address of the router to all servers.
 const ROUTER: &str = "192.0.2.254";
 
-/// What Open vSwitch chooses by itself: the outer source port comes from its own hash.
+/// Bytes that Open vSwitch chooses itself: the outer source port comes from its own hash.
 const OWN_CHOICE: &[(usize, usize)] = &[(34, 36)];
 
-/// A running Open vSwitch with a world's flows.
+/// A running Open vSwitch with a workload's flows.
 pub struct Ovs {
     folder: PathBuf,
     namespace: String,
-    /// The switch, then the database; ended in this order, and before what they run in is removed.
+    /// The switch and its database. They are ended in this order, and before the resources that
+    /// they use are removed.
     switch: Option<Process>,
     database: Option<Process>,
     ports: u32,
-    /// The core for what is not measured.
+    /// Cores for work that is not measured.
     beside: String,
-    _removed: [Leftover; 2],
+    _removed: [ResourceGuard; 2],
 }
 
 impl Ovs {
-    /// Starts it on `core`, and loads a world's flows. Takes about 90 s for a million VMs.
+    /// Starts Open vSwitch on `core`, and loads a workload's flows. Takes about 90 s for a million
+    /// VMs.
     ///
     /// # Errors
-    /// It is not installed, or a step fails; the message has the last lines of its log.
-    pub fn start(world: World, core: usize) -> anyhow::Result<Ovs> {
+    /// If it is not installed, or a step fails; the message has the last lines of its log.
+    pub fn start(world: Workload, core: usize) -> anyhow::Result<Ovs> {
         ensure!(Path::new(VSWITCHD).exists(), "{VSWITCHD} is missing (Debian: openvswitch-switch-dpdk)");
         let namespace = format!("terrace-bench-{}", std::process::id());
         let folder = std::env::temp_dir().join(&namespace);
-        let removed = [What::Path(folder.clone()), What::Namespace(namespace.clone())].map(Leftover::new);
+        let removed = [ExternalResource::Path(folder.clone()), ExternalResource::Namespace(namespace.clone())]
+            .map(ResourceGuard::new);
         fs::create_dir_all(&folder)?;
         let beside = (if core == 0 { machine::cores() - 1 } else { 0 }).to_string();
         let mut ovs = Ovs { folder, namespace, switch: None, database: None, ports: 0, beside, _removed: removed };
-        let done = ovs.set_up(core).and_then(|()| ovs.load(world));
+        let done = ovs.set_up(core).and_then(|()| ovs.load_flows(world));
         match done {
             Ok(()) => Ok(ovs),
-            Err(error) => match ovs.log() {
+            Err(error) => match ovs.log_tail() {
                 log if log.is_empty() => Err(error),
                 log => Err(error.context(format!("its log ends with: {log}"))),
             },
@@ -72,14 +78,16 @@ impl Ovs {
 
     fn set_up(&mut self, core: usize) -> anyhow::Result<()> {
         let database = self.folder.join("conf.db");
-        done(Command::new("ovsdb-tool").arg("create").arg(&database).arg("/usr/share/openvswitch/vswitch.ovsschema"))?;
-        let mut server = self.tool("ovsdb-server");
+        run_to_end(
+            Command::new("ovsdb-tool").arg("create").arg(&database).arg("/usr/share/openvswitch/vswitch.ovsschema"),
+        )?;
+        let mut server = self.tool_command("ovsdb-server");
         server.arg(&database).arg(format!("--remote=punix:{}", self.path("db.sock")));
         server.arg(format!("--unixctl={}", self.path("db.ctl"))).arg(format!("--log-file={}", self.path("db.log")));
         self.database = Some(Process::start(server.stdout(Stdio::null()).stderr(Stdio::null()))?);
         wait_for(&self.folder.join("db.sock"))?;
-        done(Command::new("ip").args(["netns", "add", &self.namespace]))?;
-        done(self.inside().args(["ip", "link", "set", "lo", "up"]))?;
+        run_to_end(Command::new("ip").args(["netns", "add", &self.namespace]))?;
+        run_to_end(self.namespace_command().args(["ip", "link", "set", "lo", "up"]))?;
         self.vsctl(&["--no-wait", "init"])?;
         let cores =
             [format!("other_config:pmd-cpu-mask={:#x}", 1u64 << core), "other_config:dpdk-lcore-mask=0x1".to_owned()];
@@ -87,17 +95,18 @@ impl Ovs {
         words.extend(cores.iter().map(String::as_str));
         words.extend(["other_config:dpdk-extra=--no-pci --in-memory --no-telemetry"]);
         self.vsctl(&words)?;
-        let mut switch = self.inside();
-        // It chooses cores itself; what it inherits is our own core alone.
+        let mut switch = self.namespace_command();
+        // Allowed on all cores, because it chooses its cores itself and would inherit only ours.
         switch.args(["taskset", "-c", &format!("0-{}", machine::cores() - 1), VSWITCHD]);
         switch.arg(format!("unix:{}", self.path("db.sock"))).arg(format!("--unixctl={}", self.path("vs.ctl")));
         switch.arg(format!("--log-file={}", self.path("vs.log"))).env("OVS_RUNDIR", &self.folder);
         self.switch = Some(Process::start(switch.stdout(Stdio::null()).stderr(Stdio::null()))?);
-        self.bridges()
+        self.create_bridges()
     }
 
-    /// One bridge for the underlay, one for tunnels; we are the first one's address.
-    fn bridges(&self) -> anyhow::Result<()> {
+    /// Creates one bridge for the underlay and one for tunnels. The underlay bridge has our
+    /// address.
+    fn create_bridges(&self) -> anyhow::Result<()> {
         let userspace = ["datapath_type=netdev", "fail-mode=secure"];
         for bridge in ["br-phy", "br-int"] {
             let mut words = vec!["add-br", bridge, "--", "set", "bridge", bridge];
@@ -111,21 +120,28 @@ impl Ovs {
         words.extend(["options:df_default=false", "ofport_request=10"]);
         self.vsctl(&words)?;
         let address = format!("{}/24", Ipv4Addr::from(GATEWAY));
-        done(self.inside().args(["ip", "address", "add", &address, "dev", "br-phy"]))?;
-        done(self.inside().args(["ip", "link", "set", "br-phy", "up"]))?;
-        done(self.inside().args(["ip", "route", "add", "198.18.0.0/16", "via", ROUTER]))?;
+        run_to_end(self.namespace_command().args(["ip", "address", "add", &address, "dev", "br-phy"]))?;
+        run_to_end(self.namespace_command().args(["ip", "link", "set", "br-phy", "up"]))?;
+        run_to_end(self.namespace_command().args(["ip", "route", "add", "198.18.0.0/16", "via", ROUTER]))?;
         let router = mac(ROUTER_MAC);
-        done(self.tool("ovs-appctl").args(["-t", &self.path("vs.ctl"), "tnl/neigh/set", "br-phy", ROUTER, &router]))
+        run_to_end(self.tool_command("ovs-appctl").args([
+            "-t",
+            &self.path("vs.ctl"),
+            "tnl/neigh/set",
+            "br-phy",
+            ROUTER,
+            &router,
+        ]))
     }
 
-    /// Writes a world as flows: table 0 has the routes, table 1 the VMs.
-    fn load(&self, world: World) -> anyhow::Result<()> {
+    /// Writes a workload as flows: table 0 has the routes, table 1 the VMs.
+    fn load_flows(&self, world: Workload) -> anyhow::Result<()> {
         let path = self.folder.join("flows");
         let mut file = BufWriter::new(File::create(&path)?);
         for tenant in 0..world.tenants() {
             for route in world.routes_of(tenant) {
-                let (vni, prefix) = (World::vni(tenant), Ipv4Addr::from(route.prefix));
-                let to = World::vni(route.peer.unwrap_or(tenant));
+                let (vni, prefix) = (Workload::vni(tenant), Ipv4Addr::from(route.prefix));
+                let to = Workload::vni(route.peer.unwrap_or(tenant));
                 let len = route.len;
                 let action = format!("dec_ttl,set_field:{to}->tun_id,goto_table:1");
                 writeln!(file, "table=0,tun_id={vni},ip,nw_dst={prefix}/{len},actions={action}")?;
@@ -140,12 +156,13 @@ impl Ovs {
         }
         file.flush()?;
         let target = format!("unix:{}", self.path("br-int.mgmt"));
-        done(self.tool("ovs-ofctl").args(["-O", "OpenFlow13", "add-flows", &target]).arg(&path))?;
+        run_to_end(self.tool_command("ovs-ofctl").args(["-O", "OpenFlow13", "add-flows", &target]).arg(&path))?;
         Ok(fs::remove_file(&path)?)
     }
 
-    /// Adds the port that packets come from and go to; the port before is gone. The underlay's flows lead through it.
-    fn port(&mut self, devices: &str) -> anyhow::Result<()> {
+    /// Replaces the port that packets arrive on and leave by, and sends the underlay's flows
+    /// through it.
+    fn replace_port(&mut self, devices: &str) -> anyhow::Result<()> {
         if self.ports > 0 {
             self.vsctl(&["del-port", "br-phy", &format!("in{}", self.ports)])?;
         }
@@ -154,7 +171,7 @@ impl Ovs {
         let target = format!("unix:{}", self.path("br-phy.mgmt"));
         let flows = [format!("in_port={number},actions=LOCAL"), format!("in_port=LOCAL,actions=output:{number}")];
         for flow in flows {
-            done(self.tool("ovs-ofctl").args(["-O", "OpenFlow13", "add-flow", &target, &flow]))?;
+            run_to_end(self.tool_command("ovs-ofctl").args(["-O", "OpenFlow13", "add-flow", &target, &flow]))?;
         }
         let port = format!("in{number}");
         let device = format!("options:dpdk-devargs=\"net_pcap{number},{devices}\"");
@@ -162,31 +179,30 @@ impl Ovs {
         self.vsctl(&["add-port", "br-phy", &port, "--", "set", "interface", &port, "type=dpdk", &device, &request])
     }
 
-    /// Whether it sends these answers, but for what is its own choice (the outer source port). It reads each packet many times, as the first ones
-    /// come before it is ready for them.
+    /// Checks that it sends the expected packets, except for bytes that it chooses itself (the
+    /// outer source port). Each packet is sent many times, because the first ones arrive before it
+    /// is ready.
     ///
     /// # Errors
-    /// A packet that should not be there, or one that is not.
-    pub fn check(&mut self, answers: &[Answer]) -> anyhow::Result<()> {
+    /// If a packet is unexpected, or one is missing.
+    pub fn check(&mut self, answers: &[ExpectedOutput]) -> anyhow::Result<()> {
         let (given, sent) = (self.folder.join("given.pcap"), self.folder.join("sent.pcap"));
         let repeated = (0..400).flat_map(|_| answers.iter().map(|answer| answer.packet.clone()));
         capture::write(&given, repeated)?;
-        self.port(&format!("rx_pcap={},tx_pcap={}", given.display(), sent.display()))?;
+        self.replace_port(&format!("rx_pcap={},tx_pcap={}", given.display(), sent.display()))?;
         let total = answers.len() as u64 * 400;
         let patience = Instant::now();
         while self.counters()?.0 < total && patience.elapsed() < Duration::from_secs(20) {
             sleep(Duration::from_millis(100));
         }
-        // Taking the port away writes the file's end.
-        self.port("iface=lo")?;
+        // Removing the port flushes the file.
+        self.replace_port("iface=lo")?;
         let key = |bytes: &[u8]| (bytes.get(68..70).map(<[u8]>::to_vec), bytes.get(76..84).map(<[u8]>::to_vec));
-        let wanted: HashMap<_, &Answer> = answers.iter().map(|answer| (key(&answer.packet), answer)).collect();
+        let wanted: HashMap<_, &ExpectedOutput> = answers.iter().map(|answer| (key(&answer.packet), answer)).collect();
         let mut seen = HashMap::new();
         for packet in capture::read(&sent)?.iter().filter(|packet| packet.get(12..14) == Some(&[8, 0])) {
-            let Some(answer) = wanted.get(&key(packet)) else {
-                bail!("OVS sends a packet that nobody sent: {packet:x?}")
-            };
-            check::same("OVS", answer, packet, OWN_CHOICE)?;
+            let Some(answer) = wanted.get(&key(packet)) else { bail!("OVS sends an unexpected packet: {packet:x?}") };
+            check::check_packet("OVS", answer, packet, OWN_CHOICE)?;
             *seen.entry(key(packet)).or_insert(0) += 1;
         }
         for file in [given, sent] {
@@ -196,32 +212,39 @@ impl Ovs {
         Ok(())
     }
 
-    /// Lets these flows' packets in, over and over (`again`) or once.
+    /// Feeds these flows' packets, repeatedly (`again`) or once.
     ///
     /// # Errors
-    /// The port cannot be made.
-    pub fn feed(&mut self, template: &Template, flows: &[Flow], again: bool) -> anyhow::Result<()> {
+    /// If the port cannot be created.
+    pub fn feed_flows(&mut self, template: &Template, flows: &[Flow], again: bool) -> anyhow::Result<()> {
         let path = self.folder.join("feed.pcap");
         capture::write(&path, flows.iter().map(|flow| template.packet(*flow)))?;
         let again = if again { ",infinite_rx=1" } else { "" };
-        self.port(&format!("rx_pcap={}{again}", path.display()))
+        self.replace_port(&format!("rx_pcap={}{again}", path.display()))
     }
 
-    /// Lets it run until its datapath holds so many flows, or has no more than ten seconds before, or `longest` is over.
+    /// Waits until its datapath holds `flows` flows, or has gained none for ten seconds, or
+    /// `longest` is over.
     ///
-    /// It allows itself few flows at first, a thousand more in each round of its revalidator, and fewer again when a round takes long as other work
-    /// keeps it off its core. So that it is seen at its best, it is told again and again to allow what it allows at most, unless even that is not
-    /// enough: then most packets go its slow way, and keeping flows only costs it time.
+    /// Its dynamic flow limit starts low, grows by a thousand in each round of its revalidator, and
+    /// shrinks when a round takes long because other work uses its core. To measure it at its best,
+    /// the limit is repeatedly set to the configured maximum, unless even that is too small. Then
+    /// most packets take its slow path, and keeping flows only costs time.
     ///
     /// # Errors
-    /// It does not answer.
+    /// If it does not respond.
     pub fn warm_up(&self, flows: usize, longest: Duration) -> anyhow::Result<()> {
         let start = Instant::now();
         let (mut most, mut since) = (0.0, start);
         while start.elapsed() < longest && since.elapsed() < Duration::from_secs(10) {
             if flows <= FLOW_LIMIT {
                 let limit = FLOW_LIMIT.to_string();
-                done(self.tool("ovs-appctl").args(["-t", &self.path("vs.ctl"), "upcall/set-flow-limit", &limit]))?;
+                run_to_end(self.tool_command("ovs-appctl").args([
+                    "-t",
+                    &self.path("vs.ctl"),
+                    "upcall/set-flow-limit",
+                    &limit,
+                ]))?;
             }
             sleep(Duration::from_secs(1));
             let (held, _) = self.datapath_flows()?;
@@ -232,48 +255,50 @@ impl Ovs {
                 (most, since) = (held, Instant::now());
             }
         }
-        // What was learned last shall be in the nearer caches, too.
+        // Gives it time to load its caches with the last learned flows.
         sleep(Duration::from_secs(1));
         Ok(())
     }
 
-    /// How many flows its datapath holds now, and how many it allows itself.
+    /// Returns the current number of flows in its datapath, and its current limit.
     ///
     /// # Errors
-    /// It does not say.
+    /// If it does not respond.
     pub fn datapath_flows(&self) -> anyhow::Result<(f64, f64)> {
-        let output = self.tool("ovs-appctl").args(["-t", &self.path("vs.ctl"), "upcall/show"]).output()?;
+        let output = self.tool_command("ovs-appctl").args(["-t", &self.path("vs.ctl"), "upcall/show"]).output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let number = |word: &str| -> Option<f64> { text.split(word).nth(1)?.split(')').next()?.trim().parse().ok() };
         number("(current ").zip(number("(limit ")).with_context(|| format!("no flows in {text:?}"))
     }
 
-    /// Looks on for a while, and says how many packets left in which time of its polling thread.
+    /// Measures for a while. Returns the number of sent packets with the processor time of its
+    /// polling thread.
     ///
     /// # Errors
-    /// Its counters cannot be read.
-    pub fn look(&self, length: Duration) -> anyhow::Result<Work> {
+    /// If its counters cannot be read.
+    pub fn measure_rate(&self, length: Duration) -> anyhow::Result<CallResult> {
         let switch = self.switch.as_ref().context("it runs")?;
-        let thread = threads::find(switch.child.id(), "pmd-").context("no polling thread")?;
-        let (start, before) = (thread.time()?, self.counters()?.1);
+        let thread = threads::find_thread(switch.child.id(), "pmd-").context("no polling thread")?;
+        let (start, before) = (thread.processor_time()?, self.counters()?.1);
         sleep(length);
-        let (end, after) = (thread.time()?, self.counters()?.1);
-        Ok(Work { operations: after.saturating_sub(before), took: Some(end.saturating_sub(start)) })
+        let (end, after) = (thread.processor_time()?, self.counters()?.1);
+        Ok(CallResult { operations: after.saturating_sub(before), took: Some(end.saturating_sub(start)) })
     }
 
-    /// Packets that the last port has let in.
+    /// Returns the number of packets received on the last port.
     ///
     /// # Errors
-    /// Its counters cannot be read.
+    /// If its counters cannot be read.
     pub fn received(&self) -> anyhow::Result<u64> {
         Ok(self.counters()?.0)
     }
 
-    /// Packets that came in and that left, on the last port.
+    /// Returns the numbers of packets received and sent on the last port.
     fn counters(&self) -> anyhow::Result<(u64, u64)> {
         let target = format!("unix:{}", self.path("br-phy.mgmt"));
         let port = self.ports.to_string();
-        let output = self.tool("ovs-ofctl").args(["-O", "OpenFlow13", "dump-ports", &target, &port]).output()?;
+        let output =
+            self.tool_command("ovs-ofctl").args(["-O", "OpenFlow13", "dump-ports", &target, &port]).output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let number = |line: &str| -> Option<u64> { text.split(line).nth(1)?.split(',').next()?.trim().parse().ok() };
         number("rx pkts=").zip(number("tx pkts=")).with_context(|| format!("no counters in {text:?}"))
@@ -283,15 +308,15 @@ impl Ovs {
         self.folder.join(name).display().to_string()
     }
 
-    /// A command of Open vSwitch, beside the core that is measured.
-    fn tool(&self, name: &str) -> Command {
+    /// Returns a command of Open vSwitch that runs on other cores than the measured one.
+    fn tool_command(&self, name: &str) -> Command {
         let mut command = Command::new("taskset");
         command.args(["-c", &self.beside, name]);
         command.env("OVS_RUNDIR", &self.folder).env("OVS_DBDIR", &self.folder).env("OVS_LOGDIR", &self.folder);
         command
     }
 
-    fn inside(&self) -> Command {
+    fn namespace_command(&self) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace]);
         command
@@ -299,10 +324,10 @@ impl Ovs {
 
     fn vsctl(&self, words: &[&str]) -> anyhow::Result<()> {
         let database = format!("--db=unix:{}", self.path("db.sock"));
-        done(self.tool("ovs-vsctl").arg("--timeout=30").arg(database).args(words))
+        run_to_end(self.tool_command("ovs-vsctl").arg("--timeout=30").arg(database).args(words))
     }
 
-    fn log(&self) -> String {
+    fn log_tail(&self) -> String {
         let text = fs::read_to_string(self.folder.join("vs.log")).unwrap_or_default();
         let lines: Vec<&str> = text.lines().rev().take(3).collect();
         lines.join(" / ")
@@ -324,7 +349,7 @@ fn wait_for(path: &Path) -> anyhow::Result<()> {
 }
 
 /// Runs a command to its end.
-fn done(command: &mut Command) -> anyhow::Result<()> {
+fn run_to_end(command: &mut Command) -> anyhow::Result<()> {
     let output = command.output().with_context(|| format!("{command:?}"))?;
     ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
     Ok(())

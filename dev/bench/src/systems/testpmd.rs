@@ -1,21 +1,22 @@
-//! DPDK's testpmd, which exchanges MAC addresses: the floor of pure packet I/O, without lookups. Packets from a capture file in memory.
+//! DPDK's testpmd, which exchanges MAC addresses: pure packet I/O without lookups. Packets come
+//! from a capture file in memory.
 
-use crate::leftovers::{Leftover, Process, What};
+use crate::external_resources::{ExternalResource, Process, ResourceGuard};
 use crate::ring::Template;
 use crate::systems::{capture, threads};
-use crate::world::Flow;
+use crate::workload::Flow;
 use anyhow::{Context, ensure};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Runs it on `core` for so many seconds, and gives the packets that left in each.
+/// Runs testpmd on `core` for `seconds` seconds. Returns the number of packets sent in each.
 ///
 /// # Errors
-/// It is not installed, or does not run.
+/// If it is not installed, or does not run.
 pub fn run(template: &Template, flows: &[Flow], core: usize, seconds: usize) -> anyhow::Result<Vec<f64>> {
     let path = std::env::temp_dir().join(format!("terrace-bench-testpmd-{}.pcap", std::process::id()));
-    let _removed = Leftover::new(What::Path(path.clone()));
+    let _removed = ResourceGuard::new(ExternalResource::Path(path.clone()));
     capture::write(&path, flows.iter().map(|flow| template.packet(*flow)))?;
     let other = if core == 0 { 1 } else { 0 };
     let mut command = Command::new("taskset");
@@ -25,7 +26,7 @@ pub fn run(template: &Template, flows: &[Flow], core: usize, seconds: usize) -> 
     let buffers = (flows.len() * 2).max(32_768).to_string();
     command.args(["--", "--forward-mode=macswap", "--stats-period=1", "--total-num-mbufs", &buffers]);
     let child = Process::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()));
-    let rates = read(&mut child.context("taskset")?, seconds)?;
+    let rates = read_rates(&mut child.context("taskset")?, seconds)?;
     ensure!(
         rates.len() == seconds,
         "dpdk-testpmd (Debian: dpdk-dev) ended early: is it installed, are there enough huge pages?"
@@ -33,8 +34,9 @@ pub fn run(template: &Template, flows: &[Flow], core: usize, seconds: usize) -> 
     Ok(rates)
 }
 
-/// The rates that it prints once a second, as packets a second of its worker's processor time; the first two do not count.
-fn read(process: &mut Process, seconds: usize) -> anyhow::Result<Vec<f64>> {
+/// Reads the rates that it prints once per second, as packets per second of its worker's processor
+/// time. The first two are not counted.
+fn read_rates(process: &mut Process, seconds: usize) -> anyhow::Result<Vec<f64>> {
     let output = process.child.stdout.take().context("its output")?;
     let mut rates = Vec::new();
     let mut before: Option<(Instant, Duration)> = None;
@@ -43,8 +45,8 @@ fn read(process: &mut Process, seconds: usize) -> anyhow::Result<Vec<f64>> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some(at) = words.iter().position(|word| *word == "Tx-pps:") else { continue };
         let rate: f64 = words.get(at + 1).and_then(|rate| rate.parse().ok()).unwrap_or(0.0);
-        let worker = threads::find(process.child.id(), "rte-worker").context("no worker")?;
-        let now = (Instant::now(), worker.time()?);
+        let worker = threads::find_thread(process.child.id(), "rte-worker").context("no worker")?;
+        let now = (Instant::now(), worker.processor_time()?);
         if let Some((instant, used)) = before.replace(now) {
             let share = (now.1 - used).as_secs_f64() / (now.0 - instant).as_secs_f64().max(1e-9);
             rates.push(rate / share.max(1e-3));

@@ -1,4 +1,4 @@
-//! The processor time of a thread of another process: what a polling thread is measured by.
+//! Processor time of a thread of another process, to measure polling threads.
 
 use anyhow::Context;
 use std::fs;
@@ -9,19 +9,19 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub struct Thread(PathBuf);
 
-/// The first thread of a process whose name begins so.
-pub fn find(process: u32, name: &str) -> Option<Thread> {
+/// Returns the first thread of a process with a name that starts with `name`.
+pub fn find_thread(process: u32, name: &str) -> Option<Thread> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).ok()?;
     let named = |folder: &PathBuf| fs::read_to_string(folder.join("comm")).is_ok_and(|found| found.starts_with(name));
     tasks.flatten().map(|task| task.path()).find(named).map(Thread)
 }
 
 impl Thread {
-    /// The processor time that it has used.
+    /// Returns the processor time that it has used.
     ///
     /// # Errors
-    /// It has ended.
-    pub fn time(&self) -> anyhow::Result<Duration> {
+    /// If it has ended.
+    pub fn processor_time(&self) -> anyhow::Result<Duration> {
         let text = fs::read_to_string(self.0.join("schedstat")).context("the thread has ended")?;
         let first = text.split_whitespace().next().and_then(|time| time.parse().ok());
         Ok(Duration::from_nanos(first.with_context(|| format!("no time in {text:?}"))?))
@@ -42,11 +42,11 @@ mod tests {
             }
         });
         std::thread::sleep(Duration::from_millis(100));
-        let found = find(std::process::id(), "busy-").expect("it runs");
-        let before = found.time().expect("it runs");
+        let found = find_thread(std::process::id(), "busy-").expect("it runs");
+        let before = found.processor_time().expect("it runs");
         std::thread::sleep(Duration::from_millis(100));
-        assert!(found.time().expect("it runs") > before);
-        assert!(find(std::process::id(), "no such").is_none());
+        assert!(found.processor_time().expect("it runs") > before);
+        assert!(find_thread(std::process::id(), "no such").is_none());
         running.expect("it started").join().expect("it ends");
     }
 }

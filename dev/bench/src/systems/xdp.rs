@@ -1,15 +1,16 @@
 //! The overlay as an XDP program, run by the kernel's `BPF_PROG_TEST_RUN` on a packet in memory.
 //!
-//! The kernel repeats a program on one packet without making it anew. So the measured program first writes the next flow's packet over
-//! it, and a second program that does only that is run as often: the difference of the two times counts.
+//! The kernel repeats a program on one packet without restoring it. So the measured program first
+//! overwrites it with the next flow's packet. A second program that does only that runs equally
+//! often, and the difference of the two times is the result.
 
 #![allow(unsafe_code)] // calls into C
 
-use crate::check::{self, Answer};
+use crate::check::{self, ExpectedOutput};
 use crate::machine;
 use crate::ring::Template;
-use crate::run::{Clock, Work};
-use crate::world::{Flows, GATEWAY, OWN_MAC, ROUTER_MAC, Route, World};
+use crate::run::{CallResult, Clock};
+use crate::workload::{Flows, GATEWAY, OWN_MAC, ROUTER_MAC, Route, Workload};
 use anyhow::{Context, ensure};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::hint::black_box;
@@ -19,18 +20,18 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// Packets of a step.
+/// Number of packets in a step.
 const STEP: u32 = 200_000;
 
-/// What the program says of a packet that leaves.
+/// Return value of the program for a packet that is sent.
 const XDP_TX: u32 = 3;
 
 /// Bytes of the headers that flows are written into.
 const HEADERS: usize = 88;
 
-/// As `struct tb_xdp_setup` in shims/xdp.h.
+/// Mirrors `struct tb_xdp_setup` in shims/xdp.h.
 #[repr(C)]
-struct Setup {
+struct XdpSetup {
     routes: u32,
     vms: u32,
     flows: u32,
@@ -41,7 +42,7 @@ struct Setup {
 }
 
 unsafe extern "C" {
-    fn tb_xdp_open(object: *const c_char, setup: *const Setup, error: *mut c_int) -> *mut c_void;
+    fn tb_xdp_open(object: *const c_char, setup: *const XdpSetup, error: *mut c_int) -> *mut c_void;
     fn tb_xdp_close(xdp: *mut c_void);
     fn tb_xdp_fill(
         xdp: *mut c_void,
@@ -66,26 +67,26 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// The map of a kind of entry.
+/// Map for a kind of entry.
 #[derive(Debug, Clone, Copy)]
-enum Map {
+enum EntryMap {
     Routes,
     Vms,
     Flows,
 }
 
-/// Which of the object's programs.
+/// Variant of the program in the object file.
 #[derive(Clone, Copy)]
 enum Variant {
-    /// Does the work on the packet that it gets.
+    /// Processes the packet that it gets.
     Plain,
-    /// Makes the next flow's packet and does the work.
+    /// Builds the next flow's packet and processes it.
     Fed,
-    /// Only makes the packet.
+    /// Only builds the packet.
     Feed,
 }
 
-/// A loaded program with a world in its maps.
+/// A loaded program with a workload in its maps.
 #[derive(Debug)]
 pub struct Xdp {
     loaded: *mut c_void,
@@ -93,16 +94,16 @@ pub struct Xdp {
 }
 
 impl Xdp {
-    /// Compiles and loads the program, and fills its maps with a world and flows.
+    /// Compiles and loads the program, and fills its maps with a workload and flows.
     ///
     /// # Errors
-    /// No clang, no libbpf, not root, or too little memory.
-    pub fn load(world: World, flows: &Flows, template: &Template) -> anyhow::Result<Xdp> {
-        let object = compile()?;
+    /// If clang, libbpf, root permissions or memory are missing.
+    pub fn load(world: Workload, flows: &Flows, template: &Template) -> anyhow::Result<Xdp> {
+        let object = compile_program()?;
         let first = flows.all().first().context("no flows")?;
         let packet = template.packet(*first);
         let mac = |mac: u64| -> [u8; 6] { std::array::from_fn(|at| mac.to_be_bytes()[at + 2]) };
-        let mut setup = Setup {
+        let mut setup = XdpSetup {
             routes: world.routes() as u32,
             vms: world.vms as u32,
             flows: flows.all().len() as u32,
@@ -115,7 +116,7 @@ impl Xdp {
         let path = CString::new(object.as_os_str().as_bytes())?;
         let mut open = || {
             let mut error = 0;
-            // SAFETY: a string and a setup in the C layer's form, both alive during the call.
+            // SAFETY: a C string and a setup in the C layer's form, both alive during the call.
             let loaded = unsafe { tb_xdp_open(path.as_ptr(), &setup, &mut error) };
             if loaded.is_null() { Err(error) } else { Ok(loaded) }
         };
@@ -128,33 +129,33 @@ impl Xdp {
         Ok(xdp)
     }
 
-    fn fill_world(&self, world: World) -> anyhow::Result<()> {
-        let mut entries = Entries::new(self, Map::Routes, 12, 8);
+    fn fill_world(&self, world: Workload) -> anyhow::Result<()> {
+        let mut entries = MapEntries::new(self, EntryMap::Routes, 12, 8);
         for tenant in 0..world.tenants() {
             for Route { prefix, len, peer } in world.routes_of(tenant) {
-                let key = [(32 + len).to_ne_bytes(), vni(World::vni(tenant)), prefix.to_be_bytes()].concat();
+                let key = [(32 + len).to_ne_bytes(), packet_vni(Workload::vni(tenant)), prefix.to_be_bytes()].concat();
                 let kind = if peer.is_some() { 2u32 } else { 1 };
-                let value = [kind.to_ne_bytes(), vni(World::vni(peer.unwrap_or(tenant)))].concat();
+                let value = [kind.to_ne_bytes(), packet_vni(Workload::vni(peer.unwrap_or(tenant)))].concat();
                 entries.add(&key, &value)?;
             }
         }
         entries.write()?;
-        let mut entries = Entries::new(self, Map::Vms, 8, 12);
+        let mut entries = MapEntries::new(self, EntryMap::Vms, 8, 12);
         for number in 0..world.vms {
             let vm = world.vm(number);
             let mut value = vm.server.to_be_bytes().to_vec();
             value.extend_from_slice(&vm.mac.to_be_bytes()[2..]);
             value.extend_from_slice(&[0; 2]);
-            entries.add(&[vni(vm.to_vni), vm.address.to_be_bytes()].concat(), &value)?;
+            entries.add(&[packet_vni(vm.to_vni), vm.address.to_be_bytes()].concat(), &value)?;
         }
         entries.write()
     }
 
     fn fill_flows(&self, flows: &Flows, template: &Template) -> anyhow::Result<()> {
-        let mut entries = Entries::new(self, Map::Flows, 4, 24);
+        let mut entries = MapEntries::new(self, EntryMap::Flows, 4, 24);
         for (at, flow) in flows.all().iter().enumerate() {
             let packet = template.packet(*flow);
-            let mut value = [vni(flow.vni), flow.source.to_be_bytes(), flow.destination.to_be_bytes()].concat();
+            let mut value = [packet_vni(flow.vni), flow.source.to_be_bytes(), flow.destination.to_be_bytes()].concat();
             value.extend_from_slice(&flow.port.to_be_bytes());
             value.extend_from_slice(&flow.identification.to_be_bytes());
             value.extend_from_slice(&packet[74..76]);
@@ -164,24 +165,24 @@ impl Xdp {
         entries.write()
     }
 
-    /// Whether the program gives these answers.
+    /// Checks that the program sends the expected packets.
     ///
     /// # Errors
     /// The first difference.
-    pub fn check(&self, answers: &[Answer]) -> anyhow::Result<()> {
+    pub fn check(&self, answers: &[ExpectedOutput]) -> anyhow::Result<()> {
         for answer in answers {
             let (verdict, sent) = self.run(Variant::Plain, &answer.packet, 1)?;
             ensure!(verdict == XDP_TX, "XDP: {:?} is not sent but {verdict}", answer.flow);
-            check::same("XDP", answer, &sent, &[])?;
+            check::check_packet("XDP", answer, &sent, &[])?;
         }
         Ok(())
     }
 
-    /// Runs over the next packets; the time is that of the work alone.
+    /// Runs over the next packets. The returned time excludes building the packets.
     ///
     /// # Errors
-    /// The kernel refuses, or the last packet was not sent.
-    pub fn step(&self) -> anyhow::Result<Work> {
+    /// If the kernel refuses, or the last packet was not sent.
+    pub fn run_step(&self) -> anyhow::Result<CallResult> {
         let time = |variant| -> anyhow::Result<_> {
             let clock = Clock::start();
             let (verdict, _) = self.run(variant, &self.packet, STEP)?;
@@ -189,13 +190,13 @@ impl Xdp {
             Ok(clock.elapsed())
         };
         let (fed, feed) = (time(Variant::Fed)?, time(Variant::Feed)?);
-        Ok(Work { operations: u64::from(STEP), took: Some(fed.saturating_sub(feed)) })
+        Ok(CallResult { operations: u64::from(STEP), took: Some(fed.saturating_sub(feed)) })
     }
 
     fn run(&self, variant: Variant, packet: &[u8], repeat: u32) -> anyhow::Result<(u32, Vec<u8>)> {
         let mut out = vec![0u8; packet.len() + 256];
         let (mut len, mut verdict) = (0, 0);
-        // SAFETY: the program is loaded; both buffers have the lengths that are given.
+        // SAFETY: the program is loaded; both buffers have the given lengths.
         let error = unsafe {
             tb_xdp_run(
                 self.loaded,
@@ -222,19 +223,19 @@ impl Drop for Xdp {
     }
 }
 
-/// Entries on their way into a map.
-struct Entries<'x> {
+/// Buffered entries of a map.
+struct MapEntries<'x> {
     xdp: &'x Xdp,
-    map: Map,
+    map: EntryMap,
     key_len: usize,
     value_len: usize,
     keys: Vec<u8>,
     values: Vec<u8>,
 }
 
-impl<'x> Entries<'x> {
-    fn new(xdp: &'x Xdp, map: Map, key_len: usize, value_len: usize) -> Entries<'x> {
-        Entries { xdp, map, key_len, value_len, keys: Vec::new(), values: Vec::new() }
+impl<'x> MapEntries<'x> {
+    fn new(xdp: &'x Xdp, map: EntryMap, key_len: usize, value_len: usize) -> MapEntries<'x> {
+        MapEntries { xdp, map, key_len, value_len, keys: Vec::new(), values: Vec::new() }
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
@@ -251,7 +252,8 @@ impl<'x> Entries<'x> {
         let mut done = 0;
         let mut fill = || {
             let (xdp, map) = (self.xdp.loaded, self.map as c_int);
-            // SAFETY: the program is loaded, and both arrays have `count` elements of these lengths.
+            // SAFETY: the program is loaded, and both arrays have `count` elements of these
+            // lengths.
             match unsafe { tb_xdp_fill(xdp, map, keys, key_len, values, value_len, count as u32, &mut done) } {
                 0 => Ok(()),
                 error => Err(-error),
@@ -265,8 +267,9 @@ impl<'x> Entries<'x> {
     }
 }
 
-/// Tries again for a while when memory is short. For entries of an LPM_TRIE the kernel takes only what is free at once: it does not wait
-/// for what the page cache would give up. A process that asks for memory does make it give up some.
+/// Retries for a while when memory is short. For entries of an LPM_TRIE the kernel uses only memory
+/// that is free at once, and does not reclaim from the page cache. An allocation of this process
+/// does cause a reclaim.
 fn patiently<T>(attempt: &mut dyn FnMut() -> Result<T, c_int>) -> Result<T, c_int> {
     for _ in 0..50 {
         match attempt() {
@@ -280,13 +283,13 @@ fn patiently<T>(attempt: &mut dyn FnMut() -> Result<T, c_int>) -> Result<T, c_in
     attempt()
 }
 
-/// A VNI as it stands in a packet.
-fn vni(vni: u32) -> [u8; 4] {
+/// Returns a VNI as in a packet.
+fn packet_vni(vni: u32) -> [u8; 4] {
     (vni << 8).to_be_bytes()
 }
 
 /// Compiles the program with clang.
-fn compile() -> anyhow::Result<PathBuf> {
+fn compile_program() -> anyhow::Result<PathBuf> {
     let source = machine::root().join("dev/bench/bpf/overlay.bpf.c");
     let object = machine::results().join("overlay.bpf.o");
     std::fs::create_dir_all(machine::results())?;

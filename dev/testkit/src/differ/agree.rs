@@ -1,34 +1,41 @@
-//! A case that must show no difference, and cases that use what a subject remembers.
+//! Asserts that a test case shows no mismatch, and builds cases that exercise caches of the engine
+//! under test.
 
-use super::case::{Case, PacketIn, Step};
-use super::report::report;
-use super::run::run;
-use super::shrink::shrink;
+use super::case::{PacketIn, TestCase, TestEvent};
+use super::coverage::TestCoverage;
+use super::report::render_report;
+use super::run::run_case;
+use super::shrink::shrink_case;
 use super::subject::Factory;
-use super::tally::Tally;
 use fastrand::Rng;
 use std::time::Duration;
 
-/// For so long a case is made smaller.
+/// Time limit for shrinking a case.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Runs a case, and panics with a report on a small one if there is a difference. `subject` is what it is called there, `rerun` the command that makes it again.
-pub fn agrees(case: Case, factory: Factory<'_>, (subject, rerun): (&str, &str), tally: &mut Tally) {
-    if let Err(difference) = run(&case, factory, tally) {
-        let (case, difference) = shrink(case, difference, factory, PATIENCE);
-        panic!("{}", report(&case, &difference, subject, rerun));
+/// Runs a case. On a mismatch, panics with a report on a shrunk case. `subject` is the name of the
+/// engine under test, `rerun` the command that reproduces the case.
+pub fn agrees(case: TestCase, factory: Factory<'_>, (subject, rerun): (&str, &str), tally: &mut TestCoverage) {
+    if let Err(difference) = run_case(&case, factory, tally) {
+        let (case, difference) = shrink_case(case, difference, factory, PATIENCE);
+        panic!("{}", render_report(&case, &difference, subject, rerun));
     }
 }
 
-/// The packets of each step once more so many times with what `near` makes of each, and once more as they are: what is remembered must be used, and must not be
-/// used for others.
-pub fn again(mut case: Case, seed: u64, times: usize, near: impl Fn(&PacketIn, &mut Rng) -> PacketIn) -> Case {
+/// Repeats the packets of each step: `times` times as modified by `near`, and then once unmodified.
+/// Cached state must be used for packets that match it, and for no others.
+pub fn repeat_packets(
+    mut case: TestCase,
+    seed: u64,
+    times: usize,
+    near: impl Fn(&PacketIn, &mut Rng) -> PacketIn,
+) -> TestCase {
     let mut rng = Rng::with_seed(seed);
     let mut steps = Vec::new();
     for step in case.steps {
         let mut more = Vec::new();
-        if let Step::Packets(packets) = &step {
-            let mut like = || Step::Packets(packets.iter().map(|packet| near(packet, &mut rng)).collect());
+        if let TestEvent::Packets(packets) = &step {
+            let mut like = || TestEvent::Packets(packets.iter().map(|packet| near(packet, &mut rng)).collect());
             more.extend((0..times).map(|_| like()));
             more.push(step.clone());
         }

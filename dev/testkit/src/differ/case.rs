@@ -1,4 +1,4 @@
-//! A case: a program, and what happens to it.
+//! A test case: a program and a sequence of events.
 
 use super::tree::Program;
 use entries::*;
@@ -8,97 +8,105 @@ use std::sync::Arc;
 /// A packet that arrives.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PacketIn {
-    /// Where.
+    /// Ingress port.
     pub port: u32,
-    /// When, in nanoseconds.
+    /// Arrival time, in nanoseconds.
     pub at: u64,
-    /// Its bytes.
+    /// Bytes of the packet.
     pub bytes: Vec<u8>,
 }
 
-/// Something that happens.
+/// An event of a test case.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Step {
-    /// The control plane writes.
+pub enum TestEvent {
+    /// A write of the control plane.
     Write(WriteBatch),
-    /// Packets arrive, in one batch.
+    /// Packets that arrive in one batch.
     Packets(Vec<PacketIn>),
-    /// Time passes, until then.
+    /// The clock advances to this time, in nanoseconds.
     Tick(u64),
 }
 
-/// Where the program comes from.
+/// Source of the program.
 #[derive(Clone, Debug)]
-pub enum Source {
+pub enum ProgramSource {
     /// The generator.
     Made(Box<Program>),
-    /// A file; it is not cut.
+    /// A file, which is not shrunk.
     File(String),
 }
 
-/// A program, its settings and what happens.
+/// A program with engine settings and events.
 #[derive(Clone, Debug)]
-pub struct Case {
-    /// What it was made from.
+pub struct TestCase {
+    /// Seed of the case.
     pub seed: u64,
     /// The program.
-    pub source: Source,
-    /// The pipeline that numbers in the steps refer to.
+    pub source: ProgramSource,
+    /// Pipeline that the ids in events refer to.
     pub pipeline: Arc<Pipeline>,
     /// Settings of the engines.
     pub setup: interp::Config,
-    /// What happens, in order.
-    pub steps: Vec<Step>,
+    /// Events in order.
+    pub steps: Vec<TestEvent>,
 }
 
-impl Case {
-    /// How many packets arrive.
+impl TestCase {
+    /// Returns the number of packets that arrive.
     pub fn packets(&self) -> usize {
-        let count = |step: &Step| if let Step::Packets(packets) = step { packets.len() } else { 0 };
+        let count = |step: &TestEvent| if let TestEvent::Packets(packets) = step { packets.len() } else { 0 };
         self.steps.iter().map(count).sum()
     }
 
-    /// The same steps for a program that has lost some of its things: numbers are found again by name, and writes to what is no more
-    /// there go.
-    pub fn moved(&self, source: Source, pipeline: Arc<Pipeline>) -> Case {
-        let moving = Moving { from: &self.pipeline, to: &pipeline };
+    /// Returns the case for a reduced program. Ids are mapped by name, and updates of removed
+    /// objects are left out.
+    pub fn remapped(&self, source: ProgramSource, pipeline: Arc<Pipeline>) -> TestCase {
+        let moving = IdRemapping { from: &self.pipeline, to: &pipeline };
         let steps = self.steps.iter().map(|step| match step {
-            Step::Write(batch) => Step::Write(batch.updates.iter().filter_map(|u| moving.update(u)).collect()),
+            TestEvent::Write(batch) => {
+                TestEvent::Write(batch.updates.iter().filter_map(|u| moving.map_update(u)).collect())
+            }
             other => other.clone(),
         });
-        Case { seed: self.seed, source, steps: steps.collect(), setup: self.setup.clone(), pipeline: pipeline.clone() }
+        TestCase {
+            seed: self.seed,
+            source,
+            steps: steps.collect(),
+            setup: self.setup.clone(),
+            pipeline: pipeline.clone(),
+        }
     }
 }
 
-/// From the numbers of one pipeline to those of another one.
-struct Moving<'a> {
+/// Maps ids of one pipeline to those of another by name.
+struct IdRemapping<'a> {
     from: &'a Pipeline,
     to: &'a Pipeline,
 }
 
-impl Moving<'_> {
-    fn table(&self, id: TableId) -> Option<TableId> {
+impl IdRemapping<'_> {
+    fn map_table(&self, id: TableId) -> Option<TableId> {
         let name = &self.from.tables.get(id)?.preamble.name;
         self.to.tables.iter().find(|(_, table)| table.preamble.name == *name).map(|(id, _)| id)
     }
 
-    fn object(&self, id: ExternId) -> Option<ExternId> {
+    fn map_object(&self, id: ExternId) -> Option<ExternId> {
         let name = &self.from.externs.get(id)?.preamble.name;
         self.to.externs.iter().find(|(_, object)| object.preamble.name == *name).map(|(id, _)| id)
     }
 
-    fn action(&self, id: ActionId) -> Option<ActionId> {
+    fn map_action(&self, id: ActionId) -> Option<ActionId> {
         let name = &self.from.actions.get(id)?.preamble.name;
         self.to.actions.iter().find(|(_, action)| action.preamble.name == *name).map(|(id, _)| id)
     }
 
-    fn set(&self, id: ValueSetId) -> Option<ValueSetId> {
+    fn map_value_set(&self, id: ValueSetId) -> Option<ValueSetId> {
         let name = &self.from.value_sets.get(id)?.preamble.name;
         self.to.value_sets.iter().find(|(_, set)| set.preamble.name == *name).map(|(id, _)| id)
     }
 
-    fn call(&self, call: &ActionCall) -> Option<ActionCall> {
-        let action = self.action(call.action)?;
+    fn map_call(&self, call: &ActionCall) -> Option<ActionCall> {
+        let action = self.map_action(call.action)?;
         let old = &self.from.actions.get(call.action)?.params;
         let arg = |param: &ir::Param| {
             let at = old.iter().position(|p| p.name == param.name)?;
@@ -108,9 +116,9 @@ impl Moving<'_> {
         Some(ActionCall { action, args: args? })
     }
 
-    fn spec(&self, spec: &ActionSpec) -> Option<ActionSpec> {
+    fn map_action_spec(&self, spec: &ActionSpec) -> Option<ActionSpec> {
         Some(match spec {
-            ActionSpec::Call(call) => ActionSpec::Call(self.call(call)?),
+            ActionSpec::Call(call) => ActionSpec::Call(self.map_call(call)?),
             other => other.clone(),
         })
     }
@@ -121,8 +129,8 @@ impl Moving<'_> {
         new.map(|(_, key)| keys.get(old.iter().position(|name| *name == key.name)?).cloned()).collect()
     }
 
-    fn id(&self, id: &EntryId) -> Option<EntryId> {
-        let table = self.table(id.table)?;
+    fn map_entry_id(&self, id: &EntryId) -> Option<EntryId> {
+        let table = self.map_table(id.table)?;
         let keys = self.keys(id.table, table, &id.keys)?;
         let priority = if self.to.tables[table].has_priority() { id.priority.max(1) } else { 0 };
         Some(EntryId { table, keys, priority })
@@ -130,13 +138,13 @@ impl Moving<'_> {
 
     fn entry(&self, entry: &TableEntry) -> Option<TableEntry> {
         let id = EntryId { table: entry.table, keys: entry.keys.clone(), priority: entry.priority };
-        let EntryId { table, keys, priority } = self.id(&id)?;
+        let EntryId { table, keys, priority } = self.map_entry_id(&id)?;
         let declared = &self.to.tables[table];
         Some(TableEntry {
             table,
             keys,
             priority,
-            action: self.spec(&entry.action)?,
+            action: self.map_action_spec(&entry.action)?,
             counter: entry.counter.filter(|_| declared.direct_counter.is_some()),
             meter: entry.meter.filter(|_| declared.direct_meter.is_some()),
             idle_timeout_ns: if declared.idle_timeout { entry.idle_timeout_ns } else { 0 },
@@ -144,36 +152,40 @@ impl Moving<'_> {
         })
     }
 
-    fn update(&self, update: &Update) -> Option<Update> {
+    fn map_update(&self, update: &StateUpdate) -> Option<StateUpdate> {
         Some(match update {
-            Update::Entry(kind, entry) => Update::Entry(*kind, self.entry(entry)?),
-            Update::Packed(kind, entry) => Update::Entry(*kind, self.entry(&entry.to_table_entry(self.from)?)?),
-            Update::DefaultAction(table, spec) => {
+            StateUpdate::Entry(kind, entry) => StateUpdate::Entry(*kind, self.entry(entry)?),
+            StateUpdate::Packed(kind, entry) => {
+                StateUpdate::Entry(*kind, self.entry(&entry.to_table_entry(self.from)?)?)
+            }
+            StateUpdate::DefaultAction(table, spec) => {
                 let spec = match spec {
-                    Some(spec) => Some(self.spec(spec)?),
+                    Some(spec) => Some(self.map_action_spec(spec)?),
                     None => None,
                 };
-                Update::DefaultAction(self.table(*table)?, spec)
+                StateUpdate::DefaultAction(self.map_table(*table)?, spec)
             }
-            Update::Member(kind, member) => {
-                let (profile, action) = (self.object(member.profile)?, self.call(&member.action)?);
-                Update::Member(*kind, ActionProfileMember { profile, id: member.id, action })
+            StateUpdate::Member(kind, member) => {
+                let (profile, action) = (self.map_object(member.profile)?, self.map_call(&member.action)?);
+                StateUpdate::Member(*kind, ActionProfileMember { profile, id: member.id, action })
             }
-            Update::Group(kind, group) => {
-                let profile = self.object(group.profile)?;
-                Update::Group(*kind, ActionProfileGroup { profile, ..group.clone() })
+            StateUpdate::Group(kind, group) => {
+                let profile = self.map_object(group.profile)?;
+                StateUpdate::Group(*kind, ActionProfileGroup { profile, ..group.clone() })
             }
-            Update::ValueSet(set, members) => Update::ValueSet(self.set(*set)?, members.clone()),
-            Update::Meter(id, index, config) => Update::Meter(self.object(*id)?, *index, *config),
-            Update::DirectMeter(id, config) => Update::DirectMeter(self.id(id)?, *config),
-            Update::Counter(id, index, data) => Update::Counter(self.object(*id)?, *index, *data),
-            Update::DirectCounter(id, data) => Update::DirectCounter(self.id(id)?, *data),
-            Update::Register(id, index, values) => Update::Register(self.object(*id)?, *index, values.clone()),
-            other @ (Update::Multicast(..)
-            | Update::Clone(..)
-            | Update::ExpireTime(..)
-            | Update::Ports(..)
-            | Update::Name(..)) => other.clone(),
+            StateUpdate::ValueSet(set, members) => StateUpdate::ValueSet(self.map_value_set(*set)?, members.clone()),
+            StateUpdate::Meter(id, index, config) => StateUpdate::Meter(self.map_object(*id)?, *index, *config),
+            StateUpdate::DirectMeter(id, config) => StateUpdate::DirectMeter(self.map_entry_id(id)?, *config),
+            StateUpdate::Counter(id, index, data) => StateUpdate::Counter(self.map_object(*id)?, *index, *data),
+            StateUpdate::DirectCounter(id, data) => StateUpdate::DirectCounter(self.map_entry_id(id)?, *data),
+            StateUpdate::Register(id, index, values) => {
+                StateUpdate::Register(self.map_object(*id)?, *index, values.clone())
+            }
+            other @ (StateUpdate::Multicast(..)
+            | StateUpdate::Clone(..)
+            | StateUpdate::ExpireTime(..)
+            | StateUpdate::Ports(..)
+            | StateUpdate::SdnString(..)) => other.clone(),
         })
     }
 }

@@ -1,51 +1,52 @@
-//! Whether two engines said the same.
+//! Compares the outputs and states of two engines.
 
-use super::subject::{Answer, Emitted, Subject};
+use super::subject::{BatchResult, EmittedPacket, EngineUnderTest};
 use entries::EntryId;
 use ir::{ExternKind, Pipeline};
-use packet::{Origin, Verdict};
+use packet::{PacketOrigin, Verdict};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-/// The most elements of an array that are compared one by one.
+/// Maximum number of elements of an array that are compared individually.
 const MAX_ELEMENTS: u64 = 1 << 12;
 
-/// Where packets leave: those of one place have an order.
+/// Destination of packets. Only packets with the same destination have an order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Exit {
+enum PacketDestination {
     Port(u32),
     Cpu,
 }
 
-/// What is different in two answers to one batch; `None` if nothing is that the engine trait promises: packets in order per port, and
-/// every drop with its reason.
-pub fn answers(expected: &Answer, found: &Answer) -> Option<String> {
+/// Compares the results of two engines for one batch, as far as the engine trait defines them:
+/// packets in order per port, and every drop with its reason. Returns a description of the
+/// difference.
+pub fn compare_results(expected: &BatchResult, found: &BatchResult) -> Option<String> {
     if let Some(fault) = found.faults.first() {
         return Some(fault.clone());
     }
-    let (left, right) = (exits(&expected.emitted), exits(&found.emitted));
+    let (left, right) = (by_destination(&expected.emitted), by_destination(&found.emitted));
     for exit in left.keys().chain(right.keys()) {
         let (a, b) = (left.get(exit), right.get(exit));
         let (a, b) = (a.map_or(&[][..], Vec::as_slice), b.map_or(&[][..], Vec::as_slice));
-        if let Some(at) = (0..a.len().max(b.len())).find(|at| !same(a.get(*at), b.get(*at))) {
-            let (a, b) = (describe(a.get(at).copied()), describe(b.get(at).copied()));
+        if let Some(at) = (0..a.len().max(b.len())).find(|at| !same_packet(a.get(*at), b.get(*at))) {
+            let (a, b) = (describe_packet(a.get(at).copied()), describe_packet(b.get(at).copied()));
             return Some(format!("packet number {at} at {exit:?}:\n  expected {a}\n  found    {b}"));
         }
     }
-    let (left, right) = (drops(&expected.emitted, false), drops(&found.emitted, false));
+    let (left, right) = (sorted_drops(&expected.emitted, false), sorted_drops(&found.emitted, false));
     if left != right {
         return Some(format!("drops of the batch:\n  expected {left:?}\n  found    {right:?}"));
     }
-    let (left, right) = (drops(&expected.emitted, true), drops(&found.emitted, true));
+    let (left, right) = (sorted_drops(&expected.emitted, true), sorted_drops(&found.emitted, true));
     (left != right).then(|| format!("which received packets are dropped:\n  expected {left:?}\n  found    {right:?}"))
 }
 
-fn exits(emitted: &[Emitted]) -> BTreeMap<Exit, Vec<&Emitted>> {
-    let mut all: BTreeMap<Exit, Vec<&Emitted>> = BTreeMap::new();
+fn by_destination(emitted: &[EmittedPacket]) -> BTreeMap<PacketDestination, Vec<&EmittedPacket>> {
+    let mut all: BTreeMap<PacketDestination, Vec<&EmittedPacket>> = BTreeMap::new();
     for one in emitted {
         let exit = match one.verdict {
-            Verdict::Forward { port } => Exit::Port(port.0),
-            Verdict::ToCpu { .. } => Exit::Cpu,
+            Verdict::Forward { port } => PacketDestination::Port(port.0),
+            Verdict::ToCpu { .. } => PacketDestination::Cpu,
             Verdict::Drop(_) => continue,
         };
         all.entry(exit).or_default().push(one);
@@ -53,21 +54,21 @@ fn exits(emitted: &[Emitted]) -> BTreeMap<Exit, Vec<&Emitted>> {
     all
 }
 
-fn same(a: Option<&&Emitted>, b: Option<&&Emitted>) -> bool {
+fn same_packet(a: Option<&&EmittedPacket>, b: Option<&&EmittedPacket>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => a.verdict == b.verdict && a.origin == b.origin && a.bytes == b.bytes,
         (a, b) => a.is_none() && b.is_none(),
     }
 }
 
-/// The drops, sorted: of all packets, or of received ones with their numbers.
-fn drops(emitted: &[Emitted], numbered: bool) -> Vec<String> {
+/// Returns the drops, sorted: those of all packets, or of received packets with their indices.
+fn sorted_drops(emitted: &[EmittedPacket], numbered: bool) -> Vec<String> {
     let mut all = Vec::new();
     for one in emitted {
         let Verdict::Drop(reason) = one.verdict else { continue };
         match (numbered, one.input) {
             (false, _) => all.push(format!("{reason} ({:?})", one.origin)),
-            (true, Some(input)) if one.origin == Origin::Received => all.push(format!("{input}: {reason}")),
+            (true, Some(input)) if one.origin == PacketOrigin::Received => all.push(format!("{input}: {reason}")),
             (true, _) => {}
         }
     }
@@ -75,7 +76,7 @@ fn drops(emitted: &[Emitted], numbered: bool) -> Vec<String> {
     all
 }
 
-fn describe(one: Option<&Emitted>) -> String {
+fn describe_packet(one: Option<&EmittedPacket>) -> String {
     match one {
         None => "nothing".to_owned(),
         Some(one) => format!(
@@ -89,22 +90,31 @@ fn describe(one: Option<&Emitted>) -> String {
     }
 }
 
-/// Bytes as digits; of many only the first.
+/// Formats bytes as hex digits, at most the first 200.
 pub fn hex(bytes: &[u8]) -> String {
     let digits = packet::hex(&bytes[..bytes.len().min(200)]);
     if bytes.len() > 200 { digits + "..." } else { digits }
 }
 
-/// What is different in the state that packets and the control plane made; digests are taken.
-pub fn states(pipeline: &Pipeline, expected: &mut dyn Subject, found: &mut dyn Subject) -> Option<String> {
-    digests(pipeline, expected, found)
-        .or_else(|| entries(pipeline, expected, found))
-        .or_else(|| applied(pipeline, expected, found))
-        .or_else(|| objects(pipeline, expected, found))
+/// Compares the state of two engines. Consumes their digests. Returns a description of the
+/// difference.
+pub fn compare_states(
+    pipeline: &Pipeline,
+    expected: &mut dyn EngineUnderTest,
+    found: &mut dyn EngineUnderTest,
+) -> Option<String> {
+    compare_digests(pipeline, expected, found)
+        .or_else(|| compare_entries(pipeline, expected, found))
+        .or_else(|| compare_applied(pipeline, expected, found))
+        .or_else(|| compare_objects(pipeline, expected, found))
 }
 
-/// Digest messages: in order for each digest.
-pub fn digests(pipeline: &Pipeline, expected: &mut dyn Subject, found: &mut dyn Subject) -> Option<String> {
+/// Compares digest messages, in order for each digest.
+pub fn compare_digests(
+    pipeline: &Pipeline,
+    expected: &mut dyn EngineUnderTest,
+    found: &mut dyn EngineUnderTest,
+) -> Option<String> {
     let mut left: BTreeMap<_, Vec<_>> = BTreeMap::new();
     let mut right: BTreeMap<_, Vec<_>> = BTreeMap::new();
     expected.take_digests().into_iter().for_each(|(id, values)| left.entry(id).or_default().push(values));
@@ -116,9 +126,9 @@ pub fn digests(pipeline: &Pipeline, expected: &mut dyn Subject, found: &mut dyn 
     Some(format!("messages of digest {name}:\n  expected {left:x?}\n  found    {right:x?}"))
 }
 
-fn entries(pipeline: &Pipeline, expected: &dyn Subject, found: &dyn Subject) -> Option<String> {
+fn compare_entries(pipeline: &Pipeline, expected: &dyn EngineUnderTest, found: &dyn EngineUnderTest) -> Option<String> {
     for (id, table) in pipeline.tables.iter() {
-        let all = |subject: &dyn Subject| {
+        let all = |subject: &dyn EngineUnderTest| {
             let state = subject.state();
             let entries = state.entries(id);
             let mut all: Vec<_> = entries.map(|entry| entry.to_table_entry(pipeline, id)).collect();
@@ -134,7 +144,8 @@ fn entries(pipeline: &Pipeline, expected: &dyn Subject, found: &dyn Subject) -> 
         if let Some(difference) = differs(&format!("entries of table {name}"), &shown_left, &shown_right) {
             return Some(difference);
         }
-        // An entry of a table without keys is kept, but never hit: engines have no counter for it, or one that stays.
+        // An entry of a table without keys is stored but never hit. Engines have no counter for it,
+        // or one that does not change.
         if table.direct_counter.is_none() || table.keys.is_empty() {
             continue;
         }
@@ -149,11 +160,11 @@ fn entries(pipeline: &Pipeline, expected: &dyn Subject, found: &dyn Subject) -> 
     None
 }
 
-/// Which actions the packets took.
-fn applied(pipeline: &Pipeline, expected: &dyn Subject, found: &dyn Subject) -> Option<String> {
+/// Compares the counts of executed actions.
+fn compare_applied(pipeline: &Pipeline, expected: &dyn EngineUnderTest, found: &dyn EngineUnderTest) -> Option<String> {
     pipeline.tables.iter().find_map(|(id, table)| {
         let (left, right) = (expected.applied(id)?, found.applied(id)?);
-        // A table that is applied nowhere has no place to count.
+        // A table that is applied nowhere has no counts.
         let none = |counts: &[[entries::Counter; 2]]| counts.iter().flatten().all(|count| count.packets == 0);
         if none(&left) && none(&right) {
             return None;
@@ -162,7 +173,7 @@ fn applied(pipeline: &Pipeline, expected: &dyn Subject, found: &dyn Subject) -> 
     })
 }
 
-fn objects(pipeline: &Pipeline, expected: &dyn Subject, found: &dyn Subject) -> Option<String> {
+fn compare_objects(pipeline: &Pipeline, expected: &dyn EngineUnderTest, found: &dyn EngineUnderTest) -> Option<String> {
     for (id, object) in pipeline.externs.iter() {
         let name = &object.preamble.name;
         let difference = match object.kind {
@@ -183,7 +194,7 @@ fn objects(pipeline: &Pipeline, expected: &dyn Subject, found: &dyn Subject) -> 
     None
 }
 
-/// What is different between two values of the same thing.
+/// Describes the difference between two values of the same object.
 pub fn differs<T: PartialEq + Debug>(what: &str, expected: &T, found: &T) -> Option<String> {
     (expected != found).then(|| format!("{what}:\n  expected {expected:x?}\n  found    {found:x?}"))
 }

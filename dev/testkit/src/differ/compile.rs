@@ -1,11 +1,11 @@
-//! From a made program's text to a pipeline.
+//! Compiles the text of generated programs.
 
 use crate::gateway;
 use ir::Pipeline;
 use p4::preprocess::MemoryLoader;
 use std::sync::OnceLock;
 
-/// The include files, read once.
+/// Returns the include files, which are read once.
 fn includes() -> &'static [(String, String)] {
     static FILES: OnceLock<Vec<(String, String)>> = OnceLock::new();
     FILES.get_or_init(|| {
@@ -18,7 +18,7 @@ fn includes() -> &'static [(String, String)] {
     })
 }
 
-/// Compiles P4 text; `passes` says whether the IR's passes run.
+/// Compiles P4 text. `passes`: whether to run the IR's passes.
 ///
 /// # Errors
 /// The diagnostics, as one text.
@@ -27,21 +27,22 @@ pub fn compile(text: &str, passes: bool) -> Result<Pipeline, String> {
     for (name, text) in includes() {
         loader = loader.with(name.clone(), text.clone());
     }
-    let options = p4::compile::Options { include_dirs: vec!["include".into()], passes, ..Default::default() };
+    let options = p4::compile::CompileOptions { include_dirs: vec!["include".into()], passes, ..Default::default() };
     let compiled = p4::compile::compile(&loader, "made.p4".as_ref(), &options);
     let errors = compiled.diagnostics.iter().filter(|d| d.is_error());
     let errors: Vec<String> = errors.map(|d| d.render(&compiled.source_map, false)).collect();
     compiled.pipeline.ok_or_else(|| errors.join("\n"))
 }
 
-/// What the front-end's checker finds wrong with a program for Tofino's architecture. Lowering does not know that, and is not asked.
+/// Returns the errors of the front-end's checker for a program for Tofino's architecture. Lowering
+/// does not support that architecture, so it does not run.
 pub fn tofino_errors(text: &str) -> Vec<String> {
     let mut loader = MemoryLoader::new().with("made.p4", text);
     for (name, file) in [("core.p4", "core.p4"), ("tna.p4", "tna.p4"), ("t2na.p4", "tna.p4")] {
         let path = gateway::root().join("programs/include").join(file);
         loader = loader.with(format!("include/{name}"), std::fs::read_to_string(path).unwrap_or_default());
     }
-    let options = p4::preprocess::Options { include_dirs: vec!["include".into()], ..Default::default() };
+    let options = p4::preprocess::PreprocessOptions { include_dirs: vec!["include".into()], ..Default::default() };
     let parsed = p4::parse::parse_program(&loader, "made.p4".as_ref(), &options);
     let mut found = parsed.diagnostics;
     if !found.iter().any(|d| d.is_error()) {

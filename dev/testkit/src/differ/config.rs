@@ -1,27 +1,27 @@
-//! What made programs are like: sizes, and how often each feature appears.
+//! Parameters of generated programs: sizes, and frequencies of each feature.
 
 use std::ops::Range;
 
-/// Sizes, and percentages.
+/// Sizes, and frequencies in per cent.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Programs for PNA; the others are for v1model.
     pub pna: u8,
-    /// Header types.
+    /// Number of header types.
     pub headers: Range<usize>,
-    /// Parser states.
+    /// Number of parser states.
     pub states: Range<usize>,
-    /// Tables of a control.
+    /// Number of tables of a control.
     pub tables: Range<usize>,
-    /// Actions of a control, besides those that tables bring along.
+    /// Number of actions of a control, in addition to those of its tables.
     pub actions: Range<usize>,
-    /// Statements of a control's body.
+    /// Number of statements of a control's body.
     pub statements: Range<usize>,
-    /// Depth of expressions.
+    /// Maximum depth of expressions.
     pub depth: u32,
     /// Fields wider than 64 bits, and expressions on such values.
     pub wide: u8,
-    /// Fields that are signed.
+    /// Signed fields.
     pub signed: u8,
     /// Programs with a header stack.
     pub stacks: u8,
@@ -29,7 +29,7 @@ pub struct Config {
     pub unions: u8,
     /// Programs with a varbit field.
     pub varbits: u8,
-    /// Headers that are no whole number of bytes.
+    /// Headers with a size that is not a multiple of a byte.
     pub ragged: u8,
     /// Statements that use an extern object or function.
     pub externs: u8,
@@ -49,11 +49,11 @@ pub struct Config {
     pub idle: u8,
     /// Tables with entries in the program.
     pub entries: u8,
-    /// Entries that a table gets at first.
+    /// Number of initial entries of a table.
     pub first_entries: Range<usize>,
-    /// Packets of a case.
+    /// Number of packets of a case.
     pub packets: usize,
-    /// Writes between packets.
+    /// Number of writes between packets.
     pub writes: Range<usize>,
 }
 
@@ -90,12 +90,14 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Programs that an engine of native code is likely to run itself, rather than to hand them to the interpreter.
+    /// Returns the configuration for programs that the JIT mostly runs as native code, without
+    /// falling back to the interpreter.
     pub fn plain(self) -> Config {
         Config { varbits: 5, ragged: 0, loops: 3, random: 3, passes: 4, multicast: 4, add_on_miss: 4, idle: 1, ..self }
     }
 
-    /// Small programs and few packets: for the run that is part of the ordinary tests.
+    /// Returns a configuration with small programs and few packets, for the run within the ordinary
+    /// tests.
     pub fn small() -> Config {
         Config {
             headers: 2..5,

@@ -1,44 +1,45 @@
-//! Native code as a subject.
+//! The JIT as the engine under test.
 
 use super::case::PacketIn;
-use super::subject::{Answer, Build, Idle, Subject, idle_entries, through_engine};
+use super::subject::{BatchResult, EngineInputs, EngineUnderTest, IdleReport, idle_entries, through_engine};
 use entries::{Counter, WriteBatch};
-use io::guarded::Edge;
+use io::guard_pages::GuardSide;
 use ir::{Pipeline, TableId};
-use jit::{Jit, Record};
-use packet::{Batch, Engine, Output, ReasonTable};
+use jit::{Jit, PacketRecord};
+use packet::{Batch, BatchOutput, Engine, ReasonTable};
 use std::sync::Arc;
 
-/// Of so many batches, two have their packets between forbidden pages.
+/// Period of guarded batches: of this number of batches, two have their packets next to protected
+/// pages.
 const GUARDED: u64 = 16;
 
-/// Of so many batches, one has its packets taken one by one.
+/// Period of scalar batches: of this number of batches, one is processed without the vector path.
 const ONE_BY_ONE: u64 = 4;
 
-/// What a subject with a [`Jit`] inside says of its state.
+/// State accessors of an engine under test that contains a [`Jit`].
 #[macro_export]
 macro_rules! jit_accessors {
     ([$($look:tt)*], [$($change:tt)*]) => {
-        fn state(&self) -> entries::State {
-            self.$($look)*.with_state(entries::State::clone)
+        fn state(&self) -> entries::ControlState {
+            self.$($look)*.with_state(entries::ControlState::clone)
         }
         $crate::engine_accessors!([$($look)*], [$($change)*]);
         fn applied(&self, table: ir::TableId) -> Option<Vec<[entries::Counter; 2]>> {
             Some($crate::differ::native::applied(&self.$($look)*, table))
         }
-        fn in_eights(&self) -> [u64; 2] {
-            self.$($look)*.in_eights()
+        fn vector_packet_counts(&self) -> [u64; 2] {
+            self.$($look)*.vector_packet_counts()
         }
         fn handed(&self) -> std::collections::BTreeMap<String, u64> {
-            self.$($look)*.handed().into_iter().map(|(reason, packets)| (reason.to_owned(), packets)).collect()
+            self.$($look)*.fallback_counts().into_iter().map(|(reason, packets)| (reason.to_owned(), packets)).collect()
         }
     };
 }
 
-/// What each action of a table did, over all places where it is applied: misses and hits.
+/// Returns the counts of each action of a table, summed over all its applications: misses and hits.
 pub fn applied(jit: &Jit, table: TableId) -> Vec<[Counter; 2]> {
     let mut sums: Vec<[Counter; 2]> = Vec::new();
-    for place in jit.tallies().tables.iter().filter(|place| place.table == table) {
+    for place in jit.stats().tables.iter().filter(|place| place.table == table) {
         sums.resize(place.actions.len(), Default::default());
         for (sum, action) in sums.iter_mut().zip(&place.actions) {
             for (sum, more) in sum.iter_mut().zip([action.misses, action.hits]) {
@@ -54,54 +55,55 @@ pub struct Native {
     jit: Jit,
     pipeline: Arc<Pipeline>,
     batch: Batch,
-    out: Output,
+    out: BatchOutput,
     batches: u64,
 }
 
 impl Native {
-    /// Native code for a program.
+    /// Compiles a program.
     ///
     /// # Errors
-    /// If it is refused: native code is never refused, but handed to the interpreter, so this is a bug.
-    pub fn new(build: &Build<'_>) -> Result<Native, String> {
+    /// If the JIT refuses it. That is a bug, because the JIT falls back to the interpreter instead.
+    pub fn new(build: &EngineInputs<'_>) -> Result<Native, String> {
         Native::with(build, Jit::new(build.pipeline.clone(), build.setup.clone()))
     }
 
-    /// Native code that records what packets do.
+    /// Compiles a program to native code that records the execution of packets.
     ///
     /// # Errors
     /// As [`Native::new`].
-    pub fn recording(build: &Build<'_>) -> Result<Native, String> {
-        Native::with(build, Jit::recording(build.pipeline.clone(), build.setup.clone()))
+    pub fn recording(build: &EngineInputs<'_>) -> Result<Native, String> {
+        Native::with(build, Jit::new_recording(build.pipeline.clone(), build.setup.clone()))
     }
 
-    fn with(build: &Build<'_>, jit: Result<Jit, jit::JitError>) -> Result<Native, String> {
+    fn with(build: &EngineInputs<'_>, jit: Result<Jit, jit::JitError>) -> Result<Native, String> {
         let jit = jit.map_err(|error| error.to_string())?;
-        Ok(Native { jit, pipeline: build.pipeline.clone(), batch: Batch::new(), out: Output::new(), batches: 0 })
+        Ok(Native { jit, pipeline: build.pipeline.clone(), batch: Batch::new(), out: BatchOutput::new(), batches: 0 })
     }
 
-    /// The engine itself.
+    /// Returns the engine.
     pub fn jit(&mut self) -> &mut Jit {
         &mut self.jit
     }
 
-    /// As [`Subject::process`], and shows what was noted of each packet.
-    pub fn process_recorded(&mut self, packets: &[PacketIn], each: &mut Each<'_>) -> Answer {
-        let mut recorded = Recorded { jit: &mut self.jit, each };
+    /// Processes packets like [`EngineUnderTest::process`], and calls `each` with the record of
+    /// each packet.
+    pub fn process_recorded(&mut self, packets: &[PacketIn], each: &mut Each<'_>) -> BatchResult {
+        let mut recorded = RecordingEngine { jit: &mut self.jit, each };
         through_engine(&mut recorded, &mut self.batch, &mut self.out, packets, None)
     }
 }
 
-/// Who is shown what was noted of each packet of a batch.
-pub type Each<'e> = dyn FnMut(usize, &Record<'_>) + Send + 'e;
+/// Callback for the record of each packet of a batch.
+pub type Each<'e> = dyn FnMut(usize, &PacketRecord<'_>) + Send + 'e;
 
-/// Native code that shows what it noted.
-struct Recorded<'a, 'e> {
+/// Engine that passes packet records to a callback.
+struct RecordingEngine<'a, 'e> {
     jit: &'a mut Jit,
     each: &'a mut Each<'e>,
 }
 
-impl Engine for Recorded<'_, '_> {
+impl Engine for RecordingEngine<'_, '_> {
     fn name(&self) -> &str {
         self.jit.name()
     }
@@ -110,12 +112,12 @@ impl Engine for Recorded<'_, '_> {
         self.jit.reasons()
     }
 
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
         self.jit.process_recorded(batch, out, &mut |packet, record| (self.each)(packet, record));
     }
 }
 
-impl Subject for Native {
+impl EngineUnderTest for Native {
     fn name(&self) -> String {
         "jit".to_owned()
     }
@@ -124,20 +126,22 @@ impl Subject for Native {
         self.jit.write(batch).map_err(|error| error.to_string())
     }
 
-    fn process(&mut self, packets: &[PacketIn]) -> Answer {
+    fn process(&mut self, packets: &[PacketIn]) -> BatchResult {
         self.batches += 1;
-        // However few they are, as most batches here are short; or one by one.
-        self.jit.eights_from(if self.batches.is_multiple_of(ONE_BY_ONE) { usize::MAX } else { 1 });
-        // Memory of their own for some only, as making it takes longer than anything else.
+        // The vector path is used for batches of any size, because most batches here are short, or
+        // not at all.
+        self.jit.set_min_vector_batch(if self.batches.is_multiple_of(ONE_BY_ONE) { usize::MAX } else { 1 });
+        // Only some batches have protected pages, because mapping these takes longer than the rest
+        // of the test.
         let edge = match self.batches % GUARDED {
-            1 => Some(Edge::Back),
-            2 => Some(Edge::Front),
+            1 => Some(GuardSide::Back),
+            2 => Some(GuardSide::Front),
             _ => None,
         };
         through_engine(&mut self.jit, &mut self.batch, &mut self.out, packets, edge)
     }
 
-    fn tick(&mut self, now: u64) -> Vec<Idle> {
+    fn tick(&mut self, now: u64) -> Vec<IdleReport> {
         let idle = self.jit.advance_time(now);
         idle_entries(&self.pipeline, &idle)
     }

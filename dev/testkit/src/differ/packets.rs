@@ -1,33 +1,33 @@
-//! Random packets that go deep into a program's parser, and then some that do not.
+//! Generates random packets that go deep into a program's parser, and some that do not.
 
 use super::case::PacketIn;
 use super::tree::*;
 use fastrand::Rng;
 
-/// The most states that a packet is built for.
+/// Maximum number of parser states that a packet is built for.
 const MAX_STATES: usize = 40;
-/// The most bits that headers of a built packet have.
+/// Maximum total size of the headers of a built packet, in bits.
 const MAX_BITS: usize = 1 << 14;
 
-/// Makes packets for one program.
-pub struct Packets<'a> {
+/// Packet generator for one program.
+pub struct PacketGenerator<'a> {
     rng: &'a mut Rng,
     program: &'a Program,
-    /// Nanoseconds of the last packet.
+    /// Time of the last packet, in nanoseconds.
     pub now: u64,
 }
 
-/// Bits in order, and where which field stands.
+/// Bits of a packet in order, with the positions of its fields.
 #[derive(Default)]
-struct Bits {
+struct PacketBits {
     bits: Vec<bool>,
-    /// The latest place of each field: first bit and width.
+    /// Last position of each field: name, first bit, width.
     fields: Vec<(String, usize, u32)>,
-    /// What must stand where in the end.
+    /// Values to set at the end: first bit, width, value.
     forced: Vec<(usize, u32, u128)>,
 }
 
-impl Bits {
+impl PacketBits {
     fn push(&mut self, value: u128, width: u32) {
         for bit in (0..width).rev() {
             self.bits.push(bit < 128 && value >> bit & 1 == 1);
@@ -57,13 +57,13 @@ impl Bits {
     }
 }
 
-impl<'a> Packets<'a> {
-    /// Packets from that time on.
-    pub fn new(rng: &'a mut Rng, program: &'a Program, now: u64) -> Packets<'a> {
-        Packets { rng, program, now }
+impl<'a> PacketGenerator<'a> {
+    /// Creates a generator of packets that arrive after `now`.
+    pub fn new(rng: &'a mut Rng, program: &'a Program, now: u64) -> PacketGenerator<'a> {
+        PacketGenerator { rng, program, now }
     }
 
-    /// The next packet.
+    /// Generates the next packet.
     pub fn next_packet(&mut self) -> PacketIn {
         self.now += match self.rng.u8(..20) {
             0 => self.rng.u64(..30_000_000),
@@ -71,15 +71,15 @@ impl<'a> Packets<'a> {
             4..12 => self.rng.u64(..2_000),
             _ => 0,
         };
-        let mut bytes = self.build();
-        self.spoil(&mut bytes);
+        let mut bytes = self.build_packet();
+        self.corrupt_packet(&mut bytes);
         PacketIn { port: self.rng.u32(..6), at: self.now, bytes }
     }
 
-    /// Walks the parser.
-    fn build(&mut self) -> Vec<u8> {
+    /// Builds a packet along a random path of the parser.
+    fn build_packet(&mut self) -> Vec<u8> {
         let row = self.rng.usize(..8).min(self.rng.usize(..8));
-        let mut bits = Bits::default();
+        let mut bits = PacketBits::default();
         let program = self.program;
         let mut name = "start";
         for _ in 0..MAX_STATES {
@@ -88,9 +88,9 @@ impl<'a> Packets<'a> {
                 break;
             }
             for op in &state.ops {
-                self.op(op, row, &mut bits);
+                self.append_op(op, row, &mut bits);
             }
-            name = self.go_on(&state.next, row, &mut bits);
+            name = self.take_transition(&state.next, row, &mut bits);
         }
         let mut bytes = bits.bytes();
         let payload = match self.rng.u16(..1000) {
@@ -104,8 +104,8 @@ impl<'a> Packets<'a> {
         bytes
     }
 
-    /// A field's value: mostly of that row of the pool.
-    fn value(&mut self, row: usize) -> u128 {
+    /// Returns a field's value, mostly from this row of the pool.
+    fn field_value(&mut self, row: usize) -> u128 {
         match self.rng.u8(..20) {
             0..12 => self.program.pool[row],
             12..14 => self.program.pool[self.rng.usize(..8)],
@@ -115,18 +115,18 @@ impl<'a> Packets<'a> {
         }
     }
 
-    fn op(&mut self, op: &Op, row: usize, bits: &mut Bits) {
+    fn append_op(&mut self, op: &Op, row: usize, bits: &mut PacketBits) {
         match op {
             Op::Extract { place, header, .. } => {
                 let seen = place.replace(".next", ".last");
                 for field in &self.program.headers[*header].fields {
                     let width = match field.varbit {
-                        // As its size is likely to be: few bytes.
+                        // The size of a varbit field is usually few bytes.
                         true => 8 * self.rng.u32(..=field.ty.width() / 8).min(self.rng.u32(..16)),
                         false => field.ty.width(),
                     };
                     bits.fields.push((format!("{seen}.{}", field.name), bits.bits.len(), width));
-                    let value = self.value(row) & ones(width);
+                    let value = self.field_value(row) & ones(width);
                     bits.push(value, width);
                 }
             }
@@ -140,8 +140,9 @@ impl<'a> Packets<'a> {
         }
     }
 
-    /// Takes a case of a select, and makes the packet take it.
-    fn go_on<'p>(&mut self, next: &'p Transition, row: usize, bits: &mut Bits) -> &'p str {
+    /// Chooses a case of a select, and sets the packet's bits so that the parser takes it. Returns
+    /// the next state.
+    fn take_transition<'p>(&mut self, next: &'p Transition, row: usize, bits: &mut PacketBits) -> &'p str {
         if next.cases.is_empty() {
             return "accept";
         }
@@ -166,7 +167,7 @@ impl<'a> Packets<'a> {
         target
     }
 
-    fn spoil(&mut self, bytes: &mut Vec<u8>) {
+    fn corrupt_packet(&mut self, bytes: &mut Vec<u8>) {
         match self.rng.u8(..32) {
             0..3 => bytes.truncate(self.rng.usize(..=bytes.len())),
             3 => bytes.extend((0..self.rng.usize(..40)).map(|_| 0)),

@@ -1,7 +1,8 @@
-//! [`Pair`]: one program on the interpreter and as native code, for tests that write their programs themselves.
+//! [`EnginePair`]: one program on the interpreter and as native code, for tests with handwritten
+//! programs.
 
 use crate::differ::compile::compile;
-use crate::differ::what_leaves;
+use crate::differ::sent_packets;
 use entries::{Counter, WriteBatch};
 use interp::{Config, Interp};
 use ir::{ActionId, TableId};
@@ -9,8 +10,9 @@ use jit::Jit;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The text of a PNA program whose other blocks do nothing: `types` are its headers (a struct `headers_t`) and metadata (`metadata_t`), `states` its parser's, `control` what
-/// stands in its main control, `emits` in its deparser's `apply`.
+/// Returns the text of a PNA program. `types` are its headers (a struct `headers_t`) and metadata
+/// (`metadata_t`), `states` the parser's states, `control` the contents of the main control,
+/// `emits` the statements of the deparser's `apply`. Its other blocks are empty.
 pub fn pna(types: &str, states: &str, control: &str, emits: &str) -> String {
     format!(
         "#include <core.p4>\n#include <pna.p4>\n{types}\n\
@@ -26,75 +28,78 @@ pub fn pna(types: &str, states: &str, control: &str, emits: &str) -> String {
 }
 
 /// A program on both engines.
-pub struct Pair {
+pub struct EnginePair {
     /// The interpreter.
     pub oracle: Interp,
-    /// Native code.
+    /// The JIT.
     pub native: Jit,
-    /// What is shown when they differ: which program it is, and its text.
+    /// Name and text of the program, shown on a mismatch.
     shown: String,
-    /// How many packets came in so far.
+    /// Number of packets given to the engines.
     packets: u64,
-    /// How often.
+    /// Number of batches given to the engines.
     batches: u64,
 }
 
-impl Pair {
-    /// Loads a program's text; `passes`: through all passes of the compiler. `name` tells it from others of a test.
+impl EnginePair {
+    /// Loads the text of a program. `passes`: whether to run the compiler's passes. `name`
+    /// identifies the program within its test.
     ///
     /// # Panics
-    /// It does not compile, or native code hands it to the interpreter.
-    pub fn new(name: &str, text: &str, passes: bool) -> Pair {
+    /// If the program does not compile, or the JIT falls back to the interpreter.
+    pub fn new(name: &str, text: &str, passes: bool) -> EnginePair {
         let shown = format!("{name}\n{text}");
         let pipeline = Arc::new(compile(text, passes).unwrap_or_else(|errors| panic!("{shown}\n{errors}")));
         let oracle = Interp::new(pipeline.clone(), Config::default()).expect("the interpreter loads it");
         let native = Jit::new(pipeline, Config::default()).expect("native code is made");
-        assert_eq!(native.unsupported(), None, "nothing is handed to the interpreter");
-        Pair { oracle, native, shown, packets: 0, batches: 0 }
+        assert_eq!(native.fallback_reason(), None, "nothing is handed to the interpreter");
+        EnginePair { oracle, native, shown, packets: 0, batches: 0 }
     }
 
-    /// Writes entries to both.
+    /// Writes entries to both engines.
     ///
     /// # Panics
-    /// One of them refuses.
+    /// If an engine refuses them.
     pub fn write(&mut self, batch: &WriteBatch) {
         self.oracle.write(batch).unwrap_or_else(|error| panic!("{error} in {}", self.shown));
         self.native.write(batch).unwrap_or_else(|error| panic!("{error} in {}", self.shown));
     }
 
-    /// What leaves of both when these packets come in together, one for each.
+    /// Runs packets as one batch on both engines. Returns the sent packets, one for each.
     ///
     /// # Panics
-    /// They differ, or there is not one for each; also as [`what_leaves`].
-    pub fn alike(&mut self, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    /// If the engines differ, or do not send one packet for each, or as [`sent_packets`].
+    pub fn assert_same_packets(&mut self, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
         self.packets += packets.len() as u64;
         self.batches += 1;
-        // One by one and, however few they are, eight at a time.
-        self.native.eights_from(if self.batches.is_multiple_of(2) { 1 } else { usize::MAX });
-        let (expected, found) = (what_leaves(&mut self.oracle, packets), what_leaves(&mut self.native, packets));
+        // Alternates between the vector path for batches of any size and the scalar path.
+        self.native.set_min_vector_batch(if self.batches.is_multiple_of(2) { 1 } else { usize::MAX });
+        let (expected, found) = (sent_packets(&mut self.oracle, packets), sent_packets(&mut self.native, packets));
         assert_eq!(expected.len(), packets.len(), "{}", self.shown);
         for ((expected, found), packet) in expected.iter().zip(&found).zip(packets) {
             assert_eq!(expected, found, "packet {packet:02x?} of {}", self.shown);
         }
         assert_eq!(expected.len(), found.len(), "{}", self.shown);
-        self.counted_alike();
+        self.assert_same_counts();
         expected
     }
 
-    /// How many packets came through stages eight at a time, and how many were left to code for one.
-    pub fn in_eights(&self) -> [u64; 2] {
-        let [came, left] = self.native.in_eights();
+    /// Returns the number of packets that the vector path processed, and the number that diverged
+    /// to scalar code.
+    pub fn vector_packet_counts(&self) -> [u64; 2] {
+        let [came, left] = self.native.vector_packet_counts();
         [came - left, left]
     }
 
-    /// Adds them.
-    pub fn add_eights(&self, sums: &mut [u64; 2]) {
-        sums.iter_mut().zip(self.in_eights()).for_each(|(sum, count)| *sum += count);
+    /// Adds [`EnginePair::vector_packet_counts`] to `sums`.
+    pub fn add_vector_counts(&self, sums: &mut [u64; 2]) {
+        sums.iter_mut().zip(self.vector_packet_counts()).for_each(|(sum, count)| *sum += count);
     }
 
-    /// Both say the same of what each table's actions did, wherever native code applies it, and that each packet began once.
-    fn counted_alike(&self) {
-        let tallies = self.native.tallies();
+    /// Checks that both engines have the same action counts for each table, and that each packet
+    /// started once.
+    fn assert_same_counts(&self) {
+        let tallies = self.native.stats();
         let mut found: BTreeMap<(TableId, ActionId), [Counter; 2]> = BTreeMap::new();
         for table in &tallies.tables {
             for action in &table.actions {
@@ -104,20 +109,21 @@ impl Pair {
             }
         }
         for ((table, action), found) in found {
-            let expected = self.oracle.applied(table).find(|(of, _)| *of == action).map(|(_, counted)| counted);
+            let expected = self.oracle.action_counters(table).find(|(of, _)| *of == action).map(|(_, counted)| counted);
             assert_eq!(expected, Some(found), "{table:?}, {action:?} of {}", self.shown);
         }
-        let begun: u64 = tallies.stages.iter().filter(|stage| stage.begins).map(|stage| stage.packets).sum();
+        let begun: u64 = tallies.stages.iter().filter(|stage| stage.is_entry).map(|stage| stage.packets).sum();
         assert_eq!(begun, self.packets, "packets that began, of {}", self.shown);
     }
 }
 
-/// Packets have come through stages eight at a time, at least so many, and others were left to code for one; if this machine takes them so.
+/// Checks that the vector path processed at least `least` packets, and that some diverged to scalar
+/// code. Checks nothing on machines without the vector path.
 ///
 /// # Panics
-/// Fewer have.
-pub fn assert_eights([through, left]: [u64; 2], least: u64) {
-    println!("{through} packets came through stages eight at a time, {left} were left to code for one");
+/// If there were fewer.
+pub fn assert_vector_path_used([through, left]: [u64; 2], least: u64) {
+    println!("{through} packets took the vector path, {left} diverged to scalar code");
     let enough = through >= least && left > 0;
-    assert!(enough || !jit::takes_eights(), "only {through} packets came through stages eight at a time");
+    assert!(enough || !jit::supports_vector_path(), "only {through} packets took the vector path");
 }

@@ -1,75 +1,77 @@
-//! Runs a case on the oracle and on a subject, and stops at the first difference.
+//! Runs a case on the oracle and on the engine under test, up to the first mismatch.
 
-use super::case::{Case, PacketIn, Source, Step};
+use super::case::{PacketIn, ProgramSource, TestCase, TestEvent};
 use super::compare;
-use super::print::print;
-use super::subject::{Answer, Build, Factory, Oracle, Subject};
-use super::tally::Tally;
+use super::coverage::TestCoverage;
+use super::print::print_program;
+use super::subject::{BatchResult, EngineInputs, EngineUnderTest, Factory, Oracle};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
-/// Emissions of one batch beyond which it is cut: an engine's output has room for 4,096 copies.
+/// Number of emissions after which a batch is split, because an engine's output holds at most 4,096
+/// copies.
 const MAX_EMITTED: usize = 3000;
-/// One of so many packets is looked at closely.
+/// Period of detailed comparison: one of this number of packets.
 const CLOSELY: usize = 8;
 
-/// Something that is not the same.
+/// A mismatch between the two engines.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Difference {
-    /// The step of the case.
+pub struct Mismatch {
+    /// Index of the event in the case.
     pub step: usize,
-    /// What kind of thing.
-    pub kind: Kind,
-    /// What is expected and what was found.
+    /// Kind of the mismatch.
+    pub kind: MismatchKind,
+    /// Expected and found values.
     pub what: String,
 }
 
-/// What kind of thing is different.
+/// Kind of a mismatch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Packets.
+pub enum MismatchKind {
+    /// Sent or dropped packets.
     Output,
-    /// State, messages, idle entries.
+    /// State, messages, or idle entries.
     State,
-    /// Whether a write is taken.
+    /// Acceptance of a write.
     Write,
-    /// The subject panicked.
+    /// The engine under test panicked.
     Panic,
     /// The oracle panicked.
     OraclePanic,
-    /// The subject refuses the program.
+    /// The engine under test refuses the program.
     Refused,
 }
 
 /// Runs a case.
 ///
 /// # Errors
-/// The first difference.
-pub fn run(case: &Case, factory: Factory<'_>, tally: &mut Tally) -> Result<(), Difference> {
+/// The first mismatch.
+pub fn run_case(case: &TestCase, factory: Factory<'_>, tally: &mut TestCoverage) -> Result<(), Mismatch> {
     let at = Cell::new((0, false));
-    let _quiet = Quiet::new();
+    let _quiet = PanicSilencer::new();
     let outcome = catch_unwind(AssertUnwindSafe(|| run_inner(case, factory, tally, &at)));
     outcome.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
         let (step, subject) = at.get();
-        let kind = if subject { Kind::Panic } else { Kind::OraclePanic };
-        Err(Difference { step, kind, what: format!("panic at {}: {text}", PLACE.take().unwrap_or_default()) })
+        let kind = if subject { MismatchKind::Panic } else { MismatchKind::OraclePanic };
+        Err(Mismatch { step, kind, what: format!("panic at {}: {text}", PLACE.take().unwrap_or_default()) })
     })
 }
 
 thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
-    /// Where the last quiet panic was.
+    /// Location of the last suppressed panic.
     static PLACE: Cell<Option<String>> = const { Cell::new(None) };
 }
 
-/// While it lives, panics of this thread print nothing: they become differences.
-struct Quiet;
+/// Suppresses the messages of this thread's panics while it exists, because they are reported as
+/// mismatches.
+struct PanicSilencer;
 
-impl Quiet {
-    fn new() -> Quiet {
+impl PanicSilencer {
+    fn new() -> PanicSilencer {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
             let usual = std::panic::take_hook();
@@ -82,33 +84,38 @@ impl Quiet {
             }));
         });
         QUIET.set(true);
-        Quiet
+        PanicSilencer
     }
 }
 
-impl Drop for Quiet {
+impl Drop for PanicSilencer {
     fn drop(&mut self) {
         QUIET.set(false);
     }
 }
 
-fn run_inner(case: &Case, factory: Factory<'_>, tally: &mut Tally, at: &Cell<(usize, bool)>) -> Result<(), Difference> {
+fn run_inner(
+    case: &TestCase,
+    factory: Factory<'_>,
+    tally: &mut TestCoverage,
+    at: &Cell<(usize, bool)>,
+) -> Result<(), Mismatch> {
     let text = match &case.source {
-        Source::Made(program) => Some(print(program)),
-        Source::File(_) => None,
+        ProgramSource::Made(program) => Some(print_program(program)),
+        ProgramSource::File(_) => None,
     };
-    let build = Build { text: text.as_deref(), pipeline: &case.pipeline, setup: &case.setup };
-    let refused = |what: String| Difference { step: 0, kind: Kind::Refused, what };
+    let build = EngineInputs { text: text.as_deref(), pipeline: &case.pipeline, setup: &case.setup };
+    let refused = |what: String| Mismatch { step: 0, kind: MismatchKind::Refused, what };
     let oracle = Oracle::new(&build).map_err(|error| refused(format!("the oracle refuses the program: {error}")))?;
     at.set((0, true));
     let subject = match factory(&build) {
         Ok(subject) => subject,
         Err(error) => return Err(refused(error)),
     };
-    tally.program(&case.pipeline);
-    let mut pair = Pair { case, oracle, subject, tally, at, step: 0 };
-    let outcome = pair.steps();
-    for (sum, count) in pair.tally.in_eights.iter_mut().zip(pair.subject.in_eights()) {
+    tally.count_program(&case.pipeline);
+    let mut pair = CaseRun { case, oracle, subject, tally, at, step: 0 };
+    let outcome = pair.run_events();
+    for (sum, count) in pair.tally.vector_packet_counts.iter_mut().zip(pair.subject.vector_packet_counts()) {
         *sum += count;
     }
     for (reason, count) in pair.subject.handed() {
@@ -117,93 +124,93 @@ fn run_inner(case: &Case, factory: Factory<'_>, tally: &mut Tally, at: &Cell<(us
     outcome
 }
 
-/// Both engines.
-struct Pair<'a> {
-    case: &'a Case,
+/// Both engines during a run.
+struct CaseRun<'a> {
+    case: &'a TestCase,
     oracle: Oracle,
-    subject: Box<dyn Subject>,
-    tally: &'a mut Tally,
+    subject: Box<dyn EngineUnderTest>,
+    tally: &'a mut TestCoverage,
     at: &'a Cell<(usize, bool)>,
     step: usize,
 }
 
-impl Pair<'_> {
-    fn differ(&self, kind: Kind, what: Option<String>) -> Result<(), Difference> {
-        what.map_or(Ok(()), |what| Err(Difference { step: self.step, kind, what }))
+impl CaseRun<'_> {
+    fn check_equal(&self, kind: MismatchKind, what: Option<String>) -> Result<(), Mismatch> {
+        what.map_or(Ok(()), |what| Err(Mismatch { step: self.step, kind, what }))
     }
 
-    /// Runs something on the subject; a panic within is its own.
-    fn ask<T>(&mut self, ask: impl FnOnce(&mut dyn Subject) -> T) -> T {
+    /// Calls the engine under test. A panic within is attributed to it.
+    fn call_subject<T>(&mut self, ask: impl FnOnce(&mut dyn EngineUnderTest) -> T) -> T {
         self.at.set((self.step, true));
         let answer = ask(&mut *self.subject);
         self.at.set((self.step, false));
         answer
     }
 
-    fn steps(&mut self) -> Result<(), Difference> {
+    fn run_events(&mut self) -> Result<(), Mismatch> {
         for (number, step) in self.case.steps.iter().enumerate() {
             self.step = number;
             self.at.set((number, false));
             match step {
-                Step::Packets(packets) => self.packets(packets)?,
-                Step::Write(batch) => {
+                TestEvent::Packets(packets) => self.run_packets(packets)?,
+                TestEvent::Write(batch) => {
                     self.states()?;
                     let expected = self.oracle.write(batch);
-                    let found = self.ask(|subject| subject.write(batch));
+                    let found = self.call_subject(|subject| subject.write(batch));
                     let taken = expected.is_ok();
-                    self.differ(Kind::Write, compare::differs("a write", &expected, &found))?;
+                    self.check_equal(MismatchKind::Write, compare::differs("a write", &expected, &found))?;
                     *if taken { &mut self.tally.writes } else { &mut self.tally.refused_writes } += 1;
                 }
-                Step::Tick(now) => {
+                TestEvent::Tick(now) => {
                     let mut expected = self.oracle.tick(*now);
-                    let mut found = self.ask(|subject| subject.tick(*now));
-                    // The order within one moment is nobody's promise.
+                    let mut found = self.call_subject(|subject| subject.tick(*now));
+                    // The order of events at the same time is not specified.
                     expected.sort_by_cached_key(|idle| format!("{idle:?}"));
                     found.sort_by_cached_key(|idle| format!("{idle:?}"));
                     self.tally.messages += expected.len() as u64;
-                    self.differ(Kind::State, compare::differs("idle entries", &expected, &found))?;
+                    self.check_equal(MismatchKind::State, compare::differs("idle entries", &expected, &found))?;
                 }
             }
         }
         self.states()
     }
 
-    fn packets(&mut self, mut packets: &[PacketIn]) -> Result<(), Difference> {
+    fn run_packets(&mut self, mut packets: &[PacketIn]) -> Result<(), Mismatch> {
         while !packets.is_empty() {
-            let mut expected = Answer::default();
+            let mut expected = BatchResult::default();
             let mut taken = 0;
             while taken < packets.len() && expected.emitted.len() < MAX_EMITTED {
                 self.oracle_packet(taken, &packets[taken], &mut expected);
                 taken += 1;
             }
             let (batch, rest) = packets.split_at(taken);
-            let found = self.ask(|subject| subject.process(batch));
+            let found = self.call_subject(|subject| subject.process(batch));
             self.tally.packets += batch.len() as u64;
             self.tally.batches += 1;
-            self.tally.emitted(&expected.emitted);
-            self.differ(Kind::Output, compare::answers(&expected, &found))?;
+            self.tally.count_emitted(&expected.emitted);
+            self.check_equal(MismatchKind::Output, compare::compare_results(&expected, &found))?;
             packets = rest;
         }
         Ok(())
     }
 
-    fn oracle_packet(&mut self, number: usize, packet: &PacketIn, expected: &mut Answer) {
+    fn oracle_packet(&mut self, number: usize, packet: &PacketIn, expected: &mut BatchResult) {
         if !number.is_multiple_of(CLOSELY) {
-            return self.oracle.one(number, packet, &mut expected.emitted);
+            return self.oracle.process_one(number, packet, &mut expected.emitted);
         }
-        let trace = self.oracle.traced(number, packet, &mut expected.emitted);
+        let trace = self.oracle.process_traced(number, packet, &mut expected.emitted);
         for step in &trace.steps {
-            if let interp::Event::Table { hit, .. } = &step.event {
+            if let interp::TraceEvent::Table { hit, .. } = &step.event {
                 *if hit.is_some() { &mut self.tally.hits } else { &mut self.tally.misses } += 1;
             }
         }
     }
 
-    fn states(&mut self) -> Result<(), Difference> {
+    fn states(&mut self) -> Result<(), Mismatch> {
         self.at.set((self.step, true));
-        let difference = compare::states(&self.case.pipeline, &mut self.oracle, &mut *self.subject);
+        let difference = compare::compare_states(&self.case.pipeline, &mut self.oracle, &mut *self.subject);
         self.at.set((self.step, false));
         self.tally.states += 1;
-        self.differ(Kind::State, difference)
+        self.check_equal(MismatchKind::State, difference)
     }
 }

@@ -1,27 +1,27 @@
-//! The engines that can be compared, by name.
+//! Engines that can be compared, by name.
 
-use super::broken::{Broken, Fault};
+use super::injected_faults::{FaultyEngine, InjectedFault};
 use super::native::Native;
-use super::subject::{Build, InBatches, Subject};
+use super::subject::{EngineInputs, EngineUnderTest, InBatches};
 
-/// A factory that owns what it needs.
-pub type OwnedFactory = Box<dyn Fn(&Build<'_>) -> Result<Box<dyn Subject>, String>>;
+/// A factory that owns its data.
+pub type OwnedFactory = Box<dyn Fn(&EngineInputs<'_>) -> Result<Box<dyn EngineUnderTest>, String>>;
 
-/// What is compared if nothing is said.
+/// Default engine.
 pub const DEFAULT: &str = "jit";
 
-/// All names.
+/// Names of all engines.
 pub const NAMES: [&str; 4] = ["jit", "interp", "interp-without-passes", "broken:FAULT"];
 
-/// The factory of an engine.
+/// Returns the factory of an engine.
 ///
 /// # Errors
 /// If there is no engine of that name.
 pub fn factory(name: &str) -> Result<OwnedFactory, String> {
     if let Some(fault) = name.strip_prefix("broken:") {
-        let fault = Fault::ALL.into_iter().find(|known| format!("{known:?}") == fault);
-        let fault = fault.ok_or_else(|| format!("no such fault; there are {:?}", Fault::ALL))?;
-        return Ok(Box::new(move |build| Ok(Box::new(Broken::new(build, fault)?))));
+        let fault = InjectedFault::ALL.into_iter().find(|known| format!("{known:?}") == fault);
+        let fault = fault.ok_or_else(|| format!("no such fault; there are {:?}", InjectedFault::ALL))?;
+        return Ok(Box::new(move |build| Ok(Box::new(FaultyEngine::new(build, fault)?))));
     }
     match name {
         "jit" => Ok(Box::new(|build| Ok(Box::new(Native::new(build)?)))),

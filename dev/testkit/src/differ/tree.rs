@@ -1,11 +1,13 @@
-//! The tree of a made program: what the generator builds, the printer prints and the shrinker cuts.
+//! Tree of a generated program. The generator builds it, the printer prints it, and the shrinker
+//! reduces it.
 //!
-//! It holds no more structure than those three need. An expression knows its type, so that it can be replaced by another one of that
-//! type; a statement's text is kept in pieces between its expressions.
+//! It has only the structure that these three need. An expression has its type, so that it can be
+//! replaced by another one of that type. The text of a statement is stored in pieces between its
+//! expressions.
 
 use ir::Arch;
 
-/// A scalar type of a made program.
+/// A scalar type of a generated program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Ty {
     /// `bool`.
@@ -17,7 +19,7 @@ pub enum Ty {
 }
 
 impl Ty {
-    /// Width in bits.
+    /// Returns the width in bits.
     pub fn width(self) -> u32 {
         match self {
             Ty::Bool => 1,
@@ -26,44 +28,44 @@ impl Ty {
     }
 }
 
-/// The greatest value of that many bits, as far as 128 bits hold it.
+/// Returns the largest value of `width` bits, limited to 128 bits.
 pub fn ones(width: u32) -> u128 {
     if width >= 128 { u128::MAX } else { (1 << width) - 1 }
 }
 
-/// Text with expressions in it.
+/// Text with embedded expressions.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Part {
-    /// Printed as it is.
+pub enum TextPart {
+    /// Text that is printed unchanged.
     Text(String),
-    /// Can be replaced by another expression of its type.
+    /// An expression, replaceable by another one of its type.
     Expr(Expr),
 }
 
-/// Makes a text part.
-pub fn text(text: impl Into<String>) -> Part {
-    Part::Text(text.into())
+/// Creates a text part.
+pub fn text(text: impl Into<String>) -> TextPart {
+    TextPart::Text(text.into())
 }
 
 /// An expression.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Expr {
-    /// Its type.
+    /// Type of the expression.
     pub ty: Ty,
-    /// What it is.
+    /// Kind of the expression.
     pub kind: ExprKind,
 }
 
-/// What an expression is.
+/// Kind of an expression.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ExprKind {
-    /// A literal; wider ones than 128 bits have zeros in front.
+    /// A literal. Bits above the lowest 128 are zero.
     Lit(u128),
-    /// Something with a name that has the type.
+    /// A named variable or field of that type.
     Place(String),
-    /// An operator in front.
+    /// A unary operator.
     Unary(&'static str, Box<Expr>),
-    /// An operator in between; operands may have other types than the result.
+    /// A binary operator. Operands may have other types than the result.
     Binary(&'static str, Box<Expr>, Box<Expr>),
     /// Bits `hi..=lo`.
     Slice(Box<Expr>, u32, u32),
@@ -71,27 +73,27 @@ pub enum ExprKind {
     Cast(Box<Expr>),
     /// `c ? a : b`.
     Choose(Box<Expr>, Box<Expr>, Box<Expr>),
-    /// Anything else.
-    Mixed(Vec<Part>),
+    /// Any other expression.
+    Mixed(Vec<TextPart>),
 }
 
 impl Expr {
-    /// A literal, cut to its type.
+    /// Creates a literal, truncated to its type.
     pub fn lit(ty: Ty, value: u128) -> Expr {
         Expr { ty, kind: ExprKind::Lit(value & ones(ty.width())) }
     }
 
-    /// Something with a name.
+    /// Creates a reference to a named variable or field.
     pub fn place(ty: Ty, name: impl Into<String>) -> Expr {
         Expr { ty, kind: ExprKind::Place(name.into()) }
     }
 
-    /// A cast.
+    /// Creates a cast.
     pub fn cast(self, ty: Ty) -> Expr {
         Expr { ty, kind: ExprKind::Cast(Box::new(self)) }
     }
 
-    /// The value in another type, by as many casts as P4 wants.
+    /// Converts the value to another type, by the sequence of casts that P4 requires.
     pub fn to(self, ty: Ty) -> Expr {
         match (self.ty, ty) {
             (from, to) if from == to => self,
@@ -108,7 +110,7 @@ impl Expr {
         }
     }
 
-    /// Whether it is a literal.
+    /// Returns whether the expression is a literal.
     pub fn is_lit(&self) -> bool {
         matches!(self.kind, ExprKind::Lit(_))
     }
@@ -118,43 +120,43 @@ impl Expr {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Stmt {
     /// A simple statement, without its semicolon.
-    Line(Vec<Part>),
+    Line(Vec<TextPart>),
     /// A conditional.
     If {
-        /// A bool.
+        /// Condition of type bool.
         cond: Expr,
-        /// When true.
+        /// Statements if true.
         then: Vec<Stmt>,
-        /// When false; may be empty.
+        /// Statements if false; may be empty.
         els: Vec<Stmt>,
     },
     /// A switch over an expression, or over `t.apply().action_run`.
     Switch {
-        /// What is looked at.
-        on: Vec<Part>,
+        /// Expression that is matched.
+        on: Vec<TextPart>,
         /// Label and statements of each case.
         cases: Vec<(String, Vec<Stmt>)>,
-        /// The default case, if there is one.
+        /// Default case, if there is one.
         default: Option<Vec<Stmt>>,
     },
     /// `for (bit<8> name = 0; name < limit; name = name + 1)`.
     For {
-        /// The loop's variable.
+        /// Loop variable.
         name: String,
-        /// How often.
+        /// Number of iterations.
         limit: Expr,
-        /// What.
+        /// Loop body.
         body: Vec<Stmt>,
     },
 }
 
 impl Stmt {
-    /// An assignment.
+    /// Creates an assignment.
     pub fn assign(place: &str, value: Expr) -> Stmt {
-        Stmt::Line(vec![text(format!("{place} = ")), Part::Expr(value)])
+        Stmt::Line(vec![text(format!("{place} = ")), TextPart::Expr(value)])
     }
 
-    /// A statement without expressions.
+    /// Creates a statement without expressions.
     pub fn plain(line: impl Into<String>) -> Stmt {
         Stmt::Line(vec![text(line)])
     }
@@ -163,25 +165,25 @@ impl Stmt {
 /// A field of a header type.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Field {
-    /// Name.
+    /// Name of the field.
     pub name: String,
-    /// Type; of a varbit field, its greatest width as `Bit`.
+    /// Type. For a varbit field, its maximum width as `Bit`.
     pub ty: Ty,
-    /// Whether it is `varbit`.
+    /// Whether the field is `varbit`.
     pub varbit: bool,
 }
 
-/// A header type, struct or union; of a union, the fields' types are header types by number.
+/// A header type, struct or union. For a union, the fields' types are indices of header types.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HeaderType {
-    /// Name.
+    /// Name of the type.
     pub name: String,
     /// Fields in order.
     pub fields: Vec<Field>,
 }
 
 impl HeaderType {
-    /// Whether one of its fields is a varbit.
+    /// Returns whether a field is a varbit.
     pub fn has_varbit(&self) -> bool {
         self.fields.iter().any(|field| field.varbit)
     }
@@ -190,125 +192,125 @@ impl HeaderType {
 /// A member of `headers_t`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Instance {
-    /// Name within `hdr`.
+    /// Name in `hdr`.
     pub name: String,
-    /// What it is.
+    /// Kind of the member.
     pub shape: Shape,
 }
 
-/// What a member of `headers_t` is; header types by number.
+/// Kind of a member of `headers_t`, with indices of header types.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Shape {
     /// A header.
     Single(usize),
-    /// A header stack and its size.
+    /// A header stack with its size.
     Stack(usize, u32),
-    /// A union; members are `m0`, `m1`, ... of these header types.
+    /// A union with members `m0`, `m1`, ... of these header types.
     Union(Vec<usize>),
 }
 
-/// A step of a parser state.
+/// An operation of a parser state.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Op {
     /// `extract(place)`.
     Extract {
-        /// As written: `hdr.h0`, `hdr.s0.next`, `hdr.u0.m1`.
+        /// Header as written: `hdr.h0`, `hdr.s0.next`, `hdr.u0.m1`.
         place: String,
-        /// Its type.
+        /// Index of the header type.
         header: usize,
-        /// The size of the varbit field, if there is one.
+        /// Size of the varbit field, if there is one.
         size: Option<Expr>,
     },
     /// `advance` by a number of bits.
     Advance(Expr),
-    /// Anything else.
+    /// Any other statement.
     Other(Stmt),
 }
 
-/// What a case of a select asks of one key.
+/// Match of a select case on one key.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Keyset {
-    /// A value.
+    /// Equal to a value.
     Value(u128),
-    /// A value under a mask.
+    /// Equal to a value under a mask.
     Mask(u128, u128),
-    /// A range.
+    /// In a range.
     Range(u128, u128),
-    /// A value set, by name: the only key then.
+    /// In a value set, given by name. It must be the only key.
     Set(String),
-    /// Anything.
+    /// Any value.
     Any,
 }
 
-/// Where a parser state goes.
+/// Transition of a parser state.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Transition {
-    /// The keys of the select; none: the first case is always taken.
+    /// Keys of the select. Without keys, the first case is always taken.
     pub keys: Vec<Expr>,
-    /// Key sets, and the state's name.
+    /// Key sets and target state of each case.
     pub cases: Vec<(Vec<Keyset>, String)>,
 }
 
 /// A parser state.
 #[derive(Clone, PartialEq, Debug)]
 pub struct State {
-    /// Name.
+    /// Name of the state.
     pub name: String,
-    /// Steps.
+    /// Operations in order.
     pub ops: Vec<Op>,
-    /// Where it goes.
+    /// Transition to the next state.
     pub next: Transition,
 }
 
 /// A parameter of an action.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Param {
-    /// `in`, `out`, `inout` or nothing.
+    /// Direction: `in`, `out`, `inout`, or empty.
     pub direction: &'static str,
-    /// Type.
+    /// Type of the parameter.
     pub ty: Ty,
-    /// Name.
+    /// Name of the parameter.
     pub name: String,
 }
 
 /// An action.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Action {
-    /// Name.
+    /// Name of the action.
     pub name: String,
     /// Parameters, those with a direction first.
     pub params: Vec<Param>,
-    /// What it does.
+    /// Statements.
     pub body: Vec<Stmt>,
 }
 
 /// A key of a table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Key {
-    /// Its value.
+    /// Key expression.
     pub value: Expr,
-    /// `exact`, `lpm`, ...
+    /// Match kind: `exact`, `lpm`, ...
     pub kind: &'static str,
-    /// Its control-plane name.
+    /// Control-plane name.
     pub name: String,
 }
 
-/// A table. Lines that refer to other things are kept apart, so that each can go.
+/// A table. Lines that refer to other objects are separate, so that the shrinker can remove each.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Table {
-    /// Name.
+    /// Name of the table.
     pub name: String,
     /// Keys.
     pub keys: Vec<Key>,
-    /// Actions as they stand in the list: annotations, name, bound arguments.
-    pub actions: Vec<(String, Vec<Part>)>,
-    /// Properties as written, without the semicolon; the default action is one of them.
+    /// Actions as written in the list: annotations and name, bound arguments.
+    pub actions: Vec<(String, Vec<TextPart>)>,
+    /// Properties as written, without the semicolon. The default action is one of them.
     pub properties: Vec<String>,
-    /// Entries as written, without the semicolon; whether they are `const`.
+    /// Whether the entries are `const`, and the entries as written, without the semicolon.
     pub entries: (bool, Vec<String>),
 }
 
-/// What a control declares and does.
+/// Declarations and body of a control.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Control {
     /// Extern objects and variables, as written.
@@ -321,14 +323,15 @@ pub struct Control {
     pub body: Vec<Stmt>,
 }
 
-/// A program.
+/// A generated program.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Program {
-    /// Which architecture.
+    /// Architecture.
     pub arch: Arch,
-    /// Values that constants, entries and packets share; each is cut to the width that it is used at.
+    /// Values shared by constants, entries and packets. Each is truncated to the width at which it
+    /// is used.
     pub pool: Vec<u128>,
-    /// Types besides headers, as written.
+    /// Types other than headers, as written.
     pub types: Vec<String>,
     /// Header types.
     pub headers: Vec<HeaderType>,
@@ -336,19 +339,19 @@ pub struct Program {
     pub instances: Vec<Instance>,
     /// Members of `metadata_t`: annotation, type and name as written.
     pub metadata: Vec<String>,
-    /// Value sets of the parser: declarations as written.
+    /// Declarations of the parser's value sets, as written.
     pub value_sets: Vec<String>,
     /// Parser states; the first is `start`.
     pub states: Vec<State>,
     /// v1model: body of VerifyChecksum.
     pub verify: Vec<Stmt>,
-    /// v1model's Ingress, PNA's main control.
+    /// Ingress of v1model, or main control of PNA.
     pub ingress: Control,
-    /// v1model's Egress.
+    /// Egress of v1model.
     pub egress: Control,
     /// v1model: body of ComputeChecksum.
     pub compute: Vec<Stmt>,
-    /// PNA: declarations of the deparser. v1model's has none.
+    /// PNA: declarations of the deparser. Empty for v1model.
     pub deparser_declarations: Vec<String>,
     /// Body of the deparser.
     pub deparser: Vec<Stmt>,

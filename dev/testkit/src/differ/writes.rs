@@ -1,52 +1,55 @@
-//! Random writes: valid for a pipeline, and likely to concern what packets carry.
+//! Generates random writes that are valid for a pipeline and likely to affect its packets.
 //!
-//! All are tried on a model of the control plane's state first. A few of those that it refuses are kept: engines must refuse them alike.
+//! Each update is first tried on a model of the control plane's state. A few of the refused ones
+//! are kept, because engines must refuse them too.
 
 use entries::*;
 use fastrand::Rng;
-use ir::{ActionCall, ActionId, ExternId, ExternKind, Key, KeyMatch, MatchKind, Pipeline, TableId, Type};
+use ir::{ActionCall, ActionId, ExternId, ExternKind, KeyMatch, MatchKey, MatchKind, Pipeline, TableId, Type};
 use num_bigint::BigUint;
 use std::sync::Arc;
 
-/// The most replicas of a group or session.
+/// Maximum number of replicas of a group or session.
 const MAX_REPLICAS: usize = 4;
 
-/// Makes writes for one pipeline.
-pub struct Writer<'a> {
+/// Generator of writes for one pipeline.
+pub struct WriteGenerator<'a> {
     rng: &'a mut Rng,
     pool: &'a [u128],
     pipeline: Arc<Pipeline>,
-    model: State,
+    model: ControlState,
 }
 
-impl<'a> Writer<'a> {
-    /// A writer to whom nothing is written yet. `pool`: values that packets have as well; not empty.
+impl<'a> WriteGenerator<'a> {
+    /// Creates a generator for an empty state. `pool` has values that packets use as well, and must
+    /// not be empty.
     ///
     /// # Errors
-    /// A pipeline that contradicts itself.
-    pub fn new(rng: &'a mut Rng, pool: &'a [u128], pipeline: Arc<Pipeline>) -> Result<Writer<'a>, StateError> {
-        Ok(Writer { rng, pool, model: State::new(pipeline.clone())?, pipeline })
+    /// If the pipeline is inconsistent.
+    pub fn new(rng: &'a mut Rng, pool: &'a [u128], pipeline: Arc<Pipeline>) -> Result<WriteGenerator<'a>, StateError> {
+        Ok(WriteGenerator { rng, pool, model: ControlState::new(pipeline.clone())?, pipeline })
     }
 
-    fn add(&mut self, batch: &mut WriteBatch, update: Update) {
+    fn add(&mut self, batch: &mut WriteBatch, update: StateUpdate) {
         let single = WriteBatch { updates: vec![update] };
         if self.model.apply(&single).is_ok() {
             batch.updates.extend(single.updates);
         }
     }
 
-    /// What is written before the first packet; up to `entries` entries a table.
-    pub fn first(&mut self, entries: std::ops::Range<usize>) -> WriteBatch {
+    /// Generates the writes before the first packet, with a number of entries per table in the
+    /// range `entries`.
+    pub fn initial_writes(&mut self, entries: std::ops::Range<usize>) -> WriteBatch {
         let mut batch = WriteBatch::new();
         for id in 1..4 {
             let group = MulticastGroup { id, replicas: self.replicas() };
-            self.add(&mut batch, Update::Multicast(UpdateKind::Insert, group));
-            let session = self.session(id);
-            self.add(&mut batch, Update::Clone(UpdateKind::Insert, session));
+            self.add(&mut batch, StateUpdate::Multicast(UpdateKind::Insert, group));
+            let session = self.clone_session(id);
+            self.add(&mut batch, StateUpdate::Clone(UpdateKind::Insert, session));
         }
         for profile in 0..2 {
             let time = self.idle_time();
-            self.add(&mut batch, Update::ExpireTime(profile, time));
+            self.add(&mut batch, StateUpdate::ExpireTime(profile, time));
         }
         for id in self.pipeline.externs.keys().collect::<Vec<_>>() {
             self.first_of_object(id, &mut batch);
@@ -57,8 +60,8 @@ impl<'a> Writer<'a> {
         }
         for table in self.pipeline.tables.keys().collect::<Vec<_>>() {
             for _ in 0..self.rng.usize(entries.clone()) {
-                let entry = self.entry(table);
-                self.add(&mut batch, Update::Entry(UpdateKind::Insert, entry));
+                let entry = self.random_entry(table);
+                self.add(&mut batch, StateUpdate::Entry(UpdateKind::Insert, entry));
             }
         }
         batch
@@ -69,57 +72,57 @@ impl<'a> Writer<'a> {
             ExternKind::Meter { size, .. } => {
                 for index in 0..size.min(16) {
                     if self.rng.u8(..4) > 0 {
-                        let config = self.meter();
-                        self.add(batch, Update::Meter(id, index, Some(config)));
+                        let config = self.random_meter();
+                        self.add(batch, StateUpdate::Meter(id, index, Some(config)));
                     }
                 }
             }
             ExternKind::ActionProfile { .. } | ExternKind::ActionSelector { .. } => {
                 for member in 1..self.rng.u32(2..7) {
-                    if let Some(member) = self.member(id, member) {
-                        self.add(batch, Update::Member(UpdateKind::Insert, member));
+                    if let Some(member) = self.random_member(id, member) {
+                        self.add(batch, StateUpdate::Member(UpdateKind::Insert, member));
                     }
                 }
                 for group in 1..self.rng.u32(2..4) {
-                    let group = self.group(id, group);
-                    self.add(batch, Update::Group(UpdateKind::Insert, group));
+                    let group = self.random_group(id, group);
+                    self.add(batch, StateUpdate::Group(UpdateKind::Insert, group));
                 }
             }
             _ => {}
         }
     }
 
-    /// What is written between packets.
-    pub fn more(&mut self) -> WriteBatch {
+    /// Generates the writes between packets.
+    pub fn next_writes(&mut self) -> WriteBatch {
         let mut batch = WriteBatch::new();
         for _ in 0..self.rng.usize(1..12) {
-            if let Some(update) = self.any() {
+            if let Some(update) = self.random_update() {
                 self.add(&mut batch, update);
             }
         }
-        // Now and then one that is refused, and everything with it.
+        // Sometimes includes an invalid update, so that the whole batch is refused.
         if self.rng.u8(..40) == 0
-            && let Some(table) = self.a_table()
+            && let Some(table) = self.random_table()
         {
-            let mut entry = self.entry(table);
+            let mut entry = self.random_entry(table);
             entry.priority = -1;
-            batch.push(Update::Entry(UpdateKind::Insert, entry));
+            batch.push(StateUpdate::Entry(UpdateKind::Insert, entry));
         }
         batch
     }
 
-    fn a_table(&mut self) -> Option<TableId> {
+    fn random_table(&mut self) -> Option<TableId> {
         let count = self.pipeline.tables.len();
         (count > 0).then(|| TableId(self.rng.usize(..count) as u32))
     }
 
-    fn any(&mut self) -> Option<Update> {
+    fn random_update(&mut self) -> Option<StateUpdate> {
         if self.rng.u8(..10) < 7 {
-            let table = self.a_table()?;
+            let table = self.random_table()?;
             return self.table_update(table);
         }
         if self.rng.u8(..6) == 0 {
-            return Some(self.ports());
+            return Some(self.port_update());
         }
         if self.rng.u8(..4) == 0 {
             return Some(self.replication());
@@ -137,86 +140,84 @@ impl<'a> Writer<'a> {
         self.object_update(id)
     }
 
-    fn replication(&mut self) -> Update {
+    fn replication(&mut self) -> StateUpdate {
         let kind = [UpdateKind::Insert, UpdateKind::Modify, UpdateKind::Delete][self.rng.usize(..3)];
         let id = self.rng.u32(1..6);
         match self.rng.u8(..5) {
-            0 | 1 => Update::Multicast(kind, MulticastGroup { id, replicas: self.replicas() }),
-            2 | 3 => Update::Clone(kind, self.session(id)),
-            _ => Update::ExpireTime(self.rng.u8(..3), self.idle_time()),
+            0 | 1 => StateUpdate::Multicast(kind, MulticastGroup { id, replicas: self.replicas() }),
+            2 | 3 => StateUpdate::Clone(kind, self.clone_session(id)),
+            _ => StateUpdate::ExpireTime(self.rng.u8(..3), self.idle_time()),
         }
     }
 
-    /// Which ports are up: members that watch others are left out.
-    fn ports(&mut self) -> Update {
+    /// Generates the set of ports that are up. Members that watch other ports are disabled.
+    fn port_update(&mut self) -> StateUpdate {
         let known = self.rng.u8(..5) > 0;
-        Update::Ports(
-            known.then(|| {
-                (0..5).map(|port| (port, Port { name: String::new(), is_up: self.rng.u8(..3) > 0 })).collect()
-            }),
-        )
+        StateUpdate::Ports(known.then(|| {
+            (0..5).map(|port| (port, DevicePort { name: String::new(), is_up: self.rng.u8(..3) > 0 })).collect()
+        }))
     }
 
-    fn table_update(&mut self, table: TableId) -> Option<Update> {
+    fn table_update(&mut self, table: TableId) -> Option<StateUpdate> {
         let count = self.model.entry_count(table);
         let existing = |writer: &mut Self| {
-            // In an order that does not depend on how the state is kept.
-            let mut all: Vec<Entry> = writer.model.entries(table).cloned().collect();
+            // Sorted, so that the order does not depend on the internal storage.
+            let mut all: Vec<StoredEntry> = writer.model.entries(table).cloned().collect();
             all.sort_by_key(|entry| entry.sequence());
             let entry = all.get(writer.rng.usize(..all.len().max(1)))?;
             Some(entry.to_table_entry(&writer.pipeline, table))
         };
         match self.rng.u8(..20) {
-            0..8 => Some(Update::Entry(UpdateKind::Insert, self.entry(table))),
+            0..8 => Some(StateUpdate::Entry(UpdateKind::Insert, self.random_entry(table))),
             8..12 if count > 0 => {
                 let mut entry = existing(self)?;
-                let new = self.entry(table);
+                let new = self.random_entry(table);
                 (entry.action, entry.counter, entry.meter) = (new.action, new.counter, new.meter);
                 (entry.idle_timeout_ns, entry.is_const) = (new.idle_timeout_ns, false);
-                Some(Update::Entry(UpdateKind::Modify, entry))
+                Some(StateUpdate::Entry(UpdateKind::Modify, entry))
             }
-            12..16 if count > 0 => Some(Update::Entry(UpdateKind::Delete, existing(self)?)),
+            12..16 if count > 0 => Some(StateUpdate::Entry(UpdateKind::Delete, existing(self)?)),
             16 | 17 => {
                 let spec = if self.rng.bool() { self.default_action(table) } else { None };
-                Some(Update::DefaultAction(table, spec))
+                Some(StateUpdate::DefaultAction(table, spec))
             }
             18 if count > 0 => {
                 let entry = existing(self)?;
                 let id = EntryId { table, keys: entry.keys, priority: entry.priority };
-                Some(Update::DirectMeter(id, self.rng.bool().then(|| self.meter())))
+                Some(StateUpdate::DirectMeter(id, self.rng.bool().then(|| self.random_meter())))
             }
             19 if count > 0 => {
                 let entry = existing(self)?;
                 let id = EntryId { table, keys: entry.keys, priority: entry.priority };
-                Some(Update::DirectCounter(id, self.count()))
+                Some(StateUpdate::DirectCounter(id, self.random_counter()))
             }
             _ => None,
         }
     }
 
-    fn object_update(&mut self, id: ExternId) -> Option<Update> {
+    fn object_update(&mut self, id: ExternId) -> Option<StateUpdate> {
         let pipeline = self.pipeline.clone();
         Some(match &pipeline.externs[id].kind {
             ExternKind::Counter { size, .. } => {
                 let index = self.rng.u64(..(*size).max(1));
-                Update::Counter(id, index, self.count())
+                StateUpdate::Counter(id, index, self.random_counter())
             }
             ExternKind::Meter { size, .. } => {
                 let index = self.rng.u64(..(*size).max(1));
-                Update::Meter(id, index, (self.rng.u8(..4) > 0).then(|| self.meter()))
+                StateUpdate::Meter(id, index, (self.rng.u8(..4) > 0).then(|| self.random_meter()))
             }
             ExternKind::Register { size, elem, .. } => {
                 let index = (self.rng.u8(..5) > 0).then(|| self.rng.u64(..(*size).max(1)));
-                let row = self.row();
-                Update::Register(id, index, elem.iter().map(|ty| self.value(*ty, row)).collect())
+                let row = self.random_row();
+                StateUpdate::Register(id, index, elem.iter().map(|ty| self.random_value(*ty, row)).collect())
             }
             ExternKind::ActionProfile { .. } | ExternKind::ActionSelector { .. } => {
                 let kind = [UpdateKind::Insert, UpdateKind::Modify, UpdateKind::Modify, UpdateKind::Delete];
                 let kind = kind[self.rng.usize(..4)];
                 let number = self.rng.u32(1..8);
                 match self.rng.bool() {
-                    true => Update::Member(kind, self.member(id, number)?),
-                    false => Update::Group(kind, self.group(id, number)),
+                    true => StateUpdate::Member(kind, self.random_member(id, number)?),
+                    false => StateUpdate::Group(kind, self.random_group(id, number)),
                 }
             }
             _ => return None,
@@ -228,7 +229,7 @@ impl<'a> Writer<'a> {
         (0..count).map(|_| Replica { port: self.rng.u32(..8), instance: self.rng.u16(..4) }).collect()
     }
 
-    fn session(&mut self, id: u32) -> CloneSession {
+    fn clone_session(&mut self, id: u32) -> CloneSession {
         CloneSession {
             id,
             replicas: self.replicas(),
@@ -242,24 +243,24 @@ impl<'a> Writer<'a> {
         [0, 1_000, 50_000, 1_000_000, 20_000_000][self.rng.usize(..5)]
     }
 
-    fn count(&mut self) -> Counter {
+    fn random_counter(&mut self) -> Counter {
         let near_the_end = if self.rng.u8(..4) == 0 { u64::MAX - 3 } else { 0 };
         Counter { packets: near_the_end.wrapping_add(self.rng.u64(..100)), bytes: self.rng.u64(..10_000) }
     }
 
-    fn meter(&mut self) -> MeterConfig {
+    fn random_meter(&mut self) -> MeterConfig {
         let cir = [0, 10, 1_000, 1_000_000][self.rng.usize(..4)];
         let pir = cir + [0, 10, 100_000][self.rng.usize(..3)];
         MeterConfig { cir, pir, cburst: self.rng.u64(..200), pburst: self.rng.u64(1..400) }
     }
 
-    fn row(&mut self) -> usize {
-        // The first rows more often.
+    fn random_row(&mut self) -> usize {
+        // Prefers the first rows.
         self.rng.usize(..self.pool.len()).min(self.rng.usize(..self.pool.len()))
     }
 
-    /// A value of a type: mostly of that row of the pool.
-    fn value(&mut self, ty: Type, row: usize) -> BigUint {
+    /// Returns a value of a type, mostly from this row of the pool.
+    fn random_value(&mut self, ty: Type, row: usize) -> BigUint {
         let bits = match self.rng.u8(..10) {
             0..7 => self.pool[row],
             7 => self.pool[self.rng.usize(..self.pool.len())],
@@ -276,38 +277,38 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn entry(&mut self, table: TableId) -> TableEntry {
+    fn random_entry(&mut self, table: TableId) -> TableEntry {
         let pipeline = self.pipeline.clone();
         let declared = &pipeline.tables[table];
-        let row = self.row();
-        let keys = declared.match_keys().map(|(_, key)| self.key(key, row)).collect();
+        let row = self.random_row();
+        let keys = declared.match_keys().map(|(_, key)| self.random_key_match(key, row)).collect();
         let action = match declared.implementation {
             Some(_) if self.rng.bool() => ActionSpec::Group(self.rng.u32(1..5)),
             Some(_) => ActionSpec::Member(self.rng.u32(1..8)),
-            None => ActionSpec::Call(self.call(table, false)),
+            None => ActionSpec::Call(self.random_call(table, false)),
         };
         let mut entry = TableEntry::new(table, keys, action);
         if declared.has_priority() {
-            // Equal ones are likely: the first entry wins then.
+            // Equal priorities are likely. The first entry then wins.
             entry.priority = self.rng.i32(1..6);
         }
         if declared.idle_timeout && self.rng.u8(..3) > 0 {
             entry.idle_timeout_ns = self.idle_time();
         }
         if declared.direct_counter.is_some() && self.rng.u8(..4) == 0 {
-            entry.counter = Some(self.count());
+            entry.counter = Some(self.random_counter());
         }
         if declared.direct_meter.is_some() && self.rng.u8(..4) > 0 {
-            entry.meter = Some(self.meter());
+            entry.meter = Some(self.random_meter());
         }
         entry
     }
 
     fn default_action(&mut self, table: TableId) -> Option<ActionSpec> {
-        Some(ActionSpec::Call(self.call(table, true)))
+        Some(ActionSpec::Call(self.random_call(table, true)))
     }
 
-    fn call(&mut self, table: TableId, default: bool) -> ActionCall {
+    fn random_call(&mut self, table: TableId, default: bool) -> ActionCall {
         let pipeline = self.pipeline.clone();
         let fits = |listed: &&ir::ActionRef| if default { !listed.table_only } else { !listed.default_only };
         let listed: Vec<ActionId> = pipeline.tables[table].actions.iter().filter(fits).map(|l| l.action).collect();
@@ -320,13 +321,13 @@ impl<'a> Writer<'a> {
 
     fn arguments(&mut self, action: ActionId) -> ActionCall {
         let pipeline = self.pipeline.clone();
-        let row = self.row();
+        let row = self.random_row();
         let params = pipeline.actions.get(action).map_or(&[][..], |action| &action.params);
-        ActionCall { action, args: params.iter().map(|param| self.value(param.ty, row)).collect() }
+        ActionCall { action, args: params.iter().map(|param| self.random_value(param.ty, row)).collect() }
     }
 
-    fn key(&mut self, key: &Key, row: usize) -> KeyMatch {
-        let value = self.value(key.ty, row);
+    fn random_key_match(&mut self, key: &MatchKey, row: usize) -> KeyMatch {
+        let value = self.random_value(key.ty, row);
         let width = key.ty.width();
         match key.kind {
             MatchKind::Exact | MatchKind::Selector => KeyMatch::Exact(value),
@@ -346,8 +347,8 @@ impl<'a> Writer<'a> {
             }
             MatchKind::Range => {
                 let other = self.rng.usize(..self.pool.len());
-                let other = if self.rng.u8(..3) == 0 { value.clone() } else { self.value(key.ty, other) };
-                // Flipping the sign bit makes the order that of unsigned numbers.
+                let other = if self.rng.u8(..3) == 0 { value.clone() } else { self.random_value(key.ty, other) };
+                // Flipping the sign bit maps the signed order to the unsigned order.
                 let sign = BigUint::from(u8::from(key.ty.is_signed())) << width.saturating_sub(1);
                 let (a, b) = (&value ^ &sign, &other ^ &sign);
                 if a <= b { KeyMatch::Range { lo: value, hi: other } } else { KeyMatch::Range { lo: other, hi: value } }
@@ -356,12 +357,12 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn member(&mut self, profile: ExternId, id: u32) -> Option<ActionProfileMember> {
+    fn random_member(&mut self, profile: ExternId, id: u32) -> Option<ActionProfileMember> {
         let table = self.pipeline.tables.iter().find(|(_, table)| table.implementation == Some(profile))?.0;
-        Some(ActionProfileMember { profile, id, action: self.call(table, false) })
+        Some(ActionProfileMember { profile, id, action: self.random_call(table, false) })
     }
 
-    fn group(&mut self, profile: ExternId, id: u32) -> ActionProfileGroup {
+    fn random_group(&mut self, profile: ExternId, id: u32) -> ActionProfileGroup {
         let known: Vec<u32> = self.model.profile(profile).map_or(Vec::new(), |p| p.members.keys().copied().collect());
         let mut members: Vec<GroupMember> = Vec::new();
         for member in known {
@@ -373,15 +374,15 @@ impl<'a> Writer<'a> {
         ActionProfileGroup { profile, id, members }
     }
 
-    fn value_set(&mut self, set: ir::ValueSetId) -> Update {
+    fn value_set(&mut self, set: ir::ValueSetId) -> StateUpdate {
         let pipeline = self.pipeline.clone();
         let declared = &pipeline.value_sets[set];
         let mut members = Vec::new();
         for _ in 0..self.rng.u64(..=declared.size.min(4)) {
-            let row = self.row();
-            members.push(declared.keys.iter().map(|key| self.key(key, row)).collect());
+            let row = self.random_row();
+            members.push(declared.keys.iter().map(|key| self.random_key_match(key, row)).collect());
         }
-        Update::ValueSet(set, members)
+        StateUpdate::ValueSet(set, members)
     }
 }
 

@@ -1,93 +1,93 @@
-//! Whose packet it is, where it wants to go, and whether it may.
+//! Determines the VPC of a packet, its destination, and whether it is permitted.
 
-use super::parse::{Fragment, Inner, Parsed};
-use super::{Model, Outcome, covers};
-use region::{AclDirection, AclRule, FlatRoute, Mac, Prefix, Protocol, Scope, Target, Verdict};
+use super::parse::{Fragment, InnerPacket, ParsedPacket};
+use super::{Model, ModelVerdict, covers};
+use region::{AclAction, AclDirection, AclRule, FlatRoute, Mac, Prefix, Protocol, RouteScope, RouteTarget};
 use std::net::IpAddr;
 
-/// Where a packet goes.
-pub(super) struct Decision {
-    /// Outer destination.
+/// Destination and encapsulation of a packet.
+pub(super) struct ForwardingDecision {
+    /// Outer destination address.
     pub(super) tunnel: IpAddr,
-    /// Uplinks that lead there.
+    /// Uplinks to that address.
     pub(super) uplinks: Vec<usize>,
     /// Inner destination MAC.
     pub(super) mac: Mac,
-    /// VNI that it carries.
+    /// VNI of the sent packet.
     pub(super) vni: u32,
-    /// Hops that the way takes.
+    /// Number of hops on the path.
     pub(super) hops: u8,
 }
 
-/// Where a packet comes from.
+/// Kind of the sending tunnel end point.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum From {
-    /// A server: a machine sent it.
+pub(super) enum SenderKind {
+    /// A server: the packet is from a VM.
     Server,
     /// A remote.
     Remote,
 }
 
-fn drop<T>(reason: &'static str) -> Result<T, Outcome> {
-    Err(Outcome::Drop(reason))
+fn drop_verdict<T>(reason: &'static str) -> Result<T, ModelVerdict> {
+    Err(ModelVerdict::Drop(reason))
 }
 
 impl Model<'_> {
-    /// Is it a tenant's packet?
-    pub(super) fn classify(&self, parsed: &Parsed, port: u32) -> Result<From, Outcome> {
+    /// Decides whether the packet is a tenant's, and returns its kind of sender.
+    pub(super) fn classify(&self, parsed: &ParsedPacket, port: u32) -> Result<SenderKind, ModelVerdict> {
         let Some(destination) = parsed.destination else {
             let known = matches!(parsed.ether_type, 0x0806 | 0x88cc | 0x8809);
-            return if known { Err(Outcome::Cpu) } else { drop("underlay_not_ip") };
+            return if known { Err(ModelVerdict::Cpu) } else { drop_verdict("underlay_not_ip") };
         };
         let link_local = match destination {
             IpAddr::V4(ip) => ip.octets()[..3] == [224, 0, 0],
             IpAddr::V6(ip) => ip.segments()[0] == 0xff02 || ip.segments()[0] >> 6 == 0x3fa,
         };
         if link_local {
-            return Err(Outcome::Cpu);
+            return Err(ModelVerdict::Cpu);
         }
         if !self.region.file.uplinks.iter().any(|u| u.port.value == port && u.mac.value.0 == parsed.mac) {
-            return drop("underlay_other_mac");
+            return drop_verdict("underlay_other_mac");
         }
         if !self.region.file.gateway.vteps.iter().any(|v| v.value == destination) {
-            return drop("not_for_gateway");
+            return drop_verdict("not_for_gateway");
         }
         if parsed.vni.is_none() {
             if destination.is_ipv4() && parsed.protocol == 17 && !parsed.udp {
-                return drop(if parsed.fragment { "underlay_fragment" } else { "underlay_ipv4_options" });
+                return drop_verdict(if parsed.fragment { "underlay_fragment" } else { "underlay_ipv4_options" });
             }
             if destination.is_ipv6() && parsed.protocol == 44 {
-                return drop("underlay_fragment");
+                return drop_verdict("underlay_fragment");
             }
-            return Err(Outcome::Cpu);
+            return Err(ModelVerdict::Cpu);
         }
-        let from = parsed.source.and_then(|source| self.sender(source));
-        from.ok_or(Outcome::Drop("unknown_source"))
+        let from = parsed.source.and_then(|source| self.sender_kind(source));
+        from.ok_or(ModelVerdict::Drop("unknown_source"))
     }
 
-    /// What sends VXLAN from an address.
-    fn sender(&self, source: IpAddr) -> Option<From> {
+    /// Returns the kind of the tunnel end point with an address.
+    fn sender_kind(&self, source: IpAddr) -> Option<SenderKind> {
         let file = &self.region.file;
         if file.servers.iter().any(|server| server.address.value == source) {
-            return Some(From::Server);
+            return Some(SenderKind::Server);
         }
         if file.remotes.iter().any(|remote| remote.address.value == source) {
-            return Some(From::Remote);
+            return Some(SenderKind::Remote);
         }
-        let servers = file.gateway.sources.iter().map(|prefix| (prefix.value, From::Server));
+        let servers = file.gateway.sources.iter().map(|prefix| (prefix.value, SenderKind::Server));
         let of_remotes = file.remotes.iter().flat_map(|remote| &remote.sources);
-        let all = servers.chain(of_remotes.map(|prefix| (prefix.value, From::Remote)));
+        let all = servers.chain(of_remotes.map(|prefix| (prefix.value, SenderKind::Remote)));
         let best = all.filter(|(prefix, _)| covers(*prefix, source)).max_by_key(|(prefix, _)| prefix.0.prefix_len());
         best.map(|(_, from)| from)
     }
 
-    /// Whether a VPC takes packets from an address.
+    /// Returns whether a VPC accepts packets from an address.
     fn takes_from(&self, vpc: usize, source: IpAddr) -> bool {
         let file = &self.region.file;
-        let places = self.region.vm_places.iter().filter(|(of, _)| *of == vpc);
+        let places = self.region.vm_locations.iter().filter(|(of, _)| *of == vpc);
         let mut servers = places.map(|(_, server)| file.servers[*server].address.value);
         let mut remotes = self.region.tables[vpc].iter().flatten().filter_map(|route| match route.target {
-            Target::Remote(remote, _) => Some(&file.remotes[remote]),
+            RouteTarget::Remote(remote, _) => Some(&file.remotes[remote]),
             _ => None,
         });
         !file.vpcs[vpc].strict_sources
@@ -95,100 +95,118 @@ impl Model<'_> {
             || remotes.any(|r| r.address.value == source || r.sources.iter().any(|p| covers(p.value, source)))
     }
 
-    /// Where to, and may it?
-    pub(super) fn decide(&self, parsed: &Parsed, inner: &Inner, sender: From) -> Result<Decision, Outcome> {
+    /// Decides the packet's destination, and whether it is permitted.
+    pub(super) fn decide_destination(
+        &self,
+        parsed: &ParsedPacket,
+        inner: &InnerPacket,
+        sender: SenderKind,
+    ) -> Result<ForwardingDecision, ModelVerdict> {
         let to_mac = Mac(parsed.inner_macs[0]);
         let file = &self.region.file;
         let from = file.vpcs.iter().position(|v| Some(v.vni.value) == parsed.vni);
-        let Some(from) = from else { return drop("unknown_vni") };
+        let Some(from) = from else { return drop_verdict("unknown_vni") };
         if !parsed.source.is_some_and(|source| self.takes_from(from, source)) {
-            return drop("source_denied");
+            return drop_verdict("source_denied");
         }
-        let table = self.table(from, inner.source);
+        let table = self.route_table(from, inner.source);
         let routes = self.region.tables[from][table].iter();
         let best = routes.filter(|r| covers(Prefix(r.prefix), inner.destination)).max_by_key(|r| r.prefix.prefix_len());
-        let Some(route) = best else { return drop("no_route") };
+        let Some(route) = best else { return drop_verdict("no_route") };
         match route.target {
-            Target::NoRoute => return drop("no_route"),
-            Target::Blackhole => return drop("blackhole_route"),
+            RouteTarget::NoRoute => return drop_verdict("no_route"),
+            RouteTarget::Blackhole => return drop_verdict("blackhole_route"),
             _ => {}
         }
-        let one_link = route.scope == Scope::Local && covers(Prefix(route.prefix), inner.source);
+        let one_link = route.scope == RouteScope::Local && covers(Prefix(route.prefix), inner.source);
         let hops = if one_link { 0 } else { 1 };
-        self.lists(from, sender, route, inner)?;
+        self.check_acls(from, sender, route, inner)?;
         let decision = match route.target {
-            Target::Vpc(to) => {
-                debug_assert_eq!(route.scope == Scope::Local, to == from);
+            RouteTarget::Vpc(to) => {
+                debug_assert_eq!(route.scope == RouteScope::Local, to == from);
                 Some(self.to_vm(to, inner.destination, hops)?)
             }
-            Target::Remote(index, vni) => Some(self.to_remote(index, vni, hops)),
+            RouteTarget::Remote(index, vni) => Some(self.to_remote(index, vni, hops)),
             _ => None,
         };
         let is_vm_itself = one_link && decision.as_ref().is_some_and(|decision| decision.mac == to_mac);
         if to_mac != file.gateway.mac.value && !is_vm_itself {
-            return drop("inner_other_mac");
+            return drop_verdict("inner_other_mac");
         }
         if inner.ttl <= hops {
-            return drop("inner_ttl_expired");
+            return drop_verdict("inner_ttl_expired");
         }
         let delivered = match route.target {
-            Target::Vpc(to) => file.vpcs[to].dropped_extensions(),
+            RouteTarget::Vpc(to) => file.vpcs[to].dropped_extensions(),
             _ => 0,
         };
         if inner.extensions & (file.vpcs[from].dropped_extensions() | delivered) != 0 {
-            return drop("extension_denied");
+            return drop_verdict("extension_denied");
         }
-        // The Internet's packets.
-        decision.ok_or(Outcome::Cpu)
+        // A packet to or from the Internet.
+        decision.ok_or(ModelVerdict::Cpu)
     }
 
-    fn to_vm(&self, vpc: usize, address: IpAddr, hops: u8) -> Result<Decision, Outcome> {
+    fn to_vm(&self, vpc: usize, address: IpAddr, hops: u8) -> Result<ForwardingDecision, ModelVerdict> {
         let file = &self.region.file;
         let vni = file.vpcs[vpc].vni.value;
-        let Some(vm) = self.vms.get(&(vni, address)) else { return drop("unknown_vm") };
-        let server = self.region.vm_places[*vm].1;
+        let Some(vm) = self.vms.get(&(vni, address)) else { return drop_verdict("unknown_vm") };
+        let server = self.region.vm_locations[*vm].1;
         let uplinks = self.region.server_uplinks[server].clone();
-        Ok(Decision { tunnel: file.servers[server].address.value, uplinks, mac: file.vms[*vm].mac.value, vni, hops })
+        Ok(ForwardingDecision {
+            tunnel: file.servers[server].address.value,
+            uplinks,
+            mac: file.vms[*vm].mac.value,
+            vni,
+            hops,
+        })
     }
 
-    fn to_remote(&self, index: usize, vni: u32, hops: u8) -> Decision {
+    fn to_remote(&self, index: usize, vni: u32, hops: u8) -> ForwardingDecision {
         let remote = &self.region.file.remotes[index];
         let uplinks = self.region.remote_uplinks[index].clone();
-        Decision { tunnel: remote.address.value, uplinks, mac: remote.mac.value, vni, hops }
+        ForwardingDecision { tunnel: remote.address.value, uplinks, mac: remote.mac.value, vni, hops }
     }
 
-    /// Do all lists permit it: of the VPC that it leaves, of those that it passes through, of the one that it is delivered in?
-    fn lists(&self, from: usize, sender: From, route: &FlatRoute, inner: &Inner) -> Result<(), Outcome> {
-        let delivered_here = sender == From::Remote && route.scope == Scope::Local;
-        if !delivered_here && !self.permits(from, true, inner) {
-            return drop("acl_denied_out");
+    /// Checks the ACLs of all VPCs on the path: the source VPC, those that it passes, and the one
+    /// that it is delivered in.
+    fn check_acls(
+        &self,
+        from: usize,
+        sender: SenderKind,
+        route: &FlatRoute,
+        inner: &InnerPacket,
+    ) -> Result<(), ModelVerdict> {
+        let delivered_here = sender == SenderKind::Remote && route.scope == RouteScope::Local;
+        if !delivered_here && !self.acl_permits(from, true, inner) {
+            return drop_verdict("acl_denied_out");
         }
-        if !route.via.iter().all(|vpc| self.permits(*vpc, true, inner)) {
-            return drop("acl_denied_transit");
+        if !route.via.iter().all(|vpc| self.acl_permits(*vpc, true, inner)) {
+            return drop_verdict("acl_denied_transit");
         }
         match route.target {
-            Target::Vpc(to) if !self.permits(to, false, inner) => drop("acl_denied_in"),
+            RouteTarget::Vpc(to) if !self.acl_permits(to, false, inner) => drop_verdict("acl_denied_in"),
             _ => Ok(()),
         }
     }
 
-    /// The route table for a source.
-    fn table(&self, vpc: usize, source: IpAddr) -> usize {
+    /// Returns the route table for a source address.
+    fn route_table(&self, vpc: usize, source: IpAddr) -> usize {
         let policy = self.region.file.vpcs[vpc].policy.iter().zip(&self.region.policies[vpc]);
         let matching = policy.filter(|(rule, _)| covers(Prefix(rule.from.network()), source));
         matching.max_by_key(|(rule, _)| rule.from.0.prefix_len()).map_or(0, |(_, table)| *table)
     }
 
-    fn permits(&self, vpc: usize, egress: bool, inner: &Inner) -> bool {
+    fn acl_permits(&self, vpc: usize, egress: bool, inner: &InnerPacket) -> bool {
         let vpc = &self.region.file.vpcs[vpc];
         let mut rules: Vec<&AclRule> = vpc.acl.iter().map(|r| &r.value).collect();
         rules.sort_by_key(|r| std::cmp::Reverse(r.priority.value));
-        let first = rules.into_iter().find(|rule| matches(rule, egress, inner));
-        first.map_or(vpc.acl_default, |rule| rule.action) == Verdict::Permit
+        let first = rules.into_iter().find(|rule| rule_matches(rule, egress, inner));
+        first.map_or(vpc.acl_default, |rule| rule.action) == AclAction::Permit
     }
 }
 
-fn matches(rule: &AclRule, egress: bool, inner: &Inner) -> bool {
+fn rule_matches(rule: &AclRule, egress: bool, inner: &InnerPacket) -> bool {
     let direction = match rule.direction {
         AclDirection::Both => true,
         AclDirection::Egress => egress,
@@ -202,58 +220,59 @@ fn matches(rule: &AclRule, egress: bool, inner: &Inner) -> bool {
         Some(Protocol::Icmp) => inner.protocol == if inner.source.is_ipv4() { 1 } else { 58 },
         Some(Protocol::Number(n)) => inner.protocol == n,
     };
-    let within = |prefix: &Option<region::At<Prefix>>, ip| prefix.as_ref().is_none_or(|p| covers(p.value, ip));
+    let within = |prefix: &Option<region::WithPos<Prefix>>, ip| prefix.as_ref().is_none_or(|p| covers(p.value, ip));
     let ports = if inner.fragment == Fragment::Later {
-        // A rule about ports: permits what it can't see, denies nothing.
+        // A rule with ports matches fragments without ports if it permits, but never if it denies.
         let about_ports = rule.source_ports.is_some() || rule.ports.is_some() || rule.icmp_type.is_some();
-        !about_ports || rule.action == Verdict::Permit
+        !about_ports || rule.action == AclAction::Permit
     } else {
-        let in_range = |range: &Option<region::At<region::Ports>>, port| {
+        let in_range = |range: &Option<region::WithPos<region::Ports>>, port| {
             range.as_ref().is_none_or(|r| (r.lo..=r.hi).contains(&port))
         };
-        let is = |number: &Option<region::Number<u8>>, it| number.as_ref().is_none_or(|n| u16::from(n.value) == it);
+        let is =
+            |number: &Option<region::NumberWithPos<u8>>, it| number.as_ref().is_none_or(|n| u16::from(n.value) == it);
         let icmp = is(&rule.icmp_type, inner.ports.0) && is(&rule.icmp_code, inner.ports.1);
         icmp && in_range(&rule.source_ports, inner.ports.0) && in_range(&rule.ports, inner.ports.1)
     };
     direction && protocol && ports && within(&rule.from, inner.source) && within(&rule.to, inner.destination)
 }
 
-/// Is what came in VXLAN sound? Gives the packet inside, if there is VXLAN.
-pub(super) fn tunnelled<'a>(packet: &[u8], parsed: &'a Parsed) -> Result<Option<&'a Inner>, Outcome> {
+/// Checks the VXLAN encapsulation. Returns the inner packet if there is VXLAN.
+pub(super) fn tunnelled<'a>(packet: &[u8], parsed: &'a ParsedPacket) -> Result<Option<&'a InnerPacket>, ModelVerdict> {
     if parsed.vni.is_none() {
         return Ok(None);
     }
-    let inner = vxlan(packet, parsed)?;
+    let inner = inner_packet(packet, parsed)?;
     if Mac(parsed.inner_macs[1]).is_group() {
-        return drop("inner_source_mac");
+        return drop_verdict("inner_source_mac");
     }
-    addresses(inner)?;
+    check_addresses(inner)?;
     Ok(Some(inner))
 }
 
-fn vxlan<'a>(packet: &[u8], parsed: &'a Parsed) -> Result<&'a Inner, Outcome> {
+fn inner_packet<'a>(packet: &[u8], parsed: &'a ParsedPacket) -> Result<&'a InnerPacket, ModelVerdict> {
     let be16 = |at: usize| usize::from(packet[at]) << 8 | usize::from(packet[at + 1]);
     let udp = 14 + parsed.outer_ip;
     let ip_payload = if parsed.outer_ip == 20 { be16(16) - 20 } else { be16(18) };
     if be16(udp + 4) != ip_payload {
-        return drop("underlay_udp_length");
+        return drop_verdict("underlay_udp_length");
     }
     if packet[udp + 8] & 8 == 0 {
-        return drop("vxlan_flag_i_clear");
+        return drop_verdict("vxlan_flag_i_clear");
     }
     let (inner, frame) = match &parsed.inner {
         Some(inner) if inner.source.is_ipv4() => (inner, 30 + be16(inner.at + 2)),
         Some(inner) => (inner, 70 + be16(inner.at + 4)),
-        None if matches!(parsed.inner_type, 0x8100 | 0x88a8) => return drop("inner_vlan_tag"),
-        None => return drop("inner_not_ip"),
+        None if matches!(parsed.inner_type, 0x8100 | 0x88a8) => return drop_verdict("inner_vlan_tag"),
+        None => return drop_verdict("inner_not_ip"),
     };
     if frame > be16(udp + 4) {
-        return drop("inner_truncated");
+        return drop_verdict("inner_truncated");
     }
     Ok(inner)
 }
 
-fn addresses(inner: &Inner) -> Result<(), Outcome> {
+fn check_addresses(inner: &InnerPacket) -> Result<(), ModelVerdict> {
     let usable = |ip: IpAddr| match ip {
         IpAddr::V4(ip) => !matches!(ip.octets(), [0 | 127 | 224.., ..] | [169, 254, ..]),
         IpAddr::V6(ip) => {
@@ -261,5 +280,5 @@ fn addresses(inner: &Inner) -> Result<(), Outcome> {
             !compatible_or_mapped && ip.segments()[0] >> 6 != 0x3fa && ip.segments()[0] >> 8 != 0xff
         }
     };
-    if usable(inner.source) && usable(inner.destination) { Ok(()) } else { drop("inner_address") }
+    if usable(inner.source) && usable(inner.destination) { Ok(()) } else { drop_verdict("inner_address") }
 }

@@ -1,46 +1,47 @@
-//! The gateway once more, naively: straight from programs/gateway/README.md and the region, without P4, tables or entries.
+//! Naive model of the gateway, written from programs/gateway/README.md and the region without P4,
+//! tables or entries.
 //!
-//! Compared with the program on the interpreter, it checks the program, the front-end, the region's entries and the
-//! interpreter at once.
+//! Comparing it with the program on the interpreter tests the program, the front-end, the region's
+//! entries and the interpreter together.
 
 mod decide;
 mod parse;
 mod rewrite;
 
-pub use parse::{Fragment, Parsed, parse};
+pub use parse::{Fragment, ParsedPacket, parse};
 
 use ipnet_free::covers;
-use region::Region;
+use region::ResolvedRegion;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// What becomes of a packet.
+/// Verdict of a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    /// Dropped, for the reason that the program declares.
+pub enum ModelVerdict {
+    /// Dropped for a reason that the program declares.
     Drop(&'static str),
-    /// Handed to the CPU unchanged.
+    /// Sent to the CPU unchanged.
     Cpu,
     /// Sent out of a port.
     Send {
-        /// The port.
+        /// Egress port.
         port: u32,
-        /// The packet.
+        /// Bytes of the packet.
         bytes: Vec<u8>,
     },
 }
 
-/// The model of a gateway that serves a region.
+/// Model of a gateway with a region.
 pub struct Model<'a> {
-    region: &'a Region,
+    region: &'a ResolvedRegion,
     vms: HashMap<(u32, IpAddr), usize>,
 }
 
 impl<'a> Model<'a> {
-    /// A gateway for the region.
-    pub fn new(region: &'a Region) -> Model<'a> {
+    /// Creates the model of a gateway for the region.
+    pub fn new(region: &'a ResolvedRegion) -> Model<'a> {
         let mut vms = HashMap::new();
-        for (i, (vm, (vpc, _))) in region.file.vms.iter().zip(&region.vm_places).enumerate() {
+        for (i, (vm, (vpc, _))) in region.file.vms.iter().zip(&region.vm_locations).enumerate() {
             for address in &vm.addresses {
                 vms.insert((region.file.vpcs[*vpc].vni.value, address.value), i);
             }
@@ -48,19 +49,19 @@ impl<'a> Model<'a> {
         Model { region, vms }
     }
 
-    /// What it does with a packet that comes in on a port.
-    pub fn process(&self, packet: &[u8], port: u32) -> Outcome {
-        match self.walk(packet, port) {
+    /// Processes a packet that arrives on a port.
+    pub fn process(&self, packet: &[u8], port: u32) -> ModelVerdict {
+        match self.process_checked(packet, port) {
             Ok(outcome) | Err(outcome) => outcome,
         }
     }
 
-    fn walk(&self, packet: &[u8], port: u32) -> Result<Outcome, Outcome> {
-        let parsed = parse(packet).map_err(Outcome::Drop)?;
+    fn process_checked(&self, packet: &[u8], port: u32) -> Result<ModelVerdict, ModelVerdict> {
+        let parsed = parse(packet).map_err(ModelVerdict::Drop)?;
         let inner = decide::tunnelled(packet, &parsed)?;
         let from = self.classify(&parsed, port)?;
-        let inner = inner.ok_or(Outcome::Cpu)?;
-        let decision = self.decide(&parsed, inner, from)?;
+        let inner = inner.ok_or(ModelVerdict::Cpu)?;
+        let decision = self.decide_destination(&parsed, inner, from)?;
         self.rewrite(packet, &parsed, inner, &decision)
     }
 }
@@ -69,7 +70,7 @@ mod ipnet_free {
     use region::Prefix;
     use std::net::IpAddr;
 
-    /// Whether the prefix covers the address, bit by bit.
+    /// Returns whether the prefix covers the address, by comparing bits.
     pub fn covers(prefix: Prefix, ip: IpAddr) -> bool {
         let bits = |ip: IpAddr| match ip {
             IpAddr::V4(ip) => (u128::from(u32::from(ip)) << 96, true),

@@ -1,9 +1,9 @@
-//! Reading a packet: what is malformed, and the inner flow.
+//! Parses a packet: detects malformed packets, and extracts the inner flow.
 
 use crate::frame::checksum;
 use std::net::IpAddr;
 
-/// Which part of its datagram the inner packet is.
+/// Position of the inner packet in its datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum Fragment {
@@ -12,9 +12,9 @@ pub enum Fragment {
     Later,
 }
 
-/// The outer headers, and the inner ones if it is VXLAN.
+/// Outer headers, and inner headers if the packet is VXLAN.
 #[derive(Clone, Debug)]
-pub struct Parsed {
+pub struct ParsedPacket {
     /// Outer Ethernet destination.
     pub mac: [u8; 6],
     /// Outer EtherType.
@@ -29,7 +29,7 @@ pub struct Parsed {
     pub options: bool,
     /// Outer IPv4 packet that is a fragment.
     pub fragment: bool,
-    /// Whether UDP was reached.
+    /// Whether a UDP header was parsed.
     pub udp: bool,
     /// Length of the outer IP header, in bytes.
     pub outer_ip: usize,
@@ -42,25 +42,26 @@ pub struct Parsed {
     /// Inner EtherType.
     pub inner_type: u16,
     /// The inner packet, if it is IP.
-    pub inner: Option<Inner>,
+    pub inner: Option<InnerPacket>,
 }
 
 /// The inner IP packet.
 #[derive(Clone, Debug)]
-pub struct Inner {
-    /// Where its IP header begins.
+pub struct InnerPacket {
+    /// Offset of its IP header, in bytes.
     pub at: usize,
-    /// Source.
+    /// Source address.
     pub source: IpAddr,
-    /// Destination.
+    /// Destination address.
     pub destination: IpAddr,
-    /// Protocol, behind all extension headers.
+    /// Protocol after all extension headers.
     pub protocol: u8,
     /// Ports, ICMP type and code, or zeros.
     pub ports: (u16, u16),
-    /// Which part.
+    /// Position in the datagram.
     pub fragment: Fragment,
-    /// Kinds of options and extension headers in front of layer 4, a bit for each ([`region::Extension::bit`]).
+    /// Kinds of options and extension headers before layer 4, a bit for each
+    /// ([`region::Extension::bit`]).
     pub extensions: u8,
     /// TTL or hop limit.
     pub ttl: u8,
@@ -86,14 +87,14 @@ fn v6_at(packet: &[u8], at: usize) -> IpAddr {
     IpAddr::from(bytes)
 }
 
-/// Reads a packet. The error is the reason for which it is dropped.
+/// Parses a packet. The error is its drop reason.
 ///
 /// # Errors
 /// The drop reason of a malformed packet.
-pub fn parse(packet: &[u8]) -> Result<Parsed, &'static str> {
+pub fn parse(packet: &[u8]) -> Result<ParsedPacket, &'static str> {
     let need = |n: usize, reason| if packet.len() < n { Err(reason) } else { Ok(()) };
     need(14, "underlay_truncated")?;
-    let mut parsed = Parsed {
+    let mut parsed = ParsedPacket {
         mac: mac_at(packet, 0),
         ether_type: be16(packet, 12),
         source: None,
@@ -134,7 +135,7 @@ pub fn parse(packet: &[u8]) -> Result<Parsed, &'static str> {
     Ok(parsed)
 }
 
-fn outer_v4(packet: &[u8], parsed: &mut Parsed) -> Result<(), &'static str> {
+fn outer_v4(packet: &[u8], parsed: &mut ParsedPacket) -> Result<(), &'static str> {
     if packet.len() < 34 {
         return Err("underlay_truncated");
     }
@@ -159,7 +160,7 @@ fn outer_v4(packet: &[u8], parsed: &mut Parsed) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn outer_v6(packet: &[u8], parsed: &mut Parsed) -> Result<(), &'static str> {
+fn outer_v6(packet: &[u8], parsed: &mut ParsedPacket) -> Result<(), &'static str> {
     if packet.len() < 54 {
         return Err("underlay_truncated");
     }
@@ -178,7 +179,7 @@ fn outer_v6(packet: &[u8], parsed: &mut Parsed) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn inner_v4(packet: &[u8], at: usize) -> Result<Inner, &'static str> {
+fn inner_v4(packet: &[u8], at: usize) -> Result<InnerPacket, &'static str> {
     if packet.len() < at + 20 {
         return Err("inner_truncated");
     }
@@ -201,7 +202,7 @@ fn inner_v4(packet: &[u8], at: usize) -> Result<Inner, &'static str> {
         0x2000 => Fragment::First,
         _ => Fragment::Later,
     };
-    let mut behind = Behind {
+    let mut behind = HeaderCursor {
         protocol: packet[at + 9],
         ports: (0, 0),
         fragment,
@@ -209,14 +210,14 @@ fn inner_v4(packet: &[u8], at: usize) -> Result<Inner, &'static str> {
         at: header - 20,
         left: length - header,
     };
-    behind.walk(packet, at + 20, false)?;
+    behind.parse_headers(packet, at + 20, false)?;
     let (source, destination) = (v4_at(packet, at + 12), v4_at(packet, at + 16));
-    let Behind { protocol, ports, fragment, extensions, .. } = behind;
+    let HeaderCursor { protocol, ports, fragment, extensions, .. } = behind;
     let (ttl, ecn) = (packet[at + 8], packet[at + 1] & 3);
-    Ok(Inner { at, source, destination, protocol, ports, fragment, extensions, ttl, ecn })
+    Ok(InnerPacket { at, source, destination, protocol, ports, fragment, extensions, ttl, ecn })
 }
 
-fn inner_v6(packet: &[u8], at: usize) -> Result<Inner, &'static str> {
+fn inner_v6(packet: &[u8], at: usize) -> Result<InnerPacket, &'static str> {
     if packet.len() < at + 40 {
         return Err("inner_truncated");
     }
@@ -224,31 +225,32 @@ fn inner_v6(packet: &[u8], at: usize) -> Result<Inner, &'static str> {
         return Err("inner_ipv6_header");
     }
     let (protocol, left) = (packet[at + 6], usize::from(be16(packet, at + 4)));
-    let mut behind = Behind { protocol, ports: (0, 0), fragment: Fragment::Whole, extensions: 0, at: 0, left };
-    behind.walk(packet, at + 40, true)?;
+    let mut behind = HeaderCursor { protocol, ports: (0, 0), fragment: Fragment::Whole, extensions: 0, at: 0, left };
+    behind.parse_headers(packet, at + 40, true)?;
     let (source, destination) = (v6_at(packet, at + 8), v6_at(packet, at + 24));
-    let Behind { protocol, ports, fragment, extensions, .. } = behind;
+    let HeaderCursor { protocol, ports, fragment, extensions, .. } = behind;
     let (ttl, ecn) = (packet[at + 7], packet[at + 1] >> 4 & 3);
-    Ok(Inner { at, source, destination, protocol, ports, fragment, extensions, ttl, ecn })
+    Ok(InnerPacket { at, source, destination, protocol, ports, fragment, extensions, ttl, ecn })
 }
 
-/// What lies behind the fixed part of an IP header.
-struct Behind {
-    /// What comes next, or what came last.
+/// State of the parser after the fixed part of an IP header.
+struct HeaderCursor {
+    /// Next protocol, or the last one parsed.
     protocol: u8,
     ports: (u16, u16),
     fragment: Fragment,
-    /// Kinds of headers so far.
+    /// Kinds of headers parsed up to here.
     extensions: u8,
-    /// Bytes from the fixed part on.
+    /// Offset from the end of the fixed part, in bytes.
     at: usize,
-    /// Bytes of the datagram from there on.
+    /// Remaining bytes of the datagram.
     left: usize,
 }
 
-impl Behind {
-    /// From header to header until layer 4, or something that is not known. `from`: where the fixed part ends.
-    fn walk(&mut self, packet: &[u8], from: usize, v6: bool) -> Result<(), &'static str> {
+impl HeaderCursor {
+    /// Parses header after header, up to layer 4 or an unknown header. `from` is the end of the
+    /// fixed part.
+    fn parse_headers(&mut self, packet: &[u8], from: usize, v6: bool) -> Result<(), &'static str> {
         while self.fragment != Fragment::Later {
             let icmp = self.protocol == if v6 { 58 } else { 1 };
             let layer_4 = icmp || matches!(self.protocol, 6 | 17 | 33 | 132 | 136);
@@ -266,13 +268,13 @@ impl Behind {
                 self.ports = self::layer_4(packet, from + self.at, icmp)?;
                 break;
             }
-            self.extension(packet, from + self.at)?;
+            self.parse_extension(packet, from + self.at)?;
         }
         Ok(())
     }
 
-    /// One header.
-    fn extension(&mut self, packet: &[u8], here: usize) -> Result<(), &'static str> {
+    /// Parses one header.
+    fn parse_extension(&mut self, packet: &[u8], here: usize) -> Result<(), &'static str> {
         if packet.len() < here + 4 {
             return Err("inner_truncated");
         }

@@ -1,8 +1,8 @@
-//! The packet as it leaves.
+//! Builds the packet that the gateway sends.
 
-use super::decide::Decision;
-use super::parse::{Fragment, Inner, Parsed};
-use super::{Model, Outcome};
+use super::decide::ForwardingDecision;
+use super::parse::{Fragment, InnerPacket, ParsedPacket};
+use super::{Model, ModelVerdict};
 use crate::frame::checksum;
 use std::net::IpAddr;
 
@@ -10,19 +10,19 @@ impl Model<'_> {
     pub(super) fn rewrite(
         &self,
         packet: &[u8],
-        parsed: &Parsed,
-        inner: &Inner,
-        to: &Decision,
-    ) -> Result<Outcome, Outcome> {
+        parsed: &ParsedPacket,
+        inner: &InnerPacket,
+        to: &ForwardingDecision,
+    ) -> Result<ModelVerdict, ModelVerdict> {
         let file = &self.region.file;
-        let ecn = decapsulated_ecn(parsed.tos.1, inner.ecn).ok_or(Outcome::Drop("ecn_ce_on_not_ect"))?;
+        let ecn = decapsulated_ecn(parsed.tos.1, inner.ecn).ok_or(ModelVerdict::Drop("ecn_ce_on_not_ect"))?;
         let hash = flow_hash(inner);
-        let uplink = &file.uplinks[pick(&to.uplinks, hash)];
+        let uplink = &file.uplinks[choose_uplink(&to.uplinks, hash)];
         let mtu = uplink.mtu.as_ref().map_or(1600, |m| usize::from(m.value));
         let udp = 14 + parsed.outer_ip;
         let udp_length = usize::from(u16::from_be_bytes([packet[udp + 4], packet[udp + 5]]));
         if udp_length + if to.tunnel.is_ipv4() { 20 } else { 40 } > mtu {
-            return Err(Outcome::Drop("exceeds_mtu"));
+            return Err(ModelVerdict::Drop("exceeds_mtu"));
         }
 
         let mut out = [uplink.peer_mac.0, uplink.mac.0].concat();
@@ -37,10 +37,10 @@ impl Model<'_> {
         out.extend(file.gateway.mac.0);
         out.extend(parsed.inner_type.to_be_bytes());
         let at = out.len();
-        // What is behind the outer packet does not leave.
+        // Bytes after the outer packet are not sent.
         out.extend(&packet[inner.at..udp + udp_length]);
         inner_ip(&mut out[at..], inner.source.is_ipv4(), ecn, to.hops);
-        Ok(Outcome::Send { port: uplink.port.value, bytes: out })
+        Ok(ModelVerdict::Send { port: uplink.port.value, bytes: out })
     }
 
     fn outer_ip(&self, out: &mut Vec<u8>, tunnel: IpAddr, dscp: u8, ecn: u8, udp_length: u16, hash: u32) {
@@ -71,7 +71,7 @@ impl Model<'_> {
     }
 }
 
-/// So many hops fewer, the tunnel's congestion, a new checksum.
+/// Decrements the TTL by `hops`, sets the ECN bits, and updates the checksum.
 fn inner_ip(packet: &mut [u8], v4: bool, ecn: u8, hops: u8) {
     if v4 {
         packet[1] = packet[1] & !3 | ecn;
@@ -86,7 +86,7 @@ fn inner_ip(packet: &mut [u8], v4: bool, ecn: u8, hops: u8) {
     }
 }
 
-/// RFC 6040 figure 4; `None` is drop.
+/// Returns the ECN bits after decapsulation (RFC 6040, figure 4); `None`: drop.
 fn decapsulated_ecn(outer: u8, inner: u8) -> Option<u8> {
     const NOT_ECT: u8 = 0;
     const ECT_1: u8 = 1;
@@ -101,8 +101,8 @@ fn decapsulated_ecn(outer: u8, inner: u8) -> Option<u8> {
     }
 }
 
-/// CRC-32 of the inner addresses, protocol and ports; fragments count as without ports.
-fn flow_hash(inner: &Inner) -> u32 {
+/// Returns the CRC-32 of the inner addresses, protocol and ports. Fragments have no ports.
+fn flow_hash(inner: &InnerPacket) -> u32 {
     let mut bytes = Vec::new();
     for ip in [inner.source, inner.destination] {
         match ip {
@@ -117,7 +117,7 @@ fn flow_hash(inner: &Inner) -> u32 {
     crc32(&bytes)
 }
 
-/// CRC-32 as of Ethernet, bit by bit.
+/// Computes the CRC-32 of Ethernet bit by bit.
 fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = !0u32;
     for byte in bytes {
@@ -129,8 +129,9 @@ fn crc32(bytes: &[u8]) -> u32 {
     !crc
 }
 
-/// The uplink for a flow: 8 buckets for each at least, a power of two of them, dealt in turn.
-fn pick(uplinks: &[usize], hash: u32) -> usize {
+/// Chooses the uplink of a flow. Each uplink has at least 8 buckets; their total is a power of two,
+/// assigned in turn.
+fn choose_uplink(uplinks: &[usize], hash: u32) -> usize {
     let buckets = (uplinks.len() * 8).next_power_of_two();
     let bucket = if uplinks.len() == 1 { 0 } else { (hash >> 16) as usize & (buckets - 1) };
     uplinks[bucket % uplinks.len()]

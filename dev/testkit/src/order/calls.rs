@@ -1,6 +1,7 @@
-//! Calls, by the six steps of the section "Calling convention: call by copy in/copy out"; tables.
+//! Evaluates calls, by the six steps of the section "Calling convention: call by copy in/copy out",
+//! and table applications.
 
-use super::evaluate::{Flow, Frame, Machine, Path, Run, Wrong};
+use super::evaluate::{CallFrame, EvaluatedPath, Evaluator, Flow, Run, WrongReading};
 use super::tree::{Arg, CELLS, Call, Callee, Dir, Param, Place, Ty};
 use super::value::Value;
 
@@ -11,8 +12,8 @@ pub(super) const READ: [Param; 2] =
 pub(super) const WRITE: [Param; 2] =
     [Param { dir: Dir::In, ty: Ty::Bits, default: None }, Param { dir: Dir::In, ty: Ty::Bits, default: None }];
 
-impl Machine<'_> {
-    /// A call; what it gives.
+impl Evaluator<'_> {
+    /// Evaluates a call and returns its result.
     pub(super) fn call(&mut self, call: &Call) -> Run<Option<Value>> {
         let params: &[Param] = match call.callee {
             Callee::Code(n) => &self.program.codes[n].params,
@@ -24,7 +25,7 @@ impl Machine<'_> {
         let default = |param: &Param| Value::Bits(param.default.unwrap_or(0));
         let mut values: Vec<Value> =
             params.iter().map(|p| if p.dir == Dir::In { default(p) } else { Value::initial(p.ty) }).collect();
-        let mut saved: Vec<(usize, Path, &Place)> = Vec::new();
+        let mut saved: Vec<(usize, EvaluatedPath, &Place)> = Vec::new();
         // 1. "Arguments are evaluated from left to right as they appear in the function call
         // expression."
         for (n, arg) in self.in_order(call) {
@@ -43,19 +44,19 @@ impl Machine<'_> {
             }
         }
         // 5. "The function is invoked with the temporaries as arguments."
-        self.frames.push(Frame { params: values, ..Frame::default() });
-        let ended = self.body(call.callee);
+        self.frames.push(CallFrame { params: values, ..CallFrame::default() });
+        let ended = self.run_body(call.callee);
         let temporaries = self.frames.pop().map(|frame| frame.params).unwrap_or_default();
-        if ended.is_err() && self.is(Wrong::ExitCopiesNothing) {
+        if ended.is_err() && self.has_wrong_reading(WrongReading::ExitCopiesNothing) {
             return ended;
         }
         // 6. "Copied in order from left to right into the l-values saved in Step 3", also after
         // return and exit.
-        if self.is(Wrong::CopyOutReversed) {
+        if self.has_wrong_reading(WrongReading::CopyOutReversed) {
             saved.reverse();
         }
         for (n, path, place) in saved {
-            let path = if self.is(Wrong::LateIndex) { self.place(place)? } else { path };
+            let path = if self.has_wrong_reading(WrongReading::LateIndex) { self.place(place)? } else { path };
             self.set(&path, temporaries[n].clone());
         }
         ended
@@ -64,18 +65,18 @@ impl Machine<'_> {
     fn in_order<'c>(&self, call: &'c Call) -> Vec<&'c (usize, Arg)> {
         let mut args: Vec<&(usize, Arg)> = call.args.iter().collect();
         match self.wrong {
-            Some(Wrong::ArgumentsReversed) => args.reverse(),
-            Some(Wrong::Declared) => args.sort_by_key(|(n, _)| *n),
+            Some(WrongReading::ArgumentsReversed) => args.reverse(),
+            Some(WrongReading::Declared) => args.sort_by_key(|(n, _)| *n),
             _ => {}
         }
         args
     }
 
-    fn body(&mut self, callee: Callee) -> Run<Option<Value>> {
+    fn run_body(&mut self, callee: Callee) -> Run<Option<Value>> {
         let program = self.program;
         let param = |machine: &Self, n: usize| machine.frames.last().expect("a frame").params[n].bits();
         match callee {
-            Callee::Code(n) => match self.stmts(&program.codes[n].body)? {
+            Callee::Code(n) => match self.run_stmts(&program.codes[n].body)? {
                 Flow::Return(value) => Ok(value),
                 Flow::Next => Ok(None),
             },
@@ -92,13 +93,13 @@ impl Machine<'_> {
         }
     }
 
-    /// Applies a table: its keys in their order, the lookup, the action. Whether it hit, and which
-    /// action ran.
+    /// Applies a table: evaluates its keys in order, looks them up, and runs the action. Returns
+    /// whether it hit, and the action that ran.
     pub(super) fn apply(&mut self, table: usize) -> Run<(bool, usize)> {
         let table = &self.program.tables[table];
         let mut keys = vec![0; table.keys.len()];
         let mut order: Vec<usize> = (0..keys.len()).collect();
-        if self.is(Wrong::KeysReversed) {
+        if self.has_wrong_reading(WrongReading::KeysReversed) {
             order.reverse();
         }
         for n in order {

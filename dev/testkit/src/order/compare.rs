@@ -1,36 +1,37 @@
-//! A program on an engine, beside its evaluation.
+//! Compares a program on an engine with its evaluation.
 
-use super::evaluate::{Wrong, evaluate};
-use super::print::print;
+use super::evaluate::{WrongReading, evaluate};
+use super::print::print_program;
 use super::tree::{BYTES, Program};
 use crate::differ::case::PacketIn;
 use crate::differ::compile::compile;
-use crate::differ::subject::Build;
+use crate::differ::subject::EngineInputs;
 use crate::differ::subjects;
 use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Packets of a program.
+/// Number of packets for a program.
 pub const PACKETS: usize = 12;
 
-/// Packets that native code gave to the interpreter, by reason.
+/// Packets that fell back to the interpreter, by reason.
 pub type Handed = BTreeMap<String, u64>;
 
-/// What was compared.
+/// Coverage of the comparison.
 #[derive(Default, Debug)]
-pub struct Tally {
-    /// Programs.
+pub struct OrderCoverage {
+    /// Number of programs.
     pub programs: u64,
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
-    /// Packets that native code gave to the interpreter, by reason.
+    /// Packets that fell back to the interpreter, by reason.
     pub handed: Handed,
-    /// Packets that a wrong reading would have shown, and programs with such packets, by reading.
+    /// For each wrong reading, the number of packets that would have revealed it, and the number of
+    /// programs with such packets.
     pub decided: BTreeMap<String, [u64; 2]>,
 }
 
-/// The packets of a seed.
+/// Returns the packets of a seed.
 pub fn packets(seed: u64) -> Vec<[u8; BYTES]> {
     let mut rng = Rng::with_seed(seed ^ 0x5eed);
     // Small numbers are equal, and in range, more often.
@@ -38,15 +39,15 @@ pub fn packets(seed: u64) -> Vec<[u8; BYTES]> {
     (0..PACKETS).map(|_| std::array::from_fn(|_| byte(&mut rng))).collect()
 }
 
-/// What an engine sends for the packets, in order.
+/// Runs the packets on an engine. Returns the sent packets in order.
 ///
 /// # Errors
-/// The program is refused, or a packet does not leave by itself.
+/// If the program is refused, or a packet is not sent exactly once.
 pub fn on_engine(program: &Program, packets: &[[u8; BYTES]], engine: &str) -> Result<(Vec<Vec<u8>>, Handed), String> {
-    let text = print(program);
+    let text = print_program(program);
     let pipeline = Arc::new(compile(&text, true).map_err(|error| format!("refused:\n{error}"))?);
     let setup = interp::Config::default();
-    let build = Build { text: Some(&text), pipeline: &pipeline, setup: &setup };
+    let build = EngineInputs { text: Some(&text), pipeline: &pipeline, setup: &setup };
     let mut subject = subjects::factory(engine)?(&build)?;
     let packet = |bytes: &[u8; BYTES]| PacketIn { port: 0, at: 0, bytes: bytes.to_vec() };
     let answer = subject.process(&packets.iter().map(packet).collect::<Vec<_>>());
@@ -56,15 +57,15 @@ pub fn on_engine(program: &Program, packets: &[[u8; BYTES]], engine: &str) -> Re
     Ok((answer.emitted.into_iter().map(|one| one.bytes).collect(), subject.handed()))
 }
 
-/// Compares; what differs, with the first packet that shows it.
+/// Compares a program on an engine with its evaluation.
 ///
 /// # Errors
-/// The difference.
+/// The difference, with the first packet that shows it.
 pub fn compare(
     program: &Program,
     packets: &[[u8; BYTES]],
     engine: &str,
-    wrong: Option<Wrong>,
+    wrong: Option<WrongReading>,
 ) -> Result<Handed, String> {
     let expected = evaluate(program, packets, wrong);
     let (found, handed) = on_engine(program, packets, engine)?;
@@ -79,8 +80,8 @@ pub fn compare(
     Ok(handed)
 }
 
-impl Tally {
-    /// Counts a program that was compared.
+impl OrderCoverage {
+    /// Counts a compared program.
     pub fn add(&mut self, program: &Program, packets: &[[u8; BYTES]], handed: Handed) {
         self.programs += 1;
         self.packets += packets.len() as u64;
@@ -88,7 +89,7 @@ impl Tally {
             *self.handed.entry(reason).or_default() += count;
         }
         let right = evaluate(program, packets, None);
-        for wrong in Wrong::ALL {
+        for wrong in WrongReading::ALL {
             let other = evaluate(program, packets, Some(wrong));
             let decided = right.iter().zip(&other).filter(|(right, other)| right != other).count() as u64;
             let counts = self.decided.entry(format!("{wrong:?}")).or_default();

@@ -1,121 +1,123 @@
-//! The specification, read aloud: programs evaluated as trees, on plain values. Statements and
-//! expressions are here, calls in [`super::calls`].
+//! Literal evaluator of the P4-16 specification: evaluates programs as trees on plain values.
+//! Statements and expressions are here, calls in [`super::calls`].
 //!
-//! Nothing here knows the compiler, nor any notion of its IR; where the specification leaves
-//! values open, ARCHITECTURE.md says what they are ("Undefined is fixed").
+//! It is independent of the compiler and its IR. Where the specification leaves values undefined,
+//! ARCHITECTURE.md defines them ("Undefined is fixed").
 
-use super::tree::{BYTES, CELLS, Expr, Op, Place, Program, Root, STACK, Step, Stmt};
-use super::value::{Select, Value, output, state};
+use super::tree::{BYTES, CELLS, Expr, Op, PathStep, Place, Program, Root, STACK, Stmt};
+use super::value::{Select, Value, sent_bytes, state};
 use std::collections::HashMap;
 
 /// A wrong reading of the specification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wrong {
-    /// Arguments from right to left.
+pub enum WrongReading {
+    /// Evaluates arguments from right to left.
     ArgumentsReversed,
-    /// Arguments and fields in the order of their declaration, and copied out in it.
+    /// Evaluates arguments and fields in the order of their declaration, and copies out in that
+    /// order.
     Declared,
-    /// Arguments are copied out from right to left.
+    /// Copies arguments out from right to left.
     CopyOutReversed,
-    /// The l-value of an argument is found when it is copied out, not saved before.
+    /// Evaluates the l-value of an argument at copy-out instead of saving it before the call.
     LateIndex,
-    /// An `exit` copies nothing out.
+    /// Does not copy out after an `exit`.
     ExitCopiesNothing,
-    /// Operands from right to left.
+    /// Evaluates operands from right to left.
     OperandsReversed,
-    /// `&&` and `||` evaluate both sides.
+    /// Evaluates both sides of `&&` and `||`.
     EagerLogic,
-    /// `?:` evaluates both values.
+    /// Evaluates both values of `?:`.
     EagerMux,
-    /// An assignment evaluates its right side first.
+    /// Evaluates the right side of an assignment first.
     RightFirst,
-    /// `A += B` is `A = A + B`, with `A` evaluated twice.
+    /// Evaluates `A += B` as `A = A + B`, with `A` evaluated twice.
     CompoundTwice,
-    /// The keys of a table from right to left.
+    /// Evaluates the keys of a table from right to left.
     KeysReversed,
-    /// A member of a union that becomes invalid leaves the others as they are.
+    /// Leaves the other members of a union unchanged when one becomes invalid.
     UnionAlone,
 }
 
-impl Wrong {
-    /// All of them.
-    pub const ALL: [Wrong; 12] = [
-        Wrong::ArgumentsReversed,
-        Wrong::Declared,
-        Wrong::CopyOutReversed,
-        Wrong::LateIndex,
-        Wrong::ExitCopiesNothing,
-        Wrong::OperandsReversed,
-        Wrong::EagerLogic,
-        Wrong::EagerMux,
-        Wrong::RightFirst,
-        Wrong::CompoundTwice,
-        Wrong::KeysReversed,
-        Wrong::UnionAlone,
+impl WrongReading {
+    /// All wrong readings.
+    pub const ALL: [WrongReading; 12] = [
+        WrongReading::ArgumentsReversed,
+        WrongReading::Declared,
+        WrongReading::CopyOutReversed,
+        WrongReading::LateIndex,
+        WrongReading::ExitCopiesNothing,
+        WrongReading::OperandsReversed,
+        WrongReading::EagerLogic,
+        WrongReading::EagerMux,
+        WrongReading::RightFirst,
+        WrongReading::CompoundTwice,
+        WrongReading::KeysReversed,
+        WrongReading::UnionAlone,
     ];
 }
 
-/// An `exit` was executed.
+/// Signals that an `exit` was executed.
 #[derive(Clone, Copy, Debug)]
 pub struct Exit;
 
-/// What evaluation gives, unless it exits.
+/// Result of an evaluation, or an exit.
 pub type Run<T> = Result<T, Exit>;
 
-/// How statements end.
+/// Control flow after a statement.
 pub enum Flow {
-    /// The next one follows.
+    /// Continues with the next statement.
     Next,
-    /// The code returns.
+    /// Returns from the code.
     Return(Option<Value>),
 }
 
-/// Parameters and local variables of code that runs.
+/// Parameters and local variables of running code.
 #[derive(Clone, Default, Debug)]
-pub struct Frame {
+pub struct CallFrame {
     pub(super) params: Vec<Value>,
     pub(super) locals: HashMap<usize, Value>,
 }
 
-/// An l-value, evaluated: where it begins, in which frame, and what is selected.
+/// An evaluated l-value: its root, the frame of the root, and the selected part.
 #[derive(Clone, Debug)]
-pub struct Path {
+pub struct EvaluatedPath {
     root: Root,
     frame: usize,
     selects: Vec<Select>,
 }
 
 /// A program with its state.
-pub struct Machine<'p> {
+pub struct Evaluator<'p> {
     pub(super) program: &'p Program,
     state: Vec<Value>,
     pub(super) cells: Vec<u8>,
-    pub(super) frames: Vec<Frame>,
-    pub(super) wrong: Option<Wrong>,
+    pub(super) frames: Vec<CallFrame>,
+    pub(super) wrong: Option<WrongReading>,
 }
 
-/// What leaves for packets in order; `None`: the right reading.
-pub fn evaluate(program: &Program, packets: &[[u8; BYTES]], wrong: Option<Wrong>) -> Vec<Vec<u8>> {
-    let frames = vec![Frame::default()];
-    let mut machine = Machine { program, state: Vec::new(), cells: vec![0; CELLS], frames, wrong };
-    packets.iter().map(|bytes| machine.packet(bytes)).collect()
+/// Evaluates a program. Returns the sent packets in order. `wrong` selects a wrong reading; `None`:
+/// the correct one.
+pub fn evaluate(program: &Program, packets: &[[u8; BYTES]], wrong: Option<WrongReading>) -> Vec<Vec<u8>> {
+    let frames = vec![CallFrame::default()];
+    let mut machine = Evaluator { program, state: Vec::new(), cells: vec![0; CELLS], frames, wrong };
+    packets.iter().map(|bytes| machine.run_packet(bytes)).collect()
 }
 
-impl Machine<'_> {
-    fn packet(&mut self, bytes: &[u8; BYTES]) -> Vec<u8> {
+impl Evaluator<'_> {
+    fn run_packet(&mut self, bytes: &[u8; BYTES]) -> Vec<u8> {
         self.state = state(bytes);
         let program = self.program;
-        // Nothing in a parser exits.
-        let _ = self.parser(program);
-        self.frames = vec![Frame::default()];
+        // A parser cannot exit.
+        let _ = self.run_parser(program);
+        self.frames = vec![CallFrame::default()];
         // "Terminates the execution of all the blocks currently executing": egress follows.
-        let _ = self.stmts(&program.ingress);
-        self.frames = vec![Frame::default()];
-        output(&self.state, &self.cells)
+        let _ = self.run_stmts(&program.ingress);
+        self.frames = vec![CallFrame::default()];
+        sent_bytes(&self.state, &self.cells)
     }
 
-    fn parser(&mut self, program: &Program) -> Run<()> {
-        self.stmts(&program.parser)?;
+    fn run_parser(&mut self, program: &Program) -> Run<()> {
+        self.run_stmts(&program.parser)?;
         let first = self.expr(&program.select[0])?.bits() & 1;
         let second = self.expr(&program.select[1])?.bits() & 1;
         let (at, change) = if (first, second) == (1, 0) { (3, 0x55) } else { (2, 0xaa) };
@@ -123,29 +125,29 @@ impl Machine<'_> {
         Ok(())
     }
 
-    pub(super) fn is(&self, wrong: Wrong) -> bool {
+    pub(super) fn has_wrong_reading(&self, wrong: WrongReading) -> bool {
         self.wrong == Some(wrong)
     }
 
-    /// "Evaluated to an l-value": its indices from left to right.
-    pub(super) fn place(&mut self, place: &Place) -> Run<Path> {
+    /// Evaluates an l-value: its indices from left to right.
+    pub(super) fn place(&mut self, place: &Place) -> Run<EvaluatedPath> {
         self.steps(place.root, &place.steps)
     }
 
-    fn steps(&mut self, root: Root, steps: &[Step]) -> Run<Path> {
+    fn steps(&mut self, root: Root, steps: &[PathStep]) -> Run<EvaluatedPath> {
         let mut selects = Vec::new();
         for step in steps {
             selects.push(match step {
-                Step::Field(n) => Select::Field(*n),
-                Step::Index(index) => Select::Element(usize::from(self.expr(index)?.bits()) % STACK),
-                Step::Slice(lo) => Select::Nibble(*lo),
-                Step::SliceAt(lo) => Select::Nibble(self.expr(lo)?.bits() & 3),
+                PathStep::Field(n) => Select::Field(*n),
+                PathStep::Index(index) => Select::Element(usize::from(self.expr(index)?.bits()) % STACK),
+                PathStep::Slice(lo) => Select::Nibble(*lo),
+                PathStep::SliceAt(lo) => Select::Nibble(self.expr(lo)?.bits() & 3),
             });
         }
-        Ok(Path { root, frame: self.frames.len() - 1, selects })
+        Ok(EvaluatedPath { root, frame: self.frames.len() - 1, selects })
     }
 
-    fn root(&mut self, path: &Path) -> &mut Value {
+    fn root(&mut self, path: &EvaluatedPath) -> &mut Value {
         let frame = &mut self.frames[path.frame];
         match path.root {
             Root::State(n) => &mut self.state[n],
@@ -154,19 +156,19 @@ impl Machine<'_> {
         }
     }
 
-    pub(super) fn get(&mut self, path: &Path) -> Value {
+    pub(super) fn get(&mut self, path: &EvaluatedPath) -> Value {
         self.root(path).get(&path.selects)
     }
 
-    pub(super) fn set(&mut self, path: &Path, value: Value) {
-        let union_alone = self.is(Wrong::UnionAlone);
+    pub(super) fn set(&mut self, path: &EvaluatedPath, value: Value) {
+        let union_alone = self.has_wrong_reading(WrongReading::UnionAlone);
         self.root(path).set(&path.selects, value, union_alone);
     }
 
-    /// The value at an l-value. A bit slice is an operator on a value, which is evaluated before
-    /// the place of the cut.
+    /// Reads the value of an l-value. A bit slice is an operator on a value, so the value is
+    /// evaluated before the position of the slice.
     fn read(&mut self, place: &Place) -> Run<Value> {
-        if let Some((Step::SliceAt(lo), steps)) = place.steps.split_last() {
+        if let Some((PathStep::SliceAt(lo), steps)) = place.steps.split_last() {
             let path = self.steps(place.root, steps)?;
             let whole = self.get(&path).bits();
             return Ok(Value::Bits(whole >> (self.expr(lo)?.bits() & 3) & 15));
@@ -175,9 +177,9 @@ impl Machine<'_> {
         Ok(self.get(&path))
     }
 
-    /// Two expressions, "left-to-right as they appear in the source program".
-    fn pair(&mut self, a: &Expr, b: &Expr) -> Run<(Value, Value)> {
-        if self.is(Wrong::OperandsReversed) {
+    /// Evaluates two expressions "left-to-right as they appear in the source program".
+    fn eval_pair(&mut self, a: &Expr, b: &Expr) -> Run<(Value, Value)> {
+        if self.has_wrong_reading(WrongReading::OperandsReversed) {
             let b = self.expr(b)?;
             return Ok((self.expr(a)?, b));
         }
@@ -191,27 +193,27 @@ impl Machine<'_> {
             Expr::Bool(truth) => Value::Bool(*truth),
             Expr::Read(place) | Expr::Widen(place) => self.read(place)?,
             Expr::Binary(op, a, b) => {
-                let (a, b) = self.pair(a, b)?;
+                let (a, b) = self.eval_pair(a, b)?;
                 Value::Bits(apply(*op, a.bits(), b.bits()))
             }
             Expr::Concat(a, b) => {
-                let (a, b) = self.pair(a, b)?;
+                let (a, b) = self.eval_pair(a, b)?;
                 Value::Bits(a.bits() << 4 | b.bits() >> 4)
             }
             Expr::SliceAt(a, b) => {
-                let (a, b) = self.pair(a, b)?;
+                let (a, b) = self.eval_pair(a, b)?;
                 Value::Bits(a.bits() >> (b.bits() & 3) & 15)
             }
-            Expr::Mux(condition, yes, no) => self.mux(condition, yes, no)?,
+            Expr::Mux(condition, yes, no) => self.eval_mux(condition, yes, no)?,
             Expr::Equal(equal, a, b) => {
-                let (a, b) = self.pair(a, b)?;
+                let (a, b) = self.eval_pair(a, b)?;
                 Value::Bool((a == b) == *equal)
             }
             Expr::Less(a, b) => {
-                let (a, b) = self.pair(a, b)?;
+                let (a, b) = self.eval_pair(a, b)?;
                 Value::Bool(a.bits() < b.bits())
             }
-            Expr::Logic(and, a, b) => self.logic(*and, a, b)?,
+            Expr::Logic(and, a, b) => self.eval_logic(*and, a, b)?,
             Expr::Not(a) => Value::Bool(!self.expr(a)?.truth()),
             Expr::IsValid(place) => {
                 let path = self.place(place)?;
@@ -226,30 +228,30 @@ impl Machine<'_> {
         })
     }
 
-    /// "Evaluates e1, and then either evaluates e2 or e3".
-    fn mux(&mut self, condition: &Expr, yes: &Expr, no: &Expr) -> Run<Value> {
+    /// Evaluates `?:`: "evaluates e1, and then either evaluates e2 or e3".
+    fn eval_mux(&mut self, condition: &Expr, yes: &Expr, no: &Expr) -> Run<Value> {
         let condition = self.expr(condition)?.truth();
-        if self.is(Wrong::EagerMux) {
+        if self.has_wrong_reading(WrongReading::EagerMux) {
             let (yes, no) = (self.expr(yes)?, self.expr(no)?);
             return Ok(if condition { yes } else { no });
         }
         self.expr(if condition { yes } else { no })
     }
 
-    /// "The second operand is only evaluated if necessary".
-    fn logic(&mut self, and: bool, a: &Expr, b: &Expr) -> Run<Value> {
+    /// Evaluates `&&` and `||`: "the second operand is only evaluated if necessary".
+    fn eval_logic(&mut self, and: bool, a: &Expr, b: &Expr) -> Run<Value> {
         let a = self.expr(a)?.truth();
-        if a != and && !self.is(Wrong::EagerLogic) {
+        if a != and && !self.has_wrong_reading(WrongReading::EagerLogic) {
             return Ok(Value::Bool(a));
         }
         let b = self.expr(b)?.truth();
         Ok(Value::Bool(if and { a && b } else { a || b }))
     }
 
-    /// Fields of a struct in the order of the text.
+    /// Evaluates the fields of a struct in the order of the text.
     fn fields(&mut self, fields: &[(usize, Expr)]) -> Run<Value> {
         let mut order: Vec<&(usize, Expr)> = fields.iter().collect();
-        if self.is(Wrong::Declared) {
+        if self.has_wrong_reading(WrongReading::Declared) {
             order.sort_by_key(|(n, _)| *n);
         }
         let mut values = vec![0; fields.len()];
@@ -259,7 +261,7 @@ impl Machine<'_> {
         Ok(Value::Struct(values))
     }
 
-    pub(super) fn stmts(&mut self, stmts: &[Stmt]) -> Run<Flow> {
+    pub(super) fn run_stmts(&mut self, stmts: &[Stmt]) -> Run<Flow> {
         for stmt in stmts {
             if let Flow::Return(value) = self.stmt(stmt)? {
                 return Ok(Flow::Return(value));
@@ -270,7 +272,7 @@ impl Machine<'_> {
 
     fn stmt(&mut self, stmt: &Stmt) -> Run<Flow> {
         match stmt {
-            Stmt::Assign(place, value) => self.assign(place, value)?,
+            Stmt::Assign(place, value) => self.run_assignment(place, value)?,
             Stmt::Compound(op, place, value) => self.compound(*op, place, value)?,
             Stmt::Var(local, _, value) => {
                 let value = self.expr(value)?;
@@ -284,22 +286,22 @@ impl Machine<'_> {
                 let field = self.get(&path).header().unwrap_or(0);
                 self.set(&path, Value::Header(valid.then_some(field)));
             }
-            Stmt::Shift(place, push, count) => self.shift(place, *push, usize::from(*count))?,
+            Stmt::Shift(place, push, count) => self.run_stack_shift(place, *push, usize::from(*count))?,
             Stmt::If(condition, yes, no) => {
                 let branch = if self.expr(condition)?.truth() { yes } else { no };
-                return self.stmts(branch);
+                return self.run_stmts(branch);
             }
             Stmt::Switch(on, cases, rest) => {
                 let on = self.expr(on)?.bits() & 3;
                 let case = cases.iter().find(|(value, _)| *value == on);
-                return self.stmts(case.map_or(rest, |(_, body)| body));
+                return self.run_stmts(case.map_or(rest, |(_, body)| body));
             }
             Stmt::ForIn(local, from, to, body) => {
                 let from = self.expr(from)?.bits() & 3;
                 let to = self.expr(to)?.bits() & 3;
                 for n in from..=to {
                     self.set_local(*local, Value::Bits(n));
-                    if let Flow::Return(value) = self.stmts(body)? {
+                    if let Flow::Return(value) = self.run_stmts(body)? {
                         return Ok(Flow::Return(value));
                     }
                 }
@@ -310,7 +312,7 @@ impl Machine<'_> {
                     if n == *count || !self.expr(condition)?.truth() {
                         break;
                     }
-                    if let Flow::Return(value) = self.stmts(body)? {
+                    if let Flow::Return(value) = self.run_stmts(body)? {
                         return Ok(Flow::Return(value));
                     }
                 }
@@ -318,7 +320,7 @@ impl Machine<'_> {
             Stmt::Apply(table, follow) => {
                 let (_, action) = self.apply(*table)?;
                 return match follow.get(action) {
-                    Some(body) => self.stmts(body),
+                    Some(body) => self.run_stmts(body),
                     None => Ok(Flow::Next),
                 };
             }
@@ -335,10 +337,11 @@ impl Machine<'_> {
         self.frames.last_mut().expect("a frame").locals.insert(local, value);
     }
 
-    /// "First evaluates its left sub-expression to an l-value, then evaluates its right
-    /// sub-expression to a value, and finally copies the value into the l-value."
-    fn assign(&mut self, place: &Place, value: &Expr) -> Run<()> {
-        let (path, value) = if self.is(Wrong::RightFirst) {
+    /// Executes an assignment: "first evaluates its left sub-expression to an l-value, then
+    /// evaluates its right sub-expression to a value, and finally copies the value into the
+    /// l-value."
+    fn run_assignment(&mut self, place: &Place, value: &Expr) -> Run<()> {
+        let (path, value) = if self.has_wrong_reading(WrongReading::RightFirst) {
             let value = self.expr(value)?;
             (self.place(place)?, value)
         } else {
@@ -352,18 +355,20 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// "Equivalent to A = A + B, except that A is only evaluated once."
+    /// Executes a compound assignment, "equivalent to A = A + B, except that A is only evaluated
+    /// once."
     fn compound(&mut self, op: Op, place: &Place, value: &Expr) -> Run<()> {
         let path = self.place(place)?;
-        let read = if self.is(Wrong::CompoundTwice) { self.place(place)? } else { path.clone() };
+        let read = if self.has_wrong_reading(WrongReading::CompoundTwice) { self.place(place)? } else { path.clone() };
         let old = self.get(&read).bits();
         let value = self.expr(value)?.bits();
         self.set(&path, Value::Bits(apply(op, old, value)));
         Ok(())
     }
 
-    /// The pseudocode of the section "Operations on header stacks".
-    fn shift(&mut self, place: &Place, push: bool, count: usize) -> Run<()> {
+    /// Executes `push_front` and `pop_front` by the pseudocode of the section "Operations on header
+    /// stacks".
+    fn run_stack_shift(&mut self, place: &Place, push: bool, count: usize) -> Run<()> {
         let path = self.place(place)?;
         let Value::Stack(mut elements) = self.get(&path) else { panic!("a stack is shifted") };
         if push {

@@ -1,23 +1,31 @@
-//! Random programs: statements, functions, actions, controls, tables.
+//! Generates random programs: statements, functions, actions, controls, tables.
 
 use super::calls::{READ, WRITE};
-use super::make::{CALLS, Maker, Var, Where};
-use super::tree::{Call, Callee, Code, Dir, Expr, Kind, Op, Param, Program, Root, STATE, Stmt, Table, Ty};
+use super::make::{CALLS, CodeContext, CodeGenerator, Var};
+use super::tree::{Call, Callee, Code, CodeKind, Dir, Expr, Op, Param, Program, Root, STATE, Stmt, Table, Ty};
 use fastrand::Rng;
 
-/// How deep expressions nest.
+/// Maximum depth of expressions.
 const DEPTH: usize = 3;
 
-/// The program of a seed.
-pub fn program(seed: u64) -> Program {
+/// Generates the program of a seed.
+pub fn random_program(seed: u64) -> Program {
     let mut rng = Rng::with_seed(seed);
-    // Native code leaves loops in controls to the interpreter.
+    // The JIT falls back to the interpreter for loops in controls.
     let loops = rng.u8(..4) == 0;
     let (mut codes, mut costs) = (Vec::new(), Vec::new());
-    let kinds =
-        [Kind::Function, Kind::Function, Kind::Function, Kind::Function, Kind::Action, Kind::Action, Kind::Control];
+    let kinds = [
+        CodeKind::Function,
+        CodeKind::Function,
+        CodeKind::Function,
+        CodeKind::Function,
+        CodeKind::Action,
+        CodeKind::Action,
+        CodeKind::Control,
+    ];
     for (n, kind) in kinds.into_iter().enumerate() {
-        // Each program has functions that give numbers and truths, which most expressions ask for.
+        // Each program has functions that return numbers and booleans, because most expressions
+        // call one.
         let result = [Some(Ty::Bits), Some(Ty::Bool), Some(Ty::Bits)].get(n).copied().flatten();
         let (code, cost) = code(&mut rng, kind, result, loops, &codes, &costs);
         codes.push(code);
@@ -25,28 +33,28 @@ pub fn program(seed: u64) -> Program {
     }
     let (mut tables, mut table_costs) = (Vec::new(), Vec::new());
     for _ in 0..2 {
-        let (table, cost) = table(&mut rng, &codes, &costs);
+        let (table, cost) = random_table(&mut rng, &codes, &costs);
         tables.push(table);
         table_costs.push(cost);
     }
-    let mut maker = Maker {
+    let mut maker = CodeGenerator {
         rng: &mut rng,
         codes: &codes,
         costs: &costs,
         tables: &tables,
         table_costs: &table_costs,
-        at: Where::Plain,
+        at: CodeContext::Plain,
         parser: true,
         loops,
-        scope: state(),
+        scope: state_variables(),
         locals: 0,
         budget: CALLS,
         result: None,
     };
-    let parser = maker.stmts(2, 1);
-    let select = [maker.expr(Ty::Bits, DEPTH), maker.expr(Ty::Bits, DEPTH)];
-    (maker.at, maker.parser, maker.budget, maker.scope) = (Where::Ingress, false, CALLS * 4, state());
-    let mut ingress = maker.stmts(6, 2);
+    let parser = maker.random_stmts(2, 1);
+    let select = [maker.random_expr(Ty::Bits, DEPTH), maker.random_expr(Ty::Bits, DEPTH)];
+    (maker.at, maker.parser, maker.budget, maker.scope) = (CodeContext::Ingress, false, CALLS * 4, state_variables());
+    let mut ingress = maker.random_stmts(6, 2);
     for table in [0, 1] {
         if maker.may_apply(table) {
             ingress.insert(maker.rng.usize(..=ingress.len()), Stmt::Apply(table, Vec::new()));
@@ -55,30 +63,37 @@ pub fn program(seed: u64) -> Program {
     Program { codes, tables, parser, select, ingress }
 }
 
-fn state() -> Vec<Var> {
+fn state_variables() -> Vec<Var> {
     STATE.iter().enumerate().map(|(n, (_, ty))| Var { root: Root::State(n), ty: *ty, writable: true }).collect()
 }
 
-fn code(rng: &mut Rng, kind: Kind, result: Option<Ty>, loops: bool, codes: &[Code], costs: &[usize]) -> (Code, usize) {
-    let mut params: Vec<Param> = (0..rng.usize(1..4)).map(|_| param(rng)).collect();
-    // A parameter with a default value comes last, where it can be left away.
-    if rng.bool() && kind == Kind::Function {
+fn code(
+    rng: &mut Rng,
+    kind: CodeKind,
+    result: Option<Ty>,
+    loops: bool,
+    codes: &[Code],
+    costs: &[usize],
+) -> (Code, usize) {
+    let mut params: Vec<Param> = (0..rng.usize(1..4)).map(|_| random_param(rng)).collect();
+    // A parameter with a default value comes last, where it can be omitted.
+    if rng.bool() && kind == CodeKind::Function {
         params.push(Param { dir: Dir::In, ty: Ty::Bits, default: Some(rng.u8(..8)) });
     }
     let types = [Ty::Struct, Ty::Header, Ty::Union, Ty::Bits];
-    let result = result.or_else(|| rng.choice(&types).copied()).filter(|_| kind == Kind::Function);
+    let result = result.or_else(|| rng.choice(&types).copied()).filter(|_| kind == CodeKind::Function);
     let var = |(n, p): (usize, &Param)| Var { root: Root::Param(n), ty: p.ty, writable: p.dir != Dir::In };
     let mut scope: Vec<Var> = params.iter().enumerate().map(var).collect();
     let at = match kind {
-        Kind::Function => Where::Plain,
-        Kind::Action => Where::Action,
-        Kind::Control => Where::Control,
+        CodeKind::Function => CodeContext::Plain,
+        CodeKind::Action => CodeContext::Action,
+        CodeKind::Control => CodeContext::Control,
     };
-    if kind == Kind::Action {
-        scope.extend(state());
+    if kind == CodeKind::Action {
+        scope.extend(state_variables());
     }
     let budget = CALLS / 4;
-    let mut maker = Maker {
+    let mut maker = CodeGenerator {
         rng,
         codes,
         costs,
@@ -92,20 +107,20 @@ fn code(rng: &mut Rng, kind: Kind, result: Option<Ty>, loops: bool, codes: &[Cod
         budget,
         result,
     };
-    let mut body = maker.writes(&params);
-    body.extend(maker.stmts(2, 1));
-    if kind != Kind::Function && maker.one_of(4) {
-        body.push(Stmt::If(maker.expr(Ty::Bool, 2), vec![Stmt::Exit], Vec::new()));
+    let mut body = maker.parameter_writes(&params);
+    body.extend(maker.random_stmts(2, 1));
+    if kind != CodeKind::Function && maker.one_in(4) {
+        body.push(Stmt::If(maker.random_expr(Ty::Bool, 2), vec![Stmt::Exit], Vec::new()));
     }
     if let Some(ty) = result {
-        let value = maker.expr(ty, 2);
+        let value = maker.random_expr(ty, 2);
         body.push(Stmt::Return(Some(value)));
     }
     let cost = 1 + budget - maker.budget;
     (Code { kind, params, result, body }, cost)
 }
 
-fn param(rng: &mut Rng) -> Param {
+fn random_param(rng: &mut Rng) -> Param {
     let types =
         [Ty::Bits, Ty::Bits, Ty::Bits, Ty::Bits, Ty::Nibble, Ty::Header, Ty::Header, Ty::Union, Ty::Struct, Ty::Stack];
     let ty = rng.choice(&types).copied().unwrap_or(Ty::Bits);
@@ -117,26 +132,26 @@ fn param(rng: &mut Rng) -> Param {
     Param { dir, ty, default: None }
 }
 
-fn table(rng: &mut Rng, codes: &[Code], costs: &[usize]) -> (Table, usize) {
+fn random_table(rng: &mut Rng, codes: &[Code], costs: &[usize]) -> (Table, usize) {
     let budget = CALLS / 2;
-    let mut maker = Maker {
+    let mut maker = CodeGenerator {
         rng,
         codes,
         costs,
         tables: &[],
         table_costs: &[],
-        at: Where::Plain,
+        at: CodeContext::Plain,
         parser: false,
         loops: false,
-        scope: state(),
+        scope: state_variables(),
         locals: 0,
         budget,
         result: None,
     };
     let count = maker.rng.usize(2..4);
-    let keys: Vec<Expr> = (0..count).map(|_| maker.key()).collect();
+    let keys: Vec<Expr> = (0..count).map(|_| maker.random_key()).collect();
     let mut actions = Vec::new();
-    for (n, code) in codes.iter().enumerate().filter(|(_, code)| code.kind == Kind::Action) {
+    for (n, code) in codes.iter().enumerate().filter(|(_, code)| code.kind == CodeKind::Action) {
         maker.budget = maker.budget.saturating_sub(costs[n]);
         actions.extend(maker.arguments(Callee::Code(n), &code.params, 1));
     }
@@ -152,17 +167,17 @@ fn table(rng: &mut Rng, codes: &[Code], costs: &[usize]) -> (Table, usize) {
     (Table { keys, actions, entries }, cost)
 }
 
-impl Maker<'_> {
-    /// A key that mostly has effects.
-    fn key(&mut self) -> Expr {
+impl CodeGenerator<'_> {
+    /// Generates a key that mostly has side effects.
+    fn random_key(&mut self) -> Expr {
         match self.call(Some(Ty::Bits), 1) {
-            Some(call) if !self.one_of(4) => Expr::Call(call),
-            _ => self.expr(Ty::Bits, 2),
+            Some(call) if !self.one_in(4) => Expr::Call(call),
+            _ => self.random_expr(Ty::Bits, 2),
         }
     }
 
-    /// A write of each parameter that can be written, so that a call shows.
-    fn writes(&mut self, params: &[Param]) -> Vec<Stmt> {
+    /// Generates an assignment to each writable parameter, so that a call has a visible effect.
+    fn parameter_writes(&mut self, params: &[Param]) -> Vec<Stmt> {
         let mut out = Vec::new();
         for (n, param) in params.iter().enumerate().filter(|(_, p)| p.dir != Dir::In) {
             let place = super::tree::Place::root(Root::Param(n), param.ty);
@@ -173,48 +188,48 @@ impl Maker<'_> {
                     let old = Box::new(Expr::Widen(place.clone()));
                     Stmt::Assign(place, Expr::Binary(Op::Add, old, Box::new(amount)))
                 }
-                Ty::Header if self.one_of(3) => Stmt::SetValid(place, self.rng.bool()),
-                ty => Stmt::Assign(place, self.expr(ty, 1)),
+                Ty::Header if self.one_in(3) => Stmt::SetValid(place, self.rng.bool()),
+                ty => Stmt::Assign(place, self.random_expr(ty, 1)),
             });
         }
         out.retain(|stmt| self.rng.u8(..4) > 0 || matches!(stmt, Stmt::Compound(..)));
         out
     }
 
-    pub(super) fn stmts(&mut self, most: usize, depth: usize) -> Vec<Stmt> {
+    pub(super) fn random_stmts(&mut self, most: usize, depth: usize) -> Vec<Stmt> {
         let scope = self.scope.len();
         let count = self.rng.usize(1..=most);
-        let stmts = (0..count).filter_map(|_| self.stmt(depth)).collect();
+        let stmts = (0..count).filter_map(|_| self.random_stmt(depth)).collect();
         self.scope.truncate(scope);
         stmts
     }
 
-    fn stmt(&mut self, depth: usize) -> Option<Stmt> {
+    fn random_stmt(&mut self, depth: usize) -> Option<Stmt> {
         match self.rng.u8(..20) {
             0..5 => {
                 let types = [Ty::Bits, Ty::Bits, Ty::Nibble, Ty::Header, Ty::Header, Ty::Union, Ty::Struct];
                 let ty = self.rng.choice(&types).copied()?;
-                let place = self.place(ty, true, 2)?;
-                Some(Stmt::Assign(place, self.expr(ty, DEPTH)))
+                let place = self.random_place(ty, true, 2)?;
+                Some(Stmt::Assign(place, self.random_expr(ty, DEPTH)))
             }
             5..8 => {
                 let op = self.rng.choice(&[Op::Add, Op::Xor, Op::Sub, Op::Or]).copied()?;
-                let place = self.place(Ty::Bits, true, 2)?;
-                Some(Stmt::Compound(op, place, self.expr(Ty::Bits, 2)))
+                let place = self.random_place(Ty::Bits, true, 2)?;
+                Some(Stmt::Compound(op, place, self.random_expr(Ty::Bits, 2)))
             }
             8..11 => self.call(None, 2).map(Stmt::Call),
             11 => {
-                let place = self.place(Ty::Header, true, 2)?;
+                let place = self.random_place(Ty::Header, true, 2)?;
                 Some(Stmt::SetValid(place, self.rng.bool()))
             }
             12 if !self.parser => {
-                let place = self.place(Ty::Stack, true, 1)?;
+                let place = self.random_place(Ty::Stack, true, 1)?;
                 Some(Stmt::Shift(place, self.rng.bool(), self.rng.u8(1..3)))
             }
             13 => self.var(),
-            14 if self.at != Where::Plain => self.register().map(Stmt::Call),
-            15 if self.at == Where::Ingress => self.apply(depth),
-            16 if depth == 0 || self.one_of(2) => self.leave(),
+            14 if self.at != CodeContext::Plain => self.register().map(Stmt::Call),
+            15 if self.at == CodeContext::Ingress => self.apply(depth),
+            16 if depth == 0 || self.one_in(2) => self.early_exit(),
             _ if depth > 0 => self.compound(depth - 1),
             _ => None,
         }
@@ -222,12 +237,12 @@ impl Maker<'_> {
 
     fn var(&mut self) -> Option<Stmt> {
         let ty = self.rng.choice(&[Ty::Bits, Ty::Bits, Ty::Header, Ty::Struct, Ty::Union]).copied()?;
-        let value = self.expr(ty, 2);
-        let local = self.local(ty, true);
+        let value = self.random_expr(ty, 2);
+        let local = self.new_local(ty, true);
         Some(Stmt::Var(local, ty, value))
     }
 
-    fn local(&mut self, ty: Ty, writable: bool) -> usize {
+    fn new_local(&mut self, ty: Ty, writable: bool) -> usize {
         self.locals += 1;
         self.scope.push(Var { root: Root::Local(self.locals), ty, writable });
         self.locals
@@ -247,47 +262,47 @@ impl Maker<'_> {
             return None;
         }
         let count = if depth > 0 && self.rng.bool() { self.tables[table].actions.len() } else { 0 };
-        Some(Stmt::Apply(table, (0..count).map(|_| self.stmts(2, 0)).collect()))
+        Some(Stmt::Apply(table, (0..count).map(|_| self.random_stmts(2, 0)).collect()))
     }
 
-    /// An early return or an exit, behind a condition.
-    fn leave(&mut self) -> Option<Stmt> {
-        let exits = self.at != Where::Plain && self.rng.bool();
+    /// Generates an early return or an exit under a condition.
+    fn early_exit(&mut self) -> Option<Stmt> {
+        let exits = self.at != CodeContext::Plain && self.rng.bool();
         let leave = if exits {
             Stmt::Exit
-        } else if self.parser || self.at == Where::Ingress {
+        } else if self.parser || self.at == CodeContext::Ingress {
             return None;
         } else {
-            Stmt::Return(self.result.map(|ty| self.expr(ty, 1)))
+            Stmt::Return(self.result.map(|ty| self.random_expr(ty, 1)))
         };
-        Some(Stmt::If(self.expr(Ty::Bool, 2), vec![leave], Vec::new()))
+        Some(Stmt::If(self.random_expr(Ty::Bool, 2), vec![leave], Vec::new()))
     }
 
     fn compound(&mut self, depth: usize) -> Option<Stmt> {
         match self.rng.u8(..6) {
             0 if !self.parser => {
-                let on = self.expr(Ty::Bits, 2);
-                let cases = (0..2).map(|value| (value, self.stmts(1, depth))).collect();
-                Some(Stmt::Switch(on, cases, self.stmts(1, depth)))
+                let on = self.random_expr(Ty::Bits, 2);
+                let cases = (0..2).map(|value| (value, self.random_stmts(1, depth))).collect();
+                Some(Stmt::Switch(on, cases, self.random_stmts(1, depth)))
             }
             1 if self.loops && !self.parser => {
-                let (from, to) = (self.expr(Ty::Bits, 2), self.expr(Ty::Bits, 2));
-                let local = self.local(Ty::Bits, false);
-                let body = self.stmts(1, 0);
+                let (from, to) = (self.random_expr(Ty::Bits, 2), self.random_expr(Ty::Bits, 2));
+                let local = self.new_local(Ty::Bits, false);
+                let body = self.random_stmts(1, 0);
                 self.scope.pop();
                 Some(Stmt::ForIn(local, from, to, body))
             }
             2 if self.loops && !self.parser => {
-                let local = self.local(Ty::Bits, false);
-                let condition = self.expr(Ty::Bool, 2);
-                let body = self.stmts(1, 0);
+                let local = self.new_local(Ty::Bits, false);
+                let condition = self.random_expr(Ty::Bool, 2);
+                let body = self.random_stmts(1, 0);
                 self.scope.pop();
                 Some(Stmt::For(local, self.rng.u8(1..4), condition, body))
             }
             _ => {
-                let condition = self.expr(Ty::Bool, 2);
-                let yes = self.stmts(2, depth);
-                let no = if self.rng.bool() { self.stmts(1, depth) } else { Vec::new() };
+                let condition = self.random_expr(Ty::Bool, 2);
+                let yes = self.random_stmts(2, depth);
+                let no = if self.rng.bool() { self.random_stmts(1, depth) } else { Vec::new() };
                 Some(Stmt::If(condition, yes, no))
             }
         }

@@ -1,20 +1,21 @@
-//! Programs as P4 text.
+//! Prints programs as P4 text.
 
-use super::tree::{Arg, BYTES, CELLS, Call, Callee, Code, Dir, Expr, FIELDS, Kind, Op, Place, Program, Root};
-use super::tree::{STACK, STATE, Step, Stmt, Table, Ty};
+use super::tree::{Arg, BYTES, CELLS, Call, Callee, Code, CodeKind, Dir, Expr, FIELDS, Op, Place, Program, Root};
+use super::tree::{PathStep, STACK, STATE, Stmt, Table, Ty};
 use std::fmt::Write;
 
-/// Writes a line into the text.
+/// Appends a line to the text.
 macro_rules! line {
     ($out:expr, $($format:tt)*) => {{
         let _ = writeln!($out, $($format)*);
     }};
 }
 
-/// Names of fields of structs, and of members of unions.
+/// Names of the fields of structs, and of the members of unions.
 const NAMES: [[&str; FIELDS]; 2] = [["f", "g", "h"], ["x", "y", "z"]];
 
-/// The state that a packet's bytes make, as [`super::value::state`] says it.
+/// Code that computes the initial state from a packet's bytes, equivalent to
+/// [`super::value::state`].
 const BEGIN: &str = "        pkt.extract(hdr.i);
         m.x0 = hdr.i.b0; m.x1 = hdr.i.b1; m.x2 = hdr.i.b2; m.x3 = hdr.i.b3;
         m.p0 = (p_t){hdr.i.b4, hdr.i.b5, hdr.i.b6};
@@ -28,39 +29,39 @@ const BEGIN: &str = "        pkt.extract(hdr.i);
         if (hdr.i.b9[3:3] == 1) { hdr.u1.y = (s_t){hdr.i.b0}; } else { hdr.u1.z = (s_t){hdr.i.b1}; }
 ";
 
-/// The program as text.
-pub fn print(program: &Program) -> String {
+/// Prints the program.
+pub fn print_program(program: &Program) -> String {
     let printer = Printer { program };
-    let mut out = head();
-    for (n, code) in program.codes.iter().enumerate().filter(|(_, code)| code.kind != Kind::Action) {
+    let mut out = declarations();
+    for (n, code) in program.codes.iter().enumerate().filter(|(_, code)| code.kind != CodeKind::Action) {
         printer.code(&mut out, n, code);
     }
     printer.parser(&mut out);
     line!(out, "control V(inout headers hdr, inout meta_t m) {{ apply {{ }} }}");
     printer.ingress(&mut out);
-    egress(&mut out);
+    append_egress(&mut out);
     line!(out, "control U(inout headers hdr, inout meta_t m) {{ apply {{ }} }}");
     line!(out, "control D(packet_out pkt, in headers hdr) {{ apply {{ pkt.emit(hdr.o); }} }}");
     line!(out, "V1Switch(P(), V(), I(), E(), U(), D()) main;");
     out
 }
 
-fn head() -> String {
+fn declarations() -> String {
     let bytes = |count: usize| (0..count).map(|n| format!("bit<8> b{n}; ")).collect::<String>();
     let mut out = String::from("#include <core.p4>\n#include <v1model.p4>\n");
     line!(out, "header s_t {{ bit<8> v; }}");
     line!(out, "header_union u_t {{ s_t x; s_t y; s_t z; }}");
     line!(out, "struct p_t {{ bit<8> f; bit<8> g; bit<8> h; }}");
     line!(out, "header i_t {{ {}}}", bytes(BYTES));
-    line!(out, "header o_t {{ {}}}", bytes(observed().len()));
+    line!(out, "header o_t {{ {}}}", bytes(sent_expressions().len()));
     line!(out, "struct headers {{ i_t i; s_t[{STACK}] s; s_t k0; s_t k1; u_t u0; u_t u1; o_t o; }}");
     line!(out, "struct meta_t {{ bit<8> x0; bit<8> x1; bit<8> x2; bit<8> x3; p_t p0; p_t p1; }}");
     line!(out, "register<bit<8>>({CELLS}) r;");
     out
 }
 
-/// Expressions of all bytes that leave but the register's.
-fn observed() -> Vec<String> {
+/// Returns the expressions of all sent bytes except the register's.
+fn sent_expressions() -> Vec<String> {
     let mut out = Vec::new();
     let header = |out: &mut Vec<String>, name: String| {
         out.push(format!("({name}.isValid() ? 8w1 : 8w0)"));
@@ -79,8 +80,8 @@ fn observed() -> Vec<String> {
     out
 }
 
-fn egress(out: &mut String) {
-    let observed = observed();
+fn append_egress(out: &mut String) {
+    let observed = sent_expressions();
     line!(out, "control E(inout headers hdr, inout meta_t m, inout standard_metadata_t sm) {{ apply {{");
     line!(out, "    hdr.o.setValid();");
     for (n, value) in observed.iter().enumerate() {
@@ -113,9 +114,9 @@ impl Printer<'_> {
         line!(out, "control I(inout headers hdr, inout meta_t m, inout standard_metadata_t sm) {{");
         for (n, code) in self.program.codes.iter().enumerate() {
             match code.kind {
-                Kind::Action => self.code(out, n, code),
-                Kind::Control => line!(out, "    C{n}() c{n};"),
-                Kind::Function => {}
+                CodeKind::Action => self.code(out, n, code),
+                CodeKind::Control => line!(out, "    C{n}() c{n};"),
+                CodeKind::Function => {}
             }
         }
         self.program.tables.iter().enumerate().for_each(|(n, table)| self.table(out, n, table));
@@ -155,12 +156,12 @@ impl Printer<'_> {
         });
         let params = params.collect::<Vec<_>>().join(", ");
         match code.kind {
-            Kind::Function => line!(out, "{} f{n}({params}) {{", code.result.map_or("void", ty)),
-            Kind::Action => line!(out, "    action a{n}({params}) {{"),
-            Kind::Control => line!(out, "control C{n}({params}) {{ apply {{"),
+            CodeKind::Function => line!(out, "{} f{n}({params}) {{", code.result.map_or("void", ty)),
+            CodeKind::Action => line!(out, "    action a{n}({params}) {{"),
+            CodeKind::Control => line!(out, "control C{n}({params}) {{ apply {{"),
         }
         self.stmts(out, &code.body, 1);
-        line!(out, "{}", if code.kind == Kind::Control { "} }" } else { "}" });
+        line!(out, "{}", if code.kind == CodeKind::Control { "} }" } else { "}" });
     }
 
     fn stmts(&self, out: &mut String, stmts: &[Stmt], depth: usize) {
@@ -239,22 +240,22 @@ impl Printer<'_> {
         };
         for step in &place.steps {
             match step {
-                Step::Field(0) if of == Ty::Header => text.push_str(".v"),
-                Step::Field(n) => {
+                PathStep::Field(0) if of == Ty::Header => text.push_str(".v"),
+                PathStep::Field(n) => {
                     let _ = write!(text, ".{}", NAMES[usize::from(of == Ty::Union)][*n]);
                 }
-                Step::Index(index) => {
+                PathStep::Index(index) => {
                     let _ = write!(text, "[({}) & 3]", self.expr(index));
                 }
-                Step::Slice(lo) => {
+                PathStep::Slice(lo) => {
                     let _ = write!(text, "[{}:{lo}]", lo + 3);
                 }
-                Step::SliceAt(lo) => {
+                PathStep::SliceAt(lo) => {
                     let _ = write!(text, "[(({}) & 3)+:4]", self.expr(lo));
                 }
             }
             of = match (step, of) {
-                (Step::Index(_), _) | (Step::Field(_), Ty::Union) => Ty::Header,
+                (PathStep::Index(_), _) | (PathStep::Field(_), Ty::Union) => Ty::Header,
                 _ => Ty::Bits,
             };
         }
@@ -303,9 +304,9 @@ impl Printer<'_> {
             Callee::Code(n) => {
                 let code = &self.program.codes[n];
                 let name = match code.kind {
-                    Kind::Function => format!("f{n}"),
-                    Kind::Action => format!("a{n}"),
-                    Kind::Control => format!("c{n}.apply"),
+                    CodeKind::Function => format!("f{n}"),
+                    CodeKind::Action => format!("a{n}"),
+                    CodeKind::Control => format!("c{n}.apply"),
                 };
                 (name, (0..code.params.len()).map(|n| format!("p{n}")).collect::<Vec<_>>())
             }

@@ -1,10 +1,10 @@
-//! A program that shows a difference, made small: statements go, and expressions become simple
-//! ones, as long as it still shows.
+//! Shrinks a program that shows a difference: removes statements and simplifies expressions while
+//! the difference remains.
 
-use super::tree::{Arg, Call, Expr, Place, Program, Step, Stmt, Ty};
+use super::tree::{Arg, Call, Expr, PathStep, Place, Program, Stmt, Ty};
 use std::time::{Duration, Instant};
 
-/// Makes a program smaller for at most that long. `fails` says whether it still shows the
+/// Shrinks a program for at most the time `most`. `fails` returns whether a program still shows the
 /// difference.
 pub fn shrink(mut program: Program, fails: impl Fn(&Program) -> bool, most: Duration) -> Program {
     let end = Instant::now() + most;
@@ -13,7 +13,7 @@ pub fn shrink(mut program: Program, fails: impl Fn(&Program) -> bool, most: Dura
         let mut at = 0;
         while Instant::now() < end {
             let mut smaller = program.clone();
-            let mut cut = Cut { left: at, done: false };
+            let mut cut = OrderReducer { left: at, done: false };
             cut.program(&mut smaller);
             if !cut.done {
                 break;
@@ -30,14 +30,14 @@ pub fn shrink(mut program: Program, fails: impl Fn(&Program) -> bool, most: Dura
     }
 }
 
-/// Walks to the place of that number, and makes the change there.
-struct Cut {
+/// Walks the tree and applies the reduction of a given number.
+struct OrderReducer {
     left: usize,
     done: bool,
 }
 
-impl Cut {
-    fn here(&mut self) -> bool {
+impl OrderReducer {
+    fn is_selected(&mut self) -> bool {
         if self.done {
             return false;
         }
@@ -62,13 +62,14 @@ impl Cut {
     fn stmts(&mut self, stmts: &mut Vec<Stmt>) {
         let mut n = 0;
         while n < stmts.len() {
-            if self.here() {
+            if self.is_selected() {
                 match stmts.remove(n) {
-                    // A condition leaves its branches, which may go in turn.
+                    // A removed condition is replaced by its branches, which can be removed in
+                    // turn.
                     Stmt::If(_, yes, no) if yes.len() + no.len() > 0 => {
                         stmts.splice(n..n, yes.into_iter().chain(no));
                     }
-                    // Code that gives something has to end with that.
+                    // Code with a result must end with a return.
                     last @ Stmt::Return(Some(_)) if n == stmts.len() => stmts.push(last),
                     _ => {}
                 }
@@ -114,7 +115,7 @@ impl Cut {
 
     fn place(&mut self, place: &mut Place) {
         for step in &mut place.steps {
-            if let Step::Index(e) | Step::SliceAt(e) = step {
+            if let PathStep::Index(e) | PathStep::SliceAt(e) = step {
                 self.expr(e);
             }
         }
@@ -134,8 +135,8 @@ impl Cut {
         if matches!(expr, Expr::Const(_) | Expr::Bool(_) | Expr::Invalid(_)) {
             return;
         }
-        if self.here() {
-            if let Some(simple) = simpler(expr) {
+        if self.is_selected() {
+            if let Some(simple) = simpler_expr(expr) {
                 *expr = simple;
             }
             return;
@@ -159,8 +160,9 @@ impl Cut {
     }
 }
 
-/// A simpler expression of the same type; `None` if there is none, or the type is not known here.
-fn simpler(expr: &Expr) -> Option<Expr> {
+/// Returns a simpler expression of the same type; `None` if there is none, or if the type is
+/// unknown here.
+fn simpler_expr(expr: &Expr) -> Option<Expr> {
     Some(match expr {
         Expr::Read(place) if matches!(place.ty, Ty::Bits | Ty::Nibble) => Expr::Const(1),
         Expr::Read(Place { ty: ty @ (Ty::Header | Ty::Union), .. }) => Expr::Invalid(*ty),

@@ -1,16 +1,16 @@
-//! The programs, as trees.
+//! Trees of the generated programs.
 //!
-//! All programs have the same state ([`STATE`]), which outlives everything and leaves with the
-//! packet; what differs is the code.
+//! All programs have the same state ([`STATE`]), which exists for the whole execution and is sent
+//! with the packet. Programs differ in their code.
 
-/// A type.
+/// A type of a variable or expression.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Ty {
-    /// `bit<8>`
+    /// `bit<8>`.
     Bits,
-    /// `bit<4>`
+    /// `bit<4>`.
     Nibble,
-    /// `bool`, of expressions only.
+    /// `bool`, only for expressions.
     Bool,
     /// `s_t`, a header of one field `v`.
     Header,
@@ -18,20 +18,20 @@ pub enum Ty {
     Union,
     /// `p_t`, a struct of three `bit<8>`: `f`, `g`, `h`.
     Struct,
-    /// `s_t[4]`
+    /// `s_t[4]`.
     Stack,
 }
 
-/// Elements of a stack. Indices are masked, so none is out of range.
+/// Number of elements of a stack. Indices are masked, so none is out of range.
 pub const STACK: usize = 4;
-/// Cells of the register.
+/// Number of cells of the register.
 pub const CELLS: usize = 4;
-/// Fields of a struct, and members of a union.
+/// Number of fields of a struct, and of members of a union.
 pub const FIELDS: usize = 3;
-/// Bytes of a packet, of which the state is made at first.
+/// Number of bytes of a packet. The initial state is computed from them.
 pub const BYTES: usize = 10;
 
-/// The state: expressions that stand for it in controls, and their types.
+/// State variables: their expressions in controls, and their types.
 pub const STATE: [(&str, Ty); 11] = [
     ("m.x0", Ty::Bits),
     ("m.x1", Ty::Bits),
@@ -46,40 +46,40 @@ pub const STATE: [(&str, Ty); 11] = [
     ("hdr.u1", Ty::Union),
 ];
 
-/// What an l-value begins with.
+/// Variable at the root of an l-value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Root {
-    /// Of [`STATE`].
+    /// An element of [`STATE`].
     State(usize),
-    /// A parameter of the code it is in.
+    /// A parameter of the enclosing code.
     Param(usize),
-    /// A local variable of it.
+    /// A local variable of the enclosing code.
     Local(usize),
 }
 
-/// From an l-value to a part of it.
+/// Selection of a part of an l-value.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Step {
-    /// Of a struct, a union or (0) a header.
+pub enum PathStep {
+    /// A field of a struct or a union, or field 0 of a header.
     Field(usize),
-    /// Of a stack; masked to its size.
+    /// An element of a stack; the index is masked to its size.
     Index(Expr),
-    /// `[lo+3:lo]`
+    /// Bits `[lo+3:lo]`.
     Slice(u8),
-    /// `[e & 3 +: 4]`
+    /// Bits `[e & 3 +: 4]`.
     SliceAt(Expr),
 }
 
-/// An l-value, and its type.
+/// An l-value with its type.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Place {
-    /// What it begins with.
+    /// Root variable.
     pub root: Root,
-    /// The type of that.
+    /// Type of the root.
     pub of: Ty,
-    /// From there.
-    pub steps: Vec<Step>,
-    /// What is there.
+    /// Selections from the root to the part.
+    pub steps: Vec<PathStep>,
+    /// Type of the part.
     pub ty: Ty,
 }
 
@@ -97,58 +97,58 @@ pub enum Op {
 /// An expression.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Expr {
-    /// A `bit<8>`.
+    /// A `bit<8>` literal.
     Const(u8),
-    /// A `bool`.
+    /// A `bool` literal.
     Bool(bool),
-    /// The value there.
+    /// Value of an l-value.
     Read(Place),
-    /// `(bit<8>)place`, of a nibble.
+    /// `(bit<8>)place` of a nibble.
     Widen(Place),
-    /// On `bit<8>`.
+    /// A binary operation on `bit<8>`.
     Binary(Op, Box<Expr>, Box<Expr>),
-    /// `(a ++ b)[11:4]`
+    /// `(a ++ b)[11:4]`.
     Concat(Box<Expr>, Box<Expr>),
-    /// `(bit<8>)(a[b & 3 +: 4])`
+    /// `(bit<8>)(a[b & 3 +: 4])`.
     SliceAt(Box<Expr>, Box<Expr>),
-    /// `a ? b : c`, of any type.
+    /// `a ? b : c` of any type.
     Mux(Box<Expr>, Box<Expr>, Box<Expr>),
-    /// Of two values of one type; `false`: `!=`.
+    /// `a == b`, or with `false` `a != b`, for two values of one type.
     Equal(bool, Box<Expr>, Box<Expr>),
-    /// `a < b`
+    /// `a < b`.
     Less(Box<Expr>, Box<Expr>),
     /// `a && b`, or `a || b`.
     Logic(bool, Box<Expr>, Box<Expr>),
-    /// `!a`
+    /// `!a`.
     Not(Box<Expr>),
-    /// Of a header or a union.
+    /// Validity of a header or a union.
     IsValid(Place),
-    /// `t.apply().hit`; `false`: `miss`.
+    /// `t.apply().hit`, or with `false` `miss`.
     Hit(usize, bool),
-    /// Of a function.
+    /// Call of a function.
     Call(Call),
     /// `(p_t){g = a, f = b, h = c}`: fields in the order of the text.
     Struct(Vec<(usize, Expr)>),
-    /// `(s_t){a}`
+    /// `(s_t){a}`.
     Header(Box<Expr>),
     /// `(T){#}` of a header or a union.
     Invalid(Ty),
-    /// Of a struct, or (0) of a header.
+    /// A field of a struct, or field 0 of a header.
     Part(Box<Expr>, usize),
 }
 
 /// A call.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Call {
-    /// What is called.
+    /// Callee.
     pub callee: Callee,
-    /// Number of the parameter and its argument, in the order of the text.
+    /// Index of the parameter and argument, in the order of the text.
     pub args: Vec<(usize, Arg)>,
-    /// Whether arguments are named; if not, they are in the order of the parameters.
+    /// Whether arguments are named. If not, they are in the order of the parameters.
     pub named: bool,
 }
 
-/// What is called.
+/// Callee of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Callee {
     /// One of [`Program::codes`].
@@ -162,15 +162,15 @@ pub enum Callee {
 /// An argument.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Arg {
-    /// For an `in` parameter.
+    /// Argument of an `in` parameter.
     In(Expr),
-    /// For an `out` or `inout` parameter.
+    /// Argument of an `out` or `inout` parameter.
     Place(Place),
-    /// `_`, for an `out` parameter.
+    /// `_` for an `out` parameter.
     Nothing,
 }
 
-/// A direction.
+/// Direction of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum Dir {
@@ -182,108 +182,108 @@ pub enum Dir {
 /// A parameter.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Param {
-    /// Its direction.
+    /// Direction.
     pub dir: Dir,
-    /// Its type.
+    /// Type.
     pub ty: Ty,
-    /// Of an `in` parameter of type `bit<8>`: what it is without argument.
+    /// Default value of an `in` parameter of type `bit<8>`.
     pub default: Option<u8>,
 }
 
-/// What kind of code.
+/// Kind of code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Has parameters only.
+pub enum CodeKind {
+    /// A function: accesses only its parameters.
     Function,
-    /// Has the state besides, and may exit.
+    /// An action: also accesses the state, and may exit.
     Action,
-    /// A control that is applied: has parameters only, and may exit.
+    /// An applied control: accesses only its parameters, and may exit.
     Control,
 }
 
 /// A function, an action or a control.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Code {
-    /// Which.
-    pub kind: Kind,
-    /// Its parameters.
+    /// Kind of the code.
+    pub kind: CodeKind,
+    /// Parameters.
     pub params: Vec<Param>,
-    /// What it gives.
+    /// Type of the result.
     pub result: Option<Ty>,
-    /// Its body; one that gives something ends with a return.
+    /// Statements. Code with a result ends with a return.
     pub body: Vec<Stmt>,
 }
 
 /// A table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Table {
-    /// Its exact keys, of which the lowest bit counts.
+    /// Exact keys, of which only the lowest bit is used.
     pub keys: Vec<Expr>,
-    /// Its actions, each once, with their arguments; the last one is the default.
+    /// Distinct actions with their arguments. The last one is the default action.
     pub actions: Vec<Call>,
-    /// For some values of the keys, which action.
+    /// Entries: values of the keys, and index of the action.
     pub entries: Vec<(Vec<u8>, usize)>,
 }
 
 /// A statement.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Stmt {
-    /// `place = e`; to a nibble `place = (bit<4>)(e)`.
+    /// `place = e`, or for a nibble `place = (bit<4>)(e)`.
     Assign(Place, Expr),
-    /// `place += e` and the like, of a `bit<8>`.
+    /// `place += e` and similar, on a `bit<8>`.
     Compound(Op, Place, Expr),
-    /// A variable comes into being.
+    /// Declaration of a variable.
     Var(usize, Ty, Expr),
-    /// A call whose result is not used.
+    /// A call that discards its result.
     Call(Call),
-    /// `h.setValid()` or `h.setInvalid()`
+    /// `h.setValid()` or `h.setInvalid()`.
     SetValid(Place, bool),
-    /// `s.push_front(n)` or `s.pop_front(n)`
+    /// `s.push_front(n)` or `s.pop_front(n)`.
     Shift(Place, bool, u8),
-    /// A condition.
+    /// A conditional.
     If(Expr, Vec<Stmt>, Vec<Stmt>),
-    /// On the two lowest bits: cases by value, and the rest.
+    /// A switch on the two lowest bits: cases by value, and the default case.
     Switch(Expr, Vec<(u8, Vec<Stmt>)>, Vec<Stmt>),
-    /// `for (bit<8> l in (a & 3) .. (b & 3))`
+    /// `for (bit<8> l in (a & 3) .. (b & 3))`.
     ForIn(usize, Expr, Expr, Vec<Stmt>),
-    /// `for (bit<8> l = 0; l < n && e; l = l + 1)`
+    /// `for (bit<8> l = 0; l < n && e; l = l + 1)`.
     For(usize, u8, Expr, Vec<Stmt>),
-    /// `t.apply();`, or a switch over the action that ran: what follows each.
+    /// `t.apply();`, or a switch over the action that ran, with the statements for each action.
     Apply(usize, Vec<Vec<Stmt>>),
-    /// Ends the code.
+    /// Returns from the code.
     Return(Option<Expr>),
-    /// Ends all code of the ingress control.
+    /// Exits the ingress control.
     Exit,
 }
 
-/// A program.
+/// A generated program.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Program {
-    /// Functions, actions and controls; each calls earlier ones only.
+    /// Functions, actions and controls. Each calls only earlier ones.
     pub codes: Vec<Code>,
     /// Tables.
     pub tables: Vec<Table>,
-    /// What the parser does with the state.
+    /// Statements of the parser.
     pub parser: Vec<Stmt>,
-    /// Its select: two values, whose lowest bits decide. Where they are 1 and 0, `m.x3` is
-    /// changed, and otherwise `m.x2`.
+    /// Two values of the parser's select, which uses their lowest bits. If these are 1 and 0, the
+    /// parser changes `m.x3`, otherwise `m.x2`.
     pub select: [Expr; 2],
-    /// What the ingress control does.
+    /// Statements of the ingress control.
     pub ingress: Vec<Stmt>,
 }
 
 impl Place {
-    /// The place itself.
+    /// Creates an l-value of a whole variable.
     pub fn root(root: Root, ty: Ty) -> Place {
         Place { root, of: ty, steps: Vec::new(), ty }
     }
 
-    /// A part of it.
-    pub fn part(mut self, step: Step) -> Place {
+    /// Selects a part.
+    pub fn part(mut self, step: PathStep) -> Place {
         self.ty = match (&step, self.ty) {
-            (Step::Slice(_) | Step::SliceAt(_), _) => Ty::Nibble,
-            (Step::Index(_), _) | (Step::Field(_), Ty::Union) => Ty::Header,
-            (Step::Field(_), _) => Ty::Bits,
+            (PathStep::Slice(_) | PathStep::SliceAt(_), _) => Ty::Nibble,
+            (PathStep::Index(_), _) | (PathStep::Field(_), Ty::Union) => Ty::Header,
+            (PathStep::Field(_), _) => Ty::Bits,
         };
         self.steps.push(step);
         self
@@ -291,7 +291,7 @@ impl Place {
 }
 
 impl Expr {
-    /// Its type.
+    /// Returns the type of the expression.
     pub fn ty(&self, codes: &[Code]) -> Ty {
         match self {
             Expr::Const(_) | Expr::Widen(_) | Expr::Binary(..) | Expr::Concat(..) | Expr::SliceAt(..) => Ty::Bits,

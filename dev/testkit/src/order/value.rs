@@ -1,37 +1,37 @@
-//! Values, and what reading and writing parts of them means.
+//! Values, with reads and writes of their parts.
 
 use super::tree::{BYTES, FIELDS, STACK, STATE, Ty};
 
-/// A value.
+/// A value of any type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Value {
-    /// Of up to eight bits.
+    /// A number of up to eight bits.
     Bits(u8),
-    /// A truth.
+    /// A boolean.
     Bool(bool),
-    /// Of a struct, in order.
+    /// Fields of a struct, in order.
     Struct(Vec<u8>),
-    /// Of a header: its field, if it is valid.
+    /// Field of a header, if it is valid.
     Header(Option<u8>),
-    /// Of a union: which member is valid, and its field.
+    /// Index and field of the valid member of a union.
     Union(Option<(usize, u8)>),
-    /// Of a stack.
+    /// Elements of a stack.
     Stack([Option<u8>; STACK]),
 }
 
-/// From a value to a part of it.
+/// Selection of a part of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Select {
-    /// Of a struct or union; the field of a header.
+    /// A field of a struct or union, or the field of a header.
     Field(usize),
-    /// Of a stack.
+    /// An element of a stack.
     Element(usize),
-    /// Four bits from this one up.
+    /// Four bits from this bit up.
     Nibble(u8),
 }
 
 impl Value {
-    /// What a variable of the type has before something is assigned: zero, or invalid.
+    /// Returns the initial value of a variable of the type: zero, or invalid.
     pub fn initial(ty: Ty) -> Value {
         match ty {
             Ty::Bits | Ty::Nibble => Value::Bits(0),
@@ -43,42 +43,42 @@ impl Value {
         }
     }
 
-    /// The number.
+    /// Returns the number.
     ///
     /// # Panics
-    /// It is no number: the maker or the evaluator is wrong.
+    /// If the value is not a number, due to a bug of the generator or the evaluator.
     pub fn bits(&self) -> u8 {
         let Value::Bits(bits) = self else { panic!("{self:?} is no number") };
         *bits
     }
 
-    /// The truth.
+    /// Returns the boolean.
     ///
     /// # Panics
-    /// It is none.
+    /// If the value is not a boolean.
     pub fn truth(&self) -> bool {
         let Value::Bool(truth) = self else { panic!("{self:?} is no truth") };
         *truth
     }
 
-    /// The header's field, if it is valid.
+    /// Returns the header's field, if it is valid.
     ///
     /// # Panics
-    /// It is no header.
+    /// If the value is not a header.
     pub fn header(&self) -> Option<u8> {
         let Value::Header(header) = self else { panic!("{self:?} is no header") };
         *header
     }
 
-    /// Whether a header, or some member of a union, is valid.
+    /// Returns whether a header, or a member of a union, is valid.
     pub fn is_valid(&self) -> bool {
         matches!(self, Value::Header(Some(_)) | Value::Union(Some(_)))
     }
 
-    /// A part. Fields of invalid headers read as 0.
+    /// Returns a part. Fields of invalid headers read as 0.
     ///
     /// # Panics
-    /// There is no such part.
+    /// If the part does not exist.
     pub fn get(&self, path: &[Select]) -> Value {
         let Some((first, rest)) = path.split_first() else { return self.clone() };
         let part = match (self, *first) {
@@ -94,22 +94,23 @@ impl Value {
         part.get(rest)
     }
 
-    /// Writes a part. `union_alone` is wrong: a member that becomes invalid leaves the others.
+    /// Writes a part. `union_alone` selects a wrong reading: a member that becomes invalid leaves
+    /// the others unchanged.
     ///
     /// # Panics
-    /// There is no such part.
+    /// If the part does not exist.
     pub fn set(&mut self, path: &[Select], new: Value, union_alone: bool) {
         let Some((first, rest)) = path.split_first() else {
             *self = new;
             return;
         };
-        // "Copied recursively": the part, changed, is the part from now on.
+        // "Copied recursively": the changed part replaces the old one.
         let mut part = self.get(&path[..1]);
         let was_valid = part.is_valid();
         part.set(rest, new, union_alone);
         match (self, *first, part) {
             (Value::Struct(fields), Select::Field(n), part) => fields[n] = part.bits(),
-            // "Writing to a field of an invalid header" keeps nothing.
+            // "Writing to a field of an invalid header" has no effect.
             (Value::Header(header), Select::Field(0), part) => *header = header.map(|_| part.bits()),
             (Value::Stack(elements), Select::Element(n), part) => elements[n] = part.header(),
             (Value::Bits(bits), Select::Nibble(lo), part) => *bits = *bits & !(15 << lo) | part.bits() << lo,
@@ -117,11 +118,11 @@ impl Value {
                 // "If e is valid, then it is equivalent to u.hi.setValid(); u.hi = e", which makes
                 // the others invalid.
                 Some(field) => *valid = Some((n, field)),
-                // A write to a field of a member that is invalid.
+                // A write to a field of an invalid member.
                 None if !rest.is_empty() => {}
                 None if union_alone && !was_valid => {}
-                // "If e is invalid, then it is equivalent to u.hi.setInvalid()": of any valid
-                // member the bit becomes false.
+                // "If e is invalid, then it is equivalent to u.hi.setInvalid()": the validity bit
+                // of any valid member becomes false.
                 None => *valid = None,
             },
             (value, first, _) => panic!("{value:?} has no {first:?}"),
@@ -129,8 +130,7 @@ impl Value {
     }
 }
 
-/// The state that a packet's bytes make: the same that [`super::print`] has the parser make of
-/// them.
+/// Returns the initial state for a packet's bytes. [`super::print`] prints an equivalent parser.
 pub fn state(bytes: &[u8; BYTES]) -> Vec<Value> {
     let b = |n: usize| bytes[n];
     let flag = |n: usize| bytes[9] >> n & 1 == 1;
@@ -151,8 +151,8 @@ pub fn state(bytes: &[u8; BYTES]) -> Vec<Value> {
     STATE.iter().map(value).collect()
 }
 
-/// What leaves: each state variable, flattened, then the register's cells.
-pub fn output(state: &[Value], cells: &[u8]) -> Vec<u8> {
+/// Returns the sent bytes: each state variable, flattened, then the register's cells.
+pub fn sent_bytes(state: &[Value], cells: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut header = |header: Option<u8>| out.extend([u8::from(header.is_some()), header.unwrap_or(0)]);
     for value in state {

@@ -1,25 +1,26 @@
-//! The interpreter and native code that records, side by side: what they note of each packet must say the same.
+//! Runs the interpreter and recording native code side by side, and compares their records of each
+//! packet.
 
 use super::noter::{Noted, Noter};
-use entries::{Change, WriteBatch};
+use entries::{StateChange, WriteBatch};
 use fastrand::Rng;
-use interp::{Credit, Outputs};
+use interp::{DeferredCount, Outputs};
 use ir::{ControlKind, Entity, ExternId, ExternKind, Inst, Pipeline, TableId};
-use jit::Record;
+use jit::PacketRecord;
 use packet::{DropReason, EngineReason, Verdict};
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::Arc;
-use testkit::differ::case::{Case, PacketIn, Source, Step};
+use testkit::differ::case::{PacketIn, ProgramSource, TestCase, TestEvent};
 use testkit::differ::compare;
 use testkit::differ::native::Native;
-use testkit::differ::print::print;
-use testkit::differ::subject::{Answer, Build, Oracle, Subject, collect};
+use testkit::differ::print::print_program;
+use testkit::differ::subject::{BatchResult, EngineInputs, EngineUnderTest, Oracle, collect_outputs};
 
-/// Packets of one batch: no more are taken than leave room for what becomes of them.
+/// Packets per batch. The capacity for outcomes limits it.
 const BATCH: usize = 200;
 
-/// What was compared.
+/// Amounts compared.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     pub programs: u64,
@@ -29,7 +30,7 @@ pub struct Seen {
     pub found: u64,
     pub keyless: u64,
     pub counts: u64,
-    /// Different ways, over all programs; and packets whose way another one took before.
+    /// Number of different paths over all programs, and of packets that repeat a path.
     pub ways: u64,
     pub again: u64,
     pub incomplete: u64,
@@ -38,7 +39,7 @@ pub struct Seen {
     pub writes: u64,
 }
 
-/// What native code noted of a packet.
+/// Native code's record of a packet.
 struct Kept {
     decisions: Vec<u32>,
     applications: Vec<(TableId, Option<u32>, Vec<u64>)>,
@@ -47,18 +48,18 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(record: &Record<'_>) -> Kept {
-        let applications = record.applications.iter().map(|it| (it.table, it.found, record.key(it).to_vec()));
+    fn new(record: &PacketRecord<'_>) -> Kept {
+        let applications = record.lookups.iter().map(|it| (it.table, it.entry_id, record.lookup_key(it).to_vec()));
         Kept {
             decisions: record.decisions.to_vec(),
             applications: applications.collect(),
             indices: record.indices.to_vec(),
-            complete: record.complete,
+            complete: record.is_complete,
         }
     }
 }
 
-/// An entry as both know it: number and generation.
+/// Entry, as both engines identify it: number and generation.
 #[derive(Clone, Copy)]
 struct Handle {
     table: TableId,
@@ -72,14 +73,14 @@ pub struct Both {
     oracle: Oracle,
     native: Native,
     noter: Noter,
-    /// The deparser calls externs.
+    /// Whether the deparser calls externs.
     deparser_calls: bool,
     outputs: Outputs,
     rng: Rng,
-    /// Each way as both wrote it down.
+    /// Path of each engine's record, mapped to the other engine's.
     ways: [HashMap<Vec<u32>, Vec<u32>>; 2],
     handles: Vec<Handle>,
-    /// Some that are gone: their numbers may be others' now.
+    /// Some deleted entries. Their numbers may have been reused.
     gone: Vec<Handle>,
     pub seen: Seen,
 }
@@ -93,15 +94,15 @@ fn deparser_calls(pipeline: &Pipeline) -> bool {
     deparsers.flat_map(|control| control.body.insts()).any(|data| matches!(data.inst, Inst::Extern { .. }))
 }
 
-/// Runs a case on both; what is different.
-pub fn run(case: &Case) -> Result<Seen, String> {
+/// Runs a case on both. Returns an error that describes the first difference.
+pub fn run(case: &TestCase) -> Result<Seen, String> {
     let text = match &case.source {
-        Source::Made(program) => Some(print(program)),
-        Source::File(_) => None,
+        ProgramSource::Made(program) => Some(print_program(program)),
+        ProgramSource::File(_) => None,
     };
-    let build = Build { text: text.as_deref(), pipeline: &case.pipeline, setup: &case.setup };
+    let build = EngineInputs { text: text.as_deref(), pipeline: &case.pipeline, setup: &case.setup };
     let mut native = Native::recording(&build)?;
-    if native.jit().unsupported().is_some() {
+    if native.jit().fallback_reason().is_some() {
         return Ok(Seen { handed: 1, ..Seen::default() });
     }
     let mut both = Both {
@@ -119,9 +120,9 @@ pub fn run(case: &Case) -> Result<Seen, String> {
     };
     for (number, step) in case.steps.iter().enumerate() {
         let done = match step {
-            Step::Packets(packets) => packets.chunks(BATCH).try_for_each(|packets| both.packets(packets)),
-            Step::Write(batch) => both.write(batch),
-            Step::Tick(now) => {
+            TestEvent::Packets(packets) => packets.chunks(BATCH).try_for_each(|packets| both.packets(packets)),
+            TestEvent::Write(batch) => both.write(batch),
+            TestEvent::Tick(now) => {
                 both.oracle.tick(*now);
                 both.native.tick(*now);
                 Ok(())
@@ -135,16 +136,17 @@ pub fn run(case: &Case) -> Result<Seen, String> {
 
 impl Both {
     fn states(&mut self) -> Result<(), String> {
-        compare::states(&self.pipeline, &mut self.oracle, &mut self.native).map_or(Ok(()), Err)
+        compare::compare_states(&self.pipeline, &mut self.oracle, &mut self.native).map_or(Ok(()), Err)
     }
 
     fn write(&mut self, batch: &WriteBatch) -> Result<(), String> {
         self.states()?;
-        let (mut expected, mut found): (Vec<Change>, Vec<Change>) = Default::default();
+        let (mut expected, mut found): (Vec<StateChange>, Vec<StateChange>) = Default::default();
         let mut unnumbered = None;
-        let taken = self.oracle.interp.write_noting(batch, |change, _| expected.push(change.clone()));
+        let taken = self.oracle.interp.write_observed(batch, |change, _| expected.push(change.clone()));
         let also = self.native.jit().write_noting(batch, |change, number| {
-            let entry = matches!(change, Change::Inserted(..) | Change::Modified(..) | Change::Deleted(..));
+            let entry =
+                matches!(change, StateChange::Inserted(..) | StateChange::Modified(..) | StateChange::Deleted(..));
             if entry && number.is_none() {
                 unnumbered = Some(format!("{change:?} has no number"));
             }
@@ -162,7 +164,11 @@ impl Both {
             same("whether an entry is the same as before", &there, &also)?;
             match there {
                 true => {
-                    same("an entry", &interp.entry_of(table, oracle.0).cloned(), &jit.entry_of(table, native.0))?;
+                    same(
+                        "an entry",
+                        &interp.entry_in_slot(table, oracle.0).cloned(),
+                        &jit.entry_by_id(table, native.0),
+                    )?;
                     self.handles.push(handle);
                 }
                 false => {
@@ -176,15 +182,16 @@ impl Both {
     }
 
     fn packets(&mut self, packets: &[PacketIn]) -> Result<(), String> {
-        let (mut expected, mut notes) = (Answer::default(), Vec::new());
+        let (mut expected, mut notes) = (BatchResult::default(), Vec::new());
         for (number, packet) in packets.iter().enumerate() {
             self.noter.noted = Noted::default();
             let interp = &mut self.oracle.interp;
             interp.process_by(&mut self.noter, &packet.bytes, packet.port, packet.at, &mut self.outputs);
-            collect(number, &self.outputs, &mut expected.emitted);
+            collect_outputs(number, &self.outputs, &mut expected.emitted);
             let mut noted = std::mem::take(&mut self.noter.noted);
             if let (Some(front), true) = (noted.deparser.filter(|_| !self.deparser_calls), self.dropped()) {
-                // Native code does not deparse what the program drops; nobody can tell.
+                // Native code does not deparse packets that the program drops, which has no visible
+                // effect.
                 noted.decisions.truncate(front);
             }
             notes.push(noted);
@@ -194,7 +201,7 @@ impl Both {
             assert_eq!(packet, kept.len(), "records come in order");
             kept.push(Kept::new(record));
         });
-        compare::answers(&expected, &found).map_or(Ok(()), Err)?;
+        compare::compare_results(&expected, &found).map_or(Ok(()), Err)?;
         same("records", &packets.len(), &kept.len())?;
         for (number, (noted, kept)) in notes.iter().zip(&kept).enumerate() {
             self.packet(noted, kept).map_err(|what| {
@@ -205,7 +212,7 @@ impl Both {
         self.credits(packets.last().map_or(0, |packet| packet.at))
     }
 
-    /// Whether the program dropped the last packet.
+    /// Returns whether the program dropped the last packet.
     fn dropped(&self) -> bool {
         let program = DropReason::Engine(EngineReason::ProgramDrop);
         let drops =
@@ -241,11 +248,11 @@ impl Both {
         let (interp, jit) = (&self.oracle.interp, self.native.jit());
         same("a table", index, &table.index())?;
         same("a key", key, words)?;
-        let expected = oracle.and_then(|number| interp.entry_of(*table, number));
-        let found = native.and_then(|number| jit.entry_of(*table, number));
+        let expected = oracle.and_then(|number| interp.entry_in_slot(*table, number));
+        let found = native.and_then(|number| jit.entry_by_id(*table, number));
         same("an entry", &expected, &found.as_ref())?;
         let mut args = Vec::new();
-        let there = jit.args(*table, *native, &mut args);
+        let there = jit.copy_action_data(*table, *native, &mut args);
         same("arguments", &interp.args(*table, *oracle).map(<[u64]>::to_vec), &there.then_some(args))?;
         self.seen.applications += 1;
         self.seen.keyless += u64::from(key.is_empty());
@@ -260,16 +267,17 @@ impl Both {
         Ok(())
     }
 
-    /// Gives both the same credits: what was found just now, and any counters and actions.
+    /// Gives both the same random deferred counts: of current and deleted entries, counters, and
+    /// table actions.
     fn credits(&mut self, last: u64) -> Result<(), String> {
         if self.rng.u8(..3) > 0 {
             return Ok(());
         }
         if self.rng.bool() {
             let now = last + self.rng.u64(..1000);
-            same("the time", &self.oracle.interp.saw(now), &self.native.jit().saw(now))?;
+            same("the time", &self.oracle.interp.advance_clock(now), &self.native.jit().observe_time(now))?;
         }
-        // Nobody's counter may show what those get that are gone.
+        // Deferred counts of deleted entries must not appear in other entries' counters.
         for handle in [&self.handles[..], &self.gone].concat() {
             if self.rng.u8(..4) == 0 {
                 self.credit_entry(handle, last)?;
@@ -279,30 +287,30 @@ impl Both {
         for (id, object) in pipeline.externs.iter() {
             if let ExternKind::Counter { size, .. } = object.kind {
                 let index = if self.rng.u8(..8) == 0 { self.rng.u64(..) } else { self.rng.u64(..size.max(1)) };
-                let credit = Credit::Counter { counter: ExternId::from_index(id.index()), index };
+                let credit = DeferredCount::Counter { counter: ExternId::from_index(id.index()), index };
                 self.credit([credit.clone(), credit], last);
             }
         }
         for table in pipeline.tables.keys() {
             let tallied = |counts: Vec<[entries::Counter; 2]>| counts.iter().flatten().any(|c| c.packets > 0);
-            // Native code has no place to count where a table is applied nowhere.
+            // Native code has no counter for a table that is applied nowhere.
             if self.oracle.applied(table).is_some_and(tallied) {
                 let arm = self.rng.u32(..=pipeline.tables[table].actions.len() as u32);
-                let credit = Credit::Applied { table, arm, hit: self.rng.bool() };
+                let credit = DeferredCount::Applied { table, arm, hit: self.rng.bool() };
                 self.credit([credit.clone(), credit], last);
             }
         }
         self.states()
     }
 
-    /// An entry is hit, or counted with its direct counter.
+    /// Counts a hit of an entry, or counts with its direct counter.
     fn credit_entry(&mut self, handle: Handle, last: u64) -> Result<(), String> {
         let Handle { table, oracle, native } = handle;
         let hit = self.rng.bool();
         let counts = self.pipeline.tables[table].direct_counter.is_some();
         let credit = |(number, generation): (u32, u32)| match hit {
-            true => Credit::Hit { table, number, generation },
-            false => Credit::Direct { table, number, generation },
+            true => DeferredCount::Hit { table, number, generation },
+            false => DeferredCount::Direct { table, number, generation },
         };
         if hit || counts {
             self.credit([credit(oracle), credit(native)], last);
@@ -310,9 +318,9 @@ impl Both {
         Ok(())
     }
 
-    fn credit(&mut self, [oracle, native]: [Credit; 2], last: u64) {
+    fn credit(&mut self, [oracle, native]: [DeferredCount; 2], last: u64) {
         let (packets, bytes) = (self.rng.u64(..1000), self.rng.u64(..100_000));
-        self.oracle.interp.credit(&oracle, packets, bytes, last);
+        self.oracle.interp.add_deferred_count(&oracle, packets, bytes, last);
         self.native.jit().credit(&native, packets, bytes, last);
         self.seen.credits += 1;
     }

@@ -1,17 +1,18 @@
-//! Programs that random ones are seldom like: great indices, more decisions than are noted, numbers that one entry has after another.
+//! Tests cases that random programs seldom have: large indices, more decisions than are recorded,
+//! reused entry numbers.
 
 use super::run;
-use entries::{ActionSpec, Counter, TableEntry, Update, UpdateKind, WriteBatch};
-use interp::{Config, Credit};
+use entries::{ActionSpec, Counter, StateUpdate, TableEntry, UpdateKind, WriteBatch};
+use interp::{Config, DeferredCount};
 use ir::{ActionCall, KeyMatch, Pipeline, TableId};
 use jit::{Jit, MAX_DECISIONS};
-use packet::{Batch, Engine, Output, PortId};
+use packet::{Batch, BatchOutput, Engine, PortId};
 use std::convert::Infallible;
 use std::sync::Arc;
-use testkit::differ::case::{Case, PacketIn, Source, Step};
+use testkit::differ::case::{PacketIn, ProgramSource, TestCase, TestEvent};
 use testkit::differ::compile;
 
-/// Indices of all sizes, and a drop that is nobody's decision but the packet's.
+/// Indices of all sizes, and a drop that only the packet decides.
 const COUNTERS: [&str; 2] = [
     "bit<80> wide; bit<32> index; bit<7> pad; bit<9> port;",
     "counter<bit<80>>(16, CounterType.packets) few;
@@ -23,7 +24,7 @@ const COUNTERS: [&str; 2] = [
     }",
 ];
 
-/// A program that parses a header of these fields, and does that.
+/// Returns a program that parses a header of these fields and runs this ingress.
 fn of_one_header([fields, ingress]: [&str; 2]) -> Arc<Pipeline> {
     let text = format!(
         "#define V1MODEL_VERSION 20200408
@@ -61,14 +62,14 @@ fn indices_of_all_sizes() {
         }
         PacketIn { port: 3, at: 0, bytes }
     };
-    let steps = vec![Step::Packets((0..400).map(|_| packet()).collect())];
-    let source = Source::File("the text above".to_owned());
-    let seen = run(&Case { seed: 0, source, pipeline, setup: Config::default(), steps });
+    let steps = vec![TestEvent::Packets((0..400).map(|_| packet()).collect())];
+    let source = ProgramSource::File("the text above".to_owned());
+    let seen = run(&TestCase { seed: 0, source, pipeline, setup: Config::default(), steps });
     // Too short for the parser, or not; dropped, or not; a short one has port 0.
     assert!(seen.handed == 0 && seen.packets == 400 && seen.counts == 800 && seen.ways == 3, "{seen:?}");
 }
 
-/// A parser that decides something at each byte.
+/// Parser with a decision at each byte.
 const LONG: &str = r#"
 #include <core.p4>
 #include <v1model.p4>
@@ -92,12 +93,13 @@ control deparse(packet_out pkt, in headers hdr) { apply {} }
 V1Switch(p(), nothing(), ingress(), egress(), nothing(), deparse()) main;
 "#;
 
-/// A packet with more decisions than are noted is handled as ever, and what is noted of it is bounded and says so; its neighbours' records are whole.
+/// A packet with more decisions than fit is processed as usual. Its record is bounded and marked as
+/// truncated; other packets' records are complete.
 #[test]
 fn a_full_record_says_so() {
     let pipeline = Arc::new(compile::compile(LONG, true).expect("it compiles"));
-    let mut jit = Jit::recording(pipeline.clone(), Config::default()).expect("native code is made");
-    assert_eq!(jit.unsupported(), None);
+    let mut jit = Jit::new_recording(pipeline.clone(), Config::default()).expect("native code is made");
+    assert_eq!(jit.fallback_reason(), None);
     let mut plain = Jit::new(pipeline, Config::default()).expect("native code is made");
     let lengths = [3, 9000, 4, MAX_DECISIONS + 1, 9000, 3];
     let batch = || {
@@ -110,14 +112,14 @@ fn a_full_record_says_so() {
         batch
     };
     let (mut recorded, mut ordinary) = (batch(), batch());
-    let [mut out, mut expected] = [Output::new(), Output::new()];
+    let [mut out, mut expected] = [BatchOutput::new(), BatchOutput::new()];
     let mut ways = Vec::new();
     jit.process_recorded(&mut recorded, &mut out, &mut |_, record| {
-        assert_eq!(record.complete, record.decisions.len() < MAX_DECISIONS);
+        assert_eq!(record.is_complete, record.decisions.len() < MAX_DECISIONS);
         ways.push(record.decisions.to_vec());
     });
     plain.process(&mut ordinary, &mut expected);
-    let said = |out: &Output, batch: &Batch| -> Vec<String> {
+    let said = |out: &BatchOutput, batch: &Batch| -> Vec<String> {
         out.iter(batch).map(|(emission, packet)| format!("{:?} {:?}", emission.verdict, packet.bytes())).collect()
     };
     assert_eq!(said(&out, &recorded), said(&expected, &ordinary));
@@ -126,7 +128,7 @@ fn a_full_record_says_so() {
     assert!(ways[0] == ways[5] && ways[0] != ways[2] && noted[2] == noted[0] + 1, "{noted:?}");
 }
 
-/// A table whose entries count.
+/// Table with entries that count.
 const COUNTED: [&str; 2] = [
     "bit<8> key;",
     "direct_counter(CounterType.packets_and_bytes) hits;
@@ -140,45 +142,47 @@ const COUNTED: [&str; 2] = [
     apply { counted.apply(); }",
 ];
 
-/// What a packet with that key finds.
+/// Returns the entry that a packet with this key hits.
 fn found(jit: &mut Jit, key: u8) -> Option<u32> {
-    let (mut batch, mut out) = (Batch::new(), Output::new());
+    let (mut batch, mut out) = (Batch::new(), BatchOutput::new());
     batch.push_bytes(&[key], PortId(0), 0).expect("a packet is short enough");
     let mut found = None;
     jit.process_recorded(&mut batch, &mut out, &mut |_, record| {
-        assert_eq!(record.key(&record.applications[0]), [u64::from(key)]);
-        found = record.applications[0].found;
+        assert_eq!(record.lookup_key(&record.lookups[0]), [u64::from(key)]);
+        found = record.lookups[0].entry_id;
     });
     found
 }
 
-/// Credits, entries and arguments go to the entry that has the number now, and only if it is the one that was meant. Also after all numbers were given anew, and from
-/// another worker.
+/// Deferred counts, entries and arguments refer to the entry that has the number now, only if it
+/// has the expected generation. Also after all numbers were reassigned, and from another worker.
 #[test]
 fn numbers_are_used_again() {
     let pipeline = of_one_header(COUNTED);
     let (table, to) = (TableId(0), pipeline.tables[TableId(0)].actions[0].action);
-    let mut jit = Jit::recording(pipeline, Config::default()).expect("native code is made");
-    assert_eq!(jit.unsupported(), None);
+    let mut jit = Jit::new_recording(pipeline, Config::default()).expect("native code is made");
+    assert_eq!(jit.fallback_reason(), None);
     let update = |kind: UpdateKind, key: u8| -> WriteBatch {
         let action = ActionSpec::Call(ActionCall { action: to, args: vec![key.into()] });
-        [Update::Entry(kind, TableEntry::new(table, vec![KeyMatch::Exact(key.into())], action))].into_iter().collect()
+        [StateUpdate::Entry(kind, TableEntry::new(table, vec![KeyMatch::Exact(key.into())], action))]
+            .into_iter()
+            .collect()
     };
     let counted = |jit: &Jit, number: u32| {
-        let entry = jit.entry_of(table, number)?;
+        let entry = jit.entry_by_id(table, number)?;
         jit.entry_counter(table, &entry)
     };
     let packets = |packets: u64| Counter { packets, bytes: packets };
     jit.write(&update(UpdateKind::Insert, 1)).expect("an entry is taken");
     let number = found(&mut jit, 1).expect("it is there");
     let old = jit.generation(table, number);
-    let hit = |generation: u32| Credit::Hit { table, number, generation };
+    let hit = |generation: u32| DeferredCount::Hit { table, number, generation };
     jit.credit(&hit(old), 10, 10, 0);
     assert_eq!(counted(&jit, number), Some(packets(11)));
     jit.write(&update(UpdateKind::Delete, 1)).expect("an entry is deleted");
-    assert_eq!((found(&mut jit, 1), jit.entry_of(table, number)), (None, None));
+    assert_eq!((found(&mut jit, 1), jit.entry_by_id(table, number)), (None, None));
     jit.credit(&hit(old), 10, 10, 0);
-    // Until nobody can meet the entry any more, others get other numbers.
+    // A number is not reused while a worker can still hit the old entry.
     let again = (2..20).find(|key| {
         jit.write(&update(UpdateKind::Insert, *key)).expect("an entry is taken");
         found(&mut jit, *key) == Some(number)
@@ -187,25 +191,26 @@ fn numbers_are_used_again() {
     let new = jit.generation(table, number);
     assert_ne!(old, new);
     jit.credit(&hit(old), 100, 100, 0);
-    jit.credit(&Credit::Direct { table, number, generation: old }, 100, 100, 0);
+    jit.credit(&DeferredCount::Direct { table, number, generation: old }, 100, 100, 0);
     assert_eq!(counted(&jit, number), Some(packets(1)));
-    let mut worker = jit.worker();
+    let mut worker = jit.new_worker();
     worker.credit(&hit(new), 5, 5, 0);
     assert_eq!((found(&mut worker, key), counted(&jit, number)), (Some(number), Some(packets(7))));
-    worker.credit(&Credit::Applied { table, arm: 0, hit: true }, 1000, 2000, 0);
-    let hits: u64 = jit.tallies().tables.iter().map(|tally| tally.actions[0].hits.packets).sum();
+    worker.credit(&DeferredCount::Applied { table, arm: 0, hit: true }, 1000, 2000, 0);
+    let hits: u64 = jit.stats().tables.iter().map(|tally| tally.actions[0].hits.packets).sum();
     assert!(hits > 1000, "{hits}");
     drop(worker);
-    jit.load([Ok::<_, Infallible>(update(UpdateKind::Insert, 100))].into_iter()).unwrap_or_else(|never| match never {});
+    jit.load_batches([Ok::<_, Infallible>(update(UpdateKind::Insert, 100))].into_iter())
+        .unwrap_or_else(|never| match never {});
     for key in [key, 100] {
         let number = found(&mut jit, key).expect("it is there");
         let mut words = Vec::new();
-        assert!(jit.args(table, Some(number), &mut words) && words == [u64::from(key)], "{words:?}");
+        assert!(jit.copy_action_data(table, Some(number), &mut words) && words == [u64::from(key)], "{words:?}");
         assert_ne!(jit.generation(table, number), new);
     }
 }
 
-/// Tells the time of each packet, which is never before the one in front of it.
+/// Emits the time of each packet, which never decreases.
 const TIMES: [&str; 2] = [
     "bit<48> time;",
     "counter<bit<8>>(4, CounterType.packets_and_bytes) seen;
@@ -216,11 +221,11 @@ const TIMES: [&str; 2] = [
     }",
 ];
 
-/// Batches of which it is noted what packets do and others, in turn, are one sequence: of times, and of counts.
+/// Recorded and unrecorded batches, in turn, share one sequence of times and of counts.
 #[test]
 fn noted_and_quiet_batches_are_one_sequence() {
     let pipeline = of_one_header(TIMES);
-    let mut jit = Jit::recording(pipeline.clone(), Config::default()).expect("it is loaded");
+    let mut jit = Jit::new_recording(pipeline.clone(), Config::default()).expect("it is loaded");
     let mut interp = interp::Interp::new(pipeline.clone(), Config::default()).expect("it is loaded");
     let (mut rng, mut noted, mut backwards) = (fastrand::Rng::with_seed(9), 0, 0);
     let mut latest = 0;
@@ -233,13 +238,13 @@ fn noted_and_quiet_batches_are_one_sequence() {
             batches.iter_mut().for_each(|batch| batch.push_bytes(&[0; 60], PortId(3), at).expect("a batch has room"));
         }
         let [batch, other] = &mut batches;
-        let mut outs = [Output::new(), Output::new()];
+        let mut outs = [BatchOutput::new(), BatchOutput::new()];
         match rng.bool() {
             true => jit.process_recorded(batch, &mut outs[0], &mut |_, _| noted += 1),
             false => jit.process(batch, &mut outs[0]),
         }
         Engine::process(&mut interp, other, &mut outs[1]);
-        assert_eq!(outs[0].emissions(), outs[1].emissions());
+        assert_eq!(outs[0].verdicts(), outs[1].verdicts());
         for (own, others) in batch.packets().iter().zip(other.packets()) {
             assert_eq!(own.bytes(), others.bytes());
         }

@@ -1,5 +1,6 @@
-//! What native code notes of packets is what the interpreter does with them: their ways, what tables were asked and found, and what was counted. On random programs and
-//! on the gateway, with updates between packets; and credits count alike in both.
+//! Compares native code's records of packets with the interpreter: their paths, table applications,
+//! and counts. Uses random programs and the gateway, with updates between packets. Deferred counts
+//! must have the same effect in both.
 
 mod both;
 mod by_hand;
@@ -7,9 +8,9 @@ mod noter;
 
 use both::Seen;
 use std::time::{Duration, Instant};
-use testkit::differ::case::{Case, Source};
+use testkit::differ::case::{ProgramSource, TestCase};
 use testkit::differ::config::Config;
-use testkit::differ::{number, plan, print};
+use testkit::differ::{env_number, plan, print};
 
 impl std::ops::AddAssign for Seen {
     fn add_assign(&mut self, more: Seen) {
@@ -29,24 +30,24 @@ impl std::ops::AddAssign for Seen {
     }
 }
 
-fn run(case: &Case) -> Seen {
+fn run(case: &TestCase) -> Seen {
     both::run(case).unwrap_or_else(|what| {
         let text = match &case.source {
-            Source::Made(program) => print::print(program),
-            Source::File(name) => name.clone(),
+            ProgramSource::Made(program) => print::print_program(program),
+            ProgramSource::File(name) => name.clone(),
         };
         panic!("DIFFER_SEED={}: {what}\n{text}", case.seed)
     })
 }
 
-/// Random programs. `DIFFER_SECONDS` makes it as long as wanted.
+/// Random programs. `DIFFER_SECONDS` sets a minimum duration.
 #[test]
 fn records_are_what_the_interpreter_does() {
-    let (first, cases) = (number("DIFFER_SEED", 70_000), number("DIFFER_CASES", 200));
-    let until = Instant::now() + Duration::from_secs(number("DIFFER_SECONDS", 0));
+    let (first, cases) = (env_number("DIFFER_SEED", 70_000), env_number("DIFFER_CASES", 200));
+    let until = Instant::now() + Duration::from_secs(env_number("DIFFER_SECONDS", 0));
     let (mut seen, mut seed) = (Seen::default(), first);
     while seed < first + cases || Instant::now() < until {
-        let case = plan::case(seed, &Config::small().plain());
+        let case = plan::generate_case(seed, &Config::small().plain());
         let case = case.unwrap_or_else(|refused| panic!("seed {seed}: {}\n{}", refused.text, refused.diagnostics));
         seen += run(&case);
         seed += 1;
@@ -66,11 +67,11 @@ fn records_are_what_the_interpreter_does() {
 /// The gateway with random regions.
 #[test]
 fn records_of_the_gateway() {
-    let first = number("DIFFER_SEED", 70_000);
-    let until = Instant::now() + Duration::from_secs(number("DIFFER_SECONDS", 0));
+    let first = env_number("DIFFER_SEED", 70_000);
+    let until = Instant::now() + Duration::from_secs(env_number("DIFFER_SECONDS", 0));
     let (mut seen, mut seed) = (Seen::default(), first);
     while seed < first + 4 || Instant::now() < until {
-        seen += run(&plan::gateway(seed, 600).unwrap_or_else(|error| panic!("seed {seed}: {error}")));
+        seen += run(&plan::gateway_case(seed, 600).unwrap_or_else(|error| panic!("seed {seed}: {error}")));
         seed += 1;
     }
     println!("seeds {first}..{seed}: {seen:?}");

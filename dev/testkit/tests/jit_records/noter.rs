@@ -1,31 +1,34 @@
-//! What the interpreter does with a packet, noted step by step: every decision, table and count.
+//! Records the interpreter's processing of a packet step by step: every decision, table application
+//! and count.
 
 use entries::KeyLayout;
-use interp::walk::{Call, CallArg, Code, Detour, Op, Outcome, Pc, Slot, Step, Walker};
+use interp::block_hook::{
+    BlockCode, BlockExit, BlockHook, BlockStepper, CallArg, DecodedCall, InstIndex, Op, StepResult, WordIndex,
+};
 use ir::{ControlKind, ExternFn, Pipeline};
 
-/// A table application: the table, what it found, and its key.
+/// Table application: the table, the entry that it hit, and its key.
 pub type Application = (usize, Option<u32>, Vec<u64>);
 
-/// What was noted of a packet.
+/// Record of a packet.
 #[derive(Default)]
 pub struct Noted {
     pub decisions: Vec<u32>,
-    /// How many of them there were in front of PNA's deparser.
+    /// Number of decisions before PNA's deparser.
     pub deparser: Option<usize>,
     pub applications: Vec<Application>,
     pub indices: Vec<u64>,
 }
 
-/// Runs all blocks, and notes what they do.
+/// Runs all blocks, and records their steps.
 pub struct Noter {
     layouts: Vec<KeyLayout>,
     pub noted: Noted,
 }
 
-/// What is told apart of an instruction that ends a parser: why.
-fn why(op: Option<&Op>, walker: &Walker<'_>) -> u32 {
-    let at = |slot: Slot| walker.slots()[slot as usize];
+/// Returns a number that distinguishes the reasons for which an instruction ends a parser.
+fn why(op: Option<&Op>, walker: &BlockStepper<'_>) -> u32 {
+    let at = |slot: WordIndex| walker.reg_words()[slot as usize];
     let odd = |bits: u64| if bits.is_multiple_of(8) { 3 } else { 2 };
     match op {
         Some(Op::ExtractVarbit { h, a }) => {
@@ -38,8 +41,8 @@ fn why(op: Option<&Op>, walker: &Walker<'_>) -> u32 {
     }
 }
 
-/// Where something is done on the way from there.
-fn end_of(code: &Code, mut pc: Pc) -> Pc {
+/// Follows jumps to the next instruction with an effect.
+fn end_of(code: &BlockCode, mut pc: InstIndex) -> InstIndex {
     while let Some(Op::Goto { pc: to }) = code.ops.get(pc as usize) {
         pc = *to;
     }
@@ -56,12 +59,12 @@ impl Noter {
         self.noted.decisions.push(what);
     }
 
-    fn call(&mut self, call: &Call, walker: &Walker<'_>) {
+    fn call(&mut self, call: &DecodedCall, walker: &BlockStepper<'_>) {
         use ExternFn::{
             CounterCount, UpdateChecksum, UpdateChecksumWithPayload, VerifyChecksum, VerifyChecksumWithPayload,
         };
         let Some(CallArg::Value(reg)) = call.args.first() else { return };
-        let words = &walker.slots()[reg.slot as usize..(reg.slot + reg.words) as usize];
+        let words = &walker.reg_words()[reg.first_word as usize..(reg.first_word + reg.words) as usize];
         match call.func {
             CounterCount => {
                 let wide = words[1..].iter().any(|word| *word != 0);
@@ -74,33 +77,33 @@ impl Noter {
         }
     }
 
-    /// A table is applied; where it goes on.
-    fn apply(&mut self, walker: &mut Walker<'_>, code: &Code, index: u32, pc: Pc) -> Step {
+    /// Records a table application. Returns where execution continues.
+    fn apply(&mut self, walker: &mut BlockStepper<'_>, code: &BlockCode, index: u32, pc: InstIndex) -> StepResult {
         let site = &code.applies[index as usize];
         let found = walker.lookup(site);
         let mut key = Vec::new();
         for field in &self.layouts[site.table].fields {
-            let slot = site.keys[field.position].slot as usize;
-            key.extend_from_slice(&walker.slots()[slot..slot + field.words]);
+            let slot = site.keys[field.position].first_word as usize;
+            key.extend_from_slice(&walker.reg_words()[slot..slot + field.words]);
         }
         self.noted.applications.push((site.table, found, key));
         let step = walker.apply(site, found, pc);
-        if let Step::Next(to) = step {
+        if let StepResult::Next(to) = step {
             self.decide(to << 1 | u32::from(found.is_some()));
-            // An entry whose group has no members is no hit.
-            let hit = site.arms.iter().find(|arm| arm.pc == to).map_or(0, |arm| walker.slots()[arm.hit as usize]);
+            // An entry with an empty group is not a hit.
+            let hit = site.arms.iter().find(|arm| arm.pc == to).map_or(0, |arm| walker.reg_words()[arm.hit as usize]);
             self.decide(hit as u32);
         }
         step
     }
 }
 
-impl Detour for Noter {
-    fn takes(&self, _: ControlKind) -> bool {
+impl BlockHook for Noter {
+    fn handles_block(&self, _: ControlKind) -> bool {
         true
     }
 
-    fn run(&mut self, walker: &mut Walker<'_>) -> Outcome {
+    fn run(&mut self, walker: &mut BlockStepper<'_>) -> BlockExit {
         let code = walker.code();
         if code.kind == ControlKind::MainDeparser {
             self.noted.deparser = Some(self.noted.decisions.len());
@@ -108,7 +111,7 @@ impl Detour for Noter {
         let mut pc = 0;
         loop {
             let op = code.ops.get(pc as usize);
-            let at = |walker: &Walker<'_>, slot: Slot| u32::from(walker.slots()[slot as usize] != 0);
+            let at = |walker: &BlockStepper<'_>, slot: WordIndex| u32::from(walker.reg_words()[slot as usize] != 0);
             match op {
                 Some(Op::Select1 { c, .. } | Op::SelectN { c, .. }) => self.decide(at(walker, *c)),
                 Some(Op::Call { index }) => self.call(&code.calls[*index as usize], walker),
@@ -120,16 +123,16 @@ impl Detour for Noter {
                 _ => walker.step(pc),
             };
             match (op, step) {
-                (_, Step::End(outcome)) => {
-                    // Where and why it ended: a parser may give up at any instruction.
+                (_, StepResult::End(outcome)) => {
+                    // Records where and why it ended, because a parser may fail at any instruction.
                     self.noted.decisions.extend([u32::MAX, pc, reason]);
                     return outcome;
                 }
-                (Some(Op::Branch { .. } | Op::Switch { .. }), Step::Next(to)) => self.decide(end_of(code, to)),
+                (Some(Op::Branch { .. } | Op::Switch { .. }), StepResult::Next(to)) => self.decide(end_of(code, to)),
                 (Some(Op::InValueSet { index }), _) => self.decide(at(walker, code.value_sets[*index as usize].0)),
                 _ => {}
             }
-            if let Step::Next(to) = step {
+            if let StepResult::Next(to) = step {
                 pc = to;
             }
         }

@@ -1,19 +1,19 @@
-//! The tree's own files, for tests about them.
+//! The tree's own files, for tests that check them.
 
-#![allow(dead_code)] // each test uses some of it
+#![allow(dead_code)] // each test uses only part of it
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The folder of the repository.
+/// Returns the repository's root.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The folders of packages.
+/// Folders of packages.
 pub const FOLDERS: [&str; 4] = ["crates", "switch", "caches", "dev"];
 
-/// The packages of the workspace, by name, with their folders.
+/// Returns the packages of the workspace, by name, with their folders.
 pub fn packages() -> BTreeMap<String, PathBuf> {
     let inside = |folder: &str| std::fs::read_dir(root().join(folder)).into_iter().flatten().flatten();
     let named = |path: PathBuf| {
@@ -24,7 +24,8 @@ pub fn packages() -> BTreeMap<String, PathBuf> {
     FOLDERS.iter().flat_map(|folder| inside(folder)).filter_map(|entry| named(entry.path())).collect()
 }
 
-/// The files below a folder with one of these extensions, but for hidden folders and what is built.
+/// Returns the files below a folder with one of these extensions, except in hidden folders and
+/// build output.
 pub fn files(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
@@ -38,12 +39,13 @@ pub fn files(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     found
 }
 
-/// A file's text.
+/// Reads a file's text.
 pub fn read(path: &Path) -> String {
     std::fs::read_to_string(path).expect("sources are text")
 }
 
-/// Whether a text has words that end where a name ends: `struct Foo`, but not in `struct Foobar`.
+/// Returns whether a text has words that end at the end of a name: `struct Foo`, but not in `struct
+/// Foobar`.
 pub fn has_words(text: &str, words: &str) -> bool {
     let goes_on = |at: usize| text[at + words.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_');
     text.match_indices(words).any(|(at, _)| !goes_on(at))

@@ -1,7 +1,8 @@
-//! Writes the tables of docs/conformance.md: what stands between its two markers is made here, the rest is kept.
+//! Writes the tables of docs/reference/conformance.md between its two markers. The rest of the file
+//! is kept.
 
-use super::report::{Tally, bar_text, by_cause};
-use super::{Category, Done, Outcome};
+use super::report::{CategoryCounts, bar_text, by_cause};
+use super::{CaseOutcome, CaseResult, Category};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,8 +13,8 @@ const BEGIN: &str = "<!-- conformance: begin (written by cargo xtask conformance
 const END: &str = "<!-- conformance: end -->";
 
 /// Rewrites the file in place.
-pub fn write(done: &[Done]) -> Result<()> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/conformance.md");
+pub fn write(done: &[CaseResult]) -> Result<()> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/conformance.md");
     let old = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
     let new = replaced(&old, &tables(done)).with_context(|| {
         format!("{} has lost its markers; put back the lines `{BEGIN}` and `{END}`", file.display())
@@ -27,10 +28,11 @@ fn replaced(old: &str, tables: &str) -> Option<String> {
     Some(format!("{}\n\n{tables}\n{}", &old[..begin], &old[end..]))
 }
 
-fn tables(done: &[Done]) -> String {
-    let mut text = "| category | what | programs | passed | share | bar |\n|---|---|---:|---:|---:|---:|\n".to_owned();
+fn tables(done: &[CaseResult]) -> String {
+    let mut text =
+        "| category | counts | programs | passed | share | bar |\n|---|---|---:|---:|---:|---:|\n".to_owned();
     for category in Category::ALL {
-        let tally = Tally::of(done, category);
+        let tally = CategoryCounts::of(done, category);
         let _ = writeln!(
             text,
             "| `{}` | {} | {} | {} | {:.1} % | {} |",
@@ -39,42 +41,42 @@ fn tables(done: &[Done]) -> String {
             tally.total,
             tally.passed,
             tally.percent(),
-            bar_text(category.bar())
+            bar_text(category.category_target())
         );
     }
     for category in Category::ALL {
         let causes = by_cause(done, category);
-        let _ = writeln!(text, "\n### `{}`: what fails, and why\n", category.name());
+        let _ = writeln!(text, "\n### `{}`: failures and their causes\n", category.name());
         if causes.is_empty() {
-            text.push_str("Nothing.\n");
+            text.push_str("None.\n");
         } else {
-            text.push_str("| program | cause | in detail |\n|---|---|---|\n");
+            text.push_str("| program | cause | message |\n|---|---|---|\n");
         }
         for (cause, programs) in causes {
             for (program, detail) in programs {
                 let name = program.split_once('/').map_or(program, |(_, name)| name);
-                let _ = writeln!(text, "| `{name}` | {} | {} |", cell(cause), cell(detail));
+                let _ = writeln!(text, "| `{name}` | {} | {} |", table_cell(cause), table_cell(detail));
             }
         }
-        skipped(&mut text, done, category);
+        append_skipped(&mut text, done, category);
     }
     text
 }
 
-fn skipped(text: &mut String, done: &[Done], category: Category) {
+fn append_skipped(text: &mut String, done: &[CaseResult], category: Category) {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for one in done.iter().filter(|one| one.category == category) {
-        if let Outcome::Skip { reason } = &one.outcome {
+        if let CaseOutcome::Skip { reason } = &one.outcome {
             *reasons.entry(reason).or_default() += 1;
         }
     }
     for (reason, count) in reasons {
-        let _ = writeln!(text, "\nNot counted: {count} programs ({reason}).");
+        let _ = writeln!(text, "\nPrograms not counted: {count} ({reason}).");
     }
 }
 
-/// Text that cannot break a table.
-fn cell(text: &str) -> String {
+/// Escapes and shortens text for a table cell.
+fn table_cell(text: &str) -> String {
     const LONGEST: usize = 200;
     let mut short: String = text.chars().take(LONGEST).collect();
     if text.chars().count() > LONGEST {

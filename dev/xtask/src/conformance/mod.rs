@@ -1,12 +1,13 @@
-//! p4c's tests, run on Terrace: what is accepted, what is refused and where, what packets become, and the control-plane API.
+//! Conformance: runs p4c's tests on Terrace. Checks accepted and refused programs, error lines,
+//! output packets, and the control-plane API.
 //!
 //! | file | decides |
 //! |---|---|
-//! | `select` | which programs belong to which category |
-//! | `pool` | running cases side by side, each in a process of its own, with a time limit |
-//! | `case` | what one case does, and whether it passes |
-//! | `stderr` | which lines p4c names in its own error output |
-//! | `report`, `markdown` | how the results are shown |
+//! | `select` | the category of each program |
+//! | `pool` | running cases concurrently, each in its own process, with a time limit |
+//! | `case` | running one case, and whether it passes |
+//! | `stderr` | the lines that p4c names in its error output |
+//! | `report`, `markdown` | the form of the results |
 
 mod case;
 mod markdown;
@@ -26,39 +27,39 @@ use std::time::Duration;
 /// Run a checkout of p4c's tests and print a table by category, with the failures by cause.
 #[derive(Debug, Args)]
 pub struct ConformanceArgs {
-    /// The checkout of p4lang/p4c.
+    /// Checkout of p4lang/p4c.
     #[arg(long, value_name = "DIR")]
     p4c: PathBuf,
-    /// Only this category (may be repeated).
+    /// Run only this category (may be repeated).
     #[arg(long, value_name = "CATEGORY")]
     category: Vec<Category>,
-    /// Only programs whose name contains TEXT.
+    /// Run only programs with TEXT in their name.
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
-    /// Name each failure with its cause.
+    /// List each failure with its cause.
     #[arg(long)]
     list_failures: bool,
     /// Print the results as JSON.
     #[arg(long)]
     json: bool,
-    /// Write the tables of docs/conformance.md.
+    /// Write the tables of docs/reference/conformance.md.
     #[arg(long, conflicts_with = "filter", conflicts_with = "category")]
     markdown: bool,
     /// Write CATEGORY.txt into DIR: a line `name: cause` for each failure.
     #[arg(long, value_name = "DIR")]
     lists: Option<PathBuf>,
-    /// Exit with 1 if a category is below its bar.
+    /// Exit with 1 if a category is below its target.
     #[arg(long)]
     check: bool,
-    /// Seconds that one program may take.
+    /// Time limit for one program, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     time_limit: u64,
-    /// How many run at a time; as many as there are processors unless given.
+    /// Number of concurrent cases. Default: the number of processors.
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
 }
 
-/// What is measured.
+/// Category of tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Category {
@@ -66,26 +67,26 @@ pub enum Category {
     Stf,
     /// Programs for v1model, PNA, or core.p4 alone: accepted.
     Accept,
-    /// Wrong programs of the same kind: refused with an error at a line that p4c names.
+    /// Invalid programs of the same architectures: refused with an error at a line that p4c names.
     Errors,
     /// v1model programs: P4Info equal to p4c's.
     P4info,
 }
 
-/// What has to be reached.
+/// Target of a category.
 #[derive(Clone, Copy, Debug)]
-pub enum Bar {
-    /// So many programs.
+pub enum CategoryTarget {
+    /// Number of programs.
     Count(usize),
-    /// So many of a hundred.
+    /// Percentage of programs.
     Percent(usize),
 }
 
 impl Category {
-    /// All, in the order in which they are shown.
+    /// All categories, in the order of the report.
     pub const ALL: [Category; 4] = [Category::Stf, Category::Accept, Category::Errors, Category::P4info];
 
-    /// As on the command line and in JSON.
+    /// Returns the name on the command line and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Category::Stf => "stf",
@@ -95,69 +96,69 @@ impl Category {
         }
     }
 
-    /// One line on what is measured.
+    /// Returns a one-line description.
     pub fn meaning(self) -> &'static str {
         match self {
-            Category::Stf => "v1model programs whose STF test passes",
-            Category::Accept => "programs for v1model, PNA or core.p4 alone that are accepted",
-            Category::Errors => "wrong programs that are refused at a line that p4c names",
-            Category::P4info => "v1model programs whose P4Info equals p4c's",
+            Category::Stf => "v1model programs with a passing STF test",
+            Category::Accept => "accepted programs for v1model, PNA or only core.p4",
+            Category::Errors => "invalid programs refused at a line that p4c reports",
+            Category::P4info => "v1model programs with the same P4Info as p4c",
         }
     }
 
-    /// What has to be reached.
-    pub fn bar(self) -> Bar {
+    /// Returns the target of the category.
+    pub fn category_target(self) -> CategoryTarget {
         match self {
-            Category::Stf => Bar::Count(195),
-            Category::Accept => Bar::Percent(97),
-            Category::Errors | Category::P4info => Bar::Percent(90),
+            Category::Stf => CategoryTarget::Count(195),
+            Category::Accept => CategoryTarget::Percent(97),
+            Category::Errors | Category::P4info => CategoryTarget::Percent(90),
         }
     }
 }
 
-/// What a case came to.
+/// Outcome of a case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "lowercase")]
-pub enum Outcome {
-    /// As it has to be.
+pub enum CaseOutcome {
+    /// The case passed.
     Pass,
-    /// Not so: the kind of cause, and in detail.
+    /// The case failed.
     Fail {
-        /// Groups failures with the same cause.
+        /// Kind of the cause, by which failures are grouped.
         cause: String,
-        /// For whoever mends it.
+        /// Details for the developer.
         detail: String,
     },
-    /// Not counted, and why.
+    /// The case is not counted.
     Skip {
-        /// Why.
+        /// Reason for skipping it.
         reason: String,
     },
 }
 
-impl Outcome {
-    /// A failure. The detail becomes one line.
-    pub fn fail(cause: impl Into<String>, detail: impl Into<String>) -> Outcome {
+impl CaseOutcome {
+    /// Creates a failure. The detail is joined to one line.
+    pub fn fail(cause: impl Into<String>, detail: impl Into<String>) -> CaseOutcome {
         let detail: String = detail.into();
         let detail = detail.lines().map(str::trim).collect::<Vec<_>>().join(" ");
-        Outcome::Fail { cause: cause.into(), detail }
+        CaseOutcome::Fail { cause: cause.into(), detail }
     }
 }
 
-/// A case's outcome under the program's name.
+/// Outcome of a case, with its program.
 #[derive(Clone, Debug, Serialize)]
-pub struct Done {
+pub struct CaseResult {
     /// Category.
     pub category: Category,
-    /// The program, relative to `testdata`.
+    /// Path of the program, relative to `testdata`.
     pub program: String,
-    /// What it came to.
+    /// Outcome of the case.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: CaseOutcome,
 }
 
 impl ConformanceArgs {
-    /// Runs the task; false if a bar is missed and `--check` asks for it.
+    /// Runs the task. Returns false if a target is missed with `--check`.
     pub fn run(self) -> Result<bool> {
         let testdata = self.p4c.join("testdata");
         ensure!(
@@ -167,7 +168,7 @@ impl ConformanceArgs {
         );
         let wanted = |category: Category| self.category.is_empty() || self.category.contains(&category);
         let matches = |program: &str| self.filter.as_deref().is_none_or(|text| program.contains(text));
-        let mut cases = select::cases(&testdata).context("reading the checkout")?;
+        let mut cases = select::select_cases(&testdata).context("reading the checkout")?;
         cases.retain(|case| wanted(case.category) && matches(&case.program));
         let limit = Duration::from_secs(self.time_limit.max(1));
         let done = pool::run(&testdata, cases, limit, self.jobs)?;
@@ -182,6 +183,6 @@ impl ConformanceArgs {
         } else {
             print!("{}", report::text(&done, self.list_failures));
         }
-        Ok(!self.check || report::missed(&done).is_empty())
+        Ok(!self.check || report::missed_categories(&done).is_empty())
     }
 }

@@ -1,8 +1,8 @@
-//! Runs cases side by side, each in a process of its own: a panic, an overflowing stack or an endless loop
-//! is that case's failure and nobody else's.
+//! Runs cases concurrently, each in its own process, so that a panic, a stack overflow or an
+//! endless loop is a failure of only that case.
 
-use super::select::Case;
-use super::{Done, Outcome};
+use super::select::ConformanceCase;
+use super::{CaseOutcome, CaseResult};
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
@@ -14,11 +14,16 @@ use std::thread;
 use std::time::Duration;
 use wait_timeout::ChildExt;
 
-/// Bytes of a child's output that are kept.
+/// Maximum number of bytes to keep of a child's output.
 const MAX_OUTPUT: u64 = 1 << 20;
 
-/// Runs all cases; results in the order of the cases.
-pub fn run(testdata: &Path, cases: Vec<Case>, limit: Duration, jobs: Option<usize>) -> Result<Vec<Done>> {
+/// Runs all cases. Returns the results in the order of the cases.
+pub fn run(
+    testdata: &Path,
+    cases: Vec<ConformanceCase>,
+    limit: Duration,
+    jobs: Option<usize>,
+) -> Result<Vec<CaseResult>> {
     let program = env::current_exe().context("finding this program")?;
     let jobs = jobs.or_else(|| thread::available_parallelism().ok().map(Into::into)).unwrap_or(1).max(1);
     let bar = ProgressBar::new(cases.len() as u64);
@@ -35,7 +40,7 @@ pub fn run(testdata: &Path, cases: Vec<Case>, limit: Duration, jobs: Option<usiz
                     let Some((index, case)) = next else { break };
                     bar.set_message(case.program.clone());
                     let outcome = run_one(&program, testdata, &case, limit);
-                    let done = Done { category: case.category, program: case.program, outcome };
+                    let done = CaseResult { category: case.category, program: case.program, outcome };
                     results.lock().push((index, done));
                     bar.inc(1);
                 }
@@ -48,7 +53,7 @@ pub fn run(testdata: &Path, cases: Vec<Case>, limit: Duration, jobs: Option<usiz
     Ok(results.into_iter().map(|(_, done)| done).collect())
 }
 
-fn run_one(program: &Path, testdata: &Path, case: &Case, limit: Duration) -> Outcome {
+fn run_one(program: &Path, testdata: &Path, case: &ConformanceCase, limit: Duration) -> CaseOutcome {
     let child = Command::new(program)
         .args(["conformance-case", "--category", case.category.name(), "--program", &case.program, "--testdata"])
         .arg(testdata)
@@ -57,22 +62,22 @@ fn run_one(program: &Path, testdata: &Path, case: &Case, limit: Duration) -> Out
         .stderr(Stdio::piped())
         .spawn();
     match child {
-        Ok(child) => judge(child, limit),
-        Err(error) => Outcome::fail("not started", error.to_string()),
+        Ok(child) => wait_for_outcome(child, limit),
+        Err(error) => CaseOutcome::fail("not started", error.to_string()),
     }
 }
 
-fn judge(mut child: Child, limit: Duration) -> Outcome {
-    let stdout = drain(child.stdout.take());
-    let stderr = drain(child.stderr.take());
+fn wait_for_outcome(mut child: Child, limit: Duration) -> CaseOutcome {
+    let stdout = drain_pipe(child.stdout.take());
+    let stderr = drain_pipe(child.stderr.take());
     let status = match child.wait_timeout(limit) {
         Ok(Some(status)) => status,
         Ok(None) => {
             let _ = child.kill();
             let _ = child.wait();
-            return Outcome::fail("time limit", format!("still running after {} s", limit.as_secs()));
+            return CaseOutcome::fail("time limit", format!("still running after {} s", limit.as_secs()));
         }
-        Err(error) => return Outcome::fail("not waited for", error.to_string()),
+        Err(error) => return CaseOutcome::fail("not waited for", error.to_string()),
     };
     let stdout = stdout.join().unwrap_or_default();
     if let Some(outcome) = stdout.lines().last().and_then(|line| serde_json::from_str(line).ok()) {
@@ -80,11 +85,11 @@ fn judge(mut child: Child, limit: Duration) -> Outcome {
     }
     let stderr = stderr.join().unwrap_or_default();
     let message: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).take(3).collect();
-    Outcome::fail("crash", format!("{status}: {}", message.join(" | ")))
+    CaseOutcome::fail("crash", format!("{status}: {}", message.join(" | ")))
 }
 
-/// Reads a pipe on a thread, so that a child that writes much does not block.
-fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
+/// Reads a pipe on a thread, so that a child with much output does not block.
+fn drain_pipe(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {

@@ -1,7 +1,7 @@
-//! Which programs belong to which category.
+//! Assigns programs to categories.
 //!
-//! A program belongs to the architecture that it includes, itself or by an included file of the checkout. Includes of
-//! p4c's own `p4include` are never read: ours stand in for them.
+//! A program's architecture is the one that it includes, directly or by an included file of the
+//! checkout. Files of p4c's own `p4include` are never read, because Terrace's are used instead.
 
 use super::Category;
 use std::collections::BTreeSet;
@@ -9,39 +9,39 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A program to be run in a category.
+/// A program with its category.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Case {
-    /// The category.
+pub struct ConformanceCase {
+    /// Category of the program.
     pub category: Category,
-    /// The program, relative to `testdata`.
+    /// Path of the program, relative to `testdata`.
     pub program: String,
 }
 
-/// The architecture that a program includes.
+/// Architecture of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
     /// v1model.p4.
     V1Model,
     /// pna.p4.
     Pna,
-    /// core.p4 and nothing else.
+    /// Only core.p4.
     CoreOnly,
-    /// Another one, or no include at all: not measured.
+    /// Another architecture, or none: not counted.
     Other,
 }
 
-/// All cases of a checkout, by category and name.
-pub fn cases(testdata: &Path) -> io::Result<Vec<Case>> {
+/// Returns all cases of a checkout, by category and name.
+pub fn select_cases(testdata: &Path) -> io::Result<Vec<ConformanceCase>> {
     let mut cases = Vec::new();
-    let mut add = |category, program: &str| cases.push(Case { category, program: program.to_owned() });
+    let mut add = |category, program: &str| cases.push(ConformanceCase { category, program: program.to_owned() });
     for program in programs(testdata, "p4_16_samples", true)? {
         let path = testdata.join(&program);
         let architecture = architecture(&path);
         if architecture == Architecture::V1Model && path.with_extension("stf").is_file() {
             add(Category::Stf, &program);
         }
-        // Files of subdirectories may be parts of programs.
+        // Files in subdirectories can be parts of programs.
         if Path::new(&program).components().count() > 2 && !instantiates_main(&path) {
             continue;
         }
@@ -61,13 +61,13 @@ pub fn cases(testdata: &Path) -> io::Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Where p4c's P4Info of a sample is.
+/// Returns the path of p4c's P4Info for a program.
 pub fn expected_p4info(testdata: &Path, program: &str) -> PathBuf {
     let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
     testdata.join("p4_16_samples_outputs").join(name + ".p4info.txtpb")
 }
 
-/// Where p4c's messages on a wrong program are.
+/// Returns the path of p4c's error output for an invalid program.
 pub fn expected_stderr(testdata: &Path, program: &str) -> PathBuf {
     let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
     testdata.join("p4_16_errors_outputs").join(name + "-stderr")
@@ -89,13 +89,13 @@ fn programs(testdata: &Path, folder: &str, deep: bool) -> io::Result<Vec<String>
     Ok(found)
 }
 
-/// Whether the file itself ends in `... main;`.
+/// Returns whether the file itself ends in `... main;`.
 fn instantiates_main(path: &Path) -> bool {
     fs::read(path)
         .is_ok_and(|bytes| String::from_utf8_lossy(&bytes).lines().any(|line| line.trim_end().ends_with(" main;")))
 }
 
-/// The architecture that a program includes.
+/// Returns the architecture that a program includes.
 pub fn architecture(path: &Path) -> Architecture {
     let mut outside = BTreeSet::new();
     outside_includes(path, &mut BTreeSet::new(), &mut outside);
@@ -112,7 +112,8 @@ pub fn architecture(path: &Path) -> Architecture {
     }
 }
 
-/// What the file, and the files of the checkout that it includes, include from elsewhere.
+/// Collects the includes from outside of the checkout, of the file and of the checkout's files that
+/// it includes.
 fn outside_includes(path: &Path, seen: &mut BTreeSet<PathBuf>, outside: &mut BTreeSet<String>) {
     if !seen.insert(path.to_owned()) {
         return;
@@ -129,7 +130,7 @@ fn outside_includes(path: &Path, seen: &mut BTreeSet<PathBuf>, outside: &mut BTr
     }
 }
 
-/// The name in an `#include` line.
+/// Returns the name in an `#include` line.
 fn included(line: &str) -> Option<&str> {
     let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
     let end = match rest.chars().next()? {

@@ -1,22 +1,23 @@
-//! Which places p4c names in the errors that it prints for a program.
+//! Parses the error locations in p4c's output.
 //!
-//! A message starts with `FILE(LINE): [--Werror=kind] error: text` or `FILE(LINE):syntax error, text`; excerpts follow, and further
-//! places as `FILE(LINE)` or `FILE(LINE): text`. Warnings have `warning:` in the place of `error:`, and theirs are not taken.
+//! A message starts with `FILE(LINE): [--Werror=kind] error: text` or `FILE(LINE):syntax error,
+//! text`. Excerpts and further locations follow, as `FILE(LINE)` or `FILE(LINE): text`. Warnings
+//! have `warning:` instead of `error:`; their locations are ignored.
 
 use std::collections::BTreeSet;
 
-/// What p4c says of a program.
+/// Errors in p4c's output for a program.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Named {
-    /// Whether there is an error at all.
+pub struct P4cErrors {
+    /// Whether there are any errors.
     pub errors: bool,
-    /// File name without folders, and line, of each place in an error.
+    /// File name without folders, and line, of each location in an error.
     pub places: BTreeSet<(String, u32)>,
 }
 
-/// Reads p4c's output.
-pub fn named(text: &str) -> Named {
-    let mut named = Named::default();
+/// Parses p4c's output.
+pub fn parse_errors(text: &str) -> P4cErrors {
+    let mut named = P4cErrors::default();
     let mut in_error = false;
     for line in text.lines() {
         if line.contains("warning: ") && line.contains("[--Wwarn") {
@@ -25,10 +26,10 @@ pub fn named(text: &str) -> Named {
         }
         if line.contains("error: ") || line.contains("syntax error") {
             in_error = true;
-            // "1 errors encountered" alone is no message of its own.
+            // The summary "1 errors encountered" is not an error message.
             named.errors |= !line.contains("overlimit");
         }
-        if let Some(place) = place(line)
+        if let Some(place) = parse_location(line)
             && in_error
         {
             named.places.insert(place);
@@ -37,8 +38,8 @@ pub fn named(text: &str) -> Named {
     named
 }
 
-/// `FILE.p4(LINE)` at the start of a line.
-fn place(line: &str) -> Option<(String, u32)> {
+/// Parses `FILE.p4(LINE)` at the start of a line.
+fn parse_location(line: &str) -> Option<(String, u32)> {
     let (file, rest) = line.split_once('(')?;
     let (number, _) = rest.split_once(')')?;
     let name = file.trim_start().rsplit('/').next()?;
@@ -50,7 +51,7 @@ fn place(line: &str) -> Option<(String, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::named;
+    use super::parse_errors;
 
     #[test]
     fn errors_with_their_places() {
@@ -67,7 +68,7 @@ b.p4(7): in the other file
 a.p4(12):syntax error, unexpected ;
 [--Werror=overlimit] error: 2 errors encountered, aborting compilation
 ";
-        let found = named(text);
+        let found = parse_errors(text);
         assert!(found.errors);
         let places: Vec<_> = found.places.iter().map(|(file, line)| (file.as_str(), *line)).collect();
         assert_eq!(places, [("a.p4", 2), ("a.p4", 9), ("a.p4", 12), ("b.p4", 7)]);
@@ -75,7 +76,7 @@ a.p4(12):syntax error, unexpected ;
 
     #[test]
     fn warnings_alone_are_no_errors() {
-        let found = named("a.p4(3): [--Wwarn=unused] warning: 'error: x' is unused\n  f(1)\n");
-        assert_eq!(found, super::Named::default());
+        let found = parse_errors("a.p4(3): [--Wwarn=unused] warning: 'error: x' is unused\n  f(1)\n");
+        assert_eq!(found, super::P4cErrors::default());
     }
 }

@@ -1,11 +1,12 @@
-//! What `terrace emit` writes for Tofino, judged by the chip's open compiler (p4c with its tofino back-end), beside what `terrace plan`
-//! says of the same program with the same sizes.
+//! Compiles the programs that `terrace emit` writes for Tofino with the chip's open compiler (p4c
+//! with its tofino back-end), and compares the result with `terrace plan` for the same program and
+//! sizes.
 //!
 //! | file | decides |
 //! |---|---|
 //! | `run` | running the compiler and terrace, with a time limit |
-//! | `tables` | single tables made at random, and the model of the chip's memories beside what the compiler used for them |
-//! | `report` | what the compiler's report of resources and terrace's plan say, and the table of both |
+//! | `tables` | comparison of the memory model with the compiler, for random single tables |
+//! | `report` | parsing the compiler's resource report and terrace's plan, and the table of both |
 
 mod report;
 mod run;
@@ -18,19 +19,19 @@ use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The chip's compiler, as tasks are told of it.
+/// Options for the chip's compiler.
 #[derive(Debug, Args)]
 struct CompilerArgs {
-    /// The compiler: p4c's `p4c-barefoot`.
+    /// Compiler: p4c's `p4c-barefoot`.
     #[arg(long, value_name = "FILE")]
     p4c: PathBuf,
-    /// A directory with its include files (core.p4, tna.p4, t2na.p4); may be repeated.
+    /// Directory of its include files (core.p4, tna.p4, t2na.p4); may be repeated.
     #[arg(long = "include", value_name = "DIR")]
     includes: Vec<PathBuf>,
-    /// Keep the programs and all that the compiler writes in DIR.
+    /// Keep the programs and all output of the compiler in DIR.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Seconds that the compiler may take for one program.
+    /// Time limit of the compiler for one program, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 900)]
     time_limit: u64,
 }
@@ -42,58 +43,63 @@ impl CompilerArgs {
         Ok(run::Compiler { p4c: &self.p4c, includes: &self.includes, limit })
     }
 
-    /// Where programs and reports go; what is not kept is removed with the first of both.
-    fn folder(&self) -> (Option<Remove>, PathBuf) {
+    /// Returns the folder for programs and reports. If it is not kept, dropping the first element
+    /// removes it.
+    fn output_folder(&self) -> (Option<TemporaryFolder>, PathBuf) {
         match &self.keep {
             Some(dir) => (None, dir.clone()),
             None => {
                 let dir = std::env::temp_dir().join(format!("terrace-tofino-{}", std::process::id()));
-                (Some(Remove(dir.clone())), dir)
+                (Some(TemporaryFolder(dir.clone())), dir)
             }
         }
     }
 }
 
-/// Give what terrace emits for Tofino to the chip's open compiler, and print what it says beside terrace's plan.
+/// Compile terrace's Tofino programs with the chip's open compiler, and print the result next to
+/// terrace's plan.
 #[derive(Debug, Args)]
 pub struct TofinoArgs {
     #[command(flatten)]
     compiler: CompilerArgs,
-    /// The terrace binary; the one beside this program unless given (`cargo build --bin terrace`).
+    /// The terrace binary. Default: the one in this program's folder (`cargo build --bin terrace`).
     #[arg(long, value_name = "FILE")]
     terrace: Option<PathBuf>,
-    /// Only this chip; both unless given.
+    /// Use only this chip. Default: both.
     #[arg(long)]
     chip: Option<Chip>,
     /// Print the results as JSON.
     #[arg(long)]
     json: bool,
-    /// Cut off what the chip has no form for (`terrace emit --below`), and judge what is above.
+    /// Partition off everything that the chip cannot express (`terrace emit --lower-half`), and
+    /// compile the upper half.
     #[arg(long)]
-    below: bool,
-    /// Make tables smaller first (`terrace emit --compress`): auto, none, or steps in their order.
+    lower_half: bool,
+    /// Compress tables first (`terrace emit --compress`): auto, none, or steps in order.
     #[arg(long, value_name = "auto|none|STEPS", default_value = "none")]
     compress: String,
     /// Exit with 1 if a program is refused.
     #[arg(long)]
     check: bool,
-    /// Programs, each with a sizing file after a colon if wanted; the repository's gateway, overlay, vswitch and PNA programs unless given.
+    /// Programs, each optionally with a sizing file after a colon. Default: the repository's
+    /// gateway, overlay, vswitch and PNA programs.
     #[arg(value_name = "FILE.p4[:SIZES.toml]")]
     programs: Vec<String>,
 }
 
-/// A generation of the chip.
+/// Generation of the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Chip {
-    /// The first: 12 stages.
+    /// Tofino 1: 12 stages.
     Tofino1,
-    /// The second: 20 stages.
+    /// Tofino 2: 20 stages.
     Tofino2,
 }
 
 impl Chip {
-    /// As the compiler, `terrace emit` and `terrace plan` call it, and the number in the compiler's macro.
+    /// Returns the names in the compiler, `terrace emit` and `terrace plan`, and the number in the
+    /// compiler's macro.
     fn names(self) -> [&'static str; 4] {
         match self {
             Chip::Tofino1 => ["tofino", "tna", "tofino1", "1"],
@@ -101,7 +107,7 @@ impl Chip {
         }
     }
 
-    /// Stages of a pipe.
+    /// Returns the number of stages of a pipe.
     fn stages(self) -> u64 {
         match self {
             Chip::Tofino1 => 12,
@@ -110,13 +116,13 @@ impl Chip {
     }
 }
 
-/// The halves of a pipe that a program was emitted for.
+/// Gresses that a program was emitted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Halves {
-    /// All in ingress.
+    /// Only ingress.
     Ingress,
-    /// Ingress, and egress behind the decision about the port.
+    /// Ingress, with the code after the choice of the egress port in egress.
     Both,
 }
 
@@ -141,10 +147,10 @@ impl Program {
 }
 
 impl TofinoArgs {
-    /// Runs the task; false if `--check` found a refusal.
+    /// Runs the task. Returns false if a program was refused with `--check`.
     ///
     /// # Errors
-    /// A file that is not there, a program that can't be started.
+    /// If a file is missing, or a program cannot be started.
     pub fn run(self) -> Result<bool> {
         let compiler = self.compiler.compiler()?;
         let terrace = match &self.terrace {
@@ -157,12 +163,13 @@ impl TofinoArgs {
             false => self.programs.iter().map(|text| Program::parse(text)).collect(),
         };
         let chips = self.chip.map_or_else(|| vec![Chip::Tofino1, Chip::Tofino2], |chip| vec![chip]);
-        let (temporary, dir) = self.compiler.folder();
+        let (temporary, dir) = self.compiler.output_folder();
         let mut rows = Vec::new();
         for program in &programs {
             for chip in &chips {
-                let tools = run::Tools { compiler, terrace: &terrace, below: self.below, compress: &self.compress };
-                rows.push(tools.judge(program, *chip, &dir.join(chip.names()[2]).join(program.name()))?);
+                let tools =
+                    run::Tools { compiler, terrace: &terrace, lower_half: self.lower_half, compress: &self.compress };
+                rows.push(tools.compile_and_plan(program, *chip, &dir.join(chip.names()[2]).join(program.name()))?);
             }
         }
         drop(temporary);
@@ -174,17 +181,18 @@ impl TofinoArgs {
     }
 }
 
-/// A directory that is removed in the end.
-struct Remove(PathBuf);
+/// A directory that is removed when dropped.
+struct TemporaryFolder(PathBuf);
 
-impl Drop for Remove {
+impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        // It is in the system's directory for such files; if it stays, it is lost there.
+        // Errors are ignored, because the directory is in the system's temporary directory.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// The repository's programs for PNA; `chip.toml` beside one says how many entries its tables have on a chip.
+/// Returns the repository's programs for PNA. A `chip.toml` next to one has its table sizes on a
+/// chip.
 fn repository() -> Result<Vec<Program>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut programs = Vec::new();
@@ -194,9 +202,9 @@ fn repository() -> Result<Vec<Program>> {
         programs.push(Program { path: dir.join(format!("{name}.p4")), sizes });
     }
     let vswitch = root.join("programs/vswitch");
-    let mut paths: Vec<PathBuf> = files(&vswitch)?.into_iter().filter(|path| path.is_dir()).collect();
-    paths = paths.iter().map(|dir| files(dir)).collect::<Result<Vec<_>>>()?.concat();
-    paths.extend(files(&root.join("tests/corpus/pna"))?);
+    let mut paths: Vec<PathBuf> = sorted_files(&vswitch)?.into_iter().filter(|path| path.is_dir()).collect();
+    paths = paths.iter().map(|dir| sorted_files(dir)).collect::<Result<Vec<_>>>()?.concat();
+    paths.extend(sorted_files(&root.join("tests/corpus/pna"))?);
     paths.retain(|path| path.extension().is_some_and(|ext| ext == "p4"));
     paths.sort();
     programs.extend(paths.into_iter().map(|path| {
@@ -206,7 +214,7 @@ fn repository() -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-fn files(dir: &Path) -> Result<Vec<PathBuf>> {
+fn sorted_files(dir: &Path) -> Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(dir).with_context(|| format!("reading {}", dir.display()))?;
     Ok(entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
 }

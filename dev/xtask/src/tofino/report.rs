@@ -1,45 +1,46 @@
-//! What the compiler's report and terrace's plan say, and the table of both.
+//! Parses the compiler's report and terrace's plan, and renders the table of both.
 
 use super::{Chip, Halves};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write;
 
-/// What a program takes of a chip.
+/// Resources of a chip that a program uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Used {
-    /// The last stage with something in it, counted from one.
+pub(super) struct ChipResources {
+    /// Last used stage, counted from one.
     pub(super) stages: u64,
-    /// Blocks.
+    /// SRAM blocks.
     pub(super) sram: u64,
-    /// Blocks.
+    /// TCAM blocks.
     pub(super) tcam: u64,
 }
 
-/// A line of the table; where there are no numbers, why.
+/// A line of the table, with resource use or the reason of a refusal.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) program: String,
     pub(super) chip: Chip,
-    /// Those that it was accepted for, or else refused for.
+    /// Gresses with which the program was accepted, or else refused.
     pub(super) halves: Halves,
-    pub(super) compiled: Result<Used, String>,
-    pub(super) planned: Result<Used, String>,
+    pub(super) compiled: Result<ChipResources, String>,
+    pub(super) planned: Result<ChipResources, String>,
 }
 
-/// How many elements of a list are used by something.
-fn used(list: &Value) -> u64 {
+/// Returns the number of used elements of a list.
+fn used_elements(list: &Value) -> u64 {
     let used = |element: &&Value| element["usages"].as_array().is_some_and(|usages| !usages.is_empty());
     list.as_array().map_or(0, |list| list.iter().filter(used).count() as u64)
 }
 
-/// What the compiler's `resources.json` says (its form: p4c, `backends/tofino/compiler_interfaces/schemas/resources_schema.py`).
-pub(super) fn compiled(json: &Value) -> Used {
-    let mut all = Used::default();
+/// Parses the compiler's `resources.json` (format: p4c,
+/// `backends/tofino/compiler_interfaces/schemas/resources_schema.py`).
+pub(super) fn parse_resources(json: &Value) -> ChipResources {
+    let mut all = ChipResources::default();
     for stage in json["resources"]["mau"]["mau_stages"].as_array().into_iter().flatten() {
-        let of = |what: &str, list: &str| used(&stage[what][list]);
+        let of = |what: &str, list: &str| used_elements(&stage[what][list]);
         let (sram, tcam) = (of("rams", "srams"), of("tcams", "tcams"));
-        // A table without memory of its own is in its stage, too.
+        // A table without memory of its own occupies its stage too.
         let ids = stage["logical_tables"]["ids"].as_array().map_or(0, |ids| ids.len() as u64);
         let others = of("gateways", "gateways") + ids + of("map_rams", "maprams");
         if sram + tcam + others > 0 {
@@ -51,8 +52,9 @@ pub(super) fn compiled(json: &Value) -> Used {
     all
 }
 
-/// The same if it fits: the compiler itself only warns of stages that the chip has not, so that its report can be looked at.
-pub(super) fn fitting(used: Used, stages: u64) -> Result<Used, String> {
+/// Returns the resources if they fit. Checked here because the compiler only warns of too many
+/// stages, so that its report can be inspected.
+pub(super) fn check_stages(used: ChipResources, stages: u64) -> Result<ChipResources, String> {
     match used.stages <= stages {
         true => Ok(used),
         false => Err(format!(
@@ -62,13 +64,13 @@ pub(super) fn fitting(used: Used, stages: u64) -> Result<Used, String> {
     }
 }
 
-/// What `terrace plan --json` says of the program behind its last step.
-pub(super) fn planned(json: &Value) -> Result<Used, String> {
+/// Parses the resources after the last step from `terrace plan --json`.
+pub(super) fn parse_plan(json: &Value) -> Result<ChipResources, String> {
     let step = json["steps"].as_array().and_then(|steps| steps.last()).unwrap_or(&Value::Null);
     if step["placed"] != Value::Bool(true) {
         return Err(json["verdict"].as_str().unwrap_or("no placement").to_owned());
     }
-    let mut all = Used::default();
+    let mut all = ChipResources::default();
     for row in step["heat"].as_array().into_iter().flatten().flat_map(|pipe| pipe["rows"].as_array()).flatten() {
         let per_stage: Vec<u64> = row["used"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
         let last = per_stage.iter().rposition(|n| *n > 0).map_or(0, |at| at as u64 + 1);
@@ -82,25 +84,25 @@ pub(super) fn planned(json: &Value) -> Result<Used, String> {
     Ok(all)
 }
 
-/// The first line of a compiler's output that says what is wrong.
+/// Returns the first error line of a compiler's output.
 pub(super) fn first_error(output: &str) -> String {
     let says = |line: &&str| line.contains("error:") || line.contains("error[") || line.contains("Compiler Bug");
     let line = output.lines().find(says).or_else(|| output.lines().find(|line| !line.trim().is_empty()));
     let line = line.unwrap_or("it said nothing").trim();
-    // Where the file lies says nothing to others.
+    // The path of the file is irrelevant to the reader.
     match line.split_once("error: ") {
         Some((_, what)) => what.to_owned(),
         None => line.to_owned(),
     }
 }
 
-/// The table, as Markdown.
+/// Renders the table as Markdown.
 pub(super) fn table(rows: &[Row]) -> String {
     let mut text = String::from(
         "| program | chip | in | stages | SRAM | TCAM | planned: stages | SRAM | TCAM | refused |\n|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for row in rows {
-        let cells = |used: &Result<Used, String>| match used {
+        let cells = |used: &Result<ChipResources, String>| match used {
             Ok(used) => format!("{} | {} | {}", used.stages, used.sram, used.tcam),
             Err(_) => "- | - | -".into(),
         };
@@ -141,19 +143,19 @@ mod tests {
             stage(5, vec![free], vec![]),
         ];
         let json = json!({ "resources": { "mau": { "nStages": 12, "mau_stages": stages } } });
-        let used = Used { stages: 5, sram: 2, tcam: 1 };
-        assert_eq!(compiled(&json), used);
-        assert_eq!(fitting(used, 5), Ok(used));
-        assert!(fitting(used, 4).is_err_and(|why| why.contains("5 stages, the chip has 4")));
+        let used = ChipResources { stages: 5, sram: 2, tcam: 1 };
+        assert_eq!(parse_resources(&json), used);
+        assert_eq!(check_stages(used, 5), Ok(used));
+        assert!(check_stages(used, 4).is_err_and(|why| why.contains("5 stages, the chip has 4")));
     }
 
     #[test]
     fn a_plan_is_read() {
         let rows = json!([{ "resource": "SRAM blocks", "used": [4, 0, 2, 0] }, { "resource": "gateways", "used": [1, 0, 0, 1] }]);
         let json = json!({ "verdict": "fits", "steps": [{ "placed": true, "heat": [{ "rows": rows }] }] });
-        assert_eq!(planned(&json), Ok(Used { stages: 4, sram: 6, tcam: 0 }));
+        assert_eq!(parse_plan(&json), Ok(ChipResources { stages: 4, sram: 6, tcam: 0 }));
         assert_eq!(
-            planned(&json!({ "verdict": "too large", "steps": [{ "placed": false }] })),
+            parse_plan(&json!({ "verdict": "too large", "steps": [{ "placed": false }] })),
             Err("too large".into())
         );
     }

@@ -1,6 +1,6 @@
-//! Running the compiler and terrace.
+//! Runs the compiler and terrace.
 
-use super::report::{self, Row, Used};
+use super::report::{self, ChipResources, Row};
 use super::{Chip, Halves, Program};
 use anyhow::{Context, Result};
 use std::fs::File;
@@ -9,12 +9,12 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use wait_timeout::ChildExt;
 
-/// Bytes of a compiler's output that are looked at.
+/// Maximum number of bytes to read of a compiler's output.
 const MAX_OUTPUT: usize = 1 << 20;
-/// Bytes of a compiler's report that are read.
+/// Maximum number of bytes to read of a compiler's report.
 const MAX_REPORT: u64 = 64 << 20;
 
-/// What digests start from: no entry is made from it.
+/// Seed of key digests. It is constant, because no entries are written with it.
 const DIGEST_SEED: &str = "7";
 
 /// The chip's compiler.
@@ -22,28 +22,29 @@ const DIGEST_SEED: &str = "7";
 pub(super) struct Compiler<'a> {
     pub(super) p4c: &'a Path,
     pub(super) includes: &'a [PathBuf],
-    /// How long a program may take.
+    /// Time limit for a program.
     pub(super) limit: Duration,
 }
 
-/// What is run.
+/// Programs to run.
 pub(super) struct Tools<'a> {
     pub(super) compiler: Compiler<'a>,
     pub(super) terrace: &'a Path,
-    pub(super) below: bool,
+    pub(super) lower_half: bool,
     pub(super) compress: &'a str,
 }
 
 impl Tools<'_> {
     /// Emits a program, compiles it and plans it.
-    pub(super) fn judge(&self, program: &Program, chip: Chip, dir: &Path) -> Result<Row> {
+    pub(super) fn compile_and_plan(&self, program: &Program, chip: Chip, dir: &Path) -> Result<Row> {
         std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
         let text = dir.join(format!("{}.p4", program.name()));
         let mut halves = Halves::Ingress;
-        let mut compiled = self.over(halves, program, chip, &text, dir)?;
+        let mut compiled = self.emit_and_compile(halves, program, chip, &text, dir)?;
         if compiled.is_err() {
-            // Both halves have more stages; what is refused for another reason is refused again.
-            let both = self.over(Halves::Both, program, chip, &text, dir)?;
+            // Both gresses together have more stages. A program that is refused for another reason
+            // is refused again.
+            let both = self.emit_and_compile(Halves::Both, program, chip, &text, dir)?;
             if both.is_ok() {
                 (halves, compiled) = (Halves::Both, both);
             }
@@ -52,16 +53,18 @@ impl Tools<'_> {
         Ok(Row { program: program.name(), chip, halves, compiled, planned })
     }
 
-    fn over(
+    fn emit_and_compile(
         &self,
         halves: Halves,
         program: &Program,
         chip: Chip,
         text: &Path,
         dir: &Path,
-    ) -> Result<Result<Used, String>> {
+    ) -> Result<Result<ChipResources, String>> {
         Ok(match self.emit(halves, program, chip, text, dir)? {
-            Ok(()) => self.compiler.compile(chip, text, dir)?.and_then(|used| report::fitting(used, chip.stages())),
+            Ok(()) => {
+                self.compiler.compile(chip, text, dir)?.and_then(|used| report::check_stages(used, chip.stages()))
+            }
             Err(why) => Err(format!("not emitted: {why}")),
         })
     }
@@ -78,55 +81,56 @@ impl Tools<'_> {
         command.arg("emit").arg(&program.path).args(["--target", chip.names()[1], "-o"]).arg(text);
         command.args(["--compress", self.compress, "--digest-seed", DIGEST_SEED]);
         if halves == Halves::Both {
-            command.arg("--egress");
+            command.arg("--use-egress");
         }
         if let Some(sizes) = &program.sizes {
             command.arg("--sizes").arg(sizes);
         }
-        if self.below {
-            command.arg("--below").arg(dir.join("below.p4"));
+        if self.lower_half {
+            command.arg("--lower-half").arg(dir.join("below.p4"));
         }
-        let (done, output) = run(self.compiler.limit, command, &dir.join("emit.log"), false)?;
+        let (done, output) = run_program(self.compiler.limit, command, &dir.join("emit.log"), false)?;
         Ok(if done { Ok(()) } else { Err(report::first_error(&output)) })
     }
 
-    /// One pipe, as it is emitted.
-    fn plan(&self, halves: Halves, program: &Program, chip: Chip, dir: &Path) -> Result<Result<Used, String>> {
+    /// Plans one pipe, for the emitted program.
+    fn plan(&self, halves: Halves, program: &Program, chip: Chip, dir: &Path) -> Result<Result<ChipResources, String>> {
         let mut command = Command::new(self.terrace);
         command.arg("plan").arg(&program.path).args(["--target", chip.names()[2]]);
         command.args(["--fold", "1", "--compress", self.compress, "--as-emitted", "--json"]);
         if halves == Halves::Both {
-            command.arg("--egress");
+            command.arg("--use-egress");
         }
         if let Some(sizes) = &program.sizes {
             command.arg("--sizes").arg(sizes);
         }
         let path = dir.join("plan.json");
         command.stdout(File::create(&path).with_context(|| format!("making {}", path.display()))?);
-        let (_, output) = run(self.compiler.limit, command, &dir.join("plan.log"), true)?;
+        let (_, output) = run_program(self.compiler.limit, command, &dir.join("plan.log"), true)?;
         let json = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
         Ok(match serde_json::from_slice(&json) {
-            Ok(json) => report::planned(&json),
+            Ok(json) => report::parse_plan(&json),
             Err(_) => Err(report::first_error(&output)),
         })
     }
 }
 
 impl Compiler<'_> {
-    /// What it makes of a text: what that takes of a chip with as many stages as it needs, or why it refuses.
-    pub(super) fn compile(&self, chip: Chip, text: &Path, dir: &Path) -> Result<Result<Used, String>> {
+    /// Compiles a program. Returns its resources on a chip with an unlimited number of stages, or
+    /// the reason of a refusal.
+    pub(super) fn compile(&self, chip: Chip, text: &Path, dir: &Path) -> Result<Result<ChipResources, String>> {
         let out = dir.join("out");
         let [target, arch, _, number] = chip.names();
         let mut command = Command::new(self.p4c);
         command.args(["--target", target, "--arch", arch, "--std", "p4-16", "-g", "-o"]).arg(&out);
         command.arg(format!("-D__TARGET_TOFINO__={number}"));
-        // What the compiler's driver defines; the include files ask for a version.
+        // Macros of the compiler's driver, because the include files require a version.
         command.args(["-D__p4c__=1", "-D__p4c_major__=9", "-D__p4c_minor__=13", "-D__p4c_patchlevel__=4"]);
         for include in self.includes {
             command.arg("-I").arg(include);
         }
         command.arg(text);
-        let (done, output) = run(self.limit, command, &dir.join("compile.log"), false)?;
+        let (done, output) = run_program(self.limit, command, &dir.join("compile.log"), false)?;
         if !done {
             return Ok(Err(report::first_error(&output)));
         }
@@ -135,12 +139,12 @@ impl Compiler<'_> {
         anyhow::ensure!(size <= MAX_REPORT, "{} has {size} bytes", path.display());
         let json = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
         let json = serde_json::from_slice(&json).with_context(|| format!("reading {}", path.display()))?;
-        Ok(Ok(report::compiled(&json)))
+        Ok(Ok(report::parse_resources(&json)))
     }
 }
 
-/// Runs a program; what it says goes to a file, and of that the beginning comes back.
-fn run(limit: Duration, mut command: Command, log: &Path, keeps_output: bool) -> Result<(bool, String)> {
+/// Runs a program with its output in a file. Returns the start of the output.
+fn run_program(limit: Duration, mut command: Command, log: &Path, keeps_output: bool) -> Result<(bool, String)> {
     let file = File::create(log).with_context(|| format!("making {}", log.display()))?;
     if !keeps_output {
         command.stdout(file.try_clone().context("writing a log")?);

@@ -1,82 +1,84 @@
-//! Single tables made at random, each in a program of its own: what the chip's compiler uses for them, beside what the model says
-//! (`asic::memory`). The model states the compiler's rules; `switch/asic/tests/calibration.csv` has tables of few shapes, and this has all others.
+//! Compares the memory use of random single tables, each in its own program, in the chip's compiler
+//! and in the model (`asic::memory`). `switch/asic/tests/calibration.csv` has tables of few shapes;
+//! this task covers all others.
 
-use super::report::Used;
+use super::report::ChipResources;
 use super::{Chip, CompilerArgs};
 use anyhow::{Context, Result};
-use asic::demand::{Action, Attached, AttachedKind, Key, Match, Table};
-use asic::{memory, target::Target};
+use asic::demand::{ActionDemand, AttachedKind, AttachedState, KeyDemand, MemoryMatchKind, TableDemand};
+use asic::{memory, target::ChipTarget};
 use clap::Args;
 use fastrand::Rng;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fmt::Write;
 
-/// Hold the model of the chip's memories to what its open compiler uses for single tables, made at random.
+/// Compare the model of the chip's memories with its open compiler, for random single tables.
 #[derive(Debug, Args)]
 pub struct TablesArgs {
     #[command(flatten)]
     compiler: CompilerArgs,
-    /// How many tables.
+    /// Number of tables.
     #[arg(long, default_value_t = 40)]
     count: u64,
-    /// The first one's seed; each next one has the next.
+    /// Seed of the first table, incremented for each further one.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The shapes of the calibration instead (its keys, sizes and widths of data), drawn at random.
+    /// Use the shapes of the calibration instead (its keys, sizes and widths of data), chosen at
+    /// random.
     #[arg(long)]
     grid: bool,
-    /// Exit with 1 below the bars of the calibration.
+    /// Exit with 1 below the targets of the calibration.
     #[arg(long)]
     check: bool,
 }
 
-/// How a table is matched.
+/// Match kind of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum TableMatch {
     Exact,
     Ternary,
-    /// All keys but the last one are exact, and that is a prefix.
+    /// All keys except the last are exact, and the last is a prefix.
     Alpm(u64),
 }
 
-/// A table.
+/// A random table.
 #[derive(Clone, Debug)]
-struct Spec {
-    kind: Kind,
+struct RandomTable {
+    kind: TableMatch,
     keys: Vec<u32>,
     entries: u64,
-    /// Widths of the arguments of an entry's action.
+    /// Widths of the action data of an entry, in bits.
     data: Vec<u32>,
     counter: bool,
 }
 
-impl Spec {
-    fn random(rng: &mut Rng) -> Spec {
+impl RandomTable {
+    fn random(rng: &mut Rng) -> RandomTable {
         let kind = match rng.u8(..10) {
-            0..5 => Kind::Exact,
-            5..8 => Kind::Ternary,
-            _ => Kind::Alpm(1024 << rng.u32(..3)),
+            0..5 => TableMatch::Exact,
+            5..8 => TableMatch::Ternary,
+            _ => TableMatch::Alpm(1024 << rng.u32(..3)),
         };
         let widths: &[u32] = &[8, 9, 12, 16, 20, 24, 32, 48, 64, 128];
         let mut keys: Vec<u32> = (0..rng.usize(1..6)).map(|_| widths[rng.usize(..widths.len())]).collect();
-        // What is on a crossbar: 128 bytes for exact keys, 66 for others.
-        let most = if kind == Kind::Exact { 512 } else { 320 };
+        // Limits of a crossbar: 128 bytes for exact keys, 66 for others.
+        let most = if kind == TableMatch::Exact { 512 } else { 320 };
         while keys.iter().sum::<u32>() > most {
             keys.pop();
         }
-        if let Kind::Alpm(_) = kind {
+        if let TableMatch::Alpm(_) = kind {
             keys.truncate(2);
             keys.push(if rng.bool() { 32 } else { 128 });
         }
-        let (least, more) = if kind == Kind::Exact { (6, 13) } else { (6, 9) };
+        let (least, more) = if kind == TableMatch::Exact { (6, 13) } else { (6, 9) };
         let entries = ((1u64 << (least + rng.u32(..more))) as f64 * (1.0 + rng.f64())) as u64;
-        let entries = if let Kind::Alpm(partitions) = kind { entries.max(8 * partitions) } else { entries };
+        let entries = if let TableMatch::Alpm(partitions) = kind { entries.max(8 * partitions) } else { entries };
         let data = (0..rng.usize(..4)).map(|_| [8, 16, 24, 32, 48, 64, 128][rng.usize(..7)]).collect();
-        Spec { kind, keys, entries, data, counter: rng.u8(..5) == 0 }
+        RandomTable { kind, keys, entries, data, counter: rng.u8(..5) == 0 }
     }
 
-    /// One of the calibration's shapes.
-    fn of_grid(rng: &mut Rng) -> Spec {
+    /// Draws one of the calibration's shapes.
+    fn random_of_grid(rng: &mut Rng) -> RandomTable {
         let all: &[&[u32]] = &[
             &[32],
             &[24, 32],
@@ -90,52 +92,65 @@ impl Spec {
             &[12, 12, 32],
         ];
         let kind = match rng.u8(..10) {
-            0..5 => Kind::Exact,
-            5..8 => Kind::Ternary,
-            _ => Kind::Alpm(1024 << rng.u32(..4)),
+            0..5 => TableMatch::Exact,
+            5..8 => TableMatch::Ternary,
+            _ => TableMatch::Alpm(1024 << rng.u32(..4)),
         };
         let keys = match kind {
-            Kind::Alpm(_) => [&[32][..], &[24, 32], &[24, 128]][rng.usize(..3)],
+            TableMatch::Alpm(_) => [&[32][..], &[24, 32], &[24, 128]][rng.usize(..3)],
             _ => all[rng.usize(..all.len())],
         };
         let sizes: &[u64] = match kind {
-            Kind::Exact => &[1024, 4096, 16384, 65536, 131_072, 262_144, 524_288],
-            Kind::Ternary => &[512, 1024, 2048, 4096, 8192, 16384, 32768],
-            Kind::Alpm(_) => &[16384, 32768, 65536, 131_072, 262_144],
+            TableMatch::Exact => &[1024, 4096, 16384, 65536, 131_072, 262_144, 524_288],
+            TableMatch::Ternary => &[512, 1024, 2048, 4096, 8192, 16384, 32768],
+            TableMatch::Alpm(_) => &[16384, 32768, 65536, 131_072, 262_144],
         };
         let data = [0, 16, 32, 64, 128][rng.usize(..5)];
         let data = (0..data).step_by(32).map(|at| 32.min(data - at)).collect();
-        Spec { kind, keys: keys.to_vec(), entries: sizes[rng.usize(..sizes.len())], data, counter: rng.u8(..4) == 0 }
+        RandomTable {
+            kind,
+            keys: keys.to_vec(),
+            entries: sizes[rng.usize(..sizes.len())],
+            data,
+            counter: rng.u8(..4) == 0,
+        }
     }
 
     fn name(&self) -> String {
         let list = |widths: &[u32]| widths.iter().map(u32::to_string).collect::<Vec<_>>().join("+");
         let kind = match self.kind {
-            Kind::Exact => "exact".to_owned(),
-            Kind::Ternary => "ternary".to_owned(),
-            Kind::Alpm(partitions) => format!("alpm of {partitions}"),
+            TableMatch::Exact => "exact".to_owned(),
+            TableMatch::Ternary => "ternary".to_owned(),
+            TableMatch::Alpm(partitions) => format!("alpm of {partitions}"),
         };
         let data = if self.data.is_empty() { "no data".to_owned() } else { format!("data {}", list(&self.data)) };
         let counter = if self.counter { ", a counter" } else { "" };
         format!("{kind} {}, {} entries, {data}{counter}", list(&self.keys), self.entries)
     }
 
-    /// As the model sees it.
-    fn table(&self) -> Table {
+    /// Returns the table in the form of the model.
+    fn table(&self) -> TableDemand {
         let last = self.keys.len() - 1;
-        let exact = |n| self.kind == Kind::Exact || (self.kind != Kind::Ternary && n != last);
-        let key =
-            |(n, bits): (usize, &u32)| Key { name: format!("hdr.k.f{n}"), bits: *bits, exact: exact(n), range: false };
-        let action =
-            |name: &str, params: &[u32]| Action { name: name.into(), params: params.to_vec(), default_only: false };
-        let counter = Attached { name: "c".into(), kind: AttachedKind::Counter, size: None, bits: 128 };
-        Table {
+        let exact = |n| self.kind == TableMatch::Exact || (self.kind != TableMatch::Ternary && n != last);
+        let key = |(n, bits): (usize, &u32)| KeyDemand {
+            name: format!("hdr.k.f{n}"),
+            bits: *bits,
+            exact: exact(n),
+            range: false,
+        };
+        let action = |name: &str, params: &[u32]| ActionDemand {
+            name: name.into(),
+            params: params.to_vec(),
+            default_only: false,
+        };
+        let counter = AttachedState { name: "c".into(), kind: AttachedKind::Counter, size: None, bits: 128 };
+        TableDemand {
             name: "t".into(),
             id: None,
             kind: match self.kind {
-                Kind::Exact => Match::Exact,
-                Kind::Ternary => Match::Ternary,
-                Kind::Alpm(partitions) => Match::Alpm { partitions },
+                TableMatch::Exact => MemoryMatchKind::Exact,
+                TableMatch::Ternary => MemoryMatchKind::Ternary,
+                TableMatch::Alpm(partitions) => MemoryMatchKind::Alpm { partitions },
             },
             keys: self.keys.iter().enumerate().map(key).collect(),
             entries: self.entries,
@@ -144,8 +159,9 @@ impl Spec {
         }
     }
 
-    /// The program around the table: it sends all packets to one port, and writes what an entry gives to fields of a header.
-    fn text(&self) -> String {
+    /// Returns a program with the table. It sends all packets to one port, and writes the action
+    /// data to fields of a header.
+    fn program_text(&self) -> String {
         let mut text = String::from("#include <core.p4>\n#include <tna.p4>\n\n");
         // Writing to a string does not fail.
         let mut line = |what: &str| _ = writeln!(text, "{what}");
@@ -178,15 +194,15 @@ impl Spec {
         let sets: String = (0..self.data.len()).map(|n| format!("hdr.d.d{n} = p{n}; ")).collect();
         line(&format!("    action set({}) {{ {count}{sets}}}", params.join(", ")));
         line(&format!("    action nothing() {{ {count}}}"));
-        if let Kind::Alpm(partitions) = self.kind {
+        if let TableMatch::Alpm(partitions) = self.kind {
             line(&format!("    Alpm(number_partitions = {partitions}, subtrees_per_partition = 2) parts;"));
         }
         let last = self.keys.len() - 1;
         let kind = |n: usize| match self.kind {
-            Kind::Exact => "exact",
-            Kind::Ternary => "ternary",
-            Kind::Alpm(_) if n == last => "lpm",
-            Kind::Alpm(_) => "exact",
+            TableMatch::Exact => "exact",
+            TableMatch::Ternary => "ternary",
+            TableMatch::Alpm(_) if n == last => "lpm",
+            TableMatch::Alpm(_) => "exact",
         };
         let keys: String = (0..self.keys.len()).map(|n| format!("hdr.k.f{n}: {}; ", kind(n))).collect();
         line(&format!(
@@ -197,7 +213,7 @@ impl Spec {
         if self.counter {
             line("        counters = c;");
         }
-        if let Kind::Alpm(_) = self.kind {
+        if let TableMatch::Alpm(_) = self.kind {
             line("        alpm = parts;");
         }
         line("    }\n    apply { ig_tm_md.ucast_egress_port = 1; ig_tm_md.bypass_egress = 1; t.apply(); }\n}");
@@ -218,36 +234,36 @@ impl Spec {
     }
 }
 
-/// What both say of a table.
+/// Results of both for a table.
 struct Row {
     seed: u64,
-    spec: Spec,
-    compiler: Result<Used, String>,
-    model: Result<Used, String>,
+    spec: RandomTable,
+    compiler: Result<ChipResources, String>,
+    model: Result<ChipResources, String>,
 }
 
 impl TablesArgs {
-    /// Runs the task; false if `--check` found a bar missed.
+    /// Runs the task. Returns false if a target was missed with `--check`.
     ///
     /// # Errors
-    /// A compiler that is not there or can't be started.
+    /// If the compiler is missing or cannot be started.
     pub fn run(self) -> Result<bool> {
         let compiler = self.compiler.compiler()?;
-        let (temporary, dir) = self.compiler.folder();
-        let target = Target::shipped("tofino1").context("the chip is shipped")?;
+        let (temporary, dir) = self.compiler.output_folder();
+        let target = ChipTarget::shipped("tofino1").context("the chip is shipped")?;
         let style = ProgressStyle::with_template("{pos}/{len} {wide_msg} {elapsed}")?;
         let progress = ProgressBar::new(self.count).with_style(style);
         let mut rows = Vec::new();
         for seed in self.seed..self.seed + self.count {
             let mut rng = Rng::with_seed(seed);
-            let spec = if self.grid { Spec::of_grid(&mut rng) } else { Spec::random(&mut rng) };
+            let spec = if self.grid { RandomTable::random_of_grid(&mut rng) } else { RandomTable::random(&mut rng) };
             progress.set_message(spec.name());
             let dir = dir.join(format!("table-{seed}"));
             std::fs::create_dir_all(&dir).with_context(|| format!("making {}", dir.display()))?;
             let text = dir.join("table.p4");
-            std::fs::write(&text, spec.text()).with_context(|| format!("writing {}", text.display()))?;
+            std::fs::write(&text, spec.program_text()).with_context(|| format!("writing {}", text.display()))?;
             let compiler = compiler.compile(Chip::Tofino1, &text, &dir)?;
-            let model = model(&target, &spec.table());
+            let model = model_resources(&target, &spec.table());
             rows.push(Row { seed, spec, compiler, model });
             progress.inc(1);
         }
@@ -259,19 +275,20 @@ impl TablesArgs {
     }
 }
 
-/// What the model says.
-fn model(target: &Target, table: &Table) -> Result<Used, String> {
-    let parts = memory::alone(target, table).map_err(|error| error.to_string())?;
-    let sum = |of: fn(&asic::target::Usage) -> u32| parts.iter().map(|part| u64::from(of(&part.usage))).sum();
-    Ok(Used { stages: parts.len() as u64, sram: sum(|usage| usage.sram), tcam: sum(|usage| usage.tcam) })
+/// Computes the resources of a table by the model.
+fn model_resources(target: &ChipTarget, table: &TableDemand) -> Result<ChipResources, String> {
+    let parts = memory::allocate_alone(target, table).map_err(|error| error.to_string())?;
+    let sum = |of: fn(&asic::target::StageResources) -> u32| parts.iter().map(|part| u64::from(of(&part.usage))).sum();
+    Ok(ChipResources { stages: parts.len() as u64, sram: sum(|usage| usage.sram), tcam: sum(|usage| usage.tcam) })
 }
 
-/// Rows as Markdown, and for how many both say the same, with the bars of the calibration.
+/// Renders the rows as Markdown with the number of equal results, and returns whether the targets
+/// of the calibration are reached.
 fn table(rows: &[Row]) -> (String, bool) {
     let mut text = String::from(
         "| seed | table | compiler: stages | SRAM | TCAM | model: stages | SRAM | TCAM | |\n|---|---|---|---|---|---|---|---|---|\n",
     );
-    let cells = |used: &Result<Used, String>| match used {
+    let cells = |used: &Result<ChipResources, String>| match used {
         Ok(used) => format!("{} | {} | {}", used.stages, used.sram, used.tcam),
         Err(_) => "- | - | -".to_owned(),
     };
@@ -290,16 +307,17 @@ fn table(rows: &[Row]) -> (String, bool) {
             cells(&row.model)
         );
     }
-    let both: Vec<(Used, Used)> =
+    let both: Vec<(ChipResources, ChipResources)> =
         rows.iter().filter_map(|r| Some((r.compiler.clone().ok()?, r.model.clone().ok()?))).collect();
     let taken = rows.iter().filter(|row| row.compiler.is_ok()).count();
-    let within = |(theirs, ours): &&(Used, Used), percent: f64, blocks: u64| {
+    let within = |(theirs, ours): &&(ChipResources, ChipResources), percent: f64, blocks: u64| {
         let off = theirs.sram.abs_diff(ours.sram);
         off <= blocks || off as f64 <= theirs.sram as f64 * percent / 100.0
     };
-    let fits = |used: &Result<Used, String>| used.as_ref().is_ok_and(|used| used.stages <= Chip::Tofino1.stages());
+    let fits =
+        |used: &Result<ChipResources, String>| used.as_ref().is_ok_and(|used| used.stages <= Chip::Tofino1.stages());
     let right = rows.iter().filter(|row| fits(&row.compiler) == fits(&row.model)).count();
-    let count = |f: &dyn Fn(&&(Used, Used)) -> bool| both.iter().filter(f).count();
+    let count = |f: &dyn Fn(&&(ChipResources, ChipResources)) -> bool| both.iter().filter(f).count();
     let bars = [
         ("TCAM blocks equal", count(&|(t, o)| t.tcam == o.tcam), taken, 97.0),
         ("SRAM blocks within 5 % or 2 blocks", count(&|pair| within(pair, 5.0, 2)), taken, 90.0),
@@ -326,8 +344,8 @@ mod tests {
     fn tables_are_as_their_programs_have_them() {
         for seed in 0..200 {
             let mut rng = Rng::with_seed(seed);
-            for spec in [Spec::random(&mut rng), Spec::of_grid(&mut rng)] {
-                let (text, table) = (spec.text(), spec.table());
+            for spec in [RandomTable::random(&mut rng), RandomTable::random_of_grid(&mut rng)] {
+                let (text, table) = (spec.program_text(), spec.table());
                 let size = format!("size = {};", table.entries);
                 assert!(text.contains(&size) && text.matches("hdr.k.f").count() == table.keys.len(), "{text}");
                 assert_eq!(text.matches("hdr.d.d").count(), table.actions[0].params.len(), "{text}");
@@ -338,8 +356,8 @@ mod tests {
 
     #[test]
     fn bars_are_counted() {
-        let spec = Spec::of_grid(&mut Rng::with_seed(1));
-        let used = |sram| Ok(Used { stages: 1, sram, tcam: 0 });
+        let spec = RandomTable::random_of_grid(&mut Rng::with_seed(1));
+        let used = |sram| Ok(ChipResources { stages: 1, sram, tcam: 0 });
         let row = |compiler, model| Row { seed: 1, spec: spec.clone(), compiler, model };
         assert!(table(&[row(used(10), used(10))]).1);
         let (text, met) = table(&[row(used(10), used(20)), row(used(10), used(10)), row(Err("no".into()), used(10))]);

@@ -1,26 +1,26 @@
-//! Why a program's demand cannot be told.
+//! Errors of resource demand computation.
 
-/// Why a program's demand cannot be told.
+/// Reason why a program's resource demand cannot be computed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DemandError {
-    /// A limit, not a mistake: no chip has room for a fraction of this.
+    /// The program exceeds a limit of the planner, far beyond the capacity of any chip.
     #[error(
-        "the program has {count} {what}; at most {most} are planned: split the program, or have less of it on the switch"
+        "the program has {count} {what}; at most {max} are supported: split the program, or place less of it on the switch"
     )]
     TooLarge {
-        /// What there are too many of.
+        /// Kind of object.
         what: &'static str,
-        /// How many there are.
+        /// Number of objects.
         count: usize,
-        /// How many are allowed.
-        most: usize,
+        /// Maximum number.
+        max: usize,
     },
-    /// A size is given for something that the program does not have.
+    /// A size is given for an object that the program does not have.
     #[error("no table, counter, meter or register is called `{name}`, or more than one is; the program has {known}")]
     UnknownTable {
-        /// The name.
+        /// Name of the object.
         name: String,
-        /// The names that there are.
+        /// Known names.
         known: String,
     },
 }

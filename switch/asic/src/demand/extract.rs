@@ -1,65 +1,82 @@
-//! A program's demand, from its IR.
+//! Resource demand of a program, computed from its IR.
 
-use super::alias::Classes;
-use super::edges::{Edges, Finder, order, reduced};
+use super::action_steps::{StepAssigner, StepAssignment};
+use super::coalescing::CoalescedClasses;
+use super::edges::{DependencyFinder, Edges, topological_order, transitive_reduction};
 use super::error::DemandError;
-use super::graph::Graph;
-use super::leaves::Leaves;
-use super::nodes::{Moment, Node, NodeId};
-use super::regions::{Code, Walk};
-use super::state::{Cell, Fate, State};
-use super::table::Wanted;
-use super::{Action, DependencyKind, Gateway, Match, Program, Table, fields, parser, table};
-use crate::rewrite::Sizes;
+use super::graph::StageGraph;
+use super::leaves::ValueLeaves;
+use super::nodes::{EventOrder, NodeId, PlacementNode};
+use super::state::{PacketEffect, StateCell, StateCells};
+use super::table::RequestedSizes;
+use super::{
+    ActionDemand, DependencyKind, GatewayDemand, MemoryMatchKind, ResourceDemand, TableDemand, fields, parser, table,
+};
+use crate::transform::TableSizes;
 use ir::{ControlKind, ExternId, ExternKind, Pipeline};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// More tables and steps than this are no program for a chip; the bound keeps quadratic work small.
+/// Maximum number of tables and steps, which bounds quadratic work. No chip runs a program of this
+/// size.
 const MAX_NODES: usize = 2_000;
 
-impl Program {
-    /// What the pipeline asks of a chip when its tables hold `sizes` entries. Tables are named by their control-plane name, or by a suffix of
-    /// it that no other table has; those that `sizes` leaves out have the size that the program declares. A table that asks for ALPM is
-    /// the two tables that it is on a chip: [`Program::with_pivots`].
+impl ResourceDemand {
+    /// Computes the resource demand of a pipeline whose tables hold `sizes` entries. Tables are
+    /// named by their control-plane name or by a unique suffix of it; tables without a size have
+    /// the size that the program declares. A table with ALPM becomes the two tables that it takes
+    /// on a chip: [`ResourceDemand::with_pivots`].
     ///
     /// # Errors
-    /// [`DemandError`]: a size for no table, or a program beyond all measure.
-    pub fn of(pipeline: &Pipeline, sizes: &Sizes) -> Result<Program, DemandError> {
-        let wanted = Wanted::new(pipeline, sizes)?;
-        let graph = Graph::new(pipeline)?;
-        let leaves: Vec<Leaves> = graph.controls.iter().map(|c| Leaves::new(&c.body)).collect();
-        let state = State::new(pipeline, Classes::new(pipeline, &graph, &leaves));
-        let mut code = Walk::run(&graph, &leaves, &state);
+    /// [`DemandError`]: a size for an unknown table, or a program beyond the limits.
+    pub fn from_pipeline(pipeline: &Pipeline, sizes: &TableSizes) -> Result<ResourceDemand, DemandError> {
+        let wanted = RequestedSizes::new(pipeline, sizes)?;
+        let graph = StageGraph::new(pipeline)?;
+        let leaves: Vec<ValueLeaves> = graph.controls.iter().map(|c| ValueLeaves::new(&c.body)).collect();
+        let state = StateCells::new(pipeline, CoalescedClasses::new(pipeline, &graph, &leaves));
+        let mut code = StepAssigner::assign_steps(&graph, &leaves, &state);
         if code.nodes.len() > MAX_NODES {
             let what = "tables and steps of code";
-            return Err(DemandError::TooLarge { what, count: code.nodes.len(), most: MAX_NODES });
+            return Err(DemandError::TooLarge { what, count: code.nodes.len(), max: MAX_NODES });
         }
-        if graph.loops {
-            code.notes.insert("the program has a loop: a chip's stages come once".to_owned());
+        if graph.has_loops {
+            code.notes.insert("the program has a loop, but a packet passes each stage of a chip once".to_owned());
         }
-        let (shared, mut edges) = objects(&mut code, &graph, &state);
+        let (shared, mut edges) = assign_objects(&mut code, &graph, &state);
         let conditions = condition_cells(&graph, &leaves, &state, &code);
-        let mut finder = Finder {
+        let mut finder = DependencyFinder {
             graph: &graph,
             leaves: &leaves,
             state: &state,
             code: &mut code,
             edges: Edges::new(),
-            alone: Vec::new(),
-            early: BTreeSet::new(),
+            unattached_conditions: Vec::new(),
+            early_steps: BTreeSet::new(),
         };
-        finder.run();
-        let (alone, early) = (std::mem::take(&mut finder.alone), std::mem::take(&mut finder.early));
+        finder.find_dependencies();
+        let (alone, early) =
+            (std::mem::take(&mut finder.unattached_conditions), std::mem::take(&mut finder.early_steps));
         edges.extend(finder.edges);
-        Ok(Assembly { pipeline, graph: &graph, state: &state, code, edges, shared, conditions, alone, early, wanted }
-            .program()
-            .with_pivots())
+        Ok(DemandAssembly {
+            pipeline,
+            graph: &graph,
+            state: &state,
+            code,
+            edges,
+            shared,
+            conditions,
+            alone,
+            early,
+            wanted,
+        }
+        .into_demand()
+        .with_pivots())
     }
 }
 
-/// Objects that the code executes at several places: a chip has each at one stage only. Where no packet meets two of these places, a table
-/// behind them executes the object, with an index that they leave in the packet's state. Gives those tables' nodes and what they wait for.
-fn objects(code: &mut Code, graph: &Graph, state: &State) -> (BTreeSet<NodeId>, Edges) {
+/// Assigns extern objects to nodes. A chip has each object at one stage only. If no packet executes
+/// a counter twice, a later table executes it, with an index that the earlier nodes leave in the
+/// packet's state. Returns the nodes of those tables and their edges.
+fn assign_objects(code: &mut StepAssignment, graph: &StageGraph, state: &StateCells) -> (BTreeSet<NodeId>, Edges) {
     let mut by_object: BTreeMap<ExternId, Vec<usize>> = BTreeMap::new();
     for (n, access) in code.accesses.iter().enumerate() {
         by_object.entry(access.object).or_default().push(n);
@@ -74,12 +91,17 @@ fn objects(code: &mut Code, graph: &Graph, state: &State) -> (BTreeSet<NodeId>, 
             code.nodes[first].objects.push(object);
             continue;
         }
-        let place = |n: usize| (code.accesses[n].at, code.accesses[n].moment);
+        let place = |n: usize| (code.accesses[n].at, code.accesses[n].order);
         let pairs = accesses.iter().flat_map(|a| accesses.iter().map(move |b| (place(*a), place(*b))));
-        let again = pairs.filter(|(a, b)| a.0 != b.0 && graph.leads(a.0, b.0) || a.0 == b.0 && a.1 < b.1).count() > 0;
+        let again = pairs.filter(|(a, b)| a.0 != b.0 && graph.reaches(a.0, b.0) || a.0 == b.0 && a.1 < b.1).count() > 0;
         if matches!(declared.kind, ExternKind::Counter { .. }) && !again {
-            code.notes.insert(format!("{name}: {} places count; on a chip one table behind them does", nodes.len()));
-            code.nodes.push(Node { table: None, name: name.clone(), objects: vec![object], conditions: Vec::new() });
+            code.notes.insert(format!("{name}: {} places count; on a chip one later table counts", nodes.len()));
+            code.nodes.push(PlacementNode {
+                table: None,
+                name: name.clone(),
+                objects: vec![object],
+                conditions: Vec::new(),
+            });
             let node = code.nodes.len() - 1;
             shared.insert(node);
             for before in nodes {
@@ -95,71 +117,83 @@ fn objects(code: &mut Code, graph: &Graph, state: &State) -> (BTreeSet<NodeId>, 
     (shared, edges)
 }
 
-/// Cells by which branches decide, with a node right behind each branch.
-fn condition_cells(graph: &Graph, leaves: &[Leaves], state: &State, code: &Code) -> Vec<(Cell, NodeId)> {
+/// Returns the cells that branches read, with a node directly after each branch.
+fn condition_cells(
+    graph: &StageGraph,
+    leaves: &[ValueLeaves],
+    state: &StateCells,
+    code: &StepAssignment,
+) -> Vec<(StateCell, NodeId)> {
     let mut cells = Vec::new();
     for (at, site) in graph.sites.iter().enumerate() {
-        let value = match graph.data(at).term.as_ref().map(|t| &t.term) {
-            Some(ir::Term::Branch { cond, .. }) => *cond,
-            Some(ir::Term::Switch { value, .. }) => *value,
+        let value = match graph.block_data(at).term.as_ref().map(|t| &t.term) {
+            Some(ir::Terminator::Branch { cond, .. }) => *cond,
+            Some(ir::Terminator::Switch { value, .. }) => *value,
             _ => continue,
         };
-        let behind = (at..graph.sites.len()).filter(|b| *b != at && graph.leads(at, *b)).find_map(|b| code.first[b]);
-        let Some(node) = site.succs.iter().find_map(|s| code.first[*s]).or(behind) else { continue };
-        cells.extend(leaves[site.control].of(value).iter().map(|l| (state.leaf(site.control, *l), node)));
+        let behind =
+            (at..graph.sites.len()).filter(|b| *b != at && graph.reaches(at, *b)).find_map(|b| code.first_node[b]);
+        let Some(node) = site.succs.iter().find_map(|s| code.first_node[*s]).or(behind) else { continue };
+        cells.extend(leaves[site.control].leaves_of(value).iter().map(|l| (state.leaf_cell(site.control, *l), node)));
     }
     cells
 }
 
-/// All that was found, on its way to a [`Program`].
-struct Assembly<'a, 'p> {
+/// Results of the analyses from which a [`ResourceDemand`] is assembled.
+struct DemandAssembly<'a, 'p> {
     pipeline: &'p Pipeline,
-    graph: &'a Graph<'p>,
-    state: &'a State<'p>,
-    code: Code,
+    graph: &'a StageGraph<'p>,
+    state: &'a StateCells<'p>,
+    code: StepAssignment,
     edges: Edges,
     shared: BTreeSet<NodeId>,
-    conditions: Vec<(Cell, NodeId)>,
+    conditions: Vec<(StateCell, NodeId)>,
     alone: Vec<(String, u32)>,
     early: BTreeSet<NodeId>,
-    wanted: Wanted,
+    wanted: RequestedSizes,
 }
 
-impl Assembly<'_, '_> {
-    fn program(mut self) -> Program {
+impl DemandAssembly<'_, '_> {
+    fn into_demand(mut self) -> ResourceDemand {
         let count = self.code.nodes.len();
-        let mut seen: Vec<(usize, Moment)> = vec![(usize::MAX, 0); count];
+        let mut seen: Vec<(usize, EventOrder)> = vec![(usize::MAX, 0); count];
         for event in &self.code.events {
-            seen[event.node] = seen[event.node].min((event.at, event.moment));
+            seen[event.node] = seen[event.node].min((event.at, event.order));
         }
-        let (order, early) = order(count, &mut self.edges, &seen);
+        let (order, early) = topological_order(count, &mut self.edges, &seen);
         for node in early {
             let name = &self.code.nodes[node].name;
-            self.code.notes.insert(format!("{name}: a packet can meet it twice; on a chip it comes once in a pass"));
+            self.code.notes.insert(format!("{name}: a packet can meet it twice; a chip applies it once in a pass"));
         }
         let mut position = vec![0; count];
         order.iter().enumerate().for_each(|(at, n)| position[*n] = at);
-        let names = self.names(&order);
-        let tables: Vec<Table> = order.iter().zip(names).map(|(n, name)| self.table(*n, name)).collect();
-        Program {
+        let names = self.distinct_names(&order);
+        let tables: Vec<TableDemand> = order.iter().zip(names).map(|(n, name)| self.node_demand(*n, name)).collect();
+        ResourceDemand {
             name: self.pipeline.name.clone(),
-            dependencies: reduced(&self.edges, &order),
-            exclusive: self.exclusive(&order),
+            dependencies: transitive_reduction(&self.edges, &order),
+            exclusive: self.exclusive_pairs(&order),
             gateways: self.gateways(&order),
-            fields: fields::fields(self.state, &self.code.events, &self.conditions, &position, &self.code.told),
-            parser: parser::states(self.pipeline),
-            egress: self.nodes_where(&position, |s, at| {
+            fields: fields::phv_fields(
+                self.state,
+                &self.code.events,
+                &self.conditions,
+                &position,
+                &self.code.hit_flags,
+            ),
+            parser: parser::parser_states(self.pipeline),
+            egress: self.tables_where(&position, |s, at| {
                 s.graph.controls[s.graph.sites[at].control].kind == ControlKind::Egress
             }),
-            ports: self.ports(&position),
+            ports: self.port_tables(&position),
             early: (0..count).filter(|at| self.early.contains(&order[*at])).collect(),
             notes: self.code.notes.into_iter().collect(),
             tables,
         }
     }
 
-    /// Names of steps are made distinct: two can begin at one line.
-    fn names(&self, order: &[NodeId]) -> Vec<String> {
+    /// Makes the names of steps distinct, because two steps can begin on one line.
+    fn distinct_names(&self, order: &[NodeId]) -> Vec<String> {
         let mut used: BTreeMap<&str, usize> = BTreeMap::new();
         let mut names = Vec::new();
         for node in order {
@@ -171,26 +205,27 @@ impl Assembly<'_, '_> {
         names
     }
 
-    fn table(&self, node: NodeId, name: String) -> Table {
-        let Node { table: id, objects, .. } = &self.code.nodes[node];
+    fn node_demand(&self, node: NodeId, name: String) -> TableDemand {
+        let PlacementNode { table: id, objects, .. } = &self.code.nodes[node];
         if let Some(id) = id {
-            return table::table(self.pipeline, *id, &self.wanted, objects);
+            return table::table_demand(self.pipeline, *id, &self.wanted, objects);
         }
-        let action = Action { name: name.clone(), params: Vec::new(), default_only: true };
-        let attached = objects.iter().filter_map(|o| table::attached(self.pipeline, *o, Some(&self.wanted))).collect();
+        let action = ActionDemand { name: name.clone(), params: Vec::new(), default_only: true };
+        let attached =
+            objects.iter().filter_map(|o| table::attached_state(self.pipeline, *o, Some(&self.wanted))).collect();
         let (keys, actions) = (Vec::new(), vec![action]);
-        Table { name, id: None, kind: Match::None, keys, entries: 1, actions, attached }
+        TableDemand { name, id: None, kind: MemoryMatchKind::None, keys, entries: 1, actions, attached }
     }
 
-    /// Pairs of which a packet meets one at most.
-    fn exclusive(&self, order: &[NodeId]) -> Vec<(usize, usize)> {
+    /// Returns pairs of tables of which a packet meets at most one.
+    fn exclusive_pairs(&self, order: &[NodeId]) -> Vec<(usize, usize)> {
         let mut sites: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); order.len()];
         for event in &self.code.events {
             sites[event.node].insert(event.at);
         }
         let meets = |a: NodeId, b: NodeId| {
             let any = |x: &BTreeSet<usize>, y: &BTreeSet<usize>| {
-                x.iter().any(|at| y.iter().any(|to| at == to || self.graph.leads(*at, *to)))
+                x.iter().any(|at| y.iter().any(|to| at == to || self.graph.reaches(*at, *to)))
             };
             any(&sites[a], &sites[b]) || any(&sites[b], &sites[a])
         };
@@ -205,30 +240,30 @@ impl Assembly<'_, '_> {
         pairs
     }
 
-    fn gateways(&self, order: &[NodeId]) -> Vec<Gateway> {
+    fn gateways(&self, order: &[NodeId]) -> Vec<GatewayDemand> {
         let of = |table, list: &[(String, u32)]| {
             let gateway =
-                |(condition, bits): &(String, u32)| Gateway { table, condition: condition.clone(), bits: *bits };
-            list.iter().map(gateway).collect::<Vec<Gateway>>()
+                |(condition, bits): &(String, u32)| GatewayDemand { table, condition: condition.clone(), bits: *bits };
+            list.iter().map(gateway).collect::<Vec<GatewayDemand>>()
         };
-        let mut all: Vec<Gateway> =
+        let mut all: Vec<GatewayDemand> =
             order.iter().enumerate().flat_map(|(at, n)| of(Some(at), &self.code.nodes[*n].conditions)).collect();
         all.extend(of(None, &self.alone));
         all
     }
 
-    fn nodes_where(&self, position: &[usize], is: impl Fn(&Self, usize) -> bool) -> Vec<usize> {
+    fn tables_where(&self, position: &[usize], is: impl Fn(&Self, usize) -> bool) -> Vec<usize> {
         let nodes: BTreeSet<usize> =
             self.code.events.iter().filter(|e| is(self, e.at)).map(|e| position[e.node]).collect();
         nodes.into_iter().collect()
     }
 
-    /// Tables that decide the output port or group.
-    fn ports(&self, position: &[usize]) -> Vec<usize> {
+    /// Returns the tables that decide the output port or group.
+    fn port_tables(&self, position: &[usize]) -> Vec<usize> {
         let names = ["standard_metadata.egress_spec", "standard_metadata.mcast_grp", "ostd.multicast_group"];
         let vars = names.iter().filter_map(|n| self.pipeline.intrinsics.get(*n));
-        let mut cells: BTreeSet<Cell> = vars.map(|v| self.state.var(*v)).collect();
-        cells.insert(Cell::Fate(Fate::Port));
+        let mut cells: BTreeSet<StateCell> = vars.map(|v| self.state.var_cell(*v)).collect();
+        cells.insert(StateCell::Effect(PacketEffect::Port));
         let writes = self.code.events.iter().filter(|e| e.writes.iter().any(|c| cells.contains(c)));
         let nodes: BTreeSet<usize> = writes.map(|e| position[e.node]).collect();
         nodes.into_iter().collect()

@@ -1,34 +1,34 @@
-//! What the packet carries through the stages, and which tables need it.
+//! Header and metadata fields in the PHV, and the tables that access them.
 
-use super::Field;
-use super::graph::in_stages;
-use super::nodes::Event;
-use super::state::{Cell, State};
-use ir::{Arg, HeaderId, Inst, Pipeline, VarId, VarKind};
+use super::PhvField;
+use super::graph::runs_in_stages;
+use super::nodes::AccessEvent;
+use super::state::{StateCell, StateCells};
+use ir::{ExternArg, HeaderId, Inst, Pipeline, VarId, VarKind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What parser and deparser (and what stands behind it) do with variables.
+/// Accesses of the parser, the deparser and the code after it to variables and headers.
 #[derive(Default)]
-struct Ends {
+struct BoundaryAccesses {
     set: BTreeSet<VarId>,
     read: BTreeSet<VarId>,
     extracted: BTreeSet<HeaderId>,
     emitted: BTreeSet<HeaderId>,
 }
 
-impl Ends {
+impl BoundaryAccesses {
     fn new(pipeline: &Pipeline) -> Self {
-        let mut ends = Ends::default();
-        for control in pipeline.controls.values().filter(|c| !in_stages(c.kind)) {
+        let mut ends = BoundaryAccesses::default();
+        for control in pipeline.controls.values().filter(|c| !runs_in_stages(c.kind)) {
             let parser = control.kind.is_parser();
             for inst in control.body.blocks.values().flat_map(|b| &b.insts) {
-                ends.see(&inst.inst, parser);
+                ends.record_inst(&inst.inst, parser);
             }
         }
         ends
     }
 
-    fn see(&mut self, inst: &Inst, parser: bool) {
+    fn record_inst(&mut self, inst: &Inst, parser: bool) {
         match inst {
             Inst::Store(var, _) if parser => {
                 self.set.insert(*var);
@@ -46,7 +46,7 @@ impl Ends {
                 self.emitted.insert(*header);
             }
             Inst::Extern { args, .. } if !parser => {
-                let vars = args.iter().flat_map(|a| if let Arg::Vars(vars) = a { &vars[..] } else { &[] });
+                let vars = args.iter().flat_map(|a| if let ExternArg::Vars(vars) = a { &vars[..] } else { &[] });
                 self.read.extend(vars);
             }
             _ => {}
@@ -54,23 +54,24 @@ impl Ends {
     }
 }
 
-/// Which nodes touch a cell, as places in the order of tables.
+/// Tables that access a cell, as positions in the table order.
 #[derive(Default)]
-struct Touched {
+struct AccessingTables {
     written: BTreeSet<usize>,
     read: BTreeSet<usize>,
 }
 
-/// All fields. `position` gives a node's place among the tables; `conditions` are cells with the nodes that decide by them; `told` cells are
-/// no state of the packet.
-pub(super) fn fields(
-    state: &State,
-    events: &[Event],
-    conditions: &[(Cell, usize)],
+/// Returns all fields. `position` maps a node to its position in the table order. `conditions` are
+/// cells that branches read, with the deciding nodes. `told` are hit flags, which are no packet
+/// state.
+pub(super) fn phv_fields(
+    state: &StateCells,
+    events: &[AccessEvent],
+    conditions: &[(StateCell, usize)],
     position: &[usize],
-    told: &BTreeSet<Cell>,
-) -> Vec<Field> {
-    let mut touched: BTreeMap<Cell, Touched> = BTreeMap::new();
+    told: &BTreeSet<StateCell>,
+) -> Vec<PhvField> {
+    let mut touched: BTreeMap<StateCell, AccessingTables> = BTreeMap::new();
     for event in events {
         let at = position[event.node];
         for cell in &event.reads {
@@ -83,27 +84,34 @@ pub(super) fn fields(
     for (cell, node) in conditions {
         touched.entry(*cell).or_default().read.insert(position[*node]);
     }
-    let ends = Ends::new(state.pipeline);
-    let mut fields = headers(state, &touched, &ends);
-    fields.extend(metadata(state, &touched, &ends, told));
+    let ends = BoundaryAccesses::new(state.pipeline);
+    let mut fields = header_fields(state, &touched, &ends);
+    fields.extend(metadata_fields(state, &touched, &ends, told));
     fields
 }
 
-fn field(name: String, bits: u32, header: Option<&str>, touched: Option<&Touched>) -> Field {
-    let list = |set: fn(&Touched) -> &BTreeSet<usize>| touched.map_or(Vec::new(), |t| set(t).iter().copied().collect());
+fn phv_field(name: String, bits: u32, header: Option<&str>, touched: Option<&AccessingTables>) -> PhvField {
+    let list = |set: fn(&AccessingTables) -> &BTreeSet<usize>| {
+        touched.map_or(Vec::new(), |t| set(t).iter().copied().collect())
+    };
     let (written, read) = (list(|t| &t.written), list(|t| &t.read));
     let used = !written.is_empty() || !read.is_empty();
-    Field { name, bits, header: header.map(str::to_owned), used, parsed: false, emitted: false, written, read }
+    PhvField { name, bits, header: header.map(str::to_owned), used, parsed: false, emitted: false, written, read }
 }
 
-/// Fields of headers that are on the wire or are used, each header followed by its validity.
-fn headers(state: &State, touched: &BTreeMap<Cell, Touched>, ends: &Ends) -> Vec<Field> {
+/// Returns the fields of headers that are on the wire or are used, each header followed by its
+/// validity.
+fn header_fields(
+    state: &StateCells,
+    touched: &BTreeMap<StateCell, AccessingTables>,
+    ends: &BoundaryAccesses,
+) -> Vec<PhvField> {
     let pipeline = state.pipeline;
     let mut fields = Vec::new();
     for (id, header) in pipeline.headers.iter().filter(|(_, h)| !h.local) {
         let (parsed, emitted) = (ends.extracted.contains(&id), ends.emitted.contains(&id));
-        let cells = header.fields.iter().map(|v| (*v, state.var(*v)));
-        let any = cells.clone().any(|(_, c)| touched.contains_key(&c)) || touched.contains_key(&Cell::Valid(id));
+        let cells = header.fields.iter().map(|v| (*v, state.var_cell(*v)));
+        let any = cells.clone().any(|(_, c)| touched.contains_key(&c)) || touched.contains_key(&StateCell::Valid(id));
         if !(parsed || emitted || any) {
             continue;
         }
@@ -111,43 +119,50 @@ fn headers(state: &State, touched: &BTreeMap<Cell, Touched>, ends: &Ends) -> Vec
             let var = &pipeline.vars[var];
             let bits = var.ty.width();
             if bits > 0 {
-                fields.push(Field {
+                fields.push(PhvField {
                     parsed,
                     emitted,
-                    ..field(var.name.clone(), bits, Some(&header.name), touched.get(&cell))
+                    ..phv_field(var.name.clone(), bits, Some(&header.name), touched.get(&cell))
                 });
             }
         }
-        let valid = field(state.name(Cell::Valid(id)), 1, None, touched.get(&Cell::Valid(id)));
-        fields.push(Field { parsed: true, emitted: true, used: true, ..valid });
+        let valid = phv_field(state.cell_name(StateCell::Valid(id)), 1, None, touched.get(&StateCell::Valid(id)));
+        fields.push(PhvField { parsed: true, emitted: true, used: true, ..valid });
     }
     fields
 }
 
-/// Metadata, the architecture's variables and intermediate values that go from one table to another, or to and from the packet's ends.
-fn metadata(state: &State, touched: &BTreeMap<Cell, Touched>, ends: &Ends, told: &BTreeSet<Cell>) -> Vec<Field> {
+/// Returns metadata, intrinsic variables and values that cross from one table to another, or to and
+/// from parser and deparser.
+fn metadata_fields(
+    state: &StateCells,
+    touched: &BTreeMap<StateCell, AccessingTables>,
+    ends: &BoundaryAccesses,
+    told: &BTreeSet<StateCell>,
+) -> Vec<PhvField> {
     let pipeline = state.pipeline;
-    let mut by_class: BTreeMap<Cell, (bool, bool)> = BTreeMap::new();
+    let mut by_class: BTreeMap<StateCell, (bool, bool)> = BTreeMap::new();
     for (id, var) in pipeline.vars.iter() {
         if matches!(var.kind, VarKind::Field(header, _) if !pipeline.headers[header].local) {
             continue;
         }
-        // The architecture sets its variables before the packet enters, and reads those that the program sets when it has left.
-        let cell = state.var(id);
+        // The architecture sets its variables before ingress, and reads those that the program sets
+        // afterwards.
+        let cell = state.var_cell(id);
         let entry = by_class.entry(cell).or_default();
         if var.kind == VarKind::Intrinsic {
-            entry.0 |= !written(touched, cell);
-            entry.1 |= written(touched, cell);
+            entry.0 |= !is_written(touched, cell);
+            entry.1 |= is_written(touched, cell);
         }
     }
     for id in &ends.set {
-        by_class.entry(state.var(*id)).and_modify(|e| e.0 = true);
+        by_class.entry(state.var_cell(*id)).and_modify(|e| e.0 = true);
     }
     for id in &ends.read {
-        by_class.entry(state.var(*id)).and_modify(|e| e.1 = true);
+        by_class.entry(state.var_cell(*id)).and_modify(|e| e.1 = true);
     }
-    for cell in touched.keys().filter(|c| matches!(c, Cell::Class(_))) {
-        let header_field = matches!(cell, Cell::Class(n) if state.classes.anchor(*n).is_some_and(|v| {
+    for cell in touched.keys().filter(|c| matches!(c, StateCell::Class(_))) {
+        let header_field = matches!(cell, StateCell::Class(n) if state.classes.lasting_var(*n).is_some_and(|v| {
             matches!(pipeline.vars[v].kind, VarKind::Field(..))
         }));
         if !header_field {
@@ -157,16 +172,16 @@ fn metadata(state: &State, touched: &BTreeMap<Cell, Touched>, ends: &Ends, told:
     let mut fields = Vec::new();
     for (cell, (parsed, emitted)) in by_class {
         let Some(touch) = touched.get(&cell) else { continue };
-        let only_told = told.contains(&cell) && !matches!(cell, Cell::Class(n) if state.classes.has_var(n));
+        let only_told = told.contains(&cell) && !matches!(cell, StateCell::Class(n) if state.classes.has_var(n));
         let carried = (!touch.written.is_empty() || parsed) && (!touch.read.is_empty() || emitted);
-        let bits = state.bits(cell);
+        let bits = state.cell_bits(cell);
         if carried && !only_told && bits > 0 {
-            fields.push(Field { parsed, emitted, ..field(state.name(cell), bits, None, Some(touch)) });
+            fields.push(PhvField { parsed, emitted, ..phv_field(state.cell_name(cell), bits, None, Some(touch)) });
         }
     }
     fields
 }
 
-fn written(touched: &BTreeMap<Cell, Touched>, cell: Cell) -> bool {
+fn is_written(touched: &BTreeMap<StateCell, AccessingTables>, cell: StateCell) -> bool {
     touched.get(&cell).is_some_and(|t| !t.written.is_empty())
 }

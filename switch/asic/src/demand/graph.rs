@@ -1,4 +1,5 @@
-//! The blocks between parser and deparser as one graph: which leads to which, and which branch decides over which.
+//! Control-flow graph of the blocks between parser and deparser, with reachability and control
+//! dependence.
 
 use super::error::DemandError;
 use fixedbitset::FixedBitSet;
@@ -8,75 +9,75 @@ use petgraph::algo::dominators;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::Reversed;
 
-/// More blocks than this are no program for a chip; the bound keeps quadratic tables small.
+/// Maximum number of blocks, which bounds quadratic tables. No chip runs a program of this size.
 const MAX_BLOCKS: usize = 20_000;
 
-/// A block of some control: an index into [`Graph::sites`].
-pub(super) type At = usize;
+/// Index of a block in [`StageGraph::sites`].
+pub(super) type BlockIndex = usize;
 
-/// A block that can be reached, and where it is.
-pub(super) struct Site {
-    /// Index of its control in [`Graph::controls`].
+/// A reachable block with its position in the graph.
+pub(super) struct BlockSite {
+    /// Index of its control in [`StageGraph::controls`].
     pub control: usize,
     /// The block.
     pub block: Block,
-    /// Blocks that it leads to, each once.
-    pub succs: Vec<At>,
-    /// Blocks that lead to it, each once.
-    pub preds: Vec<At>,
-    /// Branches that decide whether it is reached, the nearest ones.
-    pub parents: Vec<At>,
-    /// All blocks that may come later.
-    pub reach: FixedBitSet,
+    /// Successors without duplicates.
+    pub succs: Vec<BlockIndex>,
+    /// Predecessors without duplicates.
+    pub preds: Vec<BlockIndex>,
+    /// Nearest branches that decide whether the block runs.
+    pub controlling_branches: Vec<BlockIndex>,
+    /// All blocks that can run later.
+    pub reachable: FixedBitSet,
 }
 
-/// The controls that run in a chip's stages.
-pub(super) struct Graph<'p> {
+/// Graph of the controls that run in a chip's stages.
+pub(super) struct StageGraph<'p> {
     pub controls: Vec<&'p Control>,
-    /// All their blocks that can be reached, each before its successors except along back edges.
-    pub sites: Vec<Site>,
-    /// Whether some block can come twice: a chip has no loops.
-    pub loops: bool,
+    /// All reachable blocks, each before its successors except along back edges.
+    pub sites: Vec<BlockSite>,
+    /// Whether a block can run twice. Chips have no loops.
+    pub has_loops: bool,
 }
 
-/// Whether a chip runs the control in its stages, and not in its parser or deparser.
-pub(super) fn in_stages(kind: ControlKind) -> bool {
+/// Returns whether a chip runs the control in its stages, as opposed to its parser or deparser.
+pub(super) fn runs_in_stages(kind: ControlKind) -> bool {
     matches!(kind, ControlKind::Ingress | ControlKind::Egress | ControlKind::PreControl | ControlKind::MainControl)
 }
 
-impl<'p> Graph<'p> {
+impl<'p> StageGraph<'p> {
     pub fn new(pipeline: &'p Pipeline) -> Result<Self, DemandError> {
-        let controls: Vec<&Control> = pipeline.controls.values().filter(|c| in_stages(c.kind)).collect();
+        let controls: Vec<&Control> = pipeline.controls.values().filter(|c| runs_in_stages(c.kind)).collect();
         let blocks = controls.iter().map(|c| c.body.blocks.len()).sum();
         if blocks > MAX_BLOCKS {
-            return Err(DemandError::TooLarge { what: "blocks of code", count: blocks, most: MAX_BLOCKS });
+            return Err(DemandError::TooLarge { what: "blocks of code", count: blocks, max: MAX_BLOCKS });
         }
-        let mut graph = Graph { controls, sites: Vec::new(), loops: false };
-        let bounds: Vec<usize> = (0..graph.controls.len()).map(|n| graph.add(n)).collect();
-        graph.reach(&bounds);
+        let mut graph = StageGraph { controls, sites: Vec::new(), has_loops: false };
+        let bounds: Vec<usize> = (0..graph.controls.len()).map(|n| graph.add_control(n)).collect();
+        graph.compute_reachability(&bounds);
         for at in 0..graph.sites.len() {
-            graph.loops |= graph.sites[at].reach.contains(at);
+            graph.has_loops |= graph.sites[at].reachable.contains(at);
         }
         Ok(graph)
     }
 
-    /// The body that the block is in.
-    pub fn body(&self, at: At) -> &'p Body {
+    /// Returns the body of the block.
+    pub fn body(&self, at: BlockIndex) -> &'p Body {
         &self.controls[self.sites[at].control].body
     }
 
-    /// The block's code.
-    pub fn data(&self, at: At) -> &'p BlockData {
+    /// Returns the block's code.
+    pub fn block_data(&self, at: BlockIndex) -> &'p BlockData {
         &self.body(at).blocks[self.sites[at].block]
     }
 
-    /// Whether a packet can meet `a` and later `b`.
-    pub fn leads(&self, a: At, b: At) -> bool {
-        self.sites[a].reach.contains(b)
+    /// Returns whether a packet can run `a` and later `b`.
+    pub fn reaches(&self, a: BlockIndex, b: BlockIndex) -> bool {
+        self.sites[a].reachable.contains(b)
     }
 
-    /// Adds a control's blocks; gives how many there are then.
-    fn add(&mut self, control: usize) -> usize {
+    /// Adds a control's blocks. Returns the new number of blocks.
+    fn add_control(&mut self, control: usize) -> usize {
         let body = &self.controls[control].body;
         let cfg = Cfg::new(body);
         let first = self.sites.len();
@@ -86,24 +87,32 @@ impl<'p> Graph<'p> {
         }
         for &block in cfg.reverse_postorder() {
             let term = body.blocks[block].term.as_ref();
-            let mut succs: Vec<At> =
+            let mut succs: Vec<BlockIndex> =
                 term.iter().flat_map(|t| t.term.successors()).filter_map(|b| *site_of.get(b.index())?).collect();
             succs.sort_unstable();
             succs.dedup();
             let (preds, parents, reach) = (Vec::new(), Vec::new(), FixedBitSet::new());
-            self.sites.push(Site { control, block, succs, preds, parents, reach });
+            self.sites.push(BlockSite {
+                control,
+                block,
+                succs,
+                preds,
+                controlling_branches: parents,
+                reachable: reach,
+            });
         }
         for at in first..self.sites.len() {
             for succ in self.sites[at].succs.clone() {
                 self.sites[succ].preds.push(at);
             }
         }
-        self.control_parents(first);
+        self.compute_controlling_branches(first);
         self.sites.len()
     }
 
-    /// Ferrante, Ottenstein and Warren: of a branch, each way's blocks up to where all ways meet again depend on it.
-    fn control_parents(&mut self, first: usize) {
+    /// Computes control dependence (Ferrante, Ottenstein and Warren): the blocks from each
+    /// successor of a branch up to the branch's immediate post-dominator depend on it.
+    fn compute_controlling_branches(&mut self, first: usize) {
         let count = self.sites.len() - first;
         let mut flow = DiGraph::<(), ()>::with_capacity(count + 1, count * 2);
         for _ in 0..=count {
@@ -132,7 +141,7 @@ impl<'p> Graph<'p> {
                     && let Some(node) = next
                     && node != exit
                 {
-                    let parents = &mut self.sites[first + node.index()].parents;
+                    let parents = &mut self.sites[first + node.index()].controlling_branches;
                     if parents.last() != Some(&branch) {
                         parents.push(branch);
                     }
@@ -142,28 +151,29 @@ impl<'p> Graph<'p> {
         }
     }
 
-    /// What can come after what. A packet that leaves a control goes on to the next ones.
-    fn reach(&mut self, bounds: &[usize]) {
+    /// Computes the reachable blocks of each block. A packet that leaves a control continues with
+    /// the next ones.
+    fn compute_reachability(&mut self, bounds: &[usize]) {
         let count = self.sites.len();
         for site in &mut self.sites {
-            site.reach.grow(count);
+            site.reachable.grow(count);
             let next = bounds[site.control];
-            site.reach.insert_range(next..count);
+            site.reachable.insert_range(next..count);
         }
         let mut changed = true;
         while changed {
             changed = false;
             for at in (0..count).rev() {
-                let mut reach = std::mem::take(&mut self.sites[at].reach);
+                let mut reach = std::mem::take(&mut self.sites[at].reachable);
                 let before = reach.count_ones(..);
                 for &succ in &self.sites[at].succs {
                     reach.insert(succ);
                     if succ != at {
-                        reach.union_with(&self.sites[succ].reach);
+                        reach.union_with(&self.sites[succ].reachable);
                     }
                 }
                 changed |= reach.count_ones(..) != before && self.sites[at].preds.iter().any(|&p| p >= at);
-                self.sites[at].reach = reach;
+                self.sites[at].reachable = reach;
             }
         }
     }

@@ -1,77 +1,80 @@
-//! What a value is made of: the loads, parameters, results and validities that a chip has at hand when it needs the value.
+//! Leaves of a value: the loads, parameters, results and validities from which a chip computes it
+//! at its use.
 //!
-//! Some operations cost a chip nothing where the value is used: slices, joins, changes of type, masks, and, in a condition, comparisons. Such
-//! a value is computed again wherever it is used. Other operations take an instruction, whose result is kept in the packet's state.
+//! Some operations are free where the value is used: slices, concatenations, casts, masks, and, in
+//! a condition, comparisons. Such a value is recomputed at each use. Other operations take an
+//! instruction that stores its result in the packet's state.
 
 use fixedbitset::FixedBitSet;
 use ir::{BinaryOp, Body, Cfg, Entity, EntityMap, ExternFn, HeaderId, Inst, Pipeline, Type, UnaryOp, Value, VarId};
 use std::rc::Rc;
 
-/// A piece of the packet's state that a value is made of.
+/// A part of the packet's state from which a value is computed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) enum Leaf {
-    /// What is kept under this value: it was loaded, given, or computed by an instruction.
+pub(super) enum ValueLeaf {
+    /// A stored value: loaded, passed as a parameter, or computed by an instruction.
     Value(Value),
-    /// Whether a header is valid.
+    /// The validity of a header.
     Valid(HeaderId),
 }
 
-/// What an instruction means for its result.
+/// Cost of an instruction on a chip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Shape {
-    /// A constant.
+pub(super) enum InstCost {
+    /// Constant.
     Const,
-    /// A copy of a variable.
+    /// Copy of a variable.
     Load(VarId),
     /// Validity of a header.
     Valid(HeaderId),
-    /// Computed again wherever it is used.
+    /// Recomputed at each use.
     Free,
     /// Computed once by an instruction, a hash, or an extern.
-    Kept,
+    Materialized,
 }
 
-/// Most leaves of one value. A hostile program could have each value depend on all before it.
+/// Maximum number of leaves of a value, because a hostile program could make each value depend on
+/// all earlier ones.
 const MAX_LEAVES: usize = 512;
 
-/// The leaves of all values of a body.
-pub(super) struct Leaves {
-    of: EntityMap<Value, Rc<[Leaf]>>,
+/// Leaves of all values of a body.
+pub(super) struct ValueLeaves {
+    of: EntityMap<Value, Rc<[ValueLeaf]>>,
     consts: FixedBitSet,
     tests: FixedBitSet,
 }
 
-impl Leaves {
+impl ValueLeaves {
     pub fn new(body: &Body) -> Self {
         let mut of = EntityMap::new();
-        // Parameters, and whatever is not seen below, stand for themselves.
+        // Parameters, and values that the loop below skips, are their own leaves.
         for value in body.values.keys() {
-            of.push(Rc::from([Leaf::Value(value)]));
+            of.push(Rc::from([ValueLeaf::Value(value)]));
         }
         let count = body.values.len();
         let (consts, tests) = (FixedBitSet::with_capacity(count), FixedBitSet::with_capacity(count));
-        let mut leaves = Leaves { of, consts, tests };
+        let mut leaves = ValueLeaves { of, consts, tests };
         for block in Cfg::new(body).reverse_postorder() {
             for data in &body.blocks[*block].insts {
                 if let [result] = data.results[..] {
-                    leaves.see(body, &data.inst, result);
+                    leaves.add_inst(body, &data.inst, result);
                 }
             }
         }
         leaves
     }
 
-    fn see(&mut self, body: &Body, inst: &Inst, result: Value) {
-        match self.shape(body, inst) {
-            Shape::Const => {
+    fn add_inst(&mut self, body: &Body, inst: &Inst, result: Value) {
+        match self.inst_cost(body, inst) {
+            InstCost::Const => {
                 self.of[result] = Rc::from([]);
                 self.consts.insert(result.index());
             }
-            Shape::Valid(header) => {
-                self.of[result] = Rc::from([Leaf::Valid(header)]);
+            InstCost::Valid(header) => {
+                self.of[result] = Rc::from([ValueLeaf::Valid(header)]);
                 self.tests.insert(result.index());
             }
-            Shape::Free => {
+            InstCost::Free => {
                 let mut leaves = Vec::new();
                 inst.for_each_use(|v| leaves.extend_from_slice(&self.of[v]));
                 leaves.sort_unstable();
@@ -82,21 +85,22 @@ impl Leaves {
                     self.tests.insert(result.index());
                 }
             }
-            Shape::Load(_) | Shape::Kept => {}
+            InstCost::Load(_) | InstCost::Materialized => {}
         }
     }
 
-    /// What the value is made of; nothing for a constant.
-    pub fn of(&self, value: Value) -> &[Leaf] {
+    /// Returns the leaves of a value, empty for a constant.
+    pub fn leaves_of(&self, value: Value) -> &[ValueLeaf] {
         self.of.get(value).map_or(&[], |l| l)
     }
 
-    /// Whether the value is kept under its own name.
+    /// Returns whether the value is its own leaf.
     pub fn is_leaf(&self, value: Value) -> bool {
-        self.of(value) == [Leaf::Value(value)]
+        self.leaves_of(value) == [ValueLeaf::Value(value)]
     }
 
-    /// Whether it is a comparison, or something made of comparisons: a gateway decides it, no instruction computes it.
+    /// Returns whether the value is made of comparisons. A gateway decides it, so it takes no
+    /// instruction.
     pub fn is_test(&self, value: Value) -> bool {
         self.tests.contains(value.index())
     }
@@ -105,21 +109,24 @@ impl Leaves {
         self.consts.contains(value.index())
     }
 
-    /// What an instruction with one result means for it.
-    pub fn shape(&self, body: &Body, inst: &Inst) -> Shape {
+    /// Returns the cost of an instruction with one result.
+    pub fn inst_cost(&self, body: &Body, inst: &Inst) -> InstCost {
         match inst {
-            Inst::Const(_) => Shape::Const,
-            Inst::Load(var) => Shape::Load(*var),
-            Inst::IsValid(header) => Shape::Valid(*header),
-            Inst::Slice { .. } | Inst::Concat(..) | Inst::Cast(..) => Shape::Free,
-            Inst::Unary(UnaryOp::LogicalNot, _) => Shape::Free,
-            Inst::Binary(op, a, b) => self.binary(*op, body.value_type(*a), self.is_const(*a) || self.is_const(*b)),
-            _ => Shape::Kept,
+            Inst::Const(_) => InstCost::Const,
+            Inst::Load(var) => InstCost::Load(*var),
+            Inst::IsValid(header) => InstCost::Valid(*header),
+            Inst::Slice { .. } | Inst::Concat(..) | Inst::Cast(..) => InstCost::Free,
+            Inst::Unary(UnaryOp::LogicalNot, _) => InstCost::Free,
+            Inst::Binary(op, a, b) => {
+                self.binary_cost(*op, body.value_type(*a), self.is_const(*a) || self.is_const(*b))
+            }
+            _ => InstCost::Materialized,
         }
     }
 
-    /// Gateways compare for equality, and with constants; order between two fields takes a subtraction.
-    fn binary(&self, op: BinaryOp, ty: Type, with_const: bool) -> Shape {
+    /// Gateways compare for equality and with constants. An order comparison of two fields takes a
+    /// subtraction.
+    fn binary_cost(&self, op: BinaryOp, ty: Type, with_const: bool) -> InstCost {
         let free = match op {
             BinaryOp::Eq | BinaryOp::Ne => true,
             BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge => with_const,
@@ -127,12 +134,12 @@ impl Leaves {
             BinaryOp::Or | BinaryOp::Xor => ty == Type::Bool,
             _ => false,
         };
-        if free { Shape::Free } else { Shape::Kept }
+        if free { InstCost::Free } else { InstCost::Materialized }
     }
 }
 
-/// The variables of the architecture that an extern function writes.
-pub(super) fn touched_vars(pipeline: &Pipeline, func: ExternFn) -> Vec<VarId> {
+/// Returns the intrinsic variables that an extern function writes.
+pub(super) fn extern_written_vars(pipeline: &Pipeline, func: ExternFn) -> Vec<VarId> {
     let name = match func {
         ExternFn::MarkToDrop => "standard_metadata.egress_spec",
         ExternFn::VerifyChecksum | ExternFn::VerifyChecksumWithPayload => "standard_metadata.checksum_error",

@@ -1,8 +1,11 @@
-//! What a program asks of a chip: its tables with their sizes, the order that they must keep, and what the packet carries.
+//! Resource demand of a program: its tables with their sizes, the dependencies between them, and
+//! the fields in the PHV.
 //!
-//! Nothing here knows a chip: the same [`Program`] is placed on any [`crate::target::Target`].
+//! The demand is independent of the chip, so one [`ResourceDemand`] can be placed on any
+//! [`crate::target::ChipTarget`].
 
-mod alias;
+mod action_steps;
+mod coalescing;
 mod edges;
 mod error;
 mod extract;
@@ -12,7 +15,6 @@ mod leaves;
 mod nodes;
 mod parser;
 mod pivots;
-mod regions;
 mod state;
 mod table;
 
@@ -21,74 +23,76 @@ pub use error::DemandError;
 use ir::TableId;
 use serde::{Deserialize, Serialize};
 
-/// How a table is matched, as memories see it.
+/// Match type of a table, as memories see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Match {
-    /// No key: the default action alone.
+pub enum MemoryMatchKind {
+    /// No key. Only the default action.
     None,
-    /// All keys equal: hash ways in SRAM.
+    /// All keys exact: hash ways in SRAM.
     Exact,
-    /// Some key under a mask, or a prefix that is kept as a mask: TCAM. A range key is turned into prefixes, or nibbles where the chip does that.
+    /// Some key under a mask, or a prefix that is stored as a mask: TCAM. A range key is expanded
+    /// to prefixes, or to nibbles where the chip does that.
     Ternary,
-    /// Algorithmic TCAM: an exact `partition` number, found by pivots in an earlier table, and the rest of the key under masks in SRAM, at most
-    /// `depth` entries a partition.
+    /// Algorithmic TCAM: an exact `partition` number, found by pivots in an earlier table, and the
+    /// remaining key under masks in SRAM, at most `depth` entries per partition.
     Partitioned {
         /// Number of partitions.
         partitions: u64,
         /// Entries that one partition can hold.
         depth: u32,
     },
-    /// ALPM as a chip's compiler offers it for one table: pivots in TCAM and a [`Match::Partitioned`] table, made from an lpm table.
+    /// ALPM as a chip's compiler offers it for one lpm table: pivots in TCAM and a
+    /// [`MemoryMatchKind::Partitioned`] table.
     Alpm {
         /// Number of partitions.
         partitions: u64,
     },
 }
 
-/// A key of a table.
+/// Key element of a table.
 #[derive(Clone, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
-pub struct Key {
+pub struct KeyDemand {
     /// Name in the program (`hdr.inner_ipv4.destination`).
     pub name: String,
     /// Width in bits.
     pub bits: u32,
-    /// Whether this key is matched exactly, also in a ternary table.
+    /// Whether this element is matched exactly, also in a ternary table.
     pub exact: bool,
-    /// Whether it is a range.
+    /// Whether this element is a range.
     #[serde(default)]
     pub range: bool,
 }
 
-/// An action of a table.
+/// Action of a table.
 #[derive(Clone, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
-pub struct Action {
+pub struct ActionDemand {
     /// Control-plane name.
     pub name: String,
-    /// Width in bits of each parameter: the action data of an entry.
+    /// Width in bits of each parameter, stored as action data of an entry.
     pub params: Vec<u32>,
-    /// Whether it is the default action only: its data is in no entry.
+    /// Whether it is only the default action, so that no entry stores its data.
     pub default_only: bool,
 }
 
-/// State that is attached to a table's entries, or indexed by the program beside a table.
+/// State attached to a table's entries, or indexed by the program next to a table.
 #[derive(Clone, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
-pub struct Attached {
+pub struct AttachedState {
     /// Control-plane name.
     pub name: String,
-    /// What it is.
+    /// Kind of state.
     pub kind: AttachedKind,
-    /// One for each entry of the table, or so many in a row.
+    /// Number of indexed elements. `None`: one element per entry of the table.
     pub size: Option<u64>,
-    /// Width in bits of one element: of a counter its packets and bytes, of a register its value.
+    /// Width in bits of one element: packets and bytes of a counter, value of a register.
     pub bits: u32,
 }
 
-/// The kinds of [`Attached`] state.
+/// Kinds of [`AttachedState`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttachedKind {
-    /// Counts packets, bytes or both.
+    /// Counter of packets, bytes or both.
     Counter,
     /// RFC 2698 meter.
     Meter,
@@ -98,166 +102,174 @@ pub enum AttachedKind {
     Idle,
 }
 
-/// A table as a chip sees it.
+/// Resource demand of a table.
 #[derive(Clone, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
-pub struct Table {
+pub struct TableDemand {
     /// Control-plane name.
     pub name: String,
-    /// The table of the pipeline that it comes from; none for one that the chip needs by itself.
+    /// The table of the pipeline. `None` for a table that only the chip needs.
     #[serde(skip)]
     pub id: Option<TableId>,
-    /// How it is matched.
-    pub kind: Match,
-    /// Its keys in order.
-    pub keys: Vec<Key>,
-    /// Entries that it must hold.
+    /// Match type.
+    pub kind: MemoryMatchKind,
+    /// Key elements in order.
+    pub keys: Vec<KeyDemand>,
+    /// Required number of entries.
     pub entries: u64,
-    /// Its actions.
-    pub actions: Vec<Action>,
-    /// What is attached to it.
-    pub attached: Vec<Attached>,
+    /// Actions.
+    pub actions: Vec<ActionDemand>,
+    /// Attached state.
+    pub attached: Vec<AttachedState>,
 }
 
-impl Table {
-    /// Width in bits of all keys.
+impl TableDemand {
+    /// Returns the width of all key elements in bits.
     pub fn key_bits(&self) -> u32 {
         self.keys.iter().map(|k| k.bits).sum()
     }
 
-    /// Whether there is an entry for each value of its key, and one action: the key is the place of its data, and is not compared.
-    pub fn is_by_key(&self) -> bool {
+    /// Returns whether the table has an entry for every key value and one action. The key then
+    /// addresses the data and is not compared.
+    pub fn is_key_addressed(&self) -> bool {
         let all = || 1u64.checked_shl(self.key_bits()) == Some(self.entries);
-        self.kind == Match::Exact && self.actions.len() == 1 && all()
+        self.kind == MemoryMatchKind::Exact && self.actions.len() == 1 && all()
     }
 
-    /// Width in bits of the action data of an entry: that of the action with most.
+    /// Returns the width in bits of an entry's action data, the maximum over its actions.
     pub fn data_bits(&self) -> u32 {
-        let of = |a: &Action| a.params.iter().sum();
+        let of = |a: &ActionDemand| a.params.iter().sum();
         self.actions.iter().filter(|a| !a.default_only).map(of).max().unwrap_or(0)
     }
 }
 
-/// Why one table must come after another (or beside it).
+/// Kind of dependency between two tables.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DependencyKind {
-    /// The second one's action overwrites what the first one's key or action reads: it must not be in an earlier stage.
+    /// The second action overwrites a field that the first key or action reads. The second table
+    /// must not be in an earlier stage.
     Reverse,
-    /// Whether the second one is applied is decided by the first one: same stage or later, where the chip runs ahead and takes back.
+    /// The first table decides whether the second one is applied. Same stage or later, where the
+    /// chip predicates speculatively.
     Control,
-    /// Both actions write the same field: a later stage.
+    /// Both actions write the same field. The second table must be in a later stage.
     Action,
-    /// The second one's key, or the condition before it, reads what the first one's action writes: a later stage.
+    /// The second key, or the condition before it, reads a field that the first action writes. The
+    /// second table must be in a later stage.
     Match,
 }
 
 impl DependencyKind {
-    /// Stages that the second table must be behind the first.
-    pub fn distance(self) -> u32 {
+    /// Returns the minimum number of stages between the first table and the second.
+    pub fn min_stage_distance(self) -> u32 {
         u32::from(matches!(self, DependencyKind::Action | DependencyKind::Match))
     }
 }
 
-/// That one table depends on another.
+/// Dependency of one table on another.
 #[derive(Clone, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
 pub struct Dependency {
-    /// Index in [`Program::tables`] of the table that comes first.
+    /// Index in [`ResourceDemand::tables`] of the table that comes first.
     pub first: usize,
-    /// Index of the table that depends on it.
+    /// Index of the dependent table.
     pub second: usize,
-    /// Why.
+    /// Kind of dependency.
     pub kind: DependencyKind,
-    /// The field, or the condition, through which.
+    /// Name of the field or condition that causes it.
     pub through: String,
 }
 
-/// A field that the packet carries through the stages: a header's, or metadata.
+/// Header or metadata field in the PHV.
 #[derive(Clone, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
-pub struct Field {
+pub struct PhvField {
     /// Dotted name in the program.
     pub name: String,
     /// Width in bits.
     pub bits: u32,
-    /// Name of the header that it is in; none for metadata.
+    /// Name of its header. `None` for metadata.
     pub header: Option<String>,
-    /// Whether some table, condition or action reads or writes it: if not, containers that only carry it to the deparser serve.
+    /// Whether a table, condition or action accesses it. If not, carry-only containers suffice.
     pub used: bool,
-    /// Whether it has a value when the packet comes from the parser: extracted, set there, or the architecture's own.
+    /// Whether it has a value after the parser: extracted, set there, or intrinsic.
     #[serde(default)]
     pub parsed: bool,
-    /// Whether the deparser, or the architecture behind it, reads it.
+    /// Whether the deparser, or the architecture after it, reads it.
     #[serde(default)]
     pub emitted: bool,
-    /// Tables (indices in [`Program::tables`]) whose actions write it.
+    /// Tables (indices in [`ResourceDemand::tables`]) with actions that write it.
     #[serde(default)]
     pub written: Vec<usize>,
-    /// Tables (indices) whose keys, conditions or actions read it.
+    /// Tables (indices) with keys, conditions or actions that read it.
     #[serde(default)]
     pub read: Vec<usize>,
 }
 
-impl Field {
-    /// Whether it says if a header is valid.
+impl PhvField {
+    /// Returns whether it is the validity of a header.
     pub fn is_validity(&self) -> bool {
         self.header.is_none() && self.name.ends_with(".isValid()")
     }
 }
 
-/// What a program asks of a chip. Besides the program's tables there is one without keys for each stretch of code between tables that a
-/// chip does in one step: it takes a logical table and an instruction there.
+/// Resource demand of a program. Besides the program's tables it has a table without keys for each
+/// code step between tables that a chip runs at once, because such a step takes a logical table and
+/// an instruction.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Program {
-    /// The program's name.
+pub struct ResourceDemand {
+    /// Name of the program.
     pub name: String,
-    /// Its tables in an order in which a packet can meet them.
-    pub tables: Vec<Table>,
-    /// What depends on what. Pairs that follow from others may be left out.
+    /// Tables in an order in which a packet can meet them.
+    pub tables: Vec<TableDemand>,
+    /// Dependencies. Redundant pairs can be missing.
     pub dependencies: Vec<Dependency>,
-    /// Pairs of tables (indices) of which a packet meets one at most: they may share what is decided at run time.
+    /// Pairs of tables (indices) of which a packet meets at most one. They can share resources that
+    /// are decided at run time.
     pub exclusive: Vec<(usize, usize)>,
-    /// Conditions that the chip's gateways decide: for each table, the widths in bits of what is compared before it.
-    pub gateways: Vec<Gateway>,
-    /// What the packet carries.
-    pub fields: Vec<Field>,
-    /// States of the parser with the number of bits that each extracts.
-    pub parser: Vec<ParserState>,
-    /// Tables (indices) that the program has behind the architecture's traffic manager: v1model's egress.
+    /// Conditions that the chip's gateways decide.
+    pub gateways: Vec<GatewayDemand>,
+    /// Fields in the PHV.
+    pub fields: Vec<PhvField>,
+    /// Parser states.
+    pub parser: Vec<ParserStateDemand>,
+    /// Tables (indices) after the architecture's traffic manager: v1model's egress.
     #[serde(default)]
     pub egress: Vec<usize>,
-    /// Tables (indices) whose actions decide where the packet goes: a chip needs that before it queues the packet for the last time.
+    /// Tables (indices) with actions that decide the output port. A chip needs the port before it
+    /// queues the packet for the last time.
     #[serde(default)]
     pub ports: Vec<usize>,
-    /// Steps of code (indices) that the placement may have before some of the conditions over them, as on the other way nobody reads or
-    /// writes what they write. P4 for the chip has to have them there, too.
+    /// Code steps (indices) that the placement can move before some of the conditions over them,
+    /// because no other path accesses their writes. P4 for the chip must move them as well.
     #[serde(default)]
     pub early: Vec<usize>,
-    /// What a chip does otherwise than the program says, or cannot do: a sentence each, with names from the program.
+    /// Deviations and limitations of a chip for this program, one sentence each, with names from
+    /// the program.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// A condition before a table, or in place of one.
+/// Condition before a table, or without a table.
 #[derive(Clone, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
-pub struct Gateway {
-    /// The table whose application it decides; none for one that decides actions alone.
+pub struct GatewayDemand {
+    /// Table that it guards. `None` if it only decides actions.
     pub table: Option<usize>,
-    /// The condition as text.
+    /// Text of the condition.
     pub condition: String,
-    /// Bits that it reads.
+    /// Number of bits that it reads.
     pub bits: u32,
 }
 
-/// A parser state.
+/// Parser state.
 #[derive(Clone, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
-pub struct ParserState {
+pub struct ParserStateDemand {
     /// Name.
     pub name: String,
     /// Bits that it extracts.
     pub extracts: u32,
-    /// Bits that it selects by.
+    /// Bits that it selects on.
     pub selects: u32,
-    /// Its cases with the default.
+    /// Number of cases, including the default.
     pub cases: u32,
-    /// States (indices) that it goes on to.
+    /// Successors (indices).
     pub next: Vec<usize>,
 }

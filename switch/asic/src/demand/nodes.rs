@@ -1,49 +1,49 @@
-//! What is placed: the program's tables, and for each step of code between them a table without keys.
+//! Nodes to place: the program's tables, and a table without keys for each code step between them.
 
-use super::state::Cell;
-use ir::{ExternId, Loc, Pipeline, TableId};
+use super::state::StateCell;
+use ir::{ExternId, Pipeline, SourceLoc, TableId};
 
-/// Number of a node.
+/// Index of a node.
 pub(super) type NodeId = usize;
 
-/// When something happens within its block.
-pub(super) type Moment = usize;
+/// Position of an event within its block.
+pub(super) type EventOrder = usize;
 
-/// After all instructions of a block.
-pub(super) const END: Moment = usize::MAX;
+/// Position after all instructions of a block.
+pub(super) const BLOCK_END: EventOrder = usize::MAX;
 
-/// Something that is placed.
-pub(super) struct Node {
-    /// The program's table, or none for a step of code.
+/// A table or code step to place.
+pub(super) struct PlacementNode {
+    /// The program's table. `None` for a code step.
     pub table: Option<TableId>,
-    /// Name for people: of a table its own, else the file and line of its first instruction.
+    /// Name for users: the table's name, or file and line of the step's first instruction.
     pub name: String,
-    /// Indexed objects that it executes.
+    /// Indexed extern objects that it executes.
     pub objects: Vec<ExternId>,
     /// Conditions that its gateways decide: text and bits.
     pub conditions: Vec<(String, u32)>,
 }
 
-/// That a node reads or writes something somewhere.
-pub(super) struct Event {
+/// Reads and writes of a node at one position.
+pub(super) struct AccessEvent {
     pub node: NodeId,
-    /// Site of the graph.
+    /// Index in [`super::graph::StageGraph::sites`].
     pub at: usize,
-    pub moment: Moment,
-    pub reads: Vec<Cell>,
-    pub writes: Vec<Cell>,
+    pub order: EventOrder,
+    pub reads: Vec<StateCell>,
+    pub writes: Vec<StateCell>,
 }
 
-/// That code executes an indexed object.
-pub(super) struct Access {
+/// Execution of an indexed extern object.
+pub(super) struct ObjectAccess {
     pub object: ExternId,
     pub node: NodeId,
     pub at: usize,
-    pub moment: Moment,
+    pub order: EventOrder,
 }
 
-/// A place in the program as `file:line`.
-pub(super) fn place(pipeline: &Pipeline, loc: Loc) -> String {
+/// Formats a source location as `file:line`.
+pub(super) fn source_location(pipeline: &Pipeline, loc: SourceLoc) -> String {
     let file = pipeline.files.get(usize::from(loc.file)).map_or("", |f| f.rsplit('/').next().unwrap_or(f));
     if loc.line == 0 { format!("{file}?") } else { format!("{file}:{}", loc.line) }
 }

@@ -1,33 +1,34 @@
-//! The parser's states, as a chip's parser sees them.
+//! Parser states, with the resources of a chip's parser that they need.
 
-use super::ParserState;
-use ir::{Block, Body, Cfg, Inst, Pipeline, Term};
+use super::ParserStateDemand;
+use ir::{Block, Body, Cfg, Inst, Pipeline, Terminator};
 use std::collections::BTreeMap;
 
-/// The states of the pipeline's parser; none without one.
-pub(super) fn states(pipeline: &Pipeline) -> Vec<ParserState> {
+/// Returns the states of the pipeline's parser, empty if it has none.
+pub(super) fn parser_states(pipeline: &Pipeline) -> Vec<ParserStateDemand> {
     let parser = pipeline.controls.values().find(|c| c.kind.is_parser());
-    parser.map_or(Vec::new(), |p| of(pipeline, &p.body))
+    parser.map_or(Vec::new(), |p| states_of_body(pipeline, &p.body))
 }
 
-/// A state is the blocks that are reached from its first one without entering another state.
-fn of(pipeline: &Pipeline, body: &Body) -> Vec<ParserState> {
+/// Returns the states of a body. A state consists of the blocks reachable from its first one
+/// without entering another state.
+fn states_of_body(pipeline: &Pipeline, body: &Body) -> Vec<ParserStateDemand> {
     let first: BTreeMap<Block, usize> = body.states.iter().enumerate().map(|(n, s)| (s.block, n)).collect();
     let cfg = Cfg::new(body);
     let states = body.states.iter().filter(|s| cfg.is_reachable(s.block));
     let reachable: Vec<usize> = states.filter_map(|s| first.get(&s.block).copied()).collect();
     let number: BTreeMap<usize, usize> = reachable.iter().enumerate().map(|(n, s)| (*s, n)).collect();
     let next = |block: &Block| first.get(block).and_then(|s| number.get(s)).copied();
-    reachable.iter().map(|s| state(pipeline, body, &body.states[*s], &next)).collect()
+    reachable.iter().map(|s| parser_state(pipeline, body, &body.states[*s], &next)).collect()
 }
 
-fn state(
+fn parser_state(
     pipeline: &Pipeline,
     body: &Body,
-    state: &ir::State,
+    state: &ir::ParserStateBlock,
     number: &impl Fn(&Block) -> Option<usize>,
-) -> ParserState {
-    let mut found = ParserState { name: state.name.clone(), extracts: 0, selects: 0, cases: 0, next: Vec::new() };
+) -> ParserStateDemand {
+    let mut found = ParserStateDemand { name: state.name.clone(), extracts: 0, selects: 0, cases: 0, next: Vec::new() };
     let mut waiting = vec![state.block];
     let mut seen = vec![state.block];
     while let Some(block) = waiting.pop() {
@@ -49,12 +50,12 @@ fn state(
         }
         let Some(term) = &data.term else { continue };
         let (bits, cases) = match &term.term {
-            Term::Switch { value, cases, .. } => (body.value_type(*value).width(), cases.len() as u32 + 1),
-            Term::Branch { .. } => (1, 2),
+            Terminator::Switch { value, cases, .. } => (body.value_type(*value).width(), cases.len() as u32 + 1),
+            Terminator::Branch { .. } => (1, 2),
             _ => (0, 1),
         };
         found.selects = found.selects.saturating_add(bits);
-        // A block that only leads on within the state costs no row.
+        // A block that only continues within the state costs no row.
         let leaves = term.term.successors();
         let inner = |b: &Block| !seen.contains(b) && number(b).is_none();
         let rows = if cases == 1 && leaves.iter().any(inner) { 0 } else { cases };

@@ -1,24 +1,25 @@
-//! Tables with ALPM as the two tables that they are on a chip.
+//! Expansion of ALPM tables to their two tables on a chip.
 
-use super::{Dependency, DependencyKind, Match, Program};
+use super::{Dependency, DependencyKind, MemoryMatchKind, ResourceDemand};
 use crate::memory;
 
-impl Program {
-    /// The program with each [`Match::Alpm`] table replaced by its pivots and, behind them, its partitions. Both wait for what the table
-    /// waits for; who waits for the table waits for the partitions.
+impl ResourceDemand {
+    /// Replaces each [`MemoryMatchKind::Alpm`] table by its pivots and, after them, its partitions.
+    /// Both keep the table's predecessors. The table's successors depend on the partitions.
     #[must_use]
-    pub fn with_pivots(mut self) -> Program {
-        while let Some(at) = self.tables.iter().position(|t| matches!(t.kind, Match::Alpm { .. })) {
-            let Some((pivots, partitions)) = memory::alpm(&self.tables[at]) else { return self };
-            self.make_room(at);
+    pub fn with_pivots(mut self) -> ResourceDemand {
+        while let Some(at) = self.tables.iter().position(|t| matches!(t.kind, MemoryMatchKind::Alpm { .. })) {
+            let Some((pivots, partitions)) = memory::alpm_tables(&self.tables[at]) else { return self };
+            self.insert_table_slot(at);
             self.tables[at] = partitions;
             self.tables.insert(at, pivots);
         }
         self
     }
 
-    /// Moves everything from table `at` on by one, and gives the table that comes in there what the one behind it has.
-    fn make_room(&mut self, at: usize) {
+    /// Shifts all indices from `at` by one. The new table at `at` gets the dependencies of the
+    /// shifted one.
+    fn insert_table_slot(&mut self, at: usize) {
         let next = |n: usize| if n >= at { n + 1 } else { n };
         let mut more = Vec::new();
         for d in &mut self.dependencies {

@@ -1,127 +1,129 @@
-//! What a packet's way through the stages reads and writes, each under a number.
+//! State that code in the stages reads and writes, as numbered cells.
 
-use super::alias::Classes;
-use super::graph::in_stages;
-use super::leaves::Leaf;
+use super::coalescing::CoalescedClasses;
+use super::graph::runs_in_stages;
+use super::leaves::ValueLeaf;
 use ir::{ExternFn, ExternId, HeaderId, Inst, Pipeline, Value, VarId, VarKind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Something that code reads or writes.
+/// A unit of state that code reads or writes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) enum Cell {
-    /// A class of variables and values that share one place, by the number of its representative.
+pub(super) enum StateCell {
+    /// Class of variables and values that share storage, by the number of its representative.
     Class(usize),
-    /// Whether a header is valid.
+    /// Validity of a header.
     Valid(HeaderId),
-    /// The state of an extern object.
+    /// State of an extern object.
     Object(ExternId),
-    /// Something that the architecture does with the packet: where it goes, whether it is dropped, copied, sent round.
-    Fate(Fate),
+    /// Effect of the architecture on the packet: output port, drop, copy, recirculation.
+    Effect(PacketEffect),
 }
 
-/// What the architecture does with the packet because of an extern call.
+/// Effect of an extern call on the packet, executed by the architecture.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) enum Fate {
+pub(super) enum PacketEffect {
     Port,
     Drop,
     Copy,
-    Again,
+    Recirculate,
     Length,
     Digest,
 }
 
-impl Fate {
-    /// The fate that a call decides.
-    pub fn of(func: ExternFn) -> Option<Fate> {
+impl PacketEffect {
+    /// Returns the effect that a call has.
+    pub fn of_call(func: ExternFn) -> Option<PacketEffect> {
         Some(match func {
-            ExternFn::SendToPort => Fate::Port,
-            ExternFn::DropPacket | ExternFn::MarkToDrop => Fate::Drop,
-            ExternFn::Clone | ExternFn::MirrorPacket => Fate::Copy,
-            ExternFn::Resubmit | ExternFn::Recirculate | ExternFn::PnaRecirculate => Fate::Again,
-            ExternFn::Truncate => Fate::Length,
-            ExternFn::DigestPack => Fate::Digest,
+            ExternFn::SendToPort => PacketEffect::Port,
+            ExternFn::DropPacket | ExternFn::MarkToDrop => PacketEffect::Drop,
+            ExternFn::Clone | ExternFn::MirrorPacket => PacketEffect::Copy,
+            ExternFn::Resubmit | ExternFn::Recirculate | ExternFn::PnaRecirculate => PacketEffect::Recirculate,
+            ExternFn::Truncate => PacketEffect::Length,
+            ExternFn::DigestPack => PacketEffect::Digest,
             _ => return None,
         })
     }
 
-    fn name(self) -> &'static str {
+    fn effect_name(self) -> &'static str {
         match self {
-            Fate::Port => "the output port",
-            Fate::Drop => "the packet's drop",
-            Fate::Copy => "the packet's copies",
-            Fate::Again => "the packet's next round",
-            Fate::Length => "the packet's length",
-            Fate::Digest => "the digest",
+            PacketEffect::Port => "the output port",
+            PacketEffect::Drop => "the packet's drop",
+            PacketEffect::Copy => "the packet's copies",
+            PacketEffect::Recirculate => "the packet's next round",
+            PacketEffect::Length => "the packet's length",
+            PacketEffect::Digest => "the digest",
         }
     }
 }
 
-/// Turns what the IR names into cells.
-pub(super) struct State<'p> {
+/// Mapping from IR entities to cells.
+pub(super) struct StateCells<'p> {
     pub pipeline: &'p Pipeline,
-    pub classes: Classes,
+    pub classes: CoalescedClasses,
     names: BTreeMap<usize, String>,
-    /// Classes of variables that are read outside of the stages.
+    /// Classes of variables that are read outside the stages.
     read_behind: BTreeSet<usize>,
 }
 
-impl<'p> State<'p> {
-    pub fn new(pipeline: &'p Pipeline, classes: Classes) -> Self {
+impl<'p> StateCells<'p> {
+    pub fn new(pipeline: &'p Pipeline, classes: CoalescedClasses) -> Self {
         let mut names = BTreeMap::new();
-        // Of several variables in a class, the program's lasting one gives the name; it is declared before locals, or else the first.
+        // The name of a class is that of its lasting variable, else that of its first variable.
         for (id, var) in pipeline.vars.iter() {
-            let class = classes.of_var(id);
-            if classes.anchor(class).is_none_or(|a| a == id) {
+            let class = classes.class_of_var(id);
+            if classes.lasting_var(class).is_none_or(|a| a == id) {
                 names.entry(class).or_insert_with(|| var.name.clone());
             }
         }
-        let outside = pipeline.controls.values().filter(|c| !in_stages(c.kind));
+        let outside = pipeline.controls.values().filter(|c| !runs_in_stages(c.kind));
         let insts = outside.flat_map(|c| c.body.blocks.values()).flat_map(|b| &b.insts);
-        let read = insts.filter_map(|i| if let Inst::Load(var) = i.inst { Some(classes.of_var(var)) } else { None });
+        let read =
+            insts.filter_map(|i| if let Inst::Load(var) = i.inst { Some(classes.class_of_var(var)) } else { None });
         let read_behind = read.collect();
-        State { pipeline, classes, names, read_behind }
+        StateCells { pipeline, classes, names, read_behind }
     }
 
-    pub fn var(&self, var: VarId) -> Cell {
-        Cell::Class(self.classes.of_var(var))
+    pub fn var_cell(&self, var: VarId) -> StateCell {
+        StateCell::Class(self.classes.class_of_var(var))
     }
 
-    pub fn value(&self, control: usize, value: Value) -> Cell {
-        Cell::Class(self.classes.of_value(control, value))
+    pub fn value_cell(&self, control: usize, value: Value) -> StateCell {
+        StateCell::Class(self.classes.class_of_value(control, value))
     }
 
-    pub fn leaf(&self, control: usize, leaf: Leaf) -> Cell {
+    pub fn leaf_cell(&self, control: usize, leaf: ValueLeaf) -> StateCell {
         match leaf {
-            Leaf::Value(value) => self.value(control, value),
-            Leaf::Valid(header) => Cell::Valid(header),
+            ValueLeaf::Value(value) => self.value_cell(control, value),
+            ValueLeaf::Valid(header) => StateCell::Valid(header),
         }
     }
 
-    /// Whether somebody behind the stages looks at a class: it is a field of a header, the architecture's, or the deparser reads it.
-    pub fn outlives(&self, class: usize) -> bool {
+    /// Returns whether a class is read after the stages: it is a header field or intrinsic, or the
+    /// deparser reads it.
+    pub fn outlives_stages(&self, class: usize) -> bool {
         let lasts = |v| matches!(self.pipeline.vars[v].kind, VarKind::Field(..) | VarKind::Intrinsic);
-        self.read_behind.contains(&class) || self.classes.anchor(class).is_some_and(lasts)
+        self.read_behind.contains(&class) || self.classes.lasting_var(class).is_some_and(lasts)
     }
 
-    /// The cell's name, for people.
-    pub fn name(&self, cell: Cell) -> String {
+    /// Returns the cell's name, for users.
+    pub fn cell_name(&self, cell: StateCell) -> String {
         match cell {
-            Cell::Class(class) => match self.names.get(&class) {
+            StateCell::Class(class) => match self.names.get(&class) {
                 Some(name) => name.clone(),
                 None => self.classes.temporary_name(class),
             },
-            Cell::Valid(header) => format!("{}.isValid()", self.pipeline.headers[header].name),
-            Cell::Object(object) => self.pipeline.externs[object].preamble.name.clone(),
-            Cell::Fate(fate) => fate.name().to_owned(),
+            StateCell::Valid(header) => format!("{}.isValid()", self.pipeline.headers[header].name),
+            StateCell::Object(object) => self.pipeline.externs[object].preamble.name.clone(),
+            StateCell::Effect(fate) => fate.effect_name().to_owned(),
         }
     }
 
-    /// Bits that a condition or key reads of the cell.
-    pub fn bits(&self, cell: Cell) -> u32 {
+    /// Returns the number of bits that a condition or key reads of the cell.
+    pub fn cell_bits(&self, cell: StateCell) -> u32 {
         match cell {
-            Cell::Class(class) => self.classes.bits(class),
-            Cell::Valid(_) => 1,
-            Cell::Object(_) | Cell::Fate(_) => 0,
+            StateCell::Class(class) => self.classes.class_bits(class),
+            StateCell::Valid(_) => 1,
+            StateCell::Object(_) | StateCell::Effect(_) => 0,
         }
     }
 }

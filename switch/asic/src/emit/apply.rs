@@ -1,137 +1,151 @@
-//! Applications of tables: what of an arm's code goes into the action, and what is done behind the lookup.
+//! Table applications: splits an arm's code between the action and the code after the lookup.
 
-use super::body::Writer;
-use super::expr::Expr;
-use super::text::{Stmt, line};
-use super::{Mode, Res};
+use super::body::BodyWriter;
+use super::expr::P4Expr;
+use super::text::{P4Stmt, line};
+use super::{ActionInlining, EmitResult};
 use ir::*;
 use std::collections::HashSet;
 
-/// What happens behind a lookup after some of its actions.
-struct Group {
+/// Code that follows a lookup for a group of actions.
+struct ArmGroup {
     labels: Vec<ActionId>,
-    code: Vec<Stmt>,
+    code: Vec<P4Stmt>,
     target: Option<Block>,
 }
 
-impl Writer<'_, '_> {
-    /// Applies a table.
-    pub(super) fn apply(&mut self, block: Block, table: TableId, keys: &[Value], arms: &[Arm]) -> Res<Vec<Stmt>> {
-        let mut code = self.keys(table, keys)?;
-        let hit = self.hit(table, arms);
-        let cases = self.graph.cases(block);
+impl BodyWriter<'_, '_> {
+    /// Emits the application of a table.
+    pub(super) fn apply_table(
+        &mut self,
+        block: Block,
+        table: TableId,
+        keys: &[Value],
+        arms: &[ActionArm],
+    ) -> EmitResult<Vec<P4Stmt>> {
+        let mut code = self.set_keys(table, keys)?;
+        let hit = self.hit_variable(table, arms);
+        let cases = self.graph.case_blocks(block);
         for arm in arms {
-            self.hit_params(arm);
+            self.bind_hit_params(arm);
         }
-        let mut groups: Vec<Group> = Vec::new();
+        let mut groups: Vec<ArmGroup> = Vec::new();
         for arm in arms {
-            if let Some(group) = self.arm(table, arm, &cases)? {
+            if let Some(group) = self.write_arm(table, arm, &cases)? {
                 match groups.iter_mut().find(|g| g.target == group.target && g.code == group.code) {
                     Some(known) => known.labels.extend(group.labels),
                     None => groups.push(group),
                 }
             }
         }
-        code.extend(self.assemble(table, hit, groups)?);
+        code.extend(self.assemble_lookup(table, hit, groups)?);
         Ok(code)
     }
 
-    /// The keys of a lookup: expressions in the table's declaration, or variables that are set before.
-    fn keys(&mut self, table: TableId, keys: &[Value]) -> Res<Vec<Stmt>> {
-        let exprs: Vec<Expr> = keys.iter().map(|k| self.value(*k)).collect();
+    /// Returns the assignments of keys that cannot be expressions in the table's declaration.
+    fn set_keys(&mut self, table: TableId, keys: &[Value]) -> EmitResult<Vec<P4Stmt>> {
+        let exprs: Vec<P4Expr> = keys.iter().map(|k| self.value_expr(*k)).collect();
         let mut code = Vec::new();
         for (n, expr) in exprs.iter().enumerate() {
-            if let Some(name) = self.e.key(table, n, expr, &mut self.decls)? {
+            if let Some(name) = self.e.record_key(table, n, expr, &mut self.decls)? {
                 code.push(line(format!("{name} = {};", expr.text)));
             }
         }
         Ok(code)
     }
 
-    /// The variable that says whether a lookup hit, if somebody asks.
-    fn hit(&mut self, table: TableId, arms: &[Arm]) -> Option<String> {
+    /// Returns the variable that holds whether the lookup hit, if the program uses it.
+    fn hit_variable(&mut self, table: TableId, arms: &[ActionArm]) -> Option<String> {
         let hits = arms.iter().filter_map(|arm| self.graph.body.blocks[arm.block].params.first().copied());
         let hits: Vec<Value> = hits.collect();
         if hits.iter().all(|hit| self.graph.uses(*hit).is_empty()) {
             return None;
         }
         let name = format!("{}_hit", self.e.names.tables[table.index()]);
-        let name = self.e.names.fresh(&name);
+        let name = self.e.names.fresh_name(&name);
         for hit in hits {
-            self.values.insert(hit, Expr::primary(name.clone(), Vec::new()));
+            self.values.insert(hit, P4Expr::primary(name.clone(), Vec::new()));
         }
         Some(name)
     }
 
-    /// Where all ways to a block say whether the lookup hit, the parameter is that.
-    fn hit_params(&mut self, arm: &Arm) {
-        let Some(next) = self.way_out(arm.block) else { return };
+    /// Binds parameters of the exit block to the hit variable, if all edges pass the hit result.
+    fn bind_hit_params(&mut self, arm: &ActionArm) {
+        let Some(next) = self.arm_exit(arm.block) else { return };
         for (n, param) in self.graph.body.blocks[next].params.clone().into_iter().enumerate() {
             if let Some(hit) = self.graph.hit_param(next, n) {
-                let expr = self.value(hit);
+                let expr = self.value_expr(hit);
                 self.values.insert(param, expr);
             }
         }
     }
 
-    /// An arm: its action's code, and what follows; `None` if nothing does.
-    fn arm(&mut self, table: TableId, arm: &Arm, cases: &[Block]) -> Res<Option<Group>> {
+    /// Emits an arm: its action's code, and the code after the lookup. `None`: the arm has none.
+    fn write_arm(&mut self, table: TableId, arm: &ActionArm, cases: &[Block]) -> EmitResult<Option<ArmGroup>> {
         let params = &self.graph.body.blocks[arm.block].params;
         for (n, value) in params.clone().into_iter().enumerate().skip(1) {
-            let expr = self.e.param(arm.action, n - 1);
+            let expr = self.e.param_expr(arm.action, n - 1);
             self.values.insert(value, expr);
         }
         let (mut text, taken) = self.action_code(arm.action, arm, table)?;
-        if self.e.noted.contains(&arm.action) {
+        if self.e.reporting_actions.contains(&arm.action) {
             let run = self.run_variable();
             text.insert(0, line(format!("{run} = {};", arm.action.0 + 1)));
         }
-        self.e.put_action(arm.action, text)?;
+        self.e.record_action_code(arm.action, text)?;
         let count = self.graph.body.blocks[arm.block].insts.len();
         let (code, target) = match (taken, self.graph.term(arm.block)) {
-            (None, _) => match self.way_out(arm.block) {
+            (None, _) => match self.arm_exit(arm.block) {
                 None => return Ok(None),
                 Some(next) if cases.contains(&next) => (Vec::new(), Some(next)),
                 Some(next) => {
                     let call = BlockCall::to(next);
-                    (self.jump(&call)?, None)
+                    (self.write_jump(&call)?, None)
                 }
             },
-            (Some(from), Some(Term::Jump(call))) if cases.contains(&call.block) => {
-                let mut code = self.captured(|w| w.insts(arm.block, from, count))?;
-                code.extend(self.arguments(call)?);
+            (Some(from), Some(Terminator::Jump(call))) if cases.contains(&call.block) => {
+                let mut code = self.capture_code(|w| w.write_insts(arm.block, from, count))?;
+                code.extend(self.assign_params(call)?);
                 (code, Some(call.block))
             }
-            (Some(from), _) => (self.straight_arm(arm.block, from)?, None),
+            (Some(from), _) => (self.write_arm_rest(arm.block, from)?, None),
         };
-        Ok(Some(Group { labels: vec![arm.action], code, target }))
+        Ok(Some(ArmGroup { labels: vec![arm.action], code, target }))
     }
 
-    /// What an arm's block does from an instruction on, with the joins that it dominates.
-    fn straight_arm(&mut self, block: Block, from: usize) -> Res<Vec<Stmt>> {
-        let mut joins = self.graph.joins(block);
+    /// Emits the rest of an arm's block from an instruction, with the joins that the block
+    /// dominates.
+    fn write_arm_rest(&mut self, block: Block, from: usize) -> EmitResult<Vec<P4Stmt>> {
+        let mut joins = self.graph.join_blocks(block);
         joins.sort_by_key(|b| self.graph.position(*b));
-        self.node_from(block, &joins, from)
+        self.write_with_joins_from(block, &joins, from)
     }
 
-    /// The variable in which actions leave which of them it was, for lookups that are asked whether they hit, too.
+    /// Returns the variable that holds the executed action. A lookup cannot use `action_run` if its
+    /// hit result is used as well.
     fn run_variable(&mut self) -> String {
         let name = self.e.shared_name("action_run");
         self.declare("bit<32>", &name);
         name
     }
 
-    /// Has actions say that they ran. `NoAction`, which nobody can change, is the one that does not.
-    fn note_actions(&mut self, actions: &[ActionId]) -> Res<()> {
+    /// Makes actions record their execution. `NoAction` is the exception, because its code is
+    /// fixed.
+    fn report_actions(&mut self, actions: &[ActionId]) -> EmitResult<()> {
         let mut new = false;
         for action in actions.iter().filter(|a| self.e.names.actions[a.index()] != "NoAction") {
-            new |= self.e.noted.insert(*action);
+            new |= self.e.reporting_actions.insert(*action);
         }
-        if new { Err(super::Stop::Again) } else { Ok(()) }
+        if new { Err(super::EmitAbort::Retry) } else { Ok(()) }
     }
 
-    /// The statements of a lookup.
-    fn assemble(&mut self, table: TableId, hit: Option<String>, groups: Vec<Group>) -> Res<Vec<Stmt>> {
+    /// Emits the statements of a lookup.
+    fn assemble_lookup(
+        &mut self,
+        table: TableId,
+        hit: Option<String>,
+        groups: Vec<ArmGroup>,
+    ) -> EmitResult<Vec<P4Stmt>> {
         let name = self.e.names.tables[table.index()].clone();
         let mut code = Vec::new();
         let same_target = groups.windows(2).all(|w| w[0].target == w[1].target);
@@ -141,14 +155,14 @@ impl Writer<'_, '_> {
             let mut cases = Vec::new();
             for group in &groups {
                 if hit.is_some() {
-                    self.note_actions(&group.labels)?;
+                    self.report_actions(&group.labels)?;
                 }
                 let mut body = group.code.clone();
                 if !together && let Some(target) = group.target {
-                    body.extend(self.tree(target)?);
+                    body.extend(self.write_subtree(target)?);
                 }
                 if !body.is_empty() {
-                    let label = |a: &ActionId| match (&hit, self.e.noted.contains(a)) {
+                    let label = |a: &ActionId| match (&hit, self.e.reporting_actions.contains(a)) {
                         (None, _) => self.e.names.actions[a.index()].clone(),
                         (Some(_), true) => (a.0 + 1).to_string(),
                         (Some(_), false) => "0".into(),
@@ -166,7 +180,7 @@ impl Writer<'_, '_> {
                     run
                 }
             };
-            code.push(Stmt::Switch { on, cases });
+            code.push(P4Stmt::Switch { on, cases });
         } else {
             match &hit {
                 Some(hit) => {
@@ -178,41 +192,45 @@ impl Writer<'_, '_> {
             code.extend(groups.first().map(|g| g.code.clone()).unwrap_or_default());
         }
         if together && let Some(target) = groups.first().and_then(|g| g.target) {
-            code.extend(self.tree(target)?);
+            code.extend(self.write_subtree(target)?);
         }
         Ok(code)
     }
 }
 
-/// How much of the arms' code may be the action's.
-pub(super) fn modes(p: &Pipeline, tofino: bool) -> std::collections::HashMap<ActionId, Mode> {
+/// Returns for each action how much of its arms' code can become the action's.
+pub(super) fn action_inlining(p: &Pipeline, tofino: bool) -> std::collections::HashMap<ActionId, ActionInlining> {
     let mut modes = std::collections::HashMap::new();
     for control in p.controls.values() {
-        let graph = super::graph::Graph::new(&control.body);
+        let graph = super::graph::BodyGraph::new(&control.body);
         for (block, _) in control.body.blocks.iter().filter(|(b, _)| graph.cfg.is_reachable(*b)) {
-            let Some(Term::Apply { arms, .. }) = graph.term(block) else { continue };
+            let Some(Terminator::Apply { arms, .. }) = graph.term(block) else { continue };
             for arm in arms {
-                let mode = if tofino { tofino_mode(p, &graph, arm) } else { mode(p, &graph, arm) };
-                modes.entry(arm.action).and_modify(|known: &mut Mode| *known = (*known).min(mode)).or_insert(mode);
+                let mode = if tofino { tofino_arm_inlining(p, &graph, arm) } else { arm_inlining(p, &graph, arm) };
+                modes
+                    .entry(arm.action)
+                    .and_modify(|known: &mut ActionInlining| *known = (*known).min(mode))
+                    .or_insert(mode);
             }
         }
     }
     modes
 }
 
-/// The same for a chip whose actions are one step.
-fn tofino_mode(p: &Pipeline, graph: &super::graph::Graph<'_>, arm: &Arm) -> Mode {
+/// Returns the part of an arm's code that becomes the action's on a chip, where an action is a
+/// single step.
+fn tofino_arm_inlining(p: &Pipeline, graph: &super::graph::BodyGraph<'_>, arm: &ActionArm) -> ActionInlining {
     let count = graph.body.blocks[arm.block].insts.len();
     let simple = super::tofino::action::simple_prefix(p, graph.body, arm.block);
     let lone = graph.dominated(arm.block).len() == 1;
-    match mode(p, graph, arm) {
-        Mode::Whole if simple == count && lone => Mode::Whole,
-        Mode::Whole => Mode::Cut(simple),
-        Mode::Cut(n) => Mode::Cut(n.min(simple)),
+    match arm_inlining(p, graph, arm) {
+        ActionInlining::Whole if simple == count && lone => ActionInlining::Whole,
+        ActionInlining::Whole => ActionInlining::Prefix(simple),
+        ActionInlining::Prefix(n) => ActionInlining::Prefix(n.min(simple)),
     }
 }
 
-fn mode(p: &Pipeline, graph: &super::graph::Graph<'_>, arm: &Arm) -> Mode {
+fn arm_inlining(p: &Pipeline, graph: &super::graph::BodyGraph<'_>, arm: &ActionArm) -> ActionInlining {
     let inside = graph.dominated(arm.block);
     let hit = graph.body.blocks[arm.block].params.first().copied();
     let asks_hit = inside.iter().any(|b| {
@@ -220,7 +238,7 @@ fn mode(p: &Pipeline, graph: &super::graph::Graph<'_>, arm: &Arm) -> Mode {
         let mut asks = false;
         data.insts.iter().for_each(|i| i.inst.for_each_use(|v| asks |= Some(v) == hit));
         match &data.term {
-            Some(TermData { term: Term::Jump(call), .. }) => {
+            Some(TerminatorData { term: Terminator::Jump(call), .. }) => {
                 let handed = |(n, v): (usize, &Value)| Some(*v) == hit && graph.hit_param(call.block, n).is_none();
                 asks |= call.args.iter().enumerate().any(handed);
             }
@@ -233,11 +251,11 @@ fn mode(p: &Pipeline, graph: &super::graph::Graph<'_>, arm: &Arm) -> Mode {
     let mut whole = !asks_hit && p.actions[arm.action].preamble.name != "NoAction";
     for block in &inside {
         let Some(term) = graph.term(*block) else { continue };
-        whole &= !matches!(term, Term::Apply { .. } | Term::Return) && !graph.is_loop(*block);
+        whole &= !matches!(term, Terminator::Apply { .. } | Terminator::Return) && !graph.is_loop(*block);
         let leaves = term.successors().into_iter().filter(|b| !inside.contains(b));
         for next in leaves {
-            match graph.leaf(next) {
-                Some(Term::Return) => whole = false,
+            match graph.exit_term(next) {
+                Some(Terminator::Return) => whole = false,
                 Some(_) => {}
                 None => {
                     outside.insert(next);
@@ -245,11 +263,16 @@ fn mode(p: &Pipeline, graph: &super::graph::Graph<'_>, arm: &Arm) -> Mode {
             }
         }
     }
-    if whole && outside.len() <= 1 { Mode::Whole } else { Mode::Cut(cut(p, graph, arm, hit)) }
+    if whole && outside.len() <= 1 {
+        ActionInlining::Whole
+    } else {
+        ActionInlining::Prefix(prefix_len(p, graph, arm, hit))
+    }
 }
 
-/// How many instructions of an arm's first block are the action's: up to the last that is written there or takes its data.
-fn cut(p: &Pipeline, graph: &super::graph::Graph<'_>, arm: &Arm, hit: Option<Value>) -> usize {
+/// Returns the number of instructions in an arm's first block that belong to the action: up to the
+/// last one that is in the action's source or uses its data.
+fn prefix_len(p: &Pipeline, graph: &super::graph::BodyGraph<'_>, arm: &ActionArm, hit: Option<Value>) -> usize {
     let action = &p.actions[arm.action];
     let data = &graph.body.blocks[arm.block];
     let starts = p.actions.values().map(|a| a.loc).chain(p.tables.values().map(|t| t.loc));
@@ -269,7 +292,8 @@ fn cut(p: &Pipeline, graph: &super::graph::Graph<'_>, arm: &Arm, hit: Option<Val
         let own = inst.loc.file == action.loc.file
             && inst.loc.line >= action.loc.line
             && next.is_none_or(|next| inst.loc.line < next);
-        let bound = matches!(&inst.inst, Inst::Extern { args, .. } if args.iter().any(|a| matches!(a, Arg::Table(_))));
+        let bound =
+            matches!(&inst.inst, Inst::Extern { args, .. } if args.iter().any(|a| matches!(a, ExternArg::Table(_))));
         if takes {
             of_data.extend(inst.results.iter().copied());
         }

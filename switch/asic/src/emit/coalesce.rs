@@ -1,72 +1,77 @@
-//! Copies that nobody needs: a local that is another variable's copy while that one rests becomes that one.
+//! Copy coalescing: a local that copies another variable is merged with it.
 //!
-//! Lowering copies arguments in and out where a callee could see the difference. Once all is inlined it often can't: `meta` is copied,
-//! changed and copied back field by field. A chip pays for each copy with containers and stages, and a reader with patience. Two variables
-//! become one if neither is written, other than by a copy of the other, while the other's value is still wanted (Chaitin's rule for
-//! coalescing). Header fields are left alone: reads and writes of them depend on validity.
+//! Lowering copies arguments in and out where a callee could see the difference. After inlining
+//! most of these copies are redundant: `meta` is copied, changed and copied back field by field. On
+//! a chip each copy costs containers and stages. Two variables merge if neither is written while
+//! the other is live, except by a copy of the other (Chaitin's rule for coalescing). Header fields
+//! are excluded, because their reads and writes depend on validity.
 
 use ir::passes::run_passes;
 use ir::*;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Bodies with more blocks times variables than this are left as they are.
+/// Maximum product of blocks and variables; larger bodies are not coalesced.
 const MAX_WORK: usize = 1 << 24;
 
-/// The pipeline without such copies.
+/// Maximum number of merges in a control, because each computes liveness again.
+const MAX_MERGES: usize = 256;
+
+/// Returns the pipeline with coalesced copies: in each control, a local that is a copy of another
+/// variable is replaced by that one, and the stores that became `x = x` are removed.
 pub(super) fn coalesce(p: &Pipeline) -> Pipeline {
     let mut new = p.clone();
     let mut changed = false;
     for n in 0..new.controls.len() {
         let id = ControlId(u32::try_from(n).unwrap_or(u32::MAX));
-        // Each merge changes what is alive, so each is decided on what the last one left.
-        for _ in 0..256 {
-            let Some((local, other)) = candidate(&new, id) else { break };
-            replace(&mut new.controls[id].body, local, other);
+        // `find_mergeable` recomputes liveness, because each merge changes it.
+        for _ in 0..MAX_MERGES {
+            let Some((local, other)) = find_mergeable(&new, id) else { break };
+            replace_variable(&mut new.controls[id].body, local, other);
             changed = true;
         }
         if changed {
-            let plain =
+            let locals_and_meta =
                 new.vars.iter().filter(|(_, v)| matches!(v.kind, VarKind::Local | VarKind::Meta)).map(|(v, _)| v);
-            let plain: HashSet<VarId> = plain.collect();
-            drop_same_stores(&mut new.controls[id].body, &plain);
+            let locals_and_meta: HashSet<VarId> = locals_and_meta.collect();
+            remove_redundant_stores(&mut new.controls[id].body, &locals_and_meta);
         }
     }
-    // A pass that breaks the pipeline is a bug, and the text of the program as it was is right.
+    // If the verifier rejects the result, which would be a bug here, the input is still correct.
     if changed && run_passes(&mut new, |_, _, _| {}).is_ok() { new } else { p.clone() }
 }
 
-/// Where each variable is alive.
-struct Live {
+/// Live variables at the end of each block.
+struct LiveOut {
     at_end: HashMap<Block, HashSet<VarId>>,
 }
 
-/// A local that may become another variable.
-fn candidate(p: &Pipeline, id: ControlId) -> Option<(VarId, VarId)> {
+/// Finds a local that can merge with another variable.
+fn find_mergeable(p: &Pipeline, id: ControlId) -> Option<(VarId, VarId)> {
     let body = &p.controls[id].body;
-    let vars: BTreeSet<VarId> = copies(p, body).into_iter().flat_map(|(a, b)| [a, b]).collect();
+    let vars: BTreeSet<VarId> = find_copies(p, body).into_iter().flat_map(|(a, b)| [a, b]).collect();
     if vars.is_empty() || vars.len().saturating_mul(body.blocks.len()) > MAX_WORK {
         return None;
     }
     let live = liveness(p, body, &vars);
-    let pairs: BTreeSet<(VarId, VarId)> = copies(p, body).into_iter().collect();
+    let pairs: BTreeSet<(VarId, VarId)> = find_copies(p, body).into_iter().collect();
     let elsewhere = |var: VarId| {
         let others = p.controls.iter().filter(|(c, _)| *c != id);
-        others.into_iter().any(|(_, c)| super::mentions::Mentions::of(p, &c.body).vars.contains(&var))
+        others.into_iter().any(|(_, c)| super::mentions::Mentions::collect(p, &c.body).vars.contains(&var))
     };
     let pairs = pairs.into_iter().filter(|(local, _)| !elsewhere(*local));
-    pairs
-        .into_iter()
-        .find(|(local, other)| p.vars[*local].ty == p.vars[*other].ty && !interfere(body, &live, *local, *other))
+    pairs.into_iter().find(|(local, other)| {
+        p.vars[*local].ty == p.vars[*other].ty && !variables_interfere(body, &live, *local, *other)
+    })
 }
 
-/// Whether a variable is code's alone: a local that no table's meter writes.
+/// Returns whether only code writes a variable: a local that is not the result of a table's meter.
 pub(super) fn is_local(p: &Pipeline, var: VarId) -> bool {
     p.vars[var].kind == VarKind::Local && p.tables.values().all(|t| t.meter_result != Some(var))
 }
 
-/// Copies of one variable to another, the one that would go first.
-fn copies(p: &Pipeline, body: &Body) -> Vec<(VarId, VarId)> {
-    let plain = |v: VarId| matches!(p.vars[v].kind, VarKind::Local | VarKind::Meta);
+/// Returns pairs of variables that are copies; the first of a pair is replaced by the second.
+fn find_copies(p: &Pipeline, body: &Body) -> Vec<(VarId, VarId)> {
+    let is_local_or_meta = |v: VarId| matches!(p.vars[v].kind, VarKind::Local | VarKind::Meta);
     let mut found = Vec::new();
     for data in body.blocks.values() {
         let mut held: HashMap<Value, VarId> = HashMap::new();
@@ -78,8 +83,8 @@ fn copies(p: &Pipeline, body: &Body) -> Vec<(VarId, VarId)> {
                 Inst::Store(to, value) => {
                     if let Some(from) = held.get(value).copied()
                         && from != *to
-                        && plain(from)
-                        && plain(*to)
+                        && is_local_or_meta(from)
+                        && is_local_or_meta(*to)
                     {
                         match (is_local(p, from), is_local(p, *to)) {
                             (true, false) => found.push((from, *to)),
@@ -96,12 +101,12 @@ fn copies(p: &Pipeline, body: &Body) -> Vec<(VarId, VarId)> {
     found
 }
 
-fn named(inst: &Inst) -> Vec<VarId> {
+fn listed_vars(inst: &Inst) -> Vec<VarId> {
     match inst {
         Inst::Extern { args, .. } => args
             .iter()
             .flat_map(|arg| match arg {
-                Arg::Vars(vars) => vars.clone(),
+                ExternArg::Vars(vars) => vars.clone(),
                 _ => Vec::new(),
             })
             .collect(),
@@ -109,8 +114,8 @@ fn named(inst: &Inst) -> Vec<VarId> {
     }
 }
 
-/// Liveness backwards: what all blocks share is alive where a body ends.
-fn liveness(p: &Pipeline, body: &Body, vars: &BTreeSet<VarId>) -> Live {
+/// Computes liveness backwards. Variables that blocks share are live at the end of a body.
+fn liveness(p: &Pipeline, body: &Body, vars: &BTreeSet<VarId>) -> LiveOut {
     let shared: HashSet<VarId> = vars.iter().copied().filter(|v| p.vars[*v].kind != VarKind::Local).collect();
     let mut at_start: HashMap<Block, HashSet<VarId>> = HashMap::new();
     let mut at_end: HashMap<Block, HashSet<VarId>> = HashMap::new();
@@ -128,7 +133,7 @@ fn liveness(p: &Pipeline, body: &Body, vars: &BTreeSet<VarId>) -> Live {
             }
             at_end.insert(*block, alive.clone());
             for inst in data.insts.iter().rev() {
-                step(&inst.inst, vars, &mut alive);
+                transfer_backward(&inst.inst, vars, &mut alive);
             }
             if at_start.get(block) != Some(&alive) {
                 at_start.insert(*block, alive);
@@ -136,10 +141,10 @@ fn liveness(p: &Pipeline, body: &Body, vars: &BTreeSet<VarId>) -> Live {
             }
         }
     }
-    Live { at_end }
+    LiveOut { at_end }
 }
 
-fn step(inst: &Inst, vars: &BTreeSet<VarId>, alive: &mut HashSet<VarId>) {
+fn transfer_backward(inst: &Inst, vars: &BTreeSet<VarId>, alive: &mut HashSet<VarId>) {
     match inst {
         Inst::Store(var, _) => {
             alive.remove(var);
@@ -147,16 +152,17 @@ fn step(inst: &Inst, vars: &BTreeSet<VarId>, alive: &mut HashSet<VarId>) {
         Inst::Load(var) if vars.contains(var) => {
             alive.insert(*var);
         }
-        other => alive.extend(named(other).into_iter().filter(|v| vars.contains(v))),
+        other => alive.extend(listed_vars(other).into_iter().filter(|v| vars.contains(v))),
     }
 }
 
-/// Whether one is written while the other's value is wanted, and not by a copy of it.
-fn interfere(body: &Body, live: &Live, a: VarId, b: VarId) -> bool {
+/// Returns whether one variable is written, other than by a copy of the other, while the other is
+/// live.
+fn variables_interfere(body: &Body, live: &LiveOut, a: VarId, b: VarId) -> bool {
     let both = BTreeSet::from([a, b]);
     for (block, data) in body.blocks.iter() {
         let Some(end) = live.at_end.get(&block) else { continue };
-        // A value that is surely what a variable holds.
+        // Values that equal the current content of a variable.
         let mut held: HashMap<Value, VarId> = HashMap::new();
         let mut copy: HashSet<usize> = HashSet::new();
         for (n, inst) in data.insts.iter().enumerate() {
@@ -186,25 +192,25 @@ fn interfere(body: &Body, live: &Live, a: VarId, b: VarId) -> bool {
                     return true;
                 }
             }
-            step(&inst.inst, &both, &mut alive);
+            transfer_backward(&inst.inst, &both, &mut alive);
         }
     }
-    // A local is zero at first: what is alive at the entry would see the other's value.
+    // A local starts as zero; if it is live at the entry, a merge would expose the other's value.
     let Some(entry) = body.entry else { return true };
     let mut alive: HashSet<VarId> = live.at_end.get(&entry).cloned().unwrap_or_default();
-    body.blocks[entry].insts.iter().rev().for_each(|inst| step(&inst.inst, &both, &mut alive));
+    body.blocks[entry].insts.iter().rev().for_each(|inst| transfer_backward(&inst.inst, &both, &mut alive));
     alive.contains(&a)
 }
 
-/// Writes `other` where `local` was, and drops stores of what is there already.
-fn replace(body: &mut Body, local: VarId, other: VarId) {
+/// Replaces `local` by `other` and removes stores of the current content.
+fn replace_variable(body: &mut Body, local: VarId, other: VarId) {
     for data in body.blocks.values_mut() {
         for inst in &mut data.insts {
             match &mut inst.inst {
                 Inst::Load(var) | Inst::Store(var, _) if *var == local => *var = other,
                 Inst::Extern { args, .. } => {
                     for arg in args {
-                        if let Arg::Vars(vars) = arg {
+                        if let ExternArg::Vars(vars) = arg {
                             vars.iter_mut().filter(|v| **v == local).for_each(|v| *v = other);
                         }
                     }
@@ -231,8 +237,8 @@ fn replace(body: &mut Body, local: VarId, other: VarId) {
     }
 }
 
-/// Drops stores of what was loaded from the variable further up, where no store lies between.
-fn drop_same_stores(body: &mut Body, plain: &HashSet<VarId>) {
+/// Removes stores of a value that was loaded from the same variable, if no store lies between.
+fn remove_redundant_stores(body: &mut Body, plain: &HashSet<VarId>) {
     let cfg = Cfg::new(body);
     let order = cfg.reverse_postorder().to_vec();
     let place: HashMap<Block, usize> = order.iter().enumerate().map(|(n, b)| (*b, n)).collect();

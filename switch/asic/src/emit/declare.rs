@@ -1,15 +1,15 @@
 //! Declarations of types: errors, enumerations, headers, structs.
 
-use super::Emitter;
-use super::expr::{number, type_text};
-use super::names::flat;
+use super::P4Emitter;
+use super::expr::{number_text, type_text};
+use super::names::to_identifier;
 use super::storage::union_type;
-use super::text::Lines;
+use super::text::IndentedText;
 use ir::*;
 use std::collections::BTreeSet;
 
-impl Emitter<'_> {
-    /// Whether the architecture's own file declares something of that name.
+impl P4Emitter<'_> {
+    /// Returns whether the architecture's include file declares a name.
     pub(super) fn is_included(&self, keyword: &str, name: &str) -> bool {
         let mut rest = self.include;
         let wanted = format!("{keyword} {name}");
@@ -22,51 +22,52 @@ impl Emitter<'_> {
         false
     }
 
-    /// Writes all types.
-    pub(super) fn types(&self, lines: &mut Lines, more_metadata: &[(String, String)]) {
-        self.errors(lines);
+    /// Emits all type declarations.
+    pub(super) fn write_types(&self, lines: &mut IndentedText, more_metadata: &[(String, String)]) {
+        self.write_errors(lines);
         for of in self.p.enums.values().filter(|e| !self.is_included("enum", &e.name)) {
-            lines.gap();
+            lines.separate();
             lines.line(&format!("enum {} {{ {} }}", of.name, of.members.join(", ")));
         }
         let headers: BTreeSet<&str> = self.p.header_types.values().map(|h| h.name.as_str()).collect();
         let enums: BTreeSet<&str> = self.p.enums.values().map(|e| e.name.as_str()).collect();
         let others =
             || self.p.named_types.iter().filter(|(n, _)| !headers.contains(n.as_str()) && !enums.contains(n.as_str()));
-        // Headers may have fields of these; structs have headers in them.
+        // These come first, because headers can have fields of these types and structs contain
+        // headers.
         others()
             .filter(|(_, ty)| !matches!(ty, NamedType::Struct(_) | NamedType::Union(_)))
-            .for_each(|(n, ty)| self.named(lines, n, ty));
-        self.p.header_types.iter().for_each(|(id, _)| self.header_type(lines, id));
+            .for_each(|(n, ty)| self.write_named_type(lines, n, ty));
+        self.p.header_types.iter().for_each(|(id, _)| self.write_header_type(lines, id));
         let mut written = BTreeSet::new();
         for (id, _) in self.p.unions.iter() {
-            self.union(lines, id, &mut written);
+            self.write_union(lines, id, &mut written);
         }
         for (name, ty) in others().filter(|(_, ty)| matches!(ty, NamedType::Union(_))) {
-            self.named(lines, name, ty);
+            self.write_named_type(lines, name, ty);
         }
         let structs: Vec<_> = others().filter(|(_, ty)| matches!(ty, NamedType::Struct(_))).collect();
-        self.structs(lines, &structs);
+        self.write_structs(lines, &structs);
         for (id, _) in self.p.value_sets.iter() {
-            self.value_set_type(lines, id);
+            self.write_value_set_type(lines, id);
         }
         self.names.storage.declare(lines, "headers_t", "metadata_t", more_metadata);
     }
 
-    fn errors(&self, lines: &mut Lines) {
+    fn write_errors(&self, lines: &mut IndentedText) {
         let core = "NoError PacketTooShort NoMatch StackOutOfBounds HeaderTooShort ParserTimeout ParserInvalidArgument";
         let own: Vec<&str> =
             self.p.errors.iter().map(String::as_str).filter(|e| !core.split(' ').any(|c| c == *e)).collect();
         if !own.is_empty() {
-            lines.gap();
-            lines.open("error");
+            lines.separate();
+            lines.open_block("error");
             lines.line(&own.join(", "));
-            lines.close();
+            lines.close_block();
         }
     }
 
-    /// Structs, each behind those that it names.
-    fn structs(&self, lines: &mut Lines, structs: &[&(String, NamedType)]) {
+    /// Emits structs, each after the structs that it refers to.
+    fn write_structs(&self, lines: &mut IndentedText, structs: &[&(String, NamedType)]) {
         let mut written: BTreeSet<&str> = BTreeSet::new();
         for _ in 0..structs.len() {
             for (name, ty) in structs {
@@ -78,33 +79,35 @@ impl Emitter<'_> {
                 let ready =
                     needs.into_iter().all(|n| written.contains(n) || !structs.iter().any(|(other, _)| other == n));
                 if ready && written.insert(name) {
-                    self.named(lines, name, ty);
+                    self.write_named_type(lines, name, ty);
                 }
             }
         }
     }
 
-    fn named(&self, lines: &mut Lines, name: &str, ty: &NamedType) {
+    fn write_named_type(&self, lines: &mut IndentedText, name: &str, ty: &NamedType) {
         match ty {
             NamedType::Struct(members) if !self.is_included("struct", name) => {
-                lines.gap();
-                lines.open(&format!("struct {name}"));
+                lines.separate();
+                lines.open_block(&format!("struct {name}"));
                 members.iter().for_each(|(member, ty)| lines.line(&format!("{} {member};", self.data_type(ty))));
-                lines.close();
+                lines.close_block();
             }
             NamedType::SerializableEnum(width, members) => {
-                lines.gap();
-                lines.open(&format!("enum bit<{width}> {name}"));
+                lines.separate();
+                lines.open_block(&format!("enum bit<{width}> {name}"));
                 for (n, (member, value)) in members.iter().enumerate() {
                     let comma = if n + 1 < members.len() { "," } else { "" };
-                    lines.line(&format!("{member} = {}{comma}", number(value)));
+                    lines.line(&format!("{member} = {}{comma}", number_text(value)));
                 }
-                lines.close();
+                lines.close_block();
             }
-            // On the chip everything is plain bits.
+            // Tofino programs use plain bit types.
             NamedType::NewType(..) if self.target.is_tofino() => {}
-            NamedType::NewType(of, translation) if self.target != super::Target::Pna || !self.is_included("", name) => {
-                lines.gap();
+            NamedType::NewType(of, translation)
+                if self.target != super::EmitTarget::Pna || !self.is_included("", name) =>
+            {
+                lines.separate();
                 self.p.type_annotations.get(name).into_iter().flatten().for_each(|a| lines.line(a));
                 if let Some((uri, width)) = translation {
                     let width = width.map_or("string".to_owned(), |w| w.to_string());
@@ -113,24 +116,26 @@ impl Emitter<'_> {
                 lines.line(&format!("type {} {name};", self.data_type(of)));
             }
             NamedType::Header(fields) => {
-                lines.gap();
-                lines.open(&format!("header {name}"));
-                fields.iter().for_each(|(field, ty)| lines.line(&format!("{} {};", self.data_type(ty), flat(field))));
-                lines.close();
+                lines.separate();
+                lines.open_block(&format!("header {name}"));
+                fields
+                    .iter()
+                    .for_each(|(field, ty)| lines.line(&format!("{} {};", self.data_type(ty), to_identifier(field))));
+                lines.close_block();
             }
             NamedType::Union(members) => {
-                lines.gap();
-                lines.open(&format!("header_union {name}"));
+                lines.separate();
+                lines.open_block(&format!("header_union {name}"));
                 members.iter().for_each(|(member, ty)| lines.line(&format!("{ty} {member};")));
-                lines.close();
+                lines.close_block();
             }
             _ => {}
         }
     }
 
-    fn header_type(&self, lines: &mut Lines, id: HeaderTypeId) {
+    fn write_header_type(&self, lines: &mut IndentedText, id: HeaderTypeId) {
         let header = &self.p.header_types[id];
-        lines.gap();
+        lines.separate();
         let controller = self.p.controller_headers.iter().find(|c| c.header == id);
         if let Some(controller) = controller {
             lines.line(&format!("@controller_header(\"{}\")", controller.preamble.name));
@@ -140,11 +145,11 @@ impl Emitter<'_> {
                 lines.line(&format!("@id({})", controller.preamble.id));
             }
         }
-        lines.open(&format!("header {}", header.name));
+        lines.open_block(&format!("header {}", header.name));
         for field in &header.fields {
-            let local = flat(&field.name);
-            let told =
-                controller.and_then(|c| c.fields.iter().find(|f| f.name == field.name || flat(&f.name) == local));
+            let local = to_identifier(&field.name);
+            let told = controller
+                .and_then(|c| c.fields.iter().find(|f| f.name == field.name || to_identifier(&f.name) == local));
             let mut text = String::new();
             let mut ty = type_text(self.p, field.ty);
             match (controller, told) {
@@ -163,21 +168,21 @@ impl Emitter<'_> {
             }
             lines.line(&format!("{text}{ty} {local};"));
         }
-        lines.close();
+        lines.close_block();
     }
 
-    fn union(&self, lines: &mut Lines, id: UnionId, written: &mut BTreeSet<String>) {
+    fn write_union(&self, lines: &mut IndentedText, id: UnionId, written: &mut BTreeSet<String>) {
         let name = union_type(self.p, id);
         if !written.insert(name.clone()) {
             return;
         }
-        lines.gap();
-        lines.open(&format!("header_union {name}"));
+        lines.separate();
+        lines.open_block(&format!("header_union {name}"));
         for header in &self.p.unions[id].members {
             let header = &self.p.headers[*header];
             let member = header.name.rsplit('.').next().unwrap_or_default();
             lines.line(&format!("{} {member};", self.p.header_types[header.ty].name));
         }
-        lines.close();
+        lines.close_block();
     }
 }

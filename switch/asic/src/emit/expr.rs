@@ -3,97 +3,111 @@
 use ir::{BinaryOp, Const, HeaderId, Pipeline, Type, UnaryOp, VarId};
 use num_bigint::BigUint;
 
-/// Something whose change gives an expression another value.
+/// State that an expression's value depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub(super) enum State {
+pub(super) enum ExprDependency {
     /// A variable.
     Var(VarId),
-    /// A header's validity, and so what its fields read as.
+    /// Validity of a header, which its fields' values depend on.
     Header(HeaderId),
-    /// How far the parser is in the packet.
+    /// Position of the parser in the packet.
     Packet,
 }
 
-/// An expression.
+/// P4 expression with its dependencies.
 #[derive(Clone, Debug)]
-pub(super) struct Expr {
-    /// Its text. A constant has the form that is typed by what is beside it.
+pub(super) struct P4Expr {
+    /// Text. A constant has no width here, because the other operand gives its type.
     pub(super) text: String,
-    /// The text with its type, if that is another one.
+    /// Text with an explicit type, if different.
     pub(super) typed: Option<String>,
-    /// The same value in the program's own type (`PortId_t`): the type's name, and the text.
+    /// The value in a named type of the program (`PortId_t`): name of the type, and text.
     pub(super) named: Option<(String, String)>,
-    /// How it binds.
-    pub(super) form: Form,
-    /// What it reads.
-    pub(super) reads: Vec<State>,
-    /// Whether it mentions names that are declared in the middle of the code.
-    pub(super) inner: bool,
+    /// Precedence.
+    pub(super) precedence: ExprPrecedence,
+    /// State that the expression reads.
+    pub(super) reads: Vec<ExprDependency>,
+    /// Whether it uses names that are declared between statements or in an action.
+    pub(super) uses_inner_names: bool,
 }
 
-/// How an expression binds, as far as parentheses need to know.
+/// Precedence class of an expression, for parentheses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Form {
+pub(super) enum ExprPrecedence {
     /// A constant.
     Const,
-    /// A name, a call, something in parentheses.
+    /// A name, a call or a parenthesised expression.
     Primary,
     /// `!x`, `~x`, a cast.
     Prefix,
     /// A comparison.
     Compare,
-    /// `&&`, `||`, `++` and others that go on with themselves.
+    /// Associative operators: `&&`, `||`, `++` and others.
     Chain(&'static str),
-    /// All else.
+    /// All other expressions.
     Other,
 }
 
-impl Expr {
-    /// A name or call that reads these.
-    pub(super) fn primary(text: impl Into<String>, reads: Vec<State>) -> Expr {
-        Expr { text: text.into(), typed: None, named: None, form: Form::Primary, reads, inner: false }
+impl P4Expr {
+    /// Returns a name or call that depends on `reads`.
+    pub(super) fn primary(text: impl Into<String>, reads: Vec<ExprDependency>) -> P4Expr {
+        P4Expr {
+            text: text.into(),
+            typed: None,
+            named: None,
+            precedence: ExprPrecedence::Primary,
+            reads,
+            uses_inner_names: false,
+        }
     }
 
-    fn made(text: String, form: Form, of: &[&Expr]) -> Expr {
-        let mut reads: Vec<State> = of.iter().flat_map(|e| e.reads.iter().copied()).collect();
+    fn combined(text: String, form: ExprPrecedence, of: &[&P4Expr]) -> P4Expr {
+        let mut reads: Vec<ExprDependency> = of.iter().flat_map(|e| e.reads.iter().copied()).collect();
         reads.sort();
         reads.dedup();
-        Expr { text, typed: None, named: None, form, reads, inner: of.iter().any(|e| e.inner) }
+        P4Expr {
+            text,
+            typed: None,
+            named: None,
+            precedence: form,
+            reads,
+            uses_inner_names: of.iter().any(|e| e.uses_inner_names),
+        }
     }
 
-    /// The text where nothing beside it gives the type.
-    pub(super) fn typed(&self) -> &str {
+    /// Returns the text with an explicit type, for contexts that give none.
+    pub(super) fn typed_text(&self) -> &str {
         self.typed.as_deref().unwrap_or(&self.text)
     }
 
-    /// The text in parentheses unless it is a primary or a constant.
-    fn operand(&self) -> String {
-        match self.form {
-            Form::Const | Form::Primary => self.text.clone(),
-            Form::Prefix => self.text.clone(),
+    /// Returns the text, in parentheses unless it is a primary, prefix or constant expression.
+    fn operand_text(&self) -> String {
+        match self.precedence {
+            ExprPrecedence::Const | ExprPrecedence::Primary => self.text.clone(),
+            ExprPrecedence::Prefix => self.text.clone(),
             _ => format!("({})", self.text),
         }
     }
 
     fn typed_operand(&self) -> String {
-        if self.form == Form::Const { self.typed().to_owned() } else { self.operand() }
+        if self.precedence == ExprPrecedence::Const { self.typed_text().to_owned() } else { self.operand_text() }
     }
 
-    /// The text as something that `.x`, `[...]` or a cast can go with.
-    fn base(&self) -> String {
-        match self.form {
-            Form::Primary => self.text.clone(),
-            _ => format!("({})", self.typed()),
+    /// Returns the text as a base for `.x`, `[...]` or a cast.
+    fn postfix_base(&self) -> String {
+        match self.precedence {
+            ExprPrecedence::Primary => self.text.clone(),
+            _ => format!("({})", self.typed_text()),
         }
     }
 
-    /// Whether it is as cheap as a name.
+    /// Returns whether the expression is as cheap as a name.
     pub(super) fn is_simple(&self) -> bool {
-        matches!(self.form, Form::Const | Form::Primary) && self.text.len() <= 60
+        matches!(self.precedence, ExprPrecedence::Const | ExprPrecedence::Primary) && self.text.len() <= 60
     }
 }
 
-/// A type as P4 text.
+/// Returns a type as P4 text.
 pub(super) fn type_text(p: &Pipeline, ty: Type) -> String {
     match ty {
         Type::Bool => "bool".into(),
@@ -105,39 +119,46 @@ pub(super) fn type_text(p: &Pipeline, ty: Type) -> String {
     }
 }
 
-/// A number: small ones in decimal.
-pub(super) fn number(bits: &BigUint) -> String {
+/// Returns a number as text; numbers below 1024 in decimal.
+pub(super) fn number_text(bits: &BigUint) -> String {
     if *bits < BigUint::from(1024u32) { bits.to_string() } else { format!("0x{bits:x}") }
 }
 
-/// A constant; `None` if the language has no text for it.
-pub(super) fn constant(p: &Pipeline, value: &Const) -> Option<Expr> {
+/// Returns a constant; `None` if P4 has no literal for its type.
+pub(super) fn constant(p: &Pipeline, value: &Const) -> Option<P4Expr> {
     let index = usize::try_from(&value.bits).ok();
     let (text, typed) = match value.ty {
         Type::Bool => ((value.bits != BigUint::ZERO).to_string(), None),
         Type::Bit(0) => ("0w0".into(), None),
-        Type::Bit(w) => (number(&value.bits), Some(format!("{w}w{}", number(&value.bits)))),
-        Type::Int(w) => (format!("((int<{w}>) {w}w{})", number(&value.bits)), None),
+        Type::Bit(w) => (number_text(&value.bits), Some(format!("{w}w{}", number_text(&value.bits)))),
+        Type::Int(w) => (format!("((int<{w}>) {w}w{})", number_text(&value.bits)), None),
         Type::Error => (format!("error.{}", p.errors.get(index?)?), None),
         Type::Enum(id) => (format!("{}.{}", p.enums[id].name, p.enums[id].members.get(index?)?), None),
         Type::Varbit(_) => return None,
     };
-    Some(Expr { text, typed, named: None, form: Form::Const, reads: Vec::new(), inner: false })
+    Some(P4Expr {
+        text,
+        typed,
+        named: None,
+        precedence: ExprPrecedence::Const,
+        reads: Vec::new(),
+        uses_inner_names: false,
+    })
 }
 
-/// A unary operator.
-pub(super) fn unary(op: UnaryOp, a: &Expr) -> Expr {
+/// Applies a unary operator.
+pub(super) fn unary(op: UnaryOp, a: &P4Expr) -> P4Expr {
     let sign = match op {
         UnaryOp::Neg => "-",
         UnaryOp::Not => "~",
         UnaryOp::LogicalNot => "!",
     };
-    let operand = if a.form == Form::Prefix { format!("({})", a.text) } else { a.typed_operand() };
-    Expr::made(format!("{sign}{operand}"), Form::Prefix, &[a])
+    let operand = if a.precedence == ExprPrecedence::Prefix { format!("({})", a.text) } else { a.typed_operand() };
+    P4Expr::combined(format!("{sign}{operand}"), ExprPrecedence::Prefix, &[a])
 }
 
-/// A binary operator on operands of that type.
-pub(super) fn binary(op: BinaryOp, ty: Type, a: &Expr, b: &Expr) -> Expr {
+/// Applies a binary operator to operands of type `ty`.
+pub(super) fn binary(op: BinaryOp, ty: Type, a: &P4Expr, b: &P4Expr) -> P4Expr {
     use BinaryOp::*;
     let sign = match (op, ty) {
         (And, Type::Bool) => "&&",
@@ -163,30 +184,30 @@ pub(super) fn binary(op: BinaryOp, ty: Type, a: &Expr, b: &Expr) -> Expr {
         (Ge, _) => ">=",
     };
     let form = match sign {
-        "&&" | "||" => Form::Chain(sign),
-        _ if op.is_comparison() || ty == Type::Bool => Form::Compare,
-        "&" | "|" | "^" => Form::Chain(sign),
-        _ => Form::Other,
+        "&&" | "||" => ExprPrecedence::Chain(sign),
+        _ if op.is_comparison() || ty == Type::Bool => ExprPrecedence::Compare,
+        "&" | "|" | "^" => ExprPrecedence::Chain(sign),
+        _ => ExprPrecedence::Other,
     };
-    let both = a.form == Form::Const && b.form == Form::Const;
-    let side = |e: &Expr, typed: bool| match (form, e.form) {
-        (Form::Chain(x), Form::Chain(y)) if x == y => e.text.clone(),
-        (Form::Chain("&&" | "||"), Form::Compare) => e.text.clone(),
+    let both = a.precedence == ExprPrecedence::Const && b.precedence == ExprPrecedence::Const;
+    let side = |e: &P4Expr, typed: bool| match (form, e.precedence) {
+        (ExprPrecedence::Chain(x), ExprPrecedence::Chain(y)) if x == y => e.text.clone(),
+        (ExprPrecedence::Chain("&&" | "||"), ExprPrecedence::Compare) => e.text.clone(),
         _ if typed => e.typed_operand(),
-        _ => e.operand(),
+        _ => e.operand_text(),
     };
     let left = side(a, both || matches!(op, Shl | Shr));
-    let right = match (form, b.form) {
-        // These associate to the left: a chain on the right keeps its parentheses.
-        (Form::Chain(_), Form::Chain(_)) => format!("({})", b.text),
+    let right = match (form, b.precedence) {
+        // The operators associate to the left, so a chain on the right keeps its parentheses.
+        (ExprPrecedence::Chain(_), ExprPrecedence::Chain(_)) => format!("({})", b.text),
         _ => side(b, both && !matches!(op, Shl | Shr)),
     };
-    Expr::made(format!("{left} {sign} {right}"), form, &[a, b])
+    P4Expr::combined(format!("{left} {sign} {right}"), form, &[a, b])
 }
 
-/// A conversion, with the IR's meaning (see `ir::Inst::Cast`); `None` if the language has none.
-pub(super) fn cast(p: &Pipeline, to: Type, from: Type, a: &Expr) -> Option<Expr> {
-    let base = if a.form == Form::Prefix { a.text.clone() } else { a.base() };
+/// Returns a conversion with the semantics of `ir::Inst::Cast`; `None` if P4 has no such cast.
+pub(super) fn cast(p: &Pipeline, to: Type, from: Type, a: &P4Expr) -> Option<P4Expr> {
+    let base = if a.precedence == ExprPrecedence::Prefix { a.text.clone() } else { a.postfix_base() };
     let to_text = type_text(p, to);
     let text = match (from, to) {
         _ if from == to => return Some(a.clone()),
@@ -201,31 +222,31 @@ pub(super) fn cast(p: &Pipeline, to: Type, from: Type, a: &Expr) -> Option<Expr>
         (Type::Bool, Type::Bit(_)) => format!("({to_text}) (bit<1>) {base}"),
         (Type::Bool, Type::Int(w)) => format!("({to_text}) (bit<{w}>) (bit<1>) {base}"),
         (Type::Bit(0) | Type::Int(0), Type::Bool) => return None,
-        (Type::Bit(_) | Type::Int(_), Type::Bool) => format!("(bool) ({})[0:0]", a.typed()),
+        (Type::Bit(_) | Type::Int(_), Type::Bool) => format!("(bool) ({})[0:0]", a.typed_text()),
         _ => return None,
     };
-    Some(Expr::made(text, Form::Prefix, &[a]))
+    Some(P4Expr::combined(text, ExprPrecedence::Prefix, &[a]))
 }
 
-/// Bits of a value.
-pub(super) fn slice(a: &Expr, hi: u32, lo: u32) -> Expr {
-    Expr::made(format!("{}[{hi}:{lo}]", a.base()), Form::Primary, &[a])
+/// Returns bits `hi` to `lo` of a value.
+pub(super) fn slice(a: &P4Expr, hi: u32, lo: u32) -> P4Expr {
+    P4Expr::combined(format!("{}[{hi}:{lo}]", a.postfix_base()), ExprPrecedence::Primary, &[a])
 }
 
-/// Two values one after the other.
-pub(super) fn concat(a: &Expr, b: &Expr) -> Expr {
-    let left = if a.form == Form::Chain("++") { a.text.clone() } else { a.typed_operand() };
-    Expr::made(format!("{left} ++ {}", b.typed_operand()), Form::Chain("++"), &[a, b])
+/// Concatenates two values.
+pub(super) fn concat(a: &P4Expr, b: &P4Expr) -> P4Expr {
+    let left = if a.precedence == ExprPrecedence::Chain("++") { a.text.clone() } else { a.typed_operand() };
+    P4Expr::combined(format!("{left} ++ {}", b.typed_operand()), ExprPrecedence::Chain("++"), &[a, b])
 }
 
-/// One of two values.
-pub(super) fn select(cond: &Expr, then: &Expr, els: &Expr) -> Expr {
-    let text = format!("({} ? {} : {})", cond.operand(), then.typed_operand(), els.typed_operand());
-    Expr::made(text, Form::Primary, &[cond, then, els])
+/// Returns a conditional expression.
+pub(super) fn select(cond: &P4Expr, then: &P4Expr, els: &P4Expr) -> P4Expr {
+    let text = format!("({} ? {} : {})", cond.operand_text(), then.typed_operand(), els.typed_operand());
+    P4Expr::combined(text, ExprPrecedence::Primary, &[cond, then, els])
 }
 
-/// Values in braces.
-pub(super) fn list(items: &[&Expr]) -> String {
-    let items: Vec<&str> = items.iter().map(|e| e.typed()).collect();
+/// Returns values in braces.
+pub(super) fn list(items: &[&P4Expr]) -> String {
+    let items: Vec<&str> = items.iter().map(|e| e.typed_text()).collect();
     format!("{{ {} }}", items.join(", "))
 }

@@ -1,31 +1,31 @@
-//! The shape of a body as structured code sees it: joins, loops, and what a branch of the graph may become.
+//! Control-flow graph of a body for structured code: dominator tree, joins, loops and uses.
 
 use ir::*;
 use std::collections::{HashMap, HashSet};
 
-/// The shape of a body, and where its values are used and its state is written.
-pub(super) struct Graph<'a> {
+/// Control-flow graph of a body with the uses of its values.
+pub(super) struct BodyGraph<'a> {
     pub(super) body: &'a Body,
     pub(super) cfg: Cfg,
     position: HashMap<Block, usize>,
     children: HashMap<Block, Vec<Block>>,
-    /// Edges into a block, repeats included.
+    /// Predecessors of each block, with duplicates.
     edges: HashMap<Block, Vec<Block>>,
     loops: HashSet<Block>,
-    /// Where each value is used: block, and number of the instruction (`usize::MAX`: the terminator).
+    /// Uses of each value: block and index of the instruction (`usize::MAX`: the terminator).
     uses: HashMap<Value, Vec<(Block, usize)>>,
     defined: HashMap<Value, Block>,
-    /// Values that say whether a lookup hit, with the block that ends in it.
+    /// Hit results of lookups, with the block that ends in the lookup.
     hits: HashMap<Value, Block>,
 }
 
-impl<'a> Graph<'a> {
-    /// The shape of a body.
-    pub(super) fn new(body: &'a Body) -> Graph<'a> {
+impl<'a> BodyGraph<'a> {
+    /// Builds the graph of a body.
+    pub(super) fn new(body: &'a Body) -> BodyGraph<'a> {
         let cfg = Cfg::new(body);
         let order = cfg.reverse_postorder().to_vec();
         let position: HashMap<Block, usize> = order.iter().enumerate().map(|(n, b)| (*b, n)).collect();
-        let mut graph = Graph {
+        let mut graph = BodyGraph {
             body,
             cfg,
             position,
@@ -40,14 +40,14 @@ impl<'a> Graph<'a> {
             if let Some(above) = graph.cfg.immediate_dominator(block) {
                 graph.children.entry(above).or_default().push(block);
             }
-            graph.block(block);
+            graph.index_block(block);
         }
         graph
     }
 
-    fn block(&mut self, block: Block) {
+    fn index_block(&mut self, block: Block) {
         let data = &self.body.blocks[block];
-        let Graph { uses, defined, .. } = self;
+        let BodyGraph { uses, defined, .. } = self;
         data.params.iter().for_each(|v| {
             defined.insert(*v, block);
         });
@@ -59,7 +59,7 @@ impl<'a> Graph<'a> {
         }
         let Some(term) = &data.term else { return };
         term.term.for_each_use(|v| uses.entry(v).or_default().push((block, usize::MAX)));
-        if let Term::Apply { arms, .. } = &term.term {
+        if let Terminator::Apply { arms, .. } = &term.term {
             let hits = arms.iter().filter_map(|arm| self.body.blocks[arm.block].params.first());
             self.hits.extend(hits.map(|hit| (*hit, block)));
         }
@@ -71,33 +71,33 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Place in the reverse postorder.
+    /// Returns a block's index in reverse postorder.
     pub(super) fn position(&self, block: Block) -> usize {
         self.position.get(&block).copied().unwrap_or(usize::MAX)
     }
 
-    /// Whether some edge leads back to the block.
+    /// Returns whether a back edge enters the block.
     pub(super) fn is_loop(&self, block: Block) -> bool {
         self.loops.contains(&block)
     }
 
-    /// Whether the body has loops.
+    /// Returns whether the body has loops.
     pub(super) fn has_loops(&self) -> bool {
         !self.loops.is_empty()
     }
 
-    /// Edges into a block that do not lead back.
+    /// Returns the predecessors of a block without back edges.
     pub(super) fn forward_edges(&self, block: Block) -> Vec<Block> {
         let edges = self.edges.get(&block).map_or(&[][..], Vec::as_slice);
         edges.iter().copied().filter(|from| !self.cfg.dominates(block, *from)).collect()
     }
 
-    /// Blocks whose nearest dominator this is, in order.
+    /// Returns a block's children in the dominator tree, in order.
     pub(super) fn children(&self, block: Block) -> &[Block] {
         self.children.get(&block).map_or(&[], Vec::as_slice)
     }
 
-    /// The blocks that this one dominates, itself first.
+    /// Returns the blocks that a block dominates, starting with itself.
     pub(super) fn dominated(&self, block: Block) -> Vec<Block> {
         let mut all = vec![block];
         let mut at = 0;
@@ -108,15 +108,17 @@ impl<'a> Graph<'a> {
         all
     }
 
-    /// Whether the block is nothing but `exit` or `return`, which is written where others jump to it.
-    pub(super) fn leaf(&self, block: Block) -> Option<&'a Term> {
+    /// Returns the terminator of a block that only exits, returns or rejects. Such a block is
+    /// emitted at each jump to it.
+    pub(super) fn exit_term(&self, block: Block) -> Option<&'a Terminator> {
         let data = &self.body.blocks[block];
         let plain = data.params.is_empty() && data.insts.is_empty();
         let term = &data.term.as_ref()?.term;
-        (plain && matches!(term, Term::Exit | Term::Return | Term::Reject)).then_some(term)
+        (plain && matches!(term, Terminator::Exit | Terminator::Return | Terminator::Reject)).then_some(term)
     }
 
-    /// If a block's parameter is always whether a lookup hit: one of the arguments.
+    /// Returns one of the arguments of a block parameter, if all of them are hit results of the
+    /// same lookup.
     pub(super) fn hit_param(&self, block: Block, n: usize) -> Option<Value> {
         let mut args: Vec<Option<Value>> = Vec::new();
         for from in self.edges.get(&block)? {
@@ -131,62 +133,64 @@ impl<'a> Graph<'a> {
         args.first().copied().flatten().filter(|_| same)
     }
 
-    /// Where a value is used.
+    /// Returns the uses of a value.
     pub(super) fn uses(&self, value: Value) -> &[(Block, usize)] {
         self.uses.get(&value).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether the value is used behind its block, or by the lookup at the block's end.
+    /// Returns whether a value is used in other blocks, or by the lookup at the block's end.
     pub(super) fn leaves_block(&self, value: Value, block: Block) -> bool {
-        let apply = matches!(self.term(block), Some(Term::Apply { .. }));
+        let apply = matches!(self.term(block), Some(Terminator::Apply { .. }));
         self.uses(value).iter().any(|(at, n)| *at != block || (apply && *n == usize::MAX))
     }
 
-    /// Whether the value is used in another block.
+    /// Returns whether a value is used in another block.
     pub(super) fn is_used_elsewhere(&self, value: Value, block: Block) -> bool {
         self.uses(value).iter().any(|(at, _)| *at != block)
     }
 
-    /// Whether the value is used in the block behind instruction `n`.
+    /// Returns whether a value is used in its block after instruction `n`.
     pub(super) fn is_used_after(&self, value: Value, block: Block, n: usize) -> bool {
         self.uses(value).iter().any(|(at, m)| *at == block && *m > n)
     }
 
-    /// The block that a value is defined in.
+    /// Returns the block that defines a value.
     pub(super) fn defined_in(&self, value: Value) -> Option<Block> {
         self.defined.get(&value).copied()
     }
 
-    /// How a block ends.
-    pub(super) fn term(&self, block: Block) -> Option<&'a Term> {
+    /// Returns the terminator of a block.
+    pub(super) fn term(&self, block: Block) -> Option<&'a Terminator> {
         self.body.blocks[block].term.as_ref().map(|t| &t.term)
     }
 
-    /// The joins below a block: its children that several edges lead to, which no `case` of its own holds.
-    pub(super) fn joins(&self, block: Block) -> Vec<Block> {
-        let cases = self.cases(block);
-        let join = |b: &Block| self.forward_edges(*b).len() > 1 && self.leaf(*b).is_none() && !cases.contains(b);
+    /// Returns the joins of a block: its children with several incoming edges that are not one of
+    /// its cases.
+    pub(super) fn join_blocks(&self, block: Block) -> Vec<Block> {
+        let cases = self.case_blocks(block);
+        let join = |b: &Block| self.forward_edges(*b).len() > 1 && self.exit_term(*b).is_none() && !cases.contains(b);
         self.children(block).iter().copied().filter(join).collect()
     }
 
-    /// The blocks that are reached from nowhere but the cases of the `switch` or lookup that ends `from`.
-    pub(super) fn cases(&self, from: Block) -> Vec<Block> {
-        let children = self.children(from).iter().copied().filter(|b| self.leaf(*b).is_none() && !self.is_loop(*b));
+    /// Returns the blocks that only the cases of the `switch` or lookup at the end of `from` reach.
+    pub(super) fn case_blocks(&self, from: Block) -> Vec<Block> {
+        let children =
+            self.children(from).iter().copied().filter(|b| self.exit_term(*b).is_none() && !self.is_loop(*b));
         match self.term(from) {
-            Some(Term::Switch { .. }) => {
+            Some(Terminator::Switch { .. }) => {
                 let case = |b: &Block| {
                     self.body.blocks[*b].params.is_empty() && self.forward_edges(*b).iter().all(|f| *f == from)
                 };
                 children.filter(case).collect()
             }
-            Some(Term::Apply { arms, .. }) => {
+            Some(Terminator::Apply { arms, .. }) => {
                 let of_arm = |b: &Block| arms.iter().any(|arm| arm.block == *b);
                 let case = |b: &Block| {
                     !of_arm(b)
                         && self
                             .forward_edges(*b)
                             .iter()
-                            .all(|f| of_arm(f) && matches!(self.term(*f), Some(Term::Jump(_))))
+                            .all(|f| of_arm(f) && matches!(self.term(*f), Some(Terminator::Jump(_))))
                 };
                 let all: Vec<Block> = children.filter(case).collect();
                 let lone = all.len() == 1;

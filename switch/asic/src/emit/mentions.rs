@@ -1,54 +1,54 @@
-//! What each programmable block of a pipeline names.
+//! Objects that each programmable block of a pipeline refers to.
 
 use ir::*;
 use std::collections::BTreeSet;
 
-/// What a block names.
+/// Objects that a block refers to.
 #[derive(Default)]
 pub(super) struct Mentions {
-    /// Variables, not those of headers that are named as a whole.
+    /// Variables, without the fields of headers that are used as a whole.
     pub(super) vars: BTreeSet<VarId>,
-    /// Headers, also by one of their fields.
+    /// Headers, including those of accessed fields.
     pub(super) headers: BTreeSet<HeaderId>,
-    /// Tables that are applied.
+    /// Applied tables.
     pub(super) tables: BTreeSet<TableId>,
-    /// Extern objects, also by way of tables.
+    /// Extern objects, including those of applied tables.
     pub(super) externs: BTreeSet<ExternId>,
     /// Value sets.
     pub(super) value_sets: BTreeSet<ValueSetId>,
 }
 
 impl Mentions {
-    /// What a body names.
-    pub(super) fn of(p: &Pipeline, body: &Body) -> Mentions {
+    /// Collects the objects that a body refers to.
+    pub(super) fn collect(p: &Pipeline, body: &Body) -> Mentions {
         let mut found = Mentions::default();
         for block in body.blocks.values() {
             for data in &block.insts {
-                found.inst(p, &data.inst);
+                found.collect_inst(p, &data.inst);
             }
-            if let Some(TermData { term: Term::Apply { table, .. }, .. }) = &block.term {
-                found.table(p, *table);
+            if let Some(TerminatorData { term: Terminator::Apply { table, .. }, .. }) = &block.term {
+                found.collect_table(p, *table);
             }
         }
         found
     }
 
-    fn table(&mut self, p: &Pipeline, id: TableId) {
+    fn collect_table(&mut self, p: &Pipeline, id: TableId) {
         self.tables.insert(id);
         let table = &p.tables[id];
         self.externs.extend([table.implementation, table.direct_counter, table.direct_meter].into_iter().flatten());
     }
 
-    fn var(&mut self, p: &Pipeline, var: VarId) {
+    fn collect_var(&mut self, p: &Pipeline, var: VarId) {
         self.vars.insert(var);
         if let VarKind::Field(header, _) = p.vars[var].kind {
             self.headers.insert(header);
         }
     }
 
-    fn inst(&mut self, p: &Pipeline, inst: &Inst) {
+    fn collect_inst(&mut self, p: &Pipeline, inst: &Inst) {
         match inst {
-            Inst::Load(var) | Inst::Store(var, _) => self.var(p, *var),
+            Inst::Load(var) | Inst::Store(var, _) => self.collect_var(p, *var),
             Inst::IsValid(h)
             | Inst::SetValid(h)
             | Inst::SetInvalid(h)
@@ -64,8 +64,8 @@ impl Mentions {
             Inst::Extern { object, args, .. } => {
                 self.externs.extend(object.iter().copied());
                 for arg in args {
-                    if let Arg::Vars(vars) = arg {
-                        vars.iter().for_each(|v| self.var(p, *v));
+                    if let ExternArg::Vars(vars) = arg {
+                        vars.iter().for_each(|v| self.collect_var(p, *v));
                     }
                 }
             }

@@ -1,49 +1,51 @@
-//! P4 for the chip: a pipeline written out again as P4-16 that people can read.
+//! P4 emitter: writes a pipeline as readable P4-16 source for v1model, PNA, TNA or T2NA.
 //!
-//! This module answers one question: *what would a person have written for this architecture?* The IR is flat: one body for each block, all
-//! code inlined. Here it becomes structured again (`control`), straight-line code goes back into actions (`apply`), the parser into
-//! states (`parser`), dotted names into structs (`storage`). Tables, actions and keys keep their control-plane names, so that P4Info of
-//! what is written equals that of the program.
+//! The IR is flat: one body per programmable block, with all calls inlined. The emitter restores
+//! structure: control flow (`control`), actions (`apply`), parser states (`parser`) and structs
+//! from dotted names (`storage`). Tables, actions and keys keep their control-plane names, so that
+//! the P4Info of the emitted program equals that of the pipeline.
 //!
-//! For v1model and PNA, what this project's own front-end makes of the text does what the pipeline does (`tests/emit_round_trip.rs`).
+//! For v1model and PNA, the emitted source compiles to a pipeline of the same behaviour
+//! (`tests/emit_round_trip.rs`).
 
 mod apply;
 mod body;
-mod call;
+mod checksum_arithmetic;
 mod coalesce;
 mod control;
 mod declare;
 mod expr;
-mod frame;
+mod extern_calls;
 mod graph;
 mod mentions;
 mod names;
 mod object;
 mod parser;
-mod plain_sums;
+mod program_skeleton;
 mod storage;
 mod table;
 mod text;
 mod to_v1model;
 mod tofino;
 
-use crate::rewrite::Sizes;
-use expr::{Expr, Form, State};
+use crate::transform::TableSizes;
+use expr::{ExprDependency, ExprPrecedence, P4Expr};
 use interp::host::architecture::{cpu_variable, drop_variable};
 use ir::*;
-use names::Names;
+use names::EmittedNames;
 use std::collections::{HashMap, HashSet};
-use text::Stmt;
-pub use tofino::halves::{Split, split};
-pub use tofino::passes::{Asked, PASSES};
-pub use tofino::whole::{laid_out, observe_passes};
+use text::P4Stmt;
+pub use tofino::driver::{observe_passes, pipeline_for_planning};
+pub use tofino::gress_split::{GressPrograms, split_gresses};
+pub use tofino::passes::{ExternallyReadVars, PASSES};
 
-/// How deep statements may nest, and how long a chain of joins may be: writing recurses as deep.
+/// Maximum nesting depth of statements and maximum length of a chain of joins. Bounds the emitter's
+/// recursion depth.
 const MAX_DEPTH: usize = 400;
 
-/// The architecture that is written.
+/// Architecture of the emitted program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Target {
+pub enum EmitTarget {
     /// bmv2's v1model.
     V1Model,
     /// The Portable NIC Architecture.
@@ -54,289 +56,303 @@ pub enum Target {
     T2na,
 }
 
-impl Target {
-    /// Its name on the command line.
+impl EmitTarget {
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Target::V1Model => "v1model",
-            Target::Pna => "pna",
-            Target::Tna => "tna",
-            Target::T2na => "t2na",
+            EmitTarget::V1Model => "v1model",
+            EmitTarget::Pna => "pna",
+            EmitTarget::Tna => "tna",
+            EmitTarget::T2na => "t2na",
         }
     }
 
-    /// The chip that has this architecture ([`crate::target::Target::name`]).
+    /// Returns the name of the chip with this architecture ([`crate::target::ChipTarget::name`]).
     pub fn chip(self) -> Option<&'static str> {
         match self {
-            Target::Tna => Some("tofino1"),
-            Target::T2na => Some("tofino2"),
-            Target::V1Model | Target::Pna => None,
+            EmitTarget::Tna => Some("tofino1"),
+            EmitTarget::T2na => Some("tofino2"),
+            EmitTarget::V1Model | EmitTarget::Pna => None,
         }
     }
 
-    /// The architecture of a chip; none if none is written for it.
-    pub fn of_chip(name: &str) -> Option<Target> {
-        [Target::Tna, Target::T2na].into_iter().find(|target| target.chip() == Some(name))
+    /// Returns the architecture of a chip. `None`: the emitter does not support the chip.
+    pub fn of_chip(name: &str) -> Option<EmitTarget> {
+        [EmitTarget::Tna, EmitTarget::T2na].into_iter().find(|target| target.chip() == Some(name))
     }
 
-    /// Whether it is one of Tofino's.
+    /// Returns whether the architecture belongs to a Tofino chip.
     pub fn is_tofino(self) -> bool {
-        matches!(self, Target::Tna | Target::T2na)
+        matches!(self, EmitTarget::Tna | EmitTarget::T2na)
     }
 }
 
-impl std::str::FromStr for Target {
+impl std::str::FromStr for EmitTarget {
     type Err = String;
 
-    fn from_str(name: &str) -> Result<Target, String> {
-        let all = [Target::Tna, Target::T2na, Target::V1Model, Target::Pna];
+    fn from_str(name: &str) -> Result<EmitTarget, String> {
+        let all = [EmitTarget::Tna, EmitTarget::T2na, EmitTarget::V1Model, EmitTarget::Pna];
         let found = all.into_iter().find(|target| target.name() == name);
         found.ok_or_else(|| format!("there is no architecture `{name}`; there are tna, t2na, v1model and pna"))
     }
 }
 
-/// The halves of a chip's pipe that a program is written for.
+/// Gresses of a chip's pipe that the emitted program uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Halves {
-    /// All is in ingress; egress is bypassed.
+pub enum GressUse {
+    /// All code runs in ingress; egress is bypassed.
     #[default]
     Ingress,
-    /// What follows the decision about the packet's port is in egress, if there is such a place and what is live there can be carried.
+    /// Code after the port decision runs in egress, if the live state at a split point fits in the
+    /// bridge header.
     Both,
 }
 
-/// What is written.
+/// Result of the emitter.
 #[derive(Clone, Debug)]
-pub struct Emitted {
-    /// The program's text.
+pub struct EmittedProgram {
+    /// P4-16 source.
     pub text: String,
-    /// What of the program is not in it, as the architecture has no form for it. Of v1model and PNA always empty.
-    pub left_out: Vec<Unsupported>,
-    /// Bytes of the bridge header between ingress and egress; none if all is in ingress, or the target has no such halves.
+    /// Constructs that the source omits because the architecture cannot express them. Always empty
+    /// for v1model and PNA.
+    pub left_out: Vec<UnsupportedConstruct>,
+    /// Length of the bridge header between ingress and egress in bytes. `None`: all code is in
+    /// ingress, or the target has no gresses.
     pub bridge_bytes: Option<u32>,
 }
 
-/// Something that the target has no form for.
+/// Construct of a program that the target cannot express.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unsupported {
-    /// Where it is in the program: file, line and column; none if it has no place.
-    pub place: Option<String>,
-    /// The same in the pipeline; line 0 if it has no place.
-    pub loc: Loc,
-    /// What it is, in words of the program.
-    pub what: String,
+pub struct UnsupportedConstruct {
+    /// Source location as file, line and column. `None`: the construct has no location.
+    pub location: Option<String>,
+    /// Location in the pipeline; line 0 if the construct has none.
+    pub loc: SourceLoc,
+    /// Description in terms of the program.
+    pub construct: String,
 }
 
-impl Unsupported {
-    fn new(p: &Pipeline, loc: Loc, what: impl Into<String>) -> Unsupported {
+impl UnsupportedConstruct {
+    fn new(p: &Pipeline, loc: SourceLoc, what: impl Into<String>) -> UnsupportedConstruct {
         let place = p.file_of(loc).map(|file| format!("{file}:{}:{}", loc.line, loc.column));
-        Unsupported { place, loc, what: what.into() }
+        UnsupportedConstruct { location: place, loc, construct: what.into() }
     }
 }
 
-impl std::fmt::Display for Unsupported {
+impl std::fmt::Display for UnsupportedConstruct {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.place {
-            Some(place) => write!(f, "{place}: {}", self.what),
-            None => f.write_str(&self.what),
+        match &self.location {
+            Some(place) => write!(f, "{place}: {}", self.construct),
+            None => f.write_str(&self.construct),
         }
     }
 }
 
-/// Why nothing is written.
+/// Reason for which a program cannot be emitted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum EmitError {
-    /// The architecture can't express what the program does there.
+    /// The architecture cannot express a construct of the program.
     #[error("{target} cannot express this program: {what}")]
     Unsupported {
-        /// The architecture.
+        /// Name of the architecture.
         target: &'static str,
-        /// What, and where.
-        what: Unsupported,
+        /// The construct and its location.
+        what: UnsupportedConstruct,
     },
 }
 
-/// Writes a verified pipeline for an architecture, for Tofino all of it into ingress; `sizes` says how many entries its tables hold, where that is not what the program says.
+/// Emits a verified pipeline for an architecture. For Tofino, all code goes to ingress. `sizes`
+/// overrides the table sizes of the program.
 ///
 /// # Errors
-/// [`EmitError`]: what the architecture has no form for.
-pub fn emit(pipeline: &Pipeline, target: Target, sizes: &Sizes) -> Result<Emitted, EmitError> {
-    emit_over(pipeline, target, sizes, Halves::Ingress)
+/// [`EmitError`] if the architecture cannot express the program.
+pub fn emit(pipeline: &Pipeline, target: EmitTarget, sizes: &TableSizes) -> Result<EmittedProgram, EmitError> {
+    emit_with_gresses(pipeline, target, sizes, GressUse::Ingress)
 }
 
-/// The same, over these halves of the chip's pipe; architectures that have none do not ask.
+/// Emits a verified pipeline for an architecture with the given use of gresses. `gresses` has no
+/// effect for v1model and PNA.
 ///
 /// # Errors
-/// [`EmitError`]: what the architecture has no form for.
-pub fn emit_over(pipeline: &Pipeline, target: Target, sizes: &Sizes, halves: Halves) -> Result<Emitted, EmitError> {
+/// [`EmitError`] if the architecture cannot express the program.
+pub fn emit_with_gresses(
+    pipeline: &Pipeline,
+    target: EmitTarget,
+    sizes: &TableSizes,
+    halves: GressUse,
+) -> Result<EmittedProgram, EmitError> {
     let refused = |what| EmitError::Unsupported { target: target.name(), what };
     let plain = coalesce::coalesce(pipeline);
     let (plain, meta) = match (pipeline.arch, target) {
-        (_, Target::Tna | Target::T2na) => return tofino::whole::emit(pipeline, target, sizes, halves),
-        (Arch::V1Model, Target::V1Model) | (Arch::Pna, Target::Pna) => (plain, None),
-        (Arch::Pna, Target::V1Model) => {
-            let meta = Names::new(&plain, "", None).storage.meta;
+        (_, EmitTarget::Tna | EmitTarget::T2na) => return tofino::driver::emit(pipeline, target, sizes, halves),
+        (Arch::V1Model, EmitTarget::V1Model) | (Arch::Pna, EmitTarget::Pna) => (plain, None),
+        (Arch::Pna, EmitTarget::V1Model) => {
+            let meta = EmittedNames::new(&plain, "", None).storage.meta;
             (to_v1model::to_v1model(&plain).map_err(refused)?, Some(meta))
         }
-        (Arch::V1Model, Target::Pna) => {
+        (Arch::V1Model, EmitTarget::Pna) => {
             let what = "it is written for v1model, whose packets go through ingress and egress";
-            return Err(refused(Unsupported::new(pipeline, Loc::default(), what)));
+            return Err(refused(UnsupportedConstruct::new(pipeline, SourceLoc::default(), what)));
         }
     };
-    let mut emitter = Emitter::new(&plain, target, sizes, meta.as_deref());
+    let mut emitter = P4Emitter::new(&plain, target, sizes, meta.as_deref());
     loop {
-        match emitter.program() {
-            Ok(text) => return Ok(Emitted { text, left_out: Vec::new(), bridge_bytes: None }),
-            Err(Stop::Again) => emitter.reset(),
-            Err(Stop::Refused(what)) => return Err(refused(what)),
+        match emitter.program_text() {
+            Ok(text) => return Ok(EmittedProgram { text, left_out: Vec::new(), bridge_bytes: None }),
+            Err(EmitAbort::Retry) => emitter.reset(),
+            Err(EmitAbort::Refused(what)) => return Err(refused(what)),
         }
     }
 }
 
-/// A PNA pipeline in the shape that Tofino's architecture asks for, before it is cut into halves: what is left out is gone, the parser's
-/// error is a number in metadata, and the control begins with what the chip's parser leaves to it.
-pub fn prepared(pipeline: &Pipeline) -> Pipeline {
+/// Legalizes a PNA pipeline for Tofino, before the split into gresses. Unsupported constructs are
+/// removed, the parser error is a number in metadata, and the control starts with the checks that
+/// the chip's parser defers to it.
+pub fn legalize_for_tofino(pipeline: &Pipeline) -> Pipeline {
     let plain = coalesce::coalesce(pipeline);
-    let meta = Names::new(&plain, "", None).storage.meta;
-    tofino::prepare::prepare(&plain, &meta).pipeline
+    let meta = EmittedNames::new(&plain, "", None).storage.meta;
+    tofino::legalize::legalize(&plain, &meta).pipeline
 }
 
-/// Computes in fewer steps, and as early as it can be, what the controls of a pipe compute; what they do stays the same. Part of writing a
-/// program for Tofino.
-pub fn in_few_steps(p: &mut Pipeline) {
-    // An engine tells why it drops a packet.
+/// Optimises the controls of a pipe for Tofino: fewer steps, computed as early as possible. The
+/// behaviour is unchanged. The emitter runs these passes for Tofino programs.
+pub fn run_tofino_passes(p: &mut Pipeline) {
+    // The interpreter reports drop reasons, so the stores to these variables are live.
     let reasons: Vec<VarId> = [drop_variable(p), cpu_variable(p)].into_iter().flatten().collect();
     tofino::passes::run_passes(p, &reasons, &mut |_, _| {});
 }
 
-/// Why writing stopped.
-enum Stop {
-    /// Something was assumed that turned out not to hold, and is known now.
-    Again,
-    /// There is no form for something.
-    Refused(Unsupported),
+/// Reason for which emission stopped.
+enum EmitAbort {
+    /// An assumption did not hold and has been corrected; emission restarts.
+    Retry,
+    /// The architecture cannot express a construct.
+    Refused(UnsupportedConstruct),
 }
 
-type Res<T> = Result<T, Stop>;
+type EmitResult<T> = Result<T, EmitAbort>;
 
-/// How much of an arm's code is the action's. The lesser one of two serves both.
+/// Part of an arm's code that becomes code of the action. If arms differ, the smaller one applies
+/// to all of them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Mode {
-    /// So many instructions of the arm's first block.
-    Cut(usize),
-    /// All that the arm does before it goes on to what other arms go on to.
+enum ActionInlining {
+    /// Number of leading instructions of the arm's first block.
+    Prefix(usize),
+    /// All code of the arm before its exit block.
     Whole,
 }
 
-/// What is known while a program is written.
-struct Emitter<'a> {
+/// State of the emitter.
+struct P4Emitter<'a> {
     p: &'a Pipeline,
-    target: Target,
-    sizes: &'a Sizes,
-    names: Names,
+    target: EmitTarget,
+    sizes: &'a TableSizes,
+    names: EmittedNames,
     include: &'static str,
-    /// The metadata's name, where that is known.
+    /// Name of the metadata parameter, if known.
     meta: Option<String>,
-    modes: HashMap<ActionId, Mode>,
-    /// Code of the actions that were met.
-    actions: HashMap<ActionId, Vec<Stmt>>,
-    /// Key expressions of the tables that were met.
+    inlining: HashMap<ActionId, ActionInlining>,
+    /// Code of each action that was emitted.
+    actions: HashMap<ActionId, Vec<P4Stmt>>,
+    /// Key expressions of each table that was emitted.
     keys: HashMap<TableId, Vec<String>>,
-    /// Keys that are not the same expression wherever the table is applied: a variable is set before.
+    /// Keys with different expressions in different applications of their table. The emitter
+    /// assigns them to a variable before each application.
     key_vars: HashSet<(TableId, usize)>,
-    /// Actions that say that they ran.
-    noted: HashSet<ActionId>,
-    /// Variables in which actions leave values, by action and number.
-    saved: HashMap<(ActionId, usize), String>,
-    shared: HashMap<String, String>,
+    /// Actions that record their execution in a variable.
+    reporting_actions: HashSet<ActionId>,
+    /// Variables that hold results of actions, by action and number.
+    saved_names: HashMap<(ActionId, usize), String>,
+    shared_names: HashMap<String, String>,
     depth: usize,
-    /// What the text does not have of the program.
-    left_out: Vec<Unsupported>,
-    /// How often each hash was used.
-    hashes: HashMap<ExternId, usize>,
-    /// Conditions that became tables.
-    checks: Vec<tofino::check_table::Check<'a>>,
+    /// Constructs that the source omits.
+    left_out: Vec<UnsupportedConstruct>,
+    /// Number of uses of each hash object.
+    hash_uses: HashMap<ExternId, usize>,
+    /// Conditions that are decided by a table.
+    check_tables: Vec<tofino::check_table::CheckTable<'a>>,
 }
 
-impl<'a> Emitter<'a> {
-    fn new(p: &'a Pipeline, target: Target, sizes: &'a Sizes, meta: Option<&str>) -> Emitter<'a> {
+impl<'a> P4Emitter<'a> {
+    fn new(p: &'a Pipeline, target: EmitTarget, sizes: &'a TableSizes, meta: Option<&str>) -> P4Emitter<'a> {
         let include = match target {
-            Target::V1Model => concat!(
+            EmitTarget::V1Model => concat!(
                 include_str!("../../../../programs/include/core.p4"),
                 include_str!("../../../../programs/include/v1model.p4")
             ),
-            Target::Tna | Target::T2na => concat!(
+            EmitTarget::Tna | EmitTarget::T2na => concat!(
                 include_str!("../../../../programs/include/core.p4"),
                 include_str!("../../../../programs/include/tna.p4")
             ),
-            Target::Pna => concat!(
+            EmitTarget::Pna => concat!(
                 include_str!("../../../../programs/include/core.p4"),
                 include_str!("../../../../programs/include/pna.p4")
             ),
         };
-        Emitter {
+        P4Emitter {
             p,
             target,
             sizes,
-            names: Names::new(p, include, meta),
+            names: EmittedNames::new(p, include, meta),
             meta: meta.map(str::to_owned),
             include,
-            modes: apply::modes(p, target.is_tofino()),
+            inlining: apply::action_inlining(p, target.is_tofino()),
             actions: HashMap::new(),
             keys: HashMap::new(),
             key_vars: HashSet::new(),
-            noted: HashSet::new(),
-            saved: HashMap::new(),
-            shared: HashMap::new(),
+            reporting_actions: HashSet::new(),
+            saved_names: HashMap::new(),
+            shared_names: HashMap::new(),
             depth: 0,
             left_out: Vec::new(),
-            hashes: HashMap::new(),
-            checks: Vec::new(),
+            hash_uses: HashMap::new(),
+            check_tables: Vec::new(),
         }
     }
 
-    /// Forgets what was written, not what was learnt.
+    /// Discards the emitted code but keeps the corrected assumptions.
     fn reset(&mut self) {
-        self.names = Names::new(self.p, self.include, self.meta.as_deref());
+        self.names = EmittedNames::new(self.p, self.include, self.meta.as_deref());
         self.actions.clear();
         self.keys.clear();
-        self.saved.clear();
-        self.shared.clear();
-        self.hashes.clear();
-        self.checks.clear();
+        self.saved_names.clear();
+        self.shared_names.clear();
+        self.hash_uses.clear();
+        self.check_tables.clear();
         self.depth = 0;
     }
 
-    fn unsupported<T>(&self, loc: Loc, what: impl Into<String>) -> Res<T> {
-        Err(Stop::Refused(Unsupported::new(self.p, loc, what)))
+    fn unsupported<T>(&self, loc: SourceLoc, what: impl Into<String>) -> EmitResult<T> {
+        Err(EmitAbort::Refused(UnsupportedConstruct::new(self.p, loc, what)))
     }
 
-    fn deeper(&mut self) -> Res<()> {
+    fn enter_nesting(&mut self) -> EmitResult<()> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return self.unsupported(Loc::default(), format!("code that nests more than {MAX_DEPTH} deep"));
+            return self.unsupported(SourceLoc::default(), format!("code that nests more than {MAX_DEPTH} deep"));
         }
         Ok(())
     }
 
-    fn shallower(&mut self) {
+    fn leave_nesting(&mut self) {
         self.depth -= 1;
     }
 
-    fn mode(&self, action: ActionId) -> Mode {
-        self.modes.get(&action).copied().unwrap_or(Mode::Cut(0))
+    fn inlining_of(&self, action: ActionId) -> ActionInlining {
+        self.inlining.get(&action).copied().unwrap_or(ActionInlining::Prefix(0))
     }
 
-    /// An action's code is that, at one more place.
-    fn put_action(&mut self, action: ActionId, code: Vec<Stmt>) -> Res<()> {
+    /// Records the code of an action at one application of its table. All applications must agree;
+    /// otherwise the action's code is inlined after the lookup.
+    fn record_action_code(&mut self, action: ActionId, code: Vec<P4Stmt>) -> EmitResult<()> {
         match self.actions.get(&action) {
             None => {
                 self.actions.insert(action, code);
                 Ok(())
             }
             Some(known) if *known == code => Ok(()),
-            Some(_) => match self.mode(action) {
-                Mode::Cut(0) => {
+            Some(_) => match self.inlining_of(action) {
+                ActionInlining::Prefix(0) => {
                     let what = format!(
                         "action `{}`, which is not the same in each table",
                         self.p.actions[action].preamble.name
@@ -344,43 +360,43 @@ impl<'a> Emitter<'a> {
                     self.unsupported(self.p.actions[action].loc, what)
                 }
                 _ => {
-                    self.modes.insert(action, Mode::Cut(0));
-                    Err(Stop::Again)
+                    self.inlining.insert(action, ActionInlining::Prefix(0));
+                    Err(EmitAbort::Retry)
                 }
             },
         }
     }
 
-    /// The variable of that number in which an action leaves a value.
+    /// Returns the variable that holds result `number` of an action.
     fn saved_name(&mut self, action: ActionId, number: usize, hint: &str) -> String {
-        if let Some(known) = self.saved.get(&(action, number)) {
+        if let Some(known) = self.saved_names.get(&(action, number)) {
             return known.clone();
         }
-        let name = self.names.fresh(&format!("{}_{hint}", self.names.actions[action.index()]));
-        self.saved.insert((action, number), name.clone());
+        let name = self.names.fresh_name(&format!("{}_{hint}", self.names.actions[action.index()]));
+        self.saved_names.insert((action, number), name.clone());
         name
     }
 
-    /// One name for each purpose.
+    /// Returns the name for a purpose; the same purpose has one name.
     fn shared_name(&mut self, purpose: &str) -> String {
-        if let Some(known) = self.shared.get(purpose) {
+        if let Some(known) = self.shared_names.get(purpose) {
             return known.clone();
         }
-        let name = self.names.fresh(purpose);
-        self.shared.insert(purpose.to_owned(), name.clone());
+        let name = self.names.fresh_name(purpose);
+        self.shared_names.insert(purpose.to_owned(), name.clone());
         name
     }
 
-    fn var(&self, var: VarId) -> String {
+    fn var_name(&self, var: VarId) -> String {
         self.names.vars[var.index()].clone()
     }
 
-    fn header(&self, header: HeaderId) -> String {
+    fn header_name(&self, header: HeaderId) -> String {
         self.names.headers[header.index()].clone()
     }
 
-    /// The type of the architecture's or program's that a variable has, where it is not a plain one.
-    fn var_type(&self, var: VarId) -> Option<&'static str> {
+    /// Returns the named type of a variable, if its type is not a plain one.
+    fn named_type(&self, var: VarId) -> Option<&'static str> {
         if self.target.is_tofino() {
             return None;
         }
@@ -399,72 +415,79 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn is_named(&self, var: VarId) -> bool {
-        self.var_type(var).is_some()
+    fn has_named_type(&self, var: VarId) -> bool {
+        self.named_type(var).is_some()
     }
 
-    /// A variable's value.
-    fn load(&self, var: VarId) -> Expr {
-        let name = self.var(var);
+    /// Returns the expression that reads a variable.
+    fn load_expr(&self, var: VarId) -> P4Expr {
+        let name = self.var_name(var);
         if self.target.is_tofino() && self.p.vars[var].kind == VarKind::Intrinsic {
-            return self.tofino_intrinsic(var, &name);
+            return self.tofino_intrinsic_expr(var, &name);
         }
-        let mut reads = vec![State::Var(var)];
+        let mut reads = vec![ExprDependency::Var(var)];
         if let VarKind::Field(header, _) = self.p.vars[var].kind {
-            reads.push(State::Header(header));
+            reads.push(ExprDependency::Header(header));
         }
-        match self.var_type(var) {
-            None => Expr::primary(name, reads),
+        match self.named_type(var) {
+            None => P4Expr::primary(name, reads),
             Some(ty) => {
                 let text = format!("({}) {name}", expr::type_text(self.p, self.p.vars[var].ty));
                 let named = Some((ty.to_owned(), name));
-                Expr { named, form: Form::Prefix, ..Expr::primary(text, reads) }
+                P4Expr { named, precedence: ExprPrecedence::Prefix, ..P4Expr::primary(text, reads) }
             }
         }
     }
 
-    /// What the chip knows of a packet; zero for what it doesn't.
-    fn tofino_intrinsic(&self, var: VarId, name: &str) -> Expr {
+    /// Returns the chip's intrinsic metadata for a variable; zero if the chip has no counterpart.
+    fn tofino_intrinsic_expr(&self, var: VarId, name: &str) -> P4Expr {
         let ty = expr::type_text(self.p, self.p.vars[var].ty);
         let (text, form) = match name {
-            "ig_prsr_md.parser_err" => (name.to_owned(), Form::Primary),
+            "ig_prsr_md.parser_err" => (name.to_owned(), ExprPrecedence::Primary),
             "istd.input_port" | "parser_istd.input_port" if self.p.vars[var].ty == Type::Bit(9) => {
-                ("ig_intr_md.ingress_port".to_owned(), Form::Primary)
+                ("ig_intr_md.ingress_port".to_owned(), ExprPrecedence::Primary)
             }
-            "istd.input_port" | "parser_istd.input_port" => (format!("({ty}) ig_intr_md.ingress_port"), Form::Prefix),
-            "istd.timestamp" => (format!("({ty}) ig_prsr_md.global_tstamp"), Form::Prefix),
-            _ => (self.zero(self.p.vars[var].ty), Form::Primary),
+            "istd.input_port" | "parser_istd.input_port" => {
+                (format!("({ty}) ig_intr_md.ingress_port"), ExprPrecedence::Prefix)
+            }
+            "istd.timestamp" => (format!("({ty}) ig_prsr_md.global_tstamp"), ExprPrecedence::Prefix),
+            _ => (self.zero_text(self.p.vars[var].ty), ExprPrecedence::Primary),
         };
-        Expr { form, ..Expr::primary(text, vec![State::Var(var)]) }
+        P4Expr { precedence: form, ..P4Expr::primary(text, vec![ExprDependency::Var(var)]) }
     }
 
-    /// A value as it is assigned to a variable.
-    fn converted(&self, p: &Pipeline, var: VarId, value: &Expr) -> String {
+    /// Returns a value in the type of the variable to which it is assigned.
+    fn value_for_var(&self, p: &Pipeline, var: VarId, value: &P4Expr) -> String {
         let _ = p;
-        match (self.var_type(var), &value.named) {
+        match (self.named_type(var), &value.named) {
             (None, _) => value.text.clone(),
             (Some(ty), Some((known, text))) if ty == known => text.clone(),
-            (Some(ty), _) => format!("({ty}) ({})", value.typed()),
+            (Some(ty), _) => format!("({ty}) ({})", value.typed_text()),
         }
     }
 
-    /// An action's parameter number `n`.
-    fn param(&self, action: ActionId, n: usize) -> Expr {
+    /// Returns the expression of parameter `n` of an action.
+    fn param_expr(&self, action: ActionId, n: usize) -> P4Expr {
         let param = &self.p.actions[action].params[n];
         let name = self.param_name(action, n);
         let expr = match &param.type_name {
             Some(ty) if !self.target.is_tofino() && !matches!(param.ty, Type::Enum(_)) => {
                 let text = format!("({}) {name}", expr::type_text(self.p, param.ty));
-                Expr { named: Some((ty.clone(), name)), form: Form::Prefix, ..Expr::primary(text, Vec::new()) }
+                P4Expr {
+                    named: Some((ty.clone(), name)),
+                    precedence: ExprPrecedence::Prefix,
+                    ..P4Expr::primary(text, Vec::new())
+                }
             }
-            _ => Expr::primary(name, Vec::new()),
+            _ => P4Expr::primary(name, Vec::new()),
         };
-        Expr { inner: true, ..expr }
+        P4Expr { uses_inner_names: true, ..expr }
     }
 
-    /// What an action's parameter is called: as in the program, unless that is something else's name.
+    /// Returns the name of an action parameter: its name in the program, with a suffix if that name
+    /// is reserved.
     fn param_name(&self, action: ActionId, n: usize) -> String {
-        let wanted = names::flat(&self.p.actions[action].params[n].name);
+        let wanted = names::to_identifier(&self.p.actions[action].params[n].name);
         if self.names.is_reserved(&wanted) {
             format!("{wanted}_of_{}", self.names.actions[action.index()])
         } else {
@@ -472,12 +495,19 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Takes note of a table's key. If it is not the same expression everywhere, the variable to set before.
-    fn key(&mut self, table: TableId, n: usize, key: &Expr, decls: &mut Vec<String>) -> Res<Option<String>> {
+    /// Records key `n` of a table. Returns the variable to assign before the application, if the
+    /// key's expression differs between applications.
+    fn record_key(
+        &mut self,
+        table: TableId,
+        n: usize,
+        key: &P4Expr,
+        decls: &mut Vec<String>,
+    ) -> EmitResult<Option<String>> {
         let declared = &self.p.tables[table].keys[n];
         let ty = expr::type_text(self.p, declared.ty);
-        if key.inner && self.key_vars.insert((table, n)) {
-            return Err(Stop::Again);
+        if key.uses_inner_names && self.key_vars.insert((table, n)) {
+            return Err(EmitAbort::Retry);
         }
         let (text, before) = if self.key_vars.contains(&(table, n)) {
             let purpose = format!("{}_key_{n}", self.names.tables[table.index()]);
@@ -488,7 +518,7 @@ impl<'a> Emitter<'a> {
             }
             (name.clone(), Some(name))
         } else {
-            (key.typed().to_owned(), None)
+            (key.typed_text().to_owned(), None)
         };
         let text = match &declared.type_name {
             Some(named) if !self.target.is_tofino() && !matches!(declared.ty, Type::Enum(_)) => match &key.named {
@@ -502,12 +532,13 @@ impl<'a> Emitter<'a> {
             known.push(text);
         } else if known[n] != text {
             self.key_vars.insert((table, n));
-            return Err(Stop::Again);
+            return Err(EmitAbort::Retry);
         }
         Ok(before)
     }
 
-    /// The width of an object's index, where its declaration gives it no type of its own: that of its first use.
+    /// Returns the index width of an object in bits, from its first use, because its declaration
+    /// has no index type.
     fn index_width(&self, object: ExternId) -> Option<u32> {
         if self.p.arch == Arch::V1Model {
             return Some(32);
@@ -516,7 +547,7 @@ impl<'a> Emitter<'a> {
             for inst in control.body.blocks.values().flat_map(|b| &b.insts) {
                 if let Inst::Extern { object: Some(of), args, .. } = &inst.inst
                     && *of == object
-                    && let Some(Arg::Value(index)) = args.first()
+                    && let Some(ExternArg::Value(index)) = args.first()
                 {
                     return Some(control.body.value_type(*index).width());
                 }

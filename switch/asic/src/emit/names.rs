@@ -1,19 +1,19 @@
-//! What things are called in the emitted text: as they are called in the program, where two do not get the same name.
+//! Names in the emitted source: those of the program, made unique.
 
 use super::mentions::Mentions;
-use super::storage::{Part, Storage};
+use super::storage::{SharedStructs, VarStorage};
 use ir::*;
 use std::collections::{BTreeMap, HashSet};
 
-/// Words that are no names, besides those of the architecture's own file.
+/// Reserved words, in addition to the names in the architecture's include file.
 const KEYWORDS: &str = "abstract action actions apply bool bit break const continue control default else entries enum error exit extern \
     false for header header_union if in inout int key match_kind type of out package parser priority return select state static string \
     struct switch table this transition true tuple typedef value_set varbit void main start accept reject NoAction packet list pragma \
     standard_metadata istd ostd parser_istd pre_istd pre_ostd ig_intr_md ig_prsr_md ig_dprsr_md ig_tm_md eg_intr_md eg_prsr_md \
     eg_dprsr_md eg_oport_md";
 
-/// What things are called.
-pub(super) struct Names {
+/// Names of a pipeline's objects in the emitted source.
+pub(super) struct EmittedNames {
     /// Expression for each variable.
     pub(super) vars: Vec<String>,
     /// Expression for each header.
@@ -26,21 +26,22 @@ pub(super) struct Names {
     pub(super) externs: Vec<String>,
     /// Name of each value set.
     pub(super) value_sets: Vec<String>,
-    /// What each block names, in the order of the controls.
+    /// Objects that each block refers to, in the order of the controls.
     pub(super) mentions: Vec<Mentions>,
-    /// Extern objects that several blocks use, or that belong to none.
+    /// Extern objects that several blocks use, or that no block owns.
     pub(super) global: HashSet<ExternId>,
-    /// The parts of headers and metadata.
-    pub(super) storage: Storage,
+    /// Structs of headers and metadata.
+    pub(super) storage: SharedStructs,
     taken: HashSet<String>,
-    /// Names that code in actions may mean: parameters do not take them.
+    /// Names that code in actions can refer to, so parameters must not shadow them.
     reserved: HashSet<String>,
 }
 
-impl Names {
-    /// Names for all that a pipeline declares; `include` is the text of the architecture's file.
-    pub(super) fn new(p: &Pipeline, include: &str, meta: Option<&str>) -> Names {
-        let mentions: Vec<Mentions> = p.controls.values().map(|c| Mentions::of(p, &c.body)).collect();
+impl EmittedNames {
+    /// Chooses names for all objects of a pipeline. `include` is the text of the architecture's
+    /// include file.
+    pub(super) fn new(p: &Pipeline, include: &str, meta: Option<&str>) -> EmittedNames {
+        let mentions: Vec<Mentions> = p.controls.values().map(|c| Mentions::collect(p, &c.body)).collect();
         let word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
         let code = include.lines().map(|line| line.split("//").next().unwrap_or_default());
         let words = code.flat_map(|line| line.split(word)).chain(KEYWORDS.split(word));
@@ -49,9 +50,9 @@ impl Names {
         taken.extend(p.named_types.iter().map(|(name, _)| name.clone()));
         taken.extend(p.enums.values().map(|e| e.name.clone()));
         taken.extend(p.controls.values().map(|c| c.name.clone()));
-        let storage = Storage::new(p, &mentions, meta);
+        let storage = SharedStructs::new(p, &mentions, meta);
         taken.extend(storage.roots());
-        let mut names = Names {
+        let mut names = EmittedNames {
             vars: Vec::new(),
             headers: Vec::new(),
             tables: Vec::new(),
@@ -65,25 +66,26 @@ impl Names {
             reserved: HashSet::new(),
         };
         names.reserved = names.taken.clone();
-        names.objects(p);
-        names.data(p);
+        names.name_objects(p);
+        names.name_data(p);
         names.reserved.extend(names.externs.iter().cloned());
         names.reserved.extend(names.vars.iter().filter(|v| !v.contains('.')).cloned());
         names.reserved.extend(names.headers.iter().filter(|v| !v.contains('.')).cloned());
-        // What is named from here on does not hide behind a parameter.
-        names.taken.extend(p.actions.values().flat_map(|a| &a.params).map(|param| flat(&param.name)));
+        // Names chosen later must not equal a parameter's name, because the parameter would shadow
+        // them.
+        names.taken.extend(p.actions.values().flat_map(|a| &a.params).map(|param| to_identifier(&param.name)));
         names
     }
 
-    fn objects(&mut self, p: &Pipeline) {
+    fn name_objects(&mut self, p: &Pipeline) {
         let prefixes: Vec<String> = p.controls.values().map(|c| format!("{}.", c.name)).collect();
         let local = |name: &str| {
             let inside = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix.as_str()));
             inside.unwrap_or(name).to_owned()
         };
-        // The last component reads best; with more of them it is still one name.
-        let all = |names: &mut Names, full: Vec<&str>| -> Vec<String> {
-            full.into_iter().map(|name| names.fresh_of(&local(name))).collect()
+        // Prefers the last component; falls back to the full name as one identifier.
+        let all = |names: &mut EmittedNames, full: Vec<&str>| -> Vec<String> {
+            full.into_iter().map(|name| names.fresh_short_name(&local(name))).collect()
         };
         self.tables = all(self, p.tables.values().map(|t| t.preamble.name.as_str()).collect());
         self.actions = all(self, p.actions.values().map(|a| a.preamble.name.as_str()).collect());
@@ -103,7 +105,7 @@ impl Names {
         }
     }
 
-    fn data(&mut self, p: &Pipeline) {
+    fn name_data(&mut self, p: &Pipeline) {
         let prefixes: Vec<String> = p.controls.values().map(|c| format!("{}.", c.name)).collect();
         let local = |name: &str| {
             let inside = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix.as_str()));
@@ -134,26 +136,26 @@ impl Names {
                 (_, Some(name)) => (*name).clone(),
                 (VarKind::Field(header, n), _) => {
                     let ty = &p.header_types[p.headers[*header].ty];
-                    format!("{}.{}", self.headers[header.index()], flat(&ty.fields[*n as usize].name))
+                    format!("{}.{}", self.headers[header.index()], to_identifier(&ty.fields[*n as usize].name))
                 }
-                _ => match self.storage.part_of(id) {
-                    Some(Part::Shared(path)) => path.clone(),
-                    Some(Part::Local) | None => self.fresh_flat(&local(&var.name)),
+                _ => match self.storage.storage_of(id) {
+                    Some(VarStorage::Shared(path)) => path.clone(),
+                    Some(VarStorage::Local) | None => self.fresh_flat(&local(&var.name)),
                 },
             };
             self.vars.push(name);
         }
     }
 
-    /// Whether code in an action may mean something else by that name.
+    /// Returns whether code in an action can refer to another object by this name.
     pub(super) fn is_reserved(&self, name: &str) -> bool {
         self.reserved.contains(name)
     }
 
-    /// A name that nothing else has, as near as possible to the last component of `full`.
-    fn fresh_of(&mut self, full: &str) -> String {
+    /// Returns an unused name close to the last component of `full`.
+    fn fresh_short_name(&mut self, full: &str) -> String {
         let last = full.rsplit('.').next().unwrap_or(full);
-        let (short, long) = (flat(last), flat(full));
+        let (short, long) = (to_identifier(last), to_identifier(full));
         let free = |name: &String| !self.taken.contains(name);
         let name = [short, long.clone()].into_iter().find(free);
         let name = name.unwrap_or_else(|| self.numbered(&long));
@@ -162,12 +164,12 @@ impl Names {
     }
 
     fn fresh_flat(&mut self, full: &str) -> String {
-        self.fresh_of(full)
+        self.fresh_short_name(full)
     }
 
-    /// A name that nothing else has.
-    pub(super) fn fresh(&mut self, wanted: &str) -> String {
-        let wanted = flat(wanted);
+    /// Returns an unused name close to `wanted`.
+    pub(super) fn fresh_name(&mut self, wanted: &str) -> String {
+        let wanted = to_identifier(wanted);
         let name = if self.taken.contains(&wanted) { self.numbered(&wanted) } else { wanted };
         self.taken.insert(name.clone());
         name
@@ -179,8 +181,8 @@ impl Names {
     }
 }
 
-/// A name without the characters that names do not have.
-pub(super) fn flat(name: &str) -> String {
+/// Converts a name to a P4 identifier.
+pub(super) fn to_identifier(name: &str) -> String {
     let mut out: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     while out.ends_with('_') && out.len() > 1 {
         out.pop();

@@ -1,12 +1,12 @@
 //! Declarations of extern objects and value sets.
 
 use super::expr;
-use super::text::Lines;
-use super::{Emitter, Res};
+use super::text::IndentedText;
+use super::{EmitResult, P4Emitter};
 use ir::*;
 
-impl Emitter<'_> {
-    /// A type as P4Runtime describes it, as text.
+impl P4Emitter<'_> {
+    /// Returns a P4Runtime type as P4 text.
     pub(super) fn data_type(&self, ty: &DataType) -> String {
         match ty {
             DataType::Bit(w) => format!("bit<{w}>"),
@@ -23,7 +23,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// The type of a digest's message.
+    /// Returns the message type of a digest.
     pub(super) fn digest_type(&self, object: Option<ExternId>) -> String {
         match object.map(|o| &self.p.externs[o].kind) {
             Some(ExternKind::Digest { data_type, .. }) => self.data_type(data_type),
@@ -31,13 +31,13 @@ impl Emitter<'_> {
         }
     }
 
-    /// The number of a field list that keeps nothing.
+    /// Returns an unused field list number, for a list without fields.
     pub(super) fn empty_field_list(&self) -> u32 {
         (0..256).find(|n| !self.p.field_lists.contains_key(n)).unwrap_or(255)
     }
 
-    /// Writes an extern object; `control` is the one that it is in.
-    pub(super) fn object(&self, lines: &mut Lines, id: ExternId, control: &str) -> Res<()> {
+    /// Emits an extern object; `control` is the control that contains it.
+    pub(super) fn write_object(&self, lines: &mut IndentedText, id: ExternId, control: &str) -> EmitResult<()> {
         let object = &self.p.externs[id];
         let name = &self.names.externs[id.index()];
         let text = match self.p.arch {
@@ -75,7 +75,7 @@ impl Emitter<'_> {
         })
     }
 
-    fn pna_object(&self, id: ExternId, kind: &ExternKind) -> Res<Option<String>> {
+    fn pna_object(&self, id: ExternId, kind: &ExternKind) -> EmitResult<Option<String>> {
         let unit = |unit: &CounterUnit| match unit {
             CounterUnit::Packets => "PNA_CounterType_t.PACKETS",
             CounterUnit::Bytes => "PNA_CounterType_t.BYTES",
@@ -100,8 +100,11 @@ impl Emitter<'_> {
             }
             ExternKind::DirectMeter { unit } => format!("DirectMeter({})", rate(unit)),
             ExternKind::Register { size, initial, data_type, index_type, .. } => {
-                let values: Vec<String> =
-                    initial.iter().filter_map(|c| expr::constant(self.p, c)).map(|e| e.typed().to_owned()).collect();
+                let values: Vec<String> = initial
+                    .iter()
+                    .filter_map(|c| expr::constant(self.p, c))
+                    .map(|e| e.typed_text().to_owned())
+                    .collect();
                 let initial = match values.len() {
                     0 => String::new(),
                     1 => format!(", {}", values[0]),
@@ -119,7 +122,8 @@ impl Emitter<'_> {
             }
             ExternKind::InternetChecksum => "InternetChecksum()".into(),
             ExternKind::Random { min, max } => {
-                let bound = |c: &Const| expr::constant(self.p, c).map(|e| e.typed().to_owned()).unwrap_or_default();
+                let bound =
+                    |c: &Const| expr::constant(self.p, c).map(|e| e.typed_text().to_owned()).unwrap_or_default();
                 format!("Random<{}>({}, {})", ty(min.ty), bound(min), bound(max))
             }
             ExternKind::Digest { data_type, .. } => format!("Digest<{}>()", self.data_type(data_type)),
@@ -127,8 +131,8 @@ impl Emitter<'_> {
         }))
     }
 
-    /// Writes a value set.
-    pub(super) fn value_set(&self, lines: &mut Lines, id: ValueSetId, control: &str) {
+    /// Emits a value set.
+    pub(super) fn write_value_set(&self, lines: &mut IndentedText, id: ValueSetId, control: &str) {
         let set = &self.p.value_sets[id];
         let name = &self.names.value_sets[id.index()];
         let ty = match &set.keys[..] {
@@ -139,27 +143,27 @@ impl Emitter<'_> {
         lines.line(&format!("value_set<{ty}>({}) {name};", set.size));
     }
 
-    /// The struct of a value set with several keys.
-    pub(super) fn value_set_type(&self, lines: &mut Lines, id: ValueSetId) {
+    /// Emits the key struct of a value set with several keys.
+    pub(super) fn write_value_set_type(&self, lines: &mut IndentedText, id: ValueSetId) {
         let set = &self.p.value_sets[id];
         if matches!(&set.keys[..], [key] if key.name.is_empty()) {
             return;
         }
-        lines.gap();
-        lines.open(&format!("struct {}_key_t", self.names.value_sets[id.index()]));
+        lines.separate();
+        lines.open_block(&format!("struct {}_key_t", self.names.value_sets[id.index()]));
         for key in &set.keys {
             let kind = match key.kind {
                 MatchKind::Exact => String::new(),
-                kind => format!("@match({}) ", kind.word()),
+                kind => format!("@match({}) ", kind.keyword()),
             };
             let id = if key.id == 0 { String::new() } else { format!("@id({}) ", key.id) };
-            let local = super::names::flat(&key.name);
+            let local = super::names::to_identifier(&key.name);
             let name = if local == key.name { String::new() } else { format!("@name(\"{}\") ", key.name) };
             let told: String = key.annotations.iter().map(|a| format!("{a} ")).collect();
             let ty = key.type_name.clone().unwrap_or_else(|| expr::type_text(self.p, key.ty));
             lines.line(&format!("{name}{id}{told}{kind}{ty} {local};"));
         }
-        lines.close();
+        lines.close_block();
     }
 }
 

@@ -1,70 +1,70 @@
-//! Headers and metadata as structs: what was flattened, put together again by its dotted names.
+//! Structs of headers and metadata, reconstructed from flattened dotted names.
 
 use super::expr::type_text;
 use super::mentions::Mentions;
-use super::text::Lines;
+use super::text::IndentedText;
 use ir::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Where a variable outside headers is.
+/// Storage of a variable that is not a header field.
 #[derive(Clone, Debug)]
-pub(super) enum Part {
-    /// In a struct that all blocks share, under this name.
+pub(super) enum VarStorage {
+    /// Member of a shared struct, with its path.
     Shared(String),
-    /// A variable of one block.
+    /// Local variable of one block.
     Local,
 }
 
-/// A struct's members by name, in order.
+/// Members of a struct by name, in order.
 #[derive(Clone, Default, Debug)]
-struct Tree(Vec<(String, Member)>);
+struct StructTree(Vec<(String, StructMember)>);
 
 #[derive(Clone, Debug)]
-enum Member {
-    Struct(Tree),
-    /// A type, by its text.
+enum StructMember {
+    Struct(StructTree),
+    /// Member of another type, as P4 text.
     Leaf(String),
 }
 
-/// Which of the shared structs a root is.
+/// Role of the first component of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Role {
+enum RootRole {
     Headers,
     Metadata,
-    /// The pre control's own copies.
+    /// Copies that belong to the pre control.
     Pre,
 }
 
-/// The shared structs.
+/// Structs that all blocks share.
 #[derive(Debug, Default)]
-pub(super) struct Storage {
-    /// Name of the headers' parameter.
+pub(super) struct SharedStructs {
+    /// Name of the headers parameter.
     pub(super) hdr: String,
-    /// Name of the metadata's parameter.
+    /// Name of the metadata parameter.
     pub(super) meta: String,
-    /// Local stacks and unions: their name in the program and in the text.
+    /// Local stacks and unions: name in the program to name in the source.
     pub(super) containers: BTreeMap<String, String>,
-    headers: Tree,
-    metadata: Tree,
-    parts: HashMap<VarId, Part>,
+    headers: StructTree,
+    metadata: StructTree,
+    parts: HashMap<VarId, VarStorage>,
     shared: HashMap<HeaderId, String>,
-    roles: Vec<(String, Role)>,
+    roles: Vec<(String, RootRole)>,
 }
 
-impl Storage {
-    /// The structs of a pipeline; `meta` is the metadata's name, if it is known.
-    pub(super) fn new(p: &Pipeline, mentions: &[Mentions], meta: Option<&str>) -> Storage {
-        let mut storage = Storage::default();
+impl SharedStructs {
+    /// Reconstructs the structs of a pipeline; `meta` is the metadata's name, if known.
+    pub(super) fn new(p: &Pipeline, mentions: &[Mentions], meta: Option<&str>) -> SharedStructs {
+        let mut storage = SharedStructs::default();
         storage.find_roots(p, meta);
         let named = |role| storage.roles.iter().find(|(_, r)| *r == role).map(|(name, _)| name.clone());
-        storage.hdr = named(Role::Headers).unwrap_or_else(|| "hdr".into());
-        storage.meta = named(Role::Metadata).unwrap_or_else(|| "meta".into());
+        storage.hdr = named(RootRole::Headers).unwrap_or_else(|| "hdr".into());
+        storage.meta = named(RootRole::Metadata).unwrap_or_else(|| "meta".into());
         storage.add_headers(p);
         storage.add_vars(p, mentions);
         storage
     }
 
-    /// The first components of names, in the order in which the architecture's parameters were made.
+    /// Collects the first components of names, in the order of the architecture's parameters.
     fn find_roots(&mut self, p: &Pipeline, meta: Option<&str>) {
         let mut seen_intrinsic = false;
         let mut found: Vec<(String, bool, bool)> = Vec::new();
@@ -80,7 +80,7 @@ impl Storage {
                 VarKind::Field(..) | VarKind::NextIndex(_) => true,
                 VarKind::Meta => false,
             };
-            let root = root(&var.name);
+            let root = root_name(&var.name);
             let own = root == meta.unwrap_or("meta");
             match found.iter_mut().find(|(name, ..)| *name == root) {
                 Some((_, headers, _)) => *headers |= with_header,
@@ -88,7 +88,7 @@ impl Storage {
             }
         }
         for header in p.headers.values().filter(|h| !h.local) {
-            let root = root(&header.name);
+            let root = root_name(&header.name);
             if !found.iter().any(|(name, ..)| *name == root) {
                 found.insert(0, (root, true, false));
             }
@@ -97,36 +97,36 @@ impl Storage {
         let mut number = 0;
         for (name, headers, pre) in found {
             let role = match (pre, number) {
-                (true, _) => Role::Pre,
-                (false, 0) if meta != Some(name.as_str()) && (headers || !lone) => Role::Headers,
-                _ => Role::Metadata,
+                (true, _) => RootRole::Pre,
+                (false, 0) if meta != Some(name.as_str()) && (headers || !lone) => RootRole::Headers,
+                _ => RootRole::Metadata,
             };
             number += usize::from(!pre);
             self.roles.push((name, role));
         }
     }
 
-    fn role(&self, name: &str) -> Role {
-        let root = root(name);
-        self.roles.iter().find(|(known, _)| *known == root).map_or(Role::Metadata, |(_, role)| *role)
+    fn root_role(&self, name: &str) -> RootRole {
+        let root = root_name(name);
+        self.roles.iter().find(|(known, _)| *known == root).map_or(RootRole::Metadata, |(_, role)| *role)
     }
 
-    /// The path in the text of something with that name.
-    fn path(&self, name: &str) -> String {
-        match self.role(name) {
-            // Several roots of metadata share one struct.
-            Role::Metadata if root(name) != self.meta => format!("{}.{name}", self.meta),
+    /// Returns the path of a name in the emitted source.
+    fn emitted_path(&self, name: &str) -> String {
+        match self.root_role(name) {
+            // Several metadata roots share one struct.
+            RootRole::Metadata if root_name(name) != self.meta => format!("{}.{name}", self.meta),
             _ => name.to_owned(),
         }
     }
 
-    fn add(&mut self, name: &str, ty: String) -> String {
-        let role = self.role(name);
-        let path = self.path(name);
+    fn add_member(&mut self, name: &str, ty: String) -> String {
+        let role = self.root_role(name);
+        let path = self.emitted_path(name);
         let tree = match role {
-            Role::Headers => &mut self.headers,
-            Role::Metadata => &mut self.metadata,
-            Role::Pre => return path,
+            RootRole::Headers => &mut self.headers,
+            RootRole::Metadata => &mut self.metadata,
+            RootRole::Pre => return path,
         };
         let mut components: Vec<&str> = path.split('.').skip(1).collect();
         let last = components.pop().unwrap_or(name).to_owned();
@@ -135,7 +135,7 @@ impl Storage {
             at = at.child(component);
         }
         if !at.0.iter().any(|(known, _)| *known == last) {
-            at.0.push((last.clone(), Member::Leaf(ty)));
+            at.0.push((last.clone(), StructMember::Leaf(ty)));
         }
         if path.contains('.') { path } else { format!("{path}.{last}") }
     }
@@ -149,9 +149,9 @@ impl Storage {
             let told = if lists.is_empty() { String::new() } else { format!("@field_list({}) ", lists.join(", ")) };
             let ty = told + &p.header_types[header.ty].name;
             let path = if in_stack.contains(&id) || header.union.is_some() {
-                self.path(&header.name)
+                self.emitted_path(&header.name)
             } else {
-                self.add(&header.name, ty)
+                self.add_member(&header.name, ty)
             };
             self.shared.insert(id, path);
         }
@@ -165,12 +165,12 @@ impl Storage {
             };
             let size =
                 if stack.elements.is_empty() { union_elements(p, &stack.name).len() } else { stack.elements.len() };
-            self.add(&stack.name, format!("{ty}[{size}]"));
+            self.add_member(&stack.name, format!("{ty}[{size}]"));
         }
         for (id, union) in p.unions.iter() {
             let local = union.members.iter().all(|h| p.headers[*h].local);
             if !local && !union.name.ends_with(']') {
-                self.add(&union.name, union_type(p, id));
+                self.add_member(&union.name, union_type(p, id));
             }
         }
     }
@@ -189,33 +189,34 @@ impl Storage {
                         .collect();
                     let told =
                         if lists.is_empty() { String::new() } else { format!("@field_list({}) ", lists.join(", ")) };
-                    Part::Shared(self.add(&var.name, told + &type_text(p, var.ty)))
+                    VarStorage::Shared(self.add_member(&var.name, told + &type_text(p, var.ty)))
                 }
-                VarKind::Local | VarKind::NextIndex(_) if users <= 1 => Part::Local,
+                VarKind::Local | VarKind::NextIndex(_) if users <= 1 => VarStorage::Local,
                 VarKind::Local | VarKind::NextIndex(_) => {
-                    let name = format!("{}.{}", self.meta, super::names::flat(&var.name));
+                    let name = format!("{}.{}", self.meta, super::names::to_identifier(&var.name));
                     let name = if var.name.contains("$") { name.replace('$', "_") } else { name };
-                    if !self.roles.iter().any(|(_, role)| *role == Role::Metadata) {
-                        self.roles.push((self.meta.clone(), Role::Metadata));
+                    if !self.roles.iter().any(|(_, role)| *role == RootRole::Metadata) {
+                        self.roles.push((self.meta.clone(), RootRole::Metadata));
                     }
-                    Part::Shared(self.add(&name, type_text(p, var.ty)))
+                    VarStorage::Shared(self.add_member(&name, type_text(p, var.ty)))
                 }
             };
             self.parts.insert(id, part);
         }
     }
 
-    /// The path of a header that all blocks share.
+    /// Returns the path of a shared header.
     pub(super) fn shared_header(&self, id: HeaderId) -> Option<&String> {
         self.shared.get(&id)
     }
 
-    /// Where a variable outside headers is.
-    pub(super) fn part_of(&self, id: VarId) -> Option<&Part> {
+    /// Returns the storage of a variable that is not a header field.
+    pub(super) fn storage_of(&self, id: VarId) -> Option<&VarStorage> {
         self.parts.get(&id)
     }
 
-    /// Of a local header in a stack or union: that one's name, and what follows it.
+    /// For a local header in a stack or union, returns that container's name and the rest of the
+    /// header's name.
     pub(super) fn local_container(&self, p: &Pipeline, id: HeaderId) -> Option<(String, String)> {
         let header = &p.headers[id];
         let stack = p.stacks.values().find(|s| s.elements.contains(&id));
@@ -232,62 +233,62 @@ impl Storage {
         Some((outer, rest))
     }
 
-    /// Names of the shared parameters.
+    /// Returns the names of the shared parameters.
     pub(super) fn roots(&self) -> Vec<String> {
         let mut roots = vec![self.hdr.clone(), self.meta.clone()];
         roots.extend(self.roles.iter().map(|(name, _)| name.clone()));
         roots
     }
 
-    /// Writes the structs, with further members of the metadata.
-    pub(super) fn declare(&self, lines: &mut Lines, headers: &str, metadata: &str, more: &[(String, String)]) {
+    /// Declares the structs, with `more` members of the metadata.
+    pub(super) fn declare(&self, lines: &mut IndentedText, headers: &str, metadata: &str, more: &[(String, String)]) {
         let mut meta = self.metadata.clone();
-        meta.0.extend(more.iter().map(|(name, ty)| (name.clone(), Member::Leaf(ty.clone()))));
+        meta.0.extend(more.iter().map(|(name, ty)| (name.clone(), StructMember::Leaf(ty.clone()))));
         declare(lines, headers, &self.headers);
         declare(lines, metadata, &meta);
     }
 }
 
-fn declare(lines: &mut Lines, name: &str, tree: &Tree) {
+fn declare(lines: &mut IndentedText, name: &str, tree: &StructTree) {
     let stem = name.strip_suffix("_t").unwrap_or(name);
     for (member, inner) in &tree.0 {
-        if let Member::Struct(inner) = inner {
+        if let StructMember::Struct(inner) = inner {
             declare(lines, &format!("{stem}_{member}_t"), inner);
         }
     }
-    lines.gap();
-    lines.open(&format!("struct {name}"));
+    lines.separate();
+    lines.open_block(&format!("struct {name}"));
     for (member, of) in &tree.0 {
         match of {
-            Member::Struct(_) => lines.line(&format!("{stem}_{member}_t {member};")),
-            Member::Leaf(ty) => lines.line(&format!("{ty} {member};")),
+            StructMember::Struct(_) => lines.line(&format!("{stem}_{member}_t {member};")),
+            StructMember::Leaf(ty) => lines.line(&format!("{ty} {member};")),
         }
     }
-    lines.close();
+    lines.close_block();
 }
 
-impl Tree {
-    fn child(&mut self, name: &str) -> &mut Tree {
-        let at = match self.0.iter().position(|(known, m)| known == name && matches!(m, Member::Struct(_))) {
+impl StructTree {
+    fn child(&mut self, name: &str) -> &mut StructTree {
+        let at = match self.0.iter().position(|(known, m)| known == name && matches!(m, StructMember::Struct(_))) {
             Some(at) => at,
             None => {
-                self.0.push((name.to_owned(), Member::Struct(Tree::default())));
+                self.0.push((name.to_owned(), StructMember::Struct(StructTree::default())));
                 self.0.len() - 1
             }
         };
         match &mut self.0[at].1 {
-            Member::Struct(tree) => tree,
-            Member::Leaf(_) => unreachable!("it was found or made as a struct"),
+            StructMember::Struct(tree) => tree,
+            StructMember::Leaf(_) => unreachable!("it was found or made as a struct"),
         }
     }
 }
 
-/// The first component of a dotted name.
-fn root(name: &str) -> String {
+/// Returns the first component of a dotted name.
+fn root_name(name: &str) -> String {
     name.split(['.', '[']).next().unwrap_or(name).to_owned()
 }
 
-/// The unions that are elements of a stack.
+/// Returns the unions that are elements of a stack.
 pub(super) fn union_elements(p: &Pipeline, stack: &str) -> Vec<UnionId> {
     let element = |(id, union): (UnionId, &Union)| {
         let rest = union.name.strip_prefix(stack)?;
@@ -296,7 +297,7 @@ pub(super) fn union_elements(p: &Pipeline, stack: &str) -> Vec<UnionId> {
     p.unions.iter().filter_map(element).collect()
 }
 
-/// Whether a stack is local to a block.
+/// Returns whether a stack is local to a block.
 pub(super) fn is_local(p: &Pipeline, stack: StackId) -> bool {
     let stack = &p.stacks[stack];
     let unions = union_elements(p, &stack.name);
@@ -304,7 +305,7 @@ pub(super) fn is_local(p: &Pipeline, stack: StackId) -> bool {
     stack.elements.iter().chain(members).all(|h| p.headers[*h].local)
 }
 
-/// Name of a union's type: unions of the same members share one.
+/// Returns the name of a union's type; unions with the same members share one.
 pub(super) fn union_type(p: &Pipeline, id: UnionId) -> String {
     let shape = |id: UnionId| -> Vec<(String, HeaderTypeId)> {
         let union = &p.unions[id];

@@ -1,15 +1,16 @@
 //! Declarations of tables and actions.
 
 use super::expr;
-use super::names::flat;
-use super::text::Lines;
-use super::{Emitter, Res};
-use crate::rewrite::alpm;
+use super::names::to_identifier;
+use super::text::IndentedText;
+use super::{EmitResult, P4Emitter};
+use crate::transform::alpm;
 use ir::*;
 use num_bigint::BigUint;
 
-impl Emitter<'_> {
-    /// The annotations of a declaration inside a control: its control-plane name where it is not `control.local`, and what was written.
+impl P4Emitter<'_> {
+    /// Returns the annotations of a declaration: its control-plane name if that is not
+    /// `control.local`, its id, and those of the program.
     pub(super) fn annotations(&self, preamble: &Preamble, control: &str, local: &str) -> Vec<String> {
         let mut all = Vec::new();
         let plain = if control.is_empty() { local.to_owned() } else { format!("{control}.{local}") };
@@ -31,23 +32,23 @@ impl Emitter<'_> {
         all
     }
 
-    /// Says where something is declared in the program.
-    fn origin(&self, lines: &mut Lines, loc: Loc) {
+    /// Emits a comment with the declaration's source location.
+    fn write_origin(&self, lines: &mut IndentedText, loc: SourceLoc) {
         if let Some(file) = self.p.file_of(loc) {
             let name = file.rsplit('/').next().unwrap_or(file);
             lines.line(&format!("// {name}:{}", loc.line));
         }
     }
 
-    /// Writes an action with the code that its arms have.
-    pub(super) fn action(&self, lines: &mut Lines, id: ActionId, control: &str) {
+    /// Emits an action with the code that its arms recorded.
+    pub(super) fn write_action(&self, lines: &mut IndentedText, id: ActionId, control: &str) {
         let action = &self.p.actions[id];
         let local = &self.names.actions[id.index()];
         if local == "NoAction" {
             return;
         }
-        lines.gap();
-        self.origin(lines, action.loc);
+        lines.separate();
+        self.write_origin(lines, action.loc);
         self.annotations(&action.preamble, control, local).iter().for_each(|a| lines.line(a));
         let param = |(n, param): (usize, &Param)| {
             let name = self.param_name(id, n);
@@ -69,31 +70,37 @@ impl Emitter<'_> {
             lines.line(&format!("action {local}({}) {{ }}", params.join(", ")));
             return;
         }
-        lines.open(&format!("action {local}({})", params.join(", ")));
+        lines.open_block(&format!("action {local}({})", params.join(", ")));
         lines.stmts(code);
-        lines.close();
+        lines.close_block();
     }
 
-    /// Writes a table.
-    pub(super) fn table(&self, lines: &mut Lines, id: TableId, control: &str, decls: &[String]) -> Res<()> {
+    /// Emits a table.
+    pub(super) fn write_table(
+        &self,
+        lines: &mut IndentedText,
+        id: TableId,
+        control: &str,
+        decls: &[String],
+    ) -> EmitResult<()> {
         let table = &self.p.tables[id];
         let local = &self.names.tables[id.index()];
         let _ = decls;
-        lines.gap();
-        self.origin(lines, table.loc);
+        lines.separate();
+        self.write_origin(lines, table.loc);
         if let Some((partitions, _)) = self.atcam(table) {
             lines.line(&format!("Atcam({partitions}) {local}_atcam;"));
         }
         self.annotations(&table.preamble, control, local).iter().for_each(|a| lines.line(a));
-        lines.open(&format!("table {local}"));
+        lines.open_block(&format!("table {local}"));
         if !table.keys.is_empty() {
-            lines.open("key =");
+            lines.open_block("key =");
             for (n, key) in table.keys.iter().enumerate() {
                 lines.line(&self.key_line(id, n, key));
             }
-            lines.close();
+            lines.close_block();
         }
-        lines.open("actions =");
+        lines.open_block("actions =");
         for action in &table.actions {
             let mut text = String::new();
             for (set, name) in [(action.table_only, "@tableonly "), (action.default_only, "@defaultonly ")] {
@@ -103,37 +110,38 @@ impl Emitter<'_> {
             action.annotations.iter().for_each(|a| text.push_str(&format!("{a} ")));
             lines.line(&format!("{text}{};", self.names.actions[action.action.index()]));
         }
-        lines.close();
+        lines.close_block();
         let default = self.action_call(&table.default_action)?;
         lines.line(&format!("{}default_action = {default};", if table.const_default { "const " } else { "" }));
-        self.entries(lines, table)?;
+        self.write_entries(lines, table)?;
         if let Some(size) = self.sizes.get(&table.preamble.name).copied().or(table.size) {
             lines.line(&format!("size = {size};"));
         }
         if self.atcam(table).is_some() {
             lines.line(&format!("atcam = {local}_atcam;"));
         }
-        self.properties(lines, table);
-        lines.close();
+        self.write_properties(lines, table);
+        lines.close_block();
         Ok(())
     }
 
-    /// Partitions and their depth of a table that the chip has as algorithmic TCAM.
+    /// Returns the number and the depth of partitions of a table that the chip implements as
+    /// algorithmic TCAM.
     fn atcam(&self, table: &Table) -> Option<(u32, u32)> {
-        alpm::partitioned(table).filter(|_| self.target.is_tofino())
+        alpm::partition_dimensions(table).filter(|_| self.target.is_tofino())
     }
 
-    fn key_line(&self, table: TableId, n: usize, key: &Key) -> String {
+    fn key_line(&self, table: TableId, n: usize, key: &MatchKey) -> String {
         let text = self.keys.get(&table).and_then(|keys| keys.get(n)).cloned();
-        // A table that is never applied has no values for its keys.
+        // A table without applications has no key expressions.
         let text = text.unwrap_or_else(|| match &key.type_name {
-            Some(named) if !matches!(key.ty, Type::Enum(_)) => format!("({named}) ({})", self.zero(key.ty)),
-            _ => self.zero(key.ty),
+            Some(named) if !matches!(key.ty, Type::Enum(_)) => format!("({named}) ({})", self.zero_text(key.ty)),
+            _ => self.zero_text(key.ty),
         });
         let kind = match key.kind {
             MatchKind::Exact if n == 0 && self.atcam(&self.p.tables[table]).is_some() => "atcam_partition_index",
             MatchKind::Optional if self.target.is_tofino() => "ternary",
-            kind => kind.word(),
+            kind => kind.keyword(),
         };
         let mut line = format!("{text}: {kind}");
         if text != key.name {
@@ -146,33 +154,33 @@ impl Emitter<'_> {
         line + ";"
     }
 
-    /// The value of a type that is all zeros.
-    pub(super) fn zero(&self, ty: Type) -> String {
+    /// Returns the zero value of a type.
+    pub(super) fn zero_text(&self, ty: Type) -> String {
         let zero = expr::constant(self.p, &Const::new(ty, 0u8));
-        zero.map(|e| e.typed().to_owned()).unwrap_or_default()
+        zero.map(|e| e.typed_text().to_owned()).unwrap_or_default()
     }
 
-    /// A constant of control-plane data, in the type that it has in the program.
-    pub(super) fn data(&self, ty: Type, type_name: Option<&String>, bits: &BigUint) -> Res<String> {
+    /// Returns a constant of control-plane data, in its type in the program.
+    pub(super) fn data_text(&self, ty: Type, type_name: Option<&String>, bits: &BigUint) -> EmitResult<String> {
         let Some(expr) = expr::constant(self.p, &Const::new(ty, bits.clone())) else {
-            return self.unsupported(Loc::default(), "a constant of a type without constants");
+            return self.unsupported(SourceLoc::default(), "a constant of a type without constants");
         };
         Ok(match type_name {
             Some(name) if !self.target.is_tofino() && !matches!(ty, Type::Enum(_)) => {
-                format!("({name}) {}", expr.typed())
+                format!("({name}) {}", expr.typed_text())
             }
-            _ => expr.typed().to_owned(),
+            _ => expr.typed_text().to_owned(),
         })
     }
 
-    pub(super) fn action_call(&self, call: &ActionCall) -> Res<String> {
+    pub(super) fn action_call(&self, call: &ActionCall) -> EmitResult<String> {
         let params = &self.p.actions[call.action].params;
-        let args: Res<Vec<String>> =
-            params.iter().zip(&call.args).map(|(p, bits)| self.data(p.ty, p.type_name.as_ref(), bits)).collect();
+        let args: EmitResult<Vec<String>> =
+            params.iter().zip(&call.args).map(|(p, bits)| self.data_text(p.ty, p.type_name.as_ref(), bits)).collect();
         Ok(format!("{}({})", self.names.actions[call.action.index()], args?.join(", ")))
     }
 
-    fn entries(&self, lines: &mut Lines, table: &Table) -> Res<()> {
+    fn write_entries(&self, lines: &mut IndentedText, table: &Table) -> EmitResult<()> {
         if table.entries.is_empty() && !table.const_entries {
             return Ok(());
         }
@@ -180,9 +188,9 @@ impl Emitter<'_> {
         let by_order = |(n, e): (usize, &ConstEntry)| i32::try_from(count - n).is_ok_and(|p| e.priority == p);
         let ordered = table.entries.iter().enumerate().all(by_order);
         let greatest = table.entries.iter().map(|e| e.priority).max().unwrap_or(0);
-        lines.open(if table.const_entries { "const entries =" } else { "entries =" });
+        lines.open_block(if table.const_entries { "const entries =" } else { "entries =" });
         for entry in &table.entries {
-            let keys: Res<Vec<String>> =
+            let keys: EmitResult<Vec<String>> =
                 table.match_keys().zip(&entry.keys).map(|((_, key), m)| self.key_match(key, m)).collect();
             let keys = keys?;
             let keys = if keys.len() == 1 { keys[0].clone() } else { format!("({})", keys.join(", ")) };
@@ -199,12 +207,12 @@ impl Emitter<'_> {
             };
             lines.line(&format!("{word}{before}{keys}: {}{after};", self.action_call(&entry.action)?));
         }
-        lines.close();
+        lines.close_block();
         Ok(())
     }
 
-    fn key_match(&self, key: &Key, m: &KeyMatch) -> Res<String> {
-        let data = |bits: &BigUint| self.data(key.ty, key.type_name.as_ref(), bits);
+    fn key_match(&self, key: &MatchKey, m: &KeyMatch) -> EmitResult<String> {
+        let data = |bits: &BigUint| self.data_text(key.ty, key.type_name.as_ref(), bits);
         let width = key.ty.width();
         let ones = (BigUint::from(1u8) << width) - 1u8;
         Ok(match m {
@@ -224,7 +232,7 @@ impl Emitter<'_> {
         })
     }
 
-    fn properties(&self, lines: &mut Lines, table: &Table) {
+    fn write_properties(&self, lines: &mut IndentedText, table: &Table) {
         if self.target.is_tofino() {
             let objects = [
                 (table.implementation, "implementation"),
@@ -248,9 +256,9 @@ impl Emitter<'_> {
             }
         }
         for (name, text) in &table.properties {
-            // The entries' own priorities say the same.
+            // The priorities of the entries already express these properties.
             if !matches!(name.as_str(), "largest_priority_wins" | "priority_delta") && !text.is_empty() {
-                lines.line(&format!("{} = {text};", flat(name)));
+                lines.line(&format!("{} = {text};", to_identifier(name)));
             }
         }
     }

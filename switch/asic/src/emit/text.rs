@@ -1,62 +1,62 @@
-//! Statements as a tree, and how they are printed.
+//! Statement tree and its printer.
 
-/// A statement of a control, action or parser state.
+/// Statement of a control, action or parser state.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Stmt {
-    /// One line, with its semicolon.
+pub(super) enum P4Stmt {
+    /// One line, including its semicolon.
     Line(String),
     /// `if`.
-    If { cond: String, then: Vec<Stmt>, els: Vec<Stmt> },
-    /// `switch`: labels and what is done for them.
-    Switch { on: String, cases: Vec<(Vec<String>, Vec<Stmt>)> },
-    /// A loop that is left by `break`.
-    Loop(Vec<Stmt>),
+    If { cond: String, then: Vec<P4Stmt>, els: Vec<P4Stmt> },
+    /// `switch` with the labels and the code of each case.
+    Switch { on: String, cases: Vec<(Vec<String>, Vec<P4Stmt>)> },
+    /// Loop that ends by `break`.
+    Loop(Vec<P4Stmt>),
 }
 
-/// A statement of one line.
-pub(super) fn line(text: impl Into<String>) -> Stmt {
-    Stmt::Line(text.into())
+/// Returns a one-line statement.
+pub(super) fn line(text: impl Into<String>) -> P4Stmt {
+    P4Stmt::Line(text.into())
 }
 
-/// An `if`, in the form that reads best; nothing if it would do nothing.
-pub(super) fn conditional(cond: &str, then: Vec<Stmt>, els: Vec<Stmt>) -> Vec<Stmt> {
+/// Returns an `if` in its most readable form; no statement if both branches are empty.
+pub(super) fn conditional(cond: &str, then: Vec<P4Stmt>, els: Vec<P4Stmt>) -> Vec<P4Stmt> {
     match (then.is_empty(), els.is_empty()) {
         (true, true) => Vec::new(),
-        (true, false) => vec![Stmt::If { cond: negated(cond), then: els, els: Vec::new() }],
-        // What follows a branch that does not come back needs no `else`.
-        (false, false) if leaves(&then) => {
-            let mut all = vec![Stmt::If { cond: cond.to_owned(), then, els: Vec::new() }];
+        (true, false) => vec![P4Stmt::If { cond: negated(cond), then: els, els: Vec::new() }],
+        // If a branch never completes, the other branch follows it without `else`.
+        (false, false) if never_completes(&then) => {
+            let mut all = vec![P4Stmt::If { cond: cond.to_owned(), then, els: Vec::new() }];
             all.extend(els);
             all
         }
-        (false, false) if leaves(&els) => {
-            let mut all = vec![Stmt::If { cond: negated(cond), then: els, els: Vec::new() }];
+        (false, false) if never_completes(&els) => {
+            let mut all = vec![P4Stmt::If { cond: negated(cond), then: els, els: Vec::new() }];
             all.extend(then);
             all
         }
-        _ => vec![Stmt::If { cond: cond.to_owned(), then, els }],
+        _ => vec![P4Stmt::If { cond: cond.to_owned(), then, els }],
     }
 }
 
-/// A lookup that must miss is one that hits with its branches the other way round: compilers for chips make a variable and one more
-/// decision of the opposite of a hit.
-fn hit_first<'s>(cond: &'s str, then: &'s [Stmt], els: &'s [Stmt]) -> (&'s str, &'s [Stmt], &'s [Stmt]) {
+/// Turns `if (!t.apply().hit)` into a test of the hit with swapped branches, because chip compilers
+/// implement the negation with a variable and an additional decision.
+fn hit_first<'s>(cond: &'s str, then: &'s [P4Stmt], els: &'s [P4Stmt]) -> (&'s str, &'s [P4Stmt], &'s [P4Stmt]) {
     match cond.strip_prefix('!') {
         Some(hit) if hit.ends_with(".apply().hit") && is_primary(hit) => (hit, els, then),
         _ => (cond, then, els),
     }
 }
 
-/// Whether nothing that follows these statements is reached from them.
-fn leaves(stmts: &[Stmt]) -> bool {
+/// Returns whether the statements never complete normally.
+fn never_completes(stmts: &[P4Stmt]) -> bool {
     match stmts.last() {
-        Some(Stmt::Line(text)) => matches!(text.as_str(), "exit;" | "return;" | "break;" | "continue;"),
-        Some(Stmt::If { then, els, .. }) => leaves(then) && leaves(els),
+        Some(P4Stmt::Line(text)) => matches!(text.as_str(), "exit;" | "return;" | "break;" | "continue;"),
+        Some(P4Stmt::If { then, els, .. }) => never_completes(then) && never_completes(els),
         _ => false,
     }
 }
 
-/// The opposite of a condition.
+/// Negates a condition.
 pub(super) fn negated(cond: &str) -> String {
     if let Some(opposite) = opposite(cond) {
         return opposite;
@@ -68,7 +68,7 @@ pub(super) fn negated(cond: &str) -> String {
     }
 }
 
-/// The opposite of `a == b` or `a != b`; `None` if the text is more than that.
+/// Returns the negation of `a == b` or `a != b`; `None` for other text.
 fn opposite(cond: &str) -> Option<String> {
     let mut depth = 0;
     let mut found = Vec::new();
@@ -88,7 +88,7 @@ fn opposite(cond: &str) -> Option<String> {
     Some(format!("{}{sign}{}", &cond[..at], &cond[at + 2..]))
 }
 
-/// Whether the text is a name, a call, or something in parentheses of its own.
+/// Returns whether the text is a name, a call or a parenthesised expression.
 fn is_primary(text: &str) -> bool {
     let mut depth = 0;
     for (at, c) in text.char_indices() {
@@ -108,16 +108,16 @@ fn is_primary(text: &str) -> bool {
     true
 }
 
-/// Indented lines.
+/// Indented text.
 #[derive(Default)]
-pub(super) struct Lines {
-    /// What was written.
+pub(super) struct IndentedText {
+    /// Text emitted so far.
     pub(super) out: String,
     depth: usize,
 }
 
-impl Lines {
-    /// Writes one line.
+impl IndentedText {
+    /// Emits a line.
     pub(super) fn line(&mut self, text: &str) {
         if !text.is_empty() {
             self.out.push_str(&"    ".repeat(self.depth));
@@ -126,74 +126,74 @@ impl Lines {
         self.out.push('\n');
     }
 
-    /// Writes a line that opens a block.
-    pub(super) fn open(&mut self, head: &str) {
+    /// Emits a line that opens a block.
+    pub(super) fn open_block(&mut self, head: &str) {
         self.line(&format!("{head} {{"));
         self.depth += 1;
     }
 
     /// Closes a block.
-    pub(super) fn close(&mut self) {
+    pub(super) fn close_block(&mut self) {
         self.depth = self.depth.saturating_sub(1);
         self.line("}");
     }
 
-    /// An empty line, except behind another one or at the beginning of a block.
-    pub(super) fn gap(&mut self) {
+    /// Emits an empty line, except after another one or at the start of a block.
+    pub(super) fn separate(&mut self) {
         if !self.out.is_empty() && !self.out.ends_with("\n\n") && !self.out.ends_with("{\n") {
             self.out.push('\n');
         }
     }
 
-    /// Writes statements.
-    pub(super) fn stmts(&mut self, stmts: &[Stmt]) {
+    /// Emits statements.
+    pub(super) fn stmts(&mut self, stmts: &[P4Stmt]) {
         stmts.iter().for_each(|stmt| self.stmt(stmt));
     }
 
-    fn stmt(&mut self, stmt: &Stmt) {
+    fn stmt(&mut self, stmt: &P4Stmt) {
         match stmt {
-            Stmt::Line(text) => self.line(text),
-            Stmt::If { cond, then, els } => {
+            P4Stmt::Line(text) => self.line(text),
+            P4Stmt::If { cond, then, els } => {
                 let (cond, then, els) = hit_first(cond, then, els);
-                self.open(&format!("if ({cond})"));
+                self.open_block(&format!("if ({cond})"));
                 self.stmts(then);
-                self.els(els);
+                self.end_if(els);
             }
-            Stmt::Switch { on, cases } => {
-                self.open(&format!("switch ({on})"));
+            P4Stmt::Switch { on, cases } => {
+                self.open_block(&format!("switch ({on})"));
                 for (labels, body) in cases {
                     if let Some((last, first)) = labels.split_last() {
                         first.iter().for_each(|label| self.line(&format!("{label}:")));
-                        self.open(&format!("{last}:"));
+                        self.open_block(&format!("{last}:"));
                         self.stmts(body);
-                        self.close();
+                        self.close_block();
                     }
                 }
-                self.close();
+                self.close_block();
             }
-            Stmt::Loop(body) => {
-                self.open("for (; true; )");
+            P4Stmt::Loop(body) => {
+                self.open_block("for (; true; )");
                 self.stmts(body);
-                self.close();
+                self.close_block();
             }
         }
     }
 
-    /// What follows the body of an `if`: `else if` as far as it goes.
-    fn els(&mut self, els: &[Stmt]) {
+    /// Emits the end of an `if`, as `else if` where possible.
+    fn end_if(&mut self, els: &[P4Stmt]) {
         self.depth = self.depth.saturating_sub(1);
         match els {
             [] => self.line("}"),
-            [Stmt::If { cond, then, els }] => {
+            [P4Stmt::If { cond, then, els }] => {
                 let (cond, then, els) = hit_first(cond, then, els);
-                self.open(&format!("}} else if ({cond})"));
+                self.open_block(&format!("}} else if ({cond})"));
                 self.stmts(then);
-                self.els(els);
+                self.end_if(els);
             }
             _ => {
-                self.open("} else");
+                self.open_block("} else");
                 self.stmts(els);
-                self.close();
+                self.close_block();
             }
         }
     }

@@ -1,37 +1,38 @@
-//! A PNA pipeline as one for v1model, where that can be said.
+//! Conversion of a PNA pipeline to v1model.
 //!
-//! Ports are of 9 bits there, and 510 stands for the CPU; a packet without a verdict is marked to be dropped at first, as PNA drops it.
-//! Hashes become `hash`, and so do checksums of one list of fields; others become arithmetic
-//! (`plain_sums`). What v1model has no counterpart for is refused by name.
+//! v1model ports have 9 bits, and 510 is the CPU port. A packet without a verdict is dropped in
+//! PNA, so the pipeline marks each packet to be dropped first. Hashes and checksums over one list
+//! of fields become `hash`; other checksums become arithmetic (`checksum_arithmetic`). A construct
+//! without a counterpart is an error that names it.
 
-use super::Unsupported;
-use super::plain_sums::plain_sums;
+use super::UnsupportedConstruct;
+use super::checksum_arithmetic::expand_checksums;
 use ir::*;
 use num_bigint::BigUint;
 use std::collections::BTreeMap;
 
-/// v1model's name for the CPU among ports.
-const CPU: u32 = 510;
-/// PNA's.
+/// CPU port of v1model.
+const V1MODEL_CPU: u32 = 510;
+/// CPU port of PNA.
 const PNA_CPU: u32 = 0xffff_fffd;
 
 /// Converts a pipeline.
 ///
 /// # Errors
-/// What has no counterpart, with its place.
-pub(super) fn to_v1model(p: &Pipeline) -> Result<Pipeline, Unsupported> {
-    let mut converter = Converter { p: p.clone(), old: p };
-    plain_sums(&mut converter.p)?;
-    converter.blocks()?;
-    converter.intrinsics()?;
-    converter.tables()?;
+/// The first construct without a counterpart, with its location.
+pub(super) fn to_v1model(p: &Pipeline) -> Result<Pipeline, UnsupportedConstruct> {
+    let mut converter = V1ModelConverter { p: p.clone(), old: p };
+    expand_checksums(&mut converter.p)?;
+    converter.convert_blocks()?;
+    converter.convert_intrinsics()?;
+    converter.check_tables()?;
     let ids: Vec<ControlId> = converter.p.controls.iter().map(|(id, _)| id).collect();
     for id in ids {
         let mut body = std::mem::take(&mut converter.p.controls[id].body);
         let kind = converter.p.controls[id].kind;
-        let done = converter.body(&mut body);
+        let done = converter.convert_body(&mut body);
         if kind == ControlKind::Ingress {
-            drop_first(&mut body);
+            drop_by_default(&mut body);
         }
         converter.p.controls[id].body = body;
         done?;
@@ -39,29 +40,29 @@ pub(super) fn to_v1model(p: &Pipeline) -> Result<Pipeline, Unsupported> {
     Ok(converter.p)
 }
 
-struct Converter<'a> {
+struct V1ModelConverter<'a> {
     p: Pipeline,
     old: &'a Pipeline,
 }
 
-impl Converter<'_> {
-    fn refuse<T>(&self, loc: Loc, what: impl Into<String>) -> Result<T, Unsupported> {
-        Err(Unsupported::new(self.old, loc, what))
+impl V1ModelConverter<'_> {
+    fn refuse<T>(&self, loc: SourceLoc, what: impl Into<String>) -> Result<T, UnsupportedConstruct> {
+        Err(UnsupportedConstruct::new(self.old, loc, what))
     }
 
-    fn blocks(&mut self) -> Result<(), Unsupported> {
+    fn convert_blocks(&mut self) -> Result<(), UnsupportedConstruct> {
         self.p.arch = Arch::V1Model;
         let controls: Vec<Control> = self.p.controls.values().cloned().collect();
         let of = |kind| controls.iter().find(|c| c.kind == kind).cloned();
         if let Some(pre) = of(ControlKind::PreControl) {
             let does = pre.body.blocks.values().any(|b| !b.insts.is_empty());
             if does {
-                return self.refuse(Loc::default(), "a pre control that does something");
+                return self.refuse(SourceLoc::default(), "a pre control that does something");
             }
         }
         let empty = || {
             let mut body = Body::default();
-            let term = Some(TermData { term: Term::Return, loc: Loc::default() });
+            let term = Some(TerminatorData { term: Terminator::Return, loc: SourceLoc::default() });
             let entry = body.blocks.push(BlockData { term, ..BlockData::default() });
             body.entry = Some(entry);
             body
@@ -83,16 +84,16 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Whether some code names a variable.
-    fn is_used(&self, var: VarId) -> Option<Loc> {
+    /// Returns the location of an instruction that accesses a variable.
+    fn is_used(&self, var: VarId) -> Option<SourceLoc> {
         self.p.insts().find(|i| matches!(i.inst, Inst::Load(v) | Inst::Store(v, _) if v == var)).map(|i| i.loc)
     }
 
-    fn intrinsics(&mut self) -> Result<(), Unsupported> {
+    fn convert_intrinsics(&mut self) -> Result<(), UnsupportedConstruct> {
         let mut kept: BTreeMap<String, VarId> = BTreeMap::new();
         for (name, var) in std::mem::take(&mut self.p.intrinsics) {
             let Some(loc) = self.is_used(var) else {
-                // What nobody asks for is not declared; it stays as a variable without a name of its own.
+                // An unused intrinsic is not declared; it becomes a local.
                 self.p.vars[var].kind = VarKind::Local;
                 continue;
             };
@@ -109,7 +110,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    fn tables(&mut self) -> Result<(), Unsupported> {
+    fn check_tables(&mut self) -> Result<(), UnsupportedConstruct> {
         let tables: Vec<TableId> = self.p.tables.iter().map(|(id, _)| id).collect();
         for id in tables {
             let table = &self.p.tables[id];
@@ -139,7 +140,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    fn body(&mut self, body: &mut Body) -> Result<(), Unsupported> {
+    fn convert_body(&mut self, body: &mut Body) -> Result<(), UnsupportedConstruct> {
         let ports: Vec<VarId> =
             self.p.intrinsics.values().copied().filter(|v| self.p.vars[*v].ty == Type::Bit(9)).collect();
         for n in 0..body.blocks.len() {
@@ -153,7 +154,7 @@ impl Converter<'_> {
                         done.push(InstData { inst: Inst::Load(*var), results: vec![port], loc: inst.loc });
                         done.push(InstData { inst: Inst::Cast(Type::Bit(32), port), ..inst });
                     }
-                    Inst::Extern { .. } => self.call(body, inst, &mut done)?,
+                    Inst::Extern { .. } => self.convert_call(body, inst, &mut done)?,
                     _ => done.push(inst),
                 }
             }
@@ -162,13 +163,24 @@ impl Converter<'_> {
         Ok(())
     }
 
-    fn constant(body: &mut Body, ty: Type, bits: impl Into<BigUint>, loc: Loc, done: &mut Vec<InstData>) -> Value {
+    fn constant(
+        body: &mut Body,
+        ty: Type,
+        bits: impl Into<BigUint>,
+        loc: SourceLoc,
+        done: &mut Vec<InstData>,
+    ) -> Value {
         let value = body.values.push(ty);
         done.push(InstData { inst: Inst::Const(Const::new(ty, bits)), results: vec![value], loc });
         value
     }
 
-    fn call(&mut self, body: &mut Body, inst: InstData, done: &mut Vec<InstData>) -> Result<(), Unsupported> {
+    fn convert_call(
+        &mut self,
+        body: &mut Body,
+        inst: InstData,
+        done: &mut Vec<InstData>,
+    ) -> Result<(), UnsupportedConstruct> {
         let Inst::Extern { object, func, args } = inst.inst.clone() else { return Ok(()) };
         let loc = inst.loc;
         match func {
@@ -179,11 +191,11 @@ impl Converter<'_> {
                 });
             }
             ExternFn::SendToPort => {
-                let Some(Arg::Value(port)) = args.first().cloned() else { return Ok(()) };
+                let Some(ExternArg::Value(port)) = args.first().cloned() else { return Ok(()) };
                 let known = done.iter().rev().find(|i| i.results.contains(&port)).map(|i| i.inst.clone());
                 let port = match known {
                     Some(Inst::Const(c)) if c.bits == BigUint::from(PNA_CPU) => {
-                        Self::constant(body, Type::Bit(9), CPU, loc, done)
+                        Self::constant(body, Type::Bit(9), V1MODEL_CPU, loc, done)
                     }
                     _ => {
                         let low = body.values.push(Type::Bit(9));
@@ -204,12 +216,12 @@ impl Converter<'_> {
                     Some(ExternKind::Hash { algorithm: HashAlgorithm::Crc16, .. }) => "crc16",
                     _ => return self.refuse(loc, "this hash algorithm"),
                 };
-                let [data @ Arg::Values(_)] = &args[..] else {
+                let [data @ ExternArg::Values(_)] = &args[..] else {
                     return self.refuse(loc, "a hash with base and maximum");
                 };
-                Self::hash(body, inst.clone(), algorithm, data.clone(), done);
+                Self::push_hash(body, inst.clone(), algorithm, data.clone(), done);
             }
-            // The sum is computed where it is asked for.
+            // The sum is computed where the program reads it.
             ExternFn::InternetChecksumAdd => done.push(inst),
             ExternFn::InternetChecksumGet => {
                 let added = |i: &InstData| matches!(&i.inst, Inst::Extern { object: o, func: ExternFn::InternetChecksumAdd, .. } if *o == object);
@@ -219,20 +231,20 @@ impl Converter<'_> {
                 };
                 let Inst::Extern { args, .. } = done.remove(at).inst else { return Ok(()) };
                 let Some(data) = args.first().cloned() else { return Ok(()) };
-                Self::hash(body, inst, "csum16", data, done);
+                Self::push_hash(body, inst, "csum16", data, done);
             }
             _ => return self.refuse(loc, format!("`{}`", func.name())),
         }
         Ok(())
     }
 
-    /// `hash` over all values of its result.
-    fn hash(body: &mut Body, inst: InstData, algorithm: &str, data: Arg, done: &mut Vec<InstData>) {
+    /// Pushes a `hash` over the full range of its result type.
+    fn push_hash(body: &mut Body, inst: InstData, algorithm: &str, data: ExternArg, done: &mut Vec<InstData>) {
         let ty = body.values[inst.results[0]];
         let base = Self::constant(body, ty, 0u8, inst.loc, done);
         let all = BigUint::from(1u8) << ty.width();
         let max = Self::constant(body, Type::Bit(ty.width() + 1), all, inst.loc, done);
-        let args = vec![Arg::Str(algorithm.to_owned()), Arg::Value(base), data, Arg::Value(max)];
+        let args = vec![ExternArg::Str(algorithm.to_owned()), ExternArg::Value(base), data, ExternArg::Value(max)];
         done.push(InstData { inst: Inst::Extern { object: None, func: ExternFn::Hash, args }, ..inst });
     }
 
@@ -241,15 +253,15 @@ impl Converter<'_> {
         if let Some(known) = self.p.intrinsics.get(name) {
             return *known;
         }
-        let var = Var { name: name.to_owned(), ty: Type::Bit(9), kind: VarKind::Intrinsic, loc: Loc::default() };
+        let var = Var { name: name.to_owned(), ty: Type::Bit(9), kind: VarKind::Intrinsic, loc: SourceLoc::default() };
         let var = self.p.vars.push(var);
         self.p.intrinsics.insert(name.to_owned(), var);
         var
     }
 }
 
-/// Marks the packet to be dropped until something else is said.
-fn drop_first(body: &mut Body) {
+/// Marks the packet to be dropped, unless later code sends it.
+fn drop_by_default(body: &mut Body) {
     let Some(entry) = body.entry else { return };
     let inst = Inst::Extern { object: None, func: ExternFn::MarkToDrop, args: Vec::new() };
     body.blocks[entry].insts.insert(0, InstData::new(inst, Vec::new()));

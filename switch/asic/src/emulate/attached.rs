@@ -1,92 +1,94 @@
-//! What the chip keeps of a packet besides what the engine does: words in [`Frame::attached`].
+//! Words that the chip attaches to a packet's frame ([`Frame::attached`]), in addition to the
+//! engine's state.
 
+use interp::block_hook::{Reg, WordIndex};
 use interp::overseer::Frame;
-use interp::walk::{Reg, Slot};
 use ir::{Entity, HeaderId, TableId};
 
-/// Index of the pass of the chip that the packet is in.
+/// Index of the pass that the packet is in.
 const PASS: usize = 0;
-/// The parallel pipe that it is in plus 1; 0: no table has asked for one.
+/// Parallel pipe of the packet plus 1. 0: no split table has been looked up.
 const PIPE: usize = 1;
-/// The arms come first of what there are several of.
+/// First word of the arms, which are followed by the other arrays.
 const ARMS: usize = 2;
 
-/// Where in the words each is. A clock is the first stage of this pass that can read a value.
+/// Layout of the attached words. A clock is the first stage of this pass that can read a value.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Attached {
+pub struct AttachedLayout {
     sites: usize,
     tables: usize,
     slots: usize,
     headers: usize,
 }
 
-impl Attached {
-    /// For a program that applies tables at so many sites, with so many tables, slots and headers.
-    pub fn new(sites: usize, tables: usize, slots: usize, headers: usize) -> Attached {
-        Attached { sites, tables, slots, headers }
+impl AttachedLayout {
+    /// Creates the layout for a program with the given numbers of apply sites, tables, slots and
+    /// headers.
+    pub fn new(sites: usize, tables: usize, slots: usize, headers: usize) -> AttachedLayout {
+        AttachedLayout { sites, tables, slots, headers }
     }
 
-    /// How many words there are.
+    /// Returns the number of words.
     pub fn len(self) -> usize {
-        self.clocks() + self.slots + self.headers
+        self.first_clock_word() + self.slots + self.headers
     }
 
-    fn clocks(self) -> usize {
+    fn first_clock_word(self) -> usize {
         ARMS + self.sites + self.tables
     }
 
-    /// For a site the action that it led to: its position in the table's list plus 1; 0: nothing
-    /// yet.
-    pub fn arm(self, site: usize) -> usize {
+    /// Returns the word with the action that a site's lookup chose: its position in the table's
+    /// list plus 1. 0: none yet.
+    pub fn arm_word(self, site: usize) -> usize {
         ARMS + site
     }
 
-    /// For a table the pass in which it was applied last plus 1; 0: not yet.
-    pub fn applied(self, table: TableId) -> usize {
+    /// Returns the word with the pass in which a table was last applied, plus 1. 0: not yet.
+    pub fn applied_word(self, table: TableId) -> usize {
         ARMS + self.sites + table.index()
     }
 
-    /// The clock of what is in a slot.
-    pub fn clock(self, slot: Slot) -> usize {
-        self.clocks() + slot as usize
+    /// Returns the word with a slot's clock.
+    pub fn clock_word(self, slot: WordIndex) -> usize {
+        self.first_clock_word() + slot as usize
     }
 
-    /// The clock of a header's validity.
-    pub fn header(self, header: HeaderId) -> usize {
-        self.clocks() + self.slots + header.index()
+    /// Returns the word with the clock of a header's validity.
+    pub fn validity_clock_word(self, header: HeaderId) -> usize {
+        self.first_clock_word() + self.slots + header.index()
     }
 
-    /// A packet enters the first pass: nothing is known of it.
-    pub fn begin(self, frame: &mut Frame) {
+    /// Resets the words of a packet that enters the first pass.
+    pub fn begin_first_pass(self, frame: &mut Frame) {
         frame.attached.clear();
         frame.attached.resize(self.len(), 0);
     }
 
-    /// A packet enters the next pass: of all else only the passes of tables are known.
-    pub fn cross(self, frame: &mut Frame) {
+    /// Resets the words of a packet that enters the next pass, except the passes of tables.
+    pub fn enter_next_pass(self, frame: &mut Frame) {
         frame.attached[PASS] += 1;
         frame.attached[PIPE] = 0;
         frame.attached[ARMS..ARMS + self.sites].fill(0);
-        frame.attached[self.clocks()..].fill(0);
+        frame.attached[self.first_clock_word()..].fill(0);
     }
 
-    /// No table was applied yet.
+    /// Marks all tables as not yet applied.
     pub fn forget_tables(self, frame: &mut Frame) {
-        frame.attached[ARMS + self.sites..self.clocks()].fill(0);
+        frame.attached[ARMS + self.sites..self.first_clock_word()].fill(0);
     }
 }
 
-/// The pass of the chip that a packet is in.
-pub fn pass(frame: &Frame) -> u32 {
+/// Returns the pass that a packet is in.
+pub fn current_pass(frame: &Frame) -> u32 {
     u32::from(frame.attached[PASS])
 }
 
-/// A packet is in that pass.
+/// Sets the pass that a packet is in.
 pub fn set_pass(frame: &mut Frame, pass: u32) {
     frame.attached[PASS] = pass as u16;
 }
 
-/// A packet goes to a parallel pipe: the one in which it was, if it was in one.
+/// Sets the parallel pipe of a packet. Returns its previous one, if any.
 pub fn replace_pipe(frame: &mut Frame, pipe: u32) -> Option<u32> {
     let before = std::mem::replace(&mut frame.attached[PIPE], pipe as u16 + 1);
     before.checked_sub(1).map(u32::from)
@@ -95,7 +97,7 @@ pub fn replace_pipe(frame: &mut Frame, pipe: u32) -> Option<u32> {
 /// Bits of a varbit's length in a bridge header.
 pub const LENGTH_BITS: u32 = 17;
 
-/// Bits that a value takes where its length is not known: of a varbit its length comes first.
+/// Returns the bits of a value in a bridge header. A varbit is preceded by its length.
 pub fn carried_bits(reg: Reg) -> u32 {
-    reg.width + if reg.varbit { LENGTH_BITS } else { 0 }
+    reg.width + if reg.is_varbit { LENGTH_BITS } else { 0 }
 }

@@ -1,84 +1,85 @@
-//! Which instructions of a control run in a pass, and the clocks of what they make.
+//! Execution of a control's instructions in a pass, and clocks of their results.
 
 use super::attached;
-use super::chip::{Chip, decision};
-use super::counts::Violation;
-use super::run::Region;
-use interp::overseer::{Decision, Frame};
-use interp::walk::{Code, Op, Outcome, Reg};
-use ir::{Arg, Block, Entity, ExternFn, HeaderId, Inst, Term, Value, VarId, VarKind};
+use super::chip::{ChipOverseer, goto_decision};
+use super::control_run::ControlRegion;
+use super::stats::SwitchViolation;
+use interp::block_hook::{BlockCode, BlockExit, Op, Reg};
+use interp::overseer::{Frame, InstDecision};
+use ir::{Block, Entity, ExternArg, ExternFn, HeaderId, Inst, Terminator, Value, VarId, VarKind};
 
-impl<'a> Chip<'a> {
-    fn code(&self, code: usize) -> &'a Code {
+impl<'a> ChipOverseer<'a> {
+    fn code(&self, code: usize) -> &'a BlockCode {
         self.program.code(code)
     }
 
-    fn reg(&self, code: usize, value: Value) -> Reg {
+    fn value_reg(&self, code: usize, value: Value) -> Reg {
         self.code(code).values[value.index()].unwrap_or_default()
     }
 
-    pub(super) fn clock(&self, code: usize, value: Value) -> usize {
-        self.program.attached.clock(self.reg(code, value).slot)
+    pub(super) fn value_clock(&self, code: usize, value: Value) -> usize {
+        self.program.attached.clock_word(self.value_reg(code, value).first_word)
     }
 
     pub(super) fn var_clock(&self, var: VarId) -> usize {
-        self.program.attached.clock(self.program.decoded.var_regs[var.index()].slot)
+        self.program.attached.clock_word(self.program.decoded.var_regs[var.index()].first_word)
     }
 
-    pub(super) fn inst(&mut self, code: usize, (block, at): (Block, usize), frame: &mut Frame) -> Decision {
+    pub(super) fn run_inst(&mut self, code: usize, (block, at): (Block, usize), frame: &mut Frame) -> InstDecision {
         let program = self.program;
         let span = program.schedules[code].insts[block.index()][at];
         if !(span.first..=span.last).contains(&self.run.pass) {
-            return Decision::Skip;
+            return InstDecision::Skip;
         }
         let data = &program.body(code).blocks[block].insts[at];
         let mut used = 0;
-        data.inst.for_each_use(|value| used = used.max(frame.attached[self.clock(code, value)]));
+        data.inst.for_each_use(|value| used = used.max(frame.attached[self.value_clock(code, value)]));
         let made = match &data.inst {
             Inst::Load(var) => frame.attached[self.var_clock(*var)],
-            Inst::IsValid(header) => frame.attached[program.attached.header(*header)],
-            Inst::Extern { .. } => used.max(self.run.made),
+            Inst::IsValid(header) => frame.attached[program.attached.validity_clock_word(*header)],
+            Inst::Extern { .. } => used.max(self.run.ready_stage),
             _ => used,
         };
         for result in &data.results {
-            frame.attached[self.clock(code, *result)] = made;
+            frame.attached[self.value_clock(code, *result)] = made;
         }
         match &data.inst {
-            Inst::Store(var, value) => self.store(code, (*var, *value), frame),
+            Inst::Store(var, value) => self.record_store(code, (*var, *value), frame),
             Inst::SetValid(header) | Inst::SetInvalid(header) => {
-                frame.attached[program.attached.header(*header)] = self.run.made;
+                frame.attached[program.attached.validity_clock_word(*header)] = self.run.ready_stage;
             }
-            Inst::CopyHeader { dst, src } => self.copy_header(*dst, *src, frame),
-            Inst::Extern { func, args, .. } => return self.call(*func, args, frame),
+            Inst::CopyHeader { dst, src } => self.record_header_copy(*dst, *src, frame),
+            Inst::Extern { func, args, .. } => return self.run_call(*func, args, frame),
             _ => {}
         }
-        Decision::Run
+        InstDecision::Run
     }
 
-    /// What is there already is not written, and a stage need not write what only has another name.
-    fn store(&self, code: usize, (var, value): (VarId, Value), frame: &mut Frame) {
+    /// Records a store. A store of the same value, or one that only renames a value, takes no
+    /// stage.
+    fn record_store(&self, code: usize, (var, value): (VarId, Value), frame: &mut Frame) {
         let program = self.program;
-        let (to, from) = (program.decoded.var_regs[var.index()], self.reg(code, value));
+        let (to, from) = (program.decoded.var_regs[var.index()], self.value_reg(code, value));
         let open = match program.pipeline.vars[var].kind {
             VarKind::Field(header, _) => frame.valid[header.index()],
             _ => true,
         };
         if open && frame.words(to) != frame.words(from) {
-            let made = if program.is_alias(code, var, value) { 0 } else { self.run.made };
-            frame.attached[self.var_clock(var)] = frame.attached[self.clock(code, value)].max(made);
+            let made = if program.is_alias(code, var, value) { 0 } else { self.run.ready_stage };
+            frame.attached[self.var_clock(var)] = frame.attached[self.value_clock(code, value)].max(made);
         }
     }
 
-    fn copy_header(&self, dst: HeaderId, src: HeaderId, frame: &mut Frame) {
+    fn record_header_copy(&self, dst: HeaderId, src: HeaderId, frame: &mut Frame) {
         let program = self.program;
         let headers = &program.pipeline.headers;
-        // A temporary header is another name only, and what is the same already needs no stage.
-        let made = if headers[dst].local { 0 } else { self.run.made };
+        // A temporary header only renames, and equal values need no stage.
+        let made = if headers[dst].local { 0 } else { self.run.ready_stage };
         let copy = |frame: &mut Frame, to: usize, from: usize| {
             frame.attached[to] = frame.attached[from].max(made);
         };
         if frame.valid[dst.index()] != frame.valid[src.index()] {
-            copy(frame, program.attached.header(dst), program.attached.header(src));
+            copy(frame, program.attached.validity_clock_word(dst), program.attached.validity_clock_word(src));
         }
         if !frame.valid[src.index()] {
             return;
@@ -91,86 +92,88 @@ impl<'a> Chip<'a> {
         }
     }
 
-    fn call(&mut self, func: ExternFn, args: &[Arg], frame: &mut Frame) -> Decision {
+    fn run_call(&mut self, func: ExternFn, args: &[ExternArg], frame: &mut Frame) -> InstDecision {
         let program = self.program;
-        let pass = attached::pass(frame);
-        let table = args.iter().find_map(|arg| if let Arg::Table(table) = arg { Some(*table) } else { None });
-        let applied = table.map_or(0, |table| u32::from(frame.attached[program.attached.applied(table)]));
+        let pass = attached::current_pass(frame);
+        let table = args.iter().find_map(|arg| if let ExternArg::Table(table) = arg { Some(*table) } else { None });
+        let applied = table.map_or(0, |table| u32::from(frame.attached[program.attached.applied_word(table)]));
         if let Some(table) = table.filter(|_| applied != 0 && applied != pass + 1) {
-            return Decision::End(Outcome::Abort(self.violated(Violation::State { table, packet: pass })));
+            return InstDecision::End(BlockExit::Abort(
+                self.record_violation(SwitchViolation::State { table, packet: pass }),
+            ));
         }
         if func == ExternFn::MarkToDrop {
             let known = &program.decoded.well_known;
             for reg in [known.egress_spec, known.mcast_grp].into_iter().flatten() {
-                frame.attached[program.attached.clock(reg.slot)] = self.run.made;
+                frame.attached[program.attached.clock_word(reg.first_word)] = self.run.ready_stage;
             }
         }
-        Decision::Run
+        InstDecision::Run
     }
 
-    /// Moves on an edge: the parameters of its block get their values in one pass.
-    pub(super) fn edge(
+    /// Runs the moves on an edge. All parameters of a block are set in one pass.
+    pub(super) fn run_edge(
         &self,
         code: usize,
         (to, param): (Block, Option<usize>),
         op: &Op,
         frame: &mut Frame,
-    ) -> Decision {
+    ) -> InstDecision {
         let program = self.program;
-        let (Op::Mov1 { d, a } | Op::MovN { d, a, .. }) = *op else { return Decision::Run };
-        let mut clock = frame.attached[program.attached.clock(a)];
+        let (Op::Mov1 { d, a } | Op::MovN { d, a, .. }) = *op else { return InstDecision::Run };
+        let mut clock = frame.attached[program.attached.clock_word(a)];
         if let Some(param) = param {
             if program.schedules[code].params[to.index()] != self.run.pass {
-                return Decision::Skip;
+                return InstDecision::Skip;
             }
-            // Which value it is says which path the packet took. A flag that only decides is no
-            // field that a stage must write first.
+            // A parameter's value reveals the path that the packet took. A flag that only decides
+            // is not a field that a stage must write first.
             let body = program.body(code);
-            let (need, made) = self.path(code, to, param);
+            let (need, made) = self.path_stages(code, to, param);
             let flag = body.value_type(body.blocks[to].params[param]) == ir::Type::Bool;
             clock = clock.max(if flag { need } else { made });
         }
-        frame.attached[program.attached.clock(d)] = clock;
-        Decision::Run
+        frame.attached[program.attached.clock_word(d)] = clock;
+        InstDecision::Run
     }
 
-    /// The stages that the path to a block takes which gives one of its parameters this value: as
-    /// `need` and `made` of a region.
-    fn path(&self, code: usize, to: Block, param: usize) -> (u16, u16) {
+    /// Returns the stages that the path to a block takes, if the path gives a parameter this value:
+    /// as `need` and `made` of a region.
+    fn path_stages(&self, code: usize, to: Block, param: usize) -> (u16, u16) {
         let merges = &self.program.merges[code];
-        let tells = |region: &&Region| region.join != Some(to) || merges.tells(region.branch, param);
+        let tells = |region: &&ControlRegion| region.join != Some(to) || merges.depends_on(region.branch, param);
         let regions = self.run.regions.iter().filter(tells);
-        regions.fold((0, 0), |(need, made), region| (need.max(region.need), made.max(region.made)))
+        regions.fold((0, 0), |(need, made), region| (need.max(region.apply_stage), made.max(region.ready_stage)))
     }
 
-    /// Where a block leads. Where nothing is to be done in this pass until the paths join, or it is
-    /// not known yet which one is taken, it is the join.
-    pub(super) fn term(&mut self, code: usize, block: Block, frame: &mut Frame) -> Decision {
+    /// Returns a block's continuation. It is the join if no path before it has work in this pass,
+    /// or if the decision is not yet known.
+    pub(super) fn run_term(&mut self, code: usize, block: Block, frame: &mut Frame) -> InstDecision {
         let program = self.program;
         match program.term(code, block) {
-            Some(Term::Branch { cond: value, .. } | Term::Switch { value, .. }) => {
+            Some(Terminator::Branch { cond: value, .. } | Terminator::Switch { value, .. }) => {
                 let known = program.schedules[code].values[value.index()] <= self.run.pass;
-                if !known || !self.matters(code, block) {
-                    return decision(program.join(code, block));
+                if !known || !self.is_relevant(code, block) {
+                    return goto_decision(program.join_pc(code, block));
                 }
-                let clock = frame.attached[self.clock(code, *value)];
-                self.run.enter(block, program.joins[code][block.index()], clock, clock);
-                Decision::Run
+                let clock = frame.attached[self.value_clock(code, *value)];
+                self.run.enter_region(block, program.joins[code][block.index()], clock, clock);
+                InstDecision::Run
             }
-            // An earlier part may have had an entry.
-            Some(Term::Apply { table, .. }) => {
-                let open = frame.attached[program.arm(code, block)] == 0;
+            // An earlier part can already have hit.
+            Some(Terminator::Apply { table, .. }) => {
+                let open = frame.attached[program.arm_word(code, block)] == 0;
                 match open && self.last_stage(*table).is_some() {
-                    true => Decision::Run,
-                    false => decision(self.go_on(code, block, *table, frame)),
+                    true => InstDecision::Run,
+                    false => goto_decision(self.continue_after_table(code, block, *table, frame)),
                 }
             }
-            _ => Decision::Run,
+            _ => InstDecision::Run,
         }
     }
 
-    /// Whether anything is to be done in this pass on the paths out of a block until they join.
-    pub(super) fn matters(&self, code: usize, block: Block) -> bool {
+    /// Returns whether any path from a block to its join has work in this pass.
+    pub(super) fn is_relevant(&self, code: usize, block: Block) -> bool {
         self.program.schedules[code].relevant[block.index()] >= i32::from(self.run.pass)
     }
 }

@@ -1,14 +1,14 @@
-//! Where the paths out of a block come together again.
+//! Joins of control-flow paths.
 
 use ir::{Body, Entity};
 
-/// For each block where the paths out of it come together again; none: only at the end.
-pub fn joins(body: &Body) -> Vec<Option<ir::Block>> {
+/// Returns for each block the block where its outgoing paths join. `None`: only at the end.
+pub fn join_blocks(body: &Body) -> Vec<Option<ir::Block>> {
     immediate_postdominators(body, &ir::reverse_postorder(body))
 }
 
-/// Immediate postdominators, after Cooper, Harvey and Kennedy, on the reversed graph with one end
-/// added.
+/// Computes immediate post-dominators after Cooper, Harvey and Kennedy, on the reversed graph with
+/// one added end node.
 fn immediate_postdominators(body: &Body, blocks: &[ir::Block]) -> Vec<Option<ir::Block>> {
     let count = blocks.len();
     let mut position = vec![usize::MAX; body.blocks.len()];
@@ -20,8 +20,8 @@ fn immediate_postdominators(body: &Body, blocks: &[ir::Block]) -> Vec<Option<ir:
             term.map(|t| t.term.successors()).unwrap_or_default().iter().map(|b| position[b.index()]).collect()
         })
         .collect();
-    // The end has number `count`. A block's postdominator is searched for from the back, so numbers
-    // mostly fall on the way.
+    // The end has number `count`. The search runs from the last block backward because numbers then
+    // mostly decrease.
     const NONE: usize = usize::MAX;
     let mut found = vec![NONE; count + 1];
     found[count] = count;
@@ -31,7 +31,7 @@ fn immediate_postdominators(body: &Body, blocks: &[ir::Block]) -> Vec<Option<ir:
         for at in (0..count).rev() {
             let mut new = if successors[at].is_empty() { count } else { NONE };
             for next in successors[at].iter().filter(|next| found[**next] != NONE) {
-                new = if new == NONE { *next } else { meet(&found, new, *next) };
+                new = if new == NONE { *next } else { common_postdominator(&found, new, *next) };
             }
             if new != NONE && found[at] != new {
                 found[at] = new;
@@ -46,9 +46,9 @@ fn immediate_postdominators(body: &Body, blocks: &[ir::Block]) -> Vec<Option<ir:
     joins
 }
 
-/// The first block that both go through. In loops numbers do not fall along the way, so the way of
-/// one is remembered.
-fn meet(found: &[usize], a: usize, b: usize) -> usize {
+/// Returns the first common post-dominator. It stores the path of one node because numbers do not
+/// always decrease in loops.
+fn common_postdominator(found: &[usize], a: usize, b: usize) -> usize {
     let end = found.len() - 1;
     let mut way = std::collections::BTreeSet::new();
     let mut at = a;

@@ -1,45 +1,46 @@
-//! What packets and time leave behind that nobody writes ([`interp::MeterLevel`], [`interp::EntryLevel`]): for a switch that goes on where another
-//! engine stopped.
+//! Runtime state left by packets and time ([`interp::MeterFill`], [`interp::EntryRuntimeState`]), for a
+//! switch that takes over from another engine.
 
-use super::engine::Switch;
-use entries::Entry;
-use interp::{EntryLevel, MeterLevel};
+use super::engine::EmulatedSwitch;
+use entries::StoredEntry;
+use interp::{EntryRuntimeState, MeterFill};
 use ir::{ExternId, TableId};
 
-impl Switch {
-    /// The elements of an indexed meter that are not as full as at first, by index.
-    pub fn meter_levels(&self, meter: ExternId) -> Vec<(u64, MeterLevel)> {
+impl EmulatedSwitch {
+    /// Returns the elements of an indexed meter that differ from their initial fill level, by
+    /// index.
+    pub fn meter_levels(&self, meter: ExternId) -> Vec<(u64, MeterFill)> {
         self.interp.meter_levels(meter)
     }
 
-    /// Sets how full an element of an indexed meter is; one that is not configured stays so.
-    pub fn set_meter_level(&mut self, meter: ExternId, index: u64, level: MeterLevel) {
+    /// Sets the fill level of an element of an indexed meter. An unconfigured element is unchanged.
+    pub fn set_meter_level(&mut self, meter: ExternId, index: u64, level: MeterFill) {
         self.interp.set_meter_level(meter, index, level);
     }
 
-    /// What an entry that is in the table has besides what was written to it; `None` if its table's entries have nothing.
-    pub fn entry_level(&self, table: TableId, entry: &Entry) -> Option<EntryLevel> {
-        self.interp.entry_level(table, self.own(table, entry)?)
+    /// Returns the runtime state of an entry. `None` if entries of its table have none.
+    pub fn entry_level(&self, table: TableId, entry: &StoredEntry) -> Option<EntryRuntimeState> {
+        self.interp.entry_level(table, self.own_entry(table, entry)?)
     }
 
-    /// Sets that. An entry that is not in the table stays away.
-    pub fn set_entry_level(&mut self, table: TableId, entry: &Entry, level: EntryLevel) {
-        if let Some(entry) = self.own(table, entry).cloned() {
+    /// Sets the runtime state of an entry. Does nothing if the table lacks the entry.
+    pub fn set_entry_level(&mut self, table: TableId, entry: &StoredEntry, level: EntryRuntimeState) {
+        if let Some(entry) = self.own_entry(table, entry).cloned() {
             self.interp.set_entry_level(table, &entry, level);
         }
     }
 
-    /// The flow id (PNA `allocate_flow_id`) that was given last.
+    /// Returns the last allocated flow id (PNA `allocate_flow_id`).
     pub fn flow_id(&self) -> u32 {
         self.interp.flow_id()
     }
 
-    /// The next flow id follows on this one.
+    /// Sets the last allocated flow id.
     pub fn set_flow_id(&mut self, id: u32) {
         self.interp.set_flow_id(id);
     }
 
-    /// Whether entries do not grow too old for now, whatever the time is.
+    /// Suspends or resumes the expiry of entries, regardless of the time.
     pub fn hold_idle(&mut self, hold: bool) {
         self.interp.hold_idle(hold);
     }

@@ -1,57 +1,66 @@
-//! The emulated switch: an engine that runs a placed pipeline as the chip would.
+//! Emulated switch: an engine that runs a placed pipeline like the chip.
 //!
-//! This module answers one question: *does the program still do what it should once its tables are in the stages of a chip, and what does that
-//! cost?* [`Switch`] is an engine as the interpreter is, and must give the same packets, drop reasons and state; but it keeps the chip's rules:
+//! This module answers one question: *does the program behave the same with its tables in the
+//! stages of a chip, and at which cost?* [`EmulatedSwitch`] is an engine like the interpreter and
+//! must produce the same packets, drop reasons and state, under the chip's rules:
 //!
-//! - A table is only where the placement has put it ([`Placed`]): looked up in its stages, in the passes in which those are, once in a pass. An entry is
-//!   in one part, and stronger entries are in earlier parts; a part never holds more than its capacity.
-//! - What a stage reads must have been made in a stage before it. Each variable, value and validity has a clock: the first stage of this pass that
-//!   can read it. A table whose key, or the condition before it, comes too late is a [`Violation`]: the packet is dropped, and the violation is reported.
-//!   Clocks are a lower bound, so that no right placement is accused: code outside of actions costs no stage of its own, nor does what is stored where it
-//!   is already, or under another name for a while.
-//! - Between two passes a packet is nothing but bytes: it is deparsed, with a bridge header of exactly what is still needed (`live.rs`, `bridge.rs`),
-//!   and parsed again. All else is 0 on the other side.
-//! - The packet as it came in is gone behind the first pass.
+//! - A table is only where the placement has put it ([`PlacementMap`]): it is looked up in its
+//!   stages, in their passes, once per pass. An entry is in one part, entries of higher match
+//!   precedence are in earlier parts, and a part never exceeds its capacity.
+//! - A stage only reads results of earlier stages. Each variable, value and validity has a clock:
+//!   the first stage of this pass that can read it. A table with a key or condition that comes too
+//!   late is a [`SwitchViolation`]: the packet is dropped and the violation is reported. Clocks are
+//!   a lower bound, so that no correct placement is refused: code outside actions costs no stage of
+//!   its own, and neither do stores of an unchanged or renamed value.
+//! - Between two passes a packet consists only of bytes: it is deparsed with a bridge header of
+//!   exactly the live state (`live.rs`, `bridge.rs`), and parsed again. All other state is 0 on the
+//!   other side.
+//! - The original packet is unavailable after the first pass.
 //!
-//! Each pass runs its own part of the program, whatever the order of the tables in it (`schedule.rs`); where a table is in a pass before something that it
-//! needs, [`Switch::new`] says so.
+//! Each pass runs its own part of the program, in any order of its tables (`schedule.rs`).
+//! [`EmulatedSwitch::new`] refuses a placement with a table in a pass before its inputs.
 //!
-//! The interpreter runs the program ([`interp::overseer`]): no instruction, extern or architecture has a second meaning here.
+//! The interpreter executes the program ([`interp::overseer`]), so instructions, externs and
+//! architecture have only one implementation.
 //!
-//! | what | where |
+//! | topic | file |
 //! |---|---|
-//! | where tables are | `placed.rs` |
-//! | the entries in their parts | `store.rs`, `parts.rs` |
-//! | what is live, and how it is carried | `live.rs`, `bridge.rs` |
-//! | which code runs in which pass | `schedule.rs` |
-//! | the rules, as the interpreter's overseer | `chip.rs`, `clocks.rs`, `joins.rs`, `merges.rs`, `attached.rs` |
-//! | what is counted, and what a chip would do in a second | `counts.rs`, `rates.rs` |
-//! | what packets and time leave behind that nobody writes | `levels.rs` |
-//! | a rewritten program, controlled as the one that was written | `mapped.rs` |
+//! | placement of tables | `placed.rs` |
+//! | entries in their parts | `store.rs`, `memories.rs` |
+//! | live state, and its bridge headers | `live.rs`, `bridge.rs` |
+//! | assignment of code to passes | `schedule.rs` |
+//! | the rules, as the interpreter's overseer | `chip.rs`, `clocks.rs`, `attached.rs` |
+//! | joins and control dependence | `joins.rs`, `control_dependence.rs` |
+//! | statistics, and estimated rates of a chip | `stats.rs`, `rates.rs` |
+//! | runtime state left by packets and time | `levels.rs` |
+//! | a transformed program, controlled as the original one | `mapped.rs` |
 
 mod attached;
 mod bridge;
 mod chip;
 mod clocks;
-mod counts;
+mod control_dependence;
+mod control_run;
 mod engine;
 mod joins;
 mod levels;
 mod live;
 mod mapped;
-mod merges;
-mod parts;
+mod memories;
+mod order_error;
 mod placed;
 mod program;
 mod rates;
-mod run;
 mod schedule;
+mod stats;
 mod store;
 
-pub use counts::{Bridged, Counts, Violation};
-pub use engine::Switch;
-pub use mapped::{Mapped, MappedError};
-pub use placed::{Gress, PassAt, Placed, PlacedError, PlacedPart, PlacedTable, Split, Spread};
+pub use engine::EmulatedSwitch;
+pub use mapped::{MappedError, MappedSwitch};
+pub use order_error::OrderError;
+pub use placed::{
+    Gress, ParallelSplit, PipePass, PipeSpread, PlacedPart, PlacedTable, PlacementMap, PlacementMapError,
+};
 pub use program::SwitchError;
-pub use rates::{Bound, Rates, Timing};
-pub use schedule::OrderError;
+pub use rates::{ChipTiming, RateBound, SwitchRates};
+pub use stats::{CrossingStats, SwitchStats, SwitchViolation};

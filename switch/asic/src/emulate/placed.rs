@@ -1,13 +1,13 @@
-//! [`Placed`]: where the tables of a pipeline are, as far as the emulated switch needs to know.
+//! [`PlacementMap`]: placement of a pipeline's tables, as the emulated switch needs it.
 
-use crate::demand::Program;
-use crate::place::{Half, Hop, Piece, Placement};
-use crate::target::Target;
-use ir::{Arch, ControlKind, Pipeline, TableId, Term};
+use crate::demand::ResourceDemand;
+use crate::place::{GressHop, PipeHalf, Placement, StagePlacement};
+use crate::target::ChipTarget;
+use ir::{Arch, ControlKind, Pipeline, TableId, Terminator};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
-/// The half of a pipe that a pass goes through. Both halves use the same stages.
+/// Gress of a pass. Both gresses use the same stages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub enum Gress {
     /// Between a port (or the loopback) and the traffic manager.
@@ -16,168 +16,169 @@ pub enum Gress {
     Egress,
 }
 
-/// One way of a packet through the stages of a pipe.
+/// One pass of a packet through the stages of a pipe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub struct PassAt {
-    /// The pipe, from 0.
+pub struct PipePass {
+    /// Pipe, from 0.
     pub pipe: u32,
-    /// Which half.
+    /// Gress.
     pub gress: Gress,
 }
 
-/// Entries of a table that lie in one stage.
+/// Entries of a table in one stage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct PlacedPart {
-    /// Index in [`Placed::passes`].
+    /// Index in [`PlacementMap::passes`].
     pub pass: u32,
-    /// The stage of that pipe, from 0.
+    /// Stage of the pipe, from 0.
     pub stage: u32,
-    /// Entries that it holds at most; in each of the pipes, where a table is split between parallel pipes.
+    /// Capacity in entries, in each of the parallel pipes if the table is split.
     pub capacity: u64,
 }
 
-/// How packets and entries are spread over parallel pipes.
+/// Function that spreads packets and entries over parallel pipes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Spread {
-    /// Low bits of the key's value, shifted right by so many bits.
+pub enum PipeSpread {
+    /// Low bits of the key's value, shifted right by this number of bits.
     Bit(u32),
-    /// Parity of all bits of the value: of two pipes.
+    /// Parity of all bits of the value, for two pipes.
     Parity,
-    /// CRC-32 of the value's bytes, in network order.
+    /// CRC-32 of the value's bytes in network order.
     Hash,
 }
 
-/// A table whose entries are in one of several parallel pipes.
+/// Split of a table's entries between parallel pipes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub struct Split {
-    /// Position in [`ir::Table::keys`] of the key that decides. An entry that does not say the value of this key (a prefix, a mask) is in all
-    /// pipes.
+pub struct ParallelSplit {
+    /// Position in [`ir::Table::keys`] of the deciding key. An entry with wildcard bits in this key
+    /// (a prefix, a mask) is in all pipes.
     pub key: usize,
-    /// By what of it.
-    pub by: Spread,
-    /// How many pipes, from 1.
+    /// Function of the key's value.
+    pub by: PipeSpread,
+    /// Number of pipes, at least 1.
     pub pipes: u32,
 }
 
-/// A table's places.
+/// Placement of one table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PlacedTable {
-    /// Where its entries are, in the order in which a packet meets them: passes do not fall, and within a pass stages rise.
+    /// Parts in packet order: passes do not decrease, and stages increase within a pass.
     pub parts: Vec<PlacedPart>,
-    /// Whether it is split between parallel pipes.
-    pub split: Option<Split>,
+    /// Split between parallel pipes, if any.
+    pub split: Option<ParallelSplit>,
 }
 
-/// Where the tables of a pipeline are.
+/// Placement of a pipeline's tables.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Placed {
+pub struct PlacementMap {
     /// Stages of a pipe.
     pub stages: u32,
-    /// The passes of a packet in their order. The first is an ingress and the last an egress, and they alternate: out of an ingress goes the
-    /// traffic manager, out of an egress that is not the last a loopback.
-    pub passes: Vec<PassAt>,
-    /// The tables. One that is applied and is not here has no place: the chip does not run the program.
+    /// Passes of a packet in order. They alternate, starting with an ingress and ending with an
+    /// egress. An ingress is followed by the traffic manager, an egress other than the last by a
+    /// loopback.
+    pub passes: Vec<PipePass>,
+    /// Placement by table. A program with an applied table that is missing here is refused.
     pub tables: BTreeMap<TableId, PlacedTable>,
 }
 
-/// A placement that no chip can run.
+/// Reason why no chip can run a placement.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum PlacedError {
+pub enum PlacementMapError {
     /// The passes do not alternate.
-    #[error("the passes are no way through a chip: they begin with an ingress, end with an egress, and alternate")]
+    #[error("the passes are no path through a chip: they begin with an ingress, end with an egress, and alternate")]
     Passes,
-    /// A table without a place.
+    /// A table is not placed.
     #[error("table {table} is applied, but has no place on the chip; place it, or cut it off for the tier below")]
     NoPlace {
-        /// Its name.
+        /// Name of the table.
         table: String,
     },
-    /// A part out of range or out of order.
+    /// A part is out of range or out of order.
     #[error("table {table}: its part in pass {pass}, stage {stage} {what}")]
     Part {
-        /// Its name.
+        /// Name of the table.
         table: String,
         /// The pass.
         pass: u32,
         /// The stage.
         stage: u32,
-        /// What is wrong with it.
+        /// Description of the error.
         what: &'static str,
     },
-    /// A split by a key that is not there.
+    /// A table is split by a key that does not exist.
     #[error(
         "table {table} is split by key {key} between {pipes} pipes; it has {keys} keys, and there is at least one pipe"
     )]
     Split {
-        /// Its name.
+        /// Name of the table.
         table: String,
-        /// The key.
+        /// Position of the key.
         key: usize,
-        /// Pipes.
+        /// Number of pipes.
         pipes: u32,
-        /// Keys that it has.
+        /// Number of keys of the table.
         keys: usize,
     },
-    /// An egress table before an ingress one.
+    /// An egress table comes before an ingress table.
     #[error(
         "v1model: table {egress} of egress is in pass {egress_pass}, and {ingress} of ingress in pass {ingress_pass}: no traffic manager is between"
     )]
     Boundary {
-        /// Table of egress.
+        /// Egress table.
         egress: String,
         /// Its first pass.
         egress_pass: u32,
-        /// Table of ingress.
+        /// Ingress table.
         ingress: String,
         /// Its last pass.
         ingress_pass: u32,
     },
 }
 
-impl Placed {
-    /// The passes when `folds` pipes stand one behind the other (1: a packet passes one pipe): out of ingress 0 into egress 1, through its loopback into
-    /// ingress 1, and so on, and at last out of egress 0.
-    pub fn passes(folds: u32) -> Vec<PassAt> {
+impl PlacementMap {
+    /// Returns the passes of `folds` pipes in sequence (1: a packet passes one pipe): ingress 0,
+    /// egress 1 with its loopback, ingress 1, and so on, and finally egress 0.
+    pub fn folded_passes(folds: u32) -> Vec<PipePass> {
         let folds = folds.max(1);
         let pass = |index: u32| match index % 2 {
-            0 => PassAt { pipe: index / 2, gress: Gress::Ingress },
-            _ => PassAt { pipe: (index / 2 + 1) % folds, gress: Gress::Egress },
+            0 => PipePass { pipe: index / 2, gress: Gress::Ingress },
+            _ => PipePass { pipe: (index / 2 + 1) % folds, gress: Gress::Egress },
         };
         (0..2 * folds).map(pass).collect()
     }
 
-    /// Whether a chip could be like this, for this pipeline.
+    /// Checks that a chip can run this placement of the pipeline.
     ///
     /// # Errors
-    /// See [`PlacedError`].
-    pub fn check(&self, pipeline: &Pipeline) -> Result<(), PlacedError> {
+    /// [`PlacementMapError`].
+    pub fn check_pipeline(&self, pipeline: &Pipeline) -> Result<(), PlacementMapError> {
         let wanted = |index: usize| if index.is_multiple_of(2) { Gress::Ingress } else { Gress::Egress };
         let alternate = self.passes.iter().enumerate().all(|(index, pass)| pass.gress == wanted(index));
         if self.passes.is_empty() || self.passes.len() % 2 == 1 || !alternate {
-            return Err(PlacedError::Passes);
+            return Err(PlacementMapError::Passes);
         }
-        for table in applied(pipeline, |_| true) {
+        for table in applied_tables(pipeline, |_| true) {
             let name = || pipeline.tables[table].preamble.name.clone();
             match self.tables.get(&table) {
                 Some(placed) if !placed.parts.is_empty() => self.check_table(pipeline, table, placed)?,
-                _ => return Err(PlacedError::NoPlace { table: name() }),
+                _ => return Err(PlacementMapError::NoPlace { table: name() }),
             }
         }
-        for table in applied(pipeline, |kind| kind == ControlKind::PreControl) {
+        for table in applied_tables(pipeline, |kind| kind == ControlKind::PreControl) {
             if let Some(part) = self.tables[&table].parts.iter().find(|part| part.pass != 0) {
                 let (table, what) = (
                     pipeline.tables[table].preamble.name.clone(),
                     "is needed before the parser: only the first pass can have it",
                 );
-                return Err(PlacedError::Part { table, pass: part.pass, stage: part.stage, what });
+                return Err(PlacementMapError::Part { table, pass: part.pass, stage: part.stage, what });
             }
         }
-        self.boundary(pipeline).map(drop)
+        self.boundary_pass(pipeline).map(drop)
     }
 
-    fn check_table(&self, pipeline: &Pipeline, id: TableId, placed: &PlacedTable) -> Result<(), PlacedError> {
+    fn check_table(&self, pipeline: &Pipeline, id: TableId, placed: &PlacedTable) -> Result<(), PlacementMapError> {
         let declared = &pipeline.tables[id];
-        let wrong = |part: &PlacedPart, what| PlacedError::Part {
+        let wrong = |part: &PlacedPart, what| PlacementMapError::Part {
             table: declared.preamble.name.clone(),
             pass: part.pass,
             stage: part.stage,
@@ -186,7 +187,7 @@ impl Placed {
         let mut before = None;
         for part in &placed.parts {
             if part.pass as usize >= self.passes.len() {
-                return Err(wrong(part, "is in a pass that there is not"));
+                return Err(wrong(part, "is in a pass that does not exist"));
             }
             if part.stage >= self.stages {
                 return Err(wrong(part, "is beyond the last stage"));
@@ -197,38 +198,44 @@ impl Placed {
             before = Some((part.pass, part.stage));
         }
         match placed.split {
-            Some(Split { key, pipes, .. }) if key >= declared.keys.len() || pipes == 0 => {
-                Err(PlacedError::Split { table: declared.preamble.name.clone(), key, pipes, keys: declared.keys.len() })
+            Some(ParallelSplit { key, pipes, .. }) if key >= declared.keys.len() || pipes == 0 => {
+                Err(PlacementMapError::Split {
+                    table: declared.preamble.name.clone(),
+                    key,
+                    pipes,
+                    keys: declared.keys.len(),
+                })
             }
             _ => Ok(()),
         }
     }
 
-    /// The pass in which v1model's egress begins; of PNA, the last one, in which the deparser is.
+    /// Returns the first pass of v1model's egress, or for PNA the last pass, which has the
+    /// deparser.
     ///
     /// # Errors
-    /// A table of egress comes before one of ingress.
-    pub fn boundary(&self, pipeline: &Pipeline) -> Result<u32, PlacedError> {
+    /// [`PlacementMapError::Boundary`]: an egress table comes before an ingress table.
+    pub fn boundary_pass(&self, pipeline: &Pipeline) -> Result<u32, PlacementMapError> {
         let last = self.passes.len() as u32 - 1;
         if pipeline.arch == Arch::Pna {
             return Ok(last);
         }
         let end = |kind, pick: fn(&PlacedTable) -> Option<u32>| {
-            applied(pipeline, move |k| k == kind)
+            applied_tables(pipeline, move |k| k == kind)
                 .into_iter()
                 .filter_map(move |table| Some((pick(self.tables.get(&table)?)?, table)))
         };
         let first = end(ControlKind::Egress, |t| t.parts.first().map(|p| p.pass)).min();
         let ingress = end(ControlKind::Ingress, |t| t.parts.last().map(|p| p.pass)).max();
         let Some((egress_pass, egress)) = first else { return Ok(last) };
-        // Egress begins behind a traffic manager: in the egress half at or before its first table.
+        // Egress begins after a traffic manager, in the egress at or before its first table.
         let begins = if egress_pass % 2 == 1 { Some(egress_pass) } else { egress_pass.checked_sub(1) };
         match (begins, ingress) {
             (Some(begins), None) => Ok(begins),
             (Some(begins), Some((ingress_pass, _))) if ingress_pass < begins => Ok(begins),
             (_, ingress) => {
                 let name = |table: TableId| pipeline.tables[table].preamble.name.clone();
-                Err(PlacedError::Boundary {
+                Err(PlacementMapError::Boundary {
                     egress: name(egress),
                     egress_pass,
                     ingress: ingress.map_or_else(String::new, |(_, table)| name(table)),
@@ -239,26 +246,26 @@ impl Placed {
     }
 }
 
-/// The tables that are applied in controls of the given kinds.
-pub fn applied(pipeline: &Pipeline, of: impl Fn(ControlKind) -> bool) -> BTreeSet<TableId> {
+/// Returns the tables that are applied in controls of the given kinds.
+pub fn applied_tables(pipeline: &Pipeline, of: impl Fn(ControlKind) -> bool) -> BTreeSet<TableId> {
     let controls = pipeline.controls.values().filter(|control| of(control.kind));
     let terms = controls.flat_map(|control| control.body.blocks.values()).filter_map(|block| block.term.as_ref());
-    terms.filter_map(|term| if let Term::Apply { table, .. } = term.term { Some(table) } else { None }).collect()
+    terms.filter_map(|term| if let Terminator::Apply { table, .. } = term.term { Some(table) } else { None }).collect()
 }
 
-impl Spread {
-    /// Which of `pipes` a value (words, least significant first, of `width` bits) belongs to.
-    pub fn pipe(self, value: &[u64], width: u32, pipes: u32) -> u32 {
+impl PipeSpread {
+    /// Returns the pipe of a value (words, least significant first, of `width` bits).
+    pub fn pipe_of(self, value: &[u64], width: u32, pipes: u32) -> u32 {
         let pipes = u64::from(pipes.max(1));
         let number = match self {
-            Spread::Bit(by) => {
+            PipeSpread::Bit(by) => {
                 let word = value.get(by as usize / 64).copied().unwrap_or(0);
                 let next = value.get(by as usize / 64 + 1).copied().unwrap_or(0);
                 let both = u128::from(word) | u128::from(next) << 64;
                 (both >> (by % 64)) as u64
             }
-            Spread::Parity => u64::from(value.iter().map(|word| word.count_ones()).sum::<u32>() & 1),
-            Spread::Hash => {
+            PipeSpread::Parity => u64::from(value.iter().map(|word| word.count_ones()).sum::<u32>() & 1),
+            PipeSpread::Hash => {
                 let bytes = width.div_ceil(8) as usize;
                 let all: Vec<u8> = value.iter().flat_map(|word| word.to_le_bytes()).take(bytes).collect();
                 let all: Vec<u8> = all.into_iter().rev().collect();
@@ -269,26 +276,33 @@ impl Spread {
     }
 }
 
-impl Placed {
-    /// The placement that was found for a program's demand, as the switch runs it. Steps of code between tables are not in it: the switch runs code where
-    /// what it needs is there.
+impl PlacementMap {
+    /// Converts the placement of a resource demand. Code steps between tables are excluded, because
+    /// the switch runs code as soon as its inputs are available.
     ///
     /// # Errors
-    /// The placement is of another program.
-    pub fn of(target: &Target, program: &Program, placement: &Placement) -> Result<Placed, PlacedError> {
-        let pass = |hop: &Hop| PassAt {
+    /// [`PlacementMapError::NoPlace`]: the placement belongs to another program.
+    pub fn from_placement(
+        target: &ChipTarget,
+        program: &ResourceDemand,
+        placement: &Placement,
+    ) -> Result<PlacementMap, PlacementMapError> {
+        let pass = |hop: &GressHop| PipePass {
             pipe: hop.pipe,
-            gress: if hop.half == Half::Ingress { Gress::Ingress } else { Gress::Egress },
+            gress: if hop.half == PipeHalf::Ingress { Gress::Ingress } else { Gress::Egress },
         };
         let mut tables = BTreeMap::new();
         for (n, table) in program.tables.iter().enumerate() {
             let Some(id) = table.id else { continue };
             let found = placement.tables.get(n).filter(|placed| placed.name == table.name);
-            let found = found.ok_or_else(|| PlacedError::NoPlace { table: table.name.clone() })?;
-            let part =
-                |piece: &Piece| PlacedPart { pass: piece.hop as u32, stage: piece.stage, capacity: piece.entries };
+            let found = found.ok_or_else(|| PlacementMapError::NoPlace { table: table.name.clone() })?;
+            let part = |piece: &StagePlacement| PlacedPart {
+                pass: piece.hop as u32,
+                stage: piece.stage,
+                capacity: piece.entries,
+            };
             tables.insert(id, PlacedTable { parts: found.pieces.iter().map(part).collect(), split: None });
         }
-        Ok(Placed { stages: target.stages, passes: placement.path.hops.iter().map(pass).collect(), tables })
+        Ok(PlacementMap { stages: target.stages, passes: placement.path.hops.iter().map(pass).collect(), tables })
     }
 }

@@ -1,109 +1,61 @@
-//! Which pass each instruction runs in.
+//! Assignment of instructions to passes.
 //!
-//! Tables are where the placement has put them, in whatever order. The code around them follows: each store and each call runs in the first pass in
-//! which all that it needs is there and all that must come before it is done; what only computes is computed again wherever its operands still are
-//! what they were. So each pass runs its own part of each control, from the control's beginning, and a packet meets the tables pass by pass although the
-//! program names them in another order. Where a table has been placed before something that it needs, there is no such order.
+//! Tables are in the passes that the placement chose. The surrounding code follows: each store and
+//! each call runs in the first pass in which its inputs are available and all preceding effects are
+//! complete. Pure computations are repeated wherever their operands are unchanged. Each pass
+//! therefore runs its own part of each control, from the control's start, and a packet meets the
+//! tables pass by pass even if the program has another order. A table placed before its inputs has
+//! no valid order.
 
-use super::placed::Placed;
+use super::order_error::OrderError;
+use super::placed::PlacementMap;
 use fixedbitset::FixedBitSet;
 use ir::{
-    Block, Body, ControlKind, Entity, ExternFn, ExternId, ExternKind, Inst, Pipeline, TableId, Term, Value, VarId,
-    VarKind,
+    Block, Body, ControlKind, Entity, ExternFn, ExternId, ExternKind, Inst, Pipeline, TableId, Terminator, Value,
+    VarId, VarKind,
 };
 use std::collections::BTreeMap;
-use thiserror::Error;
 
-/// Of an instruction: the first pass in which it can run, and the last in which it gives the same.
+/// Passes of an instruction: the first in which it can run, and the last in which it has the same
+/// result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Span {
-    /// It runs first in this pass. What has an effect runs in this pass alone.
+pub struct PassRange {
+    /// First pass that runs it. An instruction with an effect runs only in this pass.
     pub first: u16,
-    /// It can be done again up to this pass.
+    /// Last pass that can repeat it.
     pub last: u16,
 }
 
-/// No pass: nothing is done.
-pub const NEVER: i32 = -1;
+/// No pass.
+pub const NO_PASS: i32 = -1;
 
-/// The passes of a control.
+/// Passes of a control's code.
 #[derive(Clone, Debug, Default)]
-pub struct Schedule {
-    /// For each block and instruction.
-    pub insts: Vec<Vec<Span>>,
-    /// For each block: when its parameters get their values.
+pub struct PassSchedule {
+    /// For each block, the passes of each instruction.
+    pub insts: Vec<Vec<PassRange>>,
+    /// For each block, the pass that sets its parameters.
     pub params: Vec<u16>,
-    /// For each block: the last pass that has something to do on one of the ways out of it, until they join; [`NEVER`] if none has.
+    /// For each block, the last pass with work on its outgoing paths up to their join, or
+    /// [`NO_PASS`].
     pub relevant: Vec<i32>,
-    /// For each value: the first pass in which it is there.
+    /// For each value, the first pass in which it is available.
     pub values: Vec<u16>,
-    /// The pass in which it begins.
+    /// First pass of the control.
     pub begin: u16,
-    /// The last pass in which anything is done.
+    /// Last pass with work.
     pub end: u16,
 }
 
-/// A placement that the program's order does not allow.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum OrderError {
-    /// A table comes before something that it needs.
-    #[error(
-        "table {table} is placed in pass {pass}, but what it needs ({what}) is there from pass {need} on only: place it later"
-    )]
-    Early {
-        /// The table.
-        table: String,
-        /// Its first pass.
-        pass: u32,
-        /// The first pass in which it could be.
-        need: u32,
-        /// Key, condition, state.
-        what: &'static str,
-    },
-    /// A loop whose code is in several passes.
-    #[error(
-        "{control} has a loop with tables in several passes; a chip has no loops: place its tables in one pass, or cut it off"
-    )]
-    Loop {
-        /// The control.
-        control: String,
-    },
-    /// What is asserted ends the packet, but another pass has had its part of the program by then.
-    #[error(
-        "{control} asserts something, and its tables are in several passes: take the assertion out, or place its tables in one pass"
-    )]
-    Assert {
-        /// The control.
-        control: String,
-    },
-    /// State of an entry is used in another pass than that of its table.
-    #[error(
-        "state of the entries of table {table} is used in pass {used}, and the table is in pass {pass}: no other pass has it"
-    )]
-    State {
-        /// The table.
-        table: String,
-        /// Its pass.
-        pass: u32,
-        /// Where the state is used.
-        used: u32,
-    },
-    /// The program is beyond measure.
-    #[error("{control} is too large to be run on a chip")]
-    TooLarge {
-        /// The control.
-        control: String,
-    },
-}
-
-/// What code can read and write: variables, validities, and what belongs to the architecture or to extern objects.
-struct Cells {
+/// Numbering of the state that code accesses: variables, validities, and state of extern objects
+/// and the architecture.
+struct CellNumbers {
     vars: usize,
     headers: usize,
     externs: usize,
 }
 
-impl Cells {
+impl CellNumbers {
     fn count(&self) -> usize {
         self.vars + self.headers + self.externs + 1
     }
@@ -113,44 +65,45 @@ impl Cells {
     fn object(&self, object: ExternId) -> usize {
         self.vars + self.headers + object.index()
     }
-    /// What calls ask the architecture for, and random numbers.
-    fn asked(&self) -> usize {
+    /// Returns the cell of architecture calls and random numbers.
+    fn architecture_cell(&self) -> usize {
         self.vars + self.headers + self.externs
     }
 }
 
 /// Reads and writes of an instruction.
 #[derive(Default)]
-struct Touch {
+struct AccessSet {
     reads: Vec<usize>,
     writes: Vec<usize>,
-    /// It has no effect but its result.
+    /// Whether it has no effect besides its result.
     pure: bool,
 }
 
-/// One control while it is scheduled.
-struct Scheduler<'a> {
+/// Scheduler of one control.
+struct PassScheduler<'a> {
     pipeline: &'a Pipeline,
     body: &'a Body,
-    placed: &'a Placed,
+    placed: &'a PlacementMap,
     order: Vec<Block>,
     joins: &'a [Option<Block>],
-    cells: Cells,
-    /// Terminators that decide whether a block is run.
+    cells: CellNumbers,
+    /// For each block, the terminators that decide whether it runs.
     deciders: Vec<Vec<Block>>,
-    schedule: Schedule,
-    /// Objects that keep something from call to call, for as long as a packet is in a pass: the one pass in which all their calls are.
-    together: BTreeMap<ExternId, u16>,
+    schedule: PassSchedule,
+    /// Objects with state between calls within a pass, and the one pass in which all their calls
+    /// run.
+    joint_passes: BTreeMap<ExternId, u16>,
 }
 
-impl Schedule {
-    /// All of a control in one pass.
-    pub fn one(body: &Body, pass: u16) -> Schedule {
-        Schedule {
+impl PassSchedule {
+    /// Creates a schedule with all code of a control in one pass.
+    pub fn single_pass(body: &Body, pass: u16) -> PassSchedule {
+        PassSchedule {
             insts: body
                 .blocks
                 .values()
-                .map(|block| vec![Span { first: pass, last: pass }; block.insts.len()])
+                .map(|block| vec![PassRange { first: pass, last: pass }; block.insts.len()])
                 .collect(),
             params: vec![pass; body.blocks.len()],
             relevant: vec![i32::from(pass); body.blocks.len()],
@@ -160,29 +113,29 @@ impl Schedule {
         }
     }
 
-    /// The schedule of a control that begins in pass `begin`.
+    /// Schedules a control that starts in pass `begin`.
     ///
     /// # Errors
-    /// See [`OrderError`].
+    /// [`OrderError`].
     pub fn new(
         pipeline: &Pipeline,
         control: &ir::Control,
         joins: &[Option<Block>],
-        placed: &Placed,
+        placed: &PlacementMap,
         begin: u16,
-    ) -> Result<Schedule, OrderError> {
+    ) -> Result<PassSchedule, OrderError> {
         let body = &control.body;
         let order = ir::reverse_postorder(body);
         let tables: Vec<TableId> =
-            order.iter().filter_map(|block| table_of(body, *block).map(|(table, _)| table)).collect();
+            order.iter().filter_map(|block| applied_table(body, *block).map(|(table, _)| table)).collect();
         let parts = || tables.iter().filter_map(|table| placed.tables.get(table)).flat_map(|table| &table.parts);
         if parts().all(|part| part.pass == u32::from(begin)) || matches!(control.kind, ControlKind::PreControl) {
-            return Ok(Schedule::one(body, begin));
+            return Ok(PassSchedule::single_pass(body, begin));
         }
         let cells =
-            Cells { vars: pipeline.vars.len(), headers: pipeline.headers.len(), externs: pipeline.externs.len() };
+            CellNumbers { vars: pipeline.vars.len(), headers: pipeline.headers.len(), externs: pipeline.externs.len() };
         let name = &control.name;
-        if order.len() > MOST_BLOCKS || order.len().saturating_mul(cells.count()) > MOST_CELLS {
+        if order.len() > MAX_BLOCKS || order.len().saturating_mul(cells.count()) > MAX_BLOCK_CELLS {
             return Err(OrderError::TooLarge { control: name.clone() });
         }
         let mut position = vec![usize::MAX; body.blocks.len()];
@@ -197,44 +150,45 @@ impl Schedule {
         if insts().any(|data| matches!(data.inst, Inst::Extern { func: ExternFn::Assert | ExternFn::Assume, .. })) {
             return Err(OrderError::Assert { control: name.clone() });
         }
-        let mut scheduler = Scheduler {
+        let mut scheduler = PassScheduler {
             pipeline,
             body,
             placed,
-            deciders: deciders(body, &order, joins),
+            deciders: controlling_branches(body, &order, joins),
             order,
             joins,
             cells,
-            schedule: Schedule::one(body, begin),
-            together: BTreeMap::new(),
+            schedule: PassSchedule::single_pass(body, begin),
+            joint_passes: BTreeMap::new(),
         };
-        scheduler.forward(begin)?;
-        // What a checksum object has taken in is lost on a crossing: its calls wait for the last of them.
-        while scheduler.gather() {
-            scheduler.schedule = Schedule::one(body, begin);
-            scheduler.forward(begin)?;
+        scheduler.schedule_forward(begin)?;
+        // The state of a checksum object is lost at a crossing, so its calls all wait for the pass
+        // of the last one.
+        while scheduler.gather_objects() {
+            scheduler.schedule = PassSchedule::single_pass(body, begin);
+            scheduler.schedule_forward(begin)?;
         }
-        scheduler.again();
-        scheduler.relevance();
+        scheduler.extend_recomputation();
+        scheduler.compute_relevance();
         Ok(scheduler.schedule)
     }
 }
 
-/// Blocks: more is no program for a chip.
-const MOST_BLOCKS: usize = 1 << 13;
+/// Maximum number of blocks. No chip runs larger programs.
+const MAX_BLOCKS: usize = 1 << 13;
 
-/// Blocks times cells.
-const MOST_CELLS: usize = 1 << 26;
+/// Maximum product of blocks and cells.
+const MAX_BLOCK_CELLS: usize = 1 << 26;
 
-fn table_of(body: &Body, block: Block) -> Option<(TableId, &[Value])> {
+fn applied_table(body: &Body, block: Block) -> Option<(TableId, &[Value])> {
     match body.blocks[block].term.as_ref().map(|term| &term.term) {
-        Some(Term::Apply { table, keys, .. }) => Some((*table, keys)),
+        Some(Terminator::Apply { table, keys, .. }) => Some((*table, keys)),
         _ => None,
     }
 }
 
-/// The blocks on the ways out of a block, until they join.
-pub fn region(body: &Body, block: Block, join: Option<Block>) -> Vec<Block> {
+/// Returns the blocks on a block's outgoing paths, up to their join.
+pub fn blocks_until_join(body: &Body, block: Block, join: Option<Block>) -> Vec<Block> {
     let mut seen = FixedBitSet::default();
     let mut open = body.blocks[block].successors();
     let mut found = Vec::new();
@@ -249,24 +203,25 @@ pub fn region(body: &Body, block: Block, join: Option<Block>) -> Vec<Block> {
     found
 }
 
-/// For each block those that decide whether it is run.
-fn deciders(body: &Body, order: &[Block], joins: &[Option<Block>]) -> Vec<Vec<Block>> {
+/// Returns for each block the branches that decide whether it runs.
+fn controlling_branches(body: &Body, order: &[Block], joins: &[Option<Block>]) -> Vec<Vec<Block>> {
     let mut deciders = vec![Vec::new(); body.blocks.len()];
     for block in order.iter().filter(|block| body.blocks[**block].successors().len() > 1) {
-        for inside in region(body, *block, joins[block.index()]) {
+        for inside in blocks_until_join(body, *block, joins[block.index()]) {
             deciders[inside.index()].push(*block);
         }
     }
     deciders
 }
 
-impl Scheduler<'_> {
-    /// Finds objects whose calls are in several passes, and says in which they are to be; whether there was one.
-    fn gather(&mut self) -> bool {
+impl PassScheduler<'_> {
+    /// Finds objects with calls in several passes and assigns each to one pass. Returns whether
+    /// there was one.
+    fn gather_objects(&mut self) -> bool {
         let mut passes: BTreeMap<ExternId, [u16; 2]> = BTreeMap::new();
         for (block, data) in self.body.blocks.iter() {
             for (at, data) in data.insts.iter().enumerate() {
-                if let Some(object) = self.keeps(&data.inst) {
+                if let Some(object) = self.stateful_object(&data.inst) {
                     let pass = self.schedule.insts[block.index()][at].first;
                     let [first, last] = passes.entry(object).or_insert([pass, pass]);
                     (*first, *last) = ((*first).min(pass), (*last).max(pass));
@@ -275,24 +230,24 @@ impl Scheduler<'_> {
         }
         let apart: Vec<(ExternId, [u16; 2])> = passes.into_iter().filter(|(_, [first, last])| first != last).collect();
         apart.iter().for_each(|(object, [_, last])| {
-            self.together.insert(*object, *last);
+            self.joint_passes.insert(*object, *last);
         });
         !apart.is_empty()
     }
 
-    /// The object of a call, if it keeps something while a packet is in a pass.
-    fn keeps(&self, inst: &Inst) -> Option<ExternId> {
+    /// Returns the object of a call, if it keeps state within a pass.
+    fn stateful_object(&self, inst: &Inst) -> Option<ExternId> {
         let Inst::Extern { object: Some(object), .. } = inst else { return None };
         let kind = &self.pipeline.externs.get(*object)?.kind;
         matches!(kind, ExternKind::Checksum { .. } | ExternKind::InternetChecksum).then_some(*object)
     }
 
-    /// When it is known which way a terminator goes.
-    fn decided(&self, block: Block) -> u16 {
+    /// Returns the pass in which a terminator's decision is known.
+    fn decided_pass(&self, block: Block) -> u16 {
         match self.body.blocks[block].term.as_ref().map(|term| &term.term) {
-            Some(Term::Branch { cond, .. }) => self.schedule.values[cond.index()],
-            Some(Term::Switch { value, .. }) => self.schedule.values[value.index()],
-            Some(Term::Apply { table, .. }) => self.last_pass(*table),
+            Some(Terminator::Branch { cond, .. }) => self.schedule.values[cond.index()],
+            Some(Terminator::Switch { value, .. }) => self.schedule.values[value.index()],
+            Some(Terminator::Apply { table, .. }) => self.last_pass(*table),
             _ => 0,
         }
     }
@@ -301,26 +256,26 @@ impl Scheduler<'_> {
         self.placed.tables.get(&table).and_then(|table| table.parts.last()).map_or(0, |part| part.pass as u16)
     }
 
-    /// The first pass of everything, in the program's order.
-    fn forward(&mut self, begin: u16) -> Result<(), OrderError> {
+    /// Computes the first pass of all code, in program order.
+    fn schedule_forward(&mut self, begin: u16) -> Result<(), OrderError> {
         let order = self.order.clone();
         let mut done: Vec<Option<Vec<[u16; 2]>>> = vec![None; self.body.blocks.len()];
         if let Some(entry) = self.body.entry {
             done[entry.index()] = Some(vec![[begin; 2]; self.cells.count()]);
         }
-        // A parameter is given by those that jump to its block.
+        // The jumps to a block determine its parameters.
         let mut given = vec![begin; self.body.blocks.len()];
         for block in order {
             let mut cells = done[block.index()].take().unwrap_or_default();
             let control =
-                self.deciders[block.index()].iter().map(|by| self.decided(*by)).max().unwrap_or(begin).max(begin);
+                self.deciders[block.index()].iter().map(|by| self.decided_pass(*by)).max().unwrap_or(begin).max(begin);
             let params = given[block.index()];
             self.schedule.params[block.index()] = params;
             for param in &self.body.blocks[block].params {
                 self.schedule.values[param.index()] = params;
             }
-            self.block(block, control, &mut cells)?;
-            self.term(block, control, &mut cells, &mut given)?;
+            self.schedule_block(block, control, &mut cells)?;
+            self.schedule_term(block, control, &mut cells, &mut given)?;
             for next in self.body.blocks[block].successors() {
                 match &mut done[next.index()] {
                     Some(there) => {
@@ -335,18 +290,18 @@ impl Scheduler<'_> {
         Ok(())
     }
 
-    fn block(&mut self, block: Block, control: u16, cells: &mut [[u16; 2]]) -> Result<(), OrderError> {
+    fn schedule_block(&mut self, block: Block, control: u16, cells: &mut [[u16; 2]]) -> Result<(), OrderError> {
         let body = self.body;
         for (at, data) in body.blocks[block].insts.iter().enumerate() {
-            let touch = self.touch(&data.inst);
+            let touch = self.access_set(&data.inst);
             let mut pass = control;
             data.inst.for_each_use(|value| pass = pass.max(self.schedule.values[value.index()]));
             pass = touch.reads.iter().map(|cell| cells[*cell][0]).fold(pass, u16::max);
             pass = touch.writes.iter().map(|cell| cells[*cell][0].max(cells[*cell][1])).fold(pass, u16::max);
-            if let Some(object) = self.keeps(&data.inst) {
-                pass = pass.max(self.together.get(&object).copied().unwrap_or(0));
+            if let Some(object) = self.stateful_object(&data.inst) {
+                pass = pass.max(self.joint_passes.get(&object).copied().unwrap_or(0));
             }
-            if let Some(table) = state_of(&data.inst) {
+            if let Some(table) = entry_state_table(&data.inst) {
                 let own = self.last_pass(table);
                 let parts = self.placed.tables.get(&table).map_or(&[][..], |table| &table.parts);
                 let apart = parts.iter().any(|part| part.pass != u32::from(own));
@@ -360,7 +315,7 @@ impl Scheduler<'_> {
             }
             touch.reads.iter().for_each(|cell| cells[*cell][1] = cells[*cell][1].max(pass));
             touch.writes.iter().for_each(|cell| cells[*cell][0] = cells[*cell][0].max(pass));
-            self.schedule.insts[block.index()][at] = Span { first: pass, last: pass };
+            self.schedule.insts[block.index()][at] = PassRange { first: pass, last: pass };
             data.results.iter().for_each(|result| self.schedule.values[result.index()] = pass);
             if !touch.pure {
                 self.schedule.end = self.schedule.end.max(pass);
@@ -369,7 +324,7 @@ impl Scheduler<'_> {
         Ok(())
     }
 
-    fn term(
+    fn schedule_term(
         &mut self,
         block: Block,
         control: u16,
@@ -378,9 +333,9 @@ impl Scheduler<'_> {
     ) -> Result<(), OrderError> {
         let body = self.body;
         let Some(term) = body.blocks[block].term.as_ref().map(|term| &term.term) else { return Ok(()) };
-        let decided = self.decided(block).max(control);
-        if let Term::Apply { table, keys, arms } = term {
-            self.applied(*table, keys, control, cells)?;
+        let decided = self.decided_pass(block).max(control);
+        if let Terminator::Apply { table, keys, arms } = term {
+            self.check_application(*table, keys, control, cells)?;
             for arm in arms {
                 given[arm.block.index()] = given[arm.block.index()].max(decided);
             }
@@ -388,7 +343,7 @@ impl Scheduler<'_> {
         let values = &self.schedule.values;
         term.for_each_call(|call| {
             let args = call.args.iter().map(|arg| values[arg.index()]).max().unwrap_or(0);
-            // A jump is taken where it is known that the packet came to it.
+            // A jump runs as soon as the path to it is known.
             given[call.block.index()] = given[call.block.index()].max(args).max(decided);
         });
         let args = term.successors().iter().any(|next| !body.blocks[*next].params.is_empty());
@@ -399,8 +354,8 @@ impl Scheduler<'_> {
         Ok(())
     }
 
-    /// Whether all that a table needs is there in its first pass.
-    fn applied(
+    /// Checks that a table's inputs are available in its first pass.
+    fn check_application(
         &mut self,
         table: TableId,
         keys: &[Value],
@@ -412,9 +367,7 @@ impl Scheduler<'_> {
         let key = keys.iter().map(|key| self.schedule.values[key.index()]).max().unwrap_or(0);
         let var = self.pipeline.tables[table].meter_result.map(|var| var.index());
         let state = var.map_or(0, |cell| cells[cell][0].max(cells[cell][1]));
-        for (need, what) in
-            [(key, "its key"), (control, "whether it is applied"), (state, "the variable of its colour")]
-        {
+        for (need, what) in [(key, "its key"), (control, "its condition"), (state, "the variable of its color")] {
             if u32::from(need) > first {
                 let table = self.pipeline.tables[table].preamble.name.clone();
                 return Err(OrderError::Early { table, pass: first, need: u32::from(need), what });
@@ -427,8 +380,9 @@ impl Scheduler<'_> {
         Ok(())
     }
 
-    /// Up to which pass what only computes can be done again: until a variable that it reads is written.
-    fn again(&mut self) {
+    /// Computes the last pass that can repeat each pure computation: until a variable that it reads
+    /// is written.
+    fn extend_recomputation(&mut self) {
         let most = self.placed.passes.len() as u16;
         let mut ahead: Vec<Option<Vec<u16>>> = vec![None; self.body.blocks.len()];
         let mut loads: BTreeMap<(usize, usize), u16> = BTreeMap::new();
@@ -439,7 +393,7 @@ impl Scheduler<'_> {
                     next.iter_mut().zip(there).for_each(|(a, b)| *a = (*a).min(*b));
                 }
             }
-            if let Some((table, _)) = table_of(self.body, *block)
+            if let Some((table, _)) = applied_table(self.body, *block)
                 && let Some(var) = self.pipeline.tables[table].meter_result
             {
                 let first =
@@ -447,7 +401,7 @@ impl Scheduler<'_> {
                 next[var.index()] = next[var.index()].min(first);
             }
             for (at, data) in self.body.blocks[*block].insts.iter().enumerate().rev() {
-                let touch = self.touch(&data.inst);
+                let touch = self.access_set(&data.inst);
                 let span = self.schedule.insts[block.index()][at];
                 if touch.pure {
                     let last = touch.reads.iter().map(|cell| next[*cell]).min().unwrap_or(most);
@@ -457,7 +411,7 @@ impl Scheduler<'_> {
             }
             ahead[block.index()] = Some(next);
         }
-        // A value can be made again as long as all that it is made of can.
+        // A value can be recomputed as long as all its operands can.
         let mut last: Vec<u16> = self.schedule.values.clone();
         for block in &self.order {
             for (at, data) in self.body.blocks[*block].insts.iter().enumerate() {
@@ -471,57 +425,59 @@ impl Scheduler<'_> {
         }
     }
 
-    /// Up to which pass it matters which way a packet goes.
-    fn relevance(&mut self) {
-        let own: Vec<i32> = self.body.blocks.keys().map(|block| self.own(block)).collect();
-        self.schedule.relevant = vec![NEVER; self.body.blocks.len()];
+    /// Computes for each branch the last pass in which the taken path matters.
+    fn compute_relevance(&mut self) {
+        let own: Vec<i32> = self.body.blocks.keys().map(|block| self.last_own_pass(block)).collect();
+        self.schedule.relevant = vec![NO_PASS; self.body.blocks.len()];
         for block in self.order.iter().filter(|block| self.body.blocks[**block].successors().len() > 1) {
             let join = self.joins[block.index()];
-            let inside = region(self.body, *block, join).into_iter().map(|inside| own[inside.index()]).max();
+            let inside = blocks_until_join(self.body, *block, join).into_iter().map(|inside| own[inside.index()]).max();
             let params = join.filter(|join| !self.body.blocks[*join].params.is_empty());
             let params = params.map(|join| i32::from(self.schedule.params[join.index()]));
-            self.schedule.relevant[block.index()] = inside.into_iter().chain(params).max().unwrap_or(NEVER);
+            self.schedule.relevant[block.index()] = inside.into_iter().chain(params).max().unwrap_or(NO_PASS);
         }
         for block in self.order.clone() {
             if let [_] = self.body.blocks[block].successors()[..]
-                && let Some((table, _)) = table_of(self.body, block)
+                && let Some((table, _)) = applied_table(self.body, block)
             {
                 let inside = self.body.blocks[block]
                     .successors()
                     .into_iter()
                     .map(|next| own[next.index()])
                     .max()
-                    .unwrap_or(NEVER);
+                    .unwrap_or(NO_PASS);
                 self.schedule.relevant[block.index()] = inside.max(i32::from(self.last_pass(table)));
             }
         }
     }
 
-    /// The last pass in which a block itself has something to do.
-    fn own(&self, block: Block) -> i32 {
+    /// Returns the last pass in which a block itself has work.
+    fn last_own_pass(&self, block: Block) -> i32 {
         let data = &self.body.blocks[block];
-        let insts = data.insts.iter().enumerate().filter(|(_, data)| !self.touch(&data.inst).pure);
+        let insts = data.insts.iter().enumerate().filter(|(_, data)| !self.access_set(&data.inst).pure);
         let insts = insts.map(|(at, _)| i32::from(self.schedule.insts[block.index()][at].first));
         let params = (!data.params.is_empty()).then(|| i32::from(self.schedule.params[block.index()]));
-        let table = table_of(self.body, block).map(|(table, _)| i32::from(self.last_pass(table)));
-        // Leaving early matters to what would have come next: that is in the region of the branch, too.
-        insts.chain(params).chain(table).max().unwrap_or(NEVER)
+        let table = applied_table(self.body, block).map(|(table, _)| i32::from(self.last_pass(table)));
+        // An early exit matters to the following code, which is in the branch's region as well.
+        insts.chain(params).chain(table).max().unwrap_or(NO_PASS)
     }
 
-    fn fields(&self, header: ir::HeaderId) -> impl Iterator<Item = usize> + '_ {
+    fn field_cells(&self, header: ir::HeaderId) -> impl Iterator<Item = usize> + '_ {
         self.pipeline.headers[header].fields.iter().map(|var| var.index())
     }
 
-    /// The other members of a header's union, with their fields.
-    fn siblings(&self, header: ir::HeaderId) -> Vec<usize> {
+    /// Returns the cells of the other members of a header's union, with their fields.
+    fn sibling_cells(&self, header: ir::HeaderId) -> Vec<usize> {
         let union = self.pipeline.headers[header].union.and_then(|union| self.pipeline.unions.get(union));
         let members = union.into_iter().flat_map(|union| &union.members).filter(|member| **member != header);
-        members.flat_map(|member| std::iter::once(self.cells.header(*member)).chain(self.fields(*member))).collect()
+        members
+            .flat_map(|member| std::iter::once(self.cells.header(*member)).chain(self.field_cells(*member)))
+            .collect()
     }
 
-    fn touch(&self, inst: &Inst) -> Touch {
+    fn access_set(&self, inst: &Inst) -> AccessSet {
         let cells = &self.cells;
-        let read = |reads: Vec<usize>| Touch { reads, writes: Vec::new(), pure: true };
+        let read = |reads: Vec<usize>| AccessSet { reads, writes: Vec::new(), pure: true };
         match inst {
             Inst::Load(var) => read(vec![var.index()]),
             Inst::IsValid(header) => read(vec![cells.header(*header)]),
@@ -537,37 +493,38 @@ impl Scheduler<'_> {
                     VarKind::Field(header, _) => vec![cells.header(header)],
                     _ => Vec::new(),
                 };
-                Touch { reads, writes: vec![var.index()], pure: false }
+                AccessSet { reads, writes: vec![var.index()], pure: false }
             }
             Inst::SetValid(header) | Inst::SetInvalid(header) => {
                 let mut writes: Vec<usize> =
-                    std::iter::once(cells.header(*header)).chain(self.fields(*header)).collect();
+                    std::iter::once(cells.header(*header)).chain(self.field_cells(*header)).collect();
                 if let Inst::SetValid(_) = inst {
-                    writes.extend(self.siblings(*header));
+                    writes.extend(self.sibling_cells(*header));
                 }
-                Touch { reads: Vec::new(), writes, pure: false }
+                AccessSet { reads: Vec::new(), writes, pure: false }
             }
             Inst::CopyHeader { dst, src } => {
-                let reads = std::iter::once(cells.header(*src)).chain(self.fields(*src)).collect();
-                let mut writes: Vec<usize> = std::iter::once(cells.header(*dst)).chain(self.fields(*dst)).collect();
-                writes.extend(self.siblings(*dst));
-                Touch { reads, writes, pure: false }
+                let reads = std::iter::once(cells.header(*src)).chain(self.field_cells(*src)).collect();
+                let mut writes: Vec<usize> =
+                    std::iter::once(cells.header(*dst)).chain(self.field_cells(*dst)).collect();
+                writes.extend(self.sibling_cells(*dst));
+                AccessSet { reads, writes, pure: false }
             }
             Inst::Emit(header) => {
-                let reads = std::iter::once(cells.header(*header)).chain(self.fields(*header)).collect();
-                Touch { reads, writes: vec![cells.asked()], pure: false }
+                let reads = std::iter::once(cells.header(*header)).chain(self.field_cells(*header)).collect();
+                AccessSet { reads, writes: vec![cells.architecture_cell()], pure: false }
             }
-            Inst::Extern { object, func, .. } => self.touch_call(*object, *func),
-            _ => Touch { reads: Vec::new(), writes: vec![cells.asked()], pure: false },
+            Inst::Extern { object, func, .. } => self.call_access_set(*object, *func),
+            _ => AccessSet { reads: Vec::new(), writes: vec![cells.architecture_cell()], pure: false },
         }
     }
 
-    fn touch_call(&self, object: Option<ExternId>, func: ExternFn) -> Touch {
+    fn call_access_set(&self, object: Option<ExternId>, func: ExternFn) -> AccessSet {
         use ExternFn::*;
         let cells = &self.cells;
-        let mut touch = Touch::default();
+        let mut touch = AccessSet::default();
         match func {
-            // Additions commute.
+            // Counter additions commute.
             CounterCount | DirectCounterCount | LogMsg => {}
             Hash | HashGet | Checksum16Get | IsHostPort | IsNetPort | UpdateChecksum | UpdateChecksumWithPayload => {}
             MarkToDrop => {
@@ -577,16 +534,16 @@ impl Scheduler<'_> {
                 touch.writes.extend(std("standard_metadata.egress_spec"));
                 touch.writes.extend(std("standard_metadata.mcast_grp"));
             }
-            // There is one source of random numbers for all.
-            Random | RandomRead => touch.writes.push(cells.asked()),
-            _ => touch.writes.push(object.map_or(cells.asked(), |object| cells.object(object))),
+            // All random externs share one generator.
+            Random | RandomRead => touch.writes.push(cells.architecture_cell()),
+            _ => touch.writes.push(object.map_or(cells.architecture_cell(), |object| cells.object(object))),
         }
         touch
     }
 }
 
-/// The table whose entry's state a call uses.
-fn state_of(inst: &Inst) -> Option<TableId> {
+/// Returns the table of the entry that a call accesses.
+fn entry_state_table(inst: &Inst) -> Option<TableId> {
     let Inst::Extern { args, .. } = inst else { return None };
-    args.iter().find_map(|arg| if let ir::Arg::Table(table) = arg { Some(*table) } else { None })
+    args.iter().find_map(|arg| if let ir::ExternArg::Table(table) = arg { Some(*table) } else { None })
 }

@@ -1,26 +1,26 @@
-//! Action data and what is attached to entries.
+//! Memory of action data and of state attached to entries.
 
-use crate::demand::{Action, Attached, AttachedKind, Table};
-use crate::target::{Target, Usage};
+use crate::demand::{ActionDemand, AttachedKind, AttachedState, TableDemand};
+use crate::target::{ChipTarget, StageResources};
 
-/// Where an entry's action data is: in blocks of its own, and beside the key.
+/// Split of an entry's action data between action RAM and immediate data next to the key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct DataFormat {
+pub(super) struct ActionDataFormat {
     /// Bytes of an entry in action RAM.
     pub bytes: u32,
-    /// Bits beside the key.
+    /// Bits of immediate data.
     pub immediate: u32,
 }
 
-/// Whether an entry has more action data than a chip's action RAM gives.
-pub(super) fn too_wide(target: &Target, table: &Table) -> bool {
+/// Returns whether an action has more data than a chip's action RAM can return.
+pub(super) fn has_too_wide_action(target: &ChipTarget, table: &TableDemand) -> bool {
     let widest = table.actions.iter().map(|a| a.params.iter().map(|p| u64::from(*p)).sum::<u64>()).max();
     widest.is_some_and(|bits| bits > u64::from(target.formats.max_action_data_bits))
 }
 
-/// Slots of action data, (width, bits used): the containers that it is written to. A wide field lies in 32-bit containers, and its rest in the
-/// narrowest one that holds it.
-fn slots(action: &Action) -> Vec<(u32, u32)> {
+/// Returns the slots of action data as (width, used bits), one slot for each destination container.
+/// A wide field uses 32-bit containers, and the narrowest sufficient one for its remaining bits.
+fn action_data_slots(action: &ActionDemand) -> Vec<(u32, u32)> {
     let mut out = Vec::new();
     for width in &action.params {
         out.extend(std::iter::repeat_n((32, 32), (width / 32) as usize));
@@ -34,26 +34,31 @@ fn slots(action: &Action) -> Vec<(u32, u32)> {
     out
 }
 
-/// Bits that data takes in action RAM: a power of two below 128, then so many words (`action_format.cpp`).
-fn in_ram(bits: u32) -> u32 {
+/// Returns the bits that data takes in action RAM: a power of two below 128, then whole words
+/// (`action_format.cpp`).
+fn action_ram_bits(bits: u32) -> u32 {
     if bits < 128 { if bits == 0 { 0 } else { bits.next_power_of_two() } } else { bits.next_multiple_of(128) }
 }
 
-/// Ways to split the actions' data between action RAM and the entries, the first all in RAM. Each next one halves what is in RAM (or takes a
-/// word away), as long as what moves fits beside the key (`action_format.cpp`, next immediate bytes).
-pub(super) fn formats(target: &Target, table: &Table) -> Vec<DataFormat> {
-    let actions: Vec<Vec<(u32, u32)>> = table.actions.iter().filter(|a| !a.default_only).map(slots).collect();
+/// Returns the possible splits of the actions' data, the first one all in RAM. Each next one halves
+/// the part in RAM (or removes a word), as long as the moved part fits next to the key
+/// (`action_format.cpp`, next immediate bytes).
+pub(super) fn action_data_formats(target: &ChipTarget, table: &TableDemand) -> Vec<ActionDataFormat> {
+    let actions: Vec<Vec<(u32, u32)>> =
+        table.actions.iter().filter(|a| !a.default_only).map(action_data_slots).collect();
     let total = |slots: &[(u32, u32)]| slots.iter().map(|s| s.0).sum::<u32>();
-    let mut bytes = actions.iter().map(|a| in_ram(total(a)).div_ceil(8)).max().unwrap_or(0);
-    let mut out = vec![DataFormat { bytes, immediate: 0 }];
+    let mut bytes = actions.iter().map(|a| action_ram_bits(total(a)).div_ceil(8)).max().unwrap_or(0);
+    let mut out = vec![ActionDataFormat { bytes, immediate: 0 }];
     while bytes > 0 {
         let next = if bytes > 16 { bytes - 16 } else { bytes / 2 };
-        let mut format = DataFormat::default();
+        let mut format = ActionDataFormat::default();
         for slots in &actions {
             let needed = total(slots).saturating_sub(next * 8);
-            let Some((moved, bits)) = move_out(slots, needed, target.formats.immediate_bits) else { return out };
+            let Some((moved, bits)) = min_immediate_bits(slots, needed, target.formats.immediate_bits) else {
+                return out;
+            };
             format.immediate = format.immediate.max(bits);
-            format.bytes = format.bytes.max(in_ram(total(slots) - moved) / 8);
+            format.bytes = format.bytes.max(action_ram_bits(total(slots) - moved) / 8);
         }
         bytes = format.bytes;
         out.push(format);
@@ -61,12 +66,13 @@ pub(super) fn formats(target: &Target, table: &Table) -> Vec<DataFormat> {
     out
 }
 
-/// The least that can be moved of `slots` so that `needed` bits or more go: (bits of slots, bits that they use). None above `limit`.
-fn move_out(slots: &[(u32, u32)], needed: u32, limit: u32) -> Option<(u32, u32)> {
+/// Returns the smallest selection of `slots` of at least `needed` bits, as (slot bits, used bits).
+/// `None` if it exceeds `limit`.
+fn min_immediate_bits(slots: &[(u32, u32)], needed: u32, limit: u32) -> Option<(u32, u32)> {
     if needed == 0 {
         return Some((0, 0));
     }
-    // Slots are few and their sums are multiples of 8 up to 32.
+    // A subset-sum table suffices because slots are few and their sums are multiples of 8 up to 32.
     let mut reach: Vec<Option<u32>> = vec![None; (limit / 8) as usize + 1];
     reach[0] = Some(0);
     for (slot, width) in slots {
@@ -83,8 +89,9 @@ fn move_out(slots: &[(u32, u32)], needed: u32, limit: u32) -> Option<(u32, u32)>
     Some((bits, bits - reach[at].unwrap_or(0)))
 }
 
-/// Bits that say which action an entry has: an index among up to eight, else the instruction's whole address (`table_layout.cpp`).
-pub(super) fn action_bits(table: &Table) -> u32 {
+/// Returns the bits that select an entry's action: an index among up to eight, else the
+/// instruction's full address (`table_layout.cpp`).
+pub(super) fn action_bits(table: &TableDemand) -> u32 {
     match table.actions.iter().filter(|a| !a.default_only).count() {
         0 | 1 => 0,
         n @ 2..=8 => n.next_power_of_two().ilog2(),
@@ -92,52 +99,53 @@ pub(super) fn action_bits(table: &Table) -> u32 {
     }
 }
 
-/// Bits that an entry has for its state: the address of state that is not one for each entry, at least 10 bits, and whether the entry's
-/// action uses it at all, a bit, as soon as entries have several actions (`attached_info.cpp`).
-pub(super) fn pointer_bits(table: &Table) -> u32 {
-    pointers(table, |a| a.size.map_or(0, address_bits))
+/// Returns the bits of an entry that refer to its state: addresses of at least 10 bits for indirect
+/// state, and an enable bit if entries have several actions (`attached_info.cpp`).
+pub(super) fn pointer_bits(table: &TableDemand) -> u32 {
+    sum_pointer_bits(table, |a| a.size.map_or(0, address_bits))
 }
 
-/// As [`pointer_bits`], as the compiler first reckons it to choose a packing: with an address also for state that needs none, because it is one for
-/// each entry. So tables with counters get wider rows than their bits ask for.
-pub(super) fn reckoned_pointer_bits(table: &Table) -> u32 {
-    pointers(table, |a| a.size.map_or(10, address_bits))
+/// Returns [`pointer_bits`] as the compiler first estimates it to choose a packing: direct state
+/// also gets an address. Tables with counters therefore get wider rows than their bits require.
+pub(super) fn estimated_pointer_bits(table: &TableDemand) -> u32 {
+    sum_pointer_bits(table, |a| a.size.map_or(10, address_bits))
 }
 
 fn address_bits(size: u64) -> u32 {
     (64 - size.saturating_sub(1).leading_zeros()).max(10)
 }
 
-fn pointers(table: &Table, address: impl Fn(&Attached) -> u32) -> u32 {
+fn sum_pointer_bits(table: &TableDemand, address: impl Fn(&AttachedState) -> u32) -> u32 {
     let enable = u32::from(action_bits(table) > 0);
     table.attached.iter().filter(|a| a.kind != AttachedKind::Idle).map(|a| enable + address(a)).sum()
 }
 
-/// One kind of blocks that grow with the entries.
+/// Memory that grows with the number of entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Beside {
-    /// Entries of a word.
+pub(super) struct PerEntryMemory {
+    /// Entries per word.
     pub per_word: u32,
-    /// Words of an entry.
+    /// Words per entry.
     pub words: u32,
     /// Whether it takes SRAM.
     pub sram: bool,
-    /// Whether it takes map RAM: state that the chip reads and writes.
+    /// Whether it takes map RAM, which holds state that the chip reads and writes.
     pub map_ram: bool,
 }
 
-impl Beside {
-    /// Blocks for so many entries, without the spare one of state.
-    pub fn blocks(&self, target: &Target, entries: u64) -> u32 {
+impl PerEntryMemory {
+    /// Returns the blocks for `entries` entries, without the spare block of state.
+    pub fn blocks_for(&self, target: &ChipTarget, entries: u64) -> u32 {
         let per_block = u64::from(target.sram.depth) * u64::from(self.per_word);
         u32::try_from(entries.div_ceil(per_block)).unwrap_or(u32::MAX).saturating_mul(self.words)
     }
 }
 
-/// Action RAM for so many bytes of an entry (`resource_estimate.cpp`, action data per word).
-pub(super) fn action_ram(target: &Target, bytes: u32) -> Option<Beside> {
+/// Returns the action RAM for `bytes` bytes per entry (`resource_estimate.cpp`, action data per
+/// word).
+pub(super) fn action_ram(target: &ChipTarget, bytes: u32) -> Option<PerEntryMemory> {
     let word = target.word_bytes() as u32;
-    let beside = |per_word, words| Beside { per_word, words, sram: true, map_ram: false };
+    let beside = |per_word, words| PerEntryMemory { per_word, words, sram: true, map_ram: false };
     match bytes {
         0 => None,
         b if b <= word => Some(beside(word / b.next_power_of_two(), 1)),
@@ -145,8 +153,9 @@ pub(super) fn action_ram(target: &Target, bytes: u32) -> Option<Beside> {
     }
 }
 
-/// Blocks of attached state (`resource_estimate.cpp`: counters, registers, meters and idle times per word).
-pub(super) fn state(target: &Target, attached: &Attached) -> Beside {
+/// Returns the memory of attached state (`resource_estimate.cpp`: counters, registers, meters and
+/// idle times per word).
+pub(super) fn state_memory(target: &ChipTarget, attached: &AttachedState) -> PerEntryMemory {
     let per_word = match attached.kind {
         AttachedKind::Counter | AttachedKind::Register => {
             target.sram.width / attached.bits.clamp(1, target.sram.width).next_power_of_two()
@@ -159,43 +168,45 @@ pub(super) fn state(target: &Target, attached: &Attached) -> Beside {
             _ => 1,
         },
     };
-    Beside { per_word, words: 1, sram: attached.kind != AttachedKind::Idle, map_ram: true }
+    PerEntryMemory { per_word, words: 1, sram: attached.kind != AttachedKind::Idle, map_ram: true }
 }
 
-/// Whether a table has state that cannot be in two stages.
-pub(super) fn in_one_place(table: &Table) -> bool {
+/// Returns whether a table has state that cannot be in two stages.
+pub(super) fn has_single_stage_state(table: &TableDemand) -> bool {
     table.attached.iter().any(|a| a.size.is_some() && matches!(a.kind, AttachedKind::Register | AttachedKind::Meter))
 }
 
-/// Blocks of all state of a part with so many entries: (SRAM, map RAM, the largest one's SRAM), each with a spare block that a packet's update
-/// is written to while another one reads.
-pub(super) fn state_blocks(target: &Target, table: &Table, entries: u64) -> (u32, u32, u32) {
+/// Returns the blocks of all state of an allocation with `entries` entries, as (SRAM, map RAM, SRAM
+/// of the largest object). Each has a spare block to which one packet's update is written while
+/// another packet reads.
+pub(super) fn state_blocks(target: &ChipTarget, table: &TableDemand, entries: u64) -> (u32, u32, u32) {
     let (mut sram, mut map_ram, mut largest) = (0u32, 0u32, 0);
     for attached in &table.attached {
-        let beside = state(target, attached);
-        let blocks = beside.blocks(target, attached.size.unwrap_or(entries));
+        let beside = state_memory(target, attached);
+        let blocks = beside.blocks_for(target, attached.size.unwrap_or(entries));
         let blocks = if beside.sram { blocks.saturating_add(1) } else { blocks };
         if beside.sram {
             sram = sram.saturating_add(blocks);
             largest = largest.max(blocks);
         }
-        // A meter's colours are kept apart, four to a word of map RAM.
-        let colours = Beside { per_word: 4, words: 1, sram: false, map_ram: true };
+        // A meter's colors are stored separately, four per word of map RAM.
+        let colours = PerEntryMemory { per_word: 4, words: 1, sram: false, map_ram: true };
         let meter = attached.kind == AttachedKind::Meter;
-        let colours = if meter { colours.blocks(target, attached.size.unwrap_or(entries)) } else { 0 };
+        let colours = if meter { colours.blocks_for(target, attached.size.unwrap_or(entries)) } else { 0 };
         map_ram = map_ram.saturating_add(blocks).saturating_add(colours);
     }
     (sram, map_ram, largest)
 }
 
-/// What actions and state take beside blocks: bytes of the action bus, ALUs, instructions.
-pub(super) fn units(table: &Table, format: DataFormat) -> Usage {
+/// Returns the resources of actions and state other than blocks: bytes of the action bus, ALUs,
+/// instructions.
+pub(super) fn stage_units(table: &TableDemand, format: ActionDataFormat) -> StageResources {
     let count = |kinds: &[AttachedKind]| table.attached.iter().filter(|a| kinds.contains(&a.kind)).count() as u32;
-    Usage {
+    StageResources {
         action_bus: format.bytes + format.immediate.div_ceil(8),
         statistics_alus: count(&[AttachedKind::Counter]),
         meter_alus: count(&[AttachedKind::Meter, AttachedKind::Register]),
         instructions: table.actions.len() as u32,
-        ..Usage::default()
+        ..StageResources::default()
     }
 }

@@ -1,39 +1,41 @@
-//! The key of a table as bytes on a match crossbar.
+//! Key of a table as bytes on a match crossbar.
 
-use crate::demand::{Key, Table};
-use crate::target::Target;
+use crate::demand::{KeyDemand, TableDemand};
+use crate::target::ChipTarget;
 
 /// One byte of a key on a search bus.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Byte {
-    /// Its bits that belong to the key.
+pub(super) struct KeyByte {
+    /// Mask of the bits that belong to the key.
     pub bits: u8,
-    /// Which search bus brings it: a row of SRAM compares one bus with each word.
+    /// Index of its search bus. A row of SRAM compares each word with one bus.
     pub bus: usize,
 }
 
-/// The key's bytes.
+/// Bytes of a key.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct KeyBytes {
-    /// In the order in which they lie on the buses.
-    pub bytes: Vec<Byte>,
-    /// Search buses that they take.
+    /// Bytes in bus order.
+    pub bytes: Vec<KeyByte>,
+    /// Number of search buses.
     pub buses: usize,
-    /// Bytes of the crossbar: bytes that are compared under a mask in SRAM are on it once and in the word twice.
+    /// Bytes on the crossbar. Bytes compared under a mask in SRAM are on it once and in the word
+    /// twice.
     pub crossbar: u32,
     /// Bits of the key.
     pub bits: u32,
 }
 
-/// Whether a key has more bytes than a crossbar, however they are put together.
-pub(super) fn too_wide(table: &Table, crossbar: u32) -> bool {
+/// Returns whether a key has more bits than a crossbar, regardless of their arrangement.
+pub(super) fn exceeds_crossbar(table: &TableDemand, crossbar: u32) -> bool {
     table.keys.iter().map(|k| u64::from(k.bits)).sum::<u64>() > u64::from(crossbar) * 8
 }
 
-/// Widths of the pieces that lie in bytes of their own: neighbouring fields of one header share a byte where one ends and the next begins,
-/// as the packet has them; metadata does not. (Containers hold what the parser extracts; `phv` keeps a header's fields together.)
-fn pieces(keys: &[&Key]) -> Vec<u32> {
-    let header = |k: &Key| k.name.rsplit_once('.').filter(|(h, _)| h.contains("hdr")).map(|(h, _)| h.to_owned());
+/// Returns the widths of the runs that occupy bytes of their own. Neighbouring fields of one header
+/// share the byte at their boundary, as in the packet, because `phv` keeps a header's fields
+/// together. Metadata fields do not share.
+fn key_run_widths(keys: &[&KeyDemand]) -> Vec<u32> {
+    let header = |k: &KeyDemand| k.name.rsplit_once('.').filter(|(h, _)| h.contains("hdr")).map(|(h, _)| h.to_owned());
     let mut out: Vec<u32> = Vec::new();
     let mut open: Option<String> = None;
     for key in keys {
@@ -47,10 +49,10 @@ fn pieces(keys: &[&Key]) -> Vec<u32> {
     out
 }
 
-/// Masks of the bytes of a key.
-fn masks(keys: &[&Key]) -> Vec<u8> {
+/// Returns the mask of each byte of a key.
+fn byte_masks(keys: &[&KeyDemand]) -> Vec<u8> {
     let mut out = Vec::new();
-    for piece in pieces(keys) {
+    for piece in key_run_widths(keys) {
         out.extend(std::iter::repeat_n(0xff, (piece / 8) as usize));
         if piece % 8 != 0 {
             out.push(((1u16 << (piece % 8)) - 1) as u8);
@@ -59,47 +61,50 @@ fn masks(keys: &[&Key]) -> Vec<u8> {
     out
 }
 
-/// Puts bytes on buses of `width` bytes, one bus after the other (`input_xbar.cpp`: the fewest groups, each filled).
-fn on_buses(masks: Vec<u8>, width: usize) -> (Vec<Byte>, usize) {
+/// Assigns bytes to buses of `width` bytes, filling one bus after the other (`input_xbar.cpp`: the
+/// fewest groups, each filled).
+fn assign_buses(masks: Vec<u8>, width: usize) -> (Vec<KeyByte>, usize) {
     let buses = masks.len().div_ceil(width).max(1);
-    (masks.into_iter().enumerate().map(|(i, bits)| Byte { bits, bus: i / width }).collect(), buses)
+    (masks.into_iter().enumerate().map(|(i, bits)| KeyByte { bits, bus: i / width }).collect(), buses)
 }
 
-/// The bytes that a hash table compares.
-pub(super) fn of_exact(target: &Target, table: &Table) -> KeyBytes {
-    let masks = masks(&table.keys.iter().collect::<Vec<_>>());
+/// Returns the bytes that a hash table compares.
+pub(super) fn exact_key_bytes(target: &ChipTarget, table: &TableDemand) -> KeyBytes {
+    let masks = byte_masks(&table.keys.iter().collect::<Vec<_>>());
     let bits = masks.iter().map(|m| m.count_ones()).sum();
     let crossbar = masks.len() as u32;
-    let (bytes, buses) = on_buses(masks, target.word_bytes());
+    let (bytes, buses) = assign_buses(masks, target.word_bytes());
     KeyBytes { bytes, buses, crossbar, bits }
 }
 
-/// The bytes that a partition of an algorithmic TCAM compares: those under a mask twice, once for "must be 0" and once for "must be 1"
-/// (`table_layout.cpp`, algorithmic TCAM). The partition's number, `number_bits` wide, is on the crossbar only: it is the row.
-pub(super) fn of_partition(target: &Target, table: &Table, number_bits: u32) -> KeyBytes {
-    let exact: Vec<&Key> = table.keys.iter().filter(|k| k.exact).collect();
-    let masked: Vec<&Key> = table.keys.iter().filter(|k| !k.exact).collect();
-    let (mut all, twice) = (masks(&exact), masks(&masked));
+/// Returns the bytes that a partition of an algorithmic TCAM compares. Masked bytes appear twice,
+/// once for "must be 0" and once for "must be 1" (`table_layout.cpp`, algorithmic TCAM). The
+/// partition number, `number_bits` wide, is only on the crossbar because it addresses the row.
+pub(super) fn partition_key_bytes(target: &ChipTarget, table: &TableDemand, number_bits: u32) -> KeyBytes {
+    let exact: Vec<&KeyDemand> = table.keys.iter().filter(|k| k.exact).collect();
+    let masked: Vec<&KeyDemand> = table.keys.iter().filter(|k| !k.exact).collect();
+    let (mut all, twice) = (byte_masks(&exact), byte_masks(&masked));
     let crossbar = (all.len() + twice.len()) as u32 + number_bits.div_ceil(8);
     all.extend(twice.iter().chain(&twice));
     let bits = all.iter().map(|m| m.count_ones()).sum();
-    let (bytes, buses) = on_buses(all, target.word_bytes());
+    let (bytes, buses) = assign_buses(all, target.word_bytes());
     KeyBytes { bytes, buses, crossbar, bits }
 }
 
-/// Bits and crossbar bytes of a ternary key. A range is matched nibble by nibble, each in a byte of its own (`resource_estimate.cpp`,
-/// range entries).
-pub(super) fn of_ternary(table: &Table) -> (u32, u32) {
-    let (range, plain): (Vec<&Key>, Vec<&Key>) = table.keys.iter().partition(|k| k.range);
-    let (range, plain) = (masks(&range), masks(&plain));
+/// Returns bits and crossbar bytes of a ternary key. A range is matched nibble by nibble, each
+/// nibble in its own byte (`resource_estimate.cpp`, range entries).
+pub(super) fn ternary_key_size(table: &TableDemand) -> (u32, u32) {
+    let (range, plain): (Vec<&KeyDemand>, Vec<&KeyDemand>) = table.keys.iter().partition(|k| k.range);
+    let (range, plain) = (byte_masks(&range), byte_masks(&plain));
     let sum = |m: &[u8]| m.iter().map(|m| m.count_ones()).sum::<u32>();
     (sum(&plain) + 2 * sum(&range), (plain.len() + 2 * range.len()) as u32)
 }
 
-/// Bits of hash that place an entry and so need not be kept, taken from the key: those that choose the word, and those that choose among the
-/// blocks of the smallest way. Bytes of the bus with least bits go first, and among them those with least bits, so that whole bytes fall away
-/// (`table_format.cpp`, ghost bits).
-pub(super) fn without_ghosts(key: &KeyBytes, mut ghosts: u32) -> Vec<Byte> {
+/// Removes ghost bits from the key: hash bits that address an entry and therefore need not be
+/// stored. These are the bits that choose the word, and those that choose among the blocks of the
+/// smallest way. Bytes of the bus with the fewest bits go first, and among them those with the
+/// fewest bits, so that whole bytes disappear (`table_format.cpp`, ghost bits).
+pub(super) fn without_ghost_bits(key: &KeyBytes, mut ghosts: u32) -> Vec<KeyByte> {
     let bits_of = |bus: usize| key.bytes.iter().filter(|b| b.bus == bus).map(|b| b.bits.count_ones()).sum::<u32>();
     let mut left = key.bytes.clone();
     left.sort_by_key(|b| (bits_of(b.bus), b.bus, b.bits.count_ones()));

@@ -1,79 +1,81 @@
-//! The layouts that a table in SRAM can have, and what each takes for so many entries.
+//! Possible layouts of a table in SRAM, with the resources that each needs for a number of entries.
 
-use super::data::{self, Beside, DataFormat};
+use super::data::{self, ActionDataFormat, PerEntryMemory};
 use super::key::{self, KeyBytes};
-use super::pack::{self, Form, Overhead};
-use super::ways::{self, Ways};
-use crate::demand::{Match, Table};
-use crate::target::Target;
+use super::pack::{self, EntryOverhead, RowFormat};
+use super::ways::{self, HashWays};
+use crate::demand::{MemoryMatchKind, TableDemand};
+use crate::target::ChipTarget;
 use std::cell::RefCell;
 use std::collections::HashMap;
 
 /// A table in SRAM: a hash table, or the partitions of an algorithmic TCAM.
-pub(super) struct InSram<'a> {
-    pub target: &'a Target,
-    pub table: &'a Table,
+pub(super) struct SramTable<'a> {
+    pub target: &'a ChipTarget,
+    pub table: &'a TableDemand,
     pub key: KeyBytes,
-    /// Partitions; none for a hash table.
+    /// Number of partitions. `None` for a hash table.
     pub partitions: Option<u64>,
     action_bits: u32,
     pointers: u32,
-    packed: RefCell<HashMap<(u32, u32, u32, u32), bool>>,
+    pack_results: RefCell<HashMap<(u32, u32, u32, u32), bool>>,
 }
 
-/// A layout and what it takes.
+/// Candidate layout with its resources.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Candidate {
-    /// Entries in a row.
+pub(super) struct LayoutCandidate {
+    /// Entries per row.
     pub entries_per_row: u32,
-    /// Words that a row is wide.
+    /// Words per row.
     pub words: u32,
-    /// Where action data is.
-    pub data: DataFormat,
-    /// Whether it has been made wider than its bits ask for.
+    /// Split of action data.
+    pub data: ActionDataFormat,
+    /// Whether it is wider than its bits require.
     pub widened: bool,
-    /// Blocks deep, all ways together: of a partition, the rows that are looked at together.
+    /// Depth in blocks, all ways together. For partitions: the rows compared in parallel.
     pub depth: u32,
     /// Ways of a hash table.
-    pub ways: Ways,
-    /// Entries that there is room for.
+    pub ways: HashWays,
+    /// Capacity in entries.
     pub entries: u64,
-    /// SRAM blocks, as the compiler first reckons them: without spare blocks where it shrinks a table.
+    /// SRAM blocks as the compiler first estimates them, without spare blocks when it shrinks a
+    /// table.
     pub sram: u32,
 }
 
-/// Bits of a partition's number.
-pub(super) fn number_bits(partitions: u64) -> u32 {
+/// Returns the bits of a partition number.
+pub(super) fn partition_number_bits(partitions: u64) -> u32 {
     64 - (partitions.max(2) - 1).leading_zeros()
 }
 
-impl<'a> InSram<'a> {
-    pub fn new(target: &'a Target, table: &'a Table) -> InSram<'a> {
+impl<'a> SramTable<'a> {
+    pub fn new(target: &'a ChipTarget, table: &'a TableDemand) -> SramTable<'a> {
         let partitions = match table.kind {
-            Match::Partitioned { partitions, .. } => Some(partitions.max(1)),
+            MemoryMatchKind::Partitioned { partitions, .. } => Some(partitions.max(1)),
             _ => None,
         };
         let key = match partitions {
-            Some(partitions) => key::of_partition(target, table, number_bits(partitions)),
-            None => key::of_exact(target, table),
+            Some(partitions) => key::partition_key_bytes(target, table, partition_number_bits(partitions)),
+            None => key::exact_key_bytes(target, table),
         };
         let (action_bits, pointers) = (data::action_bits(table), data::pointer_bits(table));
-        InSram { target, table, key, partitions, action_bits, pointers, packed: RefCell::default() }
+        SramTable { target, table, key, partitions, action_bits, pointers, pack_results: RefCell::default() }
     }
 
-    /// Blocks that lie side by side to hold all partitions' rows of one number.
-    pub fn lookups(&self) -> u32 {
+    /// Returns the blocks side by side that hold the rows with one index, for all partitions.
+    pub fn blocks_per_row(&self) -> u32 {
         let depth = u64::from(self.target.sram.depth);
         self.partitions.map_or(1, |p| u32::try_from(p.div_ceil(depth)).unwrap_or(u32::MAX))
     }
 
-    /// All packings whose bits fit: up to nine entries in up to eight words, each with each way to split action data
-    /// (`table_layout.cpp`, exact match). Packings that are another one several times over are left out.
-    pub fn candidates(&self) -> Vec<Candidate> {
+    /// Returns all packings whose bits fit: up to nine entries in up to eight words, each with
+    /// every split of action data (`table_layout.cpp`, exact match). Multiples of a smaller packing
+    /// are left out.
+    pub fn candidates(&self) -> Vec<LayoutCandidate> {
         let mut out = Vec::new();
-        for data in data::formats(self.target, self.table) {
+        for data in data::action_data_formats(self.target, self.table) {
             for entries in 1..=self.target.formats.max_pack {
-                let Some(words) = self.words_for(entries, data) else { break };
+                let Some(words) = self.words_needed(entries, data) else { break };
                 let (large, small) = (words.max(entries), words.min(entries));
                 if large % small == 0 && small != 1 {
                     continue;
@@ -81,17 +83,18 @@ impl<'a> InSram<'a> {
                 if words > self.target.formats.max_words {
                     break;
                 }
-                out.push(Candidate { entries_per_row: entries, words, data, ..Candidate::default() });
+                out.push(LayoutCandidate { entries_per_row: entries, words, data, ..LayoutCandidate::default() });
             }
         }
         out
     }
 
-    /// Words that so many entries take by their bits; none if ranked entries cannot have their overhead in one word.
-    fn words_for(&self, entries: u32, data: DataFormat) -> Option<u32> {
+    /// Returns the words for `entries` entries by their bits. `None` if ranked entries do not fit
+    /// their overhead into one word.
+    fn words_needed(&self, entries: u32, data: ActionDataFormat) -> Option<u32> {
         let (target, ranked) = (self.target, self.partitions.is_some());
         let ghosts = if ranked { 0 } else { target.sram.depth.ilog2() };
-        let overhead = self.action_bits + data::reckoned_pointer_bits(self.table) + data.immediate;
+        let overhead = self.action_bits + data::estimated_pointer_bits(self.table) + data.immediate;
         let bits = overhead + target.formats.version_bits + self.key.bits.saturating_sub(ghosts);
         let by_bits = (entries * bits).div_ceil(target.sram.width);
         let by_bytes = (entries * self.compared_bytes(ghosts)).div_ceil(target.word_bytes() as u32);
@@ -114,85 +117,95 @@ impl<'a> InSram<'a> {
         widths.len() as u32
     }
 
-    /// Whether a candidate's row can be formed, byte by byte.
-    pub fn formed(&self, c: &Candidate) -> bool {
-        let ghosts = if self.partitions.is_some() { 0 } else { self.target.sram.depth.ilog2() + c.ways.smallest() };
+    /// Returns whether a candidate's row can be packed, byte by byte.
+    pub fn can_pack(&self, c: &LayoutCandidate) -> bool {
+        let ghosts = if self.partitions.is_some() { 0 } else { self.target.sram.depth.ilog2() + c.ways.min_way_log2() };
         let known = (c.entries_per_row, c.words, ghosts, c.data.immediate);
-        if let Some(yes) = self.packed.borrow().get(&known) {
+        if let Some(yes) = self.pack_results.borrow().get(&known) {
             return *yes;
         }
-        let overhead = Overhead { action: self.action_bits, pointers: self.pointers, immediate: c.data.immediate };
+        let overhead = EntryOverhead { action: self.action_bits, pointers: self.pointers, immediate: c.data.immediate };
         let (entries, words) = (c.entries_per_row, c.words);
         let ranked = self.partitions.is_some();
-        let yes = pack::packs(&Form { target: self.target, key: &self.key, entries, words, ghosts, overhead, ranked });
-        self.packed.borrow_mut().insert(known, yes);
+        let yes = pack::is_packable(&RowFormat {
+            target: self.target,
+            key: &self.key,
+            entries,
+            words,
+            ghost_bits: ghosts,
+            overhead,
+            ranked,
+        });
+        self.pack_results.borrow_mut().insert(known, yes);
         yes
     }
 
-    /// What grows with the entries of a candidate.
-    pub fn beside(&self, c: &Candidate) -> Vec<Beside> {
+    /// Returns the memories of a candidate that grow with the entries.
+    pub fn per_entry_memories(&self, c: &LayoutCandidate) -> Vec<PerEntryMemory> {
         let own = self.table.attached.iter().filter(|a| a.size.is_none());
-        own.map(|a| data::state(self.target, a)).chain(data::action_ram(self.target, c.data.bytes)).collect()
+        own.map(|a| data::state_memory(self.target, a)).chain(data::action_ram(self.target, c.data.bytes)).collect()
     }
 
-    /// Entries of a depth.
-    pub fn entries(&self, c: &Candidate, depth: u32) -> u64 {
+    /// Returns the capacity in entries at `depth`.
+    pub fn entry_capacity(&self, c: &LayoutCandidate, depth: u32) -> u64 {
         let row = u64::from(self.target.sram.depth) * u64::from(c.entries_per_row);
-        row.saturating_mul(u64::from(depth)).saturating_mul(u64::from(self.lookups()))
+        row.saturating_mul(u64::from(depth)).saturating_mul(u64::from(self.blocks_per_row()))
     }
 
-    /// Makes a candidate hold `wanted` entries (`resource_estimate.cpp`: options to ways, to partitions, attached RAMs).
-    pub fn size(&self, c: &mut Candidate, wanted: u64) {
+    /// Sizes a candidate for `wanted` entries (`resource_estimate.cpp`: options to ways, to
+    /// partitions, attached RAMs).
+    pub fn size_for_entries(&self, c: &mut LayoutCandidate, wanted: u64) {
         let rows = match self.partitions {
             None => wanted.div_ceil(u64::from(c.entries_per_row) * u64::from(self.target.sram.depth)),
             Some(partitions) => wanted.div_ceil(partitions).div_ceil(u64::from(c.entries_per_row)),
         };
-        // What is deeper than any chip fails later on; the number only has to stay one.
+        // Larger depths are clamped to prevent overflow; they exceed any chip and fail later.
         self.set_depth(c, u32::try_from(rows.min(1 << 20)).unwrap_or(1 << 20).max(1));
         let spare = self.table.attached.iter().filter(|a| a.size.is_none()).count() as u32;
-        c.sram = self.blocks(c).saturating_add(spare);
+        c.sram = self.sram_blocks(c).saturating_add(spare);
     }
 
-    fn set_depth(&self, c: &mut Candidate, depth: u32) {
+    fn set_depth(&self, c: &mut LayoutCandidate, depth: u32) {
         if self.partitions.is_none() {
-            c.ways = ways::ways(self.target, depth, c.entries_per_row, self.key.bits, c.data.bytes > 0);
+            c.ways = ways::choose_ways(self.target, depth, c.entries_per_row, self.key.bits, c.data.bytes > 0);
             c.depth = if c.ways.identity { c.ways.depth() } else { depth.max(self.target.formats.min_ways) };
         } else {
             c.depth = depth;
         }
-        c.entries = self.entries(c, c.depth);
+        c.entries = self.entry_capacity(c, c.depth);
     }
 
-    /// SRAM blocks of a candidate with its depth.
-    fn blocks(&self, c: &Candidate) -> u32 {
-        let matched = c.depth.saturating_mul(self.lookups()).saturating_mul(c.words);
-        let beside = self.beside(c).into_iter().filter(|b| b.sram);
-        beside.fold(matched, |sum, b| sum.saturating_add(b.blocks(self.target, c.entries)))
+    /// Returns the SRAM blocks of a candidate at its depth.
+    fn sram_blocks(&self, c: &LayoutCandidate) -> u32 {
+        let matched = c.depth.saturating_mul(self.blocks_per_row()).saturating_mul(c.words);
+        let beside = self.per_entry_memories(c).into_iter().filter(|b| b.sram);
+        beside.fold(matched, |sum, b| sum.saturating_add(b.blocks_for(self.target, c.entries)))
     }
 
-    /// Makes a candidate as deep as `sram` blocks allow (`resource_estimate.cpp`, unknown SRAMs needed). Fixed state comes off first.
-    pub fn grow(&self, c: &mut Candidate, sram: u32) {
-        let fixed: u32 = self.fixed();
+    /// Makes a candidate as deep as `sram` blocks allow, after subtracting fixed state
+    /// (`resource_estimate.cpp`, unknown SRAMs needed).
+    pub fn grow_to_blocks(&self, c: &mut LayoutCandidate, sram: u32) {
+        let fixed: u32 = self.fixed_state_blocks();
         let mut depth = 0;
         loop {
             let mut next = c.clone();
             next.depth = depth + 1;
-            next.entries = self.entries(c, depth + 1);
-            if self.blocks(&next).saturating_add(fixed) > sram {
+            next.entries = self.entry_capacity(c, depth + 1);
+            if self.sram_blocks(&next).saturating_add(fixed) > sram {
                 break;
             }
             depth += 1;
         }
-        (c.depth, c.entries, c.sram, c.ways) = (0, 0, 0, Ways::default());
+        (c.depth, c.entries, c.sram, c.ways) = (0, 0, 0, HashWays::default());
         if depth > 0 {
             self.set_depth(c, depth);
-            c.sram = self.blocks(c).saturating_add(fixed);
+            c.sram = self.sram_blocks(c).saturating_add(fixed);
         }
     }
 
-    /// SRAM of state that does not grow with the entries.
-    fn fixed(&self) -> u32 {
-        let sized = self.table.attached.iter().filter_map(|a| Some((data::state(self.target, a), a.size?)));
-        sized.filter(|(b, _)| b.sram).fold(0, |sum, (b, n)| sum.saturating_add(b.blocks(self.target, n)))
+    /// Returns the SRAM of state that does not grow with the entries.
+    fn fixed_state_blocks(&self) -> u32 {
+        let sized = self.table.attached.iter().filter_map(|a| Some((data::state_memory(self.target, a), a.size?)));
+        sized.filter(|(b, _)| b.sram).fold(0, |sum, (b, n)| sum.saturating_add(b.blocks_for(self.target, n)))
     }
 }

@@ -1,25 +1,27 @@
-//! How a table lies in a chip's memories.
+//! Layout of tables in a chip's memories.
 //!
-//! *Decisions* ([`fit`], [`alone`]) say what blocks of which stage a table takes; an *estimate* ([`estimate`]) divides entries by words.
+//! *Allocations* ([`fit_in_stage`], [`allocate_alone`]) determine the blocks of each stage that a
+//! table takes. An *estimate* ([`estimate`]) divides entries by words.
 //!
-//! The rules are those of the chip's open compiler (p4lang/p4c, `backends/tofino/bf-p4c`); what is a number of the chip comes from the
-//! [`Target`]. Where each rule is, here and there:
+//! The rules are those of the chip's open compiler (p4lang/p4c, `backends/tofino/bf-p4c`). The
+//! chip's numbers come from the [`ChipTarget`]. Location of each rule, here and in the compiler:
 //!
-//! | rule | here | stated in |
+//! | rule | here | p4c source in `mau/` |
 //! |---|---|---|
-//! | bytes of a key; what the hash makes unnecessary to keep | `key` | `mau/table_layout.cpp`, `mau/table_format.cpp` (ghost bits), `mau/tofino/input_xbar.cpp` |
-//! | which packings are tried: entries in so many words | `layouts` | `mau/table_layout.cpp` (exact match) |
-//! | whether a packing can be: bytes, overhead, versions, entries spread over words | `pack` | `mau/table_format.cpp` |
-//! | hash ways, select bits, keys that are places | `ways` | `mau/resource_estimate.cpp` (way sizes, identity hash) |
-//! | action data in entries or apart; counters, meters, registers, idle times; addresses | `data` | `mau/action_format.cpp`, `mau/attached_info.cpp`, `mau/resource_estimate.cpp` |
-//! | rows and columns of blocks, reach of state, partitions in half rows | `rows` | `mau/tofino/memories.cpp` |
-//! | which layout is tried first, and how a table shrinks to what a stage has | `sram` | `mau/table_placement.cpp`, `mau/resource_estimate.cpp` |
-//! | TCAM width and depth, ranges, what says what to do on a match | `tcam` | `mau/resource_estimate.cpp`, `mau/table_format.cpp`, `mau/tofino/memories.cpp` |
-//! | ALPM as pivots and partitions; a spare place in each | `alpm` | `midend/alpm.cpp`, `mau/table_placement.cpp` |
-//! | tables behind the chip | `dram` | no public source: see there |
+//! | bytes of a key; ghost bits | `key` | `table_layout`, `table_format`, `tofino/input_xbar` |
+//! | packings to try: entries per row, words per row | `layouts` | `table_layout` (exact match) |
+//! | feasibility of a packing | `pack` | `table_format` |
+//! | hash ways, select bits, identity hash | `ways` | `resource_estimate` (way sizes) |
+//! | action data, attached state, addresses | `data` | `action_format`, `attached_info` |
+//! | rows and columns of blocks, reach of state | `rows` | `tofino/memories` |
+//! | preference among layouts; shrinking | `sram` | `table_placement`, `resource_estimate` |
+//! | TCAM size, ranges, ternary indirection | `tcam` | `resource_estimate`, `tofino/memories` |
+//! | ALPM: pivots, partitions, spare slots | `alpm` | `table_placement`; `midend/alpm.cpp` |
+//! | tables in off-chip DRAM | `dram` | no public source |
 //!
-//! `tests/calibration.rs` holds all of this to what that compiler used for 281 tables. What is not modelled: which bus of a row, which bit of
-//! a hash, stashes, tables of a few constant entries that a gateway can match, action profiles and selectors.
+//! `tests/calibration.rs` compares the model with that compiler's results for 281 tables. Not
+//! modelled: the bus of a row, individual bits of a hash, stashes, tables of a few constant entries
+//! that a gateway can match, action profiles and selectors.
 
 mod alpm;
 mod data;
@@ -33,109 +35,127 @@ mod sram;
 mod tcam;
 mod ways;
 
-pub use estimate::{Estimate, estimate, estimate_with_data};
+pub use estimate::{BlockEstimate, estimate, estimate_with_data};
 
-use crate::demand::{Match, Table};
-use crate::target::{Target, Usage};
+use crate::demand::{MemoryMatchKind, TableDemand};
+use crate::target::{ChipTarget, StageResources};
 use serde::{Deserialize, Serialize};
 
-/// How the entries of a [`Part`] lie in blocks.
+/// Layout in blocks of a [`StageAllocation`]'s entries.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Layout {
-    /// Blocks in each hash way, counted in blocks of one word's depth; empty for tables without ways.
+pub struct TableLayout {
+    /// Depth in blocks of each hash way. Empty for tables without ways.
     pub ways: Vec<u32>,
-    /// Entries in a row: in `words` words side by side.
+    /// Entries in a row of `words` words.
     pub entries_per_row: u32,
-    /// Blocks that a row is wide.
+    /// Width of a row in blocks.
     pub words: u32,
-    /// Bytes of DRAM behind the chip, where the entries are there; 0 elsewhere.
+    /// Bytes of off-chip DRAM for the entries. 0 for tables on the chip.
     #[serde(default)]
     pub dram_bytes: u64,
-    /// One sentence for people.
+    /// Description for users, one sentence.
     pub description: String,
 }
 
-/// Entries of a table that lie in one stage.
+/// Entries of a table in one stage, with their resources.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Part {
-    /// How many entries there is room for: at least what was asked, where it fits.
+pub struct StageAllocation {
+    /// Capacity in entries, at least the requested number if it fits.
     pub entries: u64,
-    /// What they take of the stage.
-    pub usage: Usage,
-    /// How they lie.
-    pub layout: Layout,
+    /// Resources of the stage that they take.
+    pub usage: StageResources,
+    /// Layout in blocks.
+    pub layout: TableLayout,
 }
 
-/// Why a table cannot be on a chip, however many stages it has.
+/// Reason why a table does not fit a chip of any number of stages.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("table {table}: {reason}; {mend}")]
+#[error("table {table}: {reason}; {help}")]
 pub struct MemoryError {
-    /// The table.
+    /// Name of the table.
     pub table: String,
-    /// What does not go, with numbers.
+    /// Description of the problem, with numbers.
     pub reason: String,
-    /// What would go.
-    pub mend: String,
+    /// Suggested change.
+    pub help: String,
 }
 
-/// The most entries of a table, up to `wanted`, that fit into what is free of one stage; none if not even the smallest part does.
+/// Returns the largest allocation, up to `wanted` entries, that fits the free resources of one
+/// stage. `None` if nothing fits.
 ///
-/// A table with [`Match::Alpm`] is two tables in different stages, see [`alpm`]; this fits its partitions. A table with a register or meter of
-/// a size of its own is whole in one stage: that state is in one place (`table_placement.cpp`: only counters can be had twice).
-pub fn fit(target: &Target, table: &Table, wanted: u64, free: &Usage) -> Option<Part> {
+/// A table with [`MemoryMatchKind::Alpm`] is two tables in different stages (see [`alpm_tables`]);
+/// this fits its partitions. A table with an indexed register or meter must fit one stage as a
+/// whole, because that state cannot be duplicated (`table_placement.cpp`: only counters can).
+pub fn fit_in_stage(
+    target: &ChipTarget,
+    table: &TableDemand,
+    wanted: u64,
+    free: &StageResources,
+) -> Option<StageAllocation> {
     let part = match table.kind {
-        Match::None => keyless(target, table, free),
-        Match::Exact => match sram::fit(target, table, wanted, free) {
+        MemoryMatchKind::None => fit_keyless(target, table, free),
+        MemoryMatchKind::Exact => match sram::fit_sram(target, table, wanted, free) {
             Some(part) if part.entries >= wanted => Some(part),
-            less => dram::fit(target, table, wanted, free).or(less),
+            less => dram::fit_with_cache(target, table, wanted, free).or(less),
         },
-        Match::Partitioned { .. } => sram::fit(target, table, wanted, free),
-        Match::Ternary => tcam::fit(target, table, wanted, free),
-        Match::Alpm { .. } => sram::fit(target, &alpm(table)?.1, wanted, free),
+        MemoryMatchKind::Partitioned { .. } => sram::fit_sram(target, table, wanted, free),
+        MemoryMatchKind::Ternary => tcam::fit_tcam(target, table, wanted, free),
+        MemoryMatchKind::Alpm { .. } => sram::fit_sram(target, &alpm_tables(table)?.1, wanted, free),
     };
-    part.filter(|part| part.entries >= wanted || !data::in_one_place(table))
+    part.filter(|part| part.entries >= wanted || !data::has_single_stage_state(table))
 }
 
-/// A table without a key: its default action and what is attached to it.
-fn keyless(target: &Target, table: &Table, free: &Usage) -> Option<Part> {
+/// Fits a table without a key: its default action and attached state.
+fn fit_keyless(target: &ChipTarget, table: &TableDemand, free: &StageResources) -> Option<StageAllocation> {
     let (state, map_ram, largest_state) = data::state_blocks(target, table, 1);
-    let usage = Usage { sram: state, map_ram, tables: 1, ..data::units(table, data::DataFormat::default()) };
-    let demand = rows::Demand { state, largest_state, ..rows::Demand::default() };
-    let layout = Layout { description: "no key".into(), ..Layout::default() };
-    (usage.fits(free) && rows::hold(target, &demand)).then_some(Part { entries: wanted(table), usage, layout })
+    let usage = StageResources {
+        sram: state,
+        map_ram,
+        tables: 1,
+        ..data::stage_units(table, data::ActionDataFormat::default())
+    };
+    let demand = rows::StageDemand { state, largest_state, ..rows::StageDemand::default() };
+    let layout = TableLayout { description: "no key".into(), ..TableLayout::default() };
+    (usage.fits(free) && rows::fits_empty_stage(target, &demand)).then_some(StageAllocation {
+        entries: rows_needed(table),
+        usage,
+        layout,
+    })
 }
 
-/// The tables that an ALPM table is on the chip: pivots, which give the partition, and partitions, in a later stage. None for other tables.
-pub fn alpm(table: &Table) -> Option<(Table, Table)> {
-    let Match::Alpm { partitions } = table.kind else { return None };
-    Some(alpm::halves(table, partitions))
+/// Returns the two tables of an ALPM table on the chip: pivots, and partitions in a later stage.
+/// `None` for other tables.
+pub fn alpm_tables(table: &TableDemand) -> Option<(TableDemand, TableDemand)> {
+    let MemoryMatchKind::Alpm { partitions } = table.kind else { return None };
+    Some(alpm::pivot_and_partition_tables(table, partitions))
 }
 
-/// How many entries the parts of a table must have together: more than are written where the chip needs spare ones, or several for one.
-pub fn wanted(table: &Table) -> u64 {
+/// Returns the rows that all allocations of a table must hold together. This exceeds the number of
+/// entries if the chip needs spare rows, or several rows per entry.
+pub fn rows_needed(table: &TableDemand) -> u64 {
     match table.kind {
-        Match::Ternary => tcam::rows_for(table),
-        // There are no more exact keys than their bits have values (`table_placement.cpp`, shrinking).
-        Match::Exact => table.entries.min(1u64.checked_shl(table.key_bits()).unwrap_or(u64::MAX)).max(1),
+        MemoryMatchKind::Ternary => tcam::tcam_rows(table),
+        // The number of distinct exact keys bounds the entries (`table_placement.cpp`, shrinking).
+        MemoryMatchKind::Exact => table.entries.min(1u64.checked_shl(table.key_bits()).unwrap_or(u64::MAX)).max(1),
         _ => table.entries.max(1),
     }
 }
 
-/// Stages after which [`alone`] gives up.
-pub const MOST_STAGES: usize = 1024;
+/// Maximum number of stages of [`allocate_alone`].
+pub const MAX_STAGES: usize = 1024;
 
-fn no_stage(target: &Target, table: &Table) -> MemoryError {
+fn no_stage_error(target: &ChipTarget, table: &TableDemand) -> MemoryError {
     let bits: u64 = table.keys.iter().map(|k| u64::from(k.bits)).sum();
     let crossbar = match table.kind {
-        Match::Ternary => target.per_stage.ternary_crossbar,
+        MemoryMatchKind::Ternary => target.per_stage.ternary_crossbar,
         _ => target.per_stage.exact_crossbar,
     };
-    let reason = if key::too_wide(table, crossbar) {
-        format!("its key of {bits} bits is wider than the {} bits that a stage's crossbar brings", crossbar * 8)
-    } else if data::too_wide(target, table) {
+    let reason = if key::exceeds_crossbar(table, crossbar) {
+        format!("its key of {bits} bits is wider than the {} bits of a stage's crossbar", crossbar * 8)
+    } else if data::has_too_wide_action(target, table) {
         let most = target.formats.max_action_data_bits;
-        format!("an action has more data than the {most} bits that action memory gives for an entry")
-    } else if data::in_one_place(table) {
+        format!("an action has more data than the {most} bits that action memory returns for an entry")
+    } else if data::has_single_stage_state(table) {
         format!(
             "its {} entries must be in one stage, as its register or meter is in one place, and are too many",
             table.entries
@@ -149,35 +169,36 @@ fn no_stage(target: &Target, table: &Table) -> MemoryError {
     MemoryError {
         table: table.name.clone(),
         reason,
-        mend: "match a digest of the key, or fewer fields; give entries less data".into(),
+        help: "match a digest of the key, or fewer fields; give entries less data".into(),
     }
 }
 
-/// The table alone on a chip with as many stages as it takes: its part in each of them.
+/// Allocates the table alone on a chip with unlimited stages. Returns its allocation in each stage.
 ///
 /// # Errors
-/// [`MemoryError`] if no stage can hold even the smallest part, or the table takes more stages than any chip has ([`MOST_STAGES`]).
-pub fn alone(target: &Target, table: &Table) -> Result<Vec<Part>, MemoryError> {
-    if let Some((pivots, partitioned)) = alpm(table) {
-        let mut parts = alone(target, &pivots)?;
-        parts.extend(alone(target, &partitioned)?);
+/// [`MemoryError`] if no stage can hold even the smallest allocation, or the table takes more
+/// stages than any chip has ([`MAX_STAGES`]).
+pub fn allocate_alone(target: &ChipTarget, table: &TableDemand) -> Result<Vec<StageAllocation>, MemoryError> {
+    if let Some((pivots, partitioned)) = alpm_tables(table) {
+        let mut parts = allocate_alone(target, &pivots)?;
+        parts.extend(allocate_alone(target, &partitioned)?);
         return Ok(parts);
     }
-    let mut left = wanted(table);
+    let mut left = rows_needed(table);
     let mut parts = Vec::new();
     while left > 0 {
-        let Some(part) = fit(target, table, left, &target.per_stage).filter(|part| part.entries > 0) else {
-            return Err(no_stage(target, table));
+        let Some(part) = fit_in_stage(target, table, left, &target.per_stage).filter(|part| part.entries > 0) else {
+            return Err(no_stage_error(target, table));
         };
-        if parts.len() == MOST_STAGES {
+        if parts.len() == MAX_STAGES {
             return Err(MemoryError {
                 table: table.name.clone(),
                 reason: format!(
-                    "its {} entries take more than {MOST_STAGES} stages, at {} in each",
+                    "its {} entries take more than {MAX_STAGES} stages, at {} in each",
                     table.entries, part.entries
                 ),
-                mend: format!(
-                    "a chip with {} stages holds some {}",
+                help: format!(
+                    "a chip with {} stages holds about {}",
                     target.stages,
                     part.entries * u64::from(target.stages)
                 ),

@@ -1,30 +1,32 @@
-//! Whether blocks can lie in the rows and columns of a stage's SRAM.
+//! Geometry of a stage's SRAM: feasibility of an arrangement in rows and columns of blocks.
 //!
-//! `tofino/memories.cpp` of the back-end places blocks one by one. What decides in the end is geometry: a word of several blocks takes the same
-//! column of as many rows, so that rows left over hold none; state needs blocks with a map RAM in the same row, and reaches its unit
-//! over a few rows only; a partition lies in one half of a row.
+//! `tofino/memories.cpp` of the back-end places blocks one by one. Geometry decides feasibility: a
+//! word of n blocks takes the same column of n rows, so remaining rows stay empty. State needs
+//! blocks with a map RAM in the same row, and its ALU reaches only a few rows. A partition must be
+//! in one half of a row.
 
-use crate::target::Target;
+use crate::target::ChipTarget;
 
-/// What is to be placed.
+/// Blocks to place in a stage.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Demand {
-    /// Blocks that a word is wide.
+pub(super) struct StageDemand {
+    /// Blocks per word.
     pub words: u32,
-    /// How many such words' depths there are.
+    /// Depth of the match memory, in units of one block's depth.
     pub depth: u32,
-    /// Depths that must lie together in a half of a row each (algorithmic TCAM), by logical table; empty for hash tables.
+    /// Depths that must be together in half a row each (algorithmic TCAM), by logical table. Empty
+    /// for hash tables.
     pub partitions: Vec<u32>,
-    /// Blocks that can lie anywhere: action data, ternary indirection.
+    /// Blocks without restriction: action data, ternary indirection.
     pub anywhere: u32,
     /// Blocks of all state.
     pub state: u32,
-    /// Blocks of the largest state.
+    /// Blocks of the largest state object.
     pub largest_state: u32,
 }
 
-/// Whether an empty stage has room.
-pub(super) fn hold(target: &Target, demand: &Demand) -> bool {
+/// Returns whether the blocks fit an empty stage.
+pub(super) fn fits_empty_stage(target: &ChipTarget, demand: &StageDemand) -> bool {
     let (rows, columns) = (target.sram.rows, target.sram.columns);
     let matched = u64::from(demand.words) * u64::from(demand.depth);
     let cells = matched + u64::from(demand.anywhere) + u64::from(demand.state);
@@ -32,18 +34,18 @@ pub(super) fn hold(target: &Target, demand: &Demand) -> bool {
         return false;
     }
     if !demand.partitions.is_empty() {
-        return halves(target, demand);
+        return partitions_fit(target, demand);
     }
     if demand.depth == 0 {
         return state_fits(target, demand, &vec![0; rows as usize]);
     }
     let groups = rows / demand.words;
     let least = demand.depth.div_ceil(groups);
-    (least..=columns).any(|limit| state_fits(target, demand, &taken(target, demand, limit)))
+    (least..=columns).any(|limit| state_fits(target, demand, &columns_taken(target, demand, limit)))
 }
 
-/// Columns taken in each row when each group of rows takes up to `limit`.
-fn taken(target: &Target, demand: &Demand, limit: u32) -> Vec<u32> {
+/// Returns the columns taken in each row if each group of rows takes up to `limit`.
+fn columns_taken(target: &ChipTarget, demand: &StageDemand, limit: u32) -> Vec<u32> {
     let mut left = demand.depth;
     let mut out = vec![0; target.sram.rows as usize];
     for group in out.chunks_mut(demand.words as usize) {
@@ -54,8 +56,9 @@ fn taken(target: &Target, demand: &Demand, limit: u32) -> Vec<u32> {
     out
 }
 
-/// Whether state finds blocks with map RAM that a unit reaches. Columns without map RAM are taken first by everything else.
-fn state_fits(target: &Target, demand: &Demand, taken: &[u32]) -> bool {
+/// Returns whether blocks with map RAM remain for the state within reach of an ALU. Other blocks
+/// take columns without map RAM first.
+fn state_fits(target: &ChipTarget, demand: &StageDemand, taken: &[u32]) -> bool {
     let plain = target.sram.columns - target.map_ram.columns;
     let mut right: Vec<u32> =
         taken.iter().map(|t| target.map_ram.columns - t.saturating_sub(plain).min(target.map_ram.columns)).collect();
@@ -65,8 +68,9 @@ fn state_fits(target: &Target, demand: &Demand, taken: &[u32]) -> bool {
     demand.largest_state <= reach && demand.state <= all
 }
 
-/// Whether partitions find halves of rows: one that is there for a logical table takes more of the same.
-fn halves(target: &Target, demand: &Demand) -> bool {
+/// Returns whether half rows remain for the partitions. A half row prefers more partitions of its
+/// logical table.
+fn partitions_fit(target: &ChipTarget, demand: &StageDemand) -> bool {
     let half = target.sram.columns / 2;
     let slots = (target.sram.rows / demand.words * 2) as usize;
     let mut room = vec![(half, 0usize); slots];
@@ -75,7 +79,7 @@ fn halves(target: &Target, demand: &Demand) -> bool {
     for (size, table) in partitions {
         let same = room.iter().position(|(left, of)| *of == table && *left >= size);
         let Some(at) = same.or_else(|| room.iter().position(|(left, of)| *of == 0 && *left >= size)) else {
-            // A half that another table has begun takes this one on its second bus.
+            // A half row of another table takes this one on its second bus.
             let Some(at) = room.iter().position(|(left, _)| *left >= size) else { return false };
             room[at].0 -= size;
             continue;

@@ -1,63 +1,86 @@
 //! Ways of a hash table.
 
-use crate::target::Target;
+use crate::target::ChipTarget;
 
-/// Ways of a table and the hash that it takes.
+/// Ways of a table with the hash bits that they take.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Ways {
-    /// Depth of each in blocks.
+pub(super) struct HashWays {
+    /// Depth of each way in blocks.
     pub sizes: Vec<u32>,
-    /// Whether the key itself is the place, so that one way does.
+    /// Whether the key itself is the address, so that one way suffices.
     pub identity: bool,
-    /// Bits of hash.
+    /// Hash bits.
     pub hash_bits: u32,
-    /// Hash groups; each brings the key on the crossbar once more.
+    /// Hash groups, each of which takes the key's bytes on the crossbar.
     pub groups: u32,
 }
 
-impl Ways {
-    /// Blocks of all ways, counted in rows of one word's depth.
+impl HashWays {
+    /// Returns the depth of all ways together, in blocks.
     pub fn depth(&self) -> u32 {
         self.sizes.iter().sum()
     }
 
-    /// Log 2 of the smallest way.
-    pub fn smallest(&self) -> u32 {
+    /// Returns the base-2 logarithm of the smallest way's depth.
+    pub fn min_way_log2(&self) -> u32 {
         self.sizes.iter().min().map_or(0, |m| m.ilog2())
     }
 }
 
-/// Ways that hold `depth` blocks of `per_row` entries, for a key of `key_bits`.
+/// Largest number of key bits beyond the address of a row for which identity hash is used.
+const MAX_IDENTITY_BITS: u32 = 8;
+
+/// Divides `blocks` SRAM blocks with `per_row` entries in each row into hash ways, for a key of
+/// `key_bits` bits.
 ///
-/// At least `min_ways`, each a power of two, the largest first; their choices among blocks share the select bits of a hash, and once
-/// `min_ways` ways are independent, further ones use bits again (`resource_estimate.cpp`, way sizes). A key that is hardly longer than the
-/// place needs no hash: one way (the same file, identity hash), unless the default action needs a place of its own (`default_data`).
-pub(super) fn ways(target: &Target, depth: u32, per_row: u32, key_bits: u32, default_data: bool) -> Ways {
-    let line_bits = target.sram.depth.ilog2();
-    let identity =
-        |size: u32| Ways { sizes: vec![size], identity: true, hash_bits: line_bits + size.ilog2(), groups: 1 };
-    if key_bits < line_bits && depth == 1 {
+/// A key that is at most [`MAX_IDENTITY_BITS`] bits longer than the address of a row needs no hash:
+/// it is the address, in one way (identity hash). `has_default_data`: the action data of a miss needs
+/// a row as well, so all rows cannot belong to keys.
+///
+/// With a hash there are at least `min_ways` ways, each of a power of two of blocks, the largest
+/// first. The first `min_ways` ways select their block by hash bits of their own; further ways reuse
+/// these bits (p4c's Tofino back-end, `resource_estimate.cpp`, way sizes).
+pub(super) fn choose_ways(
+    target: &ChipTarget,
+    blocks: u32,
+    per_row: u32,
+    key_bits: u32,
+    has_default_data: bool,
+) -> HashWays {
+    let row_address_bits = target.sram.depth.ilog2();
+    let identity = |size: u32| HashWays {
+        sizes: vec![size],
+        identity: true,
+        hash_bits: row_address_bits + size.ilog2(),
+        groups: 1,
+    };
+    // A shorter key leaves rows free for the default action.
+    if key_bits < row_address_bits && blocks == 1 {
         return identity(1);
     }
-    let depth = depth.max(target.formats.min_ways);
-    let extra = key_bits.saturating_sub(line_bits);
-    if extra <= 8 && !default_data {
-        let blocks = (1u32 << extra).div_ceil(per_row).next_power_of_two();
-        if blocks <= depth {
-            return identity(blocks);
+    let blocks = blocks.max(target.formats.min_ways);
+    let extra_bits = key_bits.saturating_sub(row_address_bits);
+    if extra_bits <= MAX_IDENTITY_BITS && !has_default_data {
+        let needed = (1u32 << extra_bits).div_ceil(per_row).next_power_of_two();
+        if needed <= blocks {
+            return identity(needed);
         }
     }
-    let sizes = if depth < 2 * target.formats.min_ways { small(target, depth) } else { powers(target, depth) };
-    hashed(target, sizes)
+    let sizes = if blocks < 2 * target.formats.min_ways {
+        even_way_sizes(target, blocks)
+    } else {
+        power_of_two_ways(target, blocks)
+    };
+    assign_hash_groups(target, sizes)
 }
 
-/// Few blocks: as even as powers of two allow.
-fn small(target: &Target, depth: u32) -> Vec<u32> {
+/// Returns way sizes for few blocks, as even as powers of two allow.
+fn even_way_sizes(target: &ChipTarget, depth: u32) -> Vec<u32> {
     let ways = target.formats.min_ways;
     (0..ways).map(|i| if i < depth - ways { 2 } else { 1 }).collect()
 }
 
-fn powers(target: &Target, depth: u32) -> Vec<u32> {
+fn power_of_two_ways(target: &ChipTarget, depth: u32) -> Vec<u32> {
     let select = target.formats.select_bits;
     let min = target.formats.min_ways as usize;
     let mut left = depth.min(target.sram.per_stage);
@@ -86,9 +109,9 @@ fn powers(target: &Target, depth: u32) -> Vec<u32> {
     sizes
 }
 
-/// Hash groups of ways: four ways to a group, or a second group where select bits run out among the first four; further ways use what is there
-/// again.
-fn hashed(target: &Target, sizes: Vec<u32>) -> Ways {
+/// Assigns ways to hash groups: four ways to a group, or a second group if the select bits run out
+/// among the first four. Further ways reuse bits.
+fn assign_hash_groups(target: &ChipTarget, sizes: Vec<u32>) -> HashWays {
     let line_bits = target.sram.depth.ilog2();
     let (mut groups, mut hash, mut select, mut here) = (1, 0, 0, 0);
     for size in &sizes {
@@ -103,5 +126,5 @@ fn hashed(target: &Target, sizes: Vec<u32>) -> Ways {
         hash += line_bits + bits;
         here += 1;
     }
-    Ways { sizes, identity: false, hash_bits: hash, groups }
+    HashWays { sizes, identity: false, hash_bits: hash, groups }
 }

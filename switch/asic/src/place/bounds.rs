@@ -1,62 +1,70 @@
-//! What can be said of any placement before one is made: which stages a table can be in, how many stages it takes at least.
+//! Bounds on any placement: possible positions of each table, and minimum numbers of stages.
 
-use super::{Half, Path, Unplaced, rows};
-use crate::demand::{Match, Program, Table};
+use super::{PipeHalf, PipePath, PlacementError, scaled_rows};
+use crate::demand::{MemoryMatchKind, ResourceDemand, TableDemand};
 use crate::memory::{self, MemoryError};
-use crate::target::{Target, Usage};
+use crate::target::{ChipTarget, StageResources};
 use std::cell::OnceCell;
 
-/// Bits that a gateway compares: 4 bytes byte by byte, and 12 bits behind a hash.
+/// Bits that a gateway compares: 4 bytes individually, and 12 bits after a hash.
 const GATEWAY_BITS: u32 = 44;
 
-/// A program on a path of a chip, prepared.
-pub(super) struct Ground<'a> {
-    pub target: &'a Target,
-    pub program: &'a Program,
-    pub path: &'a Path,
-    /// What a table takes besides its memories, at its first piece: gateways of the conditions before it.
-    pub overhead: Vec<Usage>,
-    /// For each table those that it waits for, with the distance.
-    pub before: Vec<Vec<(usize, u32)>>,
-    /// For each table those that wait for it.
-    pub behind: Vec<Vec<(usize, u32)>>,
+/// A program to place on a path of a chip, with derived data.
+pub(super) struct PlacementProblem<'a> {
+    pub target: &'a ChipTarget,
+    pub program: &'a ResourceDemand,
+    pub path: &'a PipePath,
+    /// Resources of a table besides its memories, at its first piece: gateways of the conditions
+    /// before it.
+    pub overhead: Vec<StageResources>,
+    /// Predecessors of each table, with the minimum distance in stages.
+    pub predecessors: Vec<Vec<(usize, u32)>>,
+    /// Successors of each table, with the minimum distance in stages.
+    pub successors: Vec<Vec<(usize, u32)>>,
     /// Entries of each table that an empty stage holds.
     pub capacity: Vec<u64>,
-    /// First and last hop that each table may be on.
+    /// First and last allowed hop of each table.
     pub hops: Vec<(usize, usize)>,
     /// Entries (rows) of each table.
     pub entries: Vec<u64>,
-    /// How many more of them, as a share, each table has at twice the scale: 1 without spare rows, 0 without keys.
+    /// Relative growth of each table's rows when the scale doubles: 1 without spare rows, 0 without
+    /// keys.
     pub growth: Vec<f64>,
-    least: OnceCell<Vec<Least>>,
+    least: OnceCell<Vec<LowerBound>>,
 }
 
-impl<'a> Ground<'a> {
+impl<'a> PlacementProblem<'a> {
+    /// Prepares a program for placement.
+    ///
     /// # Errors
-    /// A table that no stage can hold a part of.
-    pub fn new(target: &'a Target, program: &'a Program, path: &'a Path) -> Result<Self, Unplaced> {
+    /// [`PlacementError::Table`]: no stage can hold any part of a table.
+    pub fn new(
+        target: &'a ChipTarget,
+        program: &'a ResourceDemand,
+        path: &'a PipePath,
+    ) -> Result<Self, PlacementError> {
         let count = program.tables.len();
         let (mut before, mut behind) = (vec![Vec::new(); count], vec![Vec::new(); count]);
         for d in program.dependencies.iter().filter(|d| d.first < d.second && d.second < count) {
-            before[d.second].push((d.first, d.kind.distance()));
-            behind[d.first].push((d.second, d.kind.distance()));
+            before[d.second].push((d.first, d.kind.min_stage_distance()));
+            behind[d.first].push((d.second, d.kind.min_stage_distance()));
         }
-        let overhead: Vec<Usage> = (0..count).map(|n| overhead(program, n)).collect();
+        let overhead: Vec<StageResources> = (0..count).map(|n| gateway_overhead(program, n)).collect();
         let mut capacity = Vec::new();
         for (table, overhead) in program.tables.iter().zip(&overhead) {
-            capacity.push(capacity_of(target, table, overhead)?);
+            capacity.push(stage_capacity(target, table, overhead)?);
         }
-        let hops = (0..count).map(|n| hops(program, path, n)).collect();
-        let entries: Vec<u64> = program.tables.iter().map(|t| rows(t, 1.0)).collect();
-        let more = program.tables.iter().map(|t| rows(t, 2.0));
+        let hops = (0..count).map(|n| hop_range(program, path, n)).collect();
+        let entries: Vec<u64> = program.tables.iter().map(|t| scaled_rows(t, 1.0)).collect();
+        let more = program.tables.iter().map(|t| scaled_rows(t, 2.0));
         let growth = more.zip(&entries).map(|(two, one)| (two as f64 - *one as f64) / *one as f64).collect();
-        Ok(Ground {
+        Ok(PlacementProblem {
             target,
             program,
             path,
             overhead,
-            before,
-            behind,
+            predecessors: before,
+            successors: behind,
             capacity,
             hops,
             entries,
@@ -65,51 +73,58 @@ impl<'a> Ground<'a> {
         })
     }
 
-    /// Stages that a table takes at least, alone.
-    pub fn length(&self, n: usize, entries: u64) -> u64 {
-        if self.program.tables[n].kind == Match::None { 1 } else { entries.max(1).div_ceil(self.capacity[n].max(1)) }
+    /// Returns the minimum number of stages of a table alone.
+    pub fn min_stages(&self, n: usize, entries: u64) -> u64 {
+        if self.program.tables[n].kind == MemoryMatchKind::None {
+            1
+        } else {
+            entries.max(1).div_ceil(self.capacity[n].max(1))
+        }
     }
 
-    /// For each table, stages from its first piece to the end of the longest chain that it begins.
-    pub fn tails(&self, entries: &[u64]) -> Vec<u64> {
+    /// Returns for each table the stages from its first piece to the end of the longest chain that
+    /// starts with it.
+    pub fn tail_lengths(&self, entries: &[u64]) -> Vec<u64> {
         let mut tails = vec![0; entries.len()];
         for n in (0..entries.len()).rev() {
-            let rest = self.behind[n].iter().map(|(next, distance)| u64::from(*distance) + tails[*next] - 1).max();
-            tails[n] = self.length(n, entries[n]) + rest.unwrap_or(0);
+            let rest = self.successors[n].iter().map(|(next, distance)| u64::from(*distance) + tails[*next] - 1).max();
+            tails[n] = self.min_stages(n, entries[n]) + rest.unwrap_or(0);
         }
         tails
     }
 
-    /// For each table, the first position (in stages over all hops) that it can begin at.
-    pub fn heads(&self, entries: &[u64]) -> Vec<u64> {
+    /// Returns for each table its earliest position, in stages over all hops.
+    pub fn earliest_positions(&self, entries: &[u64]) -> Vec<u64> {
         let mut heads = vec![0; entries.len()];
         for n in 0..entries.len() {
             let from = |(first, distance): &(usize, u32)| {
-                heads[*first] + self.length(*first, entries[*first]) - 1 + u64::from(*distance)
+                heads[*first] + self.min_stages(*first, entries[*first]) - 1 + u64::from(*distance)
             };
-            heads[n] = self.before[n].iter().map(from).max().unwrap_or(0);
+            heads[n] = self.predecessors[n].iter().map(from).max().unwrap_or(0);
         }
         heads
     }
 
-    /// The longest chain of tables, of those that end too late where there are such: its last table and the stages up to there.
-    pub fn chain(&self, entries: &[u64], stages: u64) -> (usize, u64) {
-        let heads = self.heads(entries);
-        let end = |n: usize| heads[n] + self.length(n, entries[n]);
+    /// Returns the last table of the longest chain and the stages up to its end. Chains that end
+    /// too late take precedence.
+    pub fn longest_chain(&self, entries: &[u64], stages: u64) -> (usize, u64) {
+        let heads = self.earliest_positions(entries);
+        let end = |n: usize| heads[n] + self.min_stages(n, entries[n]);
         let late = |n: &usize| end(*n).saturating_sub((self.hops[*n].1 as u64 + 1) * stages);
         let last = (0..entries.len()).max_by_key(|n| (late(n), end(*n)));
         last.map_or((0, 0), |n| (n, end(n)))
     }
 
-    /// The chain of tables up to this one that makes it begin as late as it does, with what they depend on one another through.
-    pub fn described(&self, mut at: usize, entries: &[u64]) -> String {
-        let heads = self.heads(entries);
+    /// Describes the chain that determines the table's earliest position, with the causes of its
+    /// dependencies.
+    pub fn describe_chain(&self, mut at: usize, entries: &[u64]) -> String {
+        let heads = self.earliest_positions(entries);
         let name = |n: usize| self.program.tables.get(n).map_or("", |t| t.name.as_str());
         let mut text = vec![name(at).to_owned()];
-        let length = |n: usize| self.length(n, entries[n]);
+        let length = |n: usize| self.min_stages(n, entries[n]);
         while heads.get(at).is_some_and(|h| *h > 0) {
             let from = |(n, distance): &&(usize, u32)| heads[*n] + length(*n) - 1 + u64::from(*distance);
-            let Some((before, distance)) = self.before[at].iter().max_by_key(from) else { break };
+            let Some((before, distance)) = self.predecessors[at].iter().max_by_key(from) else { break };
             let through = self.program.dependencies.iter().find(|d| (d.first, d.second) == (*before, at));
             let through = through.filter(|_| *distance > 0).map_or(String::new(), |d| format!(" by {}", d.through));
             text.push(format!("{} ({} stages{through})", name(*before), length(*before)));
@@ -119,32 +134,35 @@ impl<'a> Ground<'a> {
         text.join(", ")
     }
 
-    /// The number of stages that no placement can do with less of.
-    pub fn fewest(&self, entries: &[u64]) -> u64 {
+    /// Returns a lower bound on the number of stages of any placement.
+    pub fn min_total_stages(&self, entries: &[u64]) -> u64 {
         let count = self.path.hops.len().max(1) as u64;
-        let tails = self.tails(entries);
-        let heads = self.heads(entries);
-        // A table that must be on certain hops has the chain before it on the hops up to there, and that behind it on those from there.
+        let tails = self.tail_lengths(entries);
+        let heads = self.earliest_positions(entries);
+        // A table restricted to some hops has its preceding chain on the hops up to them, and its
+        // following chain on the hops from there.
         let sided = (0..entries.len()).map(|n| {
             let (first, last) = self.hops[n];
-            let up_to = (heads[n] + self.length(n, entries[n])).div_ceil(last as u64 + 1);
+            let up_to = (heads[n] + self.min_stages(n, entries[n])).div_ceil(last as u64 + 1);
             up_to.max(tails[n].div_ceil(count - (first as u64).min(count - 1)))
         });
-        sided.max().unwrap_or(0).max(self.volume(entries, &self.target.per_stage)).max(1)
+        sided.max().unwrap_or(0).max(self.stages_by_memory(entries, &self.target.per_stage)).max(1)
     }
 
-    /// What each table takes at the least. It is found once: it takes many looks at the memory model.
-    pub fn least(&self) -> &[Least] {
+    /// Returns lower bounds of each table's resources. They are cached because they take many
+    /// queries of the memory model.
+    pub fn lower_bounds(&self) -> &[LowerBound] {
         self.least.get_or_init(|| {
             let tables = self.program.tables.iter().zip(&self.overhead);
-            tables.map(|(t, overhead)| least(self.target, t, overhead)).collect()
+            tables.map(|(t, overhead)| lower_bound(self.target, t, overhead)).collect()
         })
     }
 
-    /// Stages of each pipe whose memories, `caps` of each, together could hold everything.
-    pub fn volume(&self, entries: &[u64], caps: &Usage) -> u64 {
-        let need = self.needs(entries);
-        let has = memories(caps).map(|m| f64::from(m) * f64::from(self.path.pipes().max(1)));
+    /// Returns the stages of each pipe whose memories, limited to `caps` each, could together hold
+    /// everything.
+    pub fn stages_by_memory(&self, entries: &[u64], caps: &StageResources) -> u64 {
+        let need = self.min_blocks(entries);
+        let has = memory_blocks(caps).map(|m| f64::from(m) * f64::from(self.path.pipe_count().max(1)));
         let stages = need.iter().zip(has).map(|(need, has)| match (need > &1e-9, has > 0.0) {
             (true, true) => (need / has - 1e-9).ceil() as u64,
             (true, false) => u64::MAX,
@@ -154,59 +172,61 @@ impl<'a> Ground<'a> {
     }
 }
 
-impl Ground<'_> {
-    /// The least share of memories that some stage must have taken: all blocks spread evenly, or one table's smallest part.
-    pub fn least_share(&self) -> f64 {
-        let places = f64::from(self.path.pipes().max(1)) * f64::from(self.target.stages.max(1));
-        let has = memories(&self.target.per_stage).map(f64::from);
-        let need = self.needs(&self.entries);
+impl PlacementProblem<'_> {
+    /// Returns a lower bound on the fullest stage's utilization: all blocks spread evenly, or one
+    /// table's smallest part.
+    pub fn min_utilization(&self) -> f64 {
+        let places = f64::from(self.path.pipe_count().max(1)) * f64::from(self.target.stages.max(1));
+        let has = memory_blocks(&self.target.per_stage).map(f64::from);
+        let need = self.min_blocks(&self.entries);
         let even = need.iter().zip(has).map(|(need, has)| if has > 0.0 { need / has / places } else { 0.0 });
-        let parts = self.least().iter().map(|l| super::fullness(&l.part, &self.target.per_stage));
+        let parts = self.lower_bounds().iter().map(|l| super::memory_utilization(&l.min_part, &self.target.per_stage));
         even.chain(parts).fold(0.0, f64::max).min(1.0)
     }
 
-    /// The largest scale at which all blocks would be taken of all stages.
-    pub fn most_scale(&self) -> f64 {
-        let places = f64::from(self.path.pipes().max(1)) * f64::from(self.target.stages.max(1));
-        let has = memories(&self.target.per_stage).map(|m| f64::from(m) * places);
+    /// Returns an upper bound on the scale, at which all blocks of all stages are in use.
+    pub fn max_scale(&self) -> f64 {
+        let places = f64::from(self.path.pipe_count().max(1)) * f64::from(self.target.stages.max(1));
+        let has = memory_blocks(&self.target.per_stage).map(|m| f64::from(m) * places);
         let fixed: Vec<u64> =
             self.entries.iter().zip(&self.growth).map(|(e, g)| (*e as f64 * (1.0 - g).max(0.0)) as u64).collect();
         let growing: Vec<u64> = self.entries.iter().zip(&self.growth).map(|(e, g)| (*e as f64 * g) as u64).collect();
-        let needs = self.needs(&fixed).into_iter().zip(self.needs(&growing));
+        let needs = self.min_blocks(&fixed).into_iter().zip(self.min_blocks(&growing));
         let most =
             needs.zip(has).map(|((fixed, each), has)| if each > 0.0 { (has - fixed) / each } else { f64::INFINITY });
-        // Entries are whole: a scale can be a little larger without one more of them.
+        // Entries are integers, so a slightly larger scale can have the same entries.
         most.fold(f64::INFINITY, f64::min) * (1.0 + 1e-6)
     }
 
-    /// Blocks of SRAM, map RAM and TCAM that so many entries take at the least.
-    fn needs(&self, entries: &[u64]) -> [f64; 3] {
+    /// Returns a lower bound on the blocks of SRAM, map RAM and TCAM for `entries`.
+    fn min_blocks(&self, entries: &[u64]) -> [f64; 3] {
         let mut need = [0.0f64; 3];
-        for (least, entries) in self.least().iter().zip(entries) {
-            need.iter_mut().zip(least.entry).for_each(|(sum, slope)| *sum += slope * *entries as f64);
+        for (least, entries) in self.lower_bounds().iter().zip(entries) {
+            need.iter_mut().zip(least.blocks_per_entry).for_each(|(sum, slope)| *sum += slope * *entries as f64);
         }
         need
     }
 }
 
-/// SRAM, map RAM and TCAM blocks.
-pub(super) fn memories(usage: &Usage) -> [u32; 3] {
+/// Returns the SRAM, map RAM and TCAM blocks.
+pub(super) fn memory_blocks(usage: &StageResources) -> [u32; 3] {
     [usage.sram, usage.map_ram, usage.tcam]
 }
 
-/// What a table takes at the least, whatever parts it is in.
-pub(super) struct Least {
-    /// Blocks of SRAM, map RAM and TCAM for an entry; 0 for tables without keys.
-    pub entry: [f64; 3],
-    /// What any part takes.
-    pub part: Usage,
-    /// Entries of parts with what they take: the most for each amount of a memory.
-    parts: Vec<(u64, Usage)>,
+/// Lower bounds on the resources of a table, for any division into parts.
+pub(super) struct LowerBound {
+    /// Blocks of SRAM, map RAM and TCAM per entry. 0 for tables without keys.
+    pub blocks_per_entry: [f64; 3],
+    /// Resources that every part takes at least.
+    pub min_part: StageResources,
+    /// Possible parts as (entries, resources), with the most entries for each amount of a memory.
+    parts: Vec<(u64, StageResources)>,
 }
 
-impl Least {
-    /// The most entries that so much of a stage holds, in a part or in two, as two halves of a pipe may each have one; none if not even a part fits.
-    pub fn most(&self, caps: &Usage) -> Option<u64> {
+impl LowerBound {
+    /// Returns the maximum number of entries in a stage limited to `caps`, in one part or in two,
+    /// because both gresses can have one. `None` if no part fits.
+    pub fn max_entries(&self, caps: &StageResources) -> Option<u64> {
         let single = self.parts.iter().filter(|(_, usage)| usage.fits(caps));
         single
             .map(|(entries, usage)| {
@@ -218,54 +238,59 @@ impl Least {
     }
 }
 
-fn least(target: &Target, table: &Table, overhead: &Usage) -> Least {
-    if table.kind == Match::None {
-        let part = memory::fit(target, table, table.entries, &target.per_stage.minus(*overhead));
-        let part = part.map_or(Usage::default(), |p| p.usage);
-        return Least { entry: [0.0; 3], part, parts: vec![(1, part)] };
+fn lower_bound(target: &ChipTarget, table: &TableDemand, overhead: &StageResources) -> LowerBound {
+    if table.kind == MemoryMatchKind::None {
+        let part = memory::fit_in_stage(target, table, table.entries, &target.per_stage.minus(*overhead));
+        let part = part.map_or(StageResources::default(), |p| p.usage);
+        return LowerBound { blocks_per_entry: [0.0; 3], min_part: part, parts: vec![(1, part)] };
     }
-    let parts = options(target, table, overhead);
+    let parts = part_options(target, table, overhead);
     let mut entry = [f64::INFINITY; 3];
     for part in &parts {
-        for (entry, blocks) in entry.iter_mut().zip(memories(&part.usage)) {
+        for (entry, blocks) in entry.iter_mut().zip(memory_blocks(&part.usage)) {
             *entry = entry.min(f64::from(blocks) / part.entries.max(1) as f64);
         }
     }
-    // The least of two in each resource: what `a` has more than `b` taken from `a`.
+    // Minimum in each resource: `a` minus its excess over `b`.
     let part = parts.iter().map(|p| p.usage).reduce(|a, b| a.minus(a.minus(b))).unwrap_or_default();
     let entry = entry.map(|e| if e.is_finite() { e } else { 0.0 });
-    Least { entry, part, parts: parts.into_iter().map(|part| (part.entries, part.usage)).collect() }
+    LowerBound {
+        blocks_per_entry: entry,
+        min_part: part,
+        parts: parts.into_iter().map(|part| (part.entries, part.usage)).collect(),
+    }
 }
 
-/// Parts of a table that a stage can hold, with each possible amount of each memory left.
-fn options(target: &Target, table: &Table, overhead: &Usage) -> Vec<memory::Part> {
+/// Returns the parts of a table that fit a stage, for each possible amount of each free memory.
+fn part_options(target: &ChipTarget, table: &TableDemand, overhead: &StageResources) -> Vec<memory::StageAllocation> {
     let empty = target.per_stage.minus(*overhead);
-    let mut parts: Vec<memory::Part> = Vec::new();
-    // Less than what all of a stage's entries take of a memory limits them; more of it does not.
-    let Some(all) = most(target, table, &empty).map(|part| part.usage) else {
-        // It is whole in one stage or nowhere.
-        parts.extend(memory::fit(target, table, memory::wanted(table), &empty));
+    let mut parts: Vec<memory::StageAllocation> = Vec::new();
+    // Only amounts below the use of a full stage limit the part.
+    let Some(all) = largest_part(target, table, &empty).map(|part| part.usage) else {
+        // The table fits one stage as a whole, or none.
+        parts.extend(memory::fit_in_stage(target, table, memory::rows_needed(table), &empty));
         return parts;
     };
-    let limited = (1..=all.sram).map(|sram| Usage { sram, ..empty });
-    let limited = limited.chain((1..=all.tcam).map(|tcam| Usage { tcam, ..empty }));
-    let limited = limited.chain((1..=all.map_ram).map(|map_ram| Usage { map_ram, ..empty }));
+    let limited = (1..=all.sram).map(|sram| StageResources { sram, ..empty });
+    let limited = limited.chain((1..=all.tcam).map(|tcam| StageResources { tcam, ..empty }));
+    let limited = limited.chain((1..=all.map_ram).map(|map_ram| StageResources { map_ram, ..empty }));
     let limited = limited.chain([empty]);
     for free in limited {
-        if let Some(part) = most(target, table, &free)
+        if let Some(part) = largest_part(target, table, &free)
             && !parts.iter().any(|p| p.usage == part.usage && p.entries >= part.entries)
         {
             parts.push(part);
         }
     }
-    parts.extend(memory::fit(target, table, 1, &empty));
+    parts.extend(memory::fit_in_stage(target, table, 1, &empty));
     parts
 }
 
-/// The part with the most entries that fits. A layout for a number of entries may hold more than the one that is found by filling what is free.
-fn most(target: &Target, table: &Table, free: &Usage) -> Option<memory::Part> {
-    let mut part = memory::fit(target, table, u64::from(u32::MAX), free)?;
-    while let Some(more) = memory::fit(target, table, part.entries + 1, free)
+/// Returns the largest part that fits. A layout chosen for a given number of entries can hold more
+/// than one found by filling the free blocks.
+fn largest_part(target: &ChipTarget, table: &TableDemand, free: &StageResources) -> Option<memory::StageAllocation> {
+    let mut part = memory::fit_in_stage(target, table, u64::from(u32::MAX), free)?;
+    while let Some(more) = memory::fit_in_stage(target, table, part.entries + 1, free)
         && more.entries > part.entries
     {
         part = more;
@@ -273,35 +298,36 @@ fn most(target: &Target, table: &Table, free: &Usage) -> Option<memory::Part> {
     Some(part)
 }
 
-fn capacity_of(target: &Target, table: &Table, overhead: &Usage) -> Result<u64, Unplaced> {
+fn stage_capacity(target: &ChipTarget, table: &TableDemand, overhead: &StageResources) -> Result<u64, PlacementError> {
     let empty = target.per_stage.minus(*overhead);
-    let wanted = if table.kind == Match::None { table.entries } else { u64::from(u32::MAX) };
-    match memory::fit(target, table, wanted, &empty) {
+    let wanted = if table.kind == MemoryMatchKind::None { table.entries } else { u64::from(u32::MAX) };
+    match memory::fit_in_stage(target, table, wanted, &empty) {
         Some(part) => Ok(part.entries.max(1)),
-        None => Err(Unplaced::Table(MemoryError {
+        None => Err(PlacementError::Table(MemoryError {
             table: table.name.clone(),
             reason: format!(
                 "not even a part of it fits into an empty stage of {} ({} bits of key, {} of action data{})",
                 target.name,
                 table.key_bits(),
                 table.data_bits(),
-                beside(table)
+                attached_text(table)
             ),
-            mend: "make its key, its action data or what is attached to it smaller".to_owned(),
+            help: "make its key, its action data or what is attached to it smaller".to_owned(),
         })),
     }
 }
 
-fn beside(table: &Table) -> String {
-    let of = |a: &crate::demand::Attached| match a.size {
+fn attached_text(table: &TableDemand) -> String {
+    let of = |a: &crate::demand::AttachedState| match a.size {
         Some(size) => format!(", {} with {size} elements of {} bits", a.name, a.bits),
         None => format!(", {}", a.name),
     };
     table.attached.iter().map(of).collect()
 }
 
-/// What the conditions before a table take: a logical table has one gateway; further ones are logical tables of their own.
-fn overhead(program: &Program, n: usize) -> Usage {
+/// Returns the resources of the conditions before a table. A logical table has one gateway; each
+/// further gateway takes a logical table.
+fn gateway_overhead(program: &ResourceDemand, n: usize) -> StageResources {
     let mut gateways = 0u32;
     let mut room = 0u32;
     for gateway in program.gateways.iter().filter(|g| g.table == Some(n)) {
@@ -313,10 +339,10 @@ fn overhead(program: &Program, n: usize) -> Usage {
         }
         room = room.saturating_sub(bits);
     }
-    Usage { gateways, tables: gateways.saturating_sub(1), ..Usage::default() }
+    StageResources { gateways, tables: gateways.saturating_sub(1), ..StageResources::default() }
 }
 
-fn hops(program: &Program, path: &Path, n: usize) -> (usize, usize) {
+fn hop_range(program: &ResourceDemand, path: &PipePath, n: usize) -> (usize, usize) {
     let end = path.hops.len().saturating_sub(1);
     let turn = path.last_ingress();
     let egress = program.egress.contains(&n);
@@ -324,6 +350,6 @@ fn hops(program: &Program, path: &Path, n: usize) -> (usize, usize) {
         return ((turn + 1).min(end), end);
     }
     let early = program.ports.contains(&n) || !program.egress.is_empty();
-    debug_assert!(path.hops.get(turn).is_none_or(|h| h.half == Half::Ingress));
+    debug_assert!(path.hops.get(turn).is_none_or(|h| h.half == PipeHalf::Ingress));
     (0, if early { turn } else { end })
 }

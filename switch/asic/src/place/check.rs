@@ -1,17 +1,17 @@
-//! Whether a placement is one: everything is there, in order, and nothing is taken twice.
+//! Independent check of a placement: completeness, order, and capacity.
 //!
-//! This does not trust whoever made the placement, and shares no code with it.
+//! This check does not trust the algorithm that made the placement, and shares no code with it.
 
-use super::{Half, Piece, Placement};
-use crate::demand::{DependencyKind, Match, Program, Table};
+use super::{PipeHalf, Placement, StagePlacement};
+use crate::demand::{DependencyKind, MemoryMatchKind, ResourceDemand, TableDemand};
 use crate::memory;
-use crate::target::{Target, Usage};
+use crate::target::{ChipTarget, StageResources};
 use std::collections::BTreeMap;
 
-/// What is wrong with a placement.
+/// Error in a placement.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Violation {
-    /// The placement is not of this program.
+pub enum PlacementViolation {
+    /// The placement belongs to another program.
     #[error("the placement has {placed} tables, the program {wanted}, or other names")]
     Tables {
         /// Tables in the placement.
@@ -19,157 +19,170 @@ pub enum Violation {
         /// Tables of the program.
         wanted: usize,
     },
-    /// A piece lies nowhere on the chip.
+    /// A piece has a position outside the chip.
     #[error("{table}: there is no stage {stage} on hop {hop}")]
     Outside {
-        /// The table.
+        /// Name of the table.
         table: String,
         /// Hop.
         hop: usize,
         /// Stage.
         stage: u32,
     },
-    /// Not all entries have a place.
-    #[error("{table}: {placed} entries have a place, {wanted} are wanted")]
+    /// Some entries are not placed.
+    #[error("{table}: {placed} entries are placed, {wanted} are required")]
     Entries {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// Entries with a place.
+        /// Placed entries.
         placed: u64,
-        /// Entries wanted.
+        /// Required entries.
         wanted: u64,
     },
-    /// A piece says that it takes less than it does.
-    #[error("{table}: {entries} entries do not lie in what the piece at hop {hop}, stage {stage} takes")]
-    Untrue {
-        /// The table.
+    /// A piece claims fewer resources than it needs.
+    #[error("{table}: {entries} entries do not fit the resources of the piece at hop {hop}, stage {stage}")]
+    Understated {
+        /// Name of the table.
         table: String,
         /// Hop.
         hop: usize,
         /// Stage.
         stage: u32,
-        /// Entries that it is said to hold.
+        /// Claimed number of entries.
         entries: u64,
     },
-    /// More is taken of a stage than it has.
+    /// The pieces exceed a resource of a stage.
     #[error("pipe {pipe}, stage {stage}: {taken} of {has} {resource} are taken")]
     Capacity {
         /// Pipe.
         pipe: u32,
         /// Stage.
         stage: u32,
-        /// What there is too little of.
+        /// Name of the resource.
         resource: &'static str,
-        /// What is taken.
+        /// Used amount.
         taken: u32,
-        /// What there is.
+        /// Available amount.
         has: u32,
     },
-    /// The totals are not the sums.
-    #[error("pipe {pipe}, stage {stage}: the total is not what the pieces take")]
+    /// A stage's total differs from the sum of its pieces.
+    #[error("pipe {pipe}, stage {stage}: the total differs from the sum of the pieces")]
     Total {
         /// Pipe.
         pipe: u32,
         /// Stage.
         stage: u32,
     },
-    /// A table is not far enough behind one that it depends on.
-    #[error("{second} must be {distance} stages behind {first} ({kind:?} through {through}), and is not")]
+    /// A table is too close to one that it depends on.
+    #[error("{second} must be {distance} stages after {first} ({kind:?} through {through}), and is not")]
     Order {
-        /// Which must come first.
+        /// Table that comes first.
         first: String,
-        /// Which must come behind.
+        /// Table that depends on it.
         second: String,
-        /// Why.
+        /// Kind of dependency.
         kind: DependencyKind,
-        /// Through what.
+        /// Field or condition that causes it.
         through: String,
-        /// Stages between.
+        /// Required distance in stages.
         distance: u32,
     },
     /// A table is on the wrong side of the traffic manager.
     #[error("{table}: {rule}")]
     Side {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// What it breaks.
+        /// Violated rule.
         rule: &'static str,
     },
 }
 
-/// Checks a placement against program and chip.
+/// Checks a placement against the demand of its program and the chip: entries, gress, capacities and
+/// order. It shares no code with the search for placements.
 ///
 /// # Errors
-/// All that is wrong with it.
-pub fn check(target: &Target, program: &Program, placement: &Placement) -> Result<(), Vec<Violation>> {
+/// Returns all violations; if the tables are not those of the program, this one alone.
+pub fn check_placement(
+    target: &ChipTarget,
+    program: &ResourceDemand,
+    placement: &Placement,
+) -> Result<(), Vec<PlacementViolation>> {
     let mut found = Vec::new();
-    let names = program.tables.iter().map(|t| &t.name).eq(placement.tables.iter().map(|t| &t.name));
-    if !names {
-        return Err(vec![Violation::Tables { placed: placement.tables.len(), wanted: program.tables.len() }]);
+    let has_same_tables = program.tables.iter().map(|t| &t.name).eq(placement.tables.iter().map(|t| &t.name));
+    if !has_same_tables {
+        return Err(vec![PlacementViolation::Tables { placed: placement.tables.len(), wanted: program.tables.len() }]);
     }
     for (n, table) in program.tables.iter().enumerate() {
-        entries(placement, n, table, &mut found);
-        for (first, piece) in placement.tables[n].pieces.iter().enumerate() {
-            let gateways = if first == 0 { gateways(program, n) } else { (0, 0) };
-            holds(target, placement, table, piece, gateways, &mut found);
+        check_entries(placement, n, table, &mut found);
+        for (index, piece) in placement.tables[n].pieces.iter().enumerate() {
+            // The conditions before a table are evaluated in the stage of its first piece.
+            let gateways = if index == 0 { condition_gateways(program, n) } else { (0, 0) };
+            check_piece(target, placement, table, piece, gateways, &mut found);
         }
-        sides(program, placement, n, &mut found);
+        check_gress(program, placement, n, &mut found);
     }
-    capacities(target, placement, &mut found);
-    order(program, placement, &mut found);
+    check_capacities(target, placement, &mut found);
+    check_order(program, placement, &mut found);
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
-fn entries(placement: &Placement, n: usize, table: &Table, found: &mut Vec<Violation>) {
+fn check_entries(placement: &Placement, n: usize, table: &TableDemand, found: &mut Vec<PlacementViolation>) {
     let placed = &placement.tables[n];
     let count: u64 = placed.pieces.iter().map(|p| p.entries).sum();
     let factor = if table.keys.is_empty() { 1.0 } else { placement.scale };
-    let wanted = memory::wanted(&Table { entries: (table.entries as f64 * factor).floor() as u64, ..table.clone() });
-    let enough = if table.kind == Match::None { placed.pieces.len() == 1 } else { count >= wanted.max(1) };
+    let wanted =
+        memory::rows_needed(&TableDemand { entries: (table.entries as f64 * factor).floor() as u64, ..table.clone() });
+    let enough = if table.kind == MemoryMatchKind::None { placed.pieces.len() == 1 } else { count >= wanted.max(1) };
     if !enough {
-        found.push(Violation::Entries { table: table.name.clone(), placed: count, wanted });
+        found.push(PlacementViolation::Entries { table: table.name.clone(), placed: count, wanted });
     }
 }
 
-/// Gateways and logical tables that a table's conditions take: a logical table has one gateway, and a gateway compares 44 bits.
-fn gateways(program: &Program, n: usize) -> (u32, u32) {
+/// Returns the gateways and logical tables that a table's conditions take. A logical table has one
+/// gateway, and a gateway compares 44 bits.
+fn condition_gateways(program: &ResourceDemand, n: usize) -> (u32, u32) {
     let conditions = program.gateways.iter().filter(|g| g.table == Some(n));
     let (count, bits) = conditions.fold((0u32, 0u32), |(c, b), g| (c + 1, b.saturating_add(g.bits.min(44))));
     let gateways = bits.div_ceil(44).min(count).max(u32::from(count > 0));
     (gateways, gateways.saturating_sub(1))
 }
 
-/// Whether the memory model puts as many entries into what the piece takes.
-fn holds(
-    target: &Target,
+/// Checks that the piece's entries fit its claimed resources by the memory model.
+fn check_piece(
+    target: &ChipTarget,
     placement: &Placement,
-    table: &Table,
-    piece: &Piece,
+    table: &TableDemand,
+    piece: &StagePlacement,
     (gateways, tables): (u32, u32),
-    found: &mut Vec<Violation>,
+    found: &mut Vec<PlacementViolation>,
 ) {
     let name = || table.name.clone();
     if piece.hop >= placement.path.hops.len() || piece.stage >= target.stages {
-        found.push(Violation::Outside { table: name(), hop: piece.hop, stage: piece.stage });
+        found.push(PlacementViolation::Outside { table: name(), hop: piece.hop, stage: piece.stage });
         return;
     }
     let enough = piece.usage.gateways >= gateways && piece.usage.tables >= tables;
-    let rest = piece.usage.minus(Usage { gateways, tables, ..Usage::default() });
-    let wanted = if table.kind == Match::None { table.entries } else { piece.entries };
-    let there = memory::fit(target, table, wanted, &rest);
-    let true_ = there.is_some_and(|part| table.kind == Match::None || part.entries >= piece.entries);
+    let rest = piece.usage.minus(StageResources { gateways, tables, ..StageResources::default() });
+    let wanted = if table.kind == MemoryMatchKind::None { table.entries } else { piece.entries };
+    let there = memory::fit_in_stage(target, table, wanted, &rest);
+    let true_ = there.is_some_and(|part| table.kind == MemoryMatchKind::None || part.entries >= piece.entries);
     if !(enough && true_) {
-        found.push(Violation::Untrue { table: name(), hop: piece.hop, stage: piece.stage, entries: piece.entries });
+        found.push(PlacementViolation::Understated {
+            table: name(),
+            hop: piece.hop,
+            stage: piece.stage,
+            entries: piece.entries,
+        });
     }
 }
 
-fn sides(program: &Program, placement: &Placement, n: usize, found: &mut Vec<Violation>) {
-    let last = placement.path.hops.iter().rposition(|h| h.half == Half::Ingress).unwrap_or(0);
+fn check_gress(program: &ResourceDemand, placement: &Placement, n: usize, found: &mut Vec<PlacementViolation>) {
+    let last = placement.path.hops.iter().rposition(|h| h.half == PipeHalf::Ingress).unwrap_or(0);
     let hops = || placement.tables[n].pieces.iter().map(|p| p.hop);
-    let mut broken = |rule| found.push(Violation::Side { table: program.tables[n].name.clone(), rule });
+    let mut broken = |rule| found.push(PlacementViolation::Side { table: program.tables[n].name.clone(), rule });
     let (egress, ports) = (program.egress.contains(&n), program.ports.contains(&n));
     if egress && hops().any(|h| h <= last) {
-        broken("the program has it behind the traffic manager");
+        broken("the program has it after the traffic manager");
     }
     if !egress && !program.egress.is_empty() && hops().any(|h| h > last) {
         broken("the program has it before the traffic manager");
@@ -179,8 +192,8 @@ fn sides(program: &Program, placement: &Placement, n: usize, found: &mut Vec<Vio
     }
 }
 
-fn capacities(target: &Target, placement: &Placement, found: &mut Vec<Violation>) {
-    let mut taken: BTreeMap<(u32, u32), Usage> = BTreeMap::new();
+fn check_capacities(target: &ChipTarget, placement: &Placement, found: &mut Vec<PlacementViolation>) {
+    let mut taken: BTreeMap<(u32, u32), StageResources> = BTreeMap::new();
     for piece in placement.tables.iter().flat_map(|t| &t.pieces) {
         let Some(hop) = placement.path.hops.get(piece.hop) else { continue };
         let total = taken.entry((hop.pipe, piece.stage)).or_default();
@@ -189,31 +202,31 @@ fn capacities(target: &Target, placement: &Placement, found: &mut Vec<Violation>
     for ((pipe, stage), usage) in taken {
         for ((resource, taken), (_, has)) in usage.fields().into_iter().zip(target.per_stage.fields()) {
             if taken > has {
-                found.push(Violation::Capacity { pipe, stage, resource, taken, has });
+                found.push(PlacementViolation::Capacity { pipe, stage, resource, taken, has });
             }
         }
         let told = placement.stages.iter().find(|s| s.pipe == pipe && s.stage == stage);
         if told.is_none_or(|t| t.usage != usage) {
-            found.push(Violation::Total { pipe, stage });
+            found.push(PlacementViolation::Total { pipe, stage });
         }
     }
 }
 
-fn order(program: &Program, placement: &Placement, found: &mut Vec<Violation>) {
+fn check_order(program: &ResourceDemand, placement: &Placement, found: &mut Vec<PlacementViolation>) {
     for d in &program.dependencies {
         let pieces = |n: usize| placement.tables.get(n).map_or(&[][..], |t| &t.pieces);
-        let end = pieces(d.first).iter().map(Piece::position).max();
-        let start = pieces(d.second).iter().map(Piece::position).min();
+        let end = pieces(d.first).iter().map(StagePlacement::position).max();
+        let start = pieces(d.second).iter().map(StagePlacement::position).min();
         let (Some(end), Some(start)) = (end, start) else { continue };
-        let far = if d.kind.distance() == 0 { start >= end } else { start > end };
+        let far = if d.kind.min_stage_distance() == 0 { start >= end } else { start > end };
         if !far {
             let name = |n: usize| program.tables[n].name.clone();
-            found.push(Violation::Order {
+            found.push(PlacementViolation::Order {
                 first: name(d.first),
                 second: name(d.second),
                 kind: d.kind,
                 through: d.through.clone(),
-                distance: d.kind.distance(),
+                distance: d.kind.min_stage_distance(),
             });
         }
     }

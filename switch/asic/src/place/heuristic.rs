@@ -1,79 +1,88 @@
-//! A good placement in a fraction of a second: list scheduling with some orders of urgency, and a search over what the objective bounds.
+//! Heuristic placement in a fraction of a second: list scheduling with several urgency orders, and
+//! a bisection of the objective.
 
-use super::binding::lacking;
-use super::bounds::Ground;
-use super::orders::{FEW, ORDERS, at_scale, capped, tries};
-use super::{Objective, Path, Placement, Unplaced};
-use crate::demand::Program;
-use crate::target::Target;
+use super::binding_resource::binding_at_scale;
+use super::bounds::PlacementProblem;
+use super::orders::{FEW_ORDERS, MAX_ORDERS, limit_memories, rows_at_scale, try_orders};
+use super::{Objective, PipePath, Placement, PlacementError};
+use crate::demand::ResourceDemand;
+use crate::target::ChipTarget;
 
-/// Steps of a search for the best factor; each halves what is open.
-const HALVINGS: u32 = 12;
+/// Steps of a bisection.
+const BISECTION_STEPS: u32 = 12;
 
-/// The best of a few placements, or why there is none.
+/// Returns the best of a few placements.
 ///
 /// # Errors
-/// [`Unplaced`]: what binds, and the nearest thing that fits.
-pub fn heuristic(target: &Target, program: &Program, path: &Path, objective: Objective) -> Result<Placement, Unplaced> {
-    let ground = Ground::new(target, program, path)?;
-    best(&ground, objective)
+/// [`PlacementError`]: the binding resource, and the nearest placement that fits.
+pub fn heuristic(
+    target: &ChipTarget,
+    program: &ResourceDemand,
+    path: &PipePath,
+    objective: Objective,
+) -> Result<Placement, PlacementError> {
+    let ground = PlacementProblem::new(target, program, path)?;
+    best_heuristic(&ground, objective)
 }
 
-pub(super) fn best(ground: &Ground, objective: Objective) -> Result<Placement, Unplaced> {
-    possible(ground)?;
+pub(super) fn best_heuristic(ground: &PlacementProblem, objective: Objective) -> Result<Placement, PlacementError> {
+    check_longest_chain(ground)?;
     let (target, stages) = (ground.target, ground.target.stages);
     let any = |stages: u32| {
-        tries(ground, &ground.entries, stages, target.per_stage, ORDERS).map(|a| a.placement(ground, 1.0))
+        try_orders(ground, &ground.entries, stages, target.per_stage, MAX_ORDERS).map(|a| a.into_placement(ground, 1.0))
     };
     let found = match objective {
         Objective::Fits => any(stages),
         Objective::FewestStages => {
-            let fewest = ground.fewest(&ground.entries).min(u64::from(stages)) as u32;
+            let fewest = ground.min_total_stages(&ground.entries).min(u64::from(stages)) as u32;
             (fewest..=stages).find_map(any)
         }
-        Objective::MostHeadroom => headroom(ground),
-        Objective::MostEntries => entries(ground, 1.0),
+        Objective::MostHeadroom => maximize_headroom(ground),
+        Objective::MostEntries => maximize_entries(ground, 1.0),
     };
-    found.ok_or_else(|| full(ground))
+    found.ok_or_else(|| full_error(ground))
 }
 
-/// Whether the longest chain of tables is short enough, were all tables small.
-fn possible(ground: &Ground) -> Result<(), Unplaced> {
+/// Checks that the longest chain of tables fits even if all tables are small.
+fn check_longest_chain(ground: &PlacementProblem) -> Result<(), PlacementError> {
     let small = vec![1; ground.entries.len()];
     let stages = u64::from(ground.target.stages);
-    let (last, needs) = ground.chain(&small, stages);
+    let (last, needs) = ground.longest_chain(&small, stages);
     let halves = ground.hops.get(last).map_or(0, |h| h.1 as u64 + 1);
     let has = stages * halves;
     if needs <= has {
         return Ok(());
     }
-    Err(Unplaced::Chain { needs, has, halves, chain: ground.described(last, &small) })
+    Err(PlacementError::Chain { needs, has, halves, chain: ground.describe_chain(last, &small) })
 }
 
-fn headroom(ground: &Ground) -> Option<Placement> {
+fn maximize_headroom(ground: &PlacementProblem) -> Option<Placement> {
     let (target, stages) = (ground.target, ground.target.stages);
-    let at = |share: f64, orders| tries(ground, &ground.entries, stages, capped(&target.per_stage, share), orders);
-    let mut best = at(1.0, ORDERS)?;
+    let at = |share: f64, orders| {
+        try_orders(ground, &ground.entries, stages, limit_memories(&target.per_stage, share), orders)
+    };
+    let mut best = at(1.0, MAX_ORDERS)?;
     let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..HALVINGS {
+    for _ in 0..BISECTION_STEPS {
         let middle = (low + high) / 2.0;
-        match at(middle, FEW) {
+        match at(middle, FEW_ORDERS) {
             Some(found) => (best, high) = (found, middle),
             None => low = middle,
         }
     }
-    Some(best.placement(ground, 1.0))
+    Some(best.into_placement(ground, 1.0))
 }
 
-/// The largest scale from `least` on, found by doubling and halving; below 1, a `least` of 0 asks for what comes nearest.
-pub(super) fn entries(ground: &Ground, least: f64) -> Option<Placement> {
+/// Returns a placement with the largest scale from `least` on, found by doubling and bisection. A
+/// `least` of 0 finds the largest scale below 1.
+pub(super) fn maximize_entries(ground: &PlacementProblem, least: f64) -> Option<Placement> {
     let at = |scale: f64| {
-        let entries = at_scale(ground, scale);
-        let orders = if scale == least { ORDERS } else { FEW };
-        tries(ground, &entries, ground.target.stages, ground.target.per_stage, orders).map(|a| (a, scale))
+        let entries = rows_at_scale(ground, scale);
+        let orders = if scale == least { MAX_ORDERS } else { FEW_ORDERS };
+        try_orders(ground, &entries, ground.target.stages, ground.target.per_stage, orders).map(|a| (a, scale))
     };
     if !ground.program.tables.iter().any(|t| !t.keys.is_empty()) {
-        return at(1.0).map(|(a, s)| a.placement(ground, s));
+        return at(1.0).map(|(a, s)| a.into_placement(ground, s));
     }
     let (mut best, mut high) = if least > 0.0 { (Some(at(least)?), 2.0 * least) } else { (None, 1.0) };
     while high > 1.0 && high < 1e6 {
@@ -82,18 +91,18 @@ pub(super) fn entries(ground: &Ground, least: f64) -> Option<Placement> {
         high *= 2.0;
     }
     let mut low = best.as_ref().map_or(0.0, |(_, s)| *s);
-    for _ in 0..HALVINGS {
+    for _ in 0..BISECTION_STEPS {
         let middle = (low + high) / 2.0;
         match at(middle) {
             Some(found) => (best, low) = (Some(found), middle),
             None => high = middle,
         }
     }
-    best.map(|(a, scale)| a.placement(ground, scale))
+    best.map(|(a, scale)| a.into_placement(ground, scale))
 }
 
-/// Why nothing fits, and what comes nearest.
-pub(super) fn full(ground: &Ground) -> Unplaced {
-    let nearest = entries(ground, 0.0).map(Box::new);
-    Unplaced::Full { binding: lacking(ground, 1.0), nearest }
+/// Returns the error for a program that does not fit, with the nearest placement that does.
+pub(super) fn full_error(ground: &PlacementProblem) -> PlacementError {
+    let nearest = maximize_entries(ground, 0.0).map(Box::new);
+    PlacementError::Full { binding: binding_at_scale(ground, 1.0), nearest }
 }

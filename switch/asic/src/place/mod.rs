@@ -1,116 +1,123 @@
-//! Where a program's tables go on a chip.
+//! Placement of a program's tables on a chip.
 //!
-//! A [`Placement`] says which entries of which table lie in which stage of which pipe. [`heuristic()`] finds one in a fraction of a second,
-//! [`optimum()`] goes on to the best one, or says how far off the best can be. [`check()`] shares no code with either: whatever it passes,
-//! fits. [`binding()`] says what stands in the way of more.
+//! A [`Placement`] assigns each table's entries to stages of pipes. [`heuristic()`] finds one in a
+//! fraction of a second. [`optimum()`] continues to the best one, or to a bound on the best.
+//! [`check_placement()`] shares no code with either and verifies that a placement fits.
+//! [`find_binding()`] reports the resource that prevents more entries.
 
-mod attempt;
-mod binding;
+mod binding_resource;
+mod bisection;
 mod bounds;
 mod bridge;
 mod check;
 mod heuristic;
-mod insist;
+mod list_scheduler;
+mod lp_relaxation;
 mod model;
-mod narrow;
 mod optimum;
 mod orders;
 mod path;
-mod relaxed;
 mod solve;
+mod squeaky_wheel;
 
-pub use binding::{Binding, binding};
-pub use bridge::{Bridged, bridged};
-pub use check::{Violation, check};
+pub use binding_resource::{BindingResource, find_binding};
+pub use bisection::is_possible;
+pub use bridge::{BridgedFields, bridged_fields};
+pub use check::{PlacementViolation, check_placement};
 pub use heuristic::heuristic;
-pub use narrow::possible;
-pub use optimum::{Progress, Solved, optimum};
-pub use path::{FoldError, Half, Hop, Path};
+pub use optimum::{SearchProgress, SolvedPlacement, optimum};
+pub use path::{FoldError, GressHop, PipeHalf, PipePath};
 
-use crate::demand::{Program, Table};
-use crate::memory::{self, Layout, MemoryError};
-use crate::target::{Target, Usage};
+use crate::demand::{ResourceDemand, TableDemand};
+use crate::memory::{self, MemoryError, TableLayout};
+use crate::target::{ChipTarget, StageResources};
 use serde::{Deserialize, Serialize};
 
-/// What makes one placement better than another. Each of them fits.
+/// Objective by which placements that fit are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Objective {
-    /// Any that fits.
+    /// Any placement that fits.
     Fits,
-    /// The highest stage used is low: [`Placement::stages_used`].
+    /// Minimize the number of stages: [`Placement::stages_used`].
     FewestStages,
-    /// The fullest stage is the least full: [`Placement::fullest`].
+    /// Minimize the fullest stage's utilization: [`Placement::max_utilization`].
     MostHeadroom,
-    /// Tables could hold this many times their entries: [`Placement::scale`].
+    /// Maximize the factor by which tables can grow: [`Placement::scale`].
     MostEntries,
 }
 
 /// Entries of a table in one stage.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Piece {
-    /// Index in [`Path::hops`].
+pub struct StagePlacement {
+    /// Index in [`PipePath::hops`].
     pub hop: usize,
     /// Stage, from 0.
     pub stage: u32,
-    /// Entries that it has room for; rows, where an entry is several (ranges).
+    /// Capacity in entries, or in rows if an entry takes several (ranges).
     pub entries: u64,
-    /// What it takes of the stage, gateways included.
-    pub usage: Usage,
-    /// How the entries lie.
-    pub layout: Layout,
+    /// Resources of the stage in use, including gateways.
+    pub usage: StageResources,
+    /// Layout of the entries.
+    pub layout: TableLayout,
 }
 
-impl Piece {
-    /// When a packet meets it: hop, then stage.
+impl StagePlacement {
+    /// Returns the position in packet order: hop, then stage.
     pub fn position(&self) -> (usize, u32) {
         (self.hop, self.stage)
     }
 }
 
-/// A table with the pieces of it, in the order in which a packet meets them.
+/// A table with its pieces, in packet order.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Placed {
-    /// Control-plane name, or that of a step of code.
+pub struct TablePlacement {
+    /// Control-plane name, or name of a code step.
     pub name: String,
-    /// Entries that it must hold.
+    /// Required number of entries.
     pub entries: u64,
-    /// Its pieces.
-    pub pieces: Vec<Piece>,
+    /// Pieces in packet order.
+    pub pieces: Vec<StagePlacement>,
 }
 
-/// What is taken of one stage of one pipe, by both halves.
+/// Resources of one stage of one pipe in use by both gresses.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct StageTotal {
     /// Pipe.
     pub pipe: u32,
     /// Stage, from 0.
     pub stage: u32,
-    /// What is taken.
-    pub usage: Usage,
+    /// Resources in use.
+    pub usage: StageResources,
 }
 
-/// Where a program's tables are.
+/// Assignment of a program's tables to stages.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Placement {
     /// The chip.
     pub target: String,
-    /// The way of a packet.
-    pub path: Path,
-    /// How many times its entries each table holds; 1 unless more were asked for.
+    /// Path of a packet.
+    pub path: PipePath,
+    /// Factor by which each table's entries are multiplied. 1 unless a larger scale was requested.
     pub scale: f64,
-    /// For each of [`Program::tables`], where it is.
-    pub tables: Vec<Placed>,
-    /// Totals of all stages of all pipes of the path, pipe by pipe.
+    /// Placement of each of [`ResourceDemand::tables`].
+    pub tables: Vec<TablePlacement>,
+    /// Totals of all stages of the path's pipes, pipe by pipe.
     pub stages: Vec<StageTotal>,
 }
 
 impl Placement {
-    /// Puts pieces together and adds up. `pieces` has a list for each table.
-    fn new(target: &Target, program: &Program, path: &Path, scale: f64, pieces: Vec<Vec<Piece>>) -> Placement {
+    /// Creates a placement and computes the totals. `pieces` has a list for each table.
+    fn new(
+        target: &ChipTarget,
+        program: &ResourceDemand,
+        path: &PipePath,
+        scale: f64,
+        pieces: Vec<Vec<StagePlacement>>,
+    ) -> Placement {
         let tables = program.tables.iter().zip(pieces).map(|(table, mut pieces)| {
-            pieces.sort_by_key(Piece::position);
-            Placed { name: table.name.clone(), entries: scaled(table, scale), pieces }
+            pieces.sort_by_key(StagePlacement::position);
+            TablePlacement { name: table.name.clone(), entries: scaled_entries(table, scale), pieces }
         });
         let mut placement = Placement {
             target: target.name.clone(),
@@ -119,35 +126,35 @@ impl Placement {
             tables: tables.collect(),
             stages: Vec::new(),
         };
-        placement.stages = totals(target, path, &placement.tables);
+        placement.stages = stage_totals(target, path, &placement.tables);
         placement
     }
 
-    /// The stages that it needs a pipe to have.
+    /// Returns the number of stages that each pipe needs.
     pub fn stages_used(&self) -> u32 {
         let pieces = self.tables.iter().flat_map(|t| &t.pieces);
         pieces.map(|p| p.stage + 1).max().unwrap_or(0)
     }
 
-    /// The largest share of SRAM, map RAM or TCAM that is taken of any stage, from 0 to 1.
-    pub fn fullest(&self, target: &Target) -> f64 {
-        self.stages.iter().map(|s| fullness(&s.usage, &target.per_stage)).fold(0.0, f64::max)
+    /// Returns the highest utilization of SRAM, map RAM or TCAM in any stage, from 0 to 1.
+    pub fn max_utilization(&self, target: &ChipTarget) -> f64 {
+        self.stages.iter().map(|s| memory_utilization(&s.usage, &target.per_stage)).fold(0.0, f64::max)
     }
 
-    /// What is taken of a stage.
-    pub fn total(&self, pipe: u32, stage: u32) -> Usage {
-        self.stages.iter().find(|s| s.pipe == pipe && s.stage == stage).map_or(Usage::default(), |s| s.usage)
+    /// Returns the resources of a stage in use.
+    pub fn stage_usage(&self, pipe: u32, stage: u32) -> StageResources {
+        self.stages.iter().find(|s| s.pipe == pipe && s.stage == stage).map_or(StageResources::default(), |s| s.usage)
     }
 }
 
-/// The largest share that is taken of a stage's memories.
-fn fullness(taken: &Usage, has: &Usage) -> f64 {
+/// Returns the highest utilization of a stage's memories.
+fn memory_utilization(taken: &StageResources, has: &StageResources) -> f64 {
     let share = |taken: u32, has: u32| if has == 0 { 0.0 } else { f64::from(taken) / f64::from(has) };
     share(taken.sram, has.sram).max(share(taken.map_ram, has.map_ram)).max(share(taken.tcam, has.tcam))
 }
 
-/// Entries that a table must hold at a scale.
-fn scaled(table: &Table, scale: f64) -> u64 {
+/// Returns the entries that a table must hold at a scale.
+fn scaled_entries(table: &TableDemand, scale: f64) -> u64 {
     if table.keys.is_empty() || scale == 1.0 {
         table.entries
     } else {
@@ -155,15 +162,16 @@ fn scaled(table: &Table, scale: f64) -> u64 {
     }
 }
 
-/// Rows of memory for that: more than entries where a range is several rows, or spare ones are needed.
-fn rows(table: &Table, scale: f64) -> u64 {
-    memory::wanted(&Table { entries: scaled(table, scale), ..table.clone() }).max(1)
+/// Returns the rows that a table needs at a scale. They exceed the entries if ranges take several
+/// rows or spare rows are needed.
+fn scaled_rows(table: &TableDemand, scale: f64) -> u64 {
+    memory::rows_needed(&TableDemand { entries: scaled_entries(table, scale), ..table.clone() }).max(1)
 }
 
-fn totals(target: &Target, path: &Path, tables: &[Placed]) -> Vec<StageTotal> {
-    let stages = (0..path.pipes()).flat_map(|pipe| (0..target.stages).map(move |stage| (pipe, stage)));
+fn stage_totals(target: &ChipTarget, path: &PipePath, tables: &[TablePlacement]) -> Vec<StageTotal> {
+    let stages = (0..path.pipe_count()).flat_map(|pipe| (0..target.stages).map(move |stage| (pipe, stage)));
     let mut all: Vec<StageTotal> =
-        stages.map(|(pipe, stage)| StageTotal { pipe, stage, usage: Usage::default() }).collect();
+        stages.map(|(pipe, stage)| StageTotal { pipe, stage, usage: StageResources::default() }).collect();
     for piece in tables.iter().flat_map(|t| &t.pieces) {
         let pipe = path.hops.get(piece.hop).map_or(u32::MAX, |h| h.pipe);
         if let Some(total) = all.iter_mut().find(|s| s.pipe == pipe && s.stage == piece.stage) {
@@ -173,33 +181,33 @@ fn totals(target: &Target, path: &Path, tables: &[Placed]) -> Vec<StageTotal> {
     all
 }
 
-/// Why a program has no placement, and what comes nearest.
+/// Reason why a program has no placement, with the nearest one.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
-pub enum Unplaced {
-    /// A table does not go on this chip at any place.
+pub enum PlacementError {
+    /// A table does not fit any stage of this chip.
     #[error(transparent)]
     Table(#[from] MemoryError),
-    /// The order of tables alone takes more stages than there are.
+    /// The longest chain of tables exceeds the stages.
     #[error(
-        "a chain of tables takes {needs} stages, one behind the other, and the packet passes {has} up to where its last one may be \
-         ({halves} halves of pipes): {chain}; fold more pipes into one, or shorten the chain"
+        "a chain of dependent tables takes {needs} stages, and the packet passes {has} up to the last allowed gress of its last table \
+         ({halves} gresses): {chain}; fold more pipes into one, or shorten the chain"
     )]
     Chain {
-        /// Stages that it takes.
+        /// Stages that the chain needs.
         needs: u64,
-        /// Stages on the path up to the last half that may have its last table.
+        /// Stages on the path up to the last allowed hop of its last table.
         has: u64,
-        /// Halves of pipes up to there.
+        /// Hops up to there.
         halves: u64,
-        /// The chain's tables.
+        /// Tables of the chain.
         chain: String,
     },
-    /// There is not enough of something. (Or no placement was found in time, where none is known to be impossible.)
+    /// A resource is exhausted, or the search ran out of time without a placement.
     #[error("{}{}", binding.sentence, nearest_text(nearest))]
     Full {
-        /// What binds.
-        binding: Binding,
-        /// The most of all tables' entries that was seen to fit: its scale is below 1.
+        /// Binding resource.
+        binding: BindingResource,
+        /// The placement with the largest fitting scale, below 1.
         nearest: Option<Box<Placement>>,
     },
 }

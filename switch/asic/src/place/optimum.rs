@@ -1,126 +1,128 @@
-//! The best placement, or one with a bound of how much better any other could be.
+//! Optimal placement, or the best one found with a bound on any other.
 
-use super::attempt::{Settings, attempt};
-use super::bounds::Ground;
-use super::heuristic::{best, full};
-use super::model::{Ask, Model};
-use super::orders::{at_scale, capped, urgency};
-use super::solve::{Answer, solve};
-use super::{Objective, Path, Placement, Unplaced};
-use crate::demand::{Match, Program};
-use crate::target::Target;
+use super::bounds::PlacementProblem;
+use super::heuristic::{best_heuristic, full_error};
+use super::list_scheduler::{ScheduleSettings, schedule_tables};
+use super::model::{ModelGoal, PlacementModel};
+use super::orders::{limit_memories, rows_at_scale, urgency_order};
+use super::solve::{SolveResult, solve_with_limit};
+use super::{Objective, PipePath, Placement, PlacementError};
+use crate::demand::{MemoryMatchKind, ResourceDemand};
+use crate::target::ChipTarget;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// How far the search is.
+/// Progress of the search.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Progress {
+pub struct SearchProgress {
     /// Time since the search began.
     pub elapsed: Duration,
-    /// Time that it may take.
+    /// Time limit.
     pub limit: Duration,
-    /// Value of the best placement so far: stages, share or scale, as the objective says.
+    /// Value of the current best placement: stages, share or scale, depending on the objective.
     pub best: Option<f64>,
-    /// What no placement is better than, so far.
+    /// Current bound on the value of any placement.
     pub bound: f64,
-    /// What is being tried.
-    pub doing: String,
+    /// Description of the current step.
+    pub activity: String,
 }
 
-/// The best placement found.
+/// The best placement found, with its bound.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Solved {
+pub struct SolvedPlacement {
     /// The placement.
     pub placement: Placement,
-    /// Its value: stages used, share of the fullest stage, or scale.
+    /// Objective value: stages used, share of the fullest stage, or scale.
     pub value: f64,
-    /// What no placement is better than.
+    /// Bound on the value of any placement.
     pub bound: f64,
-    /// Distance of value and bound as a share of the larger one: 0 for an optimum.
+    /// Relative distance of value and bound. 0 for an optimum.
     pub gap: f64,
-    /// Whether the search ended because time was over.
+    /// Whether the search ended at its time limit.
     pub out_of_time: bool,
 }
 
-/// The best placement that is found within `limit`, beginning with [`super::heuristic()`]'s.
+/// Searches for the best placement within `limit`, starting with the one of [`super::heuristic()`].
 ///
 /// # Errors
-/// [`Unplaced`]: nothing fits, or nothing was found in time.
+/// [`PlacementError`]: no placement exists, or none was found in time.
 pub fn optimum(
-    target: &Target,
-    program: &Program,
-    path: &Path,
+    target: &ChipTarget,
+    program: &ResourceDemand,
+    path: &PipePath,
     objective: Objective,
     limit: Duration,
-    progress: &mut dyn FnMut(&Progress),
-) -> Result<Solved, Unplaced> {
-    let ground = Ground::new(target, program, path)?;
-    let search = Search { ground: &ground, objective, start: Instant::now(), limit, progress, bound: 0.0, best: None };
-    search.run()
+    progress: &mut dyn FnMut(&SearchProgress),
+) -> Result<SolvedPlacement, PlacementError> {
+    let ground = PlacementProblem::new(target, program, path)?;
+    let search =
+        OptimumSearch { ground: &ground, objective, start: Instant::now(), limit, progress, bound: 0.0, best: None };
+    search.run_search()
 }
 
-pub(super) struct Search<'a, 'g> {
-    pub(super) ground: &'a Ground<'g>,
+pub(super) struct OptimumSearch<'a, 'g> {
+    pub(super) ground: &'a PlacementProblem<'g>,
     pub(super) objective: Objective,
     start: Instant,
     limit: Duration,
-    progress: &'a mut dyn FnMut(&Progress),
+    progress: &'a mut dyn FnMut(&SearchProgress),
     pub(super) bound: f64,
     pub(super) best: Option<Placement>,
 }
 
-impl Search<'_, '_> {
-    fn run(mut self) -> Result<Solved, Unplaced> {
+impl OptimumSearch<'_, '_> {
+    fn run_search(mut self) -> Result<SolvedPlacement, PlacementError> {
         let ground = self.ground;
         self.bound = match self.objective {
-            Objective::FewestStages => ground.fewest(&ground.entries) as f64,
-            Objective::MostEntries => ground.most_scale(),
-            Objective::MostHeadroom => ground.least_share(),
+            Objective::FewestStages => ground.min_total_stages(&ground.entries) as f64,
+            Objective::MostEntries => ground.max_scale(),
+            Objective::MostHeadroom => ground.min_utilization(),
             Objective::Fits => 0.0,
         };
-        self.tell("list scheduling");
-        match best(ground, self.objective) {
+        self.report_progress("list scheduling");
+        match best_heuristic(ground, self.objective) {
             Ok(placement) => self.best = Some(placement),
-            Err(unplaced @ Unplaced::Full { .. }) => {
-                // Not found is not impossible: the integer program knows.
-                self.any(ground.target.stages, 1);
+            Err(unplaced @ PlacementError::Full { .. }) => {
+                // The heuristic can fail although a placement exists, so the integer program
+                // decides.
+                self.try_stage_count(ground.target.stages, 1);
                 if self.best.is_none() {
                     return Err(unplaced);
                 }
             }
             Err(other) => return Err(other),
         }
-        // Bounds first, then placements up to them; what is left is for the integer program.
-        let done = self.proven() || self.narrow();
+        // Bounds first, then placements up to them. The integer program gets the remaining time.
+        let done = self.is_proven() || self.bisect_objective();
         match self.objective {
             _ if done => {}
             Objective::Fits => {}
-            Objective::FewestStages => self.stages(),
-            Objective::MostHeadroom => self.share(),
-            Objective::MostEntries => self.scale(),
+            Objective::FewestStages => self.minimize_stages(),
+            Objective::MostHeadroom => self.minimize_utilization(),
+            Objective::MostEntries => self.maximize_scale(),
         }
-        self.solved()
+        self.into_solved()
     }
 
-    pub(super) fn value(&self, placement: &Placement) -> f64 {
+    pub(super) fn objective_value(&self, placement: &Placement) -> f64 {
         match self.objective {
             Objective::Fits | Objective::FewestStages => f64::from(placement.stages_used()),
-            Objective::MostHeadroom => placement.fullest(self.ground.target),
+            Objective::MostHeadroom => placement.max_utilization(self.ground.target),
             Objective::MostEntries => placement.scale,
         }
     }
 
-    /// Whether the best placement is as good as the bound already.
-    pub(super) fn proven(&self) -> bool {
-        self.best.as_ref().is_some_and(|p| (self.value(p) - self.bound).abs() < 1e-9)
+    /// Returns whether the best placement reaches the bound.
+    pub(super) fn is_proven(&self) -> bool {
+        self.best.as_ref().is_some_and(|p| (self.objective_value(p) - self.bound).abs() < 1e-9)
     }
 
-    fn solved(mut self) -> Result<Solved, Unplaced> {
-        let out_of_time = self.left().is_zero();
-        // The bound as it is, also where it would be better than what was found.
-        self.tell("done");
-        let Some(placement) = self.best.take() else { return Err(full(self.ground)) };
-        let value = self.value(&placement);
+    fn into_solved(mut self) -> Result<SolvedPlacement, PlacementError> {
+        let out_of_time = self.time_left().is_zero();
+        // Report the bound before it is clamped to the value.
+        self.report_progress("done");
+        let Some(placement) = self.best.take() else { return Err(full_error(self.ground)) };
+        let value = self.objective_value(&placement);
         let bound = match self.objective {
             Objective::Fits => value,
             Objective::MostEntries => self.bound.max(value),
@@ -129,53 +131,59 @@ impl Search<'_, '_> {
         let larger = value.max(bound);
         let gap = if larger > 0.0 && larger.is_finite() { (value - bound).abs() / larger } else { 1.0 };
         let gap = if gap < 1e-9 { 0.0 } else { gap };
-        Ok(Solved { placement, value, bound, gap, out_of_time })
+        Ok(SolvedPlacement { placement, value, bound, gap, out_of_time })
     }
 
-    pub(super) fn left(&self) -> Duration {
+    pub(super) fn time_left(&self) -> Duration {
         self.limit.saturating_sub(self.start.elapsed())
     }
 
-    pub(super) fn tell(&mut self, doing: &str) {
-        let best = self.best.as_ref().map(|p| self.value(p));
+    pub(super) fn report_progress(&mut self, doing: &str) {
+        let best = self.best.as_ref().map(|p| self.objective_value(p));
         let (elapsed, limit, bound) = (self.start.elapsed(), self.limit, self.bound);
-        (self.progress)(&Progress { elapsed, limit, best, bound, doing: doing.to_owned() });
+        (self.progress)(&SearchProgress { elapsed, limit, best, bound, activity: doing.to_owned() });
     }
 
-    /// Solves, with a share of the time that is left.
-    fn ask(&mut self, stages: u32, ask: Ask, share: u32, doing: &str) -> (Answer, Vec<Vec<Option<usize>>>) {
-        self.tell(doing);
-        if self.left().is_zero() {
-            return (Answer::Nothing { bound: None }, Vec::new());
+    /// Solves the integer program with a share (1/`share`) of the remaining time.
+    fn solve_model(
+        &mut self,
+        stages: u32,
+        ask: ModelGoal,
+        share: u32,
+        doing: &str,
+    ) -> (SolveResult, Vec<Vec<Option<usize>>>) {
+        self.report_progress(doing);
+        if self.time_left().is_zero() {
+            return (SolveResult::Unknown { bound: None }, Vec::new());
         }
-        let ready = Model::ready(self.ground, stages, ask);
+        let ready = PlacementModel::build_model(self.ground, stages, ask);
         let amounts = ready.amounts.clone();
-        let limit = self.left() / share;
-        let answer = solve(ready.problem, limit, &mut || self.tell(doing));
+        let limit = self.time_left() / share;
+        let answer = solve_with_limit(ready.problem, limit, &mut || self.report_progress(doing));
         (answer, amounts)
     }
 
-    /// Whether a number of stages suffices: `None` where it is not known.
-    fn any(&mut self, stages: u32, share: u32) -> Option<bool> {
-        let (answer, amounts) = self.ask(stages, Ask::Any, share, &format!("{stages} stages"));
+    /// Returns whether a number of stages suffices. `None` if undecided.
+    fn try_stage_count(&mut self, stages: u32, share: u32) -> Option<bool> {
+        let (answer, amounts) = self.solve_model(stages, ModelGoal::Any, share, &format!("{stages} stages"));
         match answer {
-            Answer::Impossible => Some(false),
-            Answer::Nothing { .. } => None,
-            Answer::Found { columns, .. } => {
-                let found = self.real(stages, &columns, &amounts, 1.0, 1.0)?;
+            SolveResult::Impossible => Some(false),
+            SolveResult::Unknown { .. } => None,
+            SolveResult::Found { columns, .. } => {
+                let found = self.realize_solution(stages, &columns, &amounts, 1.0, 1.0)?;
                 self.best = Some(found);
                 Some(true)
             }
         }
     }
 
-    /// Fewer stages, from the bound on, until some number suffices.
-    fn stages(&mut self) {
+    /// Tries increasing numbers of stages from the bound, until one suffices.
+    fn minimize_stages(&mut self) {
         let Some(most) = self.best.as_ref().map(Placement::stages_used) else { return };
         for stages in (self.bound as u32).max(1)..most {
-            // A number that is not decided in time leaves time for larger ones, which are easier. Where one does not suffice, no smaller
-            // one does.
-            match self.any(stages, if stages + 1 == most { 1 } else { 2 }) {
+            // A number that is undecided in time leaves time for larger ones, which are easier. If
+            // a number does not suffice, no smaller one does.
+            match self.try_stage_count(stages, if stages + 1 == most { 1 } else { 2 }) {
                 Some(false) => self.bound = f64::from(stages + 1),
                 Some(true) => break,
                 None => {}
@@ -183,47 +191,48 @@ impl Search<'_, '_> {
         }
     }
 
-    fn share(&mut self) {
+    fn minimize_utilization(&mut self) {
         let stages = self.ground.target.stages;
-        let (answer, amounts) = self.ask(stages, Ask::Share, 1, "the least share of each stage");
-        if let Answer::Found { bound, .. } | Answer::Nothing { bound: Some(bound) } = &answer {
+        let (answer, amounts) = self.solve_model(stages, ModelGoal::Share, 1, "the least share of each stage");
+        if let SolveResult::Found { bound, .. } | SolveResult::Unknown { bound: Some(bound) } = &answer {
             self.bound = bound.max(self.bound);
         }
-        let Answer::Found { columns, .. } = answer else { return };
-        // What the program rounds down, a placement needs whole: so a little more than its share.
+        let SolveResult::Found { columns, .. } = answer else { return };
+        // The program rounds blocks down, but a placement needs whole blocks, so slightly larger
+        // shares are tried.
         let Some(share) = columns.first().copied() else { return };
         for more in [0.0, 0.01, 0.02, 0.04, 0.08] {
-            let Some(found) = self.real(stages, &columns, &amounts, 1.0, share + more) else { continue };
-            if self.best.as_ref().is_none_or(|b| self.value(&found) < self.value(b)) {
+            let Some(found) = self.realize_solution(stages, &columns, &amounts, 1.0, share + more) else { continue };
+            if self.best.as_ref().is_none_or(|b| self.objective_value(&found) < self.objective_value(b)) {
                 self.best = Some(found);
             }
             return;
         }
     }
 
-    fn scale(&mut self) {
+    fn maximize_scale(&mut self) {
         let stages = self.ground.target.stages;
         let least = self.best.as_ref().map_or(1.0, |p| p.scale);
-        let (answer, amounts) = self.ask(stages, Ask::Scale(least), 1, "the largest scale");
-        if let Answer::Found { bound, .. } | Answer::Nothing { bound: Some(bound) } = &answer {
+        let (answer, amounts) = self.solve_model(stages, ModelGoal::Scale(least), 1, "the largest scale");
+        if let SolveResult::Found { bound, .. } | SolveResult::Unknown { bound: Some(bound) } = &answer {
             self.bound = bound.min(self.bound);
         }
-        if answer == Answer::Impossible {
+        if answer == SolveResult::Impossible {
             self.bound = least;
         }
-        let Answer::Found { columns, .. } = answer else { return };
+        let SolveResult::Found { columns, .. } = answer else { return };
         let Some(most) = columns.first().copied() else { return };
         for step in 0..8 {
             let scale = most - (most - least) * f64::from(step) / 8.0;
-            if let Some(found) = self.real(stages, &columns, &amounts, scale, 1.0) {
+            if let Some(found) = self.realize_solution(stages, &columns, &amounts, scale, 1.0) {
                 self.best = Some(found);
                 return;
             }
         }
     }
 
-    /// A placement along a solution: with its amounts, or at least in its order.
-    fn real(
+    /// Turns a solution into a placement, with its amounts or at least in its order.
+    fn realize_solution(
         &self,
         stages: u32,
         columns: &[f64],
@@ -232,36 +241,36 @@ impl Search<'_, '_> {
         share: f64,
     ) -> Option<Placement> {
         let ground = self.ground;
-        let entries = at_scale(ground, scale);
+        let entries = rows_at_scale(ground, scale);
         let value = |n: usize, at: usize| amounts[n][at].and_then(|c| columns.get(c)).copied().unwrap_or(0.0);
         let positions = ground.path.hops.len() * stages as usize;
         let shares: Vec<Vec<u64>> = (0..entries.len())
             .map(|n| {
-                let keyless = ground.program.tables[n].kind == Match::None;
+                let keyless = ground.program.tables[n].kind == MemoryMatchKind::None;
                 let of =
                     |amount: f64| if keyless { entries[n] } else { (amount * ground.entries[n] as f64).ceil() as u64 };
                 (0..positions).map(|at| value(n, at)).map(|a| if a > 1e-6 { of(a) } else { 0 }).collect()
             })
             .collect();
-        let tails = urgency(ground, &entries, 0);
+        let tails = urgency_order(ground, &entries, 0);
         let begins = |n: usize| shares[n].iter().position(|s| *s > 0).unwrap_or(positions) as f64;
         let order: Vec<f64> = (0..entries.len()).map(|n| tails[n] / 1e4 - begins(n)).collect();
-        let caps = if share < 1.0 { capped(&ground.target.per_stage, share) } else { ground.target.per_stage };
-        let mut settings = Settings {
+        let caps = if share < 1.0 { limit_memories(&ground.target.per_stage, share) } else { ground.target.per_stage };
+        let mut settings = ScheduleSettings {
             stages,
-            caps,
+            stage_limits: caps,
             entries,
             urgency: order,
             diagnose: false,
-            shares: Some(shares),
-            grain: 0,
-            whole: false,
+            planned_entries: Some(shares),
+            min_part_divisor: 0,
+            unsplit_tables: false,
         };
-        let along = attempt(ground, &settings);
-        if along.fits() {
-            return Some(along.placement(ground, scale));
+        let along = schedule_tables(ground, &settings);
+        if along.is_complete() {
+            return Some(along.into_placement(ground, scale));
         }
-        settings.shares = None;
-        Some(attempt(ground, &settings)).filter(|a| a.fits()).map(|a| a.placement(ground, scale))
+        settings.planned_entries = None;
+        Some(schedule_tables(ground, &settings)).filter(|a| a.is_complete()).map(|a| a.into_placement(ground, scale))
     }
 }

@@ -1,100 +1,102 @@
-//! The way of a packet through the chip's pipes.
+//! Path of a packet through the chip's pipes.
 //!
-//! A pipe has an ingress and an egress half, which share its stages' memories. Unfolded, each pipe holds a copy of all tables and a packet
-//! takes the ingress half of one and the egress half of another. Folded, some pipes' ports loop packets back, so that a packet walks several
-//! pipes with different tables (Sailfish, section 4.4): more memory, fewer packets.
+//! A pipe has two gresses, ingress and egress, which share the memories of its stages. Unfolded,
+//! each pipe holds a copy of all tables, and a packet passes the ingress of one pipe and the egress
+//! of another. Folded, the ports of some pipes loop packets back, so that a packet passes several
+//! pipes with different tables (Sailfish, section 4.4): more memory, fewer packets per second.
 
-use crate::target::Target;
+use crate::target::ChipTarget;
 use serde::{Deserialize, Serialize};
 
-/// Half of a pipe.
+/// Gress of a pipe.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Half {
-    /// Before the packet is queued.
+pub enum PipeHalf {
+    /// Before the traffic manager.
     Ingress,
-    /// Behind the queues.
+    /// After the traffic manager.
     Egress,
 }
 
-/// One half of a pipe on a packet's way.
+/// One gress of a pipe on a packet's path.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Serialize, Deserialize)]
-pub struct Hop {
-    /// The pipe. Pipes that hold copies of one another's tables are one here: the first of them.
+pub struct GressHop {
+    /// Pipe number. Pipes with copies of the same tables are represented by the first of them.
     pub pipe: u32,
-    /// Its half.
-    pub half: Half,
+    /// Gress.
+    pub half: PipeHalf,
 }
 
-/// The halves of pipes that a packet walks, in order: an ingress half, an egress half, and so on for each round.
+/// The gresses that a packet passes, in order: an ingress and an egress per pass.
 #[derive(Clone, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
-pub struct Path {
-    /// The halves.
-    pub hops: Vec<Hop>,
+pub struct PipePath {
+    /// Gresses in order.
+    pub hops: Vec<GressHop>,
 }
 
-/// Why pipes cannot be folded so.
+/// Reason why pipes cannot be folded.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{pipes} pipes of {have} cannot be folded into one: fold 1, 2 or 4 that divide them")]
 pub struct FoldError {
-    /// Pipes that were to be one.
+    /// Requested number of pipes per fold.
     pub pipes: u32,
     /// Pipes of the chip.
     pub have: u32,
 }
 
-impl Path {
-    /// Each pipe alike: ingress, then egress.
-    pub fn unfolded() -> Path {
-        Path::through(1)
+impl PipePath {
+    /// Returns the path of an unfolded chip: ingress, then egress.
+    pub fn unfolded() -> PipePath {
+        PipePath::through_pipes(1)
     }
 
-    /// `pipes` pipes, one behind the other: packets enter and leave at the first, the others loop back. With 1, as [`Path::unfolded`].
+    /// Returns the path through `pipes` pipes in sequence. Packets enter and leave at the first
+    /// pipe; the others loop back. 1 is [`PipePath::unfolded`].
     ///
     /// # Errors
-    /// [`FoldError`] if the chip's pipes are no multiple of these, or there are none.
-    pub fn folded(target: &Target, pipes: u32) -> Result<Path, FoldError> {
+    /// [`FoldError`] if `pipes` is 0 or does not divide the chip's pipes.
+    pub fn folded(target: &ChipTarget, pipes: u32) -> Result<PipePath, FoldError> {
         if pipes == 0 || !target.pipes.is_multiple_of(pipes) {
             return Err(FoldError { pipes, have: target.pipes });
         }
-        Ok(Path::through(pipes))
+        Ok(PipePath::through_pipes(pipes))
     }
 
-    /// Ingress of each pipe, and egress of the next one around.
-    fn through(pipes: u32) -> Path {
-        let hop = |pipe, half| Hop { pipe: pipe % pipes, half };
-        Path { hops: (0..pipes).flat_map(|p| [hop(p, Half::Ingress), hop(p + 1, Half::Egress)]).collect() }
+    /// Returns the ingress of each pipe, each followed by the egress of the next pipe.
+    fn through_pipes(pipes: u32) -> PipePath {
+        let hop = |pipe, half| GressHop { pipe: pipe % pipes, half };
+        PipePath { hops: (0..pipes).flat_map(|p| [hop(p, PipeHalf::Ingress), hop(p + 1, PipeHalf::Egress)]).collect() }
     }
 
-    /// Rounds: how often a packet passes an ingress half.
-    pub fn passes(&self) -> u32 {
-        self.hops.iter().filter(|h| h.half == Half::Ingress).count() as u32
+    /// Returns the number of passes through an ingress.
+    pub fn pass_count(&self) -> u32 {
+        self.hops.iter().filter(|h| h.half == PipeHalf::Ingress).count() as u32
     }
 
-    /// Pipes with different tables.
-    pub fn pipes(&self) -> u32 {
+    /// Returns the number of pipes with different tables.
+    pub fn pipe_count(&self) -> u32 {
         self.hops.iter().map(|h| h.pipe + 1).max().unwrap_or(0)
     }
 
-    /// The last hop whose tables still decide where the packet goes: the last ingress half.
+    /// Returns the last hop with tables that can decide the output port: the last ingress.
     pub fn last_ingress(&self) -> usize {
-        self.hops.iter().rposition(|h| h.half == Half::Ingress).unwrap_or(0)
+        self.hops.iter().rposition(|h| h.half == PipeHalf::Ingress).unwrap_or(0)
     }
 
-    /// Packets per second that the chip takes. Each pipe's halves take one packet per tick of the clock; a packet takes one ingress half in
-    /// each pass. So it is pipes x clock / passes.
-    pub fn packets_per_second(&self, target: &Target) -> u64 {
-        target.clock_hz.saturating_mul(u64::from(target.pipes)) / u64::from(self.passes().max(1))
+    /// Returns the packets per second of the chip: pipes x clock / passes. Each gress takes one
+    /// packet per clock tick, and a packet takes one ingress per pass.
+    pub fn packets_per_second(&self, target: &ChipTarget) -> u64 {
+        target.clock_hz.saturating_mul(u64::from(target.pipes)) / u64::from(self.pass_count().max(1))
     }
 
-    /// Bits per second that the chip takes from outside. A looped-back packet takes as much of ports as one from outside: so it is
-    /// ports x speed / passes.
-    pub fn bits_per_second(&self, target: &Target) -> u64 {
-        u64::from(target.ports) * u64::from(target.port_gbps) * 1_000_000_000 / u64::from(self.passes().max(1))
+    /// Returns the external bandwidth of the chip in bits per second: ports x speed / passes. A
+    /// looped-back packet takes as much port bandwidth as an external one.
+    pub fn bits_per_second(&self, target: &ChipTarget) -> u64 {
+        u64::from(target.ports) * u64::from(target.port_gbps) * 1_000_000_000 / u64::from(self.pass_count().max(1))
     }
 
-    /// Nanoseconds that an unqueued packet takes: passes x the time of one.
-    pub fn latency_ns(&self, target: &Target) -> u64 {
-        u64::from(self.passes()) * u64::from(target.pass_ns)
+    /// Returns the latency of an unqueued packet in nanoseconds: passes x time of a pass.
+    pub fn latency_ns(&self, target: &ChipTarget) -> u64 {
+        u64::from(self.pass_count()) * u64::from(target.pass_ns)
     }
 }

@@ -1,55 +1,55 @@
-//! Solving an integer program, or a linear one, beside a clock.
+//! Solver for linear and integer programs, with a time limit and progress ticks.
 
 use good_lp::solvers::highs::HighsProblem;
 use highs::HighsModelStatus;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// How often the clock is told.
-const TICK: Duration = Duration::from_millis(200);
+/// Interval between progress ticks.
+const TICK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What came of it.
+/// Result of a solver run.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Answer {
-    /// There is no solution.
+pub(super) enum SolveResult {
+    /// The program is infeasible.
     Impossible,
-    /// A solution; no other is better than the bound.
+    /// A solution was found. No other one is better than the bound.
     Found {
         /// Values of the columns.
         columns: Vec<f64>,
-        /// The bound of the objective.
+        /// Bound of the objective.
         bound: f64,
     },
-    /// Time was over before there was one, or the solver gave up.
-    Nothing {
-        /// What is known of the objective by then.
+    /// Time ran out without a solution, or the solver gave up.
+    Unknown {
+        /// Current bound of the objective, if any.
         bound: Option<f64>,
     },
 }
 
-/// Solves within a time; `tick` is called several times a second.
-pub(super) fn solve(problem: HighsProblem, limit: Duration, tick: &mut dyn FnMut()) -> Answer {
+/// Solves within a time limit. Calls `tick` several times a second.
+pub(super) fn solve_with_limit(problem: HighsProblem, limit: Duration, tick: &mut dyn FnMut()) -> SolveResult {
     if limit.is_zero() {
-        return Answer::Nothing { bound: None };
+        return SolveResult::Unknown { bound: None };
     }
     let (sender, receiver) = channel();
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            // The receiver waits for as long as the thread lives.
-            let _ = sender.send(run(problem, limit));
+            // The receiver outlives the thread, so the send succeeds.
+            let _ = sender.send(run_solver(problem, limit));
         });
         loop {
-            match receiver.recv_timeout(TICK) {
+            match receiver.recv_timeout(TICK_INTERVAL) {
                 Ok(answer) => return answer,
                 Err(RecvTimeoutError::Timeout) => tick(),
-                Err(RecvTimeoutError::Disconnected) => return Answer::Nothing { bound: None },
+                Err(RecvTimeoutError::Disconnected) => return SolveResult::Unknown { bound: None },
             }
         }
     })
 }
 
-fn run(problem: HighsProblem, limit: Duration) -> Answer {
-    let nothing = Answer::Nothing { bound: None };
+fn run_solver(problem: HighsProblem, limit: Duration) -> SolveResult {
+    let nothing = SolveResult::Unknown { bound: None };
     let Ok(mut model) = problem.try_into_inner() else { return nothing };
     model.make_quiet();
     let set = [
@@ -63,12 +63,12 @@ fn run(problem: HighsProblem, limit: Duration) -> Answer {
     let Ok(solved) = model.try_solve() else { return nothing };
     let bound = solved.double_info_value(c"mip_dual_bound").ok().filter(|b| b.is_finite());
     match solved.status() {
-        HighsModelStatus::Infeasible | HighsModelStatus::UnboundedOrInfeasible => Answer::Impossible,
+        HighsModelStatus::Infeasible | HighsModelStatus::UnboundedOrInfeasible => SolveResult::Impossible,
         _ if solved.primal_solution_status() == highs::HighsSolutionStatus::Feasible => {
             let columns = solved.get_solution().columns().to_vec();
             let bound = bound.unwrap_or(columns.first().copied().unwrap_or(0.0));
-            Answer::Found { columns, bound }
+            SolveResult::Found { columns, bound }
         }
-        _ => Answer::Nothing { bound },
+        _ => SolveResult::Unknown { bound },
     }
 }

@@ -1,171 +1,183 @@
-//! The cheapest combination of rewrites.
+//! Search for the cheapest combination of transforms.
 //!
-//! This module answers one question: *which rewrites make the tables of this program smallest on this chip?* Tables that two rewrites can make one
-//! are looked at together, all others alone; groups do not touch each other, so the best of each makes the best of all. What
-//! a candidate costs is not computed from a formula of its own: it is applied, and the tables that come out are laid out as the chip would, with their
-//! action data ([`Scale`]); where that is alike, [`crate::memory::estimate`] decides. Only the shape of partitions is narrowed down by arithmetic first.
+//! This module answers one question: *which transforms make the tables of this program smallest on
+//! this chip?* Tables that can be pooled are searched together, all others alone. The groups are
+//! independent, so the best choice of each group is the best choice overall. The search measures
+//! the cost of a candidate instead of estimating it: it applies the transforms and lays out the
+//! resulting tables with their action data ([`LayoutCostCache`]). [`crate::memory::estimate`]
+//! breaks ties. Only partition shapes are preselected by arithmetic.
 //!
-//! A pipe's share: folding gives a table the memory of several pipes, and splitting gives a pipe a part of the entries, so one pipe holds
-//! entries / (fold x split) of each large table, and blocks are those of one pipe.
+//! Folding gives a table the memory of several pipes, and splitting gives a pipe a part of the
+//! entries. One pipe therefore holds entries / (fold x split) of each large table. All block counts
+//! are those of one pipe.
 
 mod score;
 mod step;
 
-pub use score::{LaidOut, Scale, blocks, demand_of};
-pub use step::Step;
+pub use score::{LayoutCost, LayoutCostCache, estimate_blocks, table_demand};
+pub use step::TransformStep;
 
-use crate::memory::Estimate;
-use crate::rewrite::partitions::{self, Shape};
-use crate::rewrite::prefix::Prefix;
-use crate::rewrite::{RewriteError, Rewritten, Sizes, alpm, digest, pool, results};
-use crate::target::Target;
+use crate::memory::BlockEstimate;
+use crate::target::ChipTarget;
+use crate::transform::partitions::{self, PartitionLimits};
+use crate::transform::prefix::KeyPrefix;
+use crate::transform::{TableSizes, TransformError, TransformedPipeline, alpm, digest, pool, share_results};
 use ir::{MatchKind, Pipeline};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What is asked.
+/// Input of the search.
 #[derive(Clone, Debug)]
-pub struct Question<'a> {
+pub struct SearchRequest<'a> {
     /// The chip.
-    pub target: &'a Target,
+    pub target: &'a ChipTarget,
     /// The program.
     pub pipeline: &'a Arc<Pipeline>,
-    /// Entries of its tables, by control-plane name, as one chip holds them; and how many values arguments have ([`results::value_name`]),
-    /// where that is known.
-    pub sizes: &'a Sizes,
-    /// The prefixes that one pipe is to hold, for tables whose entries are known ([`alpm::row`]): the shape of their partitions is measured, not
-    /// reckoned.
-    pub prefixes: BTreeMap<String, Vec<Prefix>>,
-    /// Tables that may be rewritten (control-plane names); none: those that take a hundredth of a pipe's blocks or more.
+    /// Entries of each table on one chip, by control-plane name, and the number of distinct values
+    /// of arguments ([`share_results::value_name`]), where known.
+    pub sizes: &'a TableSizes,
+    /// Prefixes that one pipe must hold, for tables with known entries ([`alpm::entry_prefix`]).
+    /// The shape of their partitions is measured instead of estimated.
+    pub prefixes: BTreeMap<String, Vec<KeyPrefix>>,
+    /// Control-plane names of the tables to transform. Empty: all that take at least a hundredth of
+    /// a pipe's blocks.
     pub tables: Vec<String>,
     /// Pipes that a packet passes one after the other.
     pub fold: u32,
-    /// Parts that the entries are split into, each in a pipe, or in pipes folded together.
+    /// Parts into which entries are split. Each part has a pipe, or several pipes folded together.
     pub split: u32,
-    /// What is accepted.
-    pub accept: Accept,
+    /// Limits on accuracy and fill.
+    pub limits: SearchLimits,
 }
 
-/// What is accepted for fewer blocks.
+/// Limits on accuracy and fill within which the search saves blocks.
 #[derive(Clone, Debug)]
-pub struct Accept {
-    /// Probability that a key without entry hits one, by its digest; 0: no digests.
-    pub false_hits: f64,
-    /// What digests start from; choose it at random.
+pub struct SearchLimits {
+    /// Maximum probability that a key without entry hits the digest of another one. 0: no digests.
+    pub max_false_hit_probability: f64,
+    /// Seed of digests. Choose it at random.
     pub seed: u64,
-    /// Share of partitions that entries may fill; the rest is for updates.
-    pub fill: f64,
-    /// Most entries of a partition, all compared at once.
-    pub depth: u32,
+    /// Maximum share of partitions that entries fill. The remainder is for updates.
+    pub max_fill: f64,
+    /// Maximum number of entries in a partition, all compared in parallel.
+    pub max_depth: u32,
 }
 
-impl Accept {
-    /// One false hit in a thousand unknown keys, partitions of at most 64 entries and nine tenths full.
-    pub fn new(seed: u64) -> Accept {
-        Accept { false_hits: 1e-3, seed, fill: 0.9, depth: 64 }
+impl SearchLimits {
+    /// Returns the default limits: one false hit per thousand unknown keys, partitions of at most
+    /// 64 entries, nine tenths full.
+    pub fn new(seed: u64) -> SearchLimits {
+        SearchLimits { max_false_hit_probability: 1e-3, seed, max_fill: 0.9, max_depth: 64 }
     }
 }
 
-/// A step with the blocks of one pipe before and after it.
+/// Cost of one pipe before and after a step.
 #[derive(Clone, Debug)]
-pub struct Report {
-    /// The step as text.
+pub struct StepCost {
+    /// Description of the step.
     pub step: String,
-    /// All tables before it.
-    pub before: Estimate,
-    /// All tables after it.
-    pub after: Estimate,
+    /// Cost of all tables before the step.
+    pub before: BlockEstimate,
+    /// Cost of all tables after the step.
+    pub after: BlockEstimate,
 }
 
-/// The answer.
-pub struct Answer {
-    /// The steps in order, folding and splitting first.
-    pub reports: Vec<Report>,
-    /// The rewrites among them: they can be applied to the program again, for other sizes.
-    pub steps: Vec<Step>,
-    /// How many combinations were looked at.
+/// Result of the search.
+pub struct SearchResult {
+    /// The steps with their costs, folding and splitting first.
+    pub step_costs: Vec<StepCost>,
+    /// The transforms among the steps. They can be applied to the program again, for other sizes.
+    pub steps: Vec<TransformStep>,
+    /// Number of combinations tried.
     pub candidates: usize,
-    /// The program with all of them, for a pipe's share of the entries.
-    pub rewritten: Rewritten,
+    /// The transformed program, for a pipe's share of the entries.
+    pub rewritten: TransformedPipeline,
 }
 
-/// Shapes of partitions that are laid out, of those that are cheapest by arithmetic.
-const SHAPES: usize = 16;
+/// Number of partition shapes to lay out, the cheapest ones by arithmetic.
+const MAX_LAID_OUT_SHAPES: usize = 16;
 
-/// What decides between combinations: blocks as the chip lays them out, then by arithmetic. One that is on no chip is worse than all others.
-type Cost = (u64, f64);
+/// Cost of a combination: blocks as the chip lays them out, then estimated blocks. A combination
+/// that does not fit a chip has the maximum.
+type CandidateCost = (u64, f64);
 
-fn cost(scale: &mut Scale, target: &Target, done: &Rewritten) -> Cost {
-    let laid_out = scale.program(&done.pipeline, &done.sizes).map_or(u64::MAX, |all| all.blocks());
-    let estimate = blocks(target, &done.pipeline, &done.sizes);
+fn candidate_cost(scale: &mut LayoutCostCache, target: &ChipTarget, done: &TransformedPipeline) -> CandidateCost {
+    let laid_out = scale.program_cost(&done.pipeline, &done.sizes).map_or(u64::MAX, |all| all.total_blocks());
+    let estimate = estimate_blocks(target, &done.pipeline, &done.sizes);
     (laid_out, estimate.sram + estimate.tcam)
 }
 
-/// Finds the cheapest combination: the fewest SRAM and TCAM blocks together.
+/// Finds the combination with the fewest SRAM and TCAM blocks together.
 ///
 /// # Errors
-/// A table that is named and that the program does not have.
-pub fn search(question: &Question<'_>) -> Result<Answer, RewriteError> {
-    let (target, sizes) = (question.target, question.share());
+/// [`TransformError`]: the request names a table that the program does not have.
+pub fn find_cheapest_steps(question: &SearchRequest<'_>) -> Result<SearchResult, TransformError> {
+    let (target, sizes) = (question.target, question.sizes_per_pipe());
     let mut reports = Vec::new();
-    let of = |sizes: &Sizes| blocks(target, question.pipeline, sizes);
-    let (whole, folded, shared) = (of(question.sizes), of(&question.divided(question.fold)), of(&sizes));
+    let of = |sizes: &TableSizes| estimate_blocks(target, question.pipeline, sizes);
+    let (whole, folded, shared) = (of(question.sizes), of(&question.divided_sizes(question.fold)), of(&sizes));
     if question.fold > 1 {
-        reports.push(Report { step: format!("fold {} pipes", question.fold), before: whole, after: folded });
+        reports.push(StepCost { step: format!("fold {} pipes", question.fold), before: whole, after: folded });
     }
     if question.split > 1 {
-        reports.push(Report { step: format!("split entries in {}", question.split), before: folded, after: shared });
+        reports.push(StepCost { step: format!("split entries in {}", question.split), before: folded, after: shared });
     }
-    let names = tables(question, &sizes)?;
-    let mut best = Rewritten::unchanged(question.pipeline.clone(), sizes);
-    let (mut steps, mut candidates, mut scale) = (Vec::new(), 0, Scale::new(target));
-    for group in groups(question, &names) {
-        let mut cheapest: Option<(Cost, Vec<Step>)> = None;
-        for recipe in recipes(question, &mut scale, &best, &group) {
+    let names = candidate_tables(question, &sizes)?;
+    let mut best = TransformedPipeline::unchanged(question.pipeline.clone(), sizes);
+    let (mut steps, mut candidates, mut scale) = (Vec::new(), 0, LayoutCostCache::new(target));
+    for group in poolable_groups(question, &names) {
+        let mut cheapest: Option<(CandidateCost, Vec<TransformStep>)> = None;
+        for recipe in candidate_recipes(question, &mut scale, &best, &group) {
             candidates += 1;
-            // What a table cannot have is no candidate.
-            let Ok(done) = apply(question, &steps, &recipe) else { continue };
-            let cost = cost(&mut scale, target, &done);
+            // A transform that does not support the table is skipped.
+            let Ok(done) = apply_steps(question, &steps, &recipe) else { continue };
+            let cost = candidate_cost(&mut scale, target, &done);
             if cheapest.as_ref().is_none_or(|(least, _)| cost < *least) {
                 cheapest = Some((cost, recipe));
             }
         }
         for step in cheapest.map(|(_, recipe)| recipe).unwrap_or_default() {
-            let before = blocks(target, &best.pipeline, &best.sizes);
+            let before = estimate_blocks(target, &best.pipeline, &best.sizes);
             best = best.then(|pipeline, sizes| step.apply(pipeline, sizes))?;
-            let after = blocks(target, &best.pipeline, &best.sizes);
-            reports.push(Report { step: step.to_string(), before, after });
+            let after = estimate_blocks(target, &best.pipeline, &best.sizes);
+            reports.push(StepCost { step: step.to_string(), before, after });
             steps.push(step);
         }
     }
-    Ok(Answer { reports, steps, candidates, rewritten: best })
+    Ok(SearchResult { step_costs: reports, steps, candidates, rewritten: best })
 }
 
-/// The program with these steps, from the start: what is there so far cannot be copied, as its map may hold entries.
-fn apply(question: &Question<'_>, before: &[Step], more: &[Step]) -> Result<Rewritten, RewriteError> {
-    let start = Rewritten::unchanged(question.pipeline.clone(), question.share());
+/// Applies steps to the original program. It starts from the original because entry maps can hold
+/// entries and are not cloned.
+fn apply_steps(
+    question: &SearchRequest<'_>,
+    before: &[TransformStep],
+    more: &[TransformStep],
+) -> Result<TransformedPipeline, TransformError> {
+    let start = TransformedPipeline::unchanged(question.pipeline.clone(), question.sizes_per_pipe());
     before.iter().chain(more).try_fold(start, |done, step| done.then(|pipeline, sizes| step.apply(pipeline, sizes)))
 }
 
-impl Question<'_> {
-    /// What one pipe holds.
-    pub fn share(&self) -> Sizes {
-        self.divided(self.fold.max(1) * self.split.max(1))
+impl SearchRequest<'_> {
+    /// Returns the sizes that one pipe holds.
+    pub fn sizes_per_pipe(&self) -> TableSizes {
+        self.divided_sizes(self.fold.max(1) * self.split.max(1))
     }
 
-    fn divided(&self, parts: u32) -> Sizes {
+    fn divided_sizes(&self, parts: u32) -> TableSizes {
         let tables: BTreeSet<&str> = self.pipeline.tables.values().map(|table| table.preamble.name.as_str()).collect();
-        // A part of the entries may give all values that there are.
+        // Counts of argument values are not divided, because a part of the entries can use all
+        // values.
         let share = |name: &str, n: u64| if tables.contains(name) { n.div_ceil(parts.max(1).into()) } else { n };
         self.sizes.iter().map(|(name, n)| (name.clone(), share(name, *n))).collect()
     }
 }
 
-/// The tables that may be rewritten.
-fn tables(question: &Question<'_>, sizes: &Sizes) -> Result<Vec<String>, RewriteError> {
+/// Returns the names of the tables to transform.
+fn candidate_tables(question: &SearchRequest<'_>, sizes: &TableSizes) -> Result<Vec<String>, TransformError> {
     for name in &question.tables {
         if !question.pipeline.tables.values().any(|table| table.preamble.name == *name) {
-            return Err(RewriteError::new(name, "the program has no such table"));
+            return Err(TransformError::new(name, "the program has no such table"));
         }
     }
     if !question.tables.is_empty() {
@@ -175,19 +187,19 @@ fn tables(question: &Question<'_>, sizes: &Sizes) -> Result<Vec<String>, Rewrite
     let least = f64::from((target.per_stage.sram + target.per_stage.tcam) * target.stages) / 100.0;
     let large = question.pipeline.tables.values().filter(|table| {
         let entries = sizes.get(&table.preamble.name).copied().or(table.size).unwrap_or(0);
-        let cost = crate::memory::estimate(target, &demand_of(question.pipeline, table, entries));
+        let cost = crate::memory::estimate(target, &table_demand(question.pipeline, table, entries));
         cost.sram + cost.tcam >= least
     });
     Ok(large.map(|table| table.preamble.name.clone()).collect())
 }
 
-/// Tables that can be made one, in pairs; all others alone.
-fn groups(question: &Question<'_>, names: &[String]) -> Vec<Vec<String>> {
+/// Groups tables in pairs that can be pooled; all others are alone.
+fn poolable_groups(question: &SearchRequest<'_>, names: &[String]) -> Vec<Vec<String>> {
     let mut left: Vec<&String> = names.iter().collect();
     let mut out = Vec::new();
     while !left.is_empty() {
         let first = left.remove(0);
-        let fits = |other: &&String| pool::pool(question.pipeline, question.sizes, [first, other]).is_ok();
+        let fits = |other: &&String| pool::pool_tables(question.pipeline, question.sizes, [first, other]).is_ok();
         match left.iter().position(fits) {
             Some(at) => out.push(vec![first.clone(), left.remove(at).clone()]),
             None => out.push(vec![first.clone()]),
@@ -196,60 +208,69 @@ fn groups(question: &Question<'_>, names: &[String]) -> Vec<Vec<String>> {
     out
 }
 
-/// What can be done with the tables of a group; nothing is one of it.
-fn recipes(question: &Question<'_>, scale: &mut Scale, start: &Rewritten, group: &[String]) -> Vec<Vec<Step>> {
+/// Returns the candidate step lists for a group, including the empty list.
+fn candidate_recipes(
+    question: &SearchRequest<'_>,
+    scale: &mut LayoutCostCache,
+    start: &TransformedPipeline,
+    group: &[String],
+) -> Vec<Vec<TransformStep>> {
     let digests = |table: &str| {
-        let options = digest::Options {
-            most_false_hits: question.accept.false_hits,
-            ..digest::Options::new(question.accept.seed)
+        let options = digest::DigestOptions {
+            max_false_hit_probability: question.limits.max_false_hit_probability,
+            ..digest::DigestOptions::new(question.limits.seed)
         };
-        Step::Digest(table.to_owned(), options)
+        TransformStep::Digest(table.to_owned(), options)
     };
-    let mut parts = |table: &str, entries: u64, done: &Rewritten| {
-        let options = shape(question, scale, done, table, entries)?;
-        Some(Step::Alpm(table.to_owned(), options))
+    let mut parts = |table: &str, entries: u64, done: &TransformedPipeline| {
+        let options = cheapest_shape(question, scale, done, table, entries)?;
+        Some(TransformStep::Alpm(table.to_owned(), options))
     };
-    let entries = |done: &Rewritten, table: &str| done.sizes.get(table).copied().unwrap_or(0);
+    let entries = |done: &TransformedPipeline, table: &str| done.sizes.get(table).copied().unwrap_or(0);
     let mut out = vec![Vec::new()];
-    // Each table for itself: digests, or partitions, whichever it can have.
+    // Each table by itself: digests or partitions, as its keys allow.
     for table in group {
-        let more: Vec<Step> =
+        let more: Vec<TransformStep> =
             [Some(digests(table)), parts(table, entries(start, table), start)].into_iter().flatten().collect();
-        let longer: Vec<Vec<Step>> = out
+        let longer: Vec<Vec<TransformStep>> = out
             .iter()
-            .flat_map(|recipe: &Vec<Step>| more.iter().map(|step| [recipe.clone(), vec![step.clone()]].concat()))
+            .flat_map(|recipe: &Vec<TransformStep>| {
+                more.iter().map(|step| [recipe.clone(), vec![step.clone()]].concat())
+            })
             .collect();
         out.extend(longer);
     }
-    let [first, second] = group else { return with_results(question, start, group, out) };
-    let pooled = Step::Pool([first.clone(), second.clone()]);
+    let [first, second] = group else { return with_shared_results(question, start, group, out) };
+    let pooled = TransformStep::Pool([first.clone(), second.clone()]);
     let name = pool::pooled_name(first, second);
     let both = entries(start, first) + entries(start, second);
     let alone = out.clone();
     out.extend(alone.into_iter().map(|recipe| [recipe, vec![pooled.clone()]].concat()));
     out.push(vec![pooled.clone(), digests(&name)]);
-    let done = pool::pool(&start.pipeline, &start.sizes, [first, second]);
+    let done = pool::pool_tables(&start.pipeline, &start.sizes, [first, second]);
     if let Some(step) = done.ok().and_then(|done| parts(&name, both, &done)) {
         out.push(vec![pooled, step]);
     }
-    with_results(question, start, group, out)
+    with_shared_results(question, start, group, out)
 }
 
-/// All recipes, and each with results: of the pooled table, or of each table alone. Shared before its keys are parted, where entries are known to have few
-/// values; otherwise a result for each entry.
-fn with_results(
-    question: &Question<'_>,
-    start: &Rewritten,
+/// Adds up to two variants of each recipe (a list of transforms for the tables of `group`). A result
+/// is action data that moves from the entries into a table of its own, which entries address by
+/// number. The first variant stores equal results once, after pooling, or at the start without
+/// pooling. The second stores one result for each entry, at the end, unless prefixes are partitioned.
+fn with_shared_results(
+    request: &SearchRequest<'_>,
+    start: &TransformedPipeline,
     group: &[String],
-    recipes: Vec<Vec<Step>>,
-) -> Vec<Vec<Step>> {
+    recipes: Vec<Vec<TransformStep>>,
+) -> Vec<Vec<TransformStep>> {
     let share = |table: &str, name: &str| {
-        let options = results::Options::one(shared_argument(start, table)?, None);
-        Some(Step::Results(name.to_owned(), options))
+        let options = share_results::ResultOptions::for_argument(shared_argument(start, table)?, None);
+        Some(TransformStep::ShareResults(name.to_owned(), options))
     };
-    let more = |recipe: &Vec<Step>| {
-        let pooled = recipe.iter().position(|step| matches!(step, Step::Pool(_)));
-        let (at, steps): (usize, Vec<Step>) = match (pooled, group) {
+    let with_shared = |recipe: &Vec<TransformStep>| {
+        let pooled = recipe.iter().position(|step| matches!(step, TransformStep::Pool(_)));
+        let (at, steps): (usize, Vec<TransformStep>) = match (pooled, group) {
             (Some(at), [first, second]) => {
                 (at + 1, share(first, &pool::pooled_name(first, second)).into_iter().collect())
             }
@@ -259,26 +280,36 @@ fn with_results(
         longer.splice(at..at, steps.iter().cloned());
         (!steps.is_empty()).then_some(longer)
     };
-    let apart = |recipe: &Vec<Step>| {
-        let parted = recipe.iter().any(|step| matches!(step, Step::Alpm(..)));
+    let with_result_per_entry = |recipe: &Vec<TransformStep>| {
+        let has_partitions = recipe.iter().any(|step| matches!(step, TransformStep::Alpm(..)));
         let name = match group {
-            [first, second] if recipe.iter().any(|step| matches!(step, Step::Pool(_))) => {
+            [first, second] if recipe.iter().any(|step| matches!(step, TransformStep::Pool(_))) => {
                 pool::pooled_name(first, second)
             }
             [only] => only.clone(),
             _ => return None,
         };
         let entries = group.iter().filter_map(|table| start.sizes.get(table)).sum();
-        let step = own_results(question.target, start, group.first()?, &name, entries).filter(|_| !parted)?;
+        let step =
+            per_entry_results(request.target, start, group.first()?, &name, entries).filter(|_| !has_partitions)?;
         Some([recipe.clone(), vec![step]].concat())
     };
-    let longer: Vec<Vec<Step>> = recipes.iter().flat_map(|recipe| [more(recipe), apart(recipe)]).flatten().collect();
-    recipes.into_iter().chain(longer).collect()
+    let variants: Vec<Vec<TransformStep>> =
+        recipes.iter().flat_map(|recipe| [with_shared(recipe), with_result_per_entry(recipe)]).flatten().collect();
+    recipes.into_iter().chain(variants).collect()
 }
 
-/// A result for each entry: not fewer values, but values that lie by themselves, so that what is left of an entry takes less than a word. Tables of results are
-/// addressed by their numbers, and each is as large as a stage holds. None where the values' number is known to be smaller, or an argument is no word.
-fn own_results(target: &Target, start: &Rewritten, table: &str, name: &str, entries: u64) -> Option<Step> {
+/// Returns the step that gives each entry its own result. The number of values is unchanged, but
+/// the values move out of the entries, so that the remainder of an entry takes less than a word.
+/// Result tables are addressed by number, and each has the largest size that fits a stage. `None`
+/// if the number of values is known to be smaller, or if no argument is as wide as a word.
+fn per_entry_results(
+    target: &ChipTarget,
+    start: &TransformedPipeline,
+    table: &str,
+    name: &str,
+    entries: u64,
+) -> Option<TransformStep> {
     let declared = start.pipeline.tables.values().find(|declared| declared.preamble.name == table)?;
     let exact = declared.keys.iter().all(|key| key.kind == MatchKind::Exact);
     let listed = declared.actions.iter().filter(|listed| !listed.default_only);
@@ -290,67 +321,96 @@ fn own_results(target: &Target, start: &Rewritten, table: &str, name: &str, entr
     }
     let most = u64::from(target.per_stage.sram / words * target.sram.depth);
     let each = 1 << most.checked_ilog2()?;
-    // A change needs a number that is free.
-    let options = results::Options { argument: widest.name.clone(), values: Some(entries + 1), each: Some(each) };
-    Some(Step::Results(name.to_owned(), options))
+    // An update needs a free number.
+    let options = share_results::ResultOptions {
+        argument: widest.name.clone(),
+        values: Some(entries + 1),
+        results_per_table: Some(each),
+    };
+    Some(TransformStep::ShareResults(name.to_owned(), options))
 }
 
-/// The widest argument of a table's entries that has fewer values than there are entries.
-fn shared_argument(start: &Rewritten, table: &str) -> Option<String> {
+/// Returns the widest argument of a table's entries with fewer distinct values than entries.
+fn shared_argument(start: &TransformedPipeline, table: &str) -> Option<String> {
     let declared = start.pipeline.tables.values().find(|declared| declared.preamble.name == table)?;
     let entries = start.sizes.get(table).copied().or(declared.size)?;
     let listed = declared.actions.iter().filter(|listed| !listed.default_only);
     let params = listed.flat_map(|listed| &start.pipeline.actions[listed.action].params);
     let few = params.filter(|param| {
-        results::known(&start.pipeline, &start.sizes, declared, &param.name).is_some_and(|values| values < entries)
+        share_results::known_value_count(&start.pipeline, &start.sizes, declared, &param.name)
+            .is_some_and(|values| values < entries)
     });
     few.max_by_key(|param| param.ty.width()).map(|param| param.name.clone())
 }
 
-/// The shape of partitions that takes the fewest blocks; none for a table without prefixes.
-fn shape(
-    question: &Question<'_>,
-    scale: &mut Scale,
-    done: &Rewritten,
+/// Returns the partition shape with the fewest blocks, or `None` for a table without prefixes.
+fn cheapest_shape(
+    question: &SearchRequest<'_>,
+    scale: &mut LayoutCostCache,
+    done: &TransformedPipeline,
     table: &str,
     entries: u64,
-) -> Option<alpm::Options> {
+) -> Option<alpm::AlpmOptions> {
     let declared = done.pipeline.tables.values().find(|t| t.preamble.name == table)?;
     declared.keys.iter().any(|key| key.kind == MatchKind::Lpm).then_some(())?;
-    let mut shapes: Vec<(f64, alpm::Options)> = Vec::new();
-    for depth in 8..=question.accept.depth.max(8) {
+    let mut shapes: Vec<(f64, alpm::AlpmOptions)> = Vec::new();
+    for depth in 8..=question.limits.max_depth.max(8) {
         for target in [depth - 1, depth * 2 / 3, depth / 2, depth / 3] {
-            let options = alpm::Options::Fitted { depth, target, fill: fill(question.accept.fill, depth, target) };
-            shapes.push((score::parted(question.target, &done.pipeline, declared, &options.shape(entries)), options));
+            let options = alpm::AlpmOptions::Fitted {
+                depth,
+                target,
+                fill: expected_fill(question.limits.max_fill, depth, target),
+            };
+            shapes.push((
+                score::estimate_partitioned(
+                    question.target,
+                    &done.pipeline,
+                    declared,
+                    &options.partition_limits(entries),
+                ),
+                options,
+            ));
         }
     }
     shapes.sort_by(|a, b| a.0.total_cmp(&b.0));
-    shapes.truncate(SHAPES);
-    let laid_out = |(_, options): &(f64, alpm::Options)| {
-        scale.parted(&done.pipeline, declared, &options.shape(entries)).map_or(u64::MAX, |all| all.blocks())
+    shapes.truncate(MAX_LAID_OUT_SHAPES);
+    let laid_out = |(_, options): &(f64, alpm::AlpmOptions)| {
+        scale
+            .partitioned_cost(&done.pipeline, declared, &options.partition_limits(entries))
+            .map_or(u64::MAX, |all| all.total_blocks())
     };
     let (_, options) = shapes.into_iter().min_by_key(laid_out)?;
     Some(match question.prefixes.get(table) {
-        Some(prefixes) => measured(prefixes, options.shape(entries), entries, question.accept.fill).unwrap_or(options),
+        Some(prefixes) => {
+            measured_shape(prefixes, options.partition_limits(entries), entries, question.limits.max_fill)
+                .unwrap_or(options)
+        }
         None => options,
     })
 }
 
-/// The shape as these prefixes need it, with as much more as there are to be more entries.
-fn measured(prefixes: &[Prefix], shape: Shape, entries: u64, fill: f64) -> Option<alpm::Options> {
-    let ample = Shape { partitions: 2 * shape.partitions, pivots: 3 * shape.pivots, ..shape };
+/// Measures the shape for these prefixes and scales it to the number of entries.
+fn measured_shape(
+    prefixes: &[KeyPrefix],
+    shape: PartitionLimits,
+    entries: u64,
+    fill: f64,
+) -> Option<alpm::AlpmOptions> {
+    let ample = PartitionLimits { partitions: 2 * shape.partitions, pivots: 3 * shape.pivots, ..shape };
     let mut placed = partitions::Partitions::new(ample);
-    placed.build(prefixes.iter().map(|prefix| (*prefix, ())), &mut Vec::new()).ok()?;
+    placed.build_partitions(prefixes.iter().map(|prefix| (*prefix, ())), &mut Vec::new()).ok()?;
     let more = (entries as f64 / placed.len().max(1) as f64).max(1.0);
-    // A pivot more for each tenth: updates cut further ones.
-    let pivots = (placed.pivots() as f64 * more * 1.1).ceil() as u32 + 16;
-    let filled = placed.held() as f64 / (placed.used().max(1) as f64 * f64::from(shape.depth));
-    let partitions = (placed.held() as f64 * more / (f64::from(shape.depth) * filled.min(fill))).ceil() as u32 + 1;
-    Some(alpm::Options::Given(Shape { partitions, pivots, ..shape }))
+    // A tenth more pivots, because updates split further ones.
+    let pivots = (placed.pivot_count() as f64 * more * 1.1).ceil() as u32 + 16;
+    let filled = placed.stored_entries() as f64 / (placed.used_partitions().max(1) as f64 * f64::from(shape.depth));
+    let partitions =
+        (placed.stored_entries() as f64 * more / (f64::from(shape.depth) * filled.min(fill))).ceil() as u32 + 1;
+    Some(alpm::AlpmOptions::Given(PartitionLimits { partitions, pivots, ..shape }))
 }
 
-/// How full partitions get: several pivots of a partition fill it, a single one leaves what it has not.
-fn fill(most: f64, depth: u32, target: u32) -> f64 {
+/// Returns the expected fill of partitions. Several pivots fill a partition; a single one leaves
+/// the remainder unused.
+fn expected_fill(most: f64, depth: u32, target: u32) -> f64 {
     match depth / target.max(1) {
         0 | 1 => most.min(0.65),
         _ => most,

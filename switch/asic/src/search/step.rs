@@ -1,59 +1,63 @@
-//! A rewrite with its options, to be applied or printed.
+//! A transform with its options, for application or display.
 
-use crate::rewrite::{RewriteError, Rewritten, Sizes, alpm, digest, pieces, pool, results};
+use crate::transform::{
+    TableSizes, TransformError, TransformedPipeline, alpm, digest, pool, share_results, split_table,
+};
 use ir::Pipeline;
 use std::fmt;
 use std::sync::Arc;
 
-/// A rewrite of named tables.
+/// A transform of named tables.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
-    /// [`digest::digest`].
-    Digest(String, digest::Options),
-    /// [`pool::pool`].
+pub enum TransformStep {
+    /// [`digest::digest_keys`].
+    Digest(String, digest::DigestOptions),
+    /// [`pool::pool_tables`].
     Pool([String; 2]),
-    /// [`alpm::alpm`].
-    Alpm(String, alpm::Options),
-    /// [`results::results`].
-    Results(String, results::Options),
-    /// [`pieces::pieces`], with the entries of each.
-    Pieces(String, Vec<u64>),
+    /// [`alpm::partition_table`].
+    Alpm(String, alpm::AlpmOptions),
+    /// [`share_results::share_results`].
+    ShareResults(String, share_results::ResultOptions),
+    /// [`split_table::split_table`], with the entries of each piece.
+    SplitTable(String, Vec<u64>),
 }
 
-impl Step {
-    /// Applies it.
+impl TransformStep {
+    /// Applies the transform to a pipeline.
     ///
     /// # Errors
-    /// As the rewrite says.
-    pub fn apply(&self, pipeline: &Arc<Pipeline>, sizes: &Sizes) -> Result<Rewritten, RewriteError> {
+    /// The error of the transform.
+    pub fn apply(&self, pipeline: &Arc<Pipeline>, sizes: &TableSizes) -> Result<TransformedPipeline, TransformError> {
         match self {
-            Step::Digest(table, options) => digest::digest(pipeline, sizes, table, options),
-            Step::Pool([first, second]) => pool::pool(pipeline, sizes, [first, second]),
-            Step::Alpm(table, options) => alpm::alpm(pipeline, sizes, table, options),
-            Step::Results(table, options) => results::results(pipeline, sizes, table, options),
-            Step::Pieces(table, room) => pieces::pieces(pipeline, sizes, table, room),
+            TransformStep::Digest(table, options) => digest::digest_keys(pipeline, sizes, table, options),
+            TransformStep::Pool([first, second]) => pool::pool_tables(pipeline, sizes, [first, second]),
+            TransformStep::Alpm(table, options) => alpm::partition_table(pipeline, sizes, table, options),
+            TransformStep::ShareResults(table, options) => {
+                share_results::share_results(pipeline, sizes, table, options)
+            }
+            TransformStep::SplitTable(table, room) => split_table::split_table(pipeline, sizes, table, room),
         }
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for TransformStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Step::Digest(table, options) => write!(f, "digest {table} to {} bits", options.bits),
-            Step::Pool([first, second]) => write!(f, "pool {first} and {second}"),
-            Step::Alpm(table, alpm::Options::Fitted { depth, target, .. }) => {
+            TransformStep::Digest(table, options) => write!(f, "digest {table} to {} bits", options.bits),
+            TransformStep::Pool([first, second]) => write!(f, "pool {first} and {second}"),
+            TransformStep::Alpm(table, alpm::AlpmOptions::Fitted { depth, target, .. }) => {
                 write!(f, "part {table}, {depth} entries a partition, at most {target} a pivot")
             }
-            Step::Alpm(table, alpm::Options::Given(shape)) => {
+            TransformStep::Alpm(table, alpm::AlpmOptions::Given(shape)) => {
                 let (partitions, depth, pivots) = (shape.partitions, shape.depth, shape.pivots);
                 write!(f, "part {table}, {partitions} partitions of {depth} entries, {pivots} pivots")
             }
-            Step::Results(table, options) => {
+            TransformStep::ShareResults(table, options) => {
                 write!(f, "share {} of {table}", options.argument)?;
                 options.values.map_or(Ok(()), |values| write!(f, ", {values} values"))?;
-                options.each.map_or(Ok(()), |each| write!(f, " in tables of {each}"))
+                options.results_per_table.map_or(Ok(()), |each| write!(f, " in tables of {each}"))
             }
-            Step::Pieces(table, room) => write!(f, "cut {table} in {} pieces", room.len()),
+            TransformStep::SplitTable(table, room) => write!(f, "cut {table} in {} pieces", room.len()),
         }
     }
 }

@@ -1,29 +1,40 @@
-//! Whether a target can be: what in a file contradicts what else, or what the model cannot reckon with.
+//! Consistency checks of a target: contradictions between numbers, and numbers that the model does
+//! not support.
 
-use super::{Blocks, Target};
+use super::{BlockGeometry, ChipTarget};
 
-/// Two numbers that cannot both be right, or one that cannot be.
+/// A number that is impossible, or that contradicts another one.
 pub(super) struct Contradiction {
-    /// Dotted key of the one to look at first.
+    /// Dotted key at which the error is reported.
     pub key: &'static str,
-    /// What is wrong, with the numbers.
+    /// Description of the error, with the numbers.
     pub reason: String,
-    /// What to do.
-    pub mend: String,
+    /// Suggested fix.
+    pub help: String,
 }
 
-fn wrong(key: &'static str, reason: String, mend: impl Into<String>) -> Option<Contradiction> {
-    Some(Contradiction { key, reason, mend: mend.into() })
+fn contradiction_at(key: &'static str, reason: String, help: impl Into<String>) -> Option<Contradiction> {
+    Some(Contradiction { key, reason, help: help.into() })
 }
 
-/// The first contradiction in a target.
-pub(super) fn contradiction(target: &Target) -> Option<Contradiction> {
-    let checks = [of_numbers, of_blocks, of_map_ram, of_rows, of_words, of_hash, of_containers, of_the_rest];
+/// Returns the first contradiction in a target.
+pub(super) fn find_contradiction(target: &ChipTarget) -> Option<Contradiction> {
+    let checks = [
+        check_count_ranges,
+        check_block_totals,
+        check_map_ram,
+        check_ranked_blocks,
+        check_word_formats,
+        check_hash_bits,
+        check_phv_containers,
+        check_dram_parser_and_name,
+    ];
     checks.into_iter().find_map(|check| check(target))
 }
 
-/// Counts that are at least one, and small enough for a chip. The limits bound what a hostile file makes the model do.
-fn of_numbers(target: &Target) -> Option<Contradiction> {
+/// Counts are at least 1. Their upper limits bound the work of the model, because the file is
+/// untrusted.
+fn check_count_ranges(target: &ChipTarget) -> Option<Contradiction> {
     let f = &target.formats;
     let numbers: [(&'static str, u64, u64); 16] = [
         ("stages", target.stages.into(), 256),
@@ -44,13 +55,17 @@ fn of_numbers(target: &Target) -> Option<Contradiction> {
         ("formats.max_words", f.max_words.into(), target.sram.rows.into()),
     ];
     numbers.into_iter().find(|(_, n, most)| *n == 0 || n > most).and_then(|(key, n, most)| {
-        wrong(key, format!("{key} is {n}, but can be 1 to {most}"), format!("write the chip's number, at most {most}"))
+        contradiction_at(
+            key,
+            format!("{key} is {n}, but can be 1 to {most}"),
+            format!("write the chip's number, at most {most}"),
+        )
     })
 }
 
-/// Totals of a stage are rows times columns.
-fn of_blocks(target: &Target) -> Option<Contradiction> {
-    let all: [(&'static str, &str, u32, &Blocks); 3] = [
+/// Block totals of a stage equal rows times columns.
+fn check_block_totals(target: &ChipTarget) -> Option<Contradiction> {
+    let all: [(&'static str, &str, u32, &BlockGeometry); 3] = [
         ("per_stage.sram", "sram", target.per_stage.sram, &target.sram),
         ("per_stage.tcam", "tcam", target.per_stage.tcam, &target.tcam),
         ("per_stage.map_ram", "map_ram", target.per_stage.map_ram, &target.map_ram),
@@ -64,7 +79,7 @@ fn of_blocks(target: &Target) -> Option<Contradiction> {
             "a stage has {total} {name} blocks, but [{name}] says {}, in {} rows of {}, which are {product}",
             b.per_stage, b.rows, b.columns
         );
-        wrong(
+        contradiction_at(
             key,
             reason,
             format!("make per_stage.{name}, {name}.per_stage and {name}.rows x {name}.columns one number"),
@@ -72,58 +87,62 @@ fn of_blocks(target: &Target) -> Option<Contradiction> {
     })
 }
 
-/// A map RAM stands beside an SRAM block, word for word.
-fn of_map_ram(target: &Target) -> Option<Contradiction> {
+/// Map RAM blocks pair with SRAM blocks, word by word.
+fn check_map_ram(target: &ChipTarget) -> Option<Contradiction> {
     let (s, m) = (&target.sram, &target.map_ram);
     if m.rows != s.rows || m.columns > s.columns || m.depth != s.depth {
         let reason = format!(
-            "map RAMs ({} rows of {}, {} deep) do not stand beside SRAM blocks ({} rows of {}, {} deep)",
+            "map RAMs ({} rows of {}, {} deep) do not match SRAM blocks ({} rows of {}, {} deep)",
             m.rows, m.columns, m.depth, s.rows, s.columns, s.depth
         );
-        return wrong("map_ram.rows", reason, "give map_ram the rows and depth of sram, and no more columns");
+        return contradiction_at(
+            "map_ram.rows",
+            reason,
+            "give map_ram the rows and depth of sram, and no more columns",
+        );
     }
     None
 }
 
-/// What lies along rows of blocks.
-fn of_rows(target: &Target) -> Option<Contradiction> {
+/// Ranked blocks of a partition fit into half a row of SRAM.
+fn check_ranked_blocks(target: &ChipTarget) -> Option<Contradiction> {
     let most = target.formats.max_ranked_blocks;
     let half = target.sram.columns / 2;
     if most > half {
         let reason = format!("a partition's {most} blocks lie in half a row of SRAM, which has {half}");
-        return wrong("formats.max_ranked_blocks", reason, format!("write {half} or less"));
+        return contradiction_at("formats.max_ranked_blocks", reason, format!("write {half} or less"));
     }
     None
 }
 
-/// What fits into a word.
-fn of_words(target: &Target) -> Option<Contradiction> {
+/// Word formats fit into an SRAM word.
+fn check_word_formats(target: &ChipTarget) -> Option<Contradiction> {
     let (f, width) = (&target.formats, target.sram.width);
     if !width.is_multiple_of(8) || !(32..=128).contains(&width) {
-        let reason = format!("a word of SRAM has {width} bits; packing is reckoned for 32 to 128, whole bytes");
-        return wrong("sram.width", reason, "count two neighbouring blocks as one, or half a block as one");
+        let reason = format!("a word of SRAM has {width} bits; packing supports 32 to 128, whole bytes");
+        return contradiction_at("sram.width", reason, "count two neighbouring blocks as one, or half a block as one");
     }
     if f.overhead_bits > width || f.overhead_bits == 0 {
         let reason = format!("{} bits of overhead do not fit into a word of {width}", f.overhead_bits);
-        return wrong("formats.overhead_bits", reason, format!("write 1 to {width}"));
+        return contradiction_at("formats.overhead_bits", reason, format!("write 1 to {width}"));
     }
     if f.immediate_bits > f.overhead_bits {
         let reason =
             format!("{} bits of action data are part of an overhead of {} bits", f.immediate_bits, f.overhead_bits);
-        return wrong("formats.immediate_bits", reason, format!("write {} or less", f.overhead_bits));
+        return contradiction_at("formats.immediate_bits", reason, format!("write {} or less", f.overhead_bits));
     }
     if f.version_bits > 4 {
         let reason = format!("{} version bits do not fit into a nibble, as which they are packed", f.version_bits);
-        return wrong("formats.version_bits", reason, "write 4 or less");
+        return contradiction_at("formats.version_bits", reason, "write 4 or less");
     }
     None
 }
 
-/// A hash chooses a word in each of the independent ways, and blocks among them.
-fn of_hash(target: &Target) -> Option<Contradiction> {
+/// A hash has bits for a word in each of the independent ways and for block selection.
+fn check_hash_bits(target: &ChipTarget) -> Option<Contradiction> {
     let (f, depth) = (&target.formats, target.sram.depth);
     if !depth.is_power_of_two() || depth > 1 << 20 {
-        return wrong(
+        return contradiction_at(
             "sram.depth",
             format!("{depth} words cannot be chosen by bits of a hash"),
             "write a power of two up to 1048576",
@@ -131,7 +150,7 @@ fn of_hash(target: &Target) -> Option<Contradiction> {
     }
     if !f.min_ways.is_power_of_two() || f.min_ways > 16 {
         let reason = format!("{} independent ways", f.min_ways);
-        return wrong("formats.min_ways", reason, "write 1, 2, 4, 8 or 16");
+        return contradiction_at("formats.min_ways", reason, "write 1, 2, 4, 8 or 16");
     }
     let sum = u64::from(f.min_ways) * u64::from(depth.ilog2()) + u64::from(f.select_bits);
     if sum != u64::from(f.hash_bits) {
@@ -142,7 +161,7 @@ fn of_hash(target: &Target) -> Option<Contradiction> {
             depth.ilog2(),
             f.select_bits
         );
-        return wrong(
+        return contradiction_at(
             "formats.hash_bits",
             reason,
             format!("write {sum}, or change min_ways, select_bits or sram.depth"),
@@ -153,34 +172,34 @@ fn of_hash(target: &Target) -> Option<Contradiction> {
             "{} bits of hash in a stage are no whole number of hashes of {}",
             target.per_stage.hash_bits, f.hash_bits
         );
-        return wrong("per_stage.hash_bits", reason, format!("write a multiple of {}", f.hash_bits));
+        return contradiction_at("per_stage.hash_bits", reason, format!("write a multiple of {}", f.hash_bits));
     }
     None
 }
 
-fn of_containers(target: &Target) -> Option<Contradiction> {
+fn check_phv_containers(target: &ChipTarget) -> Option<Contradiction> {
     if !target.phv.iter().any(|c| !c.carry_only && c.count > 0) {
         let reason = "no container that actions can write".to_owned();
-        return wrong("phv", reason, "add [[phv]] with bits and count, without carry_only");
+        return contradiction_at("phv", reason, "add [[phv]] with bits and count, without carry_only");
     }
     let bad =
         target.phv.iter().find(|c| ![8, 16, 32].contains(&c.bits) || c.group == 0 || !c.count.is_multiple_of(c.group));
     bad.and_then(|c| {
         let reason = format!("{} containers of {} bits in groups of {}", c.count, c.bits, c.group);
-        wrong("phv", reason, "write bits 8, 16 or 32, and a count that is a multiple of group")
+        contradiction_at("phv", reason, "write bits 8, 16 or 32, and a count that is a multiple of group")
     })
 }
 
-fn of_the_rest(target: &Target) -> Option<Contradiction> {
+fn check_dram_parser_and_name(target: &ChipTarget) -> Option<Contradiction> {
     if let Some(d) = &target.dram
         && (d.bytes == 0 || !(1..=100).contains(&d.cache_percent) || d.lookups_per_second == 0)
     {
         let reason = "memory behind the chip without bytes, lookups, or a cache of 1 to 100 % of a stage".to_owned();
-        return wrong("dram", reason, "write its numbers, or leave [dram] out");
+        return contradiction_at("dram", reason, "write its numbers, or leave [dram] out");
     }
     let given = [("power_w", target.power_w), ("price", target.price)];
     if let Some((key, _)) = given.into_iter().find(|(_, v)| v.is_some_and(|v| !v.is_finite() || v < 0.0)) {
-        return wrong(key, format!("{key} is negative or no number"), "write what it is, or leave it out");
+        return contradiction_at(key, format!("{key} is negative or no number"), "write its value, or leave it out");
     }
     let p = &target.parser;
     if p.rows == 0
@@ -189,7 +208,7 @@ fn of_the_rest(target: &Target) -> Option<Contradiction> {
         || p.ingress_depth_bytes == 0
         || p.egress_depth_bytes == 0
     {
-        return wrong("parser", "a parser with a 0 parses nothing".to_owned(), "write the parser's numbers");
+        return contradiction_at("parser", "a parser with a 0 parses nothing".to_owned(), "write the parser's numbers");
     }
-    target.name.is_empty().then(|| wrong("name", "no name".to_owned(), "name the target")).flatten()
+    target.name.is_empty().then(|| contradiction_at("name", "no name".to_owned(), "name the target")).flatten()
 }

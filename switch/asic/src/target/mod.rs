@@ -1,7 +1,8 @@
-//! A chip, as data.
+//! Description of a chip.
 //!
-//! A target is a TOML file; the shipped ones lie in `switch/asic/targets`. What is a number of the chip stands in the file; what is a rule of
-//! its compiler (how entries are packed into words) is code in [`crate::memory`], which takes its numbers from here.
+//! A target is a TOML file; the shipped ones are in `switch/asic/targets`. The file has the numbers
+//! of the chip. The rules of its compiler, such as the packing of entries into words, are code in
+//! [`crate::memory`] that takes its numbers from here.
 
 mod check;
 mod load;
@@ -9,13 +10,13 @@ mod load;
 pub use load::TargetError;
 use serde::{Deserialize, Serialize};
 
-/// A kind of RAM blocks that each stage has.
+/// Geometry of one type of RAM block in a stage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Blocks {
-    /// Blocks in a stage: rows times columns.
+pub struct BlockGeometry {
+    /// Blocks in a stage (rows times columns).
     pub per_stage: u32,
-    /// Rows of blocks in a stage. Blocks that make one wide word of a TCAM lie in neighbouring rows.
+    /// Rows of blocks in a stage. Blocks that form one wide TCAM word are in neighbouring rows.
     pub rows: u32,
     /// Blocks in a row.
     pub columns: u32,
@@ -25,10 +26,11 @@ pub struct Blocks {
     pub width: u32,
 }
 
-/// How much of each resource of a stage something takes, or is left. Blocks, units, bytes and bits as each field says.
+/// Amount of each resource of a stage, used or free. Units: blocks, ALUs, bytes or bits, as each
+/// field documents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Usage {
+pub struct StageResources {
     /// SRAM blocks.
     pub sram: u32,
     /// Map RAM blocks (counters, meters, idle times).
@@ -57,8 +59,8 @@ pub struct Usage {
     pub instructions: u32,
 }
 
-impl Usage {
-    /// The fields with their names, in a fixed order.
+impl StageResources {
+    /// Returns the fields with their names, in a fixed order.
     pub fn fields(&self) -> [(&'static str, u32); 13] {
         [
             ("sram", self.sram),
@@ -77,8 +79,8 @@ impl Usage {
         ]
     }
 
-    fn zip(self, other: Usage, f: impl Fn(u32, u32) -> u32) -> Usage {
-        Usage {
+    fn zip(self, other: StageResources, f: impl Fn(u32, u32) -> u32) -> StageResources {
+        StageResources {
             sram: f(self.sram, other.sram),
             map_ram: f(self.map_ram, other.map_ram),
             tcam: f(self.tcam, other.tcam),
@@ -95,42 +97,43 @@ impl Usage {
         }
     }
 
-    /// Both together.
+    /// Returns the sum of both, resource by resource.
     #[must_use]
-    pub fn plus(self, other: Usage) -> Usage {
+    pub fn plus(self, other: StageResources) -> StageResources {
         self.zip(other, u32::saturating_add)
     }
 
-    /// What is left of this when `other` is taken; 0 where there is not enough.
+    /// Returns the amount that remains after `other` is taken, at least 0 for each resource.
     #[must_use]
-    pub fn minus(self, other: Usage) -> Usage {
+    pub fn minus(self, other: StageResources) -> StageResources {
         self.zip(other, u32::saturating_sub)
     }
 
-    /// The first resource of which `free` has less than this.
-    pub fn exceeds(&self, free: &Usage) -> Option<&'static str> {
+    /// Returns the name of the first resource of which `free` has less than `self` needs.
+    pub fn first_exceeded(&self, free: &StageResources) -> Option<&'static str> {
         let mut pairs = self.fields().into_iter().zip(free.fields());
         pairs.find(|((_, want), (_, have))| want > have).map(|((name, _), _)| name)
     }
 
-    /// Whether this is no more than `free` in each resource.
-    pub fn fits(&self, free: &Usage) -> bool {
-        self.exceeds(free).is_none()
+    /// Returns whether no resource exceeds `free`.
+    pub fn fits(&self, free: &StageResources) -> bool {
+        self.first_exceeded(free).is_none()
     }
 }
 
-/// Containers of one width that carry what the packet has through the stages.
+/// PHV containers of one width.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Containers {
-    /// Width in bits of one.
+pub struct PhvContainers {
+    /// Width of a container in bits.
     pub bits: u32,
-    /// How many a pipe has, ingress and egress together.
+    /// Containers in a pipe, ingress and egress together.
     pub count: u32,
-    /// Whether they only carry: no match, no action ("tagalong").
+    /// Whether they are carry-only ("tagalong"): no table can match on them and no action can write
+    /// them.
     #[serde(default)]
     pub carry_only: bool,
-    /// How many of them must be of the same direction (ingress or egress).
+    /// Size of a group. All containers of a group belong to the same gress (ingress or egress).
     #[serde(default = "one")]
     pub group: u32,
 }
@@ -139,130 +142,133 @@ fn one() -> u32 {
     1
 }
 
-/// What a pipe's parser can do.
+/// Limits of a pipe's parser.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParserLimits {
-    /// Rows of its TCAM, for all states' cases together.
+    /// Rows of its TCAM, for the cases of all states together.
     pub rows: u32,
-    /// Bits that one step matches.
+    /// Bits that one parser step matches.
     pub match_bits: u32,
-    /// Bytes that one step extracts at most.
+    /// Maximum number of bytes that one parser step extracts.
     pub extract_bytes: u32,
-    /// Bytes of a packet that it can read in ingress.
+    /// Bytes of a packet that the ingress parser can read.
     pub ingress_depth_bytes: u32,
-    /// Bytes of a packet that it can read in egress.
+    /// Bytes of a packet that the egress parser can read.
     pub egress_depth_bytes: u32,
 }
 
-/// Memory behind the chip, for tables that are too large for it.
+/// Off-chip memory for tables that exceed the chip's own.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Dram {
-    /// Bytes that tables may take.
+pub struct OffChipDram {
+    /// Bytes that tables can use.
     pub bytes: u64,
-    /// What the cache of one table takes of a stage's SRAM at most, in percent.
+    /// Maximum share of a stage's SRAM for the cache of one table, in percent.
     pub cache_percent: u32,
-    /// Lookups per second that the memory stands, all tables together.
+    /// Lookups per second that the memory sustains, all tables together.
     pub lookups_per_second: u64,
-    /// Nanoseconds that a lookup waits.
+    /// Latency of a lookup in nanoseconds.
     pub latency_ns: u32,
 }
 
-/// How the chip's memories are used: numbers of the hardware's formats.
+/// Numbers of the hardware's memory formats.
 #[derive(Clone, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Formats {
-    /// Ways that a hash table has at least, unless it needs none.
+pub struct MemoryFormats {
+    /// Minimum number of ways of a hash table with several ways.
     pub min_ways: u32,
-    /// Most blocks that one entry's word is wide.
+    /// Maximum width of an entry, in blocks.
     pub max_words: u32,
     /// Version bits of an entry.
     pub version_bits: u32,
-    /// Most entries in a row of words.
+    /// Maximum number of entries in a row of words.
     pub max_pack: u32,
-    /// Most entries in one word.
+    /// Maximum number of entries in one word.
     pub max_per_word: u32,
-    /// Most blocks that the entries of a partition lie in side by side: they are ranked along a row of blocks.
+    /// Maximum number of blocks side by side that hold the entries of a partition, because entries
+    /// are ranked along a row of blocks.
     pub max_ranked_blocks: u32,
-    /// Rows of blocks over which state reaches its unit.
+    /// Rows of blocks from which state reaches its ALU.
     pub state_rows: u32,
-    /// Bits of hash that choose among the blocks of all ways behind one hash.
+    /// Hash bits that select among the blocks of all ways of one hash.
     pub select_bits: u32,
     /// Bits of one hash.
     pub hash_bits: u32,
-    /// Widest action data in bits that an entry can hold itself.
+    /// Maximum width in bits of immediate action data, which is stored in the entry.
     pub immediate_bits: u32,
-    /// Most bits of overhead (action data, addresses, instruction, selection) in the overhead part of a word.
+    /// Maximum number of bits in the overhead part of a word (action data, addresses, instruction,
+    /// selection).
     pub overhead_bits: u32,
-    /// Widest action data in bits that an action RAM gives for an entry.
+    /// Maximum width in bits of the action data that an action RAM returns for an entry.
     pub max_action_data_bits: u32,
 }
 
-/// A chip.
+/// Description of a chip.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Target {
-    /// Its name: `tofino1`.
+pub struct ChipTarget {
+    /// Name, such as `tofino1`.
     pub name: String,
-    /// What it is, in a few sentences, with what is modelled and what is not.
+    /// Description in a few sentences, with the limits of the model.
     pub description: String,
     /// Stages of a pipe. Ingress and egress share their resources.
     pub stages: u32,
-    /// Pipes, alike, each with its own tables.
+    /// Identical pipes, each with its own tables.
     pub pipes: u32,
-    /// Packets that a pipe takes in a second at most: its clock in Hz.
+    /// Maximum packets per second of a pipe, which is its clock in Hz.
     pub clock_hz: u64,
     /// Ports of the chip, all pipes together.
     pub ports: u32,
     /// Speed of a port in Gbit/s.
     pub port_gbps: u32,
-    /// Time in nanoseconds that a packet takes through one pass of a pipe.
+    /// Time of one pass through a pipe, in nanoseconds.
     pub pass_ns: u32,
-    /// Power in watts, as the user gives it.
+    /// Power in watts, given by the user.
     #[serde(default)]
     pub power_w: Option<f64>,
-    /// Price in the user's currency, as the user gives it.
+    /// Price in the user's currency, given by the user.
     #[serde(default)]
     pub price: Option<f64>,
-    /// All that a stage has.
-    pub per_stage: Usage,
-    /// Its SRAM.
-    pub sram: Blocks,
-    /// Its TCAM.
-    pub tcam: Blocks,
-    /// Its map RAM: one word for each word of an SRAM block that counts.
-    pub map_ram: Blocks,
-    /// Containers of a pipe.
-    pub phv: Vec<Containers>,
+    /// Resources of a stage.
+    pub per_stage: StageResources,
+    /// SRAM of a stage.
+    pub sram: BlockGeometry,
+    /// TCAM of a stage.
+    pub tcam: BlockGeometry,
+    /// Map RAM of a stage: one word for each word of an SRAM block with counters.
+    pub map_ram: BlockGeometry,
+    /// PHV containers of a pipe.
+    pub phv: Vec<PhvContainers>,
     /// Parser of a pipe.
     pub parser: ParserLimits,
-    /// How memories are used.
-    pub formats: Formats,
-    /// Memory behind the chip; none for most.
+    /// Formats of the memories.
+    pub formats: MemoryFormats,
+    /// Off-chip memory. `None` for most chips.
     #[serde(default)]
-    pub dram: Option<Dram>,
+    pub dram: Option<OffChipDram>,
 }
 
-impl Target {
+impl ChipTarget {
     /// Names of the targets that Terrace ships.
     pub const SHIPPED: [&'static str; 3] = ["tofino1", "tofino2", "dpu8"];
 
-    /// A shipped target by its name.
-    pub fn shipped(name: &str) -> Option<Target> {
-        load::shipped(name)
+    /// Returns a shipped target by its name.
+    pub fn shipped(name: &str) -> Option<ChipTarget> {
+        load::load_shipped(name)
     }
 
-    /// Bytes in a word of SRAM, which are compared one by one.
+    /// Returns the bytes of an SRAM word, which are compared individually.
     pub(crate) fn word_bytes(&self) -> usize {
         (self.sram.width / 8) as usize
     }
 
-    /// Reads a target file. `file` is its name for messages.
+    /// Parses a target file. `file` is its name for messages.
     ///
     /// # Errors
-    /// [`TargetError`], with line and mend: the file is not TOML, lacks a field or has one that no target has, or contradicts itself.
-    pub fn from_toml(text: &str, file: &str) -> Result<Target, TargetError> {
+    /// [`TargetError`], with line and help: the file is not TOML, lacks a field, has an unknown
+    /// field, or contradicts itself.
+    pub fn from_toml(text: &str, file: &str) -> Result<ChipTarget, TargetError> {
         load::from_toml(text, file)
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// InternetChecksum in the ways that v1model has no extern for: lists on some ways of a parser and in its
-// loops, several lists, lists that are not whole words, updates (RFC 1624), states, actions. `lone`
-// alone is of one list.
+// Uses of InternetChecksum without a v1model extern: lists on some paths of
+// a parser and in its loops, several lists, lists that are not whole words,
+// updates (RFC 1624), states, actions. Only `lone` has a single list.
 
 #include <core.p4>
 #include <pna.p4>
@@ -51,7 +51,7 @@ parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, in pna_
     InternetChecksum() whole;
     bit<4> left;
 
-    // Entered again, so that a sum may not begin anew here.
+    // Entered repeatedly, so that a sum may not restart here.
     state start {
         skipped.add(packet.lookahead<bit<8>>());
         packet.advance(8);

@@ -1,19 +1,21 @@
-//! One's complement sums with a constant, in the forms that programs write them in: one step, and the same number. `DIFFER_SEED` sets the first seed,
-//! `EMIT_CASES` the number of programs.
+//! Tests one's complement sums with a constant, in the forms of real programs: each becomes one
+//! operation with the same result. `DIFFER_SEED` sets the first seed, `EMIT_CASES` the number of
+//! programs.
 
-use asic::emit::in_few_steps;
+use asic::emit::run_tofino_passes;
 use fastrand::Rng;
 use interp::Interp;
 use ir::{BinaryOp, ControlKind, Inst, Pipeline, Type};
 use packet::Verdict;
 use std::sync::Arc;
 use testkit::differ::compile::compile;
-use testkit::differ::number;
+use testkit::differ::env_number;
 
-/// Packets of each program.
+/// Packets per program.
 const PACKETS: usize = 120;
 
-/// A sum in more than `width` bits that goes to `hdr.a.r`, and whether it is one whose carry is added to it.
+/// Returns a sum in more than `width` bits that goes to `hdr.a.r`, and whether its carry is added
+/// to it.
 fn sum(rng: &mut Rng, width: u32) -> (String, bool) {
     let ones = (1u64 << width) - 1;
     let wide = width + rng.u32(1..3);
@@ -51,7 +53,7 @@ fn sum(rng: &mut Rng, width: u32) -> (String, bool) {
     }
     let (one, other) = parts(rng, width);
     let (end, carries) = match rng.u8(..8) {
-        // Not one: the carry is not all there, is another sum's, or is taken away.
+        // Not such a sum: the carry is incomplete, another sum's, or subtracted.
         0 if wide > width + 1 => (format!("s[{}:0] + (bit<{width}>) s[{top}:{top}]", width - 1), false),
         1 => (format!("s[{}:0] + (bit<{width}>) other[{top}:{width}]", width - 1), false),
         2 => (format!("{one} - {other}"), false),
@@ -89,7 +91,7 @@ PNA_NIC(parse(), pre(), main_block(), deparse()) main;\n"
     )
 }
 
-/// Additions of a control in more bits than `width`, without that of `other`.
+/// Counts the additions of a control in more bits than `width`, except that of `other`.
 fn wider(p: &Pipeline, width: u32) -> usize {
     let main = p.controls.values().find(|c| c.kind == ControlKind::MainControl).expect("a main control");
     let insts = main.body.blocks.values().flat_map(|b| &b.insts);
@@ -102,7 +104,7 @@ fn wider(p: &Pipeline, width: u32) -> usize {
 
 #[test]
 fn a_carry_that_is_added_again_is_a_choice() {
-    let (first, cases) = (number("DIFFER_SEED", 7_000), number("EMIT_CASES", 120));
+    let (first, cases) = (env_number("DIFFER_SEED", 7_000), env_number("EMIT_CASES", 120));
     eprintln!("carries: DIFFER_SEED={first} EMIT_CASES={cases}");
     let (mut rewritten, mut others, mut carried, mut plain) = (0, 0, 0, 0);
     for seed in first..first + cases {
@@ -112,7 +114,7 @@ fn a_carry_that_is_added_again_is_a_choice() {
         let text = program(&sum, width);
         let before = compile(&text, true).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}"));
         let mut after = before.clone();
-        in_few_steps(&mut after);
+        run_tofino_passes(&mut after);
         ir::verify::verify(&after).unwrap_or_else(|error| panic!("seed {seed}: {error:?}\n{text}"));
         assert_eq!(wider(&after, width) == 0, is, "seed {seed}: {text}\n{}", ir::text::print(&after));
         match is {
@@ -144,7 +146,7 @@ fn a_carry_that_is_added_again_is_a_choice() {
     assert!(carried > 10 * cases && plain > 10 * cases, "{carried} with a carry, {plain} without");
 }
 
-/// So many bits from one on.
+/// Returns `width` bits from an offset.
 fn bits(bytes: &[u8], from: u32, width: u32) -> u64 {
     (from..from + width).fold(0, |sum, at| sum << 1 | u64::from(bytes[at as usize / 8] >> (7 - at % 8) & 1))
 }

@@ -1,10 +1,10 @@
-//! What objects and expressions become for the chip.
+//! Tests the chip's form of objects and expressions.
 
 use crate::{check, emitted};
-use asic::rewrite::Sizes;
+use asic::transform::TableSizes;
 use testkit::differ::compile::compile;
 
-/// A PNA program: more fields of its header, declarations, code of the control, and code of its parser's state.
+/// Returns a PNA program with these declarations, control code, and parser state code.
 fn program(decls: &str, apply: &str, parser: &str) -> String {
     format!(
         "#include <core.p4>\n#include <pna.p4>
@@ -26,11 +26,11 @@ PNA_NIC(parse(), pre(), main_block(), deparse()) main;\n"
     )
 }
 
-/// The text, and what is left out.
+/// Returns the emitted text and the omitted constructs.
 fn written(decls: &str, apply: &str, parser: &str) -> (String, Vec<String>) {
     let text = program(decls, apply, parser);
     let pipeline = compile(&text, true).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let emitted = emitted(&pipeline, &Sizes::new());
+    let emitted = emitted(&pipeline, &TableSizes::new());
     let errors = check(&emitted.text);
     assert!(errors.is_empty(), "{}\n{}", errors.join("\n"), emitted.text);
     (emitted.text, emitted.left_out.iter().map(ToString::to_string).collect())
@@ -42,7 +42,8 @@ fn has(text: &str, wanted: &[&str]) {
     }
 }
 
-/// To move a value to where it goes would be a step; what reads the old value later has kept it.
+/// A move to the destination would be one more operation; code that reads the old value later has a
+/// copy.
 #[test]
 fn a_choice_is_made_where_it_goes() {
     let apply = "bit<16> old = hdr.h.c; hdr.h.c = hdr.h.a == 1 ? hdr.h.sum : 16w7; hdr.h.e = old;";
@@ -197,7 +198,8 @@ fn a_write_that_another_one_follows_moves_to_the_ways_without() {
     assert_eq!(rest.matches("meta.x = ").count() + start.matches("meta.x = ").count(), 2, "{text}");
 }
 
-/// Bytes that have gone by are copied by the control; a `select` that asks for the copy asks for the field.
+/// The control copies bytes that the parser has passed; a `select` on the copy matches on the
+/// field.
 #[test]
 fn a_copy_of_what_has_gone_by_is_made_in_the_control() {
     let parser = "transition select(hdr.h.a) { 1: first; default: accept; } }
@@ -217,7 +219,7 @@ fn a_copy_of_what_has_gone_by_is_made_in_the_control() {
     );
 }
 
-/// The control comes behind the parser: of two copies the one that counts is made there.
+/// The control runs after the parser, so it makes the copy that takes effect of two.
 #[test]
 fn the_second_of_two_copies_is_made_in_the_control() {
     let parser = "meta.x = hdr.h.c; transition select(hdr.h.a) { 1: more; default: accept; }";
@@ -227,7 +229,7 @@ fn the_second_of_two_copies_is_made_in_the_control() {
     has(&text, &[first, "if (meta.copy_g_c_1) {\n            meta.x = hdr.g.c;"]);
 }
 
-/// Bits that are looked ahead at are those in front of the state that does, wherever they are written down.
+/// Lookahead bits are those before the state that reads them, wherever they are stored.
 #[test]
 fn what_is_looked_ahead_at_is_kept_past_the_next_header() {
     let parser = "meta.y = p.lookahead<bit<8>>(); transition next; }
@@ -249,7 +251,8 @@ fn what_a_parser_would_compute_is_named() {
     assert!(!text.contains("hdr.h.c + 1"), "{text}");
 }
 
-/// Assignments that follow each other become one action of the chip, which has few operands for a container and one way from its hash units.
+/// Consecutive assignments become one action of the chip, which has few operands per container and
+/// one path from its hash units.
 #[test]
 fn what_one_action_cannot_do_is_several() {
     let decls = "Hash<bit<32>>(PNA_HashAlgorithm_t.CRC32) h1; Hash<bit<16>>(PNA_HashAlgorithm_t.CRC16) h2;";
@@ -269,7 +272,7 @@ fn a_header_field_is_widened_by_the_hash_unit() {
     has(&text, &["hdr.h.e = hdr.h.c + 20;"]);
 }
 
-/// Fields that share a byte are in one container: their sources are written one after the other.
+/// Fields that share a byte are in one container, so their sources are written one after the other.
 #[test]
 fn fields_that_share_a_byte_are_written_one_by_one() {
     let text = program(
@@ -280,7 +283,7 @@ fn fields_that_share_a_byte_are_written_one_by_one() {
     .replace("struct headers_t {", "header n_t { bit<4> x; bit<4> z; }\nstruct headers_t { n_t n;")
     .replace("p.emit(hdr.g);", "p.emit(hdr.g); p.emit(hdr.n);");
     let pipeline = compile(&text, true).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let text = emitted(&pipeline, &Sizes::new()).text;
+    let text = emitted(&pipeline, &TableSizes::new()).text;
     assert!(check(&text).is_empty(), "{:?}\n{text}", check(&text));
     has(
         &text,
@@ -288,7 +291,7 @@ fn fields_that_share_a_byte_are_written_one_by_one() {
     );
 }
 
-/// An entry of the chip has its counter whatever its action is.
+/// An entry of the chip has its counter, whatever its action is.
 #[test]
 fn a_counter_that_some_actions_use_is_named() {
     let table = |actions: &str| {
@@ -312,7 +315,7 @@ fn conditions_that_compare_fields_and_more_go_part_by_part() {
                  if (hdr.h.c != hdr.h.e || hdr.h.b == 5) { hdr.h.d = hdr.h.d + 1; }";
     let (text, left_out) = written("", apply, "transition accept;");
     assert!(left_out.is_empty(), "{left_out:?}");
-    // Code that sets constants is written at each part.
+    // Code that sets constants is emitted for each part.
     has(
         &text,
         &[
@@ -323,7 +326,7 @@ fn conditions_that_compare_fields_and_more_go_part_by_part() {
     has(&text, &["if (hdr.h.c != hdr.h.e) {\n            holds = true;", "if (holds) {"]);
 }
 
-/// An index goes through the hash unit, beside which there are no constants.
+/// An index passes the hash unit, which excludes constants beside it.
 #[test]
 fn a_count_between_assignments_is_an_action() {
     let decls = "Counter<bit<64>, bit<8>>(256, PNA_CounterType_t.PACKETS) n;";

@@ -1,25 +1,29 @@
-//! A program over ingress and egress: what is written is well formed, and both halves do what the whole does.
+//! Tests a program that is split over ingress and egress: the text is well formed, and both gresses
+//! together behave as the whole.
 //!
-//! The second is shown by running them: the interpreter runs the whole, and ingress and egress as programs of their own, on made
-//! programs and on the gateway. Packets, ports, drops and counters must be the same. `DIFFER_SEED` sets the first seed, `EMIT_CASES` the number.
+//! For the latter, the interpreter runs the whole, and ingress and egress as separate programs, on
+//! random programs and on the gateway. Packets, ports, drops and counters must be equal.
+//! `DIFFER_SEED` sets the first seed, `EMIT_CASES` the number.
 
 use crate::check;
-use asic::emit::{Halves, Split, Target, emit_over, split};
-use asic::rewrite::Sizes;
-use entries::Update;
+use asic::emit::{EmitTarget, GressPrograms, GressUse, emit_with_gresses, split_gresses};
+use asic::transform::TableSizes;
+use entries::StateUpdate;
 use interp::{Interp, OutPacket};
 use ir::{
-    Arg, BinaryOp, Const, ControlKind, Entity, ExternFn, ExternKind, Inst, InstData, MeterUnit, Pipeline, Type, Value,
+    BinaryOp, Const, ControlKind, Entity, ExternArg, ExternFn, ExternKind, Inst, InstData, MeterUnit, Pipeline, Type,
+    Value,
 };
 use packet::Verdict;
 use std::sync::Arc;
-use testkit::differ::case::{Case, Step};
+use testkit::differ::case::{TestCase, TestEvent};
 use testkit::differ::config::Config;
-use testkit::differ::number;
+use testkit::differ::env_number;
 use testkit::differ::plan;
 use testkit::gateway;
 
-/// The text between the line that begins so and the next line that is a closing brace alone.
+/// Returns the text between the line that starts with `begins` and the next line that is only a
+/// closing brace.
 fn block<'t>(text: &'t str, begins: &str) -> &'t str {
     let from = text.find(&format!("\n{begins}")).unwrap_or_else(|| panic!("no `{begins}` in\n{text}"));
     let rest = &text[from + 1..];
@@ -29,9 +33,9 @@ fn block<'t>(text: &'t str, begins: &str) -> &'t str {
 #[test]
 fn the_gateway_goes_on_in_egress_where_its_port_is_known() {
     let pipeline = gateway::pipeline().expect("the gateway");
-    for target in [Target::Tna, Target::T2na] {
-        let emitted =
-            emit_over(&pipeline, target, &Sizes::new(), Halves::Both).unwrap_or_else(|error| panic!("{error}"));
+    for target in [EmitTarget::Tna, EmitTarget::T2na] {
+        let emitted = emit_with_gresses(&pipeline, target, &TableSizes::new(), GressUse::Both)
+            .unwrap_or_else(|error| panic!("{error}"));
         let text = &emitted.text;
         let errors = check(text);
         assert!(errors.is_empty(), "{}\n{text}", errors.join("\n"));
@@ -43,11 +47,11 @@ fn the_gateway_goes_on_in_egress_where_its_port_is_known() {
             assert!(!body.contains(others), "{others} in\n{half}");
         }
         assert!(egress.contains("eg_dprsr_md.drop_ctl = 1;"), "{egress}");
-        // Which headers there are is known before the last lookups, and said beside them.
+        // The valid headers are known before the last lookups, and recorded beside them.
         let at = |what: &str| ingress.find(what).unwrap_or_else(|| panic!("no {what} in\n{ingress}"));
         let said = at(" bridged_headers.apply();");
         assert!(at(" vm_nc_v6.apply();") < said && said < at("underlay_route_v4.apply()"), "{ingress}");
-        // Packets to the CPU have no bridge header, and each of them says so.
+        // Packets to the CPU have no bridge header, and each of them is marked so.
         let sent = ingress.matches("= CPU_PORT;").count();
         assert!(sent > 0 && sent == ingress.matches("ig_tm_md.bypass_egress = 1;").count(), "{ingress}");
         assert_eq!(sent, ingress.matches("hdr.bridge_vpc.setInvalid();").count(), "{ingress}");
@@ -62,11 +66,12 @@ fn the_gateway_goes_on_in_egress_where_its_port_is_known() {
 #[test]
 fn all_is_in_ingress_unless_both_halves_are_asked_for() {
     let pipeline = gateway::pipeline().expect("the gateway");
-    let emitted = emit_over(&pipeline, Target::Tna, &Sizes::new(), Halves::Ingress).expect("a form");
+    let emitted = emit_with_gresses(&pipeline, EmitTarget::Tna, &TableSizes::new(), GressUse::Ingress).expect("a form");
     assert!(emitted.bridge_bytes.is_none() && !emitted.text.contains("bridge"), "{}", emitted.text);
 }
 
-/// What depends on the packet's length, or comes from one sequence for the whole program, or makes packets of its own.
+/// Returns whether the pipeline depends on the packet's length, uses a sequence shared by the whole
+/// program, or creates packets.
 fn is_of_the_whole(pipeline: &Pipeline) -> bool {
     let by_bytes = |kind: &ExternKind| {
         let meter = matches!(kind, ExternKind::Meter { unit: MeterUnit::Bytes, .. });
@@ -74,25 +79,25 @@ fn is_of_the_whole(pipeline: &Pipeline) -> bool {
     };
     let whole = pipeline.insts().any(|data| {
         let Inst::Extern { func, args, .. } = &data.inst else { return false };
-        let hashed = args.iter().any(|arg| matches!(arg, Arg::Str(name) if name == "random"));
+        let hashed = args.iter().any(|arg| matches!(arg, ExternArg::Str(name) if name == "random"));
         hashed || matches!(func, ExternFn::RandomRead | ExternFn::MirrorPacket | ExternFn::PnaRecirculate)
     });
     whole || pipeline.externs.values().any(|object| by_bytes(&object.kind))
 }
 
-/// This bit of a port is flipped for packets that bypass egress.
+/// Bit of a port that is flipped for packets that bypass egress.
 const BYPASSES: u32 = 1 << 31;
-/// Where egress sends what it does not drop.
+/// Port to which egress sends all packets that it does not drop.
 const OUT: u32 = 1;
 
 fn send(port: Value) -> InstData {
-    let inst = Inst::Extern { object: None, func: ExternFn::SendToPort, args: vec![Arg::Value(port)] };
+    let inst = Inst::Extern { object: None, func: ExternFn::SendToPort, args: vec![ExternArg::Value(port)] };
     InstData::new(inst, Vec::new())
 }
 
-/// Ingress for the interpreter: who bypasses egress is sent to a port that says so.
-fn told(mut ingress: Pipeline) -> Pipeline {
-    let Some(bypass) = ingress.intrinsics.get(Split::BYPASS).copied() else { return ingress };
+/// Converts ingress for the interpreter: packets that bypass egress go to a marked port.
+fn mark_bypassing(mut ingress: Pipeline) -> Pipeline {
+    let Some(bypass) = ingress.intrinsics.get(GressPrograms::BYPASS).copied() else { return ingress };
     let control = ingress.controls.values_mut().find(|c| c.kind == ControlKind::MainControl).expect("a main control");
     for n in 0..control.body.blocks.len() {
         let block = ir::Block::from_index(n);
@@ -102,7 +107,7 @@ fn told(mut ingress: Pipeline) -> Pipeline {
         };
         let port = insts[..at].iter().rev().find_map(|i| match &i.inst {
             Inst::Extern { func: ExternFn::SendToPort, args, .. } => match args[0] {
-                Arg::Value(port) => Some(port),
+                ExternArg::Value(port) => Some(port),
                 _ => None,
             },
             _ => None,
@@ -118,7 +123,7 @@ fn told(mut ingress: Pipeline) -> Pipeline {
     ingress
 }
 
-/// Egress for the interpreter: it has to send what it does not drop.
+/// Converts egress for the interpreter: it must send packets that it does not drop.
 fn sending(mut egress: Pipeline) -> Pipeline {
     let control = egress.controls.values_mut().find(|c| c.kind == ControlKind::MainControl).expect("a main control");
     let port = control.body.values.push(Type::Bit(32));
@@ -139,14 +144,14 @@ struct Engines {
 struct Tally {
     split: u64,
     packets: u64,
-    /// Packets that went through egress.
+    /// Packets that passed egress.
     bridged: u64,
     /// Packets that egress dropped.
     dropped: u64,
     bypassed: u64,
 }
 
-/// Where a packet goes; why, egress may say, and ingress may have known.
+/// Destination of a packet. Excludes the drop reason, which either gress may set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Way {
     Port(u32),
@@ -156,7 +161,7 @@ enum Way {
 
 type Seen = (Way, Vec<u8>);
 
-/// PNA's port of the CPU.
+/// PNA's CPU port.
 const CPU: u32 = 0xffff_fffd;
 
 fn seen(packet: &OutPacket) -> Seen {
@@ -168,7 +173,7 @@ fn seen(packet: &OutPacket) -> Seen {
 }
 
 impl Engines {
-    fn new(case: &Case, split: &Split) -> Engines {
+    fn new(case: &TestCase, split: &GressPrograms) -> Engines {
         let mut any_port = case.setup.clone();
         any_port.ports = None;
         let engine = |pipeline: Pipeline| {
@@ -176,7 +181,11 @@ impl Engines {
             Interp::new(Arc::new(pipeline), any_port.clone()).expect("it loads")
         };
         let whole = engine((*case.pipeline).clone());
-        Engines { whole, ingress: engine(told(split.ingress.clone())), egress: engine(sending(split.egress.clone())) }
+        Engines {
+            whole,
+            ingress: engine(mark_bypassing(split.ingress.clone())),
+            egress: engine(sending(split.egress.clone())),
+        }
     }
 
     fn packet(&mut self, bytes: &[u8], port: u32, at: u64, tally: &mut Tally) -> (Vec<Seen>, Vec<Seen>) {
@@ -192,7 +201,7 @@ impl Engines {
                     let way = if port ^ BYPASSES == CPU { Way::Cpu } else { Way::Port(port ^ BYPASSES) };
                     found.push((way, bytes));
                 }
-                // The CPU's port has that bit: flipped, it has not.
+                // The CPU port has this bit set, so flipping clears it.
                 Way::Port(port) if port == CPU ^ BYPASSES => {
                     tally.bypassed += 1;
                     found.push((Way::Cpu, bytes));
@@ -210,7 +219,7 @@ impl Engines {
         (expected, found)
     }
 
-    fn counters(&self, case: &Case) {
+    fn counters(&self, case: &TestCase) {
         for (id, object) in case.pipeline.externs.iter() {
             let ExternKind::Counter { size, .. } = object.kind else { continue };
             for index in 0..size.min(256) {
@@ -231,15 +240,15 @@ impl Engines {
     }
 }
 
-fn compare(case: &Case, split: &Split, tally: &mut Tally) {
+fn compare(case: &TestCase, split: &GressPrograms, tally: &mut Tally) {
     let mut engines = Engines::new(case, split);
     tally.split += 1;
     for step in &case.steps {
         match step {
-            Step::Write(batch) => {
-                // A counter has two places, of which the sum counts.
+            TestEvent::Write(batch) => {
+                // A counter exists in both gresses, and a write of their sum cannot be split.
                 let mut batch = batch.clone();
-                batch.updates.retain(|update| !matches!(update, Update::Counter(..)));
+                batch.updates.retain(|update| !matches!(update, StateUpdate::Counter(..)));
                 let whole = engines.whole.write(&batch);
                 let (first, second) = (engines.ingress.write(&batch), engines.egress.write(&batch));
                 let written = case.pipeline.tables.values().any(|t| t.add_on_miss || t.idle_timeout);
@@ -248,12 +257,12 @@ fn compare(case: &Case, split: &Split, tally: &mut Tally) {
                     "{whole:?} {first:?} {second:?}"
                 );
             }
-            Step::Tick(at) => {
+            TestEvent::Tick(at) => {
                 for engine in [&mut engines.whole, &mut engines.ingress, &mut engines.egress] {
                     engine.advance_time(*at);
                 }
             }
-            Step::Packets(packets) => {
+            TestEvent::Packets(packets) => {
                 for packet in packets {
                     let (expected, found) = engines.packet(&packet.bytes, packet.port, packet.at, tally);
                     assert!(
@@ -271,7 +280,7 @@ fn compare(case: &Case, split: &Split, tally: &mut Tally) {
     engines.counters(case);
 }
 
-/// The program with one decision about the port: at the beginning of a block.
+/// Returns the program with a single decision about the port, at the start of a block.
 fn decided_once(pipeline: &Pipeline, rng: &mut fastrand::Rng) -> Pipeline {
     let mut new = pipeline.clone();
     let control = new.controls.values_mut().find(|c| c.kind == ControlKind::MainControl).expect("a main control");
@@ -289,12 +298,12 @@ fn decided_once(pipeline: &Pipeline, rng: &mut fastrand::Rng) -> Pipeline {
 
 #[test]
 fn both_halves_of_made_programs_do_what_the_whole_does() {
-    let (first, cases) = (number("DIFFER_SEED", 60_000), number("EMIT_CASES", 2_000));
+    let (first, cases) = (env_number("DIFFER_SEED", 60_000), env_number("EMIT_CASES", 2_000));
     eprintln!("seeds {first}..{}; DIFFER_SEED and EMIT_CASES change that", first + cases);
     let config = Config { packets: 120, random: 0, ..Config::small() };
     let mut tally = Tally::default();
     for seed in first..first + cases {
-        let mut case = plan::case(seed, &config).unwrap_or_else(|r| panic!("seed {seed}: {}", r.diagnostics));
+        let mut case = plan::generate_case(seed, &config).unwrap_or_else(|r| panic!("seed {seed}: {}", r.diagnostics));
         if case.pipeline.arch != ir::Arch::Pna || is_of_the_whole(&case.pipeline) {
             continue;
         }
@@ -302,12 +311,12 @@ fn both_halves_of_made_programs_do_what_the_whole_does() {
         if rng.u8(..4) > 0 {
             case.pipeline = Arc::new(decided_once(&case.pipeline, &mut rng));
         }
-        if let Some(split) = split(&case.pipeline) {
+        if let Some(split) = split_gresses(&case.pipeline) {
             compare(&case, &split, &mut tally);
         }
     }
     eprintln!("{tally:?}");
-    // A run of a few cases says what it finds; the usual one has to have found something to compare.
+    // A run of few cases only prints its totals; the usual one must have compared enough.
     assert!(cases < 1_000 || (tally.split >= 10 && tally.bridged * 10 > tally.packets), "{tally:?}");
 }
 
@@ -315,8 +324,8 @@ fn both_halves_of_made_programs_do_what_the_whole_does() {
 fn both_halves_of_the_gateway_do_what_the_whole_does() {
     let mut tally = Tally::default();
     for seed in 0..3 {
-        let case = plan::gateway(seed, 800).expect("a case for the gateway");
-        let split = split(&case.pipeline).expect("a place to cut");
+        let case = plan::gateway_case(seed, 800).expect("a case for the gateway");
+        let split = split_gresses(&case.pipeline).expect("a place to cut");
         compare(&case, &split, &mut tally);
     }
     eprintln!("{tally:?}");

@@ -1,5 +1,6 @@
-//! What is emitted for Tofino: the front-end's checker takes it (names, types, calls, with `programs/include/tna.p4`), the tables are those of
-//! the program, and what has no form is named with its place.
+//! Tests text emitted for Tofino: the front end's checker accepts it (names, types, calls, with
+//! `programs/include/tna.p4`), the tables are those of the program, and constructs that cannot be
+//! expressed are named with their location.
 
 mod carries;
 mod forms;
@@ -9,20 +10,20 @@ mod rules;
 mod same;
 mod ways_out;
 
-use asic::emit::{Emitted, Target, emit};
-use asic::rewrite::Sizes;
+use asic::emit::{EmitTarget, EmittedProgram, emit};
+use asic::transform::TableSizes;
 use ir::Pipeline;
 use testkit::differ::compile::{compile, tofino_errors as check};
 use testkit::gateway;
 
-fn emitted(pipeline: &Pipeline, sizes: &Sizes) -> Emitted {
-    emit(pipeline, Target::Tna, sizes).unwrap_or_else(|error| panic!("{error}"))
+fn emitted(pipeline: &Pipeline, sizes: &TableSizes) -> EmittedProgram {
+    emit(pipeline, EmitTarget::Tna, sizes).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
 fn the_gateway_has_a_form() {
     let pipeline = gateway::pipeline().expect("the gateway");
-    let sizes = Sizes::from([("gateway.routing.route_v4".to_owned(), 4321)]);
+    let sizes = TableSizes::from([("gateway.routing.route_v4".to_owned(), 4321)]);
     let emitted = emitted(&pipeline, &sizes);
     let errors = check(&emitted.text);
     assert!(errors.is_empty(), "{}\n{}", errors.join("\n"), emitted.text);
@@ -40,7 +41,7 @@ fn the_gateway_has_a_form() {
     assert!(left_out.iter().all(|what| what.contains(".p4:")), "each has a place: {left_out:?}");
 }
 
-/// What a chip cannot do is named, and what it can do stays.
+/// Constructs that a chip does not support are named; all others are kept.
 #[test]
 fn what_has_no_form_is_named() {
     let text = "#include <core.p4>\n#include <pna.p4>\n
@@ -65,7 +66,7 @@ control main_block(inout headers_t hdr, inout metadata_t meta, in pna_main_input
 control deparse(packet_out p, in headers_t hdr, in metadata_t meta, in pna_main_output_metadata_t ostd) { apply { p.emit(hdr.h); } }
 PNA_NIC(parse(), pre(), main_block(), deparse()) main;\n";
     let pipeline = compile(text, true).unwrap_or_else(|error| panic!("{error}"));
-    let emitted = emitted(&pipeline, &Sizes::new());
+    let emitted = emitted(&pipeline, &TableSizes::new());
     let left_out: Vec<String> = emitted.left_out.iter().map(ToString::to_string).collect();
     assert_eq!(left_out.len(), 3, "{left_out:?}");
     for (what, line) in [("multiplication", 15), ("more than 32 bits", 16), ("at run time", 17)] {
@@ -76,11 +77,11 @@ PNA_NIC(parse(), pre(), main_block(), deparse()) main;\n";
     assert!(emitted.text.contains("hdr.h.b = v;"), "{}", emitted.text);
 }
 
-/// v1model programs are not for the chip, and are told so.
+/// v1model programs are rejected with a message.
 #[test]
 fn other_architectures_are_refused() {
     let mut pipeline = (*gateway::pipeline().expect("the gateway")).clone();
     pipeline.arch = ir::Arch::V1Model;
-    let error = emit(&pipeline, Target::Tna, &Sizes::new()).expect_err("a refusal").to_string();
+    let error = emit(&pipeline, EmitTarget::Tna, &TableSizes::new()).expect_err("a refusal").to_string();
     assert!(error.contains("v1model"), "{error}");
 }

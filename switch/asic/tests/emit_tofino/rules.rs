@@ -1,15 +1,16 @@
-//! What the chip's open compiler refuses whatever the program is, or compiles to something else than it says (p4c, `backends/tofino`):
-//! looked for in the text that is written for each PNA program of the repository. The rules come from that compiler's sources:
-//! parsers from `parde/extract_parser.cpp` and `parde/check_parser_multi_write.cpp`, conditions from `mau/gateway.cpp`, arithmetic from
-//! `mau/instruction_selection.cpp`.
+//! Checks the emitted text of each PNA program of the repository against rules of the chip's open
+//! compiler (p4c, `backends/tofino`): constructs that it rejects in any program, or compiles with
+//! another meaning. The rules come from that compiler's sources: parsers from
+//! `parde/extract_parser.cpp` and `parde/check_parser_multi_write.cpp`, conditions from
+//! `mau/gateway.cpp`, arithmetic from `mau/instruction_selection.cpp`.
 
 use crate::check;
-use asic::emit::{Target, emit};
-use asic::rewrite::Sizes;
+use asic::emit::{EmitTarget, emit};
+use asic::transform::TableSizes;
 use std::collections::{BTreeMap, BTreeSet};
 use testkit::gateway;
 
-/// A parser's state as it is written.
+/// Parser state of the text.
 #[derive(Default)]
 struct State {
     name: String,
@@ -17,7 +18,7 @@ struct State {
     next: Vec<String>,
 }
 
-/// The states of the first parser.
+/// Returns the states of the first parser.
 fn states(text: &str) -> Vec<State> {
     let mut found: Vec<State> = Vec::new();
     for line in text.lines().skip_while(|l| !l.starts_with("parser ")).take_while(|l| !l.starts_with('}')) {
@@ -42,7 +43,7 @@ fn states(text: &str) -> Vec<State> {
     found
 }
 
-/// What an assignment writes, and what.
+/// Returns destination and source of an assignment.
 fn assignment(line: &str) -> Option<(&str, &str)> {
     let (to, value) = line.trim_end_matches(';').split_once(" = ")?;
     Some((to.rsplit(' ').next().unwrap_or(to), value))
@@ -54,7 +55,8 @@ fn computes(text: &str) -> bool {
         .any(|sign| text.contains(sign))
 }
 
-/// Sums are added to where their header is extracted, and states move bits only.
+/// Checks that checksums are updated where their header is extracted, and that states only move
+/// bits.
 fn parser_moves(states: &[State], broken: &mut Vec<String>) {
     for state in states {
         let mut extracted = BTreeSet::new();
@@ -85,7 +87,7 @@ fn parser_moves(states: &[State], broken: &mut Vec<String>) {
     }
 }
 
-/// Nothing is written twice on one way.
+/// Checks that no field is written twice on one path.
 fn written_once(states: &[State], broken: &mut Vec<String>) {
     let index: BTreeMap<&str, usize> = states.iter().enumerate().map(|(n, s)| (s.name.as_str(), n)).collect();
     let writes = |n: usize| states[n].code.iter().filter_map(|l| assignment(l)).map(|(to, _)| to).collect::<Vec<_>>();
@@ -108,7 +110,7 @@ fn written_once(states: &[State], broken: &mut Vec<String>) {
     }
 }
 
-/// Where each field lies in its header, by what it is called: its first bit, and its width.
+/// Returns for each field its first bit in its header, and its width.
 fn fields(text: &str) -> BTreeMap<String, (u32, u32)> {
     let mut types: BTreeMap<&str, Vec<(&str, u32)>> = BTreeMap::new();
     let mut all = BTreeMap::new();
@@ -131,7 +133,8 @@ fn fields(text: &str) -> BTreeMap<String, (u32, u32)> {
     all
 }
 
-/// Match registers have 4 bytes: states do not ask for more of a header, which goes by in one of them, and no state asks for a wide range.
+/// Checks the parser's match registers: selects use at most 4 bytes of a header, and no range
+/// exceeds a byte. Returns the number of matched bytes.
 fn match_registers(text: &str, states: &[State], broken: &mut Vec<String>) -> usize {
     let fields = fields(text);
     let mut asked: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
@@ -161,7 +164,8 @@ fn match_registers(text: &str, states: &[State], broken: &mut Vec<String>) -> us
     asked.values().map(BTreeSet::len).sum()
 }
 
-/// Conditions compare what is there, and ALUs choose nothing and clamp at the width of a container.
+/// Checks that conditions compare available values, and that ALUs never select, and saturate only
+/// at the width of a container.
 fn gateways_and_alus(text: &str, broken: &mut Vec<String>) {
     let mut widths: BTreeMap<String, u32> = BTreeMap::new();
     for line in text.lines().map(str::trim) {
@@ -194,14 +198,14 @@ fn gateways_and_alus(text: &str, broken: &mut Vec<String>) {
     }
 }
 
-/// A field that is a part of bytes comes to another place through the hash unit alone.
+/// Checks that a field that is part of a byte reaches another position only through the hash unit.
 fn parts_of_bytes(text: &str, broken: &mut Vec<String>) -> usize {
     let part = |(_, (at, width)): &(String, (u32, u32))| at % 8 != 0 || width % 8 != 0;
     let parts: BTreeSet<String> = fields(text).into_iter().filter(part).map(|(name, _)| name).collect();
     let (mut moves, mut in_action) = (0, false);
     let lines = text.lines().skip_while(|l| !l.starts_with("control ")).map(str::trim);
     for line in lines {
-        // A table's action has its parameters from beside the containers.
+        // An action gets its parameters from action data, not from containers.
         in_action = in_action && line != "}" || line.starts_with("action ") && line.ends_with('{');
         if in_action {
             continue;
@@ -222,7 +226,7 @@ fn parts_of_bytes(text: &str, broken: &mut Vec<String>) -> usize {
     moves
 }
 
-/// The repository's PNA programs.
+/// Returns the repository's PNA programs.
 pub fn programs() -> Vec<std::path::PathBuf> {
     let root = gateway::root();
     let mut paths: Vec<_> = std::fs::read_dir(root.join("tests/corpus/pna"))
@@ -245,8 +249,8 @@ fn nothing_is_written_that_the_chip_refuses_in_any_program() {
     let (mut sums, mut conditions, mut moves, mut asked, mut parts) = (0, 0, 0, 0, 0);
     for path in programs() {
         let pipeline = gateway::compile(&path).unwrap_or_else(|error| panic!("{error}"));
-        for target in [Target::Tna, Target::T2na] {
-            let text = match emit(&pipeline, target, &Sizes::new()) {
+        for target in [EmitTarget::Tna, EmitTarget::T2na] {
+            let text = match emit(&pipeline, target, &TableSizes::new()) {
                 Ok(emitted) => emitted.text,
                 Err(error) => {
                     refused.push(format!("{}: {error}", path.display()));
@@ -272,7 +276,7 @@ fn nothing_is_written_that_the_chip_refuses_in_any_program() {
             || (r.contains("three_blocks.p4") && r.contains("a deparser that decides or computes"))
     };
     assert!(refused.len() == 4 && refused.iter().all(known), "{refused:?}");
-    // Otherwise nothing was looked at.
+    // Otherwise nothing was checked.
     assert!(
         sums >= 8 && conditions > 100 && moves > 20 && asked > 100 && parts >= 10,
         "{sums} sums, {conditions} conditions, {moves} moves, {asked} bytes, {parts} parts"

@@ -1,18 +1,19 @@
-//! What is changed before a program is written for the chip, run by the interpreter beside the program as it was: arithmetic in fewer steps and
-//! earlier, and tests that move from the parser into the control. `DIFFER_SEED` sets the first seed, `EMIT_CASES` the number.
+//! Compares programs before and after the transformations for the chip on the interpreter:
+//! arithmetic in fewer operations and earlier, and tests that move from the parser into the
+//! control. `DIFFER_SEED` sets the first seed, `EMIT_CASES` the number.
 
-use asic::emit::{in_few_steps, prepared};
+use asic::emit::{legalize_for_tofino, run_tofino_passes};
 use interp::Interp;
 use ir::{BinaryOp, ControlKind, Inst, Pipeline};
 use std::sync::Arc;
-use testkit::differ::case::{Case, Step};
+use testkit::differ::case::{TestCase, TestEvent};
 use testkit::differ::compile::compile;
 use testkit::differ::config::Config;
-use testkit::differ::number;
+use testkit::differ::env_number;
 use testkit::differ::plan;
 use testkit::gateway;
 
-/// Where the arithmetic of the controls is: for each block, how many operations.
+/// Returns the number of arithmetic operations per block of the controls.
 fn arithmetic(p: &Pipeline) -> Vec<usize> {
     let step = |inst: &Inst| match inst {
         Inst::Binary(op, ..) => !op.is_comparison(),
@@ -26,24 +27,24 @@ fn arithmetic(p: &Pipeline) -> Vec<usize> {
 
 fn in_steps(pipeline: &Pipeline) -> Pipeline {
     let mut changed = pipeline.clone();
-    in_few_steps(&mut changed);
+    run_tofino_passes(&mut changed);
     ir::verify::verify(&changed).unwrap_or_else(|error| panic!("{error:?}\n{}", ir::text::print(&changed)));
     changed
 }
 
-/// Runs both; how many packets were compared.
-fn compare(case: &Case, changed: Pipeline) -> usize {
+/// Runs both. Returns the number of compared packets.
+fn compare(case: &TestCase, changed: Pipeline) -> usize {
     let engine = |pipeline| Interp::new(Arc::new(pipeline), case.setup.clone()).expect("it loads");
     let (mut before, mut after) = (engine((*case.pipeline).clone()), engine(changed.clone()));
     let mut count = 0;
     for step in &case.steps {
         match step {
-            Step::Write(batch) => assert_eq!(before.write(batch).is_ok(), after.write(batch).is_ok()),
-            Step::Tick(at) => {
+            TestEvent::Write(batch) => assert_eq!(before.write(batch).is_ok(), after.write(batch).is_ok()),
+            TestEvent::Tick(at) => {
                 before.advance_time(*at);
                 after.advance_time(*at);
             }
-            Step::Packets(packets) => {
+            TestEvent::Packets(packets) => {
                 for packet in packets {
                     count += 1;
                     let expected = before.process(&packet.bytes, packet.port, packet.at).packets().to_vec();
@@ -65,12 +66,12 @@ fn compare(case: &Case, changed: Pipeline) -> usize {
 
 #[test]
 fn fewer_and_earlier_steps_do_the_same_in_made_programs() {
-    let (first, cases) = (number("DIFFER_SEED", 70_000), number("EMIT_CASES", 300));
+    let (first, cases) = (env_number("DIFFER_SEED", 70_000), env_number("EMIT_CASES", 300));
     eprintln!("seeds {first}..{}; DIFFER_SEED and EMIT_CASES change that", first + cases);
     let config = Config { packets: 60, random: 0, ..Config::small() };
     let (mut programs, mut packets) = (0, 0);
     for seed in first..first + cases {
-        let case = plan::case(seed, &config).unwrap_or_else(|r| panic!("seed {seed}: {}", r.diagnostics));
+        let case = plan::generate_case(seed, &config).unwrap_or_else(|r| panic!("seed {seed}: {}", r.diagnostics));
         let changed = in_steps(&case.pipeline);
         if arithmetic(&changed) != arithmetic(&case.pipeline) {
             programs += 1;
@@ -84,12 +85,12 @@ fn fewer_and_earlier_steps_do_the_same_in_made_programs() {
 #[test]
 fn fewer_and_earlier_steps_do_the_same_in_the_gateway() {
     for seed in 0..2 {
-        let case = plan::gateway(seed, 600).expect("a case for the gateway");
+        let case = plan::gateway_case(seed, 600).expect("a case for the gateway");
         assert!(compare(&case, in_steps(&case.pipeline)) > 500);
     }
 }
 
-/// What the overlay computes behind its lookups stands before them.
+/// The overlay's computations after its lookups are moved before them.
 #[test]
 fn the_overlay_computes_before_it_looks_up() {
     let overlay = gateway::compile(&gateway::root().join("programs/overlay/overlay.p4")).expect("the overlay");
@@ -105,7 +106,8 @@ fn the_overlay_computes_before_it_looks_up() {
     assert!(xors(entry) >= 4, "{}", ir::text::print(&changed));
 }
 
-/// Variables that carry decisions from one `if` to the next, and one that is set before an `if` changes it.
+/// Variables that carry decisions from one `if` to the next, and one that is set before an `if`
+/// changes it.
 const FORKS: &str = "#include <core.p4>\n#include <pna.p4>\n
 header a_h { bit<8> a; bit<8> b; bit<8> c; bit<8> d; }
 struct headers_t { a_h a; }
@@ -165,7 +167,8 @@ fn decisions_of_branches_stay_what_they_are() {
     assert!((20..180).contains(&sent), "{sent} of 200");
 }
 
-/// Lengths that a parser tests one after the other, with errors of several kinds; the error goes out with the packet.
+/// Lengths that a parser tests one after the other, with several errors; the packet carries the
+/// error.
 const LENGTHS: &str = "#include <core.p4>\n#include <pna.p4>\n
 error { Short, Long, Kind, Small }
 header a_h { bit<8> kind; bit<16> length; bit<8> found; }
@@ -225,7 +228,7 @@ PNA_NIC(parse(), pre(), main_block(), deparse()) main;
 #[test]
 fn tests_that_the_control_makes_find_the_same_error() {
     let pipeline = compile(LENGTHS, true).expect("the program");
-    let chip = prepared(&pipeline);
+    let chip = legalize_for_tofino(&pipeline);
     let parser = chip.controls.values().find(|c| c.kind == ControlKind::MainParser).expect("a parser");
     let orders = |i: &&ir::InstData| matches!(i.inst, Inst::Binary(op, ..) if op.is_comparison() && op != BinaryOp::Eq && op != BinaryOp::Ne);
     let blocks = ir::reverse_postorder(&parser.body);
@@ -250,7 +253,7 @@ fn tests_that_the_control_makes_find_the_same_error() {
                         .concat();
                 let expected = whole.process(&bytes, 0, 0).packets().to_vec();
                 let found = chip.process(&bytes, 0, 0).packets().to_vec();
-                // Headers behind a test that does not hold are parsed, and go out as they came.
+                // Headers after a failed test are parsed, and leave unchanged.
                 assert_eq!(expected[0].bytes, found[0].bytes, "kind {kind}, lengths {first} and {second}");
                 errors[usize::from(expected[0].bytes[3])] += 1;
             }
@@ -259,14 +262,14 @@ fn tests_that_the_control_makes_find_the_same_error() {
     assert!(errors.iter().all(|count| *count > 10), "{errors:?}");
 }
 
-/// Whether a comparison decides about the parser's way.
+/// Returns whether a comparison decides the parser's path.
 fn chip_tests(body: &ir::Body, inst: &ir::InstData) -> bool {
     let result = inst.results[0];
-    let branch = |t: &ir::TermData| matches!(t.term, ir::Term::Branch { cond, .. } if cond == result);
+    let branch = |t: &ir::TerminatorData| matches!(t.term, ir::Terminator::Branch { cond, .. } if cond == result);
     body.blocks.values().filter_map(|b| b.term.as_ref()).any(branch)
 }
 
-/// Ports that parser and control compare with numbers, one of which no port of the chip has.
+/// Ports that parser and control compare with numbers, one of which is not a port of the chip.
 const PORTS: &str = "#include <core.p4>\n#include <pna.p4>\n
 header a_h { bit<8> a; bit<16> port; }
 header b_h { bit<8> b; }
@@ -293,11 +296,11 @@ PNA_NIC(parse(), pre(), main_block(), deparse()) main;
 #[test]
 fn ports_are_compared_in_the_bits_that_they_have() {
     let pipeline = compile(PORTS, true).expect("the program");
-    let changed = prepared(&pipeline);
+    let changed = legalize_for_tofino(&pipeline);
     let engine = |p: &Pipeline| Interp::new(Arc::new(p.clone()), interp::Config::default()).expect("it loads");
     let (mut before, mut after) = (engine(&pipeline), engine(&changed));
     let mut seen = std::collections::HashSet::new();
-    // 188 and 700 are the same in 9 bits.
+    // 188 and 700 are equal in 9 bits.
     for port in [0, 1, 5, 9, 188, 300, 510, 511] {
         let bytes = [7, 3, 3, 4, 5];
         let expected = before.process(&bytes, port, 0).packets().to_vec();
@@ -305,12 +308,13 @@ fn ports_are_compared_in_the_bits_that_they_have() {
         seen.insert(expected[0].bytes.clone());
     }
     assert_eq!(seen.len(), 8, "each port leaves its mark");
-    let emitted = crate::emitted(&pipeline, &asic::rewrite::Sizes::new()).text;
+    let emitted = crate::emitted(&pipeline, &asic::transform::TableSizes::new()).text;
     assert!(emitted.contains("transition select(ig_intr_md.ingress_port)"), "{emitted}");
     assert!(!emitted.contains("700") && !emitted.contains("1212"), "{emitted}");
 }
 
-/// What is no expression takes no step before the lookup. Entries that no port of the chip matches keep the key as it is.
+/// A value without an expression needs no operation before the lookup. Entries that match no port
+/// of the chip keep the key unchanged.
 #[test]
 fn a_port_that_is_a_key_has_its_bits() {
     let tables = "
@@ -322,7 +326,7 @@ fn a_port_that_is_a_key_has_its_bits() {
         send_to_port";
     let text = PORTS.replacen("\n    apply {\n        send_to_port", tables, 1);
     let pipeline = compile(&text, true).expect("the program");
-    let emitted = crate::emitted(&pipeline, &asic::rewrite::Sizes::new()).text;
+    let emitted = crate::emitted(&pipeline, &asic::transform::TableSizes::new()).text;
     let errors = crate::check(&emitted);
     assert!(errors.is_empty(), "{}\n{emitted}", errors.join("\n"));
     let keys: Vec<&str> = emitted.lines().map(str::trim).filter(|line| line.contains("ingress_port:")).collect();

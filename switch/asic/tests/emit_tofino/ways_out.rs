@@ -1,20 +1,21 @@
-//! Chains of checks with ways out, as programs have them before their first lookup: joined, they let the same packets out the same way. `DIFFER_SEED` sets the
-//! first seed, `EMIT_CASES` the number of programs.
+//! Tests chains of checks with early exits, as programs have them before their first lookup:
+//! merged, they let the same packets leave by the same exits. `DIFFER_SEED` sets the first seed,
+//! `EMIT_CASES` the number of programs.
 
-use asic::emit::in_few_steps;
+use asic::emit::run_tofino_passes;
 use fastrand::Rng;
 use interp::Interp;
-use ir::{ControlKind, Pipeline, Term};
+use ir::{ControlKind, Pipeline, Terminator};
 use packet::{PortId, Verdict};
 use std::fmt::Write;
 use std::sync::Arc;
 use testkit::differ::compile::compile;
-use testkit::differ::number;
+use testkit::differ::env_number;
 
-/// Packets of each program.
+/// Packets per program.
 const PACKETS: usize = 200;
 
-/// A condition that seldom holds.
+/// Returns a condition that seldom holds.
 fn condition(rng: &mut Rng) -> String {
     let one = |rng: &mut Rng| match rng.u8(..10) {
         0 => format!("hdr.a.a == {}", rng.u8(..16)),
@@ -77,7 +78,7 @@ fn statements(rng: &mut Rng, depth: usize, text: &mut String) {
                     "{indent}if (hdr.{header}.isValid()) {{ if ({one}) {{ {out} }} }} else {{ if ({other}) {{ {out} }} }}"
                 );
             }
-            // The same decision twice, with something in between that may change it.
+            // The same decision twice, with an assignment in between that may change it.
             12 | 13 => {
                 let between =
                     ["", "hdr.b.setInvalid();", "hdr.c.setInvalid();", "hdr.b.setValid();", "hdr.c.setValid();"];
@@ -90,7 +91,7 @@ fn statements(rng: &mut Rng, depth: usize, text: &mut String) {
                     );
                 }
             }
-            // What one has set, the next one leaves by.
+            // A variable that one check sets and the next one exits by.
             14 | 15 => {
                 let (set, asked) = (rng.u8(..3), rng.u8(..3));
                 let same = if rng.bool() { "==" } else { "!=" };
@@ -146,17 +147,17 @@ PNA_NIC(parse(), pre(), main_block(), deparse()) main;\n"
     )
 }
 
-/// Decisions of the main control that a packet can come to.
+/// Counts the reachable decisions of the main control.
 fn decisions(p: &Pipeline) -> usize {
     let main = p.controls.values().find(|c| c.kind == ControlKind::MainControl).expect("a main control");
     let decides =
-        |b: &ir::Block| matches!(main.body.blocks[*b].term, Some(ref t) if matches!(t.term, Term::Branch { .. }));
+        |b: &ir::Block| matches!(main.body.blocks[*b].term, Some(ref t) if matches!(t.term, Terminator::Branch { .. }));
     ir::reverse_postorder(&main.body).iter().filter(|b| decides(b)).count()
 }
 
 #[test]
 fn checks_in_a_row_let_the_same_packets_out() {
-    let (first, cases) = (number("DIFFER_SEED", 40_000), number("EMIT_CASES", 150));
+    let (first, cases) = (env_number("DIFFER_SEED", 40_000), env_number("EMIT_CASES", 150));
     eprintln!("seeds {first}..{}; DIFFER_SEED and EMIT_CASES change that", first + cases);
     let (mut before, mut after, mut fates) = (0, 0, [0usize; 3]);
     for seed in first..first + cases {
@@ -164,7 +165,7 @@ fn checks_in_a_row_let_the_same_packets_out() {
         let text = program(&mut rng);
         let pipeline = compile(&text, true).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}"));
         let mut changed = pipeline.clone();
-        in_few_steps(&mut changed);
+        run_tofino_passes(&mut changed);
         ir::verify::verify(&changed)
             .unwrap_or_else(|error| panic!("seed {seed}: {error:?}\n{}", ir::text::print(&changed)));
         before += decisions(&pipeline);

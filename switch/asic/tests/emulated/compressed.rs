@@ -1,87 +1,89 @@
-//! The gateway as the plan's search compresses it, with results shared, on Tofino 1: written to through the map, and packets do what they do in the
-//! interpreter.
+//! Compares the gateway, as the plan's search compresses it, with shared results, on Tofino 1, with
+//! the interpreter. Writes pass the translation map.
 
 use super::first_seed;
-use asic::demand::Program;
-use asic::emulate::{Mapped, Placed, Switch};
-use asic::place::{Objective, Path, heuristic};
-use asic::rewrite::pool::pooled_name;
-use asic::rewrite::results::{Options, results, results_name, value_name};
-use asic::rewrite::{Rewritten, Sizes, alpm, digest, pool};
-use asic::target::Target;
-use entries::{Counter, EntryId, State, WriteBatch};
+use asic::demand::ResourceDemand;
+use asic::emulate::{EmulatedSwitch, MappedSwitch, PlacementMap};
+use asic::place::{Objective, PipePath, heuristic};
+use asic::target::ChipTarget;
+use asic::transform::pool::pooled_name;
+use asic::transform::share_results::{ResultOptions, results_name, share_results, value_name};
+use asic::transform::{TableSizes, TransformedPipeline, alpm, digest, pool};
+use entries::{ControlState, Counter, EntryId, WriteBatch};
 use ir::{ExternId, TableId};
 use num_bigint::BigUint;
-use packet::{Batch, Engine, Output};
+use packet::{Batch, BatchOutput, Engine};
 use std::cell::Cell;
 use testkit::differ::case::PacketIn;
-use testkit::differ::subject::{Answer, Build, Idle, Subject, through_engine};
-use testkit::differ::tally::Tally;
+use testkit::differ::coverage::TestCoverage;
+use testkit::differ::subject::{BatchResult, EngineInputs, EngineUnderTest, IdleReport, through_engine};
 use testkit::differ::{plan, run};
 
 thread_local! {
-    /// Results that were in the second table at most, and violations of the chip's rules.
+    /// Maximum number of results in the second table, and number of violations of the chip's rules.
     static SEEN: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
 }
 
 struct Compressed {
-    mapped: Mapped,
+    mapped: MappedSwitch,
     results: TableId,
     batch: Batch,
-    out: Output,
+    out: BatchOutput,
 }
 
 const ROOM: u64 = 2048;
 
 impl Compressed {
-    fn new(build: &Build<'_>) -> Result<Compressed, String> {
-        let target = Target::shipped("tofino1").ok_or("no such target")?;
+    fn new(build: &EngineInputs<'_>) -> Result<Compressed, String> {
+        let target = ChipTarget::shipped("tofino1").ok_or("no such target")?;
         let pipeline = build.pipeline;
         let name = |end: &str| {
             let id = entries::find_table(pipeline, end).map_err(|_| format!("no table {end}"))?;
             Ok::<String, String>(pipeline.tables[id].preamble.name.clone())
         };
-        let mut sizes: Sizes = pipeline.tables.values().map(|table| (table.preamble.name.clone(), 512)).collect();
+        let mut sizes: TableSizes = pipeline.tables.values().map(|table| (table.preamble.name.clone(), 512)).collect();
         for (id, action) in pipeline.actions.iter().map(|(id, action)| (id, &action.preamble.name)) {
             sizes.extend(pipeline.actions[id].params.iter().map(|p| (value_name(action, &p.name), ROOM / 2)));
         }
         let (v4, v6) = (name("vm_nc_v4")?, name("vm_nc_v6")?);
         let (machines, routes) = (pooled_name(&v4, &v6), [name("route_v4")?, name("route_v6")?]);
-        // Tables of results that are addressed by their number, and the first one is soon full.
-        let share = Options { each: Some(2), ..Options::one("server", Some(24)) };
-        let shape = alpm::Options::new(28);
-        let done = Rewritten::unchanged(pipeline.clone(), sizes)
-            .then(|p, s| digest::digest(p, s, &v6, &digest::Options::new(0x5eed)))
-            .and_then(|done| done.then(|p, s| pool::pool(p, s, [&v4, &v6])))
-            .and_then(|done| done.then(|p, s| results(p, s, &machines, &share)))
-            .and_then(|done| done.then(|p, s| alpm::alpm(p, s, &routes[0], &shape)))
-            .and_then(|done| done.then(|p, s| alpm::alpm(p, s, &routes[1], &shape)))
+        // Result tables that are indexed; the first one is soon full.
+        let share = ResultOptions { results_per_table: Some(2), ..ResultOptions::for_argument("server", Some(24)) };
+        let shape = alpm::AlpmOptions::new(28);
+        let done = TransformedPipeline::unchanged(pipeline.clone(), sizes)
+            .then(|p, s| digest::digest_keys(p, s, &v6, &digest::DigestOptions::new(0x5eed)))
+            .and_then(|done| done.then(|p, s| pool::pool_tables(p, s, [&v4, &v6])))
+            .and_then(|done| done.then(|p, s| share_results(p, s, &machines, &share)))
+            .and_then(|done| done.then(|p, s| alpm::partition_table(p, s, &routes[0], &shape)))
+            .and_then(|done| done.then(|p, s| alpm::partition_table(p, s, &routes[1], &shape)))
             .map_err(|error| error.to_string())?;
-        let mut program = Program::of(&done.pipeline, &done.sizes).map_err(|error| error.to_string())?;
+        let mut program =
+            ResourceDemand::from_pipeline(&done.pipeline, &done.sizes).map_err(|error| error.to_string())?;
         for attached in program.tables.iter_mut().flat_map(|table| &mut table.attached) {
             attached.size = attached.size.map(|size| size.min(512));
         }
-        let path = Path::folded(&target, 4).map_err(|error| error.to_string())?;
+        let path = PipePath::folded(&target, 4).map_err(|error| error.to_string())?;
         let placement = heuristic(&target, &program, &path, Objective::Fits).map_err(|error| error.to_string())?;
-        let placed = Placed::of(&target, &program, &placement).map_err(|error| error.to_string())?;
+        let placed = PlacementMap::from_placement(&target, &program, &placement).map_err(|error| error.to_string())?;
         let results = entries::find_table(&done.pipeline, &format!("{}_1", results_name(&machines)));
         let results = results.map_err(|_| "no results in a second table")?;
-        let switch = Switch::new(done.pipeline.clone(), placed, build.setup.clone()).map_err(|e| e.to_string())?;
-        let mapped = Mapped::behind(pipeline, switch, done.map).map_err(|error| error.to_string())?;
-        Ok(Compressed { mapped, results, batch: Batch::new(), out: Output::new() })
+        let switch =
+            EmulatedSwitch::new(done.pipeline.clone(), placed, build.setup.clone()).map_err(|e| e.to_string())?;
+        let mapped = MappedSwitch::behind_map(pipeline, switch, done.map).map_err(|error| error.to_string())?;
+        Ok(Compressed { mapped, results, batch: Batch::new(), out: BatchOutput::new() })
     }
 }
 
 impl Drop for Compressed {
     fn drop(&mut self) {
         let (most, violations) = SEEN.get();
-        let here = self.mapped.switch().state().entry_high_water(self.results);
-        let broken: u64 = self.mapped.switch().counts().violations.values().sum();
+        let here = self.mapped.switch().state().peak_entries(self.results);
+        let broken: u64 = self.mapped.switch().stats().violations.values().sum();
         SEEN.set((most.max(here), violations + broken));
     }
 }
 
-impl Subject for Compressed {
+impl EngineUnderTest for Compressed {
     fn name(&self) -> String {
         "asic, compressed".to_owned()
     }
@@ -90,17 +92,17 @@ impl Subject for Compressed {
         self.mapped.write(batch).map_err(|error| error.to_string())
     }
 
-    fn process(&mut self, packets: &[PacketIn]) -> Answer {
+    fn process(&mut self, packets: &[PacketIn]) -> BatchResult {
         through_engine(&mut self.mapped, &mut self.batch, &mut self.out, packets, None)
     }
 
-    fn tick(&mut self, now: u64) -> Vec<Idle> {
+    fn tick(&mut self, now: u64) -> Vec<IdleReport> {
         self.out.clear();
         Engine::tick(&mut self.mapped, now, &mut self.out);
         Vec::new()
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> ControlState {
         self.mapped.state().clone()
     }
 
@@ -117,7 +119,7 @@ impl Subject for Compressed {
     }
 
     fn applied(&self, table: TableId) -> Option<Vec<[Counter; 2]>> {
-        Some(self.mapped.applied(table)?.into_iter().map(|(_, counts)| counts).collect())
+        Some(self.mapped.action_counters(table)?.into_iter().map(|(_, counts)| counts).collect())
     }
 
     fn take_digests(&mut self) -> Vec<(ExternId, Vec<BigUint>)> {
@@ -127,11 +129,11 @@ impl Subject for Compressed {
 
 #[test]
 fn the_compressed_gateway_runs_on_the_chip() {
-    let mut tally = Tally::default();
+    let mut tally = TestCoverage::default();
     for seed in first_seed()..first_seed() + 6 {
-        let case = plan::gateway(seed, 400).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        let factory = |build: &Build<'_>| Ok(Box::new(Compressed::new(build)?) as Box<dyn Subject>);
-        if let Err(difference) = run::run(&case, &factory, &mut tally) {
+        let case = plan::gateway_case(seed, 400).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let factory = |build: &EngineInputs<'_>| Ok(Box::new(Compressed::new(build)?) as Box<dyn EngineUnderTest>);
+        if let Err(difference) = run::run_case(&case, &factory, &mut tally) {
             panic!("DIFFER_SEED={seed}: {:?} in step {}: {}", difference.kind, difference.step, difference.what);
         }
     }

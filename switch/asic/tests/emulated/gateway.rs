@@ -1,18 +1,20 @@
-//! The gateway with random regions on the chip: one pipe, two and four behind each other, tables in parts.
+//! Tests the gateway with random regions on the chip: one pipe, two and four folded ones, tables in
+//! parts.
 
 use super::{Sabotage, first_seed, subject};
-use testkit::differ::tally::Tally;
+use testkit::differ::coverage::TestCoverage;
 use testkit::differ::{plan, run};
 
-/// Verdicts, bytes, drop reasons and counters are those of the interpreter, and no packet breaks the chip's rules.
+/// Verdicts, bytes, drop reasons and counters equal the interpreter's, and no packet violates the
+/// chip's rules.
 #[test]
 fn the_gateway_runs_on_the_chip() {
-    let mut tally = Tally::default();
+    let mut tally = TestCoverage::default();
     let before = subject::totals();
     for seed in first_seed()..first_seed() + 12 {
-        let case = plan::gateway(seed, 400).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let case = plan::gateway_case(seed, 400).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         let factory = subject::factory(seed, Sabotage::None);
-        if let Err(difference) = run::run(&case, &*factory, &mut tally) {
+        if let Err(difference) = run::run_case(&case, &*factory, &mut tally) {
             panic!("DIFFER_SEED={seed}: {:?} in step {}: {}", difference.kind, difference.step, difference.what);
         }
     }

@@ -1,5 +1,5 @@
-//! The emulated switch against the interpreter: random programs with random placements, entries, updates and packets; the gateway with random
-//! regions, folded and not; and what the chip must refuse.
+//! Compares the emulated switch with the interpreter: random programs with random placements,
+//! entries, updates and packets; the gateway with random regions, folded and not; and rejections.
 
 mod compressed;
 mod decided;
@@ -11,29 +11,29 @@ mod subject;
 use std::time::Duration;
 use subject::Sabotage;
 use testkit::differ::config::Config;
-use testkit::differ::number;
-use testkit::differ::run::{Difference, Kind};
-use testkit::differ::tally::Tally;
-use testkit::differ::{case::Case, plan, report, run, shrink};
+use testkit::differ::coverage::TestCoverage;
+use testkit::differ::env_number;
+use testkit::differ::run::{Mismatch, MismatchKind};
+use testkit::differ::{case::TestCase, plan, report, run, shrink};
 
-/// The first seed: another one with `DIFFER_SEED`.
+/// Returns the first seed, which `DIFFER_SEED` overrides.
 fn first_seed() -> u64 {
-    number("DIFFER_SEED", 41_000)
+    env_number("DIFFER_SEED", 41_000)
 }
 
-/// What was compared.
+/// Amounts compared.
 #[derive(Default, Debug)]
 struct Seen {
-    tally: Tally,
-    /// Programs that no chip runs, by the kind of reason.
+    tally: TestCoverage,
+    /// Programs that no chip can run, by reason.
     refused: std::collections::BTreeMap<String, u64>,
     programs: u64,
 }
 
-fn one(case: &Case, seed: u64, sabotage: Sabotage, seen: &mut Seen) -> Result<(), Box<(Case, Difference)>> {
+fn run_case(case: &TestCase, seed: u64, sabotage: Sabotage, seen: &mut Seen) -> Result<(), Box<(TestCase, Mismatch)>> {
     let factory = subject::factory(seed, sabotage);
-    match run::run(case, &*factory, &mut seen.tally) {
-        Err(Difference { kind: Kind::Refused, what, .. }) => {
+    match run::run_case(case, &*factory, &mut seen.tally) {
+        Err(Mismatch { kind: MismatchKind::Refused, what, .. }) => {
             let kind = what.split(':').next().unwrap_or_default().to_owned();
             *seen.refused.entry(kind).or_default() += 1;
             Ok(())
@@ -46,21 +46,21 @@ fn one(case: &Case, seed: u64, sabotage: Sabotage, seen: &mut Seen) -> Result<()
     }
 }
 
-/// Random programs on random placements do what they do in the interpreter.
+/// Random programs on random placements agree with the interpreter.
 #[test]
 fn the_emulated_switch_is_the_interpreter() {
-    let cases = number("DIFFER_CASES", 300);
+    let cases = env_number("DIFFER_CASES", 300);
     let mut seen = Seen::default();
     let before = subject::totals();
     for seed in first_seed()..first_seed() + cases {
-        let case = plan::case(seed, &Config::small());
+        let case = plan::generate_case(seed, &Config::small());
         let case = case.unwrap_or_else(|refused| panic!("seed {seed}: {}\n{}", refused.text, refused.diagnostics));
-        if let Err(found) = one(&case, seed, Sabotage::None, &mut seen) {
+        if let Err(found) = run_case(&case, seed, Sabotage::None, &mut seen) {
             let (case, difference) = *found;
             let factory = subject::factory(seed, Sabotage::None);
-            let (case, difference) = shrink::shrink(case, difference, &*factory, Duration::from_secs(30));
+            let (case, difference) = shrink::shrink_case(case, difference, &*factory, Duration::from_secs(30));
             let rerun = format!("DIFFER_SEED={seed} DIFFER_CASES=1 cargo test -p asic --test emulated");
-            panic!("{}", report::report(&case, &difference, "asic", &rerun));
+            panic!("{}", report::render_report(&case, &difference, "asic", &rerun));
         }
     }
     let totals = subject::totals().since(&before);
@@ -82,24 +82,24 @@ fn the_emulated_switch_is_the_interpreter() {
     assert!(totals.folded >= cases / 10 && totals.split >= cases / 50 && totals.parts >= cases / 5, "{totals:?}");
 }
 
-/// The harness sees it when something that is live is not carried.
+/// The harness detects a live value that is not carried.
 #[test]
 fn a_hole_in_the_bridge_is_seen() {
     let mut found = 0;
     for seed in first_seed()..first_seed() + 40 {
-        let Ok(case) = plan::case(seed, &Config::small()) else { continue };
-        found += u32::from(one(&case, seed, Sabotage::Forget, &mut Seen::default()).is_err());
+        let Ok(case) = plan::generate_case(seed, &Config::small()) else { continue };
+        found += u32::from(run_case(&case, seed, Sabotage::Forget, &mut Seen::default()).is_err());
     }
     assert!(found >= 5, "only {found} of 40 programs differ when bridges have holes");
 }
 
-/// The harness sees it when tables are in stages that are too early: the chip refuses packets, and says why.
+/// The harness detects tables in stages that are too early: the chip rejects packets with a reason.
 #[test]
 fn a_wrong_stage_is_seen() {
     let (mut found, before) = (0, subject::totals());
     for seed in first_seed()..first_seed() + 60 {
-        let Ok(case) = plan::case(seed, &Config::small()) else { continue };
-        found += u32::from(one(&case, seed, Sabotage::OneStage, &mut Seen::default()).is_err());
+        let Ok(case) = plan::generate_case(seed, &Config::small()) else { continue };
+        found += u32::from(run_case(&case, seed, Sabotage::OneStage, &mut Seen::default()).is_err());
     }
     let violations = subject::totals().since(&before).violations;
     assert!(found >= 3 && violations > 0, "only {found} of 60 programs differ when all tables are in one stage");

@@ -1,21 +1,22 @@
 //! Random placements that keep the order of a program.
 
-use asic::emulate::{Placed, PlacedPart, PlacedTable, Split, Spread};
+use asic::emulate::{ParallelSplit, PipeSpread, PlacedPart, PlacedTable, PlacementMap};
 use fastrand::Rng;
-use ir::{Arch, ControlKind, Entity, ExternFn, Inst, MatchKind, Pipeline, TableId, Term};
+use ir::{Arch, ControlKind, Entity, ExternFn, Inst, MatchKind, Pipeline, TableId, Terminator};
 use std::collections::BTreeSet;
 
-/// Stages of the chip that tests run on.
+/// Stages of the tested chip.
 pub const STAGES: u32 = 96;
 
-/// The tables of a control in an order in which packets can meet them. `Err`: some packet meets a table twice.
+/// Returns the tables of a control in an order in which packets can reach them. `Err`: some packet
+/// reaches a table twice.
 pub fn tables(control: &ir::Control) -> Result<Vec<TableId>, String> {
     let body = &control.body;
     let order = ir::reverse_postorder(body);
     let mut seen = Vec::new();
     let mut sites = Vec::new();
     for block in &order {
-        if let Some(Term::Apply { table, .. }) = body.blocks[*block].term.as_ref().map(|term| &term.term) {
+        if let Some(Terminator::Apply { table, .. }) = body.blocks[*block].term.as_ref().map(|term| &term.term) {
             sites.push((*block, *table));
             if !seen.contains(table) {
                 seen.push(*table);
@@ -23,7 +24,7 @@ pub fn tables(control: &ir::Control) -> Result<Vec<TableId>, String> {
         }
     }
     for (block, table) in &sites {
-        // Whether a way leads from behind the table to the table.
+        // Whether a path from the table's successors reaches the table again.
         let mut open = body.blocks[*block].successors();
         let mut done = BTreeSet::new();
         while let Some(next) = open.pop() {
@@ -45,19 +46,19 @@ fn calls(pipeline: &Pipeline, kind: Option<ControlKind>, wanted: &[ExternFn]) ->
     insts.into_iter().any(|data| matches!(&data.inst, Inst::Extern { func, .. } if wanted.contains(func)))
 }
 
-/// A random placement: tables follow each other in stages and passes, split into parts here and there. A wild one has tables in any passes: the order of
-/// the program may not allow it.
-pub fn random(pipeline: &Pipeline, seed: u64, wild: bool) -> Result<Placed, String> {
+/// Returns a random placement: tables follow each other in stages and passes, and some are split
+/// into parts. With `wild`, tables are in any passes, which the order of the program may forbid.
+pub fn random(pipeline: &Pipeline, seed: u64, wild: bool) -> Result<PlacementMap, String> {
     let mut rng = Rng::with_seed(seed ^ 0x0a51c);
     let folds = *rng.choice(&[1, 1, 2, 4]).unwrap_or(&1);
-    let passes = Placed::passes(folds);
+    let passes = PlacementMap::folded_passes(folds);
     let last = passes.len() as u32 - 1;
-    // Where egress begins.
+    // Start of egress.
     let boundary = match pipeline.arch {
         Arch::V1Model => 2 * rng.u32(0..folds) + 1,
         Arch::Pna => last,
     };
-    let mut placed = Placed { stages: STAGES, passes, ..Placed::default() };
+    let mut placed = PlacementMap { stages: STAGES, passes, ..PlacementMap::default() };
     let mut split = BTreeSet::new();
     for control in pipeline.controls.values() {
         let (first, end) = match control.kind {
@@ -79,7 +80,7 @@ pub fn random(pipeline: &Pipeline, seed: u64, wild: bool) -> Result<Placed, Stri
                 (pass, stage) = (pass + 1, 0);
             }
             stage += rng.u32(0..2);
-            // What an entry keeps is where the entry is.
+            // State of an entry is stored with the entry.
             let declared = &pipeline.tables[table];
             let keeps = declared.direct_counter.is_some()
                 || declared.direct_meter.is_some()
@@ -94,9 +95,9 @@ pub fn random(pipeline: &Pipeline, seed: u64, wild: bool) -> Result<Placed, Stri
             if spread {
                 split.extend(table_placed.parts.iter().map(|part| part.pass));
             }
-            let by = [Spread::Bit(rng.u32(..4)), Spread::Parity, Spread::Hash][rng.usize(..3)];
-            let pipes = if by == Spread::Parity { 2 } else { rng.u32(1..5) };
-            let split = spread.then_some(Split { key, by, pipes });
+            let by = [PipeSpread::Bit(rng.u32(..4)), PipeSpread::Parity, PipeSpread::Hash][rng.usize(..3)];
+            let pipes = if by == PipeSpread::Parity { 2 } else { rng.u32(1..5) };
+            let split = spread.then_some(ParallelSplit { key, by, pipes });
             if placed.tables.insert(table, PlacedTable { split, ..table_placed }).is_some() {
                 return Err("applied twice: a table in two controls".to_owned());
             }
@@ -105,7 +106,7 @@ pub fn random(pipeline: &Pipeline, seed: u64, wild: bool) -> Result<Placed, Stri
     Ok(placed)
 }
 
-/// The parts of one table from a place on; the next table follows behind.
+/// Returns the parts of one table from a position on; the next table follows after them.
 fn parts(rng: &mut Rng, (pass, stage, end): (&mut u32, &mut u32, u32)) -> PlacedTable {
     let count = if rng.u8(..3) == 0 { rng.u32(2..5) } else { 1 };
     let mut parts = Vec::new();

@@ -1,29 +1,29 @@
 //! The emulated switch as a subject of the differential harness.
 
 use super::placing;
-use asic::emulate::{Placed, Switch};
-use entries::{Counter, EntryId, State, WriteBatch};
+use asic::emulate::{EmulatedSwitch, PlacementMap};
+use entries::{ControlState, Counter, EntryId, WriteBatch};
 use ir::{ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
-use packet::{Batch, Engine, Output};
+use packet::{Batch, BatchOutput, Engine};
 use std::cell::Cell;
 use std::sync::Arc;
 use testkit::differ::case::PacketIn;
-use testkit::differ::subject::{Answer, Build, Idle, Subject, idle_entries, through_engine};
+use testkit::differ::subject::{BatchResult, EngineInputs, EngineUnderTest, IdleReport, idle_entries, through_engine};
 use testkit::differ::subjects::OwnedFactory;
 
-/// What is broken on purpose.
+/// Injected fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sabotage {
-    /// Nothing.
+    /// No fault.
     None,
-    /// Bridges do not carry what they should.
+    /// Bridges omit live state.
     Forget,
     /// All tables of a pass are in its first stage.
     OneStage,
 }
 
-/// What all switches together have done.
+/// Counts summed over all switches.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Totals {
     pub crossings: u64,
@@ -37,7 +37,7 @@ pub struct Totals {
 }
 
 thread_local! {
-    /// Each test has a thread of its own.
+    /// Each test has its own thread.
     static TOTALS: Cell<[u64; 7]> = const { Cell::new([0; 7]) };
 }
 
@@ -47,7 +47,7 @@ fn add(at: usize, more: u64) {
     TOTALS.set(all);
 }
 
-/// The totals so far, of this test.
+/// Returns the totals of this test so far.
 pub fn totals() -> Totals {
     let [crossings, bits, violations, folded, split, parts, backwards] = TOTALS.get();
     Totals { crossings, bits, violations, folded, split, parts, backwards }
@@ -67,17 +67,18 @@ impl Totals {
     }
 }
 
-/// Makes emulated switches with the random placement of a seed.
+/// Returns a factory of emulated switches with the random placement of a seed.
 pub fn factory(seed: u64, sabotage: Sabotage) -> OwnedFactory {
-    Box::new(move |build: &Build<'_>| {
-        // Half of the placements have tables in any passes, if the program's order allows one of a few.
+    Box::new(move |build: &EngineInputs<'_>| {
+        // Half of the placements have tables in any passes, if the program's order allows one of a
+        // few such.
         let wild = (1..9).filter(|_| seed.is_multiple_of(2) && sabotage == Sabotage::None).find_map(|more| {
             let placed = placing::random(build.pipeline, seed + (more << 32), true).ok()?;
             Emulated::new(build, placed).ok()
         });
         if let Some(subject) = wild {
             add(6, u64::from(backwards(&subject.switch)));
-            return Ok(Box::new(subject) as Box<dyn Subject>);
+            return Ok(Box::new(subject) as Box<dyn EngineUnderTest>);
         }
         let mut placed = placing::random(build.pipeline, seed, false)?;
         if sabotage == Sabotage::OneStage {
@@ -95,46 +96,46 @@ pub fn factory(seed: u64, sabotage: Sabotage) -> OwnedFactory {
         if sabotage == Sabotage::Forget {
             subject.switch.sabotage();
         }
-        Ok(Box::new(subject) as Box<dyn Subject>)
+        Ok(Box::new(subject) as Box<dyn EngineUnderTest>)
     })
 }
 
-/// Whether a table is in a pass before that of one which the program names earlier.
-fn backwards(switch: &Switch) -> bool {
+/// Returns whether a table is in a pass before that of a table which the program names earlier.
+fn backwards(switch: &EmulatedSwitch) -> bool {
     let pass = |table: &TableId| switch.placed().tables[table].parts[0].pass;
     let orders = switch.pipeline().controls.values().filter_map(|control| placing::tables(control).ok());
     orders.into_iter().any(|tables| !tables.is_sorted_by_key(pass))
 }
 
-/// The emulated switch.
+/// Emulated switch under test.
 pub struct Emulated {
-    switch: Switch,
+    switch: EmulatedSwitch,
     pipeline: Arc<Pipeline>,
     batch: Batch,
-    out: Output,
+    out: BatchOutput,
 }
 
 impl Emulated {
-    pub fn new(build: &Build<'_>, placed: Placed) -> Result<Emulated, String> {
+    pub fn new(build: &EngineInputs<'_>, placed: PlacementMap) -> Result<Emulated, String> {
         add(3, u64::from(placed.passes.len() > 2));
         add(4, u64::from(placed.tables.values().any(|table| table.split.is_some())));
         add(5, u64::from(placed.tables.values().any(|table| table.parts.len() > 1)));
-        let switch =
-            Switch::new(build.pipeline.clone(), placed, build.setup.clone()).map_err(|error| error.to_string())?;
-        Ok(Emulated { switch, pipeline: build.pipeline.clone(), batch: Batch::new(), out: Output::new() })
+        let switch = EmulatedSwitch::new(build.pipeline.clone(), placed, build.setup.clone())
+            .map_err(|error| error.to_string())?;
+        Ok(Emulated { switch, pipeline: build.pipeline.clone(), batch: Batch::new(), out: BatchOutput::new() })
     }
 }
 
 impl Drop for Emulated {
     fn drop(&mut self) {
-        let counts = self.switch.counts();
+        let counts = self.switch.stats();
         add(0, counts.crossings.iter().map(|c| c.packets).sum());
         add(1, counts.crossings.iter().map(|c| c.bits).sum());
         add(2, counts.violations.values().sum());
     }
 }
 
-impl Subject for Emulated {
+impl EngineUnderTest for Emulated {
     fn name(&self) -> String {
         "asic".to_owned()
     }
@@ -143,21 +144,21 @@ impl Subject for Emulated {
         self.switch.write(batch).map_err(|error| error.to_string())
     }
 
-    fn process(&mut self, packets: &[PacketIn]) -> Answer {
+    fn process(&mut self, packets: &[PacketIn]) -> BatchResult {
         let mut answer = through_engine(&mut self.switch, &mut self.batch, &mut self.out, packets, None);
         let found = self.switch.violations().map(|(violation, _)| violation.describe(&self.pipeline));
         answer.faults.extend(found);
         answer
     }
 
-    fn tick(&mut self, now: u64) -> Vec<Idle> {
+    fn tick(&mut self, now: u64) -> Vec<IdleReport> {
         self.out.clear();
         Engine::tick(&mut self.switch, now, &mut self.out);
         let idle = self.switch.take_idle();
         idle_entries(&self.pipeline, &idle)
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> ControlState {
         self.switch.state().clone()
     }
 
@@ -174,7 +175,7 @@ impl Subject for Emulated {
     }
 
     fn applied(&self, table: TableId) -> Option<Vec<[Counter; 2]>> {
-        Some(self.switch.applied(table).into_iter().map(|(_, counts)| counts).collect())
+        Some(self.switch.action_counters(table).into_iter().map(|(_, counts)| counts).collect())
     }
 
     fn take_digests(&mut self) -> Vec<(ExternId, Vec<BigUint>)> {

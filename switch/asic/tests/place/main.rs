@@ -1,4 +1,4 @@
-//! What programs ask of a chip, and where their tables go on one.
+//! Tests programs' demand for resources of a chip, and the placement of their tables.
 
 mod demand;
 mod exact;
@@ -8,23 +8,24 @@ mod random;
 
 use std::path::{Path, PathBuf};
 
-/// The repository's root.
+/// Returns the repository's root.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Compiles a program of the repository; none if the front-end refuses it.
+/// Compiles a program of the repository; none if the front end rejects it.
 fn compile(path: &Path) -> Option<ir::Pipeline> {
-    let options = p4::compile::Options { include_dirs: vec![root().join("programs/include")], ..Default::default() };
+    let options =
+        p4::compile::CompileOptions { include_dirs: vec![root().join("programs/include")], ..Default::default() };
     p4::compile::compile(&p4::preprocess::DiskLoader, path, &options).pipeline
 }
 
-/// The gateway program.
+/// Returns the gateway program.
 fn gateway() -> ir::Pipeline {
     compile(&root().join("programs/gateway/gateway.p4")).expect("the gateway compiles")
 }
 
-/// All programs of the corpus.
+/// Returns all programs of the corpus.
 fn corpus() -> Vec<PathBuf> {
     let folders =
         std::fs::read_dir(root().join("tests/corpus")).expect("the corpus is there").flatten().map(|e| e.path());

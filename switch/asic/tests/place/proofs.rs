@@ -1,35 +1,41 @@
-//! Bounds are true: no placement of all that there are is better than what is said that none can be. Instances are small enough to walk through all
-//! of their placements, split tables included, and many bounds must be reached, so that one that is a little too good is seen.
+//! Tests that lower bounds hold: no placement is better than its bound. Instances are small enough
+//! to enumerate all of their placements, including split tables. Many bounds must be reached, so
+//! that a bound that is slightly too high is detected.
 
-use asic::demand::{Action, Dependency, DependencyKind, Key, Match, Program, Table};
+use asic::demand::{ActionDemand, Dependency, DependencyKind, KeyDemand, MemoryMatchKind, ResourceDemand, TableDemand};
 use asic::memory;
-use asic::place::{Objective, Path, Unplaced, check, optimum, possible};
-use asic::target::{Target, Usage};
+use asic::place::{Objective, PipePath, PlacementError, check_placement, is_possible, optimum};
+use asic::target::{ChipTarget, StageResources};
 use fastrand::Rng;
 use std::time::Duration;
 
-/// SRAM blocks of a stage here.
+/// SRAM blocks per stage of these instances.
 const SRAM: u32 = 9;
 
-fn tiny(stages: u32) -> Target {
-    let mut target = Target::shipped("tofino1").expect("a shipped target");
+fn tiny(stages: u32) -> ChipTarget {
+    let mut target = ChipTarget::shipped("tofino1").expect("a shipped target");
     target.stages = stages;
     target.per_stage.sram = SRAM;
     target
 }
 
-/// Three tables of some blocks, all in SRAM, in some order.
-fn small(rng: &mut Rng) -> Program {
-    let table = |n: usize, rng: &mut Rng| Table {
+/// Returns three ordered tables of some blocks, all in SRAM.
+fn small(rng: &mut Rng) -> ResourceDemand {
+    let table = |n: usize, rng: &mut Rng| TableDemand {
         name: format!("t{n}"),
         id: None,
-        kind: Match::Exact,
-        keys: vec![Key { name: format!("t{n}.k"), bits: [32, 64, 128][rng.usize(0..3)], exact: true, range: false }],
+        kind: MemoryMatchKind::Exact,
+        keys: vec![KeyDemand {
+            name: format!("t{n}.k"),
+            bits: [32, 64, 128][rng.usize(0..3)],
+            exact: true,
+            range: false,
+        }],
         entries: rng.u64(1..15_000),
-        actions: vec![Action { name: format!("t{n}.a"), params: vec![16], default_only: false }],
+        actions: vec![ActionDemand { name: format!("t{n}.a"), params: vec![16], default_only: false }],
         attached: Vec::new(),
     };
-    let tables: Vec<Table> = (0..3).map(|n| table(n, rng)).collect();
+    let tables: Vec<TableDemand> = (0..3).map(|n| table(n, rng)).collect();
     let mut dependencies = Vec::new();
     for (first, second) in [(0, 1), (0, 2), (1, 2)] {
         let kind = [DependencyKind::Match, DependencyKind::Control][rng.usize(0..2)];
@@ -38,31 +44,32 @@ fn small(rng: &mut Rng) -> Program {
         }
     }
     let ports = (0..3).filter(|_| rng.u8(..4) == 0).collect();
-    Program { name: "small".to_owned(), tables, dependencies, ports, ..Program::default() }
+    ResourceDemand { name: "small".to_owned(), tables, dependencies, ports, ..ResourceDemand::default() }
 }
 
-/// Walks through all placements.
+/// Enumerator of all placements.
 struct Walk<'a> {
-    program: &'a Program,
-    path: &'a Path,
+    program: &'a ResourceDemand,
+    path: &'a PipePath,
     stages: usize,
-    /// For each table and number of blocks, the most entries of a part in so many, 0 where there is none.
+    /// For each table and number of blocks, the maximum number of entries of a part in these
+    /// blocks; 0 if none.
     parts: Vec<Vec<u64>>,
     taken: Vec<u32>,
     ends: Vec<usize>,
-    /// The fewest stages, and the fewest blocks of the fullest stage.
+    /// Minimum number of stages, and minimum number of blocks in the fullest stage.
     best: (usize, u32),
 }
 
 impl Walk<'_> {
-    fn of(target: &Target, program: &Program, path: &Path) -> (usize, u32) {
-        let most = |table: &Table, sram: u32| {
-            let free = Usage { sram, ..target.per_stage };
-            memory::fit(target, table, u64::from(u32::MAX), &free).map_or(0, |part| part.entries)
+    fn of(target: &ChipTarget, program: &ResourceDemand, path: &PipePath) -> (usize, u32) {
+        let most = |table: &TableDemand, sram: u32| {
+            let free = StageResources { sram, ..target.per_stage };
+            memory::fit_in_stage(target, table, u64::from(u32::MAX), &free).map_or(0, |part| part.entries)
         };
         let parts = program.tables.iter().map(|table| (0..=SRAM).map(|sram| most(table, sram)).collect()).collect();
         let stages = target.stages as usize;
-        let taken = vec![0; path.pipes() as usize * stages];
+        let taken = vec![0; path.pipe_count() as usize * stages];
         let mut walk = Walk { program, path, stages, parts, taken, ends: vec![0; 3], best: (usize::MAX, u32::MAX) };
         walk.table(0);
         walk.best
@@ -76,7 +83,7 @@ impl Walk<'_> {
             return;
         }
         let before = self.program.dependencies.iter().filter(|d| d.second == n);
-        let first = before.map(|d| self.ends[d.first] + d.kind.distance() as usize).max().unwrap_or(0);
+        let first = before.map(|d| self.ends[d.first] + d.kind.min_stage_distance() as usize).max().unwrap_or(0);
         let turned = self.program.ports.contains(&n);
         let halves = if turned { self.path.last_ingress() + 1 } else { self.path.hops.len() };
         self.place(n, first, halves * self.stages, self.program.tables[n].entries);
@@ -116,7 +123,7 @@ fn no_placement_is_better_than_the_bound() {
     let (mut placed, mut reached, mut proven, mut none, mut tight, mut late) = (0, 0, 0, 0, 0, 0);
     for round in 0..24 {
         let target = tiny(rng.u32(2..4));
-        let path = Path::folded(&target, if target.stages == 2 { 2 } else { 1 }).expect("1 or 2 of four");
+        let path = PipePath::folded(&target, if target.stages == 2 { 2 } else { 1 }).expect("1 or 2 of four");
         let program = small(&mut rng);
         let (stages, fullest) = Walk::of(&target, &program, &path);
         for objective in [Objective::FewestStages, Objective::MostHeadroom] {
@@ -124,9 +131,9 @@ fn no_placement_is_better_than_the_bound() {
                 Objective::FewestStages => stages as f64,
                 _ => f64::from(fullest) / f64::from(SRAM),
             };
-            // What is answered is never better than what was found; what was said on the way may be.
+            // The largest bound of the search, which must not exceed the best placement.
             let mut said: f64 = 0.0;
-            let mut listen = |progress: &asic::place::Progress| said = said.max(progress.bound);
+            let mut listen = |progress: &asic::place::SearchProgress| said = said.max(progress.bound);
             let solved = optimum(&target, &program, &path, objective, Duration::from_millis(800), &mut listen);
             let what = format!("round {round}, {objective:?}: {stages} stages, {fullest} blocks, {program:?}");
             let solved = match solved {
@@ -135,15 +142,16 @@ fn no_placement_is_better_than_the_bound() {
                     none += 1;
                     continue;
                 }
-                // On a machine with much else to do, the integer program has not found what there is by then.
-                Err(Unplaced::Full { .. }) => {
+                // On a busy machine, the integer program may reach its time limit before it finds a
+                // placement.
+                Err(PlacementError::Full { .. }) => {
                     late += 1;
                     continue;
                 }
                 Err(error) => panic!("{what}: {error}"),
             };
-            assert_eq!(check(&target, &program, &solved.placement), Ok(()), "{what}");
-            let possible = |value: f64| possible(&target, &program, &path, objective, value).expect("tables fit");
+            assert_eq!(check_placement(&target, &program, &solved.placement), Ok(()), "{what}");
+            let possible = |value: f64| is_possible(&target, &program, &path, objective, value).expect("tables fit");
             assert!(possible(best), "{what}: said to be impossible");
             let better = best - if objective == Objective::FewestStages { 1.0 } else { 1.0 / f64::from(SRAM) };
             tight += u32::from(!possible(better));

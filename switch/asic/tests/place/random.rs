@@ -1,32 +1,41 @@
-//! Random demands: whatever the heuristic says fits, passes the check.
+//! Random demands: a placement of the heuristic passes the check.
 
-use asic::demand::{Action, Attached, AttachedKind, Dependency, DependencyKind, Gateway, Key, Match, Program, Table};
-use asic::place::{Objective, Path, Unplaced, check, heuristic, optimum};
-use asic::target::Target;
+use asic::demand::{
+    ActionDemand, AttachedKind, AttachedState, Dependency, DependencyKind, GatewayDemand, KeyDemand, MemoryMatchKind,
+    ResourceDemand, TableDemand,
+};
+use asic::place::{Objective, PipePath, PlacementError, check_placement, heuristic, optimum};
+use asic::target::ChipTarget;
 use fastrand::Rng;
 use std::time::Duration;
 
-/// A table of any kind.
-fn table(rng: &mut Rng, n: usize, most: u64) -> Table {
-    let kind =
-        *rng.choice([Match::None, Match::Exact, Match::Exact, Match::Ternary].as_slice().iter()).expect("four kinds");
-    let key = |rng: &mut Rng, k: usize| Key {
+/// Returns a table of any kind.
+fn table(rng: &mut Rng, n: usize, most: u64) -> TableDemand {
+    let kind = *rng
+        .choice(
+            [MemoryMatchKind::None, MemoryMatchKind::Exact, MemoryMatchKind::Exact, MemoryMatchKind::Ternary]
+                .as_slice()
+                .iter(),
+        )
+        .expect("four kinds");
+    let key = |rng: &mut Rng, k: usize| KeyDemand {
         name: format!("t{n}.k{k}"),
         bits: *rng.choice([8, 16, 32, 48, 128].as_slice().iter()).expect("some"),
-        exact: kind == Match::Exact || rng.bool(),
+        exact: kind == MemoryMatchKind::Exact || rng.bool(),
         range: false,
     };
-    let keys = if kind == Match::None { Vec::new() } else { (0..rng.usize(1..4)).map(|k| key(rng, k)).collect() };
+    let keys =
+        if kind == MemoryMatchKind::None { Vec::new() } else { (0..rng.usize(1..4)).map(|k| key(rng, k)).collect() };
     let params = (0..rng.usize(0..4)).map(|_| *rng.choice([8, 16, 32, 48].as_slice().iter()).expect("some")).collect();
-    let actions = vec![Action { name: format!("t{n}.a"), params, default_only: kind == Match::None }];
-    let counter = Attached { name: format!("t{n}.c"), kind: AttachedKind::Counter, size: None, bits: 64 };
-    let attached = if kind != Match::None && rng.u8(..4) == 0 { vec![counter] } else { Vec::new() };
-    let entries = if kind == Match::None { 1 } else { rng.u64(1..most) };
-    Table { name: format!("t{n}"), id: None, kind, keys, entries, actions, attached }
+    let actions = vec![ActionDemand { name: format!("t{n}.a"), params, default_only: kind == MemoryMatchKind::None }];
+    let counter = AttachedState { name: format!("t{n}.c"), kind: AttachedKind::Counter, size: None, bits: 64 };
+    let attached = if kind != MemoryMatchKind::None && rng.u8(..4) == 0 { vec![counter] } else { Vec::new() };
+    let entries = if kind == MemoryMatchKind::None { 1 } else { rng.u64(1..most) };
+    TableDemand { name: format!("t{n}"), id: None, kind, keys, entries, actions, attached }
 }
 
-/// A program of some tables with random dependencies.
-pub fn program(rng: &mut Rng, count: usize, most: u64) -> Program {
+/// Returns a program of some tables with random dependencies.
+pub fn program(rng: &mut Rng, count: usize, most: u64) -> ResourceDemand {
     let tables = (0..count).map(|n| table(rng, n, most)).collect();
     let kinds = [DependencyKind::Match, DependencyKind::Action, DependencyKind::Control, DependencyKind::Reverse];
     let mut dependencies = Vec::new();
@@ -36,11 +45,14 @@ pub fn program(rng: &mut Rng, count: usize, most: u64) -> Program {
             dependencies.push(Dependency { first, second, kind, through: format!("f{first}") });
         }
     }
-    let gateway =
-        |rng: &mut Rng| Gateway { table: Some(rng.usize(0..count)), condition: "c".to_owned(), bits: rng.u32(1..64) };
+    let gateway = |rng: &mut Rng| GatewayDemand {
+        table: Some(rng.usize(0..count)),
+        condition: "c".to_owned(),
+        bits: rng.u32(1..64),
+    };
     let gateways = (0..rng.usize(0..count)).map(|_| gateway(rng)).collect();
     let ports = (0..count).filter(|_| rng.u8(..8) == 0).collect();
-    Program { name: "random".to_owned(), tables, dependencies, gateways, ports, ..Program::default() }
+    ResourceDemand { name: "random".to_owned(), tables, dependencies, gateways, ports, ..ResourceDemand::default() }
 }
 
 #[test]
@@ -48,24 +60,24 @@ fn what_is_placed_passes_the_check() {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut rng = Rng::with_seed(seed);
-    let targets = ["tofino1", "tofino2"].map(|n| Target::shipped(n).expect("a shipped target"));
+    let targets = ["tofino1", "tofino2"].map(|n| ChipTarget::shipped(n).expect("a shipped target"));
     let (mut placed, mut refused) = (0, 0);
     for round in 0..60 {
         let (count, most) = (rng.usize(1..25), 1 << rng.u32(1..19));
         let program = program(&mut rng, count, most);
         let target = &targets[rng.usize(0..2)];
-        let path = Path::folded(target, 1 << rng.u32(0..3)).expect("1, 2 or 4 of four");
+        let path = PipePath::folded(target, 1 << rng.u32(0..3)).expect("1, 2 or 4 of four");
         let objectives = [Objective::Fits, Objective::FewestStages, Objective::MostHeadroom, Objective::MostEntries];
         let objective = objectives[round % 4];
         match heuristic(target, &program, &path, objective) {
             Ok(placement) => {
                 placed += 1;
-                assert_eq!(check(target, &program, &placement), Ok(()), "round {round}, {objective:?}");
+                assert_eq!(check_placement(target, &program, &placement), Ok(()), "round {round}, {objective:?}");
             }
-            Err(Unplaced::Full { nearest: Some(nearest), .. }) => {
+            Err(PlacementError::Full { nearest: Some(nearest), .. }) => {
                 refused += 1;
                 assert!(nearest.scale < 1.0, "round {round}");
-                assert_eq!(check(target, &program, &nearest), Ok(()), "round {round}: the nearest");
+                assert_eq!(check_placement(target, &program, &nearest), Ok(()), "round {round}: the nearest");
             }
             Err(_) => refused += 1,
         }
@@ -78,19 +90,21 @@ fn the_optimum_is_no_worse_than_the_heuristic() {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut rng = Rng::with_seed(seed);
-    let target = Target::shipped("tofino1").expect("a shipped target");
+    let target = ChipTarget::shipped("tofino1").expect("a shipped target");
     let mut compared = 0;
     for round in 0..12 {
         let program = program(&mut rng, 8, 6_000);
-        let path = Path::unfolded();
+        let path = PipePath::unfolded();
         let objective = [Objective::FewestStages, Objective::MostHeadroom, Objective::MostEntries][round % 3];
         let Ok(quick) = heuristic(&target, &program, &path, objective) else { continue };
         let limit = Duration::from_secs(2);
         let solved = optimum(&target, &program, &path, objective, limit, &mut |_| {}).expect("the heuristic has one");
-        assert_eq!(check(&target, &program, &solved.placement), Ok(()), "round {round}, {objective:?}");
+        assert_eq!(check_placement(&target, &program, &solved.placement), Ok(()), "round {round}, {objective:?}");
         let (better, within) = match objective {
             Objective::MostEntries => (solved.value >= quick.scale, solved.value <= solved.bound + 1e-6),
-            Objective::MostHeadroom => (solved.value <= quick.fullest(&target), solved.value >= solved.bound - 1e-6),
+            Objective::MostHeadroom => {
+                (solved.value <= quick.max_utilization(&target), solved.value >= solved.bound - 1e-6)
+            }
             _ => (solved.placement.stages_used() <= quick.stages_used(), solved.value >= solved.bound),
         };
         assert!(

@@ -1,4 +1,5 @@
-//! Rewrites keep the meaning: the interpreter runs the program as written and as rewritten, with the same random writes and packets.
+//! Tests that transformations preserve the meaning: the interpreter runs the original and the
+//! transformed program with the same random writes and packets.
 
 mod digests;
 mod pair;

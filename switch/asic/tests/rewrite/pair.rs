@@ -1,7 +1,8 @@
-//! A program and what a rewrite made of it, side by side: the same writes and the same packets, and whatever differs is a failure.
+//! A program and its transformed version side by side. Both get the same writes and packets, and
+//! any difference is a failure.
 
-use asic::rewrite::{EntryMap, Rewritten, Sizes};
-use entries::{ActionSpec, TableEntry, Update, UpdateKind, WriteBatch};
+use asic::transform::{EntryMap, TableSizes, TransformedPipeline};
+use entries::{ActionSpec, StateUpdate, TableEntry, UpdateKind, WriteBatch};
 use fastrand::Rng;
 use interp::{Config, Interp};
 use ir::{ActionCall, KeyMatch, MatchKind, Pipeline, TableId};
@@ -13,14 +14,15 @@ use std::sync::Arc;
 /// Compiles the program of these tests.
 pub fn program() -> Arc<Pipeline> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let options = p4::compile::Options { include_dirs: vec![root.join("programs/include")], ..Default::default() };
+    let options =
+        p4::compile::CompileOptions { include_dirs: vec![root.join("programs/include")], ..Default::default() };
     let path = root.join("switch/asic/tests/rewrite/two_families.p4");
     let compiled = p4::compile::compile(&p4::preprocess::DiskLoader, &path, &options);
     let lines: Vec<String> = compiled.diagnostics.iter().map(|d| d.render(&compiled.source_map, false)).collect();
     Arc::new(compiled.pipeline.unwrap_or_else(|| panic!("the program is refused:\n{}", lines.join("\n"))))
 }
 
-/// A packet: what the tables look at.
+/// Packet: the fields that the tables match on.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
     pub family: u8,
@@ -43,7 +45,7 @@ impl Packet {
     }
 }
 
-/// Few of everything, so that much is hit, and prefixes lie in each other.
+/// Returns one of few addresses, so that most are hit, and prefixes nest.
 pub fn address(rng: &mut Rng) -> u128 {
     let mut value = 0x2001_0db8_0000_0000_0000_0000_0000_0000u128;
     for _ in 0..rng.u32(1..6) {
@@ -60,7 +62,7 @@ pub fn address_v4(rng: &mut Rng) -> u32 {
     value
 }
 
-/// What was compared.
+/// Amounts compared.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     pub packets: u64,
@@ -68,27 +70,27 @@ pub struct Seen {
     pub hits: BTreeMap<String, u64>,
     pub writes: u64,
     pub refused: u64,
-    /// Refused by the map alone, with a reason that the test expects.
+    /// Rejected by the map alone, with an expected reason.
     pub full: u64,
     /// Differences that the test has excused.
     pub excused: u64,
 }
 
-/// Both sides.
+/// Both programs.
 pub struct Pair {
     pub first: Interp,
     pub second: Interp,
     pub map: Box<dyn EntryMap>,
     pub rng: Rng,
     pub seen: Seen,
-    /// What is in the tables of the first: to modify, to delete, to ask for.
+    /// Entries of the original program's tables: to modify, to delete, to hit.
     pub present: BTreeMap<TableId, Vec<TableEntry>>,
     /// Tables that entries are written to.
     pub written: Vec<TableId>,
 }
 
 impl Pair {
-    pub fn new(first: &Arc<Pipeline>, rewritten: Rewritten, seed: u64, tables: &[&str]) -> Pair {
+    pub fn new(first: &Arc<Pipeline>, rewritten: TransformedPipeline, seed: u64, tables: &[&str]) -> Pair {
         let engine =
             |pipeline: &Arc<Pipeline>| Interp::new(pipeline.clone(), Config::default()).expect("it is verified");
         let by_name = |name: &&str| entries::find_table(first, name).expect("the program has it");
@@ -103,7 +105,7 @@ impl Pair {
         }
     }
 
-    /// Random writes in a batch; some are refused.
+    /// Makes random writes in a batch; some are rejected.
     pub fn write(&mut self, most: usize, growing: bool) {
         let mut next = self.present.clone();
         let mut batch = WriteBatch::new();
@@ -132,10 +134,11 @@ impl Pair {
             }
         }
         if twice {
-            // One entry is inserted again: the batch is refused, and what came before it is taken back.
-            batch
-                .updates
-                .extend(next.values().flatten().next().map(|entry| Update::Entry(UpdateKind::Insert, entry.clone())));
+            // One entry is inserted twice: the batch is rejected, and its earlier updates are
+            // undone.
+            batch.updates.extend(
+                next.values().flatten().next().map(|entry| StateUpdate::Entry(UpdateKind::Insert, entry.clone())),
+            );
         }
         if self.apply(&batch) {
             self.present = next;
@@ -159,7 +162,7 @@ impl Pair {
                 self.seen.refused += 1;
                 false
             }
-            // A map that keeps nothing leaves it to the engine.
+            // A map without state leaves the check to the engine.
             (Err(_), Ok(translated)) if self.second.write(&translated).is_err() => {
                 self.seen.refused += 1;
                 false
@@ -173,7 +176,7 @@ impl Pair {
         }
     }
 
-    /// A packet that is likely to hit something.
+    /// Returns a packet that is likely to hit.
     pub fn packet(&mut self) -> Packet {
         let rng = &mut self.rng;
         let family = if rng.bool() { 4 } else { 6 };
@@ -198,7 +201,7 @@ impl Pair {
         packet
     }
 
-    /// Gives both a packet. What differs is a failure, but for what `excuse` accepts.
+    /// Runs a packet on both. Differences fail unless `excuse` accepts them.
     pub fn compare(&mut self, packet: Packet, excuse: &dyn Fn(&Pair, &Packet) -> bool) {
         let bytes = packet.bytes();
         let (expected, trace) = self.first.trace(&bytes, 1, 0);
@@ -206,7 +209,7 @@ impl Pair {
         self.seen.packets += 1;
         self.seen.sent += expected.sent().count() as u64;
         for step in &trace.steps {
-            if let interp::Event::Table { table, hit: Some(_), .. } = &step.event {
+            if let interp::TraceEvent::Table { table, hit: Some(_), .. } = &step.event {
                 let name = table.clone();
                 *self.seen.hits.entry(name).or_default() += 1;
             }
@@ -220,7 +223,7 @@ impl Pair {
         }
     }
 
-    /// Writes and packets in turn.
+    /// Runs writes and packets in turn.
     pub fn run(&mut self, rounds: usize, packets: usize, batch: usize, excuse: &dyn Fn(&Pair, &Packet) -> bool) {
         for round in 0..rounds {
             self.write(batch, round * 3 < rounds * 2);
@@ -232,12 +235,12 @@ impl Pair {
     }
 }
 
-/// No difference is excused.
+/// Excuses no difference.
 pub fn never(_: &Pair, _: &Packet) -> bool {
     false
 }
 
-/// A value that the key matches.
+/// Returns a value that the key matches.
 fn sample(rng: &mut Rng, matched: &KeyMatch, width: u32) -> u128 {
     let big = |value: &BigUint| value.iter_u64_digits().rev().fold(0u128, |n, digit| n << 64 | u128::from(digit));
     let any = rng.u128(..) >> (128 - width.max(1));
@@ -254,10 +257,10 @@ fn sample(rng: &mut Rng, matched: &KeyMatch, width: u32) -> u128 {
     }
 }
 
-/// A random entry.
+/// Returns a random entry.
 fn entry(rng: &mut Rng, pipeline: &Pipeline, table: TableId) -> TableEntry {
     let declared = &pipeline.tables[table];
-    let key = |rng: &mut Rng, key: &ir::Key| {
+    let key = |rng: &mut Rng, key: &ir::MatchKey| {
         let width = key.ty.width();
         let value = match width {
             24 => u128::from(rng.u32(0..5)),
@@ -286,28 +289,28 @@ fn entry(rng: &mut Rng, pipeline: &Pipeline, table: TableId) -> TableEntry {
     let args =
         pipeline.actions[action].params.iter().map(|p| arg(rng, if p.ty.width() == 24 { 2 } else { p.ty.width() }));
     let spec = ActionSpec::Call(ActionCall { action, args: args.collect() });
-    // Priorities are all different, as which of two equal ones wins is nobody's promise.
+    // All priorities differ, because the winner among equal ones is undefined.
     let priority = if declared.has_priority() { rng.i32(1..i32::MAX) } else { 0 };
     TableEntry::new(table, keys, spec).with_priority(priority)
 }
 
-/// The sizes that the program declares.
-pub fn sizes(pipeline: &Pipeline) -> Sizes {
+/// Returns the sizes that the program declares.
+pub fn sizes(pipeline: &Pipeline) -> TableSizes {
     pipeline.tables.values().filter_map(|t| Some((t.preamble.name.clone(), t.size?))).collect()
 }
 
-/// A batch with one update, a default action.
+/// Returns a batch with one update, a default action.
 pub fn default_action(pipeline: &Pipeline, table: &str, action: &str, args: &[u64]) -> WriteBatch {
     let table = entries::find_table(pipeline, table).expect("the program has it");
     let named = |(_, a): &(ir::ActionId, &ir::Action)| a.preamble.name.ends_with(action);
     let (action, _) = pipeline.actions.iter().find(named).expect("the program has it");
     let call = ActionCall { action, args: args.iter().map(|arg| BigUint::from(*arg)).collect() };
-    [Update::DefaultAction(table, Some(ActionSpec::Call(call)))].into_iter().collect()
+    [StateUpdate::DefaultAction(table, Some(ActionSpec::Call(call)))].into_iter().collect()
 }
 
-/// Deletes all that is there, in one batch.
+/// Deletes all entries in one batch.
 pub fn clear(pair: &mut Pair) {
     let all = std::mem::take(&mut pair.present);
-    let batch = all.into_values().flatten().map(|entry| Update::Entry(UpdateKind::Delete, entry)).collect();
+    let batch = all.into_values().flatten().map(|entry| StateUpdate::Entry(UpdateKind::Delete, entry)).collect();
     assert!(pair.apply(&batch), "all of it can be deleted");
 }

@@ -1,11 +1,11 @@
-//! Pooling and pieces, alone and with the other rewrites behind and before them.
+//! Tests pooling and pieces, alone and combined with the other transformations in either order.
 
 use crate::pair::{Pair, clear, never, program, sizes};
-use asic::rewrite::alpm::{self, alpm};
-use asic::rewrite::digest::{self, digest};
-use asic::rewrite::pieces::pieces;
-use asic::rewrite::pool::{pool, pooled_name};
-use asic::rewrite::{RewriteError, Rewritten, Sizes};
+use asic::transform::alpm::{self, partition_table};
+use asic::transform::digest::{self, digest_keys};
+use asic::transform::pool::{pool_tables, pooled_name};
+use asic::transform::split_table::split_table;
+use asic::transform::{TableSizes, TransformError, TransformedPipeline};
 use ir::Pipeline;
 use std::sync::Arc;
 
@@ -13,27 +13,27 @@ const TABLES: &[&str] = &["route_v4", "route_v6", "vm_v4", "host_v6", "acl"];
 const ROUTES: [&str; 2] = ["ingress.route_v4", "ingress.route_v6"];
 const MACHINES: [&str; 2] = ["ingress.vm_v4", "ingress.vm_v6"];
 
-type Step = Box<dyn Fn(&Arc<Pipeline>, &Sizes) -> Result<Rewritten, RewriteError>>;
+type Step = Box<dyn Fn(&Arc<Pipeline>, &TableSizes) -> Result<TransformedPipeline, TransformError>>;
 
-fn rewritten(first: &Arc<Pipeline>, steps: Vec<Step>) -> Rewritten {
-    let start = Rewritten::unchanged(first.clone(), sizes(first));
+fn rewritten(first: &Arc<Pipeline>, steps: Vec<Step>) -> TransformedPipeline {
+    let start = TransformedPipeline::unchanged(first.clone(), sizes(first));
     steps.into_iter().fold(start, |done, step| done.then(|p, s| step(p, s)).unwrap_or_else(|error| panic!("{error}")))
 }
 
 fn pooled(names: [&'static str; 2]) -> Step {
-    Box::new(move |p, s| pool(p, s, names))
+    Box::new(move |p, s| pool_tables(p, s, names))
 }
 
 fn digested(table: String) -> Step {
-    Box::new(move |p, s| digest(p, s, &table, &digest::Options::new(4711)))
+    Box::new(move |p, s| digest_keys(p, s, &table, &digest::DigestOptions::new(4711)))
 }
 
 fn parted(table: String) -> Step {
-    Box::new(move |p, s| alpm(p, s, &table, &alpm::Options::Fitted { depth: 8, target: 5, fill: 0.5 }))
+    Box::new(move |p, s| partition_table(p, s, &table, &alpm::AlpmOptions::Fitted { depth: 8, target: 5, fill: 0.5 }))
 }
 
 fn cut(table: String, room: &'static [u64]) -> Step {
-    Box::new(move |p, s| pieces(p, s, &table, room))
+    Box::new(move |p, s| split_table(p, s, &table, room))
 }
 
 fn compare(seed: u64, steps: Vec<Step>) -> Pair {
@@ -44,7 +44,7 @@ fn compare(seed: u64, steps: Vec<Step>) -> Pair {
         pair.run(100, 40, 25, &never);
         clear(&mut pair);
     }
-    println!("{:?} {:?}", pair.seen, pair.map.figures());
+    println!("{:?} {:?}", pair.seen, pair.map.stats());
     let seen = &pair.seen;
     assert!(seen.packets == 12_000 && seen.writes > 2000 && seen.sent > 3000, "compared too little: {seen:?}");
     assert!(seen.refused > 10, "no batch was refused: {seen:?}");
@@ -66,7 +66,8 @@ fn two_tables_in_one() {
     assert_eq!(widths, [1, 24, 128]);
 }
 
-/// Sailfish's own combination: digests, then both families in one table; routes pooled, then parted.
+/// Sailfish's own combination: digests, then both families in one table; routes pooled, then
+/// partitioned.
 #[test]
 fn digests_pooled_and_pools_parted() {
     let routes = pooled_name(ROUTES[0], ROUTES[1]);
@@ -89,13 +90,13 @@ fn pieces_of_all_kinds() {
         ],
     );
     let held = pair.second.state();
-    let most = |name: &str| held.entry_high_water(entries::find_table(pair.second.pipeline(), name).expect("a piece"));
+    let most = |name: &str| held.peak_entries(entries::find_table(pair.second.pipeline(), name).expect("a piece"));
     for piece in ["route_v4_0", "route_v4_1", "route_v4", "host_v6_0", "host_v6_1", "host_v6", "acl_0", "acl"] {
         assert!(most(piece) > 5, "{piece} never held more than {}", most(piece));
     }
 }
 
-/// Pieces that are as large together as the table: the last insert that fits needs entries moved back and forth.
+/// Pieces with the total size of the table: the last insert that fits moves entries between pieces.
 #[test]
 fn pieces_fill_to_the_last_entry() {
     let first = program();
@@ -103,9 +104,9 @@ fn pieces_fill_to_the_last_entry() {
     for table in ["ingress.route_v6", "ingress.vm_v4"] {
         few.insert(table.to_owned(), 90);
     }
-    let rewritten = Rewritten::unchanged(first.clone(), few)
-        .then(|p, s| pieces(p, s, "ingress.route_v6", &[30, 20, 40]))
-        .and_then(|r| r.then(|p, s| pieces(p, s, "ingress.vm_v4", &[30, 20, 40])))
+    let rewritten = TransformedPipeline::unchanged(first.clone(), few)
+        .then(|p, s| split_table(p, s, "ingress.route_v6", &[30, 20, 40]))
+        .and_then(|r| r.then(|p, s| split_table(p, s, "ingress.vm_v4", &[30, 20, 40])))
         .expect("both can be cut");
     let mut pair = Pair::new(&first, rewritten, 44, &["route_v6", "vm_v4"]);
     for _ in 0..4 {
@@ -116,7 +117,7 @@ fn pieces_fill_to_the_last_entry() {
     for table in ["route_v6_0", "route_v6_1", "route_v6", "vm_v4_0", "vm_v4_1", "vm_v4"] {
         let id = entries::find_table(pair.second.pipeline(), table).expect("a piece");
         let size = pair.second.pipeline().tables[id].size.expect("pieces have sizes");
-        assert_eq!(pair.second.state().entry_high_water(id) as u64, size, "{table} was never full");
+        assert_eq!(pair.second.state().peak_entries(id) as u64, size, "{table} was never full");
     }
 }
 
@@ -139,32 +140,34 @@ fn all_of_it_together() {
 #[test]
 fn what_does_not_go_together_is_refused() {
     let first = program();
-    let said = |names| pool(&first, &sizes(&first), names).err().expect("refused").to_string();
+    let said = |names| pool_tables(&first, &sizes(&first), names).err().expect("refused").to_string();
     assert!(said(["ingress.vm_v4", "ingress.host_v6"]).contains("other actions"));
     assert!(said(["ingress.route_v4", "ingress.vm_v4"]).contains("other actions"));
     assert!(said(["ingress.route_v4", "ingress.nowhere"]).contains("no such table"));
-    let said = |room: &[u64]| pieces(&first, &sizes(&first), "ingress.vm_v4", room).err().expect("refused").to_string();
+    let said =
+        |room: &[u64]| split_table(&first, &sizes(&first), "ingress.vm_v4", room).err().expect("refused").to_string();
     assert!(said(&[5000]).contains("two or more"));
     assert!(said(&[50, 50]).contains("hold 100 entries"));
 }
 
-/// How many lookups of keys that collide have the digest's computation before them.
+/// Counts the lookups of colliding keys that have the digest's computation before them.
 fn asked_beside(pipeline: &Pipeline) -> usize {
     let blocks = pipeline.controls.values().flat_map(|control| control.body.blocks.values());
     let collide = |data: &&ir::BlockData| {
-        data.applied().is_some_and(|table| pipeline.tables[table].preamble.name.ends_with("_conflicts"))
+        data.applied_table().is_some_and(|table| pipeline.tables[table].preamble.name.ends_with("_conflicts"))
     };
     let hashes = |data: &ir::InstData| matches!(data.inst, ir::Inst::Extern { func: ir::ExternFn::Hash, .. });
     blocks.filter(collide).filter(|data| data.insts.iter().any(hashes)).count()
 }
 
-/// As it is written for a chip: digests are computed before the keys that collide are asked for, and so is what a pooled table is asked for.
+/// In the form for a chip, digests and the keys of pooled tables are computed before the lookup of
+/// colliding keys.
 #[test]
 fn digests_are_there_when_it_is_known_that_a_key_does_not_collide() {
     let in_few_steps: Step = Box::new(|p, s| {
         let mut pipeline = (**p).clone();
-        asic::emit::in_few_steps(&mut pipeline);
-        Ok(Rewritten::unchanged(Arc::new(pipeline), s.clone()))
+        asic::emit::run_tofino_passes(&mut pipeline);
+        Ok(TransformedPipeline::unchanged(Arc::new(pipeline), s.clone()))
     });
     let smaller = || vec![digested(MACHINES[1].to_owned()), pooled(MACHINES), digested("ingress.host_v6".to_owned())];
     assert_eq!(asked_beside(&rewritten(&program(), smaller()).pipeline), 0);

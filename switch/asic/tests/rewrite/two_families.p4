@@ -1,4 +1,4 @@
-// Two families with a prefix table and an exact table each, an access list, and code around them that rewrites must leave alone.
+// Two families with a prefix and an exact table each, an ACL, and code that transforms must not change.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,209 +1,221 @@
-//! [`Tiers`]: two halves as one engine, for those who write tables and read counters.
+//! [`TiersEngine`]: two halves as one engine for control-plane writes and reads.
 
-use super::chooser::Chooser;
-use super::halves::{Halves, Link};
-use super::links::{LinkState, Links};
-use super::moved::Moved;
-use super::plan::{TiersPlan, with_port};
-use super::reports::{Outbox, Reports};
-use super::spread::{self, Spread};
-use super::worker::{TiersWorker, Wiring};
-use entries::{Change, Counter, Entry, State, WriteBatch, WriteError};
-use interp::{Config, DigestMessage, EntryLevel, IdleEntry, MeterLevel, Registers};
+use super::hot_set_scheduler::HotSetScheduler;
+use super::links::{LinkState, TierLinks};
+use super::packet_explanation::{LinkChooser, TiersExplainer};
+use super::plan::{TiersPlan, with_inner_port};
+use super::reports::{HitReports, ReportOutbox};
+use super::state_affinity::{self, StateAffinity};
+use super::tier_stats::TierStats;
+use super::worker::{SharedTierState, TiersWorker};
+use entries::{ControlState, Counter, StateChange, StoredEntry, WriteBatch, WriteError};
+use interp::{Config, DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, Registers};
 use ir::{ExternId, Pipeline, TableId};
-use jit::{ActionTally, TableTally, Tallies};
-use node::engine::{Controlled, Factory};
-use node::explain::{Explained, Followed, Record};
+use jit::{ActionStats, EngineStats, TableStats};
+use node::engine::{EngineControl, SharedEngineFactory};
+use node::explain::{ExplainTarget, TraceRecord, TraceRecords};
 use num_bigint::BigUint;
-use offload::cut::Cut;
-use offload::hot::{Id, id};
-use offload::share::{Share, objects_above};
-use p4runtime::{Code, Refusal};
+use offload::hot_set::{EntryIdentity, entry_identity};
+use offload::partition::PipelinePartition;
+use offload::upper_tier_filter::{UpperTierFilter, objects_above};
+use p4runtime::{Code, P4RuntimeError};
 use packet::{Engine, ReasonTable};
 use parking_lot::RwLock;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Two halves of a program.
-pub struct Tiers {
+/// Engine of a partitioned program.
+pub struct TiersEngine {
     pub(super) pipeline: Arc<Pipeline>,
-    pub(super) above: Option<Box<dyn Controlled>>,
-    pub(super) below: Option<Box<dyn Controlled>>,
-    /// All tables, if the lower half is elsewhere.
-    alone: Option<State>,
-    /// Then, too: what entries have counted that were above and are not now, or were written as counted.
-    pub(super) carried: HashMap<(TableId, Id), Counter>,
-    pub(super) share: Share,
-    pub(super) wiring: Arc<Wiring>,
-    pub(super) chooser: Chooser,
-    /// Objects whose state is above.
-    kept_above: HashSet<ExternId>,
-    cut: Cut,
+    pub(super) above: Option<Box<dyn EngineControl>>,
+    pub(super) below: Option<Box<dyn EngineControl>>,
+    /// State of all tables, if the lower half is in another process.
+    own_state: Option<ControlState>,
+    /// Counts of entries that left the upper half or were written with a count, if the lower half
+    /// is in another process.
+    pub(super) carried_counts: HashMap<(TableId, EntryIdentity), Counter>,
+    pub(super) filter: UpperTierFilter,
+    pub(super) wiring: Arc<SharedTierState>,
+    pub(super) chooser: HotSetScheduler,
+    /// Objects with state in the upper half.
+    objects_above: HashSet<ExternId>,
+    partition: PipelinePartition,
     reasons: ReasonTable,
-    /// Tables that were made hot because the chip has no room for them as a whole.
+    /// Notes on tables that became hot because the chip cannot hold them entirely.
     made_hot: Vec<String>,
-    /// Whether entries do not grow too old for now.
-    held: AtomicBool,
-    /// Idle entries that were found between two looks.
-    pub(super) late: Vec<IdleEntry>,
+    /// Whether idle timeouts are suspended.
+    is_idle_held: AtomicBool,
+    /// Idle entries that were found outside of `advance_time`.
+    pub(super) pending_idle: Vec<IdleEntry>,
 }
 
-impl Tiers {
-    pub fn new(plan: &TiersPlan, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Tiers, Refusal> {
-        let inside = with_port(settings, plan.down_port);
-        let load = |factory: &Option<Factory>, half: &Pipeline, settings: &Config| match factory {
+impl TiersEngine {
+    pub fn new(plan: &TiersPlan, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<TiersEngine, P4RuntimeError> {
+        let inside = with_inner_port(settings, plan.lower_port);
+        let load = |factory: &Option<SharedEngineFactory>, half: &Pipeline, settings: &Config| match factory {
             Some(factory) => factory.load(&Arc::new(half.clone()), settings).map(Some),
             None => Ok(None),
         };
         let mut plan = plan.clone();
         let mut made_hot = Vec::new();
         let (cut, above) = loop {
-            let cut = plan.cut(pipeline)?;
-            match load(&plan.with_rooms(pipeline), &cut.upper, &inside) {
+            let cut = plan.partition(pipeline)?;
+            match load(&plan.upper_factory(pipeline), &cut.upper, &inside) {
                 Ok(above) => break (cut, above),
-                Err(full) if full.code == Code::ResourceExhausted => match plan.smaller(pipeline, &cut) {
+                Err(full) if full.code == Code::ResourceExhausted => match plan.shrink_largest_table(pipeline, &cut) {
                     Some(note) => made_hot.push(note),
                     None => return Err(full),
                 },
                 Err(refused) => return Err(refused),
             }
         };
-        let room = plan.rooms(pipeline);
-        let spread = plan.spread.as_ref().filter(|_| plan.above.is_some());
-        let spread = spread.map(|name| Spread::new(&cut, name)).transpose().map_err(Refusal::unimplemented)?;
+        let room = plan.hot_capacities(pipeline);
+        let spread = plan.affinity_object.as_ref().filter(|_| plan.above.is_some());
+        let spread =
+            spread.map(|name| StateAffinity::new(&cut, name)).transpose().map_err(P4RuntimeError::unimplemented)?;
         let below = load(&plan.below, &cut.lower, settings)?;
         let alone = match below {
             Some(_) => None,
-            None => Some(State::new(pipeline.clone()).map_err(|error| Refusal::unimplemented(error.to_string()))?),
+            None => Some(
+                ControlState::new(pipeline.clone())
+                    .map_err(|error| P4RuntimeError::unimplemented(error.to_string()))?,
+            ),
         };
-        let wiring = Wiring {
-            gate: RwLock::new(()),
+        let wiring = SharedTierState {
+            write_gate: RwLock::new(()),
             key: plan.key,
-            down_port: plan.down_port,
-            bridge: cut.bridge_bits() as usize / 8,
-            links: Links::new(&plan.down, plan.silence, io::now(), spread.is_none()),
+            lower_port: plan.lower_port,
+            bridge_bytes: cut.bridge_bits() as usize / 8,
+            links: TierLinks::new(&plan.down, plan.link_timeout, io::now(), spread.is_none()),
             spread,
             up: plan.up.clone(),
-            moved: Moved::default(),
-            followed: Followed::default(),
-            reports: Reports::new(plan.key),
-            outbox: Outbox::new(&plan.up),
+            stats: TierStats::default(),
+            followed: TraceRecords::default(),
+            reports: HitReports::new(plan.key),
+            outbox: ReportOutbox::new(&plan.up),
             clock: AtomicU64::new(0),
         };
-        let reasons = above.as_ref().or(below.as_ref()).map(|half| half.worker().reasons().clone()).unwrap_or_default();
-        Ok(Tiers {
-            share: Share::new(pipeline, &cut, |table| room.get(&table).copied().unwrap_or(0)),
-            kept_above: objects_above(&cut),
+        let reasons =
+            above.as_ref().or(below.as_ref()).map(|half| half.new_worker().reasons().clone()).unwrap_or_default();
+        Ok(TiersEngine {
+            filter: UpperTierFilter::new(pipeline, &cut, |table| room.get(&table).copied().unwrap_or(0)),
+            objects_above: objects_above(&cut),
             pipeline: pipeline.clone(),
             above,
             below,
-            alone,
-            carried: HashMap::new(),
+            own_state: alone,
+            carried_counts: HashMap::new(),
             wiring: Arc::new(wiring),
-            chooser: Chooser::new(plan.choose),
-            cut,
+            chooser: HotSetScheduler::new(plan.reselect_interval),
+            partition: cut,
             reasons,
             made_hot,
-            held: AtomicBool::new(false),
-            late: Vec::new(),
+            is_idle_held: AtomicBool::new(false),
+            pending_idle: Vec::new(),
         })
     }
 
-    /// What the whole program's tables have.
-    pub(super) fn with_whole<R>(&self, f: impl FnOnce(&State) -> R) -> R {
-        match (&self.below, &self.alone) {
-            // It has the whole's tables, which was looked at when the program was divided.
-            (Some(below), _) => below.with_state(|half| f(&half.of(&self.pipeline))),
+    /// Calls `f` with the state of the whole program.
+    pub(super) fn with_full_state<R>(&self, f: impl FnOnce(&ControlState) -> R) -> R {
+        match (&self.below, &self.own_state) {
+            // The lower half has all tables, as checked during partitioning.
+            (Some(below), _) => below.with_state(|half| f(&half.with_pipeline(&self.pipeline))),
             (None, Some(state)) => f(state),
-            // One of them is there.
+            // One of them always exists.
             (None, None) => unreachable!("a process has the lower half, or its tables"),
         }
     }
 
-    /// The half that has an object's state.
-    fn half_of(&self, object: ExternId) -> Option<&dyn Controlled> {
-        let halves = match self.kept_above.contains(&object) {
+    /// Returns the half that holds an object's state.
+    fn half_with_object(&self, object: ExternId) -> Option<&dyn EngineControl> {
+        let halves = match self.objects_above.contains(&object) {
             true => [&self.above, &self.below],
             false => [&self.below, &self.above],
         };
         halves.into_iter().flatten().next().map(|half| &**half)
     }
 
-    /// An entry as the upper half has it: entries are found by when they were written, and that is another time there.
-    pub(super) fn above_of(&self, table: TableId, entry: &Entry) -> Option<(&dyn Controlled, Entry)> {
-        let above = self.above.as_ref().filter(|_| self.share.applies(table))?;
-        let entry = above.with_state(|state| state.find(table, entry.key(), entry.priority()).cloned())?;
+    /// Returns an entry in the upper half, where it has another sequence number.
+    pub(super) fn entry_above(&self, table: TableId, entry: &StoredEntry) -> Option<(&dyn EngineControl, StoredEntry)> {
+        let above = self.above.as_ref().filter(|_| self.filter.applies(table))?;
+        let entry = above.with_state(|state| state.get_entry(table, entry.key(), entry.priority()).cloned())?;
         Some((&**above, entry))
     }
 
-    /// The half that has what an entry has besides what was written, and the entry as it is there.
-    fn half_of_entry(&self, table: TableId, entry: &Entry) -> Option<(&dyn Controlled, Entry)> {
-        let is_above = self.share.applies(table) && !self.cut.hot.contains(&table);
+    /// Returns the half that holds an entry's runtime state, and the entry there.
+    fn half_of_entry(&self, table: TableId, entry: &StoredEntry) -> Option<(&dyn EngineControl, StoredEntry)> {
+        let is_above = self.filter.applies(table) && !self.partition.hot_tables.contains(&table);
         match &self.below {
             Some(below) if !is_above || self.above.is_none() => Some((&**below, entry.clone())),
-            _ => self.above_of(table, entry),
+            _ => self.entry_above(table, entry),
         }
     }
 
-    /// A half that had no packet for a while does not know the time, by which what is written is new. Nothing is found idle by it.
-    fn tell_time(&mut self) {
-        let (now, held) = (self.wiring.clock.load(Relaxed), self.held.load(Relaxed));
+    /// Advances the clocks of both halves, because a half without recent packets would give new
+    /// entries an old time. Suspends idle timeouts meanwhile.
+    fn advance_half_clocks(&mut self) {
+        let (now, held) = (self.wiring.clock.load(Relaxed), self.is_idle_held.load(Relaxed));
         for half in [&mut self.above, &mut self.below].into_iter().flatten() {
             half.hold_idle(true);
-            self.late.extend(half.advance_time(now));
+            self.pending_idle.extend(half.advance_time(now));
             half.hold_idle(held);
         }
     }
 
-    /// What the upper half was written, or would have been, the lower one is.
-    fn write_below(&mut self, batch: &WriteBatch, whole: State, changes: &[Change]) -> Result<(), WriteError> {
+    /// Applies a batch to the lower half, or to this process's own state.
+    fn write_below(
+        &mut self,
+        batch: &WriteBatch,
+        whole: ControlState,
+        changes: &[StateChange],
+    ) -> Result<(), WriteError> {
         match &mut self.below {
             Some(below) => below.write(batch),
             None => {
                 for change in changes {
                     let gone = match change {
-                        Change::Deleted(table, entry) => Some((*table, entry, Counter::default())),
+                        StateChange::Deleted(table, entry) => Some((*table, entry, Counter::default())),
                         _ => None,
                     };
-                    let Some((table, entry, counted)) = gone.or_else(|| set_anew(change)) else { continue };
-                    let of = (table, id(entry));
+                    let Some((table, entry, counted)) = gone.or_else(|| counter_set_by(change)) else { continue };
+                    let of = (table, entry_identity(entry));
                     match counted == Counter::default() {
-                        true => self.carried.remove(&of),
-                        false => self.carried.insert(of, counted),
+                        true => self.carried_counts.remove(&of),
+                        false => self.carried_counts.insert(of, counted),
                     };
                 }
-                self.alone = Some(whole);
+                self.own_state = Some(whole);
                 Ok(())
             }
         }
     }
 
-    /// Over which link a packet would go now.
-    fn link(&self) -> Link {
+    /// Returns a closure that chooses the link of a packet.
+    fn link_chooser(&self) -> LinkChooser {
         let wiring = self.wiring.clone();
         Box::new(move |packet, frame| {
-            let flow = wiring.by_value(frame).unwrap_or_else(|| wiring.flow(packet));
-            wiring.links.would(flow, io::now())
+            let flow = wiring.flow_by_index(frame).unwrap_or_else(|| wiring.flow_by_headers(packet));
+            wiring.links.link_for_flow(flow, io::now())
         })
     }
 
-    fn halves(&self) -> impl Iterator<Item = &dyn Controlled> {
+    fn halves(&self) -> impl Iterator<Item = &dyn EngineControl> {
         [&self.above, &self.below].into_iter().flatten().map(|half| &**half)
     }
 }
 
-/// An entry that a change makes, or whose counter it sets, and what it has counted then.
-fn set_anew(change: &Change) -> Option<(TableId, &Entry, Counter)> {
+/// Returns the entry that a change inserts or sets the counter of, with the count.
+fn counter_set_by(change: &StateChange) -> Option<(TableId, &StoredEntry, Counter)> {
     match change {
-        Change::Inserted(table, entry, counted)
-        | Change::Modified(table, _, entry, Some(counted))
-        | Change::DirectCounter(table, entry, counted) => Some((*table, entry, *counted)),
+        StateChange::Inserted(table, entry, counted)
+        | StateChange::Modified(table, _, entry, Some(counted))
+        | StateChange::DirectCounter(table, entry, counted) => Some((*table, entry, *counted)),
         _ => None,
     }
 }
 
-impl Controlled for Tiers {
+impl EngineControl for TiersEngine {
     fn name(&self) -> &'static str {
         "tiers"
     }
@@ -212,41 +224,45 @@ impl Controlled for Tiers {
         &self.pipeline
     }
 
-    fn worker(&self) -> Box<dyn Engine> {
-        let worker = |half: &Option<Box<dyn Controlled>>| half.as_ref().map(|half| half.worker());
+    fn new_worker(&self) -> Box<dyn Engine> {
+        let worker = |half: &Option<Box<dyn EngineControl>>| half.as_ref().map(|half| half.new_worker());
         let (above, below) = (worker(&self.above), worker(&self.below));
         Box::new(TiersWorker::new(self.wiring.clone(), above, below, self.reasons.clone()))
     }
 
-    fn look(&self, at: &mut dyn FnMut(&State)) {
-        self.with_whole(|state| at(state));
+    fn visit_state(&self, at: &mut dyn FnMut(&ControlState)) {
+        self.with_full_state(|state| at(state));
     }
 
     fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
         let wiring = self.wiring.clone();
-        let _gate = wiring.gate.write();
-        self.tell_time();
-        let mut whole = self.with_whole(State::clone);
+        let _gate = wiring.write_gate.write();
+        self.advance_half_clocks();
+        let mut whole = self.with_full_state(ControlState::clone);
         let changes = whole.apply(batch)?;
         if self.above.is_some() {
-            let to_above = self.share.above(batch, &changes);
-            // What the batch sets anew, or makes again, does not take along what was counted before.
-            let away = self.share.sent_away();
-            let set: HashSet<(TableId, Id)> = match away {
+            let to_above = self.filter.filter_batch(batch, &changes);
+            // Entries that the batch inserts or sets do not inherit the earlier count.
+            let away = self.filter.evicted_entries();
+            let set: HashSet<(TableId, EntryIdentity)> = match away {
                 [] => HashSet::new(),
-                _ => changes.iter().filter_map(set_anew).map(|(table, entry, _)| (table, id(entry))).collect(),
+                _ => changes
+                    .iter()
+                    .filter_map(counter_set_by)
+                    .map(|(table, entry, _)| (table, entry_identity(entry)))
+                    .collect(),
             };
-            let taken_along = away.iter().filter(|(table, entry)| !set.contains(&(*table, id(entry))));
+            let taken_along = away.iter().filter(|(table, entry)| !set.contains(&(*table, entry_identity(entry))));
             let counted = taken_along.map(|(table, entry)| (*table, entry.clone(), self.counted_above(*table, entry)));
             let counted: Vec<_> = counted.collect();
             if let Some(Err(refused)) = self.above.as_mut().map(|above| above.write(&to_above)) {
-                self.share.take_back();
-                // The half's batch has other numbers than the one that was given.
+                self.filter.rollback();
+                // The batch of the half has other indices than the given one.
                 let index = batch.updates.len().saturating_sub(1).min(refused.index);
                 return Err(WriteError { index, ..refused });
             }
             self.write_below(batch, whole, &changes)?;
-            counted.into_iter().for_each(|(table, entry, counted)| self.carry_down(table, &entry, counted));
+            counted.into_iter().for_each(|(table, entry, counted)| self.carry_count_down(table, &entry, counted));
             return Ok(());
         }
         self.write_below(batch, whole, &changes)
@@ -266,53 +282,53 @@ impl Controlled for Tiers {
     }
 
     fn array_len(&self, object: ExternId) -> Option<u64> {
-        self.half_of(object)?.array_len(object)
+        self.half_with_object(object)?.array_len(object)
     }
 
     fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
-        self.half_of(register)?.register(register, index)
+        self.half_with_object(register)?.register(register, index)
     }
 
     fn registers(&self) -> Registers {
-        let all = |half: &Option<Box<dyn Controlled>>| half.as_ref().map(|half| half.registers());
+        let all = |half: &Option<Box<dyn EngineControl>>| half.as_ref().map(|half| half.registers());
         let (above, below) = (all(&self.above), all(&self.below));
-        let kept_above = self.kept_above.clone();
+        let kept_above = self.objects_above.clone();
         Registers::new(move |register, index| {
             let halves = if kept_above.contains(&register) { [&above, &below] } else { [&below, &above] };
             halves.into_iter().flatten().next()?.get(register, index)
         })
     }
 
-    fn explained(&self) -> Box<dyn Explained> {
-        let part = |half: &Option<Box<dyn Controlled>>| half.as_ref().map(|half| half.part());
-        Box::new(Halves {
+    fn explain_target(&self) -> Box<dyn ExplainTarget> {
+        let part = |half: &Option<Box<dyn EngineControl>>| half.as_ref().map(|half| half.program_state());
+        Box::new(TiersExplainer {
             above: part(&self.above),
             below: part(&self.below),
             key: self.wiring.key,
-            down_port: self.wiring.down_port,
-            bridge: self.wiring.bridge,
-            down: self.wiring.links.ports().collect(),
+            lower_port: self.wiring.lower_port,
+            bridge_bytes: self.wiring.bridge_bytes,
+            down: self.wiring.links.probed_ports().collect(),
             up: self.wiring.up.clone(),
-            link: self.link(),
-            stops: self.cut.points.iter().map(|point| point.why.clone()).collect(),
+            link: self.link_chooser(),
+            stops: self.partition.cut_points.iter().map(|point| point.reason.clone()).collect(),
         })
     }
 
-    fn entry_counter(&self, table: TableId, entry: &Entry) -> Option<Counter> {
+    fn entry_counter(&self, table: TableId, entry: &StoredEntry) -> Option<Counter> {
         self.pipeline.tables[table].direct_counter?;
         let below = self.below.as_ref().and_then(|half| half.entry_counter(table, entry));
-        let above = self.above_of(table, entry).and_then(|(half, entry)| half.entry_counter(table, &entry));
-        let carried = self.carried.get(&(table, id(entry))).copied();
+        let above = self.entry_above(table, entry).and_then(|(half, entry)| half.entry_counter(table, &entry));
+        let carried = self.carried_counts.get(&(table, entry_identity(entry))).copied();
         below.into_iter().chain(above).chain(carried).reduce(Counter::plus)
     }
 
-    fn entry_idle_for(&self, table: TableId, entry: &Entry) -> Option<u64> {
+    fn entry_idle_for(&self, table: TableId, entry: &StoredEntry) -> Option<u64> {
         let (half, entry) = self.half_of_entry(table, entry)?;
         half.entry_idle_for(table, &entry)
     }
 
-    fn followed(&self, mark: u16) -> Vec<Arc<Record>> {
-        self.wiring.followed.of(mark, io::now())
+    fn trace_records(&self, mark: u16) -> Vec<Arc<TraceRecord>> {
+        self.wiring.followed.records_of(mark, io::now())
     }
 
     fn take_digests(&mut self) -> Vec<DigestMessage> {
@@ -320,31 +336,31 @@ impl Controlled for Tiers {
     }
 
     fn advance_time(&mut self, now: u64) -> Vec<IdleEntry> {
-        self.choose_if_due(now);
-        self.idle(now)
+        self.reselect_if_due(now);
+        self.collect_idle(now)
     }
 
     fn hold_idle(&self, hold: bool) {
-        self.held.store(hold, Relaxed);
+        self.is_idle_held.store(hold, Relaxed);
         self.halves().for_each(|half| half.hold_idle(hold));
     }
 
-    fn meter_levels(&self, meter: ExternId) -> Vec<(u64, MeterLevel)> {
-        self.half_of(meter).map(|half| half.meter_levels(meter)).unwrap_or_default()
+    fn meter_levels(&self, meter: ExternId) -> Vec<(u64, MeterFill)> {
+        self.half_with_object(meter).map(|half| half.meter_levels(meter)).unwrap_or_default()
     }
 
-    fn set_meter_level(&self, meter: ExternId, index: u64, level: MeterLevel) {
-        if let Some(half) = self.half_of(meter) {
+    fn set_meter_level(&self, meter: ExternId, index: u64, level: MeterFill) {
+        if let Some(half) = self.half_with_object(meter) {
             half.set_meter_level(meter, index, level);
         }
     }
 
-    fn entry_level(&self, table: TableId, entry: &Entry) -> Option<EntryLevel> {
+    fn entry_level(&self, table: TableId, entry: &StoredEntry) -> Option<EntryRuntimeState> {
         let (half, entry) = self.half_of_entry(table, entry)?;
         half.entry_level(table, &entry)
     }
 
-    fn set_entry_level(&self, table: TableId, entry: &Entry, level: EntryLevel) {
+    fn set_entry_level(&self, table: TableId, entry: &StoredEntry, level: EntryRuntimeState) {
         if let Some((half, entry)) = self.half_of_entry(table, entry) {
             half.set_entry_level(table, &entry, level);
         }
@@ -358,12 +374,13 @@ impl Controlled for Tiers {
         self.halves().for_each(|half| half.set_flow_id(id));
     }
 
-    fn tallies(&self) -> Tallies {
-        let mut tables: BTreeMap<TableId, Vec<ActionTally>> = BTreeMap::new();
-        let mut add = |half: &dyn Controlled, is_above: bool| {
+    fn tallies(&self) -> EngineStats {
+        let mut tables: BTreeMap<TableId, Vec<ActionStats>> = BTreeMap::new();
+        let mut add = |half: &dyn EngineControl, is_above: bool| {
             for tally in half.tallies().tables {
-                // Who finds no hot entry has not missed: the lower half looks.
-                let misses_count = !(is_above && self.cut.hot.contains(&tally.table));
+                // A miss in a hot set is not a miss of the table, because the lower half continues
+                // the lookup.
+                let misses_count = !(is_above && self.partition.hot_tables.contains(&tally.table));
                 let all = tables.entry(tally.table).or_default();
                 for mut action in tally.actions {
                     if !misses_count {
@@ -385,65 +402,63 @@ impl Controlled for Tiers {
         if let Some(below) = &self.below {
             add(&**below, false);
         }
-        let tables = tables.into_iter().map(|(table, actions)| TableTally { table, actions });
-        Tallies { stages: Vec::new(), tables: tables.collect() }
+        let tables = tables.into_iter().map(|(table, actions)| TableStats { table, actions });
+        EngineStats { stages: Vec::new(), tables: tables.collect() }
     }
 
-    fn without_code(&self) -> Option<String> {
+    fn fallback_reason(&self) -> Option<String> {
         Some("the program is divided among tiers".to_owned())
     }
 
-    fn served(&self) -> Vec<(&'static str, u64)> {
-        let Moved { above, below, .. } = &self.wiring.moved;
+    fn packets_by_tier(&self) -> Vec<(&'static str, u64)> {
+        let TierStats { served_above: above, entered_below: below, .. } = &self.wiring.stats;
         let switch = self.above.iter().map(|_| ("switch", above.load(Relaxed)));
-        let below = self.below.iter().flat_map(|half| match half.served() {
+        let below = self.below.iter().flat_map(|half| match half.packets_by_tier() {
             one if one.is_empty() => vec![("cpu", below.load(Relaxed))],
             several => several,
         });
         switch.chain(below).collect()
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn status_notes(&self) -> Vec<String> {
         let load = |count: &AtomicU64| count.load(Relaxed);
-        let Moved { above, down, back, .. } = &self.wiring.moved;
+        let TierStats { served_above: above, sent_down: down, returned: back, .. } = &self.wiring.stats;
         let (above, down, back) = (load(above), load(down), load(back));
         let share = 100.0 * above as f64 / (above + down).max(1) as f64;
         let mut notes = vec![format!(
             "tiers: {share:.2} % of packets served by the switch, {above}; {down} went down in a bridge header of {} bytes, {back} came back",
-            self.wiring.bridge
+            self.wiring.bridge_bytes
         )];
         notes.extend(self.made_hot.iter().cloned());
-        for point in &self.cut.points {
-            let kind = if point.hot { "hot" } else { "stop" };
-            notes.push(format!("tiers: {kind}: {} ({} bits carried)", point.why, point.carried_bits));
+        for point in &self.partition.cut_points {
+            let kind = if point.is_hot_miss { "hot" } else { "stop" };
+            notes.push(format!("tiers: {kind}: {} ({} bits carried)", point.reason, point.carried_bits));
         }
-        for (table, hot) in self.share.hot() {
+        for (table, hot) in self.filter.hot_sets() {
             let name = &self.pipeline.tables[table].preamble.name;
-            let Chooser { came, went, refused, .. } = &self.chooser;
+            let HotSetScheduler { added: came, removed: went, refused, .. } = &self.chooser;
             notes.push(format!(
-                "tiers: {name}: {} of {} hot entries; {came} came, {went} went so far, {refused} choices found no room",
+                "tiers: {name}: {} of {} hot entries; {came} added, {went} removed, {refused} selections exceeded the capacity",
                 hot.len(),
-                hot.room()
+                hot.capacity()
             ));
         }
-        for LinkState { port, alive, packets, losses } in self.wiring.links.states(io::now()) {
+        for LinkState { port, alive, packets, losses } in self.wiring.links.link_states(io::now()) {
             let is = if alive { "answers" } else { "does not answer" };
-            notes.push(format!(
-                "tiers: the tier behind port {port} {is}; {packets} packets sent there, fell silent {losses} times"
-            ));
+            notes.push(format!("tiers: the tier behind port {port} {is}; {packets} packets sent, lost {losses} times"));
         }
         let (remembered, lost) = self.wiring.followed.count();
         if lost > 0 {
             notes.push(format!(
-                "tiers: {remembered} packets with marks are remembered; {lost} were not, as somebody was reading"
+                "tiers: {remembered} traced packets are remembered; {lost} were not, because the list was being read"
             ));
         }
-        if self.above.is_some() && self.wiring.links.ports().count() > 1 {
-            notes.extend(spread::notes(&self.cut, self.wiring.spread.as_ref()));
+        if self.above.is_some() && self.wiring.links.probed_ports().count() > 1 {
+            notes.extend(state_affinity::affinity_notes(&self.partition, self.wiring.spread.as_ref()));
         }
         for (name, half) in [("above", &self.above), ("below", &self.below)] {
             let Some(half) = half else { continue };
-            notes.extend(half.notes().into_iter().map(|note| format!("{name}, {}: {note}", half.name())));
+            notes.extend(half.status_notes().into_iter().map(|note| format!("{name}, {}: {note}", half.name())));
         }
         notes
     }

@@ -1,11 +1,11 @@
-//! Engines of divided programs, as a node asks for them.
+//! Factory of engines for partitioned programs.
 
-use super::control::Tiers;
+use super::control::TiersEngine;
 use super::plan::TiersPlan;
 use interp::Config;
 use ir::Pipeline;
-use node::engine::{Controlled, EngineFactory, Factory, Room};
-use p4runtime::Refusal;
+use node::engine::{ChipSizing, EngineControl, EngineFactory, SharedEngineFactory};
+use p4runtime::P4RuntimeError;
 use std::sync::Arc;
 
 impl EngineFactory for TiersPlan {
@@ -24,22 +24,22 @@ impl EngineFactory for TiersPlan {
         Some(here.join(", "))
     }
 
-    fn load(&self, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn Controlled>, Refusal> {
-        if settings.ports.as_ref().is_some_and(|ports| ports.contains(&self.down_port)) {
-            let port = self.down_port;
-            return Err(Refusal::unimplemented(format!(
-                "port {port} is a front port, and the one that leads to the tiers below: give `down_port` another number"
+    fn load(&self, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn EngineControl>, P4RuntimeError> {
+        if settings.ports.as_ref().is_some_and(|ports| ports.contains(&self.lower_port)) {
+            let port = self.lower_port;
+            return Err(P4RuntimeError::unimplemented(format!(
+                "port {port} is a front port, and the one that leads to the tiers below: give `lower_port` another number"
             )));
         }
-        Ok(Box::new(Tiers::new(self, pipeline, settings)?))
+        Ok(Box::new(TiersEngine::new(self, pipeline, settings)?))
     }
 
-    fn has_ports_elsewhere(&self) -> bool {
+    fn has_remote_ports(&self) -> bool {
         self.above.is_none()
     }
 
-    fn with_room(&self, room: &Room) -> Option<Factory> {
-        let above = self.above.as_ref()?.with_room(room)?;
+    fn with_chip_sizing(&self, room: &ChipSizing) -> Option<SharedEngineFactory> {
+        let above = self.above.as_ref()?.with_chip_sizing(room)?;
         Some(Arc::new(TiersPlan { above: Some(above), ..self.clone() }))
     }
 }

@@ -1,19 +1,20 @@
-//! Which flow a frame belongs to, whatever the program: what a switch hashes to choose among links.
+//! Program-independent flow hash, with which a switch chooses a link.
 
 use std::hash::{BuildHasher, Hasher};
 
-/// Encapsulations that are looked into.
-const LAYERS: usize = 4;
+/// Maximum number of encapsulation layers that are hashed.
+const MAX_LAYERS: usize = 4;
 const VXLAN_PORT: u16 = 4789;
 const GENEVE_PORT: u16 = 6081;
 
-/// A hash of addresses, protocol and ports of each layer, and of the network identifiers of VXLAN (RFC 7348) and Geneve (RFC 8926). Of a frame that is no IP: of its
-/// addresses and type. The same both for fragments of a packet and for the first of them, as ports of fragments are not looked at.
+/// Hashes addresses, protocol and ports of each layer, and the network identifiers of VXLAN (RFC
+/// 7348) and Geneve (RFC 8926). For a non-IP frame: its addresses and type. All fragments of a
+/// packet have the same hash, because the ports of fragments are ignored.
 pub fn flow_hash(seed: &impl BuildHasher, frame: &[u8]) -> u64 {
     let mut hasher = seed.build_hasher();
     let mut rest = frame;
-    for _ in 0..LAYERS {
-        match layer(rest, &mut hasher) {
+    for _ in 0..MAX_LAYERS {
+        match hash_layer(rest, &mut hasher) {
             Some(inner) => rest = inner,
             None => break,
         }
@@ -21,21 +22,21 @@ pub fn flow_hash(seed: &impl BuildHasher, frame: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Hashes an Ethernet frame's flow; what it carries, if it is a tunnel.
-fn layer<'f>(frame: &'f [u8], hasher: &mut impl Hasher) -> Option<&'f [u8]> {
+/// Hashes an Ethernet frame; returns the inner frame of a tunnel.
+fn hash_layer<'f>(frame: &'f [u8], hasher: &mut impl Hasher) -> Option<&'f [u8]> {
     let mut at = 12;
-    let mut kind = short(frame, at)?;
+    let mut kind = read_u16(frame, at)?;
     while matches!(kind, 0x8100 | 0x88a8) {
-        hasher.write_u16(short(frame, at + 2)? & 0xfff);
+        hasher.write_u16(read_u16(frame, at + 2)? & 0xfff);
         at += 4;
-        kind = short(frame, at)?;
+        kind = read_u16(frame, at)?;
     }
     let ip = frame.get(at + 2..)?;
     let (protocol, transport) = match kind {
         0x0800 => {
             let header = usize::from(*ip.first()? & 15) * 4;
             hasher.write(ip.get(12..20)?);
-            let whole = short(ip, 6)? & 0x3fff == 0;
+            let whole = read_u16(ip, 6)? & 0x3fff == 0;
             (*ip.get(9)?, ip.get(header..).filter(|_| whole))
         }
         0x86dd => {
@@ -58,7 +59,7 @@ fn layer<'f>(frame: &'f [u8], hasher: &mut impl Hasher) -> Option<&'f [u8]> {
     if protocol != 17 {
         return None;
     }
-    match short(ports, 2)? {
+    match read_u16(ports, 2)? {
         VXLAN_PORT => {
             hasher.write(transport.get(12..15)?);
             transport.get(16..)
@@ -66,13 +67,13 @@ fn layer<'f>(frame: &'f [u8], hasher: &mut impl Hasher) -> Option<&'f [u8]> {
         GENEVE_PORT => {
             hasher.write(transport.get(12..15)?);
             let options = usize::from(*transport.get(8)? & 0x3f) * 4;
-            transport.get(16 + options..).filter(|_| short(transport, 10) == Some(0x6558))
+            transport.get(16 + options..).filter(|_| read_u16(transport, 10) == Some(0x6558))
         }
         _ => None,
     }
 }
 
-fn short(bytes: &[u8], at: usize) -> Option<u16> {
+fn read_u16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
 }
 
@@ -82,12 +83,12 @@ mod tests {
     use std::collections::HashSet;
     use std::hash::RandomState;
     use std::net::IpAddr;
-    use testkit::frame::{Ip, Tunnelled, segment};
+    use testkit::frame::{IpPacket, VxlanFrame, segment};
 
     fn frame(vni: u32, last: u8, port: u16, length: usize) -> Vec<u8> {
         let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
-        let inner = Ip::new(ip("10.0.0.1"), IpAddr::from([10, 0, 1, last]), 6, segment(port, 443, length));
-        Tunnelled::new((ip("192.0.2.1"), ip("192.0.2.2")), vni, inner).bytes()
+        let inner = IpPacket::new(ip("10.0.0.1"), IpAddr::from([10, 0, 1, last]), 6, segment(port, 443, length));
+        VxlanFrame::new((ip("192.0.2.1"), ip("192.0.2.2")), vni, inner).bytes()
     }
 
     #[test]

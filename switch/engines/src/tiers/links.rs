@@ -1,124 +1,136 @@
-//! [`Links`]: ports to tiers below in other processes: which flow goes where, and who is there.
+//! [`TierLinks`]: ports to lower tiers in other processes, with their liveness and the assignment
+//! of flows.
 //!
-//! A flow goes to the link of its bucket, of which there are [`BUCKETS`]. At first buckets are spread evenly; when a link has a good deal more to do than the others,
-//! buckets of it move to the one with the least to do. So a flow that is too much for one link with others beside it ends up with a link of its own. A link
-//! that has not answered for a while gets nothing; its buckets are spread over those that do answer, and are its own again when it is back.
+//! A flow goes to the link of its bucket; there are [`BUCKETS`]. Initially buckets are spread
+//! evenly. When a link has clearly more load than the others, some of its buckets move to the link
+//! with the least load. As a result, a flow that fills a link ends up alone on it. A link that does
+//! not answer gets no packets; the links that do answer take over its buckets until it is back.
 
 use parking_lot::Mutex;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Into so many parts flows are divided.
+/// Number of buckets that flows are hashed to.
 pub const BUCKETS: usize = 1024;
-/// A link may have so much more to do than the mean of all, in percent, before buckets move.
-const UNEVEN: u64 = 125;
-/// Fewer packets than so many in the time between two looks are no reason to move anything.
-const FEW: u64 = 1_000;
-/// So many buckets move at a time.
-const MOVES: usize = 64;
+/// Load of a link in percent of the mean at which buckets move.
+const IMBALANCE_PERCENT: u64 = 125;
+/// Minimum number of packets on a link since the last balancing for buckets to move.
+const MIN_BALANCE_PACKETS: u64 = 1_000;
+/// Maximum number of buckets that move at a time.
+const MAX_MOVED_BUCKETS: usize = 64;
 
-/// A link as it is shown.
+/// State of a link for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkState {
-    /// Its port.
+    /// Port number.
     pub port: u32,
-    /// Whether it has answered lately.
+    /// Whether the link answered recently.
     pub alive: bool,
-    /// Packets that it was given.
+    /// Number of packets sent.
     pub packets: u64,
-    /// How often it fell silent.
+    /// Number of times that the link fell silent.
     pub losses: u64,
 }
 
-struct Link {
+struct TierLink {
     port: u32,
-    /// When it last said something, in nanoseconds.
-    heard: AtomicU64,
+    /// Time of the last frame from the link in ns.
+    last_heard_ns: AtomicU64,
     packets: AtomicU64,
-    silent: AtomicU8,
+    is_silent: AtomicU8,
     losses: AtomicU64,
 }
 
-/// The links of a switch.
-pub struct Links {
-    links: Vec<Link>,
-    silence: u64,
+/// Links of a switch.
+pub struct TierLinks {
+    links: Vec<TierLink>,
+    timeout_ns: u64,
     seed: RandomState,
-    owner: Vec<AtomicU8>,
-    counts: Vec<AtomicU32>,
-    asked: AtomicU64,
-    balanced: Mutex<u64>,
-    /// Whether buckets move to where less is to do.
-    even: bool,
+    bucket_owner: Vec<AtomicU8>,
+    bucket_packets: Vec<AtomicU32>,
+    last_probe_ns: AtomicU64,
+    last_balance_ns: Mutex<u64>,
+    /// Whether buckets move to less loaded links.
+    is_rebalanced: bool,
 }
 
-impl Links {
-    /// These ports, all of which are thought to be there at `now` nanoseconds; `even`: buckets move to where less is to do, and what is behind the link does not
-    /// keep anything for them.
-    pub fn new(ports: &[u32], silence: Duration, now: u64, even: bool) -> Links {
-        let link = |port: &u32| Link {
+impl TierLinks {
+    /// Creates links for these ports, all alive at `now` (ns). `even`: buckets move to less loaded
+    /// links, and lower tiers keep no state for them.
+    pub fn new(ports: &[u32], silence: Duration, now: u64, even: bool) -> TierLinks {
+        let link = |port: &u32| TierLink {
             port: *port,
-            heard: AtomicU64::new(now),
+            last_heard_ns: AtomicU64::new(now),
             packets: AtomicU64::new(0),
-            silent: AtomicU8::new(0),
+            is_silent: AtomicU8::new(0),
             losses: AtomicU64::new(0),
         };
-        let links: Vec<Link> = ports.iter().take(usize::from(u8::MAX)).map(link).collect();
+        let links: Vec<TierLink> = ports.iter().take(usize::from(u8::MAX)).map(link).collect();
         let owner = (0..BUCKETS).map(|bucket| AtomicU8::new((bucket % links.len().max(1)) as u8)).collect();
         let counts = (0..BUCKETS).map(|_| AtomicU32::new(0)).collect();
         let silence = u64::try_from(silence.as_nanos()).unwrap_or(u64::MAX);
         let (asked, balanced) = (AtomicU64::new(0), Mutex::new(now));
-        Links { links, silence, seed: RandomState::new(), owner, counts, asked, balanced, even }
+        TierLinks {
+            links,
+            timeout_ns: silence,
+            seed: RandomState::new(),
+            bucket_owner: owner,
+            bucket_packets: counts,
+            last_probe_ns: asked,
+            last_balance_ns: balanced,
+            is_rebalanced: even,
+        }
     }
 
-    /// Whether there are any.
+    /// Returns whether there are no links.
     pub fn is_empty(&self) -> bool {
         self.links.is_empty()
     }
 
-    /// How flows are told apart.
+    /// Returns the seed of the flow hash.
     pub fn seed(&self) -> &RandomState {
         &self.seed
     }
 
-    /// Whether a port leads to a tier below.
-    pub fn has(&self, port: u32) -> bool {
+    /// Returns whether a port is connected to a lower tier.
+    pub fn contains_port(&self, port: u32) -> bool {
         self.links.iter().any(|link| link.port == port)
     }
 
-    /// Something came from there.
-    pub fn heard(&self, port: u32, now: u64) {
+    /// Records that a frame came from a port.
+    pub fn record_heard(&self, port: u32, now: u64) {
         if let Some(link) = self.links.iter().find(|link| link.port == port) {
-            link.heard.fetch_max(now, Relaxed);
-            link.silent.store(0, Relaxed);
+            link.last_heard_ns.fetch_max(now, Relaxed);
+            link.is_silent.store(0, Relaxed);
         }
     }
 
-    fn alive(&self, link: &Link, now: u64) -> bool {
-        now.saturating_sub(link.heard.load(Relaxed)) <= self.silence
+    fn alive(&self, link: &TierLink, now: u64) -> bool {
+        now.saturating_sub(link.last_heard_ns.load(Relaxed)) <= self.timeout_ns
     }
 
-    /// The port for a flow's packet; `None` if nobody answers.
-    pub fn choose(&self, flow: u64, now: u64) -> Option<u32> {
-        let (bucket, link) = self.find(flow, now)?;
-        self.counts[bucket].fetch_add(1, Relaxed);
+    /// Returns the port for a packet of a flow and counts the packet; `None` if no link is alive.
+    pub fn choose_link(&self, flow: u64, now: u64) -> Option<u32> {
+        let (bucket, link) = self.find_link(flow, now)?;
+        self.bucket_packets[bucket].fetch_add(1, Relaxed);
         link.packets.fetch_add(1, Relaxed);
         Some(link.port)
     }
 
-    /// The same for a packet that does not come.
-    pub fn would(&self, flow: u64, now: u64) -> Option<u32> {
-        self.find(flow, now).map(|(_, link)| link.port)
+    /// Returns the port for a flow without counting a packet.
+    pub fn link_for_flow(&self, flow: u64, now: u64) -> Option<u32> {
+        self.find_link(flow, now).map(|(_, link)| link.port)
     }
 
-    fn find(&self, flow: u64, now: u64) -> Option<(usize, &Link)> {
+    fn find_link(&self, flow: u64, now: u64) -> Option<(usize, &TierLink)> {
         let bucket = (flow % BUCKETS as u64) as usize;
-        let own = self.links.get(usize::from(self.owner[bucket].load(Relaxed)));
+        let own = self.links.get(usize::from(self.bucket_owner[bucket].load(Relaxed)));
         let link = match own.filter(|link| self.alive(link, now)) {
             Some(link) => link,
             None => {
-                // Of those that are there, the one that likes the bucket best: when another one falls silent, only its buckets move.
+                // Rendezvous hashing among alive links: when a link falls silent, only its buckets
+                // move.
                 let alive = self.links.iter().filter(|link| self.alive(link, now));
                 alive.max_by_key(|link| self.seed.hash_one((bucket, link.port)))?
             }
@@ -126,61 +138,62 @@ impl Links {
         Some((bucket, link))
     }
 
-    /// Whether it is time to ask who is there; whoever is told so asks.
-    pub fn must_ask(&self, now: u64) -> bool {
-        let last = self.asked.load(Relaxed);
-        now.saturating_sub(last) >= self.silence / 5 && self.asked.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
+    /// Returns whether a liveness probe is due. The caller that gets `true` must send it.
+    pub fn is_probe_due(&self, now: u64) -> bool {
+        let last = self.last_probe_ns.load(Relaxed);
+        now.saturating_sub(last) >= self.timeout_ns / 5
+            && self.last_probe_ns.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
     }
 
-    /// The ports to ask.
-    pub fn ports(&self) -> impl Iterator<Item = u32> + '_ {
+    /// Returns the ports to probe.
+    pub fn probed_ports(&self) -> impl Iterator<Item = u32> + '_ {
         self.links.iter().map(|link| link.port)
     }
 
-    /// Time passes: who fell silent is counted, and buckets move about once a second.
+    /// Counts links that fell silent, and moves buckets about once per second.
     pub fn tick(&self, now: u64) {
         for link in &self.links {
-            if !self.alive(link, now) && link.silent.swap(1, Relaxed) == 0 {
+            if !self.alive(link, now) && link.is_silent.swap(1, Relaxed) == 0 {
                 link.losses.fetch_add(1, Relaxed);
             }
         }
-        let Some(mut last) = self.balanced.try_lock() else { return };
-        if self.even && now.saturating_sub(*last) >= 1_000_000_000 {
+        let Some(mut last) = self.last_balance_ns.try_lock() else { return };
+        if self.is_rebalanced && now.saturating_sub(*last) >= 1_000_000_000 {
             *last = now;
-            self.balance(now);
+            self.balance_buckets(now);
         }
     }
 
-    fn balance(&self, now: u64) {
-        let counts: Vec<u64> = self.counts.iter().map(|count| u64::from(count.swap(0, Relaxed))).collect();
+    fn balance_buckets(&self, now: u64) {
+        let counts: Vec<u64> = self.bucket_packets.iter().map(|count| u64::from(count.swap(0, Relaxed))).collect();
         let alive: Vec<usize> = (0..self.links.len()).filter(|at| self.alive(&self.links[*at], now)).collect();
         let mut loads = vec![0u64; self.links.len()];
-        for (owner, count) in self.owner.iter().zip(&counts) {
+        for (owner, count) in self.bucket_owner.iter().zip(&counts) {
             if let Some(load) = loads.get_mut(usize::from(owner.load(Relaxed))) {
                 *load += count;
             }
         }
         let mean = alive.iter().map(|at| loads[*at]).sum::<u64>() / alive.len().max(1) as u64;
-        for _ in 0..MOVES {
+        for _ in 0..MAX_MOVED_BUCKETS {
             let Some(most) = alive.iter().copied().max_by_key(|at| loads[*at]) else { return };
             let Some(least) = alive.iter().copied().min_by_key(|at| loads[*at]) else { return };
-            if loads[most] < FEW || loads[most] * 100 <= mean * UNEVEN {
+            if loads[most] < MIN_BALANCE_PACKETS || loads[most] * 100 <= mean * IMBALANCE_PERCENT {
                 return;
             }
             let fits = |bucket: &usize| {
-                let of_most = usize::from(self.owner[*bucket].load(Relaxed)) == most;
+                let of_most = usize::from(self.bucket_owner[*bucket].load(Relaxed)) == most;
                 of_most && counts[*bucket] > 0 && loads[least] + counts[*bucket] < loads[most]
             };
             let Some(bucket) = (0..BUCKETS).filter(fits).max_by_key(|bucket| counts[*bucket]) else { return };
-            self.owner[bucket].store(least as u8, Relaxed);
+            self.bucket_owner[bucket].store(least as u8, Relaxed);
             loads[most] -= counts[bucket];
             loads[least] += counts[bucket];
         }
     }
 
-    /// All of them.
-    pub fn states(&self, now: u64) -> Vec<LinkState> {
-        let state = |link: &Link| LinkState {
+    /// Returns the states of all links.
+    pub fn link_states(&self, now: u64) -> Vec<LinkState> {
+        let state = |link: &TierLink| LinkState {
             port: link.port,
             alive: self.alive(link, now),
             packets: link.packets.load(Relaxed),
@@ -196,29 +209,29 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn links() -> Links {
-        Links::new(&[7, 8, 9], Duration::from_millis(100), 0, true)
+    fn links() -> TierLinks {
+        TierLinks::new(&[7, 8, 9], Duration::from_millis(100), 0, true)
     }
 
-    fn port(links: &Links, flow: u64, now: u64) -> u32 {
-        links.choose(flow, now).expect("somebody is there")
+    fn port(links: &TierLinks, flow: u64, now: u64) -> u32 {
+        links.choose_link(flow, now).expect("somebody is there")
     }
 
     #[test]
     fn who_is_silent_gets_nothing_and_others_keep_theirs() {
         let links = links();
         let before: Vec<u32> = (0..3_000).map(|flow| port(&links, flow, 0)).collect();
-        links.heard(7, 200 * MS);
-        links.heard(9, 200 * MS);
+        links.record_heard(7, 200 * MS);
+        links.record_heard(9, 200 * MS);
         links.tick(210 * MS);
         let after: Vec<u32> = (0..3_000).map(|flow| port(&links, flow, 210 * MS)).collect();
         assert!(!after.contains(&8) && before.contains(&8));
         assert!(before.iter().zip(&after).all(|(old, new)| old == new || *old == 8));
         assert!(after.iter().zip(&before).any(|(new, old)| *old == 8 && *new == 7));
-        assert_eq!(links.states(210 * MS)[1], LinkState { port: 8, alive: false, packets: 999, losses: 1 });
-        assert_eq!(links.choose(1, 500 * MS), None);
-        links.heard(8, 500 * MS);
-        assert_eq!(links.choose(1, 500 * MS), Some(8));
+        assert_eq!(links.link_states(210 * MS)[1], LinkState { port: 8, alive: false, packets: 999, losses: 1 });
+        assert_eq!(links.choose_link(1, 500 * MS), None);
+        links.record_heard(8, 500 * MS);
+        assert_eq!(links.choose_link(1, 500 * MS), Some(8));
     }
 
     #[test]
@@ -227,10 +240,10 @@ mod tests {
         let heavy = port(&links, 0, 0);
         for second in 1..6u64 {
             let now = second * 1_000 * MS;
-            [7, 8, 9].into_iter().for_each(|port| links.heard(port, now));
-            // Half of all packets are of one flow, the rest of some hundred.
+            [7, 8, 9].into_iter().for_each(|port| links.record_heard(port, now));
+            // Half of all packets belong to one flow, the rest to some hundred.
             for n in 0..6_000u64 {
-                links.choose(if n % 2 == 0 { 0 } else { n % 301 + 1 }, now);
+                links.choose_link(if n % 2 == 0 { 0 } else { n % 301 + 1 }, now);
             }
             links.tick(now);
         }
@@ -243,6 +256,6 @@ mod tests {
     #[test]
     fn one_asks_at_a_time() {
         let links = links();
-        assert!(links.must_ask(1_000 * MS) && !links.must_ask(1_001 * MS) && links.must_ask(1_020 * MS));
+        assert!(links.is_probe_due(1_000 * MS) && !links.is_probe_due(1_001 * MS) && links.is_probe_due(1_020 * MS));
     }
 }

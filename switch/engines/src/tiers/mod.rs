@@ -1,41 +1,46 @@
-//! Tiers together: a program cut in two, the upper half on one engine, the lower one on another, with bridge headers between.
+//! Tiers: a program partitioned into an upper half on one engine and a lower half on another one,
+//! connected by bridge headers.
 //!
-//! This module answers one question: *how is a program that runs on a switch, a DPU and a CPU one program for those who send it packets, and for those who write
-//! its tables?*
+//! Together they act as one program, both for packets and for the control plane.
 //!
 //! ```text
-//!  front ports ⇄ switch (upper half: whole and hot tables) ⇄ bridge headers ⇄ dpu (flow cache) → cpu (its slow path: all tables)
+//! front ports ⇄ switch (upper half: whole and hot tables)
+//!                   ⇅ bridge headers
+//!               dpu (flow cache) → cpu (its slow path: all tables)
 //! ```
 //!
-//! What comes on a front port goes through the upper half. Most packets leave there. One that comes to a stop (a table that is not on the switch, an
-//! entry that is not among the hot ones, something the switch cannot do) goes to the lower half with a bridge header; what that one sends comes back through
-//! the switch, in a bridge header of the same length, to leave on the port that it names. Both halves may be in one process, or in several, with ports
-//! between ([`Links`]); then the switch asks each of the others again and again whether it is there, and does without one that does not answer.
+//! A packet from a front port enters the upper half, and most packets leave there. A packet that
+//! reaches a cut point (an absent table, a miss in a hot set, an operation that the switch does not
+//! support) goes to the lower half with a bridge header. Packets of the lower half return through
+//! the switch, in a bridge header of the same length that holds the output port. The halves can be
+//! in one process or in several processes with ports between them ([`TierLinks`]). In the latter
+//! case the switch probes the lower tiers periodically and skips those that do not answer.
 //!
-//! | what | where |
+//! | topic | file |
 //! |---|---|
-//! | which tiers are here, and what the switch holds | `plan.rs`, `factory.rs` |
-//! | a packet's way | `worker.rs` |
-//! | ports to tiers elsewhere: which flow goes where, who is there | `links.rs`, `flow.rs`, `spread.rs` |
-//! | what is said of a packet's path through them | `halves.rs` |
-//! | what a switch is told of hits elsewhere | `reports.rs` |
-//! | writes, counters, levels: one program's | `control.rs` |
-//! | which entries are hot | `chosen.rs`, `chooser.rs`, [`offload::hot`] |
+//! | tiers in this process, tables on the switch | `plan.rs`, `factory.rs` |
+//! | packet path | `worker.rs` |
+//! | links to other processes, liveness | `links.rs`, `flow.rs`, `state_affinity.rs` |
+//! | explanation of a packet's path through the tiers | `packet_explanation.rs` |
+//! | hit reports to a switch in another process | `reports.rs` |
+//! | writes, counters and meter levels of the whole program | `control.rs` |
+//! | hot sets | `hot_set_selection.rs`, `hot_set_scheduler.rs`, [`offload::hot_set`] |
 //!
-//! A write is made in both halves while no packet is in either: a packet sees all of it or none. Where the halves are in several processes, each of
-//! them is written by its controller, and a packet on its way between them may see a change in one and not yet in the other.
+//! A write changes both halves while no packet is in either, so a packet sees all of it or none. If
+//! the halves are in several processes, their controllers write them separately, and a packet
+//! between them can see a change in one and not in the other.
 
-mod chooser;
-mod chosen;
 mod control;
 mod factory;
 mod flow;
-mod halves;
+mod hot_set_scheduler;
+mod hot_set_selection;
 mod links;
-mod moved;
+mod packet_explanation;
 mod plan;
 mod reports;
-mod spread;
+mod state_affinity;
+mod tier_stats;
 mod worker;
 
 pub use links::LinkState;

@@ -1,113 +1,125 @@
-//! [`TiersPlan`]: which tiers are in this process, and how a program is divided.
+//! [`TiersPlan`]: tiers in this process, and the partition of a program.
 
 use crate::SwitchPlan;
-use crate::plan::sizes;
+use crate::plan::requested_sizes;
 use entries::find_table;
 use interp::Config;
 use ir::{Pipeline, TableId};
-use node::config::{DOWN_PORT, TIERS_KEY};
-use node::engine::Factory;
-use offload::cut::{Cut, Held, Options, cut, stops};
-use offload::share;
-use p4runtime::Refusal;
+use node::config::{LOWER_PORT, TIERS_KEY};
+use node::engine::SharedEngineFactory;
+use offload::partition::{PartitionOptions, PipelinePartition, TableMode, cut_points_for_tables, partition_pipeline};
+use offload::upper_tier_filter;
+use p4runtime::P4RuntimeError;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A table that does not fit is made smaller until it has so many hot entries.
-const LEAST_HOT: u64 = 64;
+/// Minimum number of hot entries to which a table is shrunk if it does not fit.
+const MIN_HOT_ENTRIES: u64 = 64;
 
-/// Which tiers are in this process, and how the program is divided.
+/// Configuration of tiers in this process and of the partition.
 #[derive(Clone, Debug)]
 pub struct TiersPlan {
-    /// What runs the upper half, if it is here.
-    pub above: Option<Factory>,
-    /// What runs the lower half, if it is here: a flow cache, which is the DPU's and the CPU's tier in one, or an engine for the CPU's alone.
-    pub below: Option<Factory>,
-    /// How the switch holds tables, by control-plane name, or the end of it behind a dot. Tables that are not named are whole; those that packets write to are always absent.
-    pub held: BTreeMap<String, Held>,
-    /// The number that bridge headers have and frames of others do not.
+    /// Engine of the upper half, if it is in this process.
+    pub above: Option<SharedEngineFactory>,
+    /// Engine of the lower half, if it is in this process: a flow cache, which is both the DPU tier
+    /// and the CPU tier, or an engine of the CPU tier.
+    pub below: Option<SharedEngineFactory>,
+    /// Modes of tables on the switch, by control-plane name or its end after a dot. Other tables
+    /// are whole; those that packets write to are always absent.
+    pub table_modes: BTreeMap<String, TableMode>,
+    /// Key of the bridge headers, which distinguishes them from frames of others.
     pub key: u32,
-    /// The port by which the upper half knows what is below. No front port may have it.
-    pub down_port: u32,
-    /// Ports to tiers below in other processes, each of which has the whole lower half.
+    /// Port of the upper half to the lower tiers; must not be a front port.
+    pub lower_port: u32,
+    /// Ports to lower tiers in other processes, each of which has the entire lower half.
     pub down: Vec<u32>,
     /// Ports to the switch, if it is in another process.
     pub up: Vec<u32>,
-    /// The meter or register by whose index flows are spread over those, so that each of its elements is in one place. Without it, by addresses and ports.
-    pub spread: Option<String>,
-    /// A tier below that has not answered for so long is not there.
-    pub silence: Duration,
-    /// How often hot entries are chosen anew.
-    pub choose: Duration,
+    /// Meter or register that spreads flows over those ports by its index, so that each of its
+    /// elements is in one tier. `None`: addresses and ports spread them.
+    pub affinity_object: Option<String>,
+    /// Time without an answer after which a lower tier counts as down.
+    pub link_timeout: Duration,
+    /// Interval of hot set selections.
+    pub reselect_interval: Duration,
 }
 
 impl TiersPlan {
-    /// All tiers in this process: these engines.
-    pub fn here(above: Factory, below: Factory, held: BTreeMap<String, Held>) -> TiersPlan {
+    /// Returns a configuration with both engines in this process.
+    pub fn in_one_process(
+        above: SharedEngineFactory,
+        below: SharedEngineFactory,
+        held: BTreeMap<String, TableMode>,
+    ) -> TiersPlan {
         TiersPlan {
             above: Some(above),
             below: Some(below),
-            held,
+            table_modes: held,
             key: TIERS_KEY,
-            down_port: DOWN_PORT,
+            lower_port: LOWER_PORT,
             down: Vec::new(),
             up: Vec::new(),
-            spread: None,
-            silence: Duration::from_millis(350),
-            choose: Duration::from_secs(1),
+            affinity_object: None,
+            link_timeout: Duration::from_millis(350),
+            reselect_interval: Duration::from_secs(1),
         }
     }
 
-    /// A program in two, as it is divided here: all processes with the same plan divide it alike.
+    /// Partitions a program. All processes with the same configuration get the same partition.
     ///
     /// # Errors
-    /// No such table, or it cannot be cut there.
-    pub fn cut(&self, pipeline: &Pipeline) -> Result<Cut, Refusal> {
-        let refused = |error: entries::EntryTextError| Refusal::unimplemented(format!("{}: {error}", pipeline.name));
-        let find =
-            |(name, held): (&String, &Held)| Ok::<_, Refusal>((find_table(pipeline, name).map_err(refused)?, *held));
-        let held: BTreeMap<TableId, Held> = self.held.iter().map(find).collect::<Result<_, _>>()?;
-        let options = Options { down_port: self.down_port, key: self.key };
-        let cut = stops(pipeline, &held).and_then(|stops| cut(pipeline, &stops, options));
+    /// An unknown table, or one at which the program cannot be partitioned.
+    pub fn partition(&self, pipeline: &Pipeline) -> Result<PipelinePartition, P4RuntimeError> {
+        let refused =
+            |error: entries::EntryTextError| P4RuntimeError::unimplemented(format!("{}: {error}", pipeline.name));
+        let find = |(name, held): (&String, &TableMode)| {
+            Ok::<_, P4RuntimeError>((find_table(pipeline, name).map_err(refused)?, *held))
+        };
+        let held: BTreeMap<TableId, TableMode> = self.table_modes.iter().map(find).collect::<Result<_, _>>()?;
+        let options = PartitionOptions { lower_port: self.lower_port, key: self.key };
         let cut =
-            cut.map_err(|error| Refusal::unimplemented(format!("{} cannot be divided so: {error}", pipeline.name)))?;
+            cut_points_for_tables(pipeline, &held).and_then(|stops| partition_pipeline(pipeline, &stops, options));
+        let cut = cut.map_err(|error| {
+            P4RuntimeError::unimplemented(format!("{} cannot be partitioned: {error}", pipeline.name))
+        })?;
         for half in [&cut.upper, &cut.lower] {
-            alike(pipeline, half).map_err(Refusal::unimplemented)?;
+            check_same_numbering(pipeline, half).map_err(P4RuntimeError::unimplemented)?;
         }
         Ok(cut)
     }
 
-    /// How many entries of hot tables there may be above.
-    pub(super) fn rooms(&self, pipeline: &Pipeline) -> BTreeMap<TableId, u64> {
-        let hot = self.held.iter().filter_map(|(name, held)| match held {
-            Held::Hot(entries) => Some((find_table(pipeline, name).ok()?, *entries)),
+    /// Returns the capacities of hot tables in the upper tier, in entries.
+    pub(super) fn hot_capacities(&self, pipeline: &Pipeline) -> BTreeMap<TableId, u64> {
+        let hot = self.table_modes.iter().filter_map(|(name, held)| match held {
+            TableMode::Hot(entries) => Some((find_table(pipeline, name).ok()?, *entries)),
             _ => None,
         });
         hot.collect()
     }
 
-    /// What runs the upper half: a chip with room for the hot entries of hot tables.
-    pub(super) fn with_rooms(&self, pipeline: &Pipeline) -> Option<Factory> {
+    /// Returns the engine of the upper half: a chip with the capacities of hot tables.
+    pub(super) fn upper_factory(&self, pipeline: &Pipeline) -> Option<SharedEngineFactory> {
         let above = self.above.clone()?;
-        let Some(chip) = self.chip() else { return Some(above) };
+        let Some(chip) = self.chip_plan() else { return Some(above) };
         let mut chip = chip.clone();
-        let rooms = self.rooms(pipeline);
+        let rooms = self.hot_capacities(pipeline);
         let names = rooms.iter().map(|(table, room)| (pipeline.tables[*table].preamble.name.clone(), *room));
         chip.room.tables.extend(names);
         Some(Arc::new(chip))
     }
 
-    /// The chip of the upper half, if one runs it.
-    fn chip(&self) -> Option<&SwitchPlan> {
+    /// Returns the chip of the upper half, if one runs it.
+    fn chip_plan(&self) -> Option<&SwitchPlan> {
         (&**self.above.as_ref()? as &dyn Any).downcast_ref()
     }
 
-    /// The chip has no room: the table that takes most of it becomes hot, or less of it does. What was done; `None` if nothing is left to be done.
-    pub(super) fn smaller(&mut self, pipeline: &Pipeline, cut: &Cut) -> Option<String> {
-        let sizes = sizes(&self.chip()?.room, pipeline).ok()?;
-        let rooms = self.rooms(pipeline);
+    /// Makes the table with the largest demand hot, or shrinks its hot set, because the chip cannot
+    /// hold it. Returns a note; `None` if no table can be shrunk.
+    pub(super) fn shrink_largest_table(&mut self, pipeline: &Pipeline, cut: &PipelinePartition) -> Option<String> {
+        let sizes = requested_sizes(&self.chip_plan()?.room, pipeline).ok()?;
+        let rooms = self.hot_capacities(pipeline);
         let declared = |table: TableId| &pipeline.tables[table];
         let bits =
             |table: TableId| declared(table).keys.iter().map(|key| u64::from(key.ty.width())).sum::<u64>().max(1);
@@ -115,30 +127,31 @@ impl TiersPlan {
             let whole = sizes.get(&declared(table).preamble.name).copied().unwrap_or(0);
             rooms.get(&table).copied().unwrap_or(whole)
         };
-        let applied = share::applied(&cut.upper);
-        let may = |table: &TableId| !declared(*table).const_entries && room(*table) > LEAST_HOT;
+        let applied = upper_tier_filter::applied_tables(&cut.upper);
+        let may = |table: &TableId| !declared(*table).const_entries && room(*table) > MIN_HOT_ENTRIES;
         let weight = |table: &TableId| (room(*table).saturating_mul(bits(*table)), *table);
         let largest = applied.into_iter().filter(may).max_by_key(weight)?;
         let name = declared(largest).preamble.name.clone();
-        let (had, has) = (room(largest), (room(largest) / 4).max(LEAST_HOT));
-        self.held.retain(|held, _| find_table(pipeline, held) != Ok(largest));
-        self.held.insert(name.clone(), Held::Hot(has));
-        Some(format!("tiers: {name} is hot, {has} entries: the chip has no room for {had}"))
+        let (had, has) = (room(largest), (room(largest) / 4).max(MIN_HOT_ENTRIES));
+        self.table_modes.retain(|held, _| find_table(pipeline, held) != Ok(largest));
+        self.table_modes.insert(name.clone(), TableMode::Hot(has));
+        Some(format!("tiers: {name} is hot with {has} entries, because the chip has no room for {had}"))
     }
 }
 
-/// Settings for the upper half: it knows the port that leads down, too, of which the program is not told.
-pub(super) fn with_port(settings: &Config, port: u32) -> Config {
+/// Adds the down port to the upper half's settings, hidden from the program.
+pub(super) fn with_inner_port(settings: &Config, port: u32) -> Config {
     let mut settings = settings.clone();
     if let Some(ports) = &mut settings.ports {
         ports.insert(port);
-        settings.inner_ports.insert(port);
+        settings.tier_ports.insert(port);
     }
     settings
 }
 
-/// Whether a half has the tables and objects of the whole under the same numbers, so that writes to one are writes to the other.
-fn alike(whole: &Pipeline, half: &Pipeline) -> Result<(), String> {
+/// Checks that a half numbers tables, actions and objects like the whole program, so that writes
+/// apply to both.
+fn check_same_numbering(whole: &Pipeline, half: &Pipeline) -> Result<(), String> {
     let names = |p: &Pipeline| -> Vec<String> { p.tables.values().map(|table| table.preamble.name.clone()).collect() };
     let objects = |p: &Pipeline| -> Vec<String> {
         let all = p.externs.values().take(whole.externs.len());

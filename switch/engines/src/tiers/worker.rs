@@ -1,104 +1,105 @@
-//! [`TiersWorker`]: a packet's way through the tiers of a process.
+//! [`TiersWorker`]: packet path through the tiers of a process.
 
 use super::flow::flow_hash;
-use super::links::Links;
-use super::moved::Moved;
-use super::reports::{Outbox, Reports};
-use super::spread::Spread;
-use node::explain::{Came, Followed, Record, Spent};
-use offload::cut::{BACK, HELLO, HITS, wire};
+use super::links::TierLinks;
+use super::reports::{HitReports, ReportOutbox};
+use super::state_affinity::StateAffinity;
+use super::tier_stats::TierStats;
+use node::explain::{EngineSpan, TraceRecord, TraceRecords, TraceSource};
+use offload::partition::{HITS, PROBE, RETURNED, bridge_wire};
 use packet::{
-    Batch, Emission, Engine, EngineReason, MAX_BATCH, Origin, Output, Packet, PacketRef, PortId, ReasonTable, Verdict,
+    Batch, BatchOutput, Engine, EngineReason, MAX_BATCH, Packet, PacketOrigin, PacketRef, PacketVerdict, PortId,
+    ReasonTable, Verdict,
 };
 use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What all workers of a process know.
-pub struct Wiring {
-    /// Writers have it while they change both halves.
-    pub gate: RwLock<()>,
+/// State that all workers of a process share.
+pub struct SharedTierState {
+    /// Held exclusively while both halves are written.
+    pub write_gate: RwLock<()>,
     pub key: u32,
-    pub down_port: u32,
-    /// Bytes of a bridge header.
-    pub bridge: usize,
-    pub links: Links,
-    /// By what flows are spread over them, if not by addresses and ports.
-    pub spread: Option<Spread>,
+    pub lower_port: u32,
+    /// Length of a bridge header in bytes.
+    pub bridge_bytes: usize,
+    pub links: TierLinks,
+    /// Affinity that spreads flows over the links; `None`: addresses and ports.
+    pub spread: Option<StateAffinity>,
     /// Ports to the switch.
     pub up: Vec<u32>,
-    pub moved: Moved,
-    /// Packets with marks.
-    pub followed: Followed,
-    /// What tiers below say of hits.
-    pub reports: Reports,
-    /// What the switch is to be told of hits here.
-    pub outbox: Outbox,
-    /// When the newest packet came, in nanoseconds.
+    pub stats: TierStats,
+    /// Traced packets.
+    pub followed: TraceRecords,
+    /// Hit reports of lower tiers.
+    pub reports: HitReports,
+    /// Hit reports for the switch.
+    pub outbox: ReportOutbox,
+    /// Arrival time of the newest packet in ns.
     pub clock: AtomicU64,
 }
 
-impl Wiring {
-    /// Which flow a packet belongs to by its addresses and ports, where there are links to choose among.
-    pub fn flow(&self, packet: &[u8]) -> u64 {
+impl SharedTierState {
+    /// Returns the flow of a packet by its headers; 0 if there are no links.
+    pub fn flow_by_headers(&self, packet: &[u8]) -> u64 {
         if self.links.is_empty() { 0 } else { flow_hash(self.links.seed(), packet) }
     }
 
-    /// Which one by what the bridge header has, if flows are spread by that.
-    pub fn by_value(&self, frame: &[u8]) -> Option<u64> {
-        self.spread.as_ref()?.hash(self.links.seed(), frame)
+    /// Returns the flow of a frame by the index in its bridge header, if an affinity is configured.
+    pub fn flow_by_index(&self, frame: &[u8]) -> Option<u64> {
+        self.spread.as_ref()?.hash_index(self.links.seed(), frame)
     }
 }
 
-/// Packets on their way to a half, with whose packet each one is.
+/// Packets queued for a half, each with its context.
 #[derive(Default)]
-struct Leg {
+struct TierLeg {
     batch: Batch,
-    out: Output,
-    of: Vec<Of>,
-    /// What an engine said, so that packets can be moved meanwhile.
-    said: Vec<Emission>,
+    out: BatchOutput,
+    contexts: Vec<InputContext>,
+    /// Copy of the engine's verdicts, so that packets can be moved meanwhile.
+    verdicts: Vec<PacketVerdict>,
 }
 
-/// Whose packet it is.
+/// Context of a queued packet.
 #[derive(Clone, Copy)]
-struct Of {
-    /// Index in the batch that the worker was given.
+struct InputContext {
+    /// Index in the worker's input batch.
     input: u16,
-    origin: Origin,
-    /// The port to the switch by which it came, if it did.
-    up: Option<PortId>,
-    /// The length with which it came to the first tier.
+    origin: PacketOrigin,
+    /// Port to the switch on which it arrived, if it did.
+    upstream_port: Option<PortId>,
+    /// Length at arrival in the first tier, in bytes.
     length: u32,
     flow: u64,
-    /// By which it is followed; 0 if it is not.
+    /// Trace id; 0: not traced.
     mark: u16,
 }
 
 pub struct TiersWorker {
-    wiring: Arc<Wiring>,
+    wiring: Arc<SharedTierState>,
     above: Option<Box<dyn Engine>>,
     below: Option<Box<dyn Engine>>,
     reasons: ReasonTable,
-    /// To the upper half; to the lower one; back to the upper one.
-    legs: [Leg; 3],
-    /// Which inputs have their first answer already: further ones need a packet of their own.
-    taken: [bool; MAX_BATCH],
-    /// What becomes of packets, with the input that each is of: said in the order in which those came.
-    ends: Vec<(u16, Emission)>,
-    /// The packets of the batch that have marks, with the input that each is.
-    marked: Vec<(u16, Record)>,
-    /// Those of the ports to the switch that are this worker's: where something came from.
-    own_up: Vec<u32>,
+    /// Legs to the upper half, to the lower half, and back to the upper half.
+    legs: [TierLeg; 3],
+    /// Inputs that already hold a result in their buffer; further results need a generated packet.
+    is_input_used: [bool; MAX_BATCH],
+    /// Verdicts with the input that each belongs to; emitted in the order of the inputs.
+    verdicts: Vec<(u16, PacketVerdict)>,
+    /// Traced packets of the batch with their input.
+    traced: Vec<(u16, TraceRecord)>,
+    /// Ports to the switch on which this worker received frames.
+    own_upstream_ports: Vec<u32>,
 }
 
-const UP: usize = 0;
-const DOWN: usize = 1;
-const HOME: usize = 2;
+const TO_UPPER: usize = 0;
+const TO_LOWER: usize = 1;
+const RETURN: usize = 2;
 
 impl TiersWorker {
     pub fn new(
-        wiring: Arc<Wiring>,
+        wiring: Arc<SharedTierState>,
         above: Option<Box<dyn Engine>>,
         below: Option<Box<dyn Engine>>,
         reasons: ReasonTable,
@@ -109,116 +110,123 @@ impl TiersWorker {
             below,
             reasons,
             legs: Default::default(),
-            taken: [false; MAX_BATCH],
-            ends: Vec::new(),
-            marked: Vec::new(),
-            own_up: Vec::new(),
+            is_input_used: [false; MAX_BATCH],
+            verdicts: Vec::new(),
+            traced: Vec::new(),
+            own_upstream_ports: Vec::new(),
         }
     }
 
-    /// Sorts what came in by where it belongs.
-    fn arrive(&mut self, batch: &mut Batch) {
+    /// Classifies the batch by destination.
+    fn classify_batch(&mut self, batch: &mut Batch) {
         let wiring = self.wiring.clone();
-        if let Some(now) = batch.packets().iter().map(|packet| packet.received_at).max() {
+        if let Some(now) = batch.packets().iter().map(|packet| packet.rx_time_ns).max() {
             wiring.clock.fetch_max(now, Relaxed);
         }
         for index in 0..batch.len() {
             let packet = &mut batch.packets_mut()[index];
-            let (port, now) = (packet.ingress_port, packet.received_at);
+            let (port, now) = (packet.ingress_port, packet.rx_time_ns);
             let (bytes, input) = (packet.bytes(), PacketRef::Input(index as u16));
-            let (from_below, from_above) = (wiring.links.has(port.0), wiring.up.contains(&port.0));
-            let told = wire::read(bytes, wiring.key).filter(|_| from_below || from_above);
-            let refuse = |ends: &mut Vec<(u16, Emission)>, reason: EngineReason| {
+            let (from_below, from_above) = (wiring.links.contains_port(port.0), wiring.up.contains(&port.0));
+            let told = bridge_wire::read_header(bytes, wiring.key).filter(|_| from_below || from_above);
+            let refuse = |ends: &mut Vec<(u16, PacketVerdict)>, reason: EngineReason| {
                 let verdict = Verdict::Drop(reason.into());
-                ends.push((index as u16, Emission { packet: input, origin: Origin::Received, verdict }));
+                ends.push((index as u16, PacketVerdict { packet: input, origin: PacketOrigin::Received, verdict }));
             };
-            // What came over a link has its mark in the bridge header, and nothing else has one there.
-            let given = std::mem::take(&mut packet.mark);
-            let mark = if from_below || from_above { told.map_or(0, |told| told.mark) } else { given };
+            // A frame from a link has its trace id in the bridge header only.
+            let given = std::mem::take(&mut packet.trace_id);
+            let mark = if from_below || from_above { told.map_or(0, |told| told.trace_id) } else { given };
             if mark != 0 {
-                self.marked.push((index as u16, record(packet, mark, from_above, from_below)));
+                self.traced.push((index as u16, trace_record(packet, mark, from_above, from_below)));
             }
             let bytes = packet.bytes();
-            let of = Of {
+            let of = InputContext {
                 input: index as u16,
-                origin: Origin::Received,
-                up: from_above.then_some(port),
+                origin: PacketOrigin::Received,
+                upstream_port: from_above.then_some(port),
                 length: packet.len() as u32,
                 flow: 0,
                 mark,
             };
             match told {
-                Some(told) if told.stop == HITS && from_below => {
-                    wiring.links.heard(port.0, now);
-                    wiring.reports.hear(bytes, port.0, now);
+                Some(told) if told.cut_point == HITS && from_below => {
+                    wiring.links.record_heard(port.0, now);
+                    wiring.reports.receive_frame(bytes, port.0, now);
                     packet.truncate(0);
-                    refuse(&mut self.ends, EngineReason::TierAnswer);
+                    refuse(&mut self.verdicts, EngineReason::TierProbeReply);
                 }
-                Some(told) if told.stop == HELLO => {
+                Some(told) if told.cut_point == PROBE => {
                     if from_below {
-                        wiring.links.heard(port.0, now);
+                        wiring.links.record_heard(port.0, now);
                     }
-                    self.taken[index] = true;
+                    self.is_input_used[index] = true;
                     match from_above {
                         true => {
-                            if !self.own_up.contains(&port.0) {
-                                self.own_up.push(port.0);
+                            if !self.own_upstream_ports.contains(&port.0) {
+                                self.own_upstream_ports.push(port.0);
                             }
                             let verdict = Verdict::Forward { port };
-                            self.ends
-                                .push((index as u16, Emission { packet: input, origin: Origin::Received, verdict }));
+                            self.verdicts.push((
+                                index as u16,
+                                PacketVerdict { packet: input, origin: PacketOrigin::Received, verdict },
+                            ));
                         }
-                        // An answer, which was wanted.
+                        // An answer to a probe.
                         false => {
                             packet.truncate(0);
-                            refuse(&mut self.ends, EngineReason::TierAnswer);
+                            refuse(&mut self.verdicts, EngineReason::TierProbeReply);
                         }
                     }
                 }
-                Some(told) if from_below && told.stop == BACK => {
-                    wiring.links.heard(port.0, now);
-                    packet.ingress_port = PortId(wiring.down_port);
-                    self.legs[HOME].take(packet, of);
+                Some(told) if from_below && told.cut_point == RETURNED => {
+                    wiring.links.record_heard(port.0, now);
+                    packet.ingress_port = PortId(wiring.lower_port);
+                    self.legs[RETURN].push_packet(packet, of);
                 }
-                Some(told) if from_above && told.stop < HITS && self.below.is_some() => {
-                    packet.came_with = Some(told.length.into());
-                    wiring.moved.below.fetch_add(1, Relaxed);
-                    self.legs[DOWN].take(packet, Of { length: u32::from(told.length), ..of });
+                Some(told) if from_above && told.cut_point < HITS && self.below.is_some() => {
+                    packet.metered_len_bytes = Some(told.length_bytes.into());
+                    wiring.stats.entered_below.fetch_add(1, Relaxed);
+                    self.legs[TO_LOWER]
+                        .push_packet(packet, InputContext { length: u32::from(told.length_bytes), ..of });
                 }
-                _ if from_below || from_above => refuse(&mut self.ends, EngineReason::NotBridged),
-                _ if wire::is_bridged(bytes, wiring.key) => refuse(&mut self.ends, EngineReason::ForgedBridge),
+                _ if from_below || from_above => refuse(&mut self.verdicts, EngineReason::MissingBridgeHeader),
+                _ if bridge_wire::is_bridged(bytes, wiring.key) => {
+                    refuse(&mut self.verdicts, EngineReason::UnexpectedBridgeHeader)
+                }
                 _ if self.above.is_some() => {
-                    let flow = wiring.flow(bytes);
-                    self.legs[UP].take(packet, Of { flow, ..of });
+                    let flow = wiring.flow_by_headers(bytes);
+                    self.legs[TO_UPPER].push_packet(packet, InputContext { flow, ..of });
                 }
-                _ => refuse(&mut self.ends, EngineReason::TierDown),
+                _ => refuse(&mut self.verdicts, EngineReason::LowerTierDown),
             }
         }
     }
 
-    /// Runs a half over what is on a leg, and moves on what comes out. `home`: what the upper half sends leaves.
-    fn run(&mut self, leg: usize, batch: &mut Batch, out: &mut Output) {
+    /// Runs a half over a leg and routes the results. On the return leg, packets of the upper half
+    /// leave.
+    fn run_leg(&mut self, leg: usize, batch: &mut Batch, out: &mut BatchOutput) {
         let mut taken = std::mem::take(&mut self.legs[leg]);
         if !taken.batch.is_empty() {
             taken.out.clear();
-            let engine = if leg == DOWN { &mut self.below } else { &mut self.above };
+            let engine = if leg == TO_LOWER { &mut self.below } else { &mut self.above };
             if let Some(engine) = engine {
-                match self.marked.is_empty() {
+                match self.traced.is_empty() {
                     true => engine.process(&mut taken.batch, &mut taken.out),
-                    false => timed(&mut **engine, leg, &mut taken, &mut self.marked),
+                    false => process_traced(&mut **engine, leg, &mut taken, &mut self.traced),
                 }
             }
-            taken.said.clear();
-            taken.said.extend_from_slice(taken.out.emissions());
-            let said = std::mem::take(&mut taken.said);
+            taken.verdicts.clear();
+            taken.verdicts.extend_from_slice(taken.out.verdicts());
+            let said = std::mem::take(&mut taken.verdicts);
             for (at, emission) in said.iter().enumerate() {
-                // Several emissions of the same bytes stand together, or are few: the last one may take the packet itself.
+                // Verdicts on the same bytes are adjacent or few: the last one takes the packet
+                // itself, the others copies.
                 let again = said[at + 1..].iter().take(MAX_BATCH).any(|later| later.packet == emission.packet);
                 let mut copy = Packet::new();
-                let Some(of) = taken.of_emission(emission, &said[..at]) else { continue };
+                let Some(of) = taken.context_of(emission, &said[..at]) else { continue };
                 let packet = match emission.packet {
                     PacketRef::Input(index) => taken.batch.packets_mut().get_mut(usize::from(index)),
-                    extra => taken.out.extra_mut(extra),
+                    extra => taken.out.generated_mut(extra),
                 };
                 let Some(packet) = packet else { continue };
                 let packet = match again {
@@ -228,175 +236,209 @@ impl TiersWorker {
                     }
                     false => packet,
                 };
-                self.step(leg, of, *emission, packet, batch, out);
+                self.route_packet(leg, of, *emission, packet, batch, out);
             }
-            taken.said = said;
+            taken.verdicts = said;
         }
         taken.batch.clear();
-        taken.of.clear();
-        // What was put on the same leg meanwhile comes first next time; there is none, as legs go one way.
+        taken.contexts.clear();
+        // Packets only move to later legs, so the leg is empty.
         self.legs[leg] = taken;
     }
 
-    /// Where a packet goes that a half has done with.
-    fn step(&mut self, leg: usize, of: Of, said: Emission, packet: &mut Packet, batch: &mut Batch, out: &mut Output) {
+    /// Routes a packet after a half.
+    fn route_packet(
+        &mut self,
+        leg: usize,
+        of: InputContext,
+        said: PacketVerdict,
+        packet: &mut Packet,
+        batch: &mut Batch,
+        out: &mut BatchOutput,
+    ) {
         let wiring = self.wiring.clone();
-        let of = Of { origin: if said.origin == Origin::Received { of.origin } else { said.origin }, ..of };
+        let of =
+            InputContext { origin: if said.origin == PacketOrigin::Received { of.origin } else { said.origin }, ..of };
         match (leg, said.verdict) {
-            (UP, Verdict::Forward { port }) if port.0 == wiring.down_port => self.descend(of, packet, batch, out),
-            (DOWN, Verdict::Forward { port }) => {
-                let Ok(header) = packet.prepend(wiring.bridge) else {
+            (TO_UPPER, Verdict::Forward { port }) if port.0 == wiring.lower_port => {
+                self.send_down(of, packet, batch, out)
+            }
+            (TO_LOWER, Verdict::Forward { port }) => {
+                let Ok(header) = packet.prepend(wiring.bridge_bytes) else {
                     return self.deliver(of, Verdict::Drop(EngineReason::PacketTooLong.into()), packet, batch, out);
                 };
-                wire::back(header, wiring.key, port.0, of.mark);
-                wiring.moved.back.fetch_add(1, Relaxed);
-                match of.up {
+                bridge_wire::write_return_header(header, wiring.key, port.0, of.mark);
+                wiring.stats.returned.fetch_add(1, Relaxed);
+                match of.upstream_port {
                     Some(port) => self.deliver(of, Verdict::Forward { port }, packet, batch, out),
                     None => {
-                        packet.ingress_port = PortId(wiring.down_port);
-                        packet.came_with = None;
-                        if self.legs[HOME].batch.room() == 0 {
-                            self.run(HOME, batch, out);
+                        packet.ingress_port = PortId(wiring.lower_port);
+                        packet.metered_len_bytes = None;
+                        if self.legs[RETURN].batch.remaining_capacity() == 0 {
+                            self.run_leg(RETURN, batch, out);
                         }
-                        self.legs[HOME].take(packet, of);
+                        self.legs[RETURN].push_packet(packet, of);
                     }
                 }
             }
             (_, verdict) => {
-                if leg == UP {
-                    wiring.moved.above.fetch_add(1, Relaxed);
+                if leg == TO_UPPER {
+                    wiring.stats.served_above.fetch_add(1, Relaxed);
                 }
                 self.deliver(of, verdict, packet, batch, out);
             }
         }
     }
 
-    /// A packet leaves the upper half with a bridge header: to a link, or to the lower half that is here.
-    fn descend(&mut self, of: Of, packet: &mut Packet, batch: &mut Batch, out: &mut Output) {
+    /// Sends a packet with a bridge header to a link, or to the lower half in this process.
+    fn send_down(&mut self, of: InputContext, packet: &mut Packet, batch: &mut Batch, out: &mut BatchOutput) {
         let wiring = self.wiring.clone();
         let length = u16::try_from(of.length).unwrap_or(0);
         let port = batch.packets().get(usize::from(of.input)).map_or(0, |input| input.ingress_port.0);
-        let Some(told) = wire::stamp(packet.bytes_mut(), wiring.key, port, length, of.mark) else {
-            // The program itself has sent it to that port, which is none for it.
+        let Some(told) = bridge_wire::complete_header(packet.bytes_mut(), wiring.key, port, length, of.mark) else {
+            // The program itself sent the packet to this port, which is invalid for it.
             return self.deliver(of, Verdict::Drop(EngineReason::UnknownPort.into()), packet, batch, out);
         };
-        wiring.moved.down.fetch_add(1, Relaxed);
-        let flow = wiring.by_value(packet.bytes()).unwrap_or(of.flow);
-        if let Some(port) = wiring.links.choose(flow, packet.received_at) {
+        wiring.stats.sent_down.fetch_add(1, Relaxed);
+        let flow = wiring.flow_by_index(packet.bytes()).unwrap_or(of.flow);
+        if let Some(port) = wiring.links.choose_link(flow, packet.rx_time_ns) {
             return self.deliver(of, Verdict::Forward { port: PortId(port) }, packet, batch, out);
         }
         if self.below.is_none() {
-            return self.deliver(of, Verdict::Drop(EngineReason::TierDown.into()), packet, batch, out);
+            return self.deliver(of, Verdict::Drop(EngineReason::LowerTierDown.into()), packet, batch, out);
         }
-        packet.came_with = Some(told.length.into());
-        packet.ingress_port = PortId(wiring.down_port);
-        if self.legs[DOWN].batch.room() == 0 {
-            self.run(DOWN, batch, out);
+        packet.metered_len_bytes = Some(told.length_bytes.into());
+        packet.ingress_port = PortId(wiring.lower_port);
+        if self.legs[TO_LOWER].batch.remaining_capacity() == 0 {
+            self.run_leg(TO_LOWER, batch, out);
         }
-        wiring.moved.below.fetch_add(1, Relaxed);
-        self.legs[DOWN].take(packet, of);
+        wiring.stats.entered_below.fetch_add(1, Relaxed);
+        self.legs[TO_LOWER].push_packet(packet, of);
     }
 
-    /// The switch is told of hits.
-    fn report(&self, now: u64, out: &mut Output) {
-        for port in &self.own_up {
-            for frame in self.wiring.outbox.take(*port) {
-                let Some((reference, slot)) = out.add() else { return };
-                slot.received_at = now;
+    /// Sends queued hit reports to the switch.
+    fn send_reports(&self, now: u64, out: &mut BatchOutput) {
+        for port in &self.own_upstream_ports {
+            for frame in self.wiring.outbox.take_frames(*port) {
+                let Some((reference, slot)) = out.add_generated() else { return };
+                slot.rx_time_ns = now;
                 if slot.set_bytes(&frame).is_ok() {
                     let verdict = Verdict::Forward { port: PortId(*port) };
-                    out.emit(Emission { packet: reference, origin: Origin::Generated, verdict });
+                    out.emit(PacketVerdict { packet: reference, origin: PacketOrigin::Generated, verdict });
                 }
             }
         }
     }
 
-    /// What became of the packets with marks is kept for whoever asks.
+    /// Keeps the records of traced packets for later queries.
     #[cold]
-    fn keep_marked(&mut self, batch: &Batch, out: &Output) {
-        for (input, record) in &mut self.marked {
-            let of_it = self.ends.iter().filter(|(of, _)| of == input);
+    fn keep_traced(&mut self, batch: &Batch, out: &BatchOutput) {
+        for (input, record) in &mut self.traced {
+            let of_it = self.verdicts.iter().filter(|(of, _)| of == input);
             of_it.for_each(|(_, emission)| record.note(emission, batch, out));
         }
-        self.wiring.followed.keep(self.marked.drain(..).map(|(_, record)| record), io::now());
+        self.wiring.followed.store_records(self.traced.drain(..).map(|(_, record)| record), io::now());
     }
 
-    /// The end of a packet's way here.
-    fn deliver(&mut self, of: Of, verdict: Verdict, packet: &mut Packet, batch: &mut Batch, out: &mut Output) {
+    /// Emits a packet's verdict.
+    fn deliver(
+        &mut self,
+        of: InputContext,
+        verdict: Verdict,
+        packet: &mut Packet,
+        batch: &mut Batch,
+        out: &mut BatchOutput,
+    ) {
         let (input, index) = (PacketRef::Input(of.input), usize::from(of.input));
-        // A port may give the packet on as it is.
-        packet.mark = 0;
+        // The trace id must not leave with the packet, because ports can pass packets on unchanged.
+        packet.trace_id = 0;
         if matches!(verdict, Verdict::Drop(_)) {
-            return self.ends.push((of.input, Emission { packet: input, origin: of.origin, verdict }));
+            return self.verdicts.push((of.input, PacketVerdict { packet: input, origin: of.origin, verdict }));
         }
-        let slot = match (batch.packets_mut().get_mut(index), self.taken.get_mut(index)) {
+        let slot = match (batch.packets_mut().get_mut(index), self.is_input_used.get_mut(index)) {
             (Some(slot), Some(taken)) if !*taken => {
                 *taken = true;
                 Some((input, slot))
             }
-            _ => out.add(),
+            _ => out.add_generated(),
         };
         let Some((reference, slot)) = slot else {
             let verdict = Verdict::Drop(EngineReason::ReplicationLimit.into());
-            return self.ends.push((of.input, Emission { packet: input, origin: of.origin, verdict }));
+            return self.verdicts.push((of.input, PacketVerdict { packet: input, origin: of.origin, verdict }));
         };
         std::mem::swap(slot, packet);
-        self.ends.push((of.input, Emission { packet: reference, origin: of.origin, verdict }));
+        self.verdicts.push((of.input, PacketVerdict { packet: reference, origin: of.origin, verdict }));
     }
 }
 
-/// A packet with a mark, as it came.
+/// Starts the record of a traced packet.
 #[cold]
-fn record(packet: &Packet, mark: u16, from_above: bool, from_below: bool) -> Record {
+fn trace_record(packet: &Packet, mark: u16, from_above: bool, from_below: bool) -> TraceRecord {
     let came = match (from_above, from_below) {
-        (true, _) => Came::Above,
-        (_, true) => Came::Below,
-        _ => Came::Front,
+        (true, _) => TraceSource::Above,
+        (_, true) => TraceSource::Below,
+        _ => TraceSource::Front,
     };
-    let bytes = if came == Came::Front { Vec::new() } else { packet.bytes().to_vec() };
-    let (port, at) = (packet.ingress_port.0, packet.received_at);
-    Record { mark, came, bytes, port, at, spent: Vec::new(), fates: Vec::new(), more: 0 }
+    let bytes = if came == TraceSource::Front { Vec::new() } else { packet.bytes().to_vec() };
+    let (port, at) = (packet.ingress_port.0, packet.rx_time_ns);
+    TraceRecord {
+        trace_id: mark,
+        came,
+        bytes,
+        port,
+        received_at_ns: at,
+        engine_spans: Vec::new(),
+        outcomes: Vec::new(),
+        more: 0,
+    }
 }
 
-/// Runs a half over a leg on which there may be packets with marks.
+/// Runs a half over a leg with traced packets.
 #[cold]
-fn timed(engine: &mut dyn Engine, leg: usize, taken: &mut Leg, marked: &mut [(u16, Record)]) {
+fn process_traced(engine: &mut dyn Engine, leg: usize, taken: &mut TierLeg, marked: &mut [(u16, TraceRecord)]) {
     let began = io::now();
     engine.process(&mut taken.batch, &mut taken.out);
     let done = io::now();
-    let told = engine.told();
-    for of in taken.of.iter().filter(|of| of.mark != 0) {
+    let told = engine.take_trace_notes();
+    for of in taken.contexts.iter().filter(|of| of.mark != 0) {
         let told = told.iter().find(|(mark, _)| *mark == of.mark).map(|(_, told)| told.clone());
         let Some((_, record)) = marked.iter_mut().find(|(input, _)| *input == of.input) else { continue };
-        // Copies of a packet come back together.
-        if record.spent.last().is_none_or(|last| last.began != began) {
-            record.spent.push(Spent { lower: leg == DOWN, engine: engine.name().to_owned(), began, done, told });
+        // Copies of a packet are processed together.
+        if record.engine_spans.last().is_none_or(|last| last.began_ns != began) {
+            record.engine_spans.push(EngineSpan {
+                is_lower_half: leg == TO_LOWER,
+                engine: engine.name().to_owned(),
+                began_ns: began,
+                done_ns: done,
+                engine_note: told,
+            });
         }
     }
 }
 
-impl Leg {
-    /// Puts a packet on the leg; what was its place is left with an empty one. There is room.
-    fn take(&mut self, packet: &mut Packet, of: Of) {
-        packet.mark = of.mark;
-        let (port, at, came_with) = (packet.ingress_port, packet.received_at, packet.came_with);
+impl TierLeg {
+    /// Swaps a packet onto the leg; an empty one takes its place. The leg must have capacity.
+    fn push_packet(&mut self, packet: &mut Packet, of: InputContext) {
+        packet.trace_id = of.mark;
+        let (port, at, came_with) = (packet.ingress_port, packet.rx_time_ns, packet.metered_len_bytes);
         if self.batch.push_swap(packet).is_ok() {
-            self.of.push(of);
+            self.contexts.push(of);
         }
-        // Who asks where the packet came from asks its place.
-        (packet.ingress_port, packet.received_at, packet.came_with) = (port, at, came_with);
+        // Later code reads the packet's arrival from its original slot.
+        (packet.ingress_port, packet.rx_time_ns, packet.metered_len_bytes) = (port, at, came_with);
     }
 
-    /// Whose packet an emission is about: of one that the engine made, the input whose emission came before it.
-    fn of_emission(&self, emission: &Emission, before: &[Emission]) -> Option<Of> {
+    /// Returns the context of a verdict's packet. A generated packet has the context of the
+    /// preceding input.
+    fn context_of(&self, emission: &PacketVerdict, before: &[PacketVerdict]) -> Option<InputContext> {
         let index = match emission.packet {
             PacketRef::Input(index) => index,
-            PacketRef::Extra(_) => before.iter().rev().find_map(|earlier| match earlier.packet {
+            PacketRef::Generated(_) => before.iter().rev().find_map(|earlier| match earlier.packet {
                 PacketRef::Input(index) => Some(index),
-                PacketRef::Extra(_) => None,
+                PacketRef::Generated(_) => None,
             })?,
         };
-        self.of.get(usize::from(index)).copied()
+        self.contexts.get(usize::from(index)).copied()
     }
 }
 
@@ -409,39 +451,39 @@ impl Engine for TiersWorker {
         &self.reasons
     }
 
-    fn process(&mut self, batch: &mut Batch, out: &mut Output) {
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
         let wiring = self.wiring.clone();
-        let _gate = wiring.gate.read();
-        self.taken = [false; MAX_BATCH];
-        self.arrive(batch);
-        for leg in [UP, DOWN, HOME] {
-            self.run(leg, batch, out);
+        let _gate = wiring.write_gate.read();
+        self.is_input_used = [false; MAX_BATCH];
+        self.classify_batch(batch);
+        for leg in [TO_UPPER, TO_LOWER, RETURN] {
+            self.run_leg(leg, batch, out);
         }
-        // Who went further comes later, and leaves in its order all the same.
-        self.ends.sort_by_key(|(input, _)| *input);
-        if !self.marked.is_empty() {
-            self.keep_marked(batch, out);
+        // Packets that passed more legs have later verdicts; the sort restores the input order.
+        self.verdicts.sort_by_key(|(input, _)| *input);
+        if !self.traced.is_empty() {
+            self.keep_traced(batch, out);
         }
-        self.ends.drain(..).for_each(|(_, emission)| out.emit(emission));
+        self.verdicts.drain(..).for_each(|(_, emission)| out.emit(emission));
     }
 
-    fn tick(&mut self, now: u64, out: &mut Output) {
+    fn tick(&mut self, now: u64, out: &mut BatchOutput) {
         let wiring = self.wiring.clone();
-        let _gate = wiring.gate.read();
+        let _gate = wiring.write_gate.read();
         for engine in [&mut self.above, &mut self.below].into_iter().flatten() {
             engine.tick(now, out);
         }
         wiring.links.tick(now);
-        self.report(now, out);
-        if !wiring.links.is_empty() && wiring.links.must_ask(now) {
-            for port in wiring.links.ports() {
-                let Some((reference, slot)) = out.add() else { break };
-                slot.received_at = now;
-                if let Ok(header) = slot.prepend(wiring.bridge.max(60)) {
-                    wire::hello(header, wiring.key);
-                    out.emit(Emission {
+        self.send_reports(now, out);
+        if !wiring.links.is_empty() && wiring.links.is_probe_due(now) {
+            for port in wiring.links.probed_ports() {
+                let Some((reference, slot)) = out.add_generated() else { break };
+                slot.rx_time_ns = now;
+                if let Ok(header) = slot.prepend(wiring.bridge_bytes.max(60)) {
+                    bridge_wire::write_probe(header, wiring.key);
+                    out.emit(PacketVerdict {
                         packet: reference,
-                        origin: Origin::Generated,
+                        origin: PacketOrigin::Generated,
                         verdict: Verdict::Forward { port: PortId(port) },
                     });
                 }
@@ -449,9 +491,9 @@ impl Engine for TiersWorker {
         }
     }
 
-    fn rest(&mut self) {
+    fn on_idle(&mut self) {
         for engine in [&mut self.above, &mut self.below].into_iter().flatten() {
-            engine.rest();
+            engine.on_idle();
         }
     }
 }

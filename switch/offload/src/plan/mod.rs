@@ -1,13 +1,14 @@
-//! `terrace plan`: does a program with so many entries fit on a chip, after which steps, and what comes of it.
+//! `terrace plan`: does a program with given table sizes fit on a chip, after which steps, and with
+//! which performance?
 
-mod make;
+mod planner;
 mod report;
 mod step;
 mod steps;
 mod sweeping;
 
-pub use make::{Doing, Fold, Plan, PlanError, Question, make};
+pub use planner::{PipeFolding, PlanError, PlanProgress, PlanRequest, ProgramPlan, make_plan};
 pub use report::*;
-pub use step::{Attempt, heat, performance, shares, tables};
-pub use steps::{Compression, Rewrite, compressions, for_a_chip};
-pub use sweeping::{SweepAsk, Try, number, sweep};
+pub use step::{PlacementAttempt, heat_map, performance, table_rows, utilization};
+pub use steps::{Compression, PlanTransform, compressions, split_concatenated_keys};
+pub use sweeping::{SweepModel, SweepRequest, parse_number, run_sweep};

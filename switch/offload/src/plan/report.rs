@@ -1,123 +1,123 @@
-//! What a plan says, as data: the same for a terminal, a page and JSON.
+//! Report of a plan as data, for terminal, HTML and JSON.
 
 use crate::clusters::Clusters;
-use crate::sweep::Reach;
+use crate::sweep::ParameterReach;
 use serde::Serialize;
 
-/// A plan: does the program with these entries fit on this chip, how, and what comes of it.
+/// Plan: whether and how a program with given entries fits on a chip, and its performance.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Report {
-    /// The program.
+pub struct PlanReport {
+    /// Name of the program.
     pub program: String,
-    /// The chip.
+    /// Name of the chip.
     pub target: String,
-    /// Whether the last step is placed.
+    /// Whether the last step has a placement.
     pub fits: bool,
-    /// A sentence: how it fits; or which resource binds, and the nearest thing that fits.
+    /// Sentence on how it fits, or on the binding resource and the nearest placement.
     pub verdict: String,
-    /// The program as it was written, then after each step.
-    pub steps: Vec<Step>,
-    /// The tables after the last step.
+    /// The program as written, then after each step.
+    pub steps: Vec<PlanStep>,
+    /// Tables after the last step.
     pub tables: Vec<TableRow>,
-    /// What the placed program does per second; none if it is not placed.
+    /// Performance of the placed program; `None` if it is not placed.
     pub performance: Option<Performance>,
-    /// Clusters for the region; none if tenants are not known.
+    /// Clusters of the region; `None` if its tenants are unknown.
     pub clusters: Option<Clusters>,
-    /// How far parameters can go.
+    /// Limits of parameters.
     pub sweeps: Vec<Sweep>,
 }
 
-/// The program before or after a step.
+/// Program before or after a step.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Step {
-    /// Its name: `as written`, `pooling`.
+pub struct PlanStep {
+    /// Name of the step: `as written`, `pooling`.
     pub name: String,
-    /// What it does, in a sentence.
+    /// Effect of the step, as a sentence.
     pub what: String,
-    /// SRAM blocks that tables ask for, in per cent of those of one pipe: an estimate.
+    /// Estimated SRAM blocks of the tables, in percent of those of one pipe.
     pub sram: f64,
-    /// TCAM blocks likewise.
+    /// Estimated TCAM blocks of the tables, in percent of those of one pipe.
     pub tcam: f64,
     /// Whether a placement was found.
     pub placed: bool,
-    /// Pipes by stages and resources: as placed, or as far as placing came.
+    /// Resource use by pipe and stage, of the placement or of the nearest attempt.
     pub heat: Vec<PipeHeat>,
 }
 
-/// One pipe's stages by resources.
+/// Resource use of one pipe's stages.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PipeHeat {
-    /// `pipe 0`.
+    /// Name: `pipe 0`.
     pub name: String,
-    /// A row for each resource.
+    /// One row for each resource.
     pub rows: Vec<HeatRow>,
 }
 
-/// One resource over the stages of a pipe.
+/// Use of one resource in the stages of a pipe.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct HeatRow {
-    /// `SRAM blocks`.
+    /// Name: `SRAM blocks`.
     pub resource: String,
-    /// What is used in each stage.
+    /// Used units in each stage.
     pub used: Vec<u32>,
-    /// What each stage has.
+    /// Available units in each stage.
     pub of: Vec<u32>,
-    /// Tables that have a part in each stage.
+    /// Tables in each stage that use the resource.
     pub tables: Vec<Vec<String>>,
 }
 
 impl HeatRow {
-    /// Share of the pipe's resource that is used.
+    /// Returns the used share of the pipe's resource.
     pub fn share(&self) -> f64 {
         let sum = |values: &[u32]| values.iter().map(|v| f64::from(*v)).sum::<f64>();
         sum(&self.used) / sum(&self.of).max(1.0)
     }
 }
 
-/// A table after the last step.
+/// Table after the last step.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct TableRow {
     /// Control-plane name.
     pub name: String,
-    /// `exact`, `ternary`, ...
+    /// Match kind: `exact`, `ternary`, ...
     pub kind: &'static str,
-    /// Width of its key in bits.
+    /// Width of the key in bits.
     pub key_bits: u32,
-    /// Entries that it must hold.
+    /// Number of entries that it must hold.
     pub entries: u64,
-    /// SRAM blocks that it has.
+    /// Number of its SRAM blocks.
     pub sram: u32,
-    /// TCAM blocks that it has.
+    /// Number of its TCAM blocks.
     pub tcam: u32,
-    /// Pipes and stages, `pipe 1: 3-5`; or why it is nowhere.
+    /// Pipes and stages: `pipe 1: 3-5`; `nowhere` if unplaced.
     pub places: String,
 }
 
-/// What a placed program does per second, from the target's clock and ports.
+/// Performance of a placed program, from the target's clock and ports.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Performance {
-    /// Times that a packet walks through a pipe's ingress and egress.
+    /// Number of passes of a packet through a pipe's ingress and egress.
     pub passes: u32,
-    /// Packets per second that the chip takes.
+    /// Packet rate of the chip, per second.
     pub packets_per_second: f64,
-    /// Bits per second that its ports take.
+    /// Bit rate of the chip's ports, per second.
     pub bits_per_second: f64,
-    /// From port to port, without queues.
+    /// Latency from port to port in ns, without queues.
     pub latency_ns: f64,
-    /// Bits that are carried in front of the packet, all crossings together.
+    /// Bits of bridge headers at all crossings together.
     pub bridged_bits: u32,
-    /// Power of a switch, if the target says it.
+    /// Power of a switch in watts, if the target specifies it.
     pub watts: Option<f64>,
 }
 
-/// How far a parameter can go.
+/// Limits of a parameter.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Sweep {
-    /// The parameter.
+    /// Name of the parameter.
     pub parameter: String,
-    /// A second parameter, with a line for each of its values.
+    /// Name of a second parameter, with one line for each of its values.
     pub per: Option<String>,
-    /// The lines.
+    /// Lines of the sweep.
     pub lines: Vec<SweepLine>,
 }
 
@@ -126,19 +126,19 @@ pub struct Sweep {
 pub struct SweepLine {
     /// Value of the second parameter.
     pub value: Option<f64>,
-    /// How far the first one goes.
-    pub reach: Reach,
-    /// Points on the way.
+    /// Limit of the first parameter.
+    pub reach: ParameterReach,
+    /// Sampled points.
     pub points: Vec<SweepPoint>,
 }
 
-/// What tables ask for at one value.
+/// Demand of the tables at one value.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct SweepPoint {
-    /// The value.
+    /// Value of the parameter.
     pub at: f64,
-    /// SRAM in per cent of a pipe.
+    /// SRAM in percent of a pipe.
     pub sram: f64,
-    /// TCAM in per cent of a pipe.
+    /// TCAM in percent of a pipe.
     pub tcam: f64,
 }

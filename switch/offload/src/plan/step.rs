@@ -1,62 +1,63 @@
-//! One step of a plan: a program with its sizes, placed along a way through the pipes.
+//! One step of a plan: a program with sizes, placed along a pipe path.
 
-use super::report::{HeatRow, Performance, PipeHeat, Step, TableRow};
-use asic::demand::{Match, Program};
-use asic::memory::{Estimate, estimate};
-use asic::place::{Objective, Path, Placement, Unplaced, bridged, heuristic};
-use asic::target::{Target, Usage};
+use super::report::{HeatRow, Performance, PipeHeat, PlanStep, TableRow};
+use asic::demand::{MemoryMatchKind, ResourceDemand};
+use asic::memory::{BlockEstimate, estimate};
+use asic::place::{Objective, PipePath, Placement, PlacementError, bridged_fields, heuristic};
+use asic::target::{ChipTarget, StageResources};
 
-/// A program on its way onto a chip.
+/// Attempt to place a program.
 #[derive(Clone, Debug)]
-pub struct Attempt {
-    /// What it asks for.
-    pub program: Program,
-    /// The way of its packets.
-    pub path: Path,
-    /// Where its tables are, or why they are not.
-    pub placed: Result<Placement, Unplaced>,
+pub struct PlacementAttempt {
+    /// Demand of the program.
+    pub program: ResourceDemand,
+    /// Pipe path of its packets.
+    pub path: PipePath,
+    /// Placement, or the reason for which there is none.
+    pub placed: Result<Placement, PlacementError>,
 }
 
-impl Attempt {
-    /// Places a program by the fast heuristic.
-    pub fn new(target: &Target, program: Program, path: Path, objective: Objective) -> Attempt {
+impl PlacementAttempt {
+    /// Places a program with the fast heuristic.
+    pub fn new(target: &ChipTarget, program: ResourceDemand, path: PipePath, objective: Objective) -> PlacementAttempt {
         let placed = heuristic(target, &program, &path, objective);
-        Attempt { program, path, placed }
+        PlacementAttempt { program, path, placed }
     }
 
-    /// The placement, or the nearest thing to one.
-    pub fn shown(&self) -> Option<&Placement> {
+    /// Returns the placement, or the nearest attempt.
+    pub fn best_placement(&self) -> Option<&Placement> {
         match &self.placed {
             Ok(placement) => Some(placement),
-            Err(Unplaced::Full { nearest, .. }) => nearest.as_deref(),
+            Err(PlacementError::Full { nearest, .. }) => nearest.as_deref(),
             Err(_) => None,
         }
     }
 
-    /// The step as a report shows it.
-    pub fn step(&self, target: &Target, name: &str, what: &str) -> Step {
-        let (sram, tcam) = shares(target, &self.program);
-        Step {
+    /// Returns the step for the report.
+    pub fn report_step(&self, target: &ChipTarget, name: &str, what: &str) -> PlanStep {
+        let (sram, tcam) = utilization(target, &self.program);
+        PlanStep {
             name: name.to_owned(),
             what: what.to_owned(),
             sram,
             tcam,
             placed: self.placed.is_ok(),
-            heat: self.shown().map(|placement| heat(target, placement)).unwrap_or_default(),
+            heat: self.best_placement().map(|placement| heat_map(target, placement)).unwrap_or_default(),
         }
     }
 }
 
-/// SRAM and TCAM that all tables ask for, by papers' arithmetic, in per cent of a pipe's blocks.
-pub fn shares(target: &Target, program: &Program) -> (f64, f64) {
+/// Returns the SRAM and TCAM demand of all tables in percent of a pipe's blocks, estimated as in
+/// the literature.
+pub fn utilization(target: &ChipTarget, program: &ResourceDemand) -> (f64, f64) {
     let one = |table| estimate(target, table);
-    let sum = program.tables.iter().map(one).fold(Estimate::default(), Estimate::plus);
+    let sum = program.tables.iter().map(one).fold(BlockEstimate::default(), BlockEstimate::plus);
     let of_pipe = |per_stage: u32| 100.0 / f64::from((per_stage * target.stages).max(1));
     (sum.sram * of_pipe(target.per_stage.sram), sum.tcam * of_pipe(target.per_stage.tcam))
 }
 
-/// The resources that a heat map shows, with their names for people.
-type Resource = (&'static str, fn(&Usage) -> u32);
+/// Resource of a heat map, with its name.
+type Resource = (&'static str, fn(&StageResources) -> u32);
 
 const RESOURCES: [Resource; 11] = [
     ("SRAM blocks", |u| u.sram),
@@ -72,16 +73,16 @@ const RESOURCES: [Resource; 11] = [
     ("statistics ALUs", |u| u.statistics_alus),
 ];
 
-/// The heat map of a placement.
-pub fn heat(target: &Target, placement: &Placement) -> Vec<PipeHeat> {
+/// Returns the heat map of a placement.
+pub fn heat_map(target: &ChipTarget, placement: &Placement) -> Vec<PipeHeat> {
     let pipe = |pipe: u32| PipeHeat {
         name: format!("pipe {pipe}"),
-        rows: RESOURCES.iter().map(|resource| row(target, placement, pipe, resource)).collect(),
+        rows: RESOURCES.iter().map(|resource| heat_row(target, placement, pipe, resource)).collect(),
     };
-    (0..placement.path.pipes()).map(pipe).collect()
+    (0..placement.path.pipe_count()).map(pipe).collect()
 }
 
-fn row(target: &Target, placement: &Placement, pipe: u32, (name, of): &Resource) -> HeatRow {
+fn heat_row(target: &ChipTarget, placement: &Placement, pipe: u32, (name, of): &Resource) -> HeatRow {
     let stages = 0..target.stages;
     let tables = |stage: u32| {
         let here = placement.tables.iter().filter(|table| {
@@ -95,44 +96,44 @@ fn row(target: &Target, placement: &Placement, pipe: u32, (name, of): &Resource)
     };
     HeatRow {
         resource: (*name).to_owned(),
-        used: stages.clone().map(|stage| of(&placement.total(pipe, stage))).collect(),
+        used: stages.clone().map(|stage| of(&placement.stage_usage(pipe, stage))).collect(),
         of: stages.clone().map(|_| of(&target.per_stage)).collect(),
         tables: stages.map(tables).collect(),
     }
 }
 
-/// The tables of an attempt as a report lists them. Steps of code and tables without key are left out.
-pub fn tables(attempt: &Attempt) -> Vec<TableRow> {
+/// Returns the tables of an attempt for the report, without action steps and tables without key.
+pub fn table_rows(attempt: &PlacementAttempt) -> Vec<TableRow> {
     let mut rows = Vec::new();
     for (n, table) in attempt.program.tables.iter().enumerate().filter(|(_, table)| !table.keys.is_empty()) {
-        let placed = attempt.shown().and_then(|placement| placement.tables.get(n));
+        let placed = attempt.best_placement().and_then(|placement| placement.tables.get(n));
         let pieces = placed.map(|p| p.pieces.as_slice()).unwrap_or_default();
-        let sum = |of: fn(&Usage) -> u32| pieces.iter().map(|p| of(&p.usage)).sum();
+        let sum = |of: fn(&StageResources) -> u32| pieces.iter().map(|p| of(&p.usage)).sum();
         rows.push(TableRow {
             name: table.name.clone(),
-            kind: kind(table.kind),
+            kind: match_kind_name(table.kind),
             key_bits: table.key_bits(),
             entries: table.entries,
             sram: sum(|u| u.sram),
             tcam: sum(|u| u.tcam),
-            places: places(attempt, pieces),
+            places: stage_ranges(attempt, pieces),
         });
     }
     rows
 }
 
-fn kind(kind: Match) -> &'static str {
+fn match_kind_name(kind: MemoryMatchKind) -> &'static str {
     match kind {
-        Match::None => "none",
-        Match::Exact => "exact",
-        Match::Ternary => "ternary",
-        Match::Partitioned { .. } => "partitions",
-        Match::Alpm { .. } => "alpm",
+        MemoryMatchKind::None => "none",
+        MemoryMatchKind::Exact => "exact",
+        MemoryMatchKind::Ternary => "ternary",
+        MemoryMatchKind::Partitioned { .. } => "partitions",
+        MemoryMatchKind::Alpm { .. } => "alpm",
     }
 }
 
-/// `pipe 0 ingress: 1-3, pipe 1 egress: 4`.
-fn places(attempt: &Attempt, pieces: &[asic::place::Piece]) -> String {
+/// Returns the stages of a table: `pipe 0 ingress: 1-3, pipe 1 egress: 4`.
+fn stage_ranges(attempt: &PlacementAttempt, pieces: &[asic::place::StagePlacement]) -> String {
     let mut parts: Vec<(usize, u32, u32)> = Vec::new();
     for piece in pieces {
         match parts.last_mut() {
@@ -146,8 +147,8 @@ fn places(attempt: &Attempt, pieces: &[asic::place::Piece]) -> String {
     let one = |(hop, first, last): (usize, u32, u32)| {
         let hop = &attempt.path.hops[hop];
         let half = match hop.half {
-            asic::place::Half::Ingress => "ingress",
-            asic::place::Half::Egress => "egress",
+            asic::place::PipeHalf::Ingress => "ingress",
+            asic::place::PipeHalf::Egress => "egress",
         };
         let stages = if first == last { first.to_string() } else { format!("{first}-{last}") };
         format!("pipe {} {half}: {stages}", hop.pipe)
@@ -155,15 +156,15 @@ fn places(attempt: &Attempt, pieces: &[asic::place::Piece]) -> String {
     parts.into_iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// What a placed program does per second.
-pub fn performance(target: &Target, attempt: &Attempt) -> Option<Performance> {
+/// Returns the performance of a placed program.
+pub fn performance(target: &ChipTarget, attempt: &PlacementAttempt) -> Option<Performance> {
     let placement = attempt.placed.as_ref().ok()?;
     Some(Performance {
-        passes: attempt.path.passes(),
+        passes: attempt.path.pass_count(),
         packets_per_second: attempt.path.packets_per_second(target) as f64,
         bits_per_second: attempt.path.bits_per_second(target) as f64,
         latency_ns: attempt.path.latency_ns(target) as f64,
-        bridged_bits: bridged(&attempt.program, placement).iter().map(|crossing| crossing.bits).sum(),
+        bridged_bits: bridged_fields(&attempt.program, placement).iter().map(|crossing| crossing.bits).sum(),
         watts: target.power_w,
     })
 }

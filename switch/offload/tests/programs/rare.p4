@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Most packets are forwarded by a table. Few need what a switching ASIC cannot do, after it is known where they go: a division, a
-// digest, a sum of 48 bits.
+// Most packets are forwarded by a table. A few need, after the forwarding decision,
+// operations that a switching ASIC lacks: a division, a digest, a sum of 48 bits.
 
 #include <core.p4>
 #include <pna.p4>

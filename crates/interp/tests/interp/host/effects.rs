@@ -1,34 +1,34 @@
-//! What calls ask of the architecture, where results lie, and calls that are refused.
+//! Tests effects that calls request of the architecture, layouts of results, and rejected calls.
 
 use super::twin::{Twin, program};
 use crate::build::*;
-use interp::host::{Effect, ExternHost, PacketContext, SiteError};
+use interp::host::{ArchEffect, ExternHost, PacketContext, SiteError};
 use interp::{Config, Interp};
 use ir::*;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// A pipeline with one variable and nothing else.
+/// Creates a host of a pipeline with one variable.
 fn host(t: Build) -> ExternHost {
     ExternHost::new(Arc::new(t.p), Config::default()).expect("the host loads")
 }
 
-/// Makes one call: arguments of 64 bits, the effect, the results.
+/// Makes one call with 64-bit arguments. Returns the effect and the results.
 fn effect(
     host: &mut ExternHost,
     func: ExternFn,
-    args: Vec<Arg>,
+    args: Vec<ExternArg>,
     words: &[u64],
     results: &[Type],
-) -> (Effect, Vec<u64>) {
+) -> (ArchEffect, Vec<u64>) {
     let site = host.site(&Inst::Extern { object: None, func, args }, &|_| Type::Bit(64), results).expect("a site");
     assert_eq!(site.arg_words, words.len());
     let mut out = vec![u64::MAX; site.result_words];
     (host.call(site.id, &PacketContext::default(), words, &mut out), out)
 }
 
-fn value() -> Arg {
-    Arg::Value(Value(0))
+fn value() -> ExternArg {
+    ExternArg::Value(Value(0))
 }
 
 #[test]
@@ -37,33 +37,36 @@ fn requests() {
     let mut t = Build::v1model();
     let kept = t.meta("meta.kept", 8);
     let mut h = host(t);
-    let mut ask = |func, args: Vec<Arg>, words: &[u64]| effect(&mut h, func, args, words, &[]).0;
-    let vars = || Arg::Vars(vec![kept]);
-    assert_eq!(ask(Clone, vec![Arg::Str("I2E".into()), value(), vars()], &[7]), Effect::Clone { session: 7 });
-    assert_eq!(ask(Resubmit, vec![vars()], &[]), Effect::Resubmit);
-    assert_eq!(ask(Recirculate, vec![vars()], &[]), Effect::Recirculate);
-    assert_eq!(ask(Truncate, vec![value()], &[1 << 40]), Effect::Truncate(u32::MAX));
-    assert_eq!(ask(MarkToDrop, vec![], &[]), Effect::MarkToDrop);
-    assert_eq!(ask(Assert, vec![value()], &[1]), Effect::None);
-    assert_eq!(ask(Assert, vec![value()], &[0]), Effect::AssertFailed);
-    assert_eq!(ask(Assume, vec![value(), Arg::Str("x".into())], &[0]), Effect::AssertFailed);
-    assert_eq!(ask(LogMsg, vec![Arg::Str("{}".into()), Arg::Values(vec![Value(0)])], &[5]), Effect::None);
+    let mut ask = |func, args: Vec<ExternArg>, words: &[u64]| effect(&mut h, func, args, words, &[]).0;
+    let vars = || ExternArg::Vars(vec![kept]);
+    assert_eq!(ask(Clone, vec![ExternArg::Str("I2E".into()), value(), vars()], &[7]), ArchEffect::Clone { session: 7 });
+    assert_eq!(ask(Resubmit, vec![vars()], &[]), ArchEffect::Resubmit);
+    assert_eq!(ask(Recirculate, vec![vars()], &[]), ArchEffect::Recirculate);
+    assert_eq!(ask(Truncate, vec![value()], &[1 << 40]), ArchEffect::Truncate(u32::MAX));
+    assert_eq!(ask(MarkToDrop, vec![], &[]), ArchEffect::MarkToDrop);
+    assert_eq!(ask(Assert, vec![value()], &[1]), ArchEffect::None);
+    assert_eq!(ask(Assert, vec![value()], &[0]), ArchEffect::AssertFailed);
+    assert_eq!(ask(Assume, vec![value(), ExternArg::Str("x".into())], &[0]), ArchEffect::AssertFailed);
+    assert_eq!(
+        ask(LogMsg, vec![ExternArg::Str("{}".into()), ExternArg::Values(vec![Value(0)])], &[5]),
+        ArchEffect::None
+    );
     let clone = Inst::Extern { object: None, func: Resubmit, args: vec![vars()] };
     assert_eq!(h.site(&clone, &|_| Type::Bool, &[]).expect("a site").preserved, [kept]);
 
     let mut h = host(Build::pna());
-    let mut ask = |func, args: Vec<Arg>, words: &[u64]| effect(&mut h, func, args, words, &[]).0;
-    assert_eq!(ask(DropPacket, vec![], &[]), Effect::Drop);
-    assert_eq!(ask(SendToPort, vec![value()], &[0xffff_fffd]), Effect::SendToPort(0xffff_fffd));
-    assert_eq!(ask(MirrorPacket, vec![value(), value()], &[3, 9]), Effect::Mirror { slot: 3, session: 9 });
-    assert_eq!(ask(MirrorPacket, vec![value(), value()], &[4, 9]), Effect::None);
-    assert_eq!(ask(PnaRecirculate, vec![], &[]), Effect::PnaRecirculate);
-    // Nothing is left from one call to the next.
+    let mut ask = |func, args: Vec<ExternArg>, words: &[u64]| effect(&mut h, func, args, words, &[]).0;
+    assert_eq!(ask(DropPacket, vec![], &[]), ArchEffect::Drop);
+    assert_eq!(ask(SendToPort, vec![value()], &[0xffff_fffd]), ArchEffect::SendToPort(0xffff_fffd));
+    assert_eq!(ask(MirrorPacket, vec![value(), value()], &[3, 9]), ArchEffect::Mirror { slot: 3, session: 9 });
+    assert_eq!(ask(MirrorPacket, vec![value(), value()], &[4, 9]), ArchEffect::None);
+    assert_eq!(ask(PnaRecirculate, vec![], &[]), ArchEffect::PnaRecirculate);
+    // No effect carries over to the next call.
     let id = effect(&mut h, AllocateFlowId, vec![], &[], &[Type::Bit(32)]);
-    assert_eq!(id, (Effect::None, vec![1]));
+    assert_eq!(id, (ArchEffect::None, vec![1]));
 }
 
-/// Drops, ports, truncation and assertions, as they come out of a whole pass.
+/// Drops, ports, truncation and assertions as results of a whole pass.
 #[test]
 fn whole_passes() {
     let mut called = HashSet::new();
@@ -73,14 +76,14 @@ fn whole_passes() {
             b.cast(Type::Bool, bit)
         };
         let (low, sure) = (bit(b, 0), bit(b, 1));
-        b.call(None, ExternFn::Assert, vec![Arg::Value(sure), Arg::Str("bit 1".into())], &[]);
+        b.call_extern(None, ExternFn::Assert, vec![ExternArg::Value(sure), ExternArg::Str("bit 1".into())], &[]);
         let (drop, keep, end) = (b.create_block(), b.create_block(), b.create_block());
         b.branch(low, drop, keep);
         b.switch_to(drop);
-        b.call(None, ExternFn::MarkToDrop, vec![], &[]);
+        b.call_extern(None, ExternFn::MarkToDrop, vec![], &[]);
         b.jump(end);
         b.switch_to(keep);
-        b.call(None, ExternFn::Truncate, vec![Arg::Value(values[0])], &[]);
+        b.call_extern(None, ExternFn::Truncate, vec![ExternArg::Value(values[0])], &[]);
         b.jump(end);
         b.switch_to(end);
         vec![]
@@ -95,11 +98,16 @@ fn whole_passes() {
     for (seed, ports) in ports.into_iter().enumerate() {
         let config = Config { ports, host_ports: BTreeSet::from([2, 5]), ..Config::default() };
         let t = program(Build::pna(), &[Type::Bit(3)], &[Type::Bool, Type::Bool, Type::Bit(32)], |b, _, values| {
-            let port = || vec![Arg::Value(values[0])];
-            let host = b.call(None, ExternFn::IsHostPort, port(), &[Type::Bool])[0];
-            let net = b.call(None, ExternFn::IsNetPort, port(), &[Type::Bool])[0];
-            let id = b.call(None, ExternFn::AllocateFlowId, vec![], &[Type::Bit(32)])[0];
-            b.call(None, ExternFn::LogMsg, vec![Arg::Str("{}".into()), Arg::Values(vec![host])], &[]);
+            let port = || vec![ExternArg::Value(values[0])];
+            let host = b.call_extern(None, ExternFn::IsHostPort, port(), &[Type::Bool])[0];
+            let net = b.call_extern(None, ExternFn::IsNetPort, port(), &[Type::Bool])[0];
+            let id = b.call_extern(None, ExternFn::AllocateFlowId, vec![], &[Type::Bit(32)])[0];
+            b.call_extern(
+                None,
+                ExternFn::LogMsg,
+                vec![ExternArg::Str("{}".into()), ExternArg::Values(vec![host])],
+                &[],
+            );
             vec![host, net, id]
         });
         let mut twin = Twin::with(t, 2200 + seed as u64, config);
@@ -113,7 +121,8 @@ fn whole_passes() {
     assert_eq!(called, wanted);
 }
 
-/// What checksum objects keep is a packet's own: two packets of a batch that take turns don't see each other's.
+/// Checksum objects belong to a packet: two interleaved packets of a batch do not see each other's
+/// state.
 #[test]
 fn lanes() {
     let mut t = Build::pna();
@@ -121,11 +130,11 @@ fn lanes() {
     let (sum, net) = (t.object("s", kind), t.object("n", ExternKind::InternetChecksum));
     let mut h = host(t);
     assert!(h.keeps_packet_state());
-    let mut site = |object, func, args: Vec<Arg>, results: &[Type]| {
+    let mut site = |object, func, args: Vec<ExternArg>, results: &[Type]| {
         let inst = Inst::Extern { object: Some(object), func, args };
         h.site(&inst, &|_| Type::Bit(16), results).expect("a site").id
     };
-    let data = || vec![Arg::Values(vec![Value(0)])];
+    let data = || vec![ExternArg::Values(vec![Value(0)])];
     let update = site(sum, ExternFn::ChecksumUpdate, data(), &[]);
     let get = site(sum, ExternFn::ChecksumGet, vec![], &[Type::Bit(32)]);
     let add = site(net, ExternFn::InternetChecksumAdd, data(), &[]);
@@ -150,7 +159,7 @@ fn lanes() {
     assert_eq!(call(&mut h, get, 3, &[]), crc(b"1537"));
 }
 
-/// The clock is the latest time that the host was given, by whatever way.
+/// The clock is the latest time that the host was given, by any call.
 #[test]
 fn clock() {
     let mut h = host(Build::pna());
@@ -162,11 +171,11 @@ fn clock() {
     }
     h.advance(8);
     assert_eq!(h.now(), 9);
-    h.expire(20, &mut entries::State::new(h.pipeline().clone()).expect("a state"));
+    h.expire(20, &mut entries::ControlState::new(h.pipeline().clone()).expect("a state"));
     assert_eq!(h.now(), 20);
 }
 
-/// Every function has a site; wrong ones are refused and say why.
+/// Every function has a call site; wrong ones are rejected with a reason.
 #[test]
 fn refusals() {
     let mut t = Build::v1model();
@@ -185,27 +194,36 @@ fn refusals() {
     assert!(why(Some(ExternId(9)), ExternFn::CounterCount, vec![value()], &[]).contains("extern9 does not exist"));
     assert!(why(Some(counter), ExternFn::CounterCount, vec![], &[]).contains("arguments of shape"));
     assert!(why(None, ExternFn::Random, vec![value(), value()], &[]).contains("0 results, 1 wanted"));
-    assert!(why(None, ExternFn::Resubmit, vec![Arg::Vars(vec![VarId(99)])], &[]).contains("var99 does not exist"));
+    assert!(
+        why(None, ExternFn::Resubmit, vec![ExternArg::Vars(vec![VarId(99)])], &[]).contains("var99 does not exist")
+    );
     let many = (0..200).map(|_| Value(0)).collect();
-    let inst =
-        Inst::Extern { object: None, func: ExternFn::LogMsg, args: vec![Arg::Str(String::new()), Arg::Values(many)] };
+    let inst = Inst::Extern {
+        object: None,
+        func: ExternFn::LogMsg,
+        args: vec![ExternArg::Str(String::new()), ExternArg::Values(many)],
+    };
     let wide = h.site(&inst, &|_| Type::Bit(MAX_WIDTH), &[]).map(|site| site.arg_words);
     assert_eq!(wide, Ok(200 * 1024));
     let many = (0..2000).map(|_| Value(0)).collect();
-    let inst =
-        Inst::Extern { object: None, func: ExternFn::LogMsg, args: vec![Arg::Str(String::new()), Arg::Values(many)] };
+    let inst = Inst::Extern {
+        object: None,
+        func: ExternFn::LogMsg,
+        args: vec![ExternArg::Str(String::new()), ExternArg::Values(many)],
+    };
     assert!(matches!(h.site(&inst, &|_| Type::Bit(MAX_WIDTH), &[]), Err(SiteError::TooLarge { words: 2_048_000, .. })));
 }
 
-/// A varbit's length that its type does not allow is cut to the greatest.
+/// A varbit length beyond its type's maximum is reduced to the maximum.
 #[test]
 fn varbit_lengths() {
     let mut t = Build::pna();
     let hash = t.object("h", ExternKind::Hash { algorithm: HashAlgorithm::Crc32, output: Type::Bit(32) });
     let mut h = host(t);
-    let inst = Inst::Extern { object: Some(hash), func: ExternFn::HashGet, args: vec![Arg::Values(vec![Value(0)])] };
+    let inst =
+        Inst::Extern { object: Some(hash), func: ExternFn::HashGet, args: vec![ExternArg::Values(vec![Value(0)])] };
     let site = h.site(&inst, &|_| Type::Varbit(16), &[Type::Bit(32)]).expect("a site");
-    assert_eq!((site.args[0][0].words, site.args[0][0].varbit), (2, true));
+    assert_eq!((site.args[0][0].words, site.args[0][0].is_varbit), (2, true));
     let mut hash = |length| {
         let mut out = [0];
         h.call(site.id, &PacketContext::default(), &[length, 0x1234], &mut out);
@@ -222,7 +240,7 @@ fn may_be_shared() {
     shared::<ExternHost>();
 }
 
-/// What engines' drivers of the architectures look at.
+/// Properties that the engines' architecture drivers use.
 #[test]
 fn architecture() {
     use interp::host::architecture::*;
@@ -235,7 +253,7 @@ fn architecture() {
     let interp: Interp = t.load();
     assert_eq!((drop_variable(&p), cpu_variable(&p)), (Some(reason), Some(punt)));
     assert_eq!((intrinsic(&p, "istd.direction"), intrinsic(&p, "istd.none")), (Some(direction), None));
-    assert_eq!((colours(&p), colours(&Build::v1model().p)), ([1, 2, 0], [0, 1, 2]));
+    assert_eq!((color_encodings(&p), color_encodings(&Build::v1model().p)), ([1, 2, 0], [0, 1, 2]));
     assert_eq!(reason_table(&p), *interp.reasons());
     assert_eq!((v1model::DROP_PORT, v1model::MAX_PASSES, pna::CPU_PORT, pna::MAX_PASSES), (511, 32, 0xffff_fffd, 7));
     assert_eq!(metadata(&p).count(), p.vars.len());

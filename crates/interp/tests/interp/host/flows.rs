@@ -1,14 +1,15 @@
-//! What hangs on entries: direct counters and meters, idle times, entries that packets add.
+//! Tests state attached to entries: direct counters and meters, idle times, entries that packets
+//! add.
 
 use super::twin::{Twin, roles};
 use crate::build::*;
-use entries::{Counter, EntryId, MeterConfig, TableEntry, Update, UpdateKind};
+use entries::{Counter, EntryId, MeterConfig, StateUpdate, TableEntry, UpdateKind};
 use ir::*;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A table with one key of 4 bits, the header's first field, with direct counter, direct meter and idle times. The action's
-/// parameter and the colours go to the header.
+/// Table with one 4-bit key, the header's first field, with direct counter, direct meter and idle
+/// times. The action's parameter and the colors go to the header.
 struct Direct {
     twin: Twin,
     table: TableId,
@@ -45,29 +46,39 @@ fn direct(arch: Arch, unit: MeterUnit, how: &[ExternFn], properties: &[(&str, &s
     let mut b = BodyBuilder::new();
     if arch == Arch::Pna {
         let port = b.bits(32, 1u8);
-        b.call(None, ExternFn::SendToPort, vec![Arg::Value(port)], &[]);
+        b.call_extern(None, ExternFn::SendToPort, vec![ExternArg::Value(port)], &[]);
     }
     let [key, before, size] = [0, 1, 2].map(|n| b.load(&t.p, t.field(h, n)));
-    let arms = b.apply(&t.p, table, vec![key]);
+    let arms = b.apply_table(&t.p, table, vec![key]);
     for arm in &arms {
         b.switch_to(arm.block);
-        let mut args = vec![Arg::Table(table)];
-        b.call(Some(counter), ExternFn::DirectCounterCount, args.clone(), &[]);
+        let mut args = vec![ExternArg::Table(table)];
+        b.call_extern(Some(counter), ExternFn::DirectCounterCount, args.clone(), &[]);
         if arch == Arch::Pna {
-            b.call(Some(counter), ExternFn::DirectCounterCount, vec![Arg::Table(table), Arg::Value(size)], &[]);
+            b.call_extern(
+                Some(counter),
+                ExternFn::DirectCounterCount,
+                vec![ExternArg::Table(table), ExternArg::Value(size)],
+                &[],
+            );
             let wide = b.cast(Type::Bit(32), before);
-            args.push(Arg::Value(b.cast(colour, wide)));
-            args.push(Arg::Value(size));
+            args.push(ExternArg::Value(b.cast(colour, wide)));
+            args.push(ExternArg::Value(size));
         }
-        let seen = b.call(Some(meter), ExternFn::DirectMeterExecute, args, &[colour])[0];
+        let seen = b.call_extern(Some(meter), ExternFn::DirectMeterExecute, args, &[colour])[0];
         let seen = b.cast(Type::Bit(32), seen);
         b.store(t.field(h, 3), seen);
         let profile = b.cast(Type::Bit(8), before);
         if arm.action == miss && how.contains(&ExternFn::AddEntry) {
             let data = b.load(&t.p, t.field(h, 5));
-            let args = vec![Arg::Table(table), Arg::Action(act), Arg::Values(vec![data]), Arg::Value(profile)];
-            let added = b.call(None, ExternFn::AddEntry, args, &[Type::Bool])[0];
-            let id = b.call(None, ExternFn::AllocateFlowId, vec![], &[Type::Bit(8)])[0];
+            let args = vec![
+                ExternArg::Table(table),
+                ExternArg::Action(act),
+                ExternArg::Values(vec![data]),
+                ExternArg::Value(profile),
+            ];
+            let added = b.call_extern(None, ExternFn::AddEntry, args, &[Type::Bool])[0];
+            let id = b.call_extern(None, ExternFn::AllocateFlowId, vec![], &[Type::Bit(8)])[0];
             let zero = b.bits(8, 0u8);
             let given = b.select(added, id, zero);
             b.store(t.field(h, 5), given);
@@ -80,10 +91,15 @@ fn direct(arch: Arch, unit: MeterUnit, how: &[ExternFn], properties: &[(&str, &s
             b.branch(wanted, yes, end);
             b.switch_to(yes);
             if how.contains(&ExternFn::RestartExpireTimer) {
-                b.call(None, ExternFn::RestartExpireTimer, vec![Arg::Table(table)], &[]);
+                b.call_extern(None, ExternFn::RestartExpireTimer, vec![ExternArg::Table(table)], &[]);
             }
             if how.contains(&ExternFn::SetEntryExpireTime) {
-                b.call(None, ExternFn::SetEntryExpireTime, vec![Arg::Table(table), Arg::Value(profile)], &[]);
+                b.call_extern(
+                    None,
+                    ExternFn::SetEntryExpireTime,
+                    vec![ExternArg::Table(table), ExternArg::Value(profile)],
+                    &[],
+                );
             }
             b.jump(end);
             b.switch_to(end);
@@ -99,7 +115,7 @@ fn direct(arch: Arch, unit: MeterUnit, how: &[ExternFn], properties: &[(&str, &s
 }
 
 impl Direct {
-    fn entry(&mut self, kind: UpdateKind, key: u64) -> Update {
+    fn entry(&mut self, kind: UpdateKind, key: u64) -> StateUpdate {
         let r = &mut self.twin.random;
         let mut entry = TableEntry::new(self.table, vec![exact(key.into())], call(self.act, &[r.below(256).into()]));
         entry.counter = (r.below(3) == 0).then(|| Counter { packets: r.below(1000), bytes: r.word() });
@@ -107,10 +123,10 @@ impl Direct {
         let config = MeterConfig { cir, cburst, pir: cir + more, pburst: 1 + r.below(5000) };
         entry.meter = (r.below(4) != 0).then_some(config);
         entry.idle_timeout_ns = *r.pick(&[0, SECOND, 3 * SECOND]);
-        Update::Entry(kind, entry)
+        StateUpdate::Entry(kind, entry)
     }
 
-    /// One random write; many are refused, by both.
+    /// Makes one random write; many are rejected by both engines.
     fn write(&mut self) {
         let key = self.twin.random.below(16);
         let id = EntryId { table: self.table, keys: vec![exact(key.into())], priority: 0 };
@@ -118,17 +134,17 @@ impl Direct {
             0..3 => self.entry(UpdateKind::Insert, key),
             3 => self.entry(UpdateKind::Modify, key),
             4 => self.entry(UpdateKind::Delete, key),
-            5 => Update::DirectCounter(id, Counter { packets: 5, bytes: 6 }),
+            5 => StateUpdate::DirectCounter(id, Counter { packets: 5, bytes: 6 }),
             6 => {
                 let config = MeterConfig { cir: 1, cburst: 2, pir: 3, pburst: 4 };
-                Update::DirectMeter(id, key.is_multiple_of(2).then_some(config))
+                StateUpdate::DirectMeter(id, key.is_multiple_of(2).then_some(config))
             }
-            _ => Update::ExpireTime(key as u8 % 4, *self.twin.random.pick(&[0, SECOND / 2, 2 * SECOND])),
+            _ => StateUpdate::ExpireTime(key as u8 % 4, *self.twin.random.pick(&[0, SECOND / 2, 2 * SECOND])),
         };
         self.twin.write([update]);
     }
 
-    /// Packets, writes and times in random order.
+    /// Runs packets, writes and times in random order.
     fn run(mut self, steps: usize) -> (Twin, usize) {
         let mut told = 0;
         for step in 0..steps {
@@ -136,7 +152,7 @@ impl Direct {
                 0..2 => self.write(),
                 2 => {
                     self.twin.pass_time(SECOND);
-                    told += self.twin.tell();
+                    told += self.twin.compare_reports();
                 }
                 _ => {
                     let bytes = [self.twin.random.word() as u8 & 0xf3, 0, self.twin.random.word() as u8];
@@ -154,7 +170,7 @@ impl Direct {
 const DELETE: (&str, &str) = ("pna_idle_timeout", "PNA_IdleTimeout_t.AUTO_DELETE");
 const NOTIFY: (&str, &str) = ("pna_idle_timeout", "PNA_IdleTimeout_t.NOTIFY_CONTROL");
 
-/// v1model: a hit counts and meters by itself, and its colour goes to a variable.
+/// v1model: a hit counts and meters implicitly, and its color goes to a variable.
 #[test]
 fn v1model_direct() {
     for (seed, unit) in [(1, MeterUnit::Bytes), (2, MeterUnit::Packets)] {
@@ -163,7 +179,7 @@ fn v1model_direct() {
     }
 }
 
-/// PNA: the program counts and meters, with sizes of its own, and colours that are known before.
+/// PNA: the program counts and meters, with its own sizes and colors known before.
 #[test]
 fn pna_direct() {
     for (seed, unit) in [(1, MeterUnit::Bytes), (2, MeterUnit::Packets)] {
@@ -172,7 +188,8 @@ fn pna_direct() {
     }
 }
 
-/// Packets add entries with an idle time of their choice; idle ones go, or the control plane is told of them.
+/// Packets add entries with a chosen idle time. Idle entries are removed or reported to the control
+/// plane.
 #[test]
 fn add_on_miss() {
     let fallback = ("default_idle_timeout_for_data_plane_added_entries", "8w2");
@@ -184,7 +201,7 @@ fn add_on_miss() {
     }
 }
 
-/// Where actions restart the idle time, a mere hit does not.
+/// Where actions restart the idle time, a hit alone does not.
 #[test]
 fn explicit_idle_times() {
     use ExternFn::*;
@@ -192,6 +209,6 @@ fn explicit_idle_times() {
         let (twin, told) = direct(Arch::Pna, MeterUnit::Bytes, how, &[DELETE], 1400 + seed as u64).run(3000);
         assert!(twin.compared > 5000 && told > 40, "{} compared, {told} told", twin.compared);
         assert!(twin.mini.called.contains(&how[1]));
-        assert!(!twin.mini.host.notes_hits(TableId(0)));
+        assert!(!twin.mini.host.has_hit_effect(TableId(0)));
     }
 }

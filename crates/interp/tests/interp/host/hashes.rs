@@ -1,4 +1,4 @@
-//! Hashes and checksums of random data lists.
+//! Tests hashes and checksums of random data lists.
 
 use super::twin::{Random, Twin, program};
 use crate::build::*;
@@ -16,7 +16,7 @@ const ALGORITHMS: [(HashAlgorithm, &str); 9] = [
     (HashAlgorithm::TargetDefault, ""),
 ];
 
-/// A list of types of any widths: single bits, odd ones, several words.
+/// Returns types of any widths: single bits, odd ones, several words.
 fn types(random: &mut Random) -> Vec<Type> {
     let count = 1 + random.below(6);
     let one = |random: &mut Random| match random.below(8) {
@@ -40,10 +40,10 @@ fn v1model_hash() {
         let width = *random.pick(&[1, 8, 14, 16, 32, 64, 100]);
         inputs.extend([Type::Bit(width), Type::Bit(*random.pick(&[8, 16, 32, 64, 128]))]);
         let t = program(Build::v1model(), &inputs, &[Type::Bit(width)], |b, _, values| {
-            let (base, most) = (Arg::Value(values[data]), Arg::Value(values[data + 1]));
-            let name = Arg::Str(format!("HashAlgorithm.{name}"));
-            let args = vec![name, base, Arg::Values(values[..data].to_vec()), most];
-            b.call(None, ExternFn::Hash, args, &[Type::Bit(width)])
+            let (base, most) = (ExternArg::Value(values[data]), ExternArg::Value(values[data + 1]));
+            let name = ExternArg::Str(format!("HashAlgorithm.{name}"));
+            let args = vec![name, base, ExternArg::Values(values[..data].to_vec()), most];
+            b.call_extern(None, ExternFn::Hash, args, &[Type::Bit(width)])
         });
         let mut twin = Twin::new(t, 2000 + round as u64);
         (0..40).for_each(|_| drop(twin.random_packet()));
@@ -52,7 +52,7 @@ fn v1model_hash() {
     assert!(compared >= 48 * 40, "only {compared} results were compared");
 }
 
-/// PNA `Hash`, with and without base, `Checksum`, whose data add up, and `Checksum16`.
+/// PNA `Hash`, with and without base, `Checksum`, which accumulates data, and `Checksum16`.
 #[test]
 fn objects() {
     let mut compared = 0;
@@ -68,18 +68,18 @@ fn objects() {
         let other = t.object("o", ExternKind::Checksum { algorithm: *algorithm, output });
         let old = t.object("c", ExternKind::Checksum16);
         let t = program(t, &inputs, &[output, output, output, output, Type::Bit(16)], |b, _, values| {
-            let all = || Arg::Values(values[..data].to_vec());
-            let plain = b.call(Some(hash), ExternFn::HashGet, vec![all()], &[output])[0];
-            let (base, most) = (Arg::Value(values[data]), Arg::Value(values[data + 1]));
-            let based = b.call(Some(hash), ExternFn::HashGet, vec![base, all(), most], &[output])[0];
-            b.call(Some(sum), ExternFn::ChecksumUpdate, vec![Arg::Values(vec![values[0]])], &[]);
-            b.call(Some(other), ExternFn::ChecksumUpdate, vec![Arg::Values(vec![values[0]])], &[]);
-            b.call(Some(sum), ExternFn::ChecksumUpdate, vec![all()], &[]);
-            let parts = b.call(Some(sum), ExternFn::ChecksumGet, vec![], &[output])[0];
-            b.call(Some(other), ExternFn::ChecksumClear, vec![], &[]);
-            b.call(Some(other), ExternFn::ChecksumUpdate, vec![all()], &[]);
-            let cleared = b.call(Some(other), ExternFn::ChecksumGet, vec![], &[output])[0];
-            let old = b.call(Some(old), ExternFn::Checksum16Get, vec![all()], &[Type::Bit(16)])[0];
+            let all = || ExternArg::Values(values[..data].to_vec());
+            let plain = b.call_extern(Some(hash), ExternFn::HashGet, vec![all()], &[output])[0];
+            let (base, most) = (ExternArg::Value(values[data]), ExternArg::Value(values[data + 1]));
+            let based = b.call_extern(Some(hash), ExternFn::HashGet, vec![base, all(), most], &[output])[0];
+            b.call_extern(Some(sum), ExternFn::ChecksumUpdate, vec![ExternArg::Values(vec![values[0]])], &[]);
+            b.call_extern(Some(other), ExternFn::ChecksumUpdate, vec![ExternArg::Values(vec![values[0]])], &[]);
+            b.call_extern(Some(sum), ExternFn::ChecksumUpdate, vec![all()], &[]);
+            let parts = b.call_extern(Some(sum), ExternFn::ChecksumGet, vec![], &[output])[0];
+            b.call_extern(Some(other), ExternFn::ChecksumClear, vec![], &[]);
+            b.call_extern(Some(other), ExternFn::ChecksumUpdate, vec![all()], &[]);
+            let cleared = b.call_extern(Some(other), ExternFn::ChecksumGet, vec![], &[output])[0];
+            let old = b.call_extern(Some(old), ExternFn::Checksum16Get, vec![all()], &[Type::Bit(16)])[0];
             vec![plain, based, parts, cleared, old]
         });
         let mut twin = Twin::new(t, 4000 + round as u64);
@@ -89,7 +89,7 @@ fn objects() {
     assert!(compared >= 45 * 40, "only {compared} packets were compared");
 }
 
-/// RFC 1624's arithmetic, with the state carried along.
+/// RFC 1624 arithmetic with the state carried along.
 #[test]
 fn internet_checksum() {
     let mut compared = 0;
@@ -103,22 +103,22 @@ fn internet_checksum() {
         let sixteen = Type::Bit(16);
         let t = program(t, &inputs, &[sixteen; 5], |b, _, values| {
             use ExternFn::*;
-            let all = || vec![Arg::Values(values[..data].to_vec())];
-            let mut call = |func, args| b.call(Some(object), func, args, &[sixteen]);
+            let all = || vec![ExternArg::Values(values[..data].to_vec())];
+            let mut call = |func, args| b.call_extern(Some(object), func, args, &[sixteen]);
             let fresh = call(InternetChecksumGetState, vec![])[0];
             let mut out = vec![fresh];
             let mut change = |func, args| {
-                b.call(Some(object), func, args, &[]);
+                b.call_extern(Some(object), func, args, &[]);
             };
             change(InternetChecksumAdd, all());
-            change(InternetChecksumSubtract, vec![Arg::Values(vec![values[0]])]);
-            out.push(b.call(Some(object), InternetChecksumGet, vec![], &[sixteen])[0]);
-            out.push(b.call(Some(object), InternetChecksumGetState, vec![], &[sixteen])[0]);
-            b.call(Some(object), InternetChecksumSetState, vec![Arg::Value(values[data])], &[]);
-            b.call(Some(object), InternetChecksumAdd, all(), &[]);
-            out.push(b.call(Some(object), InternetChecksumGet, vec![], &[sixteen])[0]);
-            b.call(Some(object), InternetChecksumClear, vec![], &[]);
-            out.push(b.call(Some(object), InternetChecksumGet, vec![], &[sixteen])[0]);
+            change(InternetChecksumSubtract, vec![ExternArg::Values(vec![values[0]])]);
+            out.push(b.call_extern(Some(object), InternetChecksumGet, vec![], &[sixteen])[0]);
+            out.push(b.call_extern(Some(object), InternetChecksumGetState, vec![], &[sixteen])[0]);
+            b.call_extern(Some(object), InternetChecksumSetState, vec![ExternArg::Value(values[data])], &[]);
+            b.call_extern(Some(object), InternetChecksumAdd, all(), &[]);
+            out.push(b.call_extern(Some(object), InternetChecksumGet, vec![], &[sixteen])[0]);
+            b.call_extern(Some(object), InternetChecksumClear, vec![], &[]);
+            out.push(b.call_extern(Some(object), InternetChecksumGet, vec![], &[sixteen])[0]);
             out
         });
         let mut twin = Twin::new(t, 6000 + round);
@@ -128,8 +128,8 @@ fn internet_checksum() {
     assert!(compared >= 20 * 60, "only {compared} packets were compared");
 }
 
-/// v1model's checksum functions in their blocks, over header and payload, with a condition that varies. Every second checksum
-/// that arrives is right.
+/// v1model's checksum functions in their blocks, over header and payload, with a varying condition.
+/// Every second received checksum is correct.
 #[test]
 fn verify_and_update() {
     let mut compared = 0;
@@ -152,16 +152,17 @@ fn verify_and_update() {
         let values = |b: &mut BodyBuilder, t: &Build| -> Vec<Value> {
             (0..4 + data.len()).map(|n| b.load(&t.p, t.field(h, n))).collect()
         };
-        let name = || Arg::Str(format!("HashAlgorithm.{name}"));
+        let name = || ExternArg::Str(format!("HashAlgorithm.{name}"));
         let (verify, update) = match payload {
             true => (ExternFn::VerifyChecksumWithPayload, ExternFn::UpdateChecksumWithPayload),
             false => (ExternFn::VerifyChecksum, ExternFn::UpdateChecksum),
         };
-        // The sum that is verified is the one that `update_checksum` gave in a first pass, or what came.
+        // The verified sum is either the one that `update_checksum` computed in a first pass or the
+        // received one.
         let mut b = BodyBuilder::new();
         let v = values(&mut b, &t);
-        let args = vec![Arg::Value(v[0]), Arg::Values(v[4..].to_vec()), Arg::Value(v[2]), name()];
-        b.call(None, verify, args, &[]);
+        let args = vec![ExternArg::Value(v[0]), ExternArg::Values(v[4..].to_vec()), ExternArg::Value(v[2]), name()];
+        b.call_extern(None, verify, args, &[]);
         b.ret();
         t.control(ControlKind::VerifyChecksum, b);
         let mut b = BodyBuilder::new();
@@ -172,8 +173,8 @@ fn verify_and_update() {
         t.control(ControlKind::Ingress, b);
         let mut b = BodyBuilder::new();
         let v = values(&mut b, &t);
-        let args = vec![Arg::Value(v[0]), Arg::Values(v[4..].to_vec()), Arg::Value(v[3]), name()];
-        let sum = b.call(None, update, args, &[Type::Bit(width)])[0];
+        let args = vec![ExternArg::Value(v[0]), ExternArg::Values(v[4..].to_vec()), ExternArg::Value(v[3]), name()];
+        let sum = b.call_extern(None, update, args, &[Type::Bit(width)])[0];
         b.store(t.field(h, 3), sum);
         b.store(t.field(h, 2), sum);
         b.ret();
@@ -192,7 +193,7 @@ fn verify_and_update() {
     assert!(outcomes.iter().all(|count| *count >= 100), "right and wrong checksums: {outcomes:?}");
 }
 
-/// A varbit in a data list counts with the length that it has.
+/// A varbit in a data list counts with its current length.
 #[test]
 fn varbits() {
     let mut t = Build::pna();
@@ -210,10 +211,11 @@ fn varbits() {
     t.control(ControlKind::MainParser, b);
     let mut b = BodyBuilder::new();
     let port = b.bits(32, 1u8);
-    b.call(None, ExternFn::SendToPort, vec![Arg::Value(port)], &[]);
+    b.call_extern(None, ExternFn::SendToPort, vec![ExternArg::Value(port)], &[]);
     let values: Vec<Value> = (0..3).map(|n| b.load(&t.p, t.field(tail, n))).collect();
-    let sum = b.call(Some(hash), ExternFn::HashGet, vec![Arg::Values(values.clone())], &[Type::Bit(32)])[0];
-    b.call(Some(digest), ExternFn::DigestPack, vec![Arg::Values(vec![values[1]])], &[]);
+    let sum =
+        b.call_extern(Some(hash), ExternFn::HashGet, vec![ExternArg::Values(values.clone())], &[Type::Bit(32)])[0];
+    b.call_extern(Some(digest), ExternFn::DigestPack, vec![ExternArg::Values(vec![values[1]])], &[]);
     b.store(t.field(head, 1), sum);
     b.ret();
     t.control(ControlKind::MainControl, b);
@@ -223,7 +225,7 @@ fn varbits() {
         let mut bytes = twin.random.bytes(9 + 1 + length);
         bytes[0] = 8 * length as u8;
         twin.packet(&bytes).expect("it is sent");
-        twin.tell();
+        twin.compare_reports();
     }
     assert!(twin.compared >= 400, "only {} packets and digests were compared", twin.compared);
 }

@@ -1,58 +1,60 @@
-//! A naive engine on [`ExternHost`]: it has its own parser, tables, arithmetic and deparser, all of them slow and plain, and takes
-//! nothing but the externs from the host. What it gives must be what the interpreter gives.
+//! Naive engine on [`ExternHost`]. It has its own parser, tables, arithmetic and deparser, all
+//! simple and slow, and takes only the externs from the host. Its results must equal the
+//! interpreter's.
 
 use entries::{
-    Action, Change, Counter, Entry, EntryId, KeyLayout, PackedAction, PackedKey, State, WriteBatch, words_for,
+    ControlState, Counter, EntryId, KeyLayout, PackedKey, StateChange, StoredAction, StoredActionRef, StoredEntry,
+    WriteBatch, words_for,
 };
 use interp::Config;
-use interp::host::{Effect, ExternHost, PacketContext, Place, Site};
-use interp::{Colour, IdleEntry};
+use interp::host::{ArchEffect, ExternCallSite, ExternHost, PacketContext, ValueSlot};
+use interp::{IdleEntry, MeterColor};
 use ir::*;
 use num_bigint::BigUint;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-/// Port and bytes, or the name of the reason for the drop.
+/// Port and bytes, or the name of the drop reason.
 pub type Verdict = Result<(u32, Vec<u8>), &'static str>;
 
-/// An entry of a table by its key and priority.
+/// Identity of a table entry: key and priority.
 type Identity = (TableId, PackedKey, i32);
 
-fn identity(table: TableId, entry: &Entry) -> Identity {
+fn identity(table: TableId, entry: &StoredEntry) -> Identity {
     (table, PackedKey::from_slice(entry.key()), entry.priority())
 }
 
 pub struct Mini {
     pipeline: Arc<Pipeline>,
     pub host: ExternHost,
-    pub state: State,
+    pub state: ControlState,
     numbers: HashMap<Identity, u32>,
     free: VecDeque<u32>,
     next_number: u32,
-    sites: HashMap<(ControlId, Block, usize), Site>,
+    sites: HashMap<(ControlId, Block, usize), ExternCallSite>,
     lane: usize,
     /// Functions that were called.
     pub called: HashSet<ExternFn>,
 }
 
-/// A packet in flight.
+/// Packet in flight.
 struct Flight {
     vars: Vec<Vec<u64>>,
     valid: Vec<bool>,
     bytes: Vec<u8>,
-    /// Bits parsed.
+    /// Number of parsed bits.
     cursor: usize,
     out: Vec<bool>,
     now: u64,
     lane: usize,
     hits: HashMap<TableId, u32>,
-    colours: HashMap<TableId, Colour>,
+    colours: HashMap<TableId, MeterColor>,
     checksum_error: bool,
     truncate: Option<u32>,
     port: Option<u32>,
 }
 
-/// A packet that is dropped at once.
+/// Reason of an immediate drop.
 type Stop = &'static str;
 
 impl Mini {
@@ -71,21 +73,22 @@ impl Mini {
                 }
             }
         }
-        let state = State::new(pipeline.clone()).expect("the pipeline has a state");
+        let state = ControlState::new(pipeline.clone()).expect("the pipeline has a state");
         let mut mini = Mini {
             pipeline,
             host,
             state,
             numbers: HashMap::new(),
             free: VecDeque::new(),
-            // The interpreter counts from 0 and takes the last free number: other numbers must do as well.
+            // The interpreter counts from 0 and reuses the last freed number. Other numbers must
+            // work too.
             next_number: 3,
             sites,
             lane: 0,
             called: HashSet::new(),
         };
         for table in mini.pipeline.clone().tables.keys() {
-            let own: Vec<Entry> = mini.state.entries(table).cloned().collect();
+            let own: Vec<StoredEntry> = mini.state.entries(table).cloned().collect();
             own.iter().for_each(|entry| mini.insert(table, entry, Counter::default()));
         }
         mini
@@ -93,17 +96,17 @@ impl Mini {
 
     pub fn write(&mut self, batch: &WriteBatch) -> bool {
         let Ok(changes) = self.state.apply(batch) else { return false };
-        self.host.carry_out(&changes, &self.state);
+        self.host.apply_changes(&changes, &self.state);
         for change in changes {
             match change {
-                Change::Inserted(table, entry, counter) => self.insert(table, &entry, counter),
-                Change::Modified(table, old, new, counter) => {
+                StateChange::Inserted(table, entry, counter) => self.insert(table, &entry, counter),
+                StateChange::Modified(table, old, new, counter) => {
                     if let Some(number) = self.number(table, &old) {
                         self.host.entry_modified(table, number, &old, &new, counter);
                     }
                 }
-                Change::Deleted(table, entry) => self.remove(table, &entry),
-                Change::DirectCounter(table, entry, counter) => {
+                StateChange::Deleted(table, entry) => self.remove(table, &entry),
+                StateChange::DirectCounter(table, entry, counter) => {
                     if let Some(number) = self.number(table, &entry) {
                         self.host.set_direct_counter(table, number, counter);
                     }
@@ -114,7 +117,7 @@ impl Mini {
         true
     }
 
-    fn insert(&mut self, table: TableId, entry: &Entry, counter: Counter) {
+    fn insert(&mut self, table: TableId, entry: &StoredEntry, counter: Counter) {
         let number = self.free.pop_front().unwrap_or_else(|| {
             self.next_number += 1;
             self.next_number
@@ -125,18 +128,18 @@ impl Mini {
         }
     }
 
-    fn remove(&mut self, table: TableId, entry: &Entry) {
+    fn remove(&mut self, table: TableId, entry: &StoredEntry) {
         if let Some(number) = self.numbers.remove(&identity(table, entry)) {
             self.host.entry_removed(table, number);
             self.free.push_back(number);
         }
     }
 
-    fn number(&self, table: TableId, entry: &Entry) -> Option<u32> {
+    fn number(&self, table: TableId, entry: &StoredEntry) -> Option<u32> {
         self.numbers.get(&identity(table, entry)).copied()
     }
 
-    /// The number of the entry that the control plane names.
+    /// Returns the number of the entry that the control plane names.
     pub fn number_of(&self, id: &EntryId) -> Option<u32> {
         let layout = KeyLayout::new(&self.pipeline.tables[id.table].keys);
         let mut entries = self.state.entries(id.table);
@@ -147,7 +150,7 @@ impl Mini {
     pub fn expire(&mut self, now: u64) -> Vec<IdleEntry> {
         let expired = self.host.expire(now, &mut self.state);
         for (table, number, entry) in expired.deleted {
-            // The host need not be told.
+            // The host needs no notification.
             let known = self.numbers.remove(&identity(table, &entry));
             assert_eq!(known, Some(number));
             self.free.push_back(number);
@@ -223,13 +226,13 @@ impl Mini {
                 }
             }
             let jump = match &body.blocks[at].term.as_ref().expect("the block is complete").term {
-                Term::Return => return Ok(()),
-                Term::Jump(to) => to,
-                Term::Branch { cond, then, els } => match values[cond.index()][0] {
+                Terminator::Return => return Ok(()),
+                Terminator::Jump(to) => to,
+                Terminator::Branch { cond, then, els } => match values[cond.index()][0] {
                     0 => els,
                     _ => then,
                 },
-                Term::Apply { table, keys, arms } => {
+                Terminator::Apply { table, keys, arms } => {
                     let keys: Vec<Vec<u64>> = keys.iter().map(|key| values[key.index()].clone()).collect();
                     let (hit, action, args) = self.apply(flight, *table, &keys);
                     let arm = arms.iter().find(|arm| arm.action == action).expect("there is an arm for each action");
@@ -254,7 +257,7 @@ impl Mini {
         }
     }
 
-    /// The result of an instruction that calls no extern; empty if it has none.
+    /// Returns the result of an instruction that calls no extern; empty if it has none.
     fn inst(&mut self, flight: &mut Flight, body: &Body, values: &[Vec<u64>], inst: &Inst) -> Vec<u64> {
         let pipeline = self.pipeline.clone();
         match inst {
@@ -322,8 +325,8 @@ impl Mini {
         let mut area = Vec::new();
         for (arg, places) in args.iter().zip(&site.args) {
             let given: &[Value] = match arg {
-                Arg::Value(value) => std::slice::from_ref(value),
-                Arg::Values(values) => values,
+                ExternArg::Value(value) => std::slice::from_ref(value),
+                ExternArg::Values(values) => values,
                 _ => &[],
             };
             assert_eq!(given.len(), places.len());
@@ -337,23 +340,23 @@ impl Mini {
             payload: if site.payload { &payload } else { &[] },
             lane: flight.lane,
             hit: site.table.and_then(|table| flight.hits.get(&table).copied()),
-            colour: site.table.and_then(|table| flight.colours.get(&table).copied()).unwrap_or(Colour::Green),
+            colour: site.table.and_then(|table| flight.colours.get(&table).copied()).unwrap_or(MeterColor::Green),
         };
-        // What was in the area before must not matter.
+        // Earlier contents of the area must not matter.
         let mut results = vec![0xdead_beef; site.result_words];
         let effect = self.host.call(site.id, &packet, &area, &mut results);
         match effect {
-            Effect::None => {}
-            Effect::AssertFailed => return Err("assert_failed"),
-            Effect::ChecksumError => flight.checksum_error = true,
-            Effect::Truncate(length) => flight.truncate = Some(length),
-            Effect::MarkToDrop => {
+            ArchEffect::None => {}
+            ArchEffect::AssertFailed => return Err("assert_failed"),
+            ArchEffect::ChecksumError => flight.checksum_error = true,
+            ArchEffect::Truncate(length) => flight.truncate = Some(length),
+            ArchEffect::MarkToDrop => {
                 let var = self.pipeline.intrinsics["standard_metadata.egress_spec"];
                 flight.vars[var.index()] = vec![interp::host::architecture::v1model::DROP_PORT];
             }
-            Effect::Drop => flight.port = None,
-            Effect::SendToPort(port) => flight.port = Some(port),
-            Effect::AddEntry => {
+            ArchEffect::Drop => flight.port = None,
+            ArchEffect::SendToPort(port) => flight.port = Some(port),
+            ArchEffect::AddEntry => {
                 let table = site.table.expect("add_entry names its table");
                 // The tables of these pipelines are applied to the header's first field.
                 let key = flight.vars[self.pipeline.headers[HeaderId(0)].fields[0].index()].clone();
@@ -364,10 +367,14 @@ impl Mini {
             }
             other => panic!("not used in these pipelines: {other:?}"),
         }
-        Ok(site.results.iter().map(|place| results[place.word..place.word + place.words].to_vec()).collect())
+        Ok(site
+            .results
+            .iter()
+            .map(|place| results[place.first_word..place.first_word + place.words].to_vec())
+            .collect())
     }
 
-    /// Whether it is a hit, the action, its arguments.
+    /// Returns whether the lookup hits, the action, and its arguments.
     fn apply(&mut self, flight: &mut Flight, table: TableId, keys: &[Vec<u64>]) -> (bool, ActionId, Vec<u64>) {
         let pipeline = self.pipeline.clone();
         let declared = &pipeline.tables[table];
@@ -376,9 +383,9 @@ impl Mini {
         let entry = self.state.lookup(table, &matched);
         let found = entry.and_then(|entry| {
             let (action, args) = match entry.action() {
-                PackedAction::Call(action, args) => (action, args.to_vec()),
-                PackedAction::Member(member) => self.member(table, member)?,
-                PackedAction::Group(group) => {
+                StoredActionRef::Call(action, args) => (action, args.to_vec()),
+                StoredActionRef::Member(member) => self.member(table, member)?,
+                StoredActionRef::Group(group) => {
                     let places = self.host.selector(table).places();
                     let selectors = declared.keys.iter().zip(keys).filter(|(key, _)| key.kind == MatchKind::Selector);
                     let mut area = Vec::new();
@@ -390,16 +397,16 @@ impl Mini {
             };
             Some((self.number(table, &entry)?, action, args))
         });
-        flight.colours.insert(table, Colour::Green);
+        flight.colours.insert(table, MeterColor::Green);
         let Some((number, action, args)) = found else {
             flight.hits.remove(&table);
-            let Action::Call(action, args) = self.state.default_action(table) else {
+            let StoredAction::Call(action, args) = self.state.default_action(table) else {
                 panic!("a default action is a call")
             };
             return (false, *action, args.to_vec());
         };
         flight.hits.insert(table, number);
-        if self.host.notes_hits(table)
+        if self.host.has_hit_effect(table)
             && let Some(colour) = self.host.hit(table, number, length)
         {
             flight.colours.insert(table, colour);
@@ -426,8 +433,8 @@ fn to_words(value: &BigUint, count: usize) -> Vec<u64> {
     out
 }
 
-/// Puts words where the host wants them; places come one after the other.
-fn fill(area: &mut Vec<u64>, place: Place, words: &[u64]) {
-    assert_eq!((area.len(), words.len()), (place.word, place.words));
+/// Writes words at the host's offsets, which are in ascending order.
+fn fill(area: &mut Vec<u64>, place: ValueSlot, words: &[u64]) {
+    assert_eq!((area.len(), words.len()), (place.first_word, place.words));
     area.extend_from_slice(words);
 }

@@ -2,19 +2,19 @@
 
 use crate::build::*;
 use crate::host::mini::{Mini, Verdict};
-use entries::{EntryId, Update, WriteBatch};
-use interp::{Colour, Config, Interp};
+use entries::{EntryId, StateUpdate, WriteBatch};
+use interp::{Config, Interp, MeterColor};
 use ir::*;
 use std::sync::Arc;
 
-/// Random numbers of a test (SplitMix64), with the seed to be shown.
+/// Random numbers of a test (SplitMix64). Keeps the seed for messages.
 pub struct Random {
     pub seed: u64,
     state: u64,
 }
 
 impl Random {
-    /// `TERRACE_SEED`, or the test's own seed.
+    /// Creates a generator from `TERRACE_SEED`, or else from the test's own seed.
     pub fn new(seed: u64) -> Random {
         let seed = std::env::var("TERRACE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(seed);
         Random { seed, state: seed }
@@ -35,7 +35,8 @@ impl Random {
         &from[self.below(from.len() as u64) as usize]
     }
 
-    /// Bytes; one time in four all ones or all zeros, where sums and masks have their edges.
+    /// Returns random bytes. One in four is all ones or all zeros, the edge cases of sums and
+    /// masks.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let fill = match self.below(8) {
             0 => Some(0xff),
@@ -51,10 +52,10 @@ pub struct Twin {
     pub interp: Interp,
     pub mini: Mini,
     pub random: Random,
-    /// Results and states that were compared.
+    /// Number of compared results and states.
     pub compared: u64,
     now: u64,
-    /// Bytes of the header, without a varbit.
+    /// Size of the header without a varbit, in bytes.
     header: usize,
 }
 
@@ -78,7 +79,7 @@ impl Twin {
         Twin { interp, mini, random: Random::new(seed), compared: 0, now: 0, header: bits as usize / 8 }
     }
 
-    /// Both get the packet; what they make of it is the same, and returned.
+    /// Runs a packet on both engines. Panics if the verdicts differ, otherwise returns the verdict.
     pub fn packet(&mut self, bytes: &[u8]) -> Verdict {
         let out = self.interp.process(bytes, 0, self.now);
         let wanted = match out.sent().next() {
@@ -92,14 +93,15 @@ impl Twin {
         got
     }
 
-    /// A packet with a random header and payload.
+    /// Runs a packet with a random header and payload.
     pub fn random_packet(&mut self) -> Verdict {
         let payload = self.random.below(70) as usize;
         let bytes = self.random.bytes(self.header + payload);
         self.packet(&bytes)
     }
 
-    /// A packet that starts with these bytes, the rest of the header and a payload being random.
+    /// Runs a packet that starts with these bytes; the rest of the header and the payload are
+    /// random.
     pub fn packet_of(&mut self, start: &[u8]) -> Verdict {
         let payload = self.random.below(1400) as usize;
         let mut bytes = self.random.bytes(self.header + payload);
@@ -107,18 +109,18 @@ impl Twin {
         self.packet(&bytes)
     }
 
-    pub fn write(&mut self, updates: impl IntoIterator<Item = Update>) {
+    pub fn write(&mut self, updates: impl IntoIterator<Item = StateUpdate>) {
         let batch: WriteBatch = updates.into_iter().collect();
         let wanted = self.interp.write(&batch).is_ok();
         assert_eq!(self.mini.write(&batch), wanted, "seed {}: {batch:?}", self.random.seed);
     }
 
-    /// Time goes on by up to `most` nanoseconds.
+    /// Advances time by up to `most` nanoseconds.
     pub fn pass_time(&mut self, most: u64) {
         self.now += self.random.below(most);
     }
 
-    /// As [`Twin::packet_of`], for a packet whose time is before that of an earlier one.
+    /// Runs a packet as [`Twin::packet_of`] does, with a time before that of an earlier packet.
     pub fn late_packet_of(&mut self, start: &[u8], late: u64) -> Verdict {
         let now = self.now;
         self.now = now.saturating_sub(late);
@@ -127,32 +129,33 @@ impl Twin {
         verdict
     }
 
-    /// A packet that only executes a meter, blind and then with the colour green, as the programs of the meters' test do.
+    /// Runs a packet that only executes a meter, color-blind and then with green, as the programs
+    /// of the meter tests do.
     pub fn mark(&mut self, meter: ExternId, index: u64) {
         let bytes = [(index as u8) << 5 | self.green() << 3; 60];
         let out = self.interp.process(&bytes, 0, self.now);
         let (_, got) = out.sent().next().expect("sent");
-        // Two results of 32 bits stand behind the index and the colour before.
+        // Two 32-bit results follow the index and the color.
         let results = u128::from_be_bytes(got[..16].try_into().expect("it is long enough")) << 5 >> 64;
-        let numbers = interp::host::architecture::colours(self.interp.pipeline());
+        let numbers = interp::host::architecture::color_encodings(self.interp.pipeline());
         self.mini.host.advance(self.now);
         for result in [results >> 32, results & 0xffff_ffff] {
-            let colour = self.mini.host.mark(meter, index, Colour::Green, bytes.len() as u64);
+            let colour = self.mini.host.meter_packet(meter, index, MeterColor::Green, bytes.len() as u64);
             assert_eq!(u128::from(numbers[colour as usize]), result, "seed {}", self.random.seed);
             self.compared += 1;
         }
     }
 
-    /// The program's number of green.
+    /// Returns the program's number of green.
     fn green(&self) -> u8 {
-        interp::host::architecture::colours(self.interp.pipeline())[0] as u8
+        interp::host::architecture::color_encodings(self.interp.pipeline())[0] as u8
     }
 
-    /// Idle entries and digests that both tell of.
-    pub fn tell(&mut self) -> usize {
+    /// Compares the idle entries and digests that both engines report. Returns their number.
+    pub fn compare_reports(&mut self) -> usize {
         let mut wanted = self.interp.advance_time(self.now);
         let mut got = self.mini.expire(self.now);
-        // Of entries that are due at one time, the order is that of numbers.
+        // Entries that are due at the same time are ordered by number.
         wanted.sort_by(|a, b| (a.table, a.entry.key()).cmp(&(b.table, b.entry.key())));
         got.sort_by(|a, b| (a.table, a.entry.key()).cmp(&(b.table, b.entry.key())));
         assert_eq!(got, wanted, "seed {}", self.random.seed);
@@ -163,7 +166,7 @@ impl Twin {
         got.len() + digests.len()
     }
 
-    /// All that the two keep is equal.
+    /// Checks that both engines hold equal state.
     pub fn same_state(&mut self) {
         let seed = self.random.seed;
         let (host, interp) = (&self.mini.host, &self.interp);
@@ -193,8 +196,8 @@ impl Twin {
     }
 }
 
-/// A pipeline whose main control gets the header's first fields as values; what it returns goes to the fields behind them. A
-/// padding field fills the last byte.
+/// Builds a pipeline with a main control that gets the header's first fields as values. The results
+/// go to the fields after them. A padding field fills the last byte.
 pub fn program(
     mut t: Build,
     inputs: &[Type],
@@ -215,7 +218,7 @@ pub fn program(
     let mut b = BodyBuilder::new();
     if t.p.arch == Arch::Pna {
         let port = b.bits(32, 1u8);
-        b.call(None, ExternFn::SendToPort, vec![Arg::Value(port)], &[]);
+        b.call_extern(None, ExternFn::SendToPort, vec![ExternArg::Value(port)], &[]);
     }
     let values: Vec<Value> = (0..inputs.len()).map(|n| b.load(&t.p, t.field(h, n))).collect();
     let results = act(&mut b, &t, &values);

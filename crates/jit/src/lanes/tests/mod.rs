@@ -1,32 +1,33 @@
-//! Machine code against an evaluator of the operations: each on its own, and programs of hundreds by chance. All memory is compared, byte by byte, except what lies
-//! behind the lists' last elements, which may be written over.
+//! Tests machine code against an evaluator of the operations: each operation on its own, and random
+//! programs of hundreds. All memory is compared byte by byte, except after the lists' last items,
+//! which may be overwritten.
 
-mod chance;
-mod each;
 mod folding;
 mod memory;
 mod native;
 mod oracle;
 mod random;
+mod random_inputs;
+mod single_ops;
 mod world;
 
 use super::emit::{emit, supported};
-use super::ir::Code;
-use chance::Chance;
+use super::ir::VectorCode;
 use oracle::Space;
-use world::World;
+use random_inputs::Chance;
+use world::TestMemory;
 
-/// How much was compared that the code had changed, in bytes: a test that changes nothing proves nothing.
+/// Number of changed bytes that were compared, because a test that changes nothing proves nothing.
 #[derive(Clone, Copy, Default, Debug)]
 struct Compared {
     changed: usize,
 }
 
-/// Runs the code both ways over memory of chance, and compares.
-fn check(code: &Code, seed: u64, count: u64) -> Compared {
+/// Runs the code both natively and in the evaluator over random memory, and compares.
+fn check(code: &VectorCode, seed: u64, count: u64) -> Compared {
     let bytes = emit(code).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{}", listed(code)));
-    let native = native::Native::new(&bytes);
-    let world = World::new(&mut Chance(seed));
+    let native = native::ExecutableCode::new(&bytes);
+    let world = TestMemory::new(&mut Chance(seed));
     let before = world.snapshot();
     let mut expected = before.clone();
     oracle::run(code, &mut expected, world.context(), count);
@@ -35,7 +36,7 @@ fn check(code: &Code, seed: u64, count: u64) -> Compared {
     compare(code, &world, [&before, &expected, &after], &format!("seed {seed}, {count} packets"))
 }
 
-fn compare(code: &Code, world: &World, [before, expected, after]: [&Space; 3], what: &str) -> Compared {
+fn compare(code: &VectorCode, world: &TestMemory, [before, expected, after]: [&Space; 3], what: &str) -> Compared {
     let free = oracle::tails(code, expected, world.context());
     let mut compared = Compared::default();
     for ((start, old), (new, got)) in before.regions().zip(expected.regions().zip(after.regions())) {
@@ -59,11 +60,11 @@ fn compare(code: &Code, world: &World, [before, expected, after]: [&Space; 3], w
     compared
 }
 
-fn listed(code: &Code) -> String {
+fn listed(code: &VectorCode) -> String {
     code.ops.iter().enumerate().map(|(index, op)| format!("v{index} = {op:?}\n")).collect()
 }
 
-/// Whether there is nothing to test on this machine.
+/// Returns whether this machine cannot run the tests.
 fn unsupported() -> bool {
     if !supported() {
         eprintln!("this machine has no AVX-512: nothing tested");

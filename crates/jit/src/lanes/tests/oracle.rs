@@ -1,9 +1,10 @@
-//! What operations mean, written down a second time: plain code, an operation at a time and a lane at a time, over copies of the memory.
+//! Evaluator of vector code: an independent definition of the operations, one operation and lane at
+//! a time, over copies of the memory.
 
-use crate::lanes::ir::{Code, Cond, Id, LANES, Op, WORDS, ZERO_BYTE};
+use crate::lanes::ir::{LANES, LaneCompare, OpId, VectorCode, VectorOp, WORDS, ZERO_BYTE};
 use std::ops::Range;
 
-/// Copies of stretches of memory, at their addresses. Touching anything else is a panic.
+/// Copies of memory ranges at their addresses. Any other access panics.
 #[derive(Clone, Default)]
 pub struct Space {
     regions: Vec<(u64, Vec<u8>)>,
@@ -41,18 +42,18 @@ impl Space {
 
 type Lanes = [u64; LANES];
 
-/// What an operation gave.
-enum Value {
+/// Result of an operation.
+enum OracleValue {
     Lanes(Lanes),
     Mask([bool; LANES]),
     Rows(Box<[[u8; 8 * WORDS]; LANES]>),
     Nothing,
 }
 
-/// Runs code over so many packets.
-pub fn run(code: &Code, space: &mut Space, context: u64, count: u64) {
+/// Runs code over `count` packets.
+pub fn run(code: &VectorCode, space: &mut Space, context: u64, count: u64) {
     for at in (0..count).step_by(LANES) {
-        let mut turn = Turn { space: &mut *space, context, at, count, values: Vec::new() };
+        let mut turn = VectorIteration { space: &mut *space, context, at, count, values: Vec::new() };
         for op in &code.ops {
             let value = turn.carry_out(op);
             turn.values.push(value);
@@ -60,12 +61,13 @@ pub fn run(code: &Code, space: &mut Space, context: u64, count: u64) {
     }
 }
 
-/// What lies behind the last elements of lists that code appends to, and may be anything.
-pub fn tails(code: &Code, space: &Space, context: u64) -> Vec<Range<u64>> {
+/// Returns the ranges with arbitrary contents: those after the last items of lists that code
+/// appends to.
+pub fn tails(code: &VectorCode, space: &Space, context: u64) -> Vec<Range<u64>> {
     let mut space = space.clone();
     let mut tails = Vec::new();
     for op in &code.ops {
-        if let Op::Append { count, columns, keys, .. } = op {
+        if let VectorOp::Append { count, columns, keys, .. } = op {
             let length = space.read(place(context, *count), 8);
             let lists = columns.iter().map(|(list, _)| (*list, 1));
             for (list, words) in lists.chain(keys.iter().map(|(list, words)| (*list, words.len() as u64))) {
@@ -81,41 +83,41 @@ fn place(context: u64, offset: i32) -> u64 {
     context.wrapping_add_signed(i64::from(offset))
 }
 
-struct Turn<'a> {
+struct VectorIteration<'a> {
     space: &'a mut Space,
     context: u64,
     at: u64,
     count: u64,
-    values: Vec<Value>,
+    values: Vec<OracleValue>,
 }
 
-impl Turn<'_> {
-    fn lanes(&self, id: Id) -> Lanes {
+impl VectorIteration<'_> {
+    fn lanes(&self, id: OpId) -> Lanes {
         match &self.values[id.0 as usize] {
-            Value::Lanes(lanes) => *lanes,
+            OracleValue::Lanes(lanes) => *lanes,
             _ => panic!("{id:?} is no vector"),
         }
     }
 
-    fn mask(&self, id: Id) -> [bool; LANES] {
+    fn mask(&self, id: OpId) -> [bool; LANES] {
         match &self.values[id.0 as usize] {
-            Value::Mask(mask) => *mask,
+            OracleValue::Mask(mask) => *mask,
             _ => panic!("{id:?} is no mask"),
         }
     }
 
-    fn two(&self, a: Id, b: Id, f: impl Fn(u64, u64) -> u64) -> Value {
+    fn two(&self, a: OpId, b: OpId, f: impl Fn(u64, u64) -> u64) -> OracleValue {
         let (a, b) = (self.lanes(a), self.lanes(b));
-        Value::Lanes(std::array::from_fn(|lane| f(a[lane], b[lane])))
+        OracleValue::Lanes(std::array::from_fn(|lane| f(a[lane], b[lane])))
     }
 
-    fn one(&self, a: Id, f: impl Fn(u64) -> u64) -> Value {
-        Value::Lanes(self.lanes(a).map(f))
+    fn one(&self, a: OpId, f: impl Fn(u64) -> u64) -> OracleValue {
+        OracleValue::Lanes(self.lanes(a).map(f))
     }
 
-    fn masks(&self, a: Id, b: Id, f: impl Fn(bool, bool) -> bool) -> Value {
+    fn masks(&self, a: OpId, b: OpId, f: impl Fn(bool, bool) -> bool) -> OracleValue {
         let (a, b) = (self.mask(a), self.mask(b));
-        Value::Mask(std::array::from_fn(|lane| f(a[lane], b[lane])))
+        OracleValue::Mask(std::array::from_fn(|lane| f(a[lane], b[lane])))
     }
 
     fn column(&mut self, list: i32) -> Lanes {
@@ -123,92 +125,92 @@ impl Turn<'_> {
         std::array::from_fn(|lane| self.space.read(first + 8 * lane as u64, 8))
     }
 
-    fn carry_out(&mut self, op: &Op) -> Value {
+    fn carry_out(&mut self, op: &VectorOp) -> OracleValue {
         match *op {
-            Op::Const(value) => Value::Lanes([value; LANES]),
-            Op::Position => Value::Lanes(std::array::from_fn(|lane| self.at + lane as u64)),
-            Op::Column(list) => Value::Lanes(self.column(list)),
-            Op::Add(a, b) => self.two(a, b, u64::wrapping_add),
-            Op::Sub(a, b) => self.two(a, b, u64::wrapping_sub),
-            Op::Mul(a, b) => self.two(a, b, u64::wrapping_mul),
-            Op::Quotient(a, b) => self.two(a, b, |a, b| a.checked_div(b).unwrap_or(0)),
-            Op::Carryless(a, by, higher) => self.one(a, |a| {
+            VectorOp::Const(value) => OracleValue::Lanes([value; LANES]),
+            VectorOp::Position => OracleValue::Lanes(std::array::from_fn(|lane| self.at + lane as u64)),
+            VectorOp::Column(list) => OracleValue::Lanes(self.column(list)),
+            VectorOp::Add(a, b) => self.two(a, b, u64::wrapping_add),
+            VectorOp::Sub(a, b) => self.two(a, b, u64::wrapping_sub),
+            VectorOp::Mul(a, b) => self.two(a, b, u64::wrapping_mul),
+            VectorOp::Quotient(a, b) => self.two(a, b, |a, b| a.checked_div(b).unwrap_or(0)),
+            VectorOp::Carryless(a, by, higher) => self.one(a, |a| {
                 let product = (0..64).filter(|bit| by >> bit & 1 == 1).fold(0, |sum, bit| sum ^ u128::from(a) << bit);
                 (if higher { product >> 64 } else { product }) as u64
             }),
-            Op::And(a, b) => self.two(a, b, |a, b| a & b),
-            Op::Or(a, b) => self.two(a, b, |a, b| a | b),
-            Op::Xor(a, b) => self.two(a, b, |a, b| a ^ b),
-            Op::Shl(a, by) => self.one(a, |a| a << by),
-            Op::Shr(a, by) => self.one(a, |a| a >> by),
-            Op::Sar(a, by) => self.one(a, |a| (a as i64 >> by) as u64),
-            Op::ShlBy(a, b) => self.two(a, b, |a, b| if b < 64 { a << b } else { 0 }),
-            Op::ShrBy(a, b) => self.two(a, b, |a, b| if b < 64 { a >> b } else { 0 }),
-            Op::Rotl64(a, by) => self.one(a, |a| a.rotate_left(u32::from(by))),
-            Op::Rotl32(a, by) => self.one(a, |a| {
+            VectorOp::And(a, b) => self.two(a, b, |a, b| a & b),
+            VectorOp::Or(a, b) => self.two(a, b, |a, b| a | b),
+            VectorOp::Xor(a, b) => self.two(a, b, |a, b| a ^ b),
+            VectorOp::Shl(a, by) => self.one(a, |a| a << by),
+            VectorOp::Shr(a, by) => self.one(a, |a| a >> by),
+            VectorOp::Sar(a, by) => self.one(a, |a| (a as i64 >> by) as u64),
+            VectorOp::ShlBy(a, b) => self.two(a, b, |a, b| if b < 64 { a << b } else { 0 }),
+            VectorOp::ShrBy(a, b) => self.two(a, b, |a, b| if b < 64 { a >> b } else { 0 }),
+            VectorOp::Rotl64(a, by) => self.one(a, |a| a.rotate_left(u32::from(by))),
+            VectorOp::Rotl32(a, by) => self.one(a, |a| {
                 let lower = u32::try_from(a).expect("32 bits");
                 u64::from(lower.rotate_left(u32::from(by)))
             }),
-            Op::Bytes(a, from) => self.one(a, |a| {
+            VectorOp::Bytes(a, from) => self.one(a, |a| {
                 let byte = |from: u8| if from == ZERO_BYTE { 0 } else { a.to_le_bytes()[usize::from(from)] };
                 u64::from_le_bytes(from.map(byte))
             }),
-            Op::Blend(mask, a, b) => {
+            VectorOp::Blend(mask, a, b) => {
                 let (mask, a, b) = (self.mask(mask), self.lanes(a), self.lanes(b));
-                Value::Lanes(std::array::from_fn(|lane| if mask[lane] { a[lane] } else { b[lane] }))
+                OracleValue::Lanes(std::array::from_fn(|lane| if mask[lane] { a[lane] } else { b[lane] }))
             }
-            Op::Number(mask) => Value::Lanes(self.mask(mask).map(u64::from)),
-            Op::Compare(cond, a, b) => self.compare(cond, a, b),
-            Op::Active => Value::Mask(std::array::from_fn(|lane| self.at + (lane as u64) < self.count)),
-            Op::Certain(all) => Value::Mask([all; LANES]),
-            Op::Both(a, b) => self.masks(a, b, |a, b| a & b),
-            Op::Either(a, b) => self.masks(a, b, |a, b| a | b),
-            Op::OneOf(a, b) => self.masks(a, b, |a, b| a ^ b),
-            Op::Without(a, b) => self.masks(a, b, |a, b| a & !b),
-            Op::Not(a) => Value::Mask(self.mask(a).map(|lane| !lane)),
+            VectorOp::Number(mask) => OracleValue::Lanes(self.mask(mask).map(u64::from)),
+            VectorOp::Compare(cond, a, b) => self.compare(cond, a, b),
+            VectorOp::Active => OracleValue::Mask(std::array::from_fn(|lane| self.at + (lane as u64) < self.count)),
+            VectorOp::Certain(all) => OracleValue::Mask([all; LANES]),
+            VectorOp::Both(a, b) => self.masks(a, b, |a, b| a & b),
+            VectorOp::Either(a, b) => self.masks(a, b, |a, b| a | b),
+            VectorOp::OneOf(a, b) => self.masks(a, b, |a, b| a ^ b),
+            VectorOp::Without(a, b) => self.masks(a, b, |a, b| a & !b),
+            VectorOp::Not(a) => OracleValue::Mask(self.mask(a).map(|lane| !lane)),
             _ => self.touch(op),
         }
     }
 
-    fn compare(&self, cond: Cond, a: Id, b: Id) -> Value {
+    fn compare(&self, cond: LaneCompare, a: OpId, b: OpId) -> OracleValue {
         let (a, b) = (self.lanes(a), self.lanes(b));
         let holds = |a: u64, b: u64| match cond {
-            Cond::Equal => a == b,
-            Cond::NotEqual => a != b,
-            Cond::Less => a < b,
-            Cond::LessOrEqual => a <= b,
-            Cond::SignedLess => (a as i64) < b as i64,
-            Cond::SignedLessOrEqual => a as i64 <= b as i64,
+            LaneCompare::Equal => a == b,
+            LaneCompare::NotEqual => a != b,
+            LaneCompare::Less => a < b,
+            LaneCompare::LessOrEqual => a <= b,
+            LaneCompare::SignedLess => (a as i64) < b as i64,
+            LaneCompare::SignedLessOrEqual => a as i64 <= b as i64,
         };
-        Value::Mask(std::array::from_fn(|lane| holds(a[lane], b[lane])))
+        OracleValue::Mask(std::array::from_fn(|lane| holds(a[lane], b[lane])))
     }
 
-    /// Operations that read memory besides lists, or write any.
-    fn touch(&mut self, op: &Op) -> Value {
+    /// Evaluates operations that access memory other than lists.
+    fn touch(&mut self, op: &VectorOp) -> OracleValue {
         match op {
-            Op::Gather { base, offset, bytes, mask } => {
+            VectorOp::Gather { base, offset, bytes, mask } => {
                 let (base, mask) = (self.lanes(*base), self.mask(*mask));
-                Value::Lanes(std::array::from_fn(|lane| match mask[lane] {
+                OracleValue::Lanes(std::array::from_fn(|lane| match mask[lane] {
                     true => self.space.read(place(base[lane], *offset), usize::from(*bytes)),
                     false => 0,
                 }))
             }
-            Op::ContextWord(at) => Value::Lanes([self.space.read(place(self.context, *at), 8); LANES]),
-            Op::Pointed { pointer, offset, bytes } => {
+            VectorOp::ContextWord(at) => OracleValue::Lanes([self.space.read(place(self.context, *at), 8); LANES]),
+            VectorOp::Pointed { pointer, offset, bytes } => {
                 let address = self.space.read(place(self.context, *pointer), 8);
-                Value::Lanes([self.space.read(place(address, *offset), usize::from(*bytes)); LANES])
+                OracleValue::Lanes([self.space.read(place(address, *offset), usize::from(*bytes)); LANES])
             }
-            Op::Rows { pointers, offset, bytes } => {
+            VectorOp::Rows { pointers, offset, bytes } => {
                 let bytes = usize::from(*bytes);
                 let rows = self.column(*pointers).map(|pointer| {
                     let mut row = [0; 8 * WORDS];
                     row[..bytes].copy_from_slice(self.space.at(place(pointer, *offset), bytes));
                     row
                 });
-                Value::Rows(Box::new(rows))
+                OracleValue::Rows(Box::new(rows))
             }
-            Op::Word(rows, word) => match &self.values[rows.0 as usize] {
-                Value::Rows(rows) => Value::Lanes(rows.map(|row| {
+            VectorOp::Word(rows, word) => match &self.values[rows.0 as usize] {
+                OracleValue::Rows(rows) => OracleValue::Lanes(rows.map(|row| {
                     let bytes: [u8; 8] = std::array::from_fn(|byte| row[8 * usize::from(*word) + byte]);
                     u64::from_le_bytes(bytes)
                 })),
@@ -216,14 +218,14 @@ impl Turn<'_> {
             },
             effect => {
                 self.effect(effect);
-                Value::Nothing
+                OracleValue::Nothing
             }
         }
     }
 
-    fn effect(&mut self, op: &Op) {
+    fn effect(&mut self, op: &VectorOp) {
         match op {
-            Op::Append { count, mask, columns, keys } => {
+            VectorOp::Append { count, mask, columns, keys } => {
                 let mask = self.mask(*mask);
                 for lane in (0..LANES).filter(|lane| mask[*lane]) {
                     let length = self.space.read(place(self.context, *count), 8);
@@ -241,7 +243,7 @@ impl Turn<'_> {
                     self.space.write(place(self.context, *count), length + 1);
                 }
             }
-            Op::Accumulate { at, mask, value } => {
+            VectorOp::Accumulate { at, mask, value } => {
                 let (mask, value) = (self.mask(*mask), self.lanes(*value));
                 for lane in (0..LANES).filter(|lane| mask[*lane]) {
                     let address = place(self.context, *at) + 8 * lane as u64;
@@ -249,14 +251,14 @@ impl Turn<'_> {
                     self.space.write(address, sum);
                 }
             }
-            Op::Scatter { list, index, mask, value } => {
+            VectorOp::Scatter { list, index, mask, value } => {
                 let (index, mask, value) = (self.lanes(*index), self.mask(*mask), self.lanes(*value));
                 for lane in (0..LANES).filter(|lane| mask[*lane]) {
                     self.space.write(place(self.context, *list) + 8 * index[lane], value[lane]);
                 }
             }
-            Op::Ahead { .. } => {}
-            Op::Write { pointers, offset, bytes, words } => {
+            VectorOp::Ahead { .. } => {}
+            VectorOp::Write { pointers, offset, bytes, words } => {
                 let pointers = self.lanes(*pointers);
                 for (lane, pointer) in pointers.into_iter().enumerate() {
                     for byte in (0..8 * WORDS).filter(|byte| bytes >> byte & 1 != 0) {

@@ -1,13 +1,13 @@
-//! Programs by chance: some hundred operations, with more values and masks alive than there are registers.
+//! Random programs: some hundred operations, with more live values and masks than registers.
 
-use super::chance::{Chance, bytes, named};
+use super::random_inputs::{Chance, bytes, named};
 use super::world::{self, COLUMNS, KEY_WORDS, OFFSETS, POINTERS, SCATTERED, SETS, SHARED, SHOWN, SUMS};
 use super::{Compared, check, unsupported};
-use crate::lanes::ir::{Code, Cond, Id, Op};
+use crate::lanes::ir::{LaneCompare, OpId, VectorCode, VectorOp};
 
-/// How many programs.
+/// Number of programs.
 const PROGRAMS: u64 = 400;
-/// What of memory they have to change together at least, in bytes.
+/// Minimum number of bytes that they must change in total.
 const LEAST: usize = 5_000_000;
 
 #[test]
@@ -31,23 +31,23 @@ fn programs_by_chance() {
     assert!(compared.changed >= LEAST || programs.is_some(), "too little was compared: {compared:?}");
 }
 
-/// A program under way.
-struct Maker<'a> {
+/// A program under construction.
+struct ProgramBuilder<'a> {
     chance: &'a mut Chance,
-    ops: Vec<Op>,
-    vectors: Vec<Id>,
-    masks: Vec<Id>,
-    /// Shapes of the sets that are appended to, once they are settled.
+    ops: Vec<VectorOp>,
+    vectors: Vec<OpId>,
+    masks: Vec<OpId>,
+    /// Layouts of the sets that are appended to, once they are chosen.
     shapes: [Option<(usize, Vec<usize>)>; SETS],
-    /// How often each was appended to: its lists are only so long.
+    /// Number of appends to each set, because the lists have a fixed capacity.
     appended: [usize; SETS],
 }
 
-fn program(chance: &mut Chance) -> Code {
+fn program(chance: &mut Chance) -> VectorCode {
     let length = 50 + chance.below(350);
-    // Some look far back, so that much stays alive.
+    // Some programs use old values, which keeps many values live.
     let far = chance.one_in(2);
-    let mut maker = Maker {
+    let mut maker = ProgramBuilder {
         chance,
         ops: Vec::new(),
         vectors: Vec::new(),
@@ -55,34 +55,34 @@ fn program(chance: &mut Chance) -> Code {
         shapes: Default::default(),
         appended: [0; SETS],
     };
-    let active = maker.add(Op::Active);
+    let active = maker.add(VectorOp::Active);
     maker.masks.push(active);
     for number in 0..3 {
-        let id = maker.add(Op::Column(world::column(number)));
+        let id = maker.add(VectorOp::Column(world::column(number)));
         maker.vectors.push(id);
     }
     while maker.ops.len() < length {
-        maker.some(far);
+        maker.add_random_op(far);
     }
     maker.show(active);
-    Code { ops: maker.ops }
+    VectorCode { ops: maker.ops }
 }
 
-impl Maker<'_> {
-    fn add(&mut self, op: Op) -> Id {
+impl ProgramBuilder<'_> {
+    fn add(&mut self, op: VectorOp) -> OpId {
         self.ops.push(op);
-        Id(self.ops.len() as u32 - 1)
+        OpId(self.ops.len() as u32 - 1)
     }
 
-    fn vector(&mut self, far: bool) -> Id {
+    fn vector(&mut self, far: bool) -> OpId {
         recent(self.chance, &self.vectors, far)
     }
 
-    fn mask(&mut self, far: bool) -> Id {
+    fn mask(&mut self, far: bool) -> OpId {
         recent(self.chance, &self.masks, far)
     }
 
-    fn some(&mut self, far: bool) {
+    fn add_random_op(&mut self, far: bool) {
         match self.chance.below(20) {
             0..=9 => {
                 let op = self.arithmetic(far);
@@ -107,7 +107,7 @@ impl Maker<'_> {
         }
     }
 
-    fn arithmetic(&mut self, far: bool) -> Op {
+    fn arithmetic(&mut self, far: bool) -> VectorOp {
         let (a, mut b) = (self.vector(far), self.vector(far));
         if self.chance.one_in(3) {
             b = self.constant();
@@ -115,41 +115,41 @@ impl Maker<'_> {
         let (a, b) = if self.chance.one_in(4) { (b, a) } else { (a, b) };
         let by = self.chance.below(64) as u8;
         match self.chance.below(15) {
-            0 => Op::Add(a, b),
-            1 => Op::Sub(a, b),
-            2 => Op::Mul(a, b),
-            3 => Op::And(a, b),
-            4 => Op::Or(a, b),
-            5 => Op::Xor(a, b),
-            6 => Op::Shl(a, by),
-            7 => Op::Shr(a, by),
-            8 => Op::Sar(a, by),
-            9 => Op::ShlBy(a, b),
-            10 => Op::ShrBy(a, b),
-            11 => Op::Rotl64(a, by),
-            12 => Op::Rotl32(self.add(Op::Shr(a, 32)), by % 32),
-            13 => Op::Bytes(a, bytes(self.chance)),
-            _ => Op::Number(self.mask(far)),
+            0 => VectorOp::Add(a, b),
+            1 => VectorOp::Sub(a, b),
+            2 => VectorOp::Mul(a, b),
+            3 => VectorOp::And(a, b),
+            4 => VectorOp::Or(a, b),
+            5 => VectorOp::Xor(a, b),
+            6 => VectorOp::Shl(a, by),
+            7 => VectorOp::Shr(a, by),
+            8 => VectorOp::Sar(a, by),
+            9 => VectorOp::ShlBy(a, b),
+            10 => VectorOp::ShrBy(a, b),
+            11 => VectorOp::Rotl64(a, by),
+            12 => VectorOp::Rotl32(self.add(VectorOp::Shr(a, 32)), by % 32),
+            13 => VectorOp::Bytes(a, bytes(self.chance)),
+            _ => VectorOp::Number(self.mask(far)),
         }
     }
 
-    fn constant(&mut self) -> Id {
+    fn constant(&mut self) -> OpId {
         let value = self.chance.value();
-        self.add(Op::Const(value))
+        self.add(VectorOp::Const(value))
     }
 
-    fn source(&mut self) -> Op {
+    fn source(&mut self) -> VectorOp {
         match self.chance.below(7) {
-            0 => Op::Const(self.chance.value()),
-            1 => Op::Position,
-            2 => Op::Column(world::column(self.chance.below(COLUMNS))),
-            3 => Op::Column(world::scattered(self.chance.below(SCATTERED))),
-            4 => Op::ContextWord(world::shared(self.chance.below(SHARED))),
+            0 => VectorOp::Const(self.chance.value()),
+            1 => VectorOp::Position,
+            2 => VectorOp::Column(world::column(self.chance.below(COLUMNS))),
+            3 => VectorOp::Column(world::scattered(self.chance.below(SCATTERED))),
+            4 => VectorOp::ContextWord(world::shared(self.chance.below(SHARED))),
             5 => match self.chance.one_in(2) {
-                true => Op::ContextWord(world::set_count(self.chance.below(SETS))),
-                false => Op::ContextWord(world::sums(self.chance.below(SUMS)) + 8 * self.chance.below(8) as i32),
+                true => VectorOp::ContextWord(world::set_count(self.chance.below(SETS))),
+                false => VectorOp::ContextWord(world::sums(self.chance.below(SUMS)) + 8 * self.chance.below(8) as i32),
             },
-            _ => Op::Pointed {
+            _ => VectorOp::Pointed {
                 pointer: world::TABLE_AT,
                 offset: self.chance.below(4000) as i32,
                 bytes: self.chance.pick(&[1, 2, 4, 8]),
@@ -157,88 +157,94 @@ impl Maker<'_> {
         }
     }
 
-    fn of_masks(&mut self, far: bool) -> Op {
+    fn of_masks(&mut self, far: bool) -> VectorOp {
         let (a, b) = (self.mask(far), self.mask(far));
         match self.chance.below(14) {
-            0 => Op::Both(a, b),
-            1 => Op::Either(a, b),
-            2 => Op::OneOf(a, b),
-            3 => Op::Without(a, b),
-            4 => Op::Not(a),
+            0 => VectorOp::Both(a, b),
+            1 => VectorOp::Either(a, b),
+            2 => VectorOp::OneOf(a, b),
+            3 => VectorOp::Without(a, b),
+            4 => VectorOp::Not(a),
             5 => match self.chance.one_in(4) {
-                true => Op::Certain(self.chance.one_in(2)),
-                false => Op::Active,
+                true => VectorOp::Certain(self.chance.one_in(2)),
+                false => VectorOp::Active,
             },
             6 => {
                 let condition = self.condition(far);
-                Op::Both(a, condition)
+                VectorOp::Both(a, condition)
             }
             7 => {
                 let condition = self.condition(far);
-                Op::Both(condition, a)
+                VectorOp::Both(condition, a)
             }
             8 => {
                 let condition = self.condition(far);
-                Op::Without(a, condition)
+                VectorOp::Without(a, condition)
             }
             9 => {
                 let condition = self.condition(far);
-                let not = self.add(Op::Not(condition));
-                Op::Both(not, a)
+                let not = self.add(VectorOp::Not(condition));
+                VectorOp::Both(not, a)
             }
             10 => {
-                let not = self.add(Op::Not(a));
-                Op::Both(b, not)
+                let not = self.add(VectorOp::Not(a));
+                VectorOp::Both(b, not)
             }
             _ => {
                 let condition = self.condition(far);
-                Op::Not(condition)
+                VectorOp::Not(condition)
             }
         }
     }
 
-    /// A comparison. It is used by another operation only, except now and then.
-    fn condition(&mut self, far: bool) -> Id {
-        let conds =
-            [Cond::Equal, Cond::NotEqual, Cond::Less, Cond::LessOrEqual, Cond::SignedLess, Cond::SignedLessOrEqual];
+    /// Adds a comparison. Mostly it has a single use.
+    fn condition(&mut self, far: bool) -> OpId {
+        let conds = [
+            LaneCompare::Equal,
+            LaneCompare::NotEqual,
+            LaneCompare::Less,
+            LaneCompare::LessOrEqual,
+            LaneCompare::SignedLess,
+            LaneCompare::SignedLessOrEqual,
+        ];
         let (mut a, mut b) = (self.vector(far), self.vector(far));
         let cond = self.chance.pick(&conds);
         match self.chance.below(6) {
             0 => b = self.constant(),
             1 => a = self.constant(),
-            2 => b = self.add(Op::Const(0)),
+            2 => b = self.add(VectorOp::Const(0)),
             3 => {
                 let bits = 1u64 << self.chance.below(64);
-                let number = self.add(Op::Const(bits));
-                a = self.add(Op::And(a, number));
+                let number = self.add(VectorOp::Const(bits));
+                a = self.add(VectorOp::And(a, number));
                 let wanted = if self.chance.one_in(2) { 0 } else { bits };
-                b = self.add(Op::Const(wanted));
+                b = self.add(VectorOp::Const(wanted));
             }
             _ => {}
         }
-        let id = self.add(Op::Compare(cond, a, b));
+        let id = self.add(VectorOp::Compare(cond, a, b));
         if self.chance.one_in(3) {
             self.masks.push(id);
         }
         id
     }
 
-    /// A tree of bits' operations, of which only the root is used again.
+    /// Adds a tree of bitwise operations, of which only the root is used again.
     fn logic(&mut self, far: bool) {
         let number = self.chance.value();
-        let mut nodes: Vec<Id> = (0..2 + self.chance.below(4)).map(|_| self.vector(far)).collect();
+        let mut nodes: Vec<OpId> = (0..2 + self.chance.below(4)).map(|_| self.vector(far)).collect();
         for _ in 0..self.chance.below(3) {
             let value = self.chance.pick(&[number, !number, 0, u64::MAX]);
-            let id = self.add(Op::Const(value));
+            let id = self.add(VectorOp::Const(value));
             nodes.push(id);
         }
         while nodes.len() > 1 {
             let a = nodes.swap_remove(self.chance.below(nodes.len()));
             let b = nodes.swap_remove(self.chance.below(nodes.len()));
             let op = match self.chance.below(3) {
-                0 => Op::And(a, b),
-                1 => Op::Or(a, b),
-                _ => Op::Xor(a, b),
+                0 => VectorOp::And(a, b),
+                1 => VectorOp::Or(a, b),
+                _ => VectorOp::Xor(a, b),
             };
             let id = self.add(op);
             nodes.push(id);
@@ -248,14 +254,14 @@ impl Maker<'_> {
 
     fn gather(&mut self, far: bool) {
         let (random, mask) = (self.vector(far), self.mask(far));
-        let within = self.add(Op::Const(0xffc));
-        let within = self.add(Op::And(random, within));
-        let table = self.add(Op::ContextWord(world::TABLE_AT));
-        let address = self.add(Op::Add(table, within));
+        let within = self.add(VectorOp::Const(0xffc));
+        let within = self.add(VectorOp::And(random, within));
+        let table = self.add(VectorOp::ContextWord(world::TABLE_AT));
+        let address = self.add(VectorOp::Add(table, within));
         let (wild, extra) = (self.vector(far), self.chance.below(48) as i32);
-        let base = self.add(Op::Blend(mask, address, wild));
+        let base = self.add(VectorOp::Blend(mask, address, wild));
         let bytes = self.chance.pick(&[4, 8]);
-        let id = self.add(Op::Gather { base, offset: extra, bytes, mask });
+        let id = self.add(VectorOp::Gather { base, offset: extra, bytes, mask });
         self.vectors.push(id);
     }
 
@@ -264,13 +270,13 @@ impl Maker<'_> {
         let bytes = 1 + self.chance.below(64) as u8;
         let bytes = if self.chance.one_in(2) { 64 } else { bytes };
         let offset = offset(self.chance);
-        let rows = self.add(Op::Rows { pointers, offset, bytes });
+        let rows = self.add(VectorOp::Rows { pointers, offset, bytes });
         if self.chance.one_in(3) {
             self.effect(false);
         }
         for _ in 0..1 + self.chance.below(9) {
             let word = self.chance.below(8) as u8;
-            let word = self.add(Op::Word(rows, word));
+            let word = self.add(VectorOp::Word(rows, word));
             self.vectors.push(word);
         }
     }
@@ -279,7 +285,7 @@ impl Maker<'_> {
         let (mask, mut b) = (self.mask(far), self.vector(far));
         let mut a = self.vector(far);
         if self.chance.one_in(3) {
-            b = self.add(Op::Const(0));
+            b = self.add(VectorOp::Const(0));
         }
         if self.chance.one_in(5) {
             a = self.constant();
@@ -288,35 +294,35 @@ impl Maker<'_> {
             let op = self.arithmetic(far);
             a = self.add(op);
             if self.chance.one_in(3) {
-                a = self.add(Op::Or(a, b));
+                a = self.add(VectorOp::Or(a, b));
             }
         }
-        let id = self.add(Op::Blend(mask, a, b));
+        let id = self.add(VectorOp::Blend(mask, a, b));
         self.vectors.push(id);
     }
 
     fn effect(&mut self, far: bool) {
         let mask = self.mask(far);
         let value = self.vector(far);
-        let active = Id(0);
+        let active = OpId(0);
         match self.chance.below(8) {
             0 => {
                 let value = if self.chance.one_in(2) { self.constant() } else { value };
                 let at = world::sums(self.chance.below(SUMS));
-                self.add(Op::Accumulate { at, mask, value });
+                self.add(VectorOp::Accumulate { at, mask, value });
             }
             1 => {
-                let places = self.add(Op::Const(world::SCATTERED_PLACES as u64 - 1));
+                let places = self.add(VectorOp::Const(world::SCATTERED_PLACES as u64 - 1));
                 let random = self.vector(far);
-                let index = self.add(Op::And(random, places));
+                let index = self.add(VectorOp::And(random, places));
                 let list = world::scattered(self.chance.below(SCATTERED));
-                self.add(Op::Scatter { list, index, mask, value });
+                self.add(VectorOp::Scatter { list, index, mask, value });
             }
             2 => {
-                let index = self.add(Op::Position);
+                let index = self.add(VectorOp::Position);
                 let list = world::scattered(self.chance.below(SCATTERED));
-                let mask = self.add(Op::Both(mask, active));
-                self.add(Op::Scatter { list, index, mask, value });
+                let mask = self.add(VectorOp::Both(mask, active));
+                self.add(VectorOp::Scatter { list, index, mask, value });
             }
             3 | 4 => self.write(far),
             _ => self.append(far),
@@ -325,16 +331,16 @@ impl Maker<'_> {
 
     fn write(&mut self, far: bool) {
         let list = world::pointers(self.chance.below(POINTERS));
-        let mut pointers = self.add(Op::Column(list));
+        let mut pointers = self.add(VectorOp::Column(list));
         if self.chance.one_in(2) {
             let more = self.chance.below(16) as u64;
-            let more = self.add(Op::Const(more));
-            pointers = self.add(Op::Add(pointers, more));
+            let more = self.add(VectorOp::Const(more));
+            pointers = self.add(VectorOp::Add(pointers, more));
         }
         let bytes = named(self.chance);
         let words = (0..8).map(|_| self.vector(far)).collect();
         let offset = offset(self.chance);
-        self.add(Op::Write { pointers, offset, bytes, words });
+        self.add(VectorOp::Write { pointers, offset, bytes, words });
     }
 
     fn append(&mut self, far: bool) {
@@ -361,29 +367,29 @@ impl Maker<'_> {
             (world::set_keys(set, list), words)
         });
         let keys = keys.collect();
-        self.add(Op::Append { count: world::set_count(set), mask, columns, keys });
+        self.add(VectorOp::Append { count: world::set_count(set), mask, columns, keys });
     }
 
-    /// Puts values and masks from all over the program where they are compared.
-    fn show(&mut self, active: Id) {
-        let index = self.add(Op::Position);
+    /// Stores values and masks from the whole program where they are compared.
+    fn show(&mut self, active: OpId) {
+        let index = self.add(VectorOp::Position);
         let shown = 20 + self.chance.below(SHOWN - 20);
         for place in 0..shown {
             let value = match self.chance.one_in(4) {
                 true => {
                     let mask = self.mask(true);
-                    self.add(Op::Number(mask))
+                    self.add(VectorOp::Number(mask))
                 }
                 false => self.vector(true),
             };
             let mask = if self.chance.one_in(2) { active } else { self.mask(true) };
-            self.add(Op::Scatter { list: world::shown(place), index, mask, value });
+            self.add(VectorOp::Scatter { list: world::shown(place), index, mask, value });
         }
     }
 }
 
-/// One of the last, or any.
-fn recent(chance: &mut Chance, from: &[Id], far: bool) -> Id {
+/// Returns one of the last ids, or any.
+fn recent(chance: &mut Chance, from: &[OpId], far: bool) -> OpId {
     let last = if far || chance.one_in(6) { from.len() } else { from.len().min(8) };
     from[from.len() - 1 - chance.below(last)]
 }

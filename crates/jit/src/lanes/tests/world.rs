@@ -1,68 +1,69 @@
-//! Memory that code of the tests runs over: a context with lists of all kinds, packets between guard bytes, and a table to gather from.
+//! Memory for the tests: a context with lists of all kinds, packets between guard bytes, and a
+//! table to gather from.
 
-use super::chance::Chance;
 use super::oracle::Space;
+use super::random_inputs::Chance;
 use std::ops::Range;
 
-/// The most packets of a run, rounded up to whole turns.
+/// Maximum number of packets of a run, rounded up to whole vectors.
 pub const PACKETS: usize = 48;
-/// A list of a word a packet, in bytes.
+/// Size of a list of one word per packet, in bytes.
 const LIST: i32 = 8 * PACKETS as i32;
 
-/// Words that are the same for all packets, in number.
+/// Number of words that are equal for all packets.
 pub const SHARED: usize = 16;
-/// The first of them.
+/// Offset of the first.
 pub const SHARED_AT: i32 = 0;
-/// A word with the table's address.
+/// Offset of the word with the table's address.
 pub const TABLE_AT: i32 = 8 * SHARED as i32;
-/// Sums of the lanes, in number.
+/// Number of sums of the lanes.
 pub const SUMS: usize = 4;
-/// The first of them.
+/// Offset of the first.
 pub const SUMS_AT: i32 = 192;
-/// Lists that are only read, in number.
+/// Number of lists that are only read.
 pub const COLUMNS: usize = 6;
-/// The first of them.
+/// Offset of the first.
 const COLUMNS_AT: i32 = 512;
-/// Lists of addresses of packets, in number.
+/// Number of lists of packet addresses.
 pub const POINTERS: usize = 2;
-/// The first of them.
+/// Offset of the first.
 const POINTERS_AT: i32 = COLUMNS_AT + COLUMNS as i32 * LIST;
-/// Lists that are written to at any place, in number.
+/// Number of lists that are written at any index.
 pub const SCATTERED: usize = 3;
-/// The first of them.
+/// Offset of the first.
 const SCATTERED_AT: i32 = POINTERS_AT + POINTERS as i32 * LIST;
-/// Places in each.
+/// Number of words in each.
 pub const SCATTERED_PLACES: usize = 64;
-/// Lists that show what values code has, in number.
+/// Number of lists that show the code's values.
 pub const SHOWN: usize = 80;
-/// The first of them.
+/// Offset of the first.
 const SHOWN_AT: i32 = SCATTERED_AT + SCATTERED as i32 * 8 * SCATTERED_PLACES as i32;
-/// Sets of lists that are appended to, in number.
+/// Number of sets of lists that are appended to.
 pub const SETS: usize = 4;
-/// The first of them.
+/// Offset of the first.
 const SETS_AT: i32 = SHOWN_AT + SHOWN as i32 * LIST;
-/// Lists of a word in each, and of several words.
+/// Number of lists of one word, and of several words, in each set.
 pub const SET_LISTS: usize = 3;
-/// The most words of a key.
+/// Maximum number of words of a key.
 pub const KEY_WORDS: usize = 9;
-/// The most packets in a set's lists, and those that may be written over.
+/// Capacity of a set's lists in packets, including those that may be overwritten.
 const SET_PACKETS: usize = 144;
-/// A set's list of a word, in bytes.
+/// Size of a set's list of one word, in bytes.
 const SET_LIST: i32 = 8 * SET_PACKETS as i32;
-/// A set's list of several words, in bytes.
+/// Size of a set's list of several words, in bytes.
 const SET_KEYS: i32 = SET_LIST * KEY_WORDS as i32;
-/// From set to set.
+/// Distance between sets.
 const SET: i32 = 64 + SET_LISTS as i32 * (SET_LIST + SET_KEYS);
-/// All of it.
+/// Size of the context in bytes.
 const CONTEXT_BYTES: usize = (SETS_AT + SETS as i32 * SET) as usize;
 
-/// From packet to packet, in bytes: what is read and written lies in the middle.
+/// Distance between packets in bytes; accesses are in the middle.
 const PACKET: usize = 320;
-/// Where a packet's address points to, from its first byte, before chance moves it.
+/// Offset of a packet's address from its first byte, before it is moved randomly.
 const MIDDLE: usize = 96;
-/// What may be added to packets' addresses.
+/// Offsets that may be added to packets' addresses.
 pub const OFFSETS: Range<i32> = -32..64;
-/// The table, in bytes.
+/// Size of the table in bytes.
 pub const TABLE_BYTES: usize = 4096 + 64;
 
 pub fn column(number: usize) -> i32 {
@@ -101,18 +102,18 @@ pub fn set_keys(set: usize, number: usize) -> i32 {
     set_list(set, SET_LISTS) + number as i32 * SET_KEYS
 }
 
-/// The memory, at addresses that stay.
-pub struct World {
+/// The memory, at fixed addresses.
+pub struct TestMemory {
     context: Vec<u64>,
     packets: Vec<u64>,
     table: Vec<u64>,
 }
 
-impl World {
-    pub fn new(chance: &mut Chance) -> World {
+impl TestMemory {
+    pub fn new(chance: &mut Chance) -> TestMemory {
         let mut fill = |bytes: usize| -> Vec<u64> { (0..bytes.div_ceil(8)).map(|_| chance.value()).collect() };
         let mut world =
-            World { context: fill(CONTEXT_BYTES), packets: fill(PACKETS * PACKET), table: fill(TABLE_BYTES) };
+            TestMemory { context: fill(CONTEXT_BYTES), packets: fill(PACKETS * PACKET), table: fill(TABLE_BYTES) };
         world.set(TABLE_AT, world.table.as_ptr() as u64);
         for set in 0..SETS {
             let length = chance.below(6) as u64;
@@ -138,11 +139,12 @@ impl World {
         self.context.as_ptr() as u64
     }
 
-    /// A copy of all of it.
+    /// Copies all of the memory.
     pub fn snapshot(&self) -> Space {
         let mut space = Space::default();
         for part in [&self.context, &self.packets, &self.table] {
-            // What machine code wrote is read word by word, so that it cannot be thought unchanged.
+            // `black_box` prevents the compiler from assuming that machine code left the words
+            // unchanged.
             let words = std::hint::black_box(part);
             space.add(part.as_ptr() as u64, words.iter().flat_map(|word| word.to_le_bytes()).collect());
         }

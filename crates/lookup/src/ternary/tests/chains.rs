@@ -1,33 +1,35 @@
-//! Chains: that they stay dense, and that the rest of a node answers many keys as it answers few.
+//! Chains stay dense, and the unhashed rules of a node yield the same results for many keys as for
+//! few.
 
 use super::Random;
-use super::model::{FieldSpec, Pair, key_match};
-use crate::KeyPlace;
+use super::model::{FieldSpec, ModeledClassifier, key_match};
+use crate::LookupKeyField;
 use crate::ternary::TernaryTable;
-use crate::ternary::blocks::LANES;
-use crate::ternary::head::number;
-use crate::ternary::tree::ROOT;
+use crate::ternary::blocks::BLOCK_RULES;
+use crate::ternary::bucket_head::head_number;
+use crate::ternary::classifier::ROOT_NODE;
 use ir::MatchKind;
 
-/// Rules of each block of the root's rest, and that they are in order.
-fn rest(table: &TernaryTable) -> Vec<usize> {
-    let (blocks, mut counts, mut last) = (&table.tree.blocks, Vec::new(), u64::MAX);
-    let mut block = number(table.tree.nodes[ROOT as usize].rest) as u32;
+/// Returns the number of rules in each block of the root's unhashed rules, and checks their order.
+fn unhashed_block_counts(table: &TernaryTable) -> Vec<usize> {
+    let (blocks, mut counts, mut last) = (&table.classifier.blocks, Vec::new(), u64::MAX);
+    let mut block = head_number(table.classifier.nodes[ROOT_NODE as usize].unhashed) as u32;
     while block != 0 {
-        counts.push(blocks.count(block));
-        for &rank in &blocks.ranks(block)[..blocks.count(block)] {
-            assert!(rank <= last, "the stronger one comes first");
+        counts.push(blocks.rule_count(block));
+        for &rank in &blocks.block_ranks(block)[..blocks.rule_count(block)] {
+            assert!(rank <= last, "chains are in order of precedence");
             last = rank;
         }
-        block = blocks.next(block);
+        block = blocks.next_block(block);
     }
     counts
 }
 
-/// Rules without bits in common come and go at any place of one long chain, which must not become longer than it has to be.
+/// Rules without common bits are inserted and removed anywhere in one long chain, which must stay
+/// dense.
 #[test]
 fn stay_dense() {
-    let place = KeyPlace { position: 0, kind: MatchKind::Ternary, width: 8, bit: 0, signed: false };
+    let place = LookupKeyField { position: 0, kind: MatchKind::Ternary, width_bits: 8, bit_offset: 0, signed: false };
     let mut table = TernaryTable::new(&[place], 1, 8);
     let mut random = Random(31);
     let mut priorities: Vec<i32> = (0..2_000).collect();
@@ -38,26 +40,27 @@ fn stay_dense() {
             assert!(!table.insert(&[0, 0], priority, 0, &priority.to_le_bytes()));
             there.push(priority);
         }
-        let counts = rest(&table);
+        let counts = unhashed_block_counts(&table);
         assert_eq!(counts.iter().sum::<usize>(), 2_000);
-        assert!(counts.len() <= 2_000 / LANES * 5 / 4, "round {round}: {} blocks", counts.len());
+        assert!(counts.len() <= 2_000 / BLOCK_RULES * 5 / 4, "round {round}: {} blocks", counts.len());
         while there.len() > 500 {
             let priority = there.swap_remove(random.below(there.len()));
             assert!(table.remove(&[0, 0], priority));
             priorities.push(priority);
         }
-        let counts = rest(&table);
+        let counts = unhashed_block_counts(&table);
         assert_eq!(counts.iter().sum::<usize>(), 500);
-        assert!(counts.len() <= 500 / LANES * 3 / 2, "round {round}: {} blocks of those left", counts.len());
+        assert!(counts.len() <= 500 / BLOCK_RULES * 3 / 2, "round {round}: {} blocks of those left", counts.len());
         for priority in there {
             assert!(table.remove(&[0, 0], priority));
             priorities.push(priority);
         }
-        assert!(table.is_empty() && rest(&table).is_empty());
+        assert!(table.is_empty() && unhashed_block_counts(&table).is_empty());
     }
 }
 
-/// So few rules that all are in the rest, and several groups of keys: with ties, narrow ranges, wide ranges, and without.
+/// Rules that are all unhashed, because there are few, and several groups of keys: with ties,
+/// ranges, wide ranges, and without.
 #[test]
 fn a_rest_for_many_keys() {
     let (ternary, range) = ((MatchKind::Ternary, 6, false), (MatchKind::Range, 9, true));
@@ -71,14 +74,14 @@ fn a_rest_for_many_keys() {
     for round in 0..24 {
         let fields = sets[round % sets.len()];
         let priorities = if round < 12 { 2 } else { 1 << 30 };
-        let mut pair = Pair::new(fields);
+        let mut pair = ModeledClassifier::new(fields);
         for _ in 0..24 {
             let keys = fields.iter().map(|field| key_match(&mut random, field)).collect();
             pair.insert(keys, random.below(priorities) as i32, random.word());
             pair.check(&mut random, 20);
         }
-        assert!(pair.table.tree.nodes[ROOT as usize].tables.is_empty(), "all are in the rest");
-        // A whole number of groups, and not.
+        assert!(pair.table.classifier.nodes[ROOT_NODE as usize].subtables.is_empty(), "all rules are unhashed");
+        // Whole and partial groups.
         for count in [256, 300, 1] {
             pair.check(&mut random, count);
         }

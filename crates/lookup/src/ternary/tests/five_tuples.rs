@@ -1,14 +1,16 @@
-//! Rule sets as firewalls and clouds have them, made here in ClassBench's manner: few networks, many pairs of them, typical ports.
+//! Synthetic rule sets of firewalls and clouds in the style of ClassBench: few networks, many pairs
+//! of them, typical ports.
 
 use super::Random;
-use crate::KeyPlace;
+use crate::LookupKeyField;
 use crate::ternary::TernaryTable;
-use crate::ternary::tree::ROOT;
+use crate::ternary::classifier::ROOT_NODE;
 use ir::MatchKind;
 
-/// Network number (exact), source, destination (prefixes), source and destination ports (ranges), protocol (ternary).
+/// Rule with network number (exact), source and destination (prefixes), ports (ranges) and protocol
+/// (ternary).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Rule {
+struct FiveTupleRule {
     network: u32,
     source: (u32, u32),
     destination: (u32, u32),
@@ -18,7 +20,7 @@ struct Rule {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Header {
+struct FiveTuple {
     network: u32,
     source: u32,
     destination: u32,
@@ -31,8 +33,8 @@ fn prefix_mask(len: u32) -> u32 {
     u32::MAX.checked_shl(32 - len).unwrap_or(0)
 }
 
-impl Rule {
-    fn random(random: &mut Random, networks: usize) -> Rule {
+impl FiveTupleRule {
+    fn random(random: &mut Random, networks: usize) -> FiveTupleRule {
         let ports = |random: &mut Random| {
             let port = *random.pick(&[53, 80, 123, 443, 1521, 6000, 8080, 31_000]);
             *random.pick(&[(0, 65_535), (0, 65_535), (port, port), (port, port), (1024, 65_535), (port, port + 7)])
@@ -43,7 +45,7 @@ impl Rule {
             let address = site ^ (random.word() as u32 & 0xfff);
             (address & prefix_mask(len), len)
         };
-        Rule {
+        FiveTupleRule {
             network: random.below(networks) as u32 * 977,
             source: prefix(random),
             destination: prefix(random),
@@ -63,7 +65,7 @@ impl Rule {
         key
     }
 
-    fn matches(&self, header: &Header) -> bool {
+    fn matches(&self, header: &FiveTuple) -> bool {
         let inside = |port: u16, ports: (u16, u16)| ports.0 <= port && port <= ports.1;
         self.network == header.network
             && (self.source.0 ^ header.source) & prefix_mask(self.source.1) == 0
@@ -73,10 +75,10 @@ impl Rule {
             && (self.protocol.0 ^ header.protocol) & self.protocol.1 == 0
     }
 
-    /// A header in a corner of the rule.
-    fn header(&self, random: &mut Random) -> Header {
+    /// Returns a header at the bounds of the rule.
+    fn header(&self, random: &mut Random) -> FiveTuple {
         let address = |random: &mut Random, (value, len)| value | (random.word() as u32 & !prefix_mask(len));
-        Header {
+        FiveTuple {
             network: self.network,
             source: address(random, self.source),
             destination: address(random, self.destination),
@@ -87,9 +89,9 @@ impl Rule {
     }
 }
 
-impl Header {
-    fn random(random: &mut Random) -> Header {
-        Header {
+impl FiveTuple {
+    fn random(random: &mut Random) -> FiveTuple {
+        FiveTuple {
             network: random.below(5) as u32 * 977,
             source: random.word() as u32,
             destination: random.word() as u32,
@@ -109,7 +111,13 @@ impl Header {
 }
 
 fn table() -> TernaryTable {
-    let place = |position, kind, width, bit| KeyPlace { position, kind, width, bit, signed: false };
+    let place = |position, kind, width, bit| LookupKeyField {
+        position,
+        kind,
+        width_bits: width,
+        bit_offset: bit,
+        signed: false,
+    };
     let places = [
         place(0, MatchKind::Exact, 32, 0),
         place(1, MatchKind::Lpm, 32, 32),
@@ -121,20 +129,20 @@ fn table() -> TernaryTable {
     TernaryTable::new(&places, 3, 4)
 }
 
-/// Rules with their priority and sequence; the value is the sequence.
-struct Pair {
+/// Table and its rules with priority and sequence number, which is also the value.
+struct ModeledRules {
     table: TernaryTable,
-    rules: Vec<(Rule, i32, u64)>,
-    known: std::collections::HashSet<(Rule, i32)>,
+    rules: Vec<(FiveTupleRule, i32, u64)>,
+    known: std::collections::HashSet<(FiveTupleRule, i32)>,
     next: u64,
 }
 
-impl Pair {
-    fn new() -> Pair {
-        Pair { table: table(), rules: Vec::new(), known: std::collections::HashSet::new(), next: 0 }
+impl ModeledRules {
+    fn new() -> ModeledRules {
+        ModeledRules { table: table(), rules: Vec::new(), known: std::collections::HashSet::new(), next: 0 }
     }
 
-    fn add(&mut self, rule: Rule, priority: i32) {
+    fn add(&mut self, rule: FiveTupleRule, priority: i32) {
         self.next += 1;
         if self.known.insert((rule, priority)) {
             assert!(!self.table.insert(&rule.packed(), priority, self.next, &(self.next as u32).to_le_bytes()));
@@ -146,26 +154,27 @@ impl Pair {
         let (rule, priority, _) = self.rules.swap_remove(at);
         self.known.remove(&(rule, priority));
         assert!(self.table.remove(&rule.packed(), priority));
-        assert!(!self.table.remove(&rule.packed(), priority), "removed once");
+        assert!(!self.table.remove(&rule.packed(), priority), "it was removed");
     }
 
     fn check(&self, random: &mut Random, count: usize) {
         let header = |random: &mut Random| match self.rules.is_empty() || random.once_in(6) {
-            true => Header::random(random),
+            true => FiveTuple::random(random),
             false => random.pick(&self.rules).0.header(random),
         };
-        let headers: Vec<Header> = (0..count).map(|_| header(random)).collect();
-        let keys: Vec<u64> = headers.iter().flat_map(Header::key).collect();
+        let headers: Vec<FiveTuple> = (0..count).map(|_| header(random)).collect();
+        let keys: Vec<u64> = headers.iter().flat_map(FiveTuple::key).collect();
         let mut out = vec![std::ptr::null(); count];
         self.table.lookup_batch(&keys, &mut out);
         for (header, out) in headers.iter().zip(out) {
             let matching = self.rules.iter().filter(|(rule, ..)| rule.matches(header));
-            let order = |(rule, priority, sequence): &&(Rule, i32, u64)| {
+            let order = |(rule, priority, sequence): &&(FiveTupleRule, i32, u64)| {
                 (*priority, rule.source.1 + rule.destination.1, std::cmp::Reverse(*sequence))
             };
             let want = matching.max_by_key(order).map(|(_, _, sequence)| *sequence);
             #[allow(unsafe_code)]
-            // SAFETY: not null, so an entry's value, of which 8 bytes may be read; the table is still there.
+            // SAFETY: not null, so it points to a value, of which 8 bytes may be read; the table
+            // still exists.
             let got = (!out.is_null()).then(|| u64::from(unsafe { out.cast::<u32>().read() }));
             assert_eq!(got, want, "{header:?} among {} rules", self.rules.len());
         }
@@ -173,14 +182,14 @@ impl Pair {
     }
 }
 
-/// From nothing to 20,000 rules and back, with lookups all the way.
+/// From an empty table to 20,000 rules and back, with lookups all along.
 #[test]
 fn grows_and_shrinks() {
     let mut random = Random(21);
-    let mut pair = Pair::new();
+    let mut pair = ModeledRules::new();
     while pair.rules.len() < 20_000 {
         let priority = random.below(5_000) as i32;
-        pair.add(Rule::random(&mut random, 3), priority);
+        pair.add(FiveTupleRule::random(&mut random, 3), priority);
         if pair.rules.len().is_power_of_two() || pair.rules.len().is_multiple_of(2_500) {
             pair.check(&mut random, 64);
         }
@@ -194,48 +203,49 @@ fn grows_and_shrinks() {
             pair.check(&mut random, 64);
         }
     }
-    while pair.table.tidy() {}
+    while pair.table.maintain() {}
     pair.check(&mut random, 8);
-    assert!(pair.table.tree.nodes[ROOT as usize].tables.is_empty(), "no table is left behind");
-    // What is given back is used again.
+    assert!(pair.table.classifier.nodes[ROOT_NODE as usize].subtables.is_empty(), "all subtables are removed");
+    // Freed memory is reused.
     for _ in 0..20_000 {
         let priority = random.below(5_000) as i32;
-        pair.add(Rule::random(&mut random, 3), priority);
+        pair.add(FiveTupleRule::random(&mut random, 3), priority);
     }
     pair.check(&mut random, 64);
     let again = pair.table.memory_bytes();
     assert!(again < full + full / 3, "{again} bytes after {full}");
 }
 
-/// A cloud's rules: networks of twenty rules each. Each lookup must look at its own network's rules only.
+/// A cloud's rules: networks of twenty rules each. Each lookup must search only the rules of its
+/// network.
 #[test]
 fn a_cloud_is_hashed_by_network() {
     let mut random = Random(22);
-    let mut pair = Pair::new();
+    let mut pair = ModeledRules::new();
     for _ in 0..20_000 {
         let priority = random.below(100) as i32;
-        pair.add(Rule::random(&mut random, 1000), priority);
+        pair.add(FiveTupleRule::random(&mut random, 1000), priority);
     }
-    while pair.table.tidy() {}
+    while pair.table.maintain() {}
     pair.check(&mut random, 300);
-    let root = &pair.table.tree.nodes[ROOT as usize];
-    assert!(root.tables.len() <= 3, "{} tables", root.tables.len());
-    assert!(root.tables.iter().all(|table| table.data[0] as u32 == u32::MAX), "all by network");
+    let root = &pair.table.classifier.nodes[ROOT_NODE as usize];
+    assert!(root.subtables.len() <= 3, "{} tables", root.subtables.len());
+    assert!(root.subtables.iter().all(|table| table.data[0] as u32 == u32::MAX), "all by network");
 }
 
-/// Rules change all the time while the set stays as large as it is.
+/// Rules change constantly while their number stays the same.
 #[test]
 fn churns() {
     let mut random = Random(23);
-    let mut pair = Pair::new();
+    let mut pair = ModeledRules::new();
     for _ in 0..3_000 {
         let priority = random.below(10) as i32;
-        pair.add(Rule::random(&mut random, 1), priority);
+        pair.add(FiveTupleRule::random(&mut random, 1), priority);
     }
     for step in 0..10_000 {
         pair.remove(random.below(pair.rules.len()));
         let priority = random.below(10) as i32;
-        pair.add(Rule::random(&mut random, 1), priority);
+        pair.add(FiveTupleRule::random(&mut random, 1), priority);
         if step % 500 == 0 {
             pair.check(&mut random, 64);
         }

@@ -1,11 +1,12 @@
-//! Against a naive model: a list of entries, of which all are looked at for each key.
+//! [`super::TernaryTable`] compared with a naive model: a list of entries that is searched
+//! completely for each key.
 
 mod chains;
 mod five_tuples;
 mod model;
 mod operations;
 
-/// Numbers that a seed determines (SplitMix64).
+/// Pseudorandom numbers determined by a seed (SplitMix64).
 pub struct Random(pub u64);
 
 impl Random {
@@ -17,12 +18,12 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// Below `end`.
+    /// Returns a number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         (self.word() % end.max(1) as u64) as usize
     }
 
-    /// Once in `times`.
+    /// Returns true once in `times` calls on average.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

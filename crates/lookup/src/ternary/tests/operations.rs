@@ -1,7 +1,7 @@
-//! All kinds of fields, of all widths, with random changes.
+//! All kinds and widths of fields, with random changes.
 
 use super::Random;
-use super::model::{FieldSpec, Pair, all, key_match};
+use super::model::{FieldSpec, ModeledClassifier, all_ones, key_match};
 use ir::{KeyMatch, MatchKind};
 use num_bigint::BigUint;
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ proptest! {
     #[test]
     fn random_operations(fields in prop::collection::vec(field(), 1..6), seed in any::<u64>(), few in any::<bool>()) {
         let mut random = Random(seed);
-        let mut pair = Pair::new(&fields);
+        let mut pair = ModeledClassifier::new(&fields);
         let mut winners: Vec<usize> = Vec::new();
         for step in 0..400 {
             // Mostly growing at first, mostly shrinking at the end.
@@ -44,13 +44,13 @@ proptest! {
                 winners = pair.check(&mut random, 35);
             }
         }
-        while pair.table.tidy() {}
-        // More than a group of keys.
+        while pair.table.maintain() {}
+        // More keys than a vector or a filter chunk.
         pair.check(&mut random, 150);
     }
 }
 
-/// Many entries of the same field values: chains, nodes within nodes, and back to nothing.
+/// Many entries with the same field values: chains, nested nodes, and removal of everything.
 #[test]
 fn crowds() {
     let kinds = [
@@ -60,7 +60,7 @@ fn crowds() {
         (MatchKind::Optional, 8, false),
     ];
     let mut random = Random(11);
-    let mut pair = Pair::new(&kinds);
+    let mut pair = ModeledClassifier::new(&kinds);
     for step in 0..1500 {
         let mut keys: Vec<KeyMatch> = kinds.iter().map(|f| key_match(&mut random, f)).collect();
         keys[0] = KeyMatch::Exact(BigUint::from(step % 7_u32));
@@ -75,19 +75,19 @@ fn crowds() {
             pair.check(&mut random, 40);
         }
     }
-    assert_eq!(pair.check(&mut random, 40), Vec::<usize>::new(), "nothing is left to win");
+    assert_eq!(pair.check(&mut random, 40), Vec::<usize>::new(), "no entry is left");
 }
 
-/// Entries that match everything: only order tells them apart.
+/// Entries that match everything, so that only precedence distinguishes them.
 #[test]
 fn wildcards_only() {
     let fields = [(MatchKind::Ternary, 40, false), (MatchKind::Range, 100, true), (MatchKind::Lpm, 32, false)];
     let mut random = Random(12);
-    let mut pair = Pair::new(&fields);
+    let mut pair = ModeledClassifier::new(&fields);
     let lowest: BigUint = BigUint::from(1_u8) << 99_u32;
     let mut winners = Vec::new();
     for step in 0..300 {
-        let (lo, hi) = (lowest.clone(), all(99));
+        let (lo, hi) = (lowest.clone(), all_ones(99));
         let keys = vec![
             KeyMatch::Ternary { value: BigUint::ZERO, mask: BigUint::ZERO },
             KeyMatch::Range { lo, hi },
@@ -102,16 +102,16 @@ fn wildcards_only() {
     }
 }
 
-/// What happens to a table does not happen to its clone.
+/// Changes to a table do not affect its clone.
 #[test]
 fn clones_are_independent() {
     let fields = [(MatchKind::Lpm, 32, false), (MatchKind::Lpm, 128, false), (MatchKind::Range, 16, false)];
     let mut random = Random(13);
-    let mut pair = Pair::new(&fields);
+    let mut pair = ModeledClassifier::new(&fields);
     for _ in 0..400 {
         pair.insert(fields.iter().map(|f| key_match(&mut random, f)).collect(), random.below(9) as i32, random.word());
     }
-    // In the middle of rearranging as well as after it.
+    // During reorganisation as well as after it.
     for _ in 0..2 {
         let (copy, mut other) = (pair.clone(), pair.clone());
         for _ in 0..200 {
@@ -125,16 +125,16 @@ fn clones_are_independent() {
         for pair in [&pair, &copy, &other] {
             pair.check(&mut random, 100);
         }
-        while pair.table.tidy() {}
+        while pair.table.maintain() {}
     }
 }
 
-/// No field, and fields without bits.
+/// No fields, and fields without bits.
 #[test]
 fn empty_keys() {
     let mut random = Random(14);
     for fields in [&[][..], &[(MatchKind::Ternary, 0, false), (MatchKind::Range, 0, false)]] {
-        let mut pair = Pair::new(fields);
+        let mut pair = ModeledClassifier::new(fields);
         assert!(pair.table.lookup(&[0]).is_null());
         for priority in [3, 9, 3, -1] {
             let zero = BigUint::ZERO;

@@ -1,7 +1,7 @@
-//! Declarations.
+//! S-expressions of declarations.
 
 use super::expr::{annotations, arg, expr, keyset, ty};
-use super::node::Node;
+use super::node::SExpr;
 use super::stmt::{block, function, instance, stmt};
 use super::variable::{const_decl, head, param, params, var, word};
 use crate::ast::{
@@ -9,7 +9,7 @@ use crate::ast::{
     StructDecl, TableDecl, TableProperty, TransitionKind, TypedefDecl, TypedefTarget,
 };
 
-pub(super) fn decl(d: &Decl) -> Node {
+pub(super) fn decl(d: &Decl) -> SExpr {
     match d {
         Decl::Const(d) => const_decl(d),
         Decl::Instance(d) => instance(d),
@@ -19,7 +19,7 @@ pub(super) fn decl(d: &Decl) -> Node {
             let node = head("extern", &d.name, &d.annotations);
             node.with_group("types", d.type_params.iter().map(word)).with_all(d.methods.iter().map(method))
         }
-        Decl::ExternFunction(d) => Node::list("extern").with(method(d)),
+        Decl::ExternFunction(d) => SExpr::list("extern").with(method(d)),
         Decl::Parser(d) => {
             let node = head("parser", &d.name, &d.annotations);
             let node = node.with_group("types", d.type_params.iter().map(word)).with(params(&d.params));
@@ -39,7 +39,7 @@ pub(super) fn decl(d: &Decl) -> Node {
                 Some(body) => node
                     .with_group("constructor", body.constructor_params.iter().map(param))
                     .with_all(body.locals.iter().map(local))
-                    .with(Node::list("apply").with(block(&body.apply))),
+                    .with(SExpr::list("apply").with(block(&body.apply))),
             }
         }
         Decl::Package(d) => {
@@ -54,11 +54,11 @@ pub(super) fn decl(d: &Decl) -> Node {
     }
 }
 
-fn action(d: &ActionDecl) -> Node {
+fn action(d: &ActionDecl) -> SExpr {
     head("action", &d.name, &d.annotations).with(params(&d.params)).with(block(&d.body))
 }
 
-fn method(d: &MethodDecl) -> Node {
+fn method(d: &MethodDecl) -> SExpr {
     let what = match (&d.result, d.is_abstract) {
         (None, _) => "constructor",
         (Some(_), true) => "abstract-method",
@@ -68,27 +68,27 @@ fn method(d: &MethodDecl) -> Node {
     node.with(params(&d.params)).with_all(d.result.iter().map(ty))
 }
 
-fn structure(d: &StructDecl) -> Node {
+fn structure(d: &StructDecl) -> SExpr {
     let node = head(d.kind.as_str(), &d.name, &d.annotations).with_group("types", d.type_params.iter().map(word));
     node.with_all(d.fields.iter().map(|field| {
-        let node = Node::List(vec![ty(&field.ty), word(&field.name)]);
+        let node = SExpr::List(vec![ty(&field.ty), word(&field.name)]);
         node.with_all(annotations(&field.annotations))
     }))
 }
 
-fn enumeration(d: &EnumDecl) -> Node {
+fn enumeration(d: &EnumDecl) -> SExpr {
     let node = head("enum", &d.name, &d.annotations).with_all(d.underlying.iter().map(ty));
     node.with_all(d.members.iter().map(|member| match &member.value {
-        Some(value) => Node::list("=").with(word(&member.name)).with(expr(value)),
+        Some(value) => SExpr::list("=").with(word(&member.name)).with(expr(value)),
         None => word(&member.name),
     }))
 }
 
-fn members(what: &str, d: &MembersDecl) -> Node {
-    Node::list(what).with_all(d.members.iter().map(word))
+fn members(what: &str, d: &MembersDecl) -> SExpr {
+    SExpr::list(what).with_all(d.members.iter().map(word))
 }
 
-fn typedef(d: &TypedefDecl) -> Node {
+fn typedef(d: &TypedefDecl) -> SExpr {
     let what = if d.is_new { "type" } else { "typedef" };
     head(what, &d.name, &d.annotations).with(match &d.ty {
         TypedefTarget::Type(t) => ty(t),
@@ -97,7 +97,7 @@ fn typedef(d: &TypedefDecl) -> Node {
     })
 }
 
-fn local(l: &Local) -> Node {
+fn local(l: &Local) -> SExpr {
     match l {
         Local::Const(d) => const_decl(d),
         Local::Var(d) => var(d),
@@ -108,29 +108,29 @@ fn local(l: &Local) -> Node {
     }
 }
 
-fn state(s: &ParserState) -> Node {
+fn state(s: &ParserState) -> SExpr {
     let node = head("state", &s.name, &s.annotations).with_all(s.stmts.iter().map(stmt));
     let Some(transition) = &s.transition else { return node };
     node.with(match &transition.kind {
-        TransitionKind::State(name) => Node::list("transition").with(word(name)),
+        TransitionKind::State(name) => SExpr::list("transition").with(word(name)),
         TransitionKind::Select { exprs, cases } => {
-            let subject = Node::list("select").with_all(exprs.iter().map(expr));
-            let cases = cases.iter().map(|c| Node::list("case").with(keyset(&c.keyset)).with(word(&c.state)));
-            Node::list("transition").with(subject).with_all(cases)
+            let subject = SExpr::list("select").with_all(exprs.iter().map(expr));
+            let cases = cases.iter().map(|c| SExpr::list("case").with(keyset(&c.keyset)).with(word(&c.state)));
+            SExpr::list("transition").with(subject).with_all(cases)
         }
     })
 }
 
-fn table(d: &TableDecl) -> Node {
+fn table(d: &TableDecl) -> SExpr {
     head("table", &d.name, &d.annotations).with_all(d.properties.iter().map(property))
 }
 
-fn property(p: &TableProperty) -> Node {
+fn property(p: &TableProperty) -> SExpr {
     let what = if p.is_const { format!("const {}", p.name) } else { p.name.to_string() };
-    let node = Node::list(what).with_all(annotations(&p.annotations));
+    let node = SExpr::list(what).with_all(annotations(&p.annotations));
     match &p.value {
         PropertyValue::Key(elements) => node.with_all(elements.iter().map(|element| {
-            let node = Node::List(vec![expr(&element.expr), word(&element.match_kind)]);
+            let node = SExpr::List(vec![expr(&element.expr), word(&element.match_kind)]);
             node.with_all(annotations(&element.annotations))
         })),
         PropertyValue::Actions(actions) => node.with_all(actions.iter().map(action_ref)),
@@ -139,16 +139,16 @@ fn property(p: &TableProperty) -> Node {
     }
 }
 
-fn action_ref(a: &ActionRef) -> Node {
-    let name = Node::word(a.name.to_string());
+fn action_ref(a: &ActionRef) -> SExpr {
+    let name = SExpr::word(a.name.to_string());
     if a.args.is_none() && a.annotations.is_empty() {
         return name;
     }
-    Node::List(vec![name]).with_all(a.args.iter().flatten().map(arg)).with_all(annotations(&a.annotations))
+    SExpr::List(vec![name]).with_all(a.args.iter().flatten().map(arg)).with_all(annotations(&a.annotations))
 }
 
-fn entry(e: &Entry) -> Node {
-    let node = Node::list(if e.is_const { "const entry" } else { "entry" });
+fn entry(e: &Entry) -> SExpr {
+    let node = SExpr::list(if e.is_const { "const entry" } else { "entry" });
     let node = node.with_group("priority", e.priority.iter().map(expr));
     node.with_all([keyset(&e.keyset), action_ref(&e.action)]).with_all(annotations(&e.annotations))
 }

@@ -1,80 +1,80 @@
-//! Nested lists of words, and how they are broken into lines.
+//! S-expressions and their layout in lines.
 
-/// A word, or a list in parentheses.
-pub(super) enum Node {
+/// An S-expression: a word, or a list in parentheses.
+pub(super) enum SExpr {
     Word(String),
-    List(Vec<Node>),
+    List(Vec<SExpr>),
 }
 
-/// Lists that fit are on one line.
+/// Maximum line width in bytes; a list that fits is written on one line.
 const WIDTH: usize = 100;
 
-impl Node {
-    /// A word.
-    pub fn word(text: impl Into<String>) -> Node {
-        Node::Word(text.into())
+impl SExpr {
+    /// Creates a word.
+    pub fn word(text: impl Into<String>) -> SExpr {
+        SExpr::Word(text.into())
     }
 
-    /// `(head)`, to which children are added.
-    pub fn list(head: impl Into<String>) -> Node {
-        Node::List(vec![Node::word(head)])
+    /// Creates the list `(head)`.
+    pub fn list(head: impl Into<String>) -> SExpr {
+        SExpr::List(vec![SExpr::word(head)])
     }
 
-    /// With one child more.
-    pub fn with(mut self, child: Node) -> Node {
-        if let Node::List(children) = &mut self {
+    /// Appends a child.
+    pub fn with(mut self, child: SExpr) -> SExpr {
+        if let SExpr::List(children) = &mut self {
             children.push(child);
         }
         self
     }
 
-    /// With these children more.
-    pub fn with_all(mut self, more: impl IntoIterator<Item = Node>) -> Node {
-        if let Node::List(children) = &mut self {
+    /// Appends several children.
+    pub fn with_all(mut self, more: impl IntoIterator<Item = SExpr>) -> SExpr {
+        if let SExpr::List(children) = &mut self {
             children.extend(more);
         }
         self
     }
 
-    /// `(head children...)`, left out if there are no children.
-    pub fn with_group(self, head: &str, more: impl IntoIterator<Item = Node>) -> Node {
-        let group = Node::list(head).with_all(more);
+    /// Appends the list `(head children...)`, unless there are no children.
+    pub fn with_group(self, head: &str, more: impl IntoIterator<Item = SExpr>) -> SExpr {
+        let group = SExpr::list(head).with_all(more);
         match &group {
-            Node::List(children) if children.len() > 1 => self.with(group),
+            SExpr::List(children) if children.len() > 1 => self.with(group),
             _ => self,
         }
     }
 
-    /// The node on one line, if it takes no more than `room` bytes.
-    fn flat(&self, room: usize) -> Option<String> {
+    /// Returns the expression on one line if it takes at most `room` bytes.
+    fn to_line(&self, max_bytes: usize) -> Option<String> {
         match self {
-            Node::Word(text) => (text.len() <= room).then(|| text.clone()),
-            Node::List(children) => {
+            SExpr::Word(text) => (text.len() <= max_bytes).then(|| text.clone()),
+            SExpr::List(children) => {
                 let mut line = String::from("(");
                 for (at, child) in children.iter().enumerate() {
                     if at > 0 {
                         line.push(' ');
                     }
-                    line.push_str(&child.flat(room.checked_sub(line.len())?)?);
+                    line.push_str(&child.to_line(max_bytes.checked_sub(line.len())?)?);
                 }
                 line.push(')');
-                (line.len() <= room).then_some(line)
+                (line.len() <= max_bytes).then_some(line)
             }
         }
     }
 
-    /// Appends the text, which begins at that column.
+    /// Appends the text to `out`, starting at column `indent`.
     pub fn write(&self, indent: usize, out: &mut String) {
-        if let Some(line) = self.flat(WIDTH.saturating_sub(indent)) {
+        if let Some(line) = self.to_line(WIDTH.saturating_sub(indent)) {
             out.push_str(&line);
             return;
         }
         match self {
-            Node::Word(text) => out.push_str(text),
-            Node::List(children) => {
+            SExpr::Word(text) => out.push_str(text),
+            SExpr::List(children) => {
                 out.push('(');
-                // Words at the start say what it is: they stay on its line.
-                let words = children.iter().take_while(|child| matches!(child, Node::Word(_))).count();
+                // Leading words stay on the first line, because they name the node.
+                let words = children.iter().take_while(|child| matches!(child, SExpr::Word(_))).count();
                 for (at, child) in children.iter().enumerate() {
                     if at >= words.max(1) {
                         out.push('\n');

@@ -1,8 +1,8 @@
-//! The typed program as P4-like text, for `--dump typed` and goldens.
+//! Dumps the typed program as P4-like text, for `--dump typed` and golden files.
 //!
-//! All that checking decided is written out: casts, widths of literals, type arguments, default arguments. What is of
-//! no matter after checking is left out: constants, typedefs, annotations, and the declarations of included files that
-//! have no body.
+//! The text makes the results of checking explicit: casts, widths of literals, type arguments and
+//! default arguments. It omits constants, typedefs, annotations, and included declarations without
+//! a body, because lowering does not use them.
 
 mod expr;
 mod object;
@@ -11,92 +11,92 @@ mod stmt;
 use super::{Direction, LocalId, LocalKind, Method, Program, Ty};
 use std::fmt::Write;
 
-/// The program as text.
+/// Returns the program as text.
 pub fn dump(program: &Program) -> String {
-    let mut dump = Dump { program, text: String::new(), indent: 0 };
-    dump.program();
+    let mut dump = HirDump { program, text: String::new(), indent: 0 };
+    dump.write_program();
     dump.text
 }
 
-/// The text so far.
-struct Dump<'p> {
+/// The text written until now.
+struct HirDump<'p> {
     program: &'p Program,
     text: String,
     indent: usize,
 }
 
-impl Dump<'_> {
-    /// A line at the current indentation.
-    fn line(&mut self, text: &str) {
+impl HirDump<'_> {
+    /// Writes a line at the current indentation.
+    fn write_line(&mut self, text: &str) {
         let _ = writeln!(self.text, "{:indent$}{text}", "", indent = self.indent * 4);
     }
 
-    /// Lines one level deeper, between braces.
-    fn braces(&mut self, head: &str, inside: impl FnOnce(&mut Self)) {
-        self.line(&format!("{head} {{"));
+    /// Writes lines one level deeper, between braces.
+    fn write_braced(&mut self, head: &str, inside: impl FnOnce(&mut Self)) {
+        self.write_line(&format!("{head} {{"));
         self.indent += 1;
         inside(self);
         self.indent -= 1;
-        self.line("}");
+        self.write_line("}");
     }
 
-    fn program(&mut self) {
+    fn write_program(&mut self) {
         let p = self.program;
-        self.line(&format!("error {{ {} }}", p.errors.join(", ")));
-        self.line(&format!("match_kind {{ {} }}", p.match_kinds.join(", ")));
+        self.write_line(&format!("error {{ {} }}", p.errors.join(", ")));
+        self.write_line(&format!("match_kind {{ {} }}", p.match_kinds.join(", ")));
         for e in &p.enums {
-            let under = e.underlying.map_or(String::new(), |ty| format!("{} ", self.ty(ty)));
+            let under = e.underlying.map_or(String::new(), |ty| format!("{} ", self.type_text(ty)));
             let members = e.members.iter().map(|(name, value)| match value {
                 Some(value) => format!("{name} = {value}"),
                 None => name.to_string(),
             });
             let members: Vec<String> = members.collect();
-            self.line(&format!("enum {under}{} {{ {} }}", e.name, members.join(", ")));
+            self.write_line(&format!("enum {under}{} {{ {} }}", e.name, members.join(", ")));
         }
         for n in &p.newtypes {
-            self.line(&format!("type {} {};", self.ty(n.of), n.name));
+            self.write_line(&format!("type {} {};", self.type_text(n.of), n.name));
         }
         for s in &p.structs {
-            let head = format!("{} {}{}", s.kind.as_str(), s.name, self.type_params(&s.type_params));
-            self.braces(&head, |d| {
+            let head = format!("{} {}{}", s.kind.as_str(), s.name, self.type_params_text(&s.type_params));
+            self.write_braced(&head, |d| {
                 for f in &s.fields {
-                    d.line(&format!("{} {};", d.ty(f.ty), f.name));
+                    d.write_line(&format!("{} {};", d.type_text(f.ty), f.name));
                 }
             });
         }
         for f in &p.functions {
             let head = format!(
                 "{} {}{}({})",
-                self.ty(f.result),
+                self.type_text(f.result),
                 f.name,
-                self.type_params(&f.type_params),
-                self.params(&f.params)
+                self.type_params_text(&f.type_params),
+                self.params_text(&f.params)
             );
-            self.braces(&head, |d| d.stmts(&f.body));
+            self.write_braced(&head, |d| d.write_stmts(&f.body));
         }
         for a in p.actions.iter().filter(|a| a.owner.is_none()) {
-            self.action(a);
+            self.write_action(a);
         }
         for o in &p.objects {
-            self.object(o);
+            self.write_object(o);
         }
         for id in &p.globals {
-            self.instance(*id);
+            self.write_instance(*id);
         }
     }
 
-    fn ty(&self, ty: Ty) -> String {
-        self.program.show(ty)
+    fn type_text(&self, ty: Ty) -> String {
+        self.program.type_text(ty)
     }
 
-    fn types(&self, types: &[Ty]) -> String {
+    fn type_args_text(&self, types: &[Ty]) -> String {
         match types {
             [] => String::new(),
-            types => format!("<{}>", types.iter().map(|t| self.ty(*t)).collect::<Vec<_>>().join(", ")),
+            types => format!("<{}>", types.iter().map(|t| self.type_text(*t)).collect::<Vec<_>>().join(", ")),
         }
     }
 
-    fn type_params(&self, params: &[super::TypeParamId]) -> String {
+    fn type_params_text(&self, params: &[super::TypeParamId]) -> String {
         match params {
             [] => String::new(),
             params => {
@@ -106,15 +106,15 @@ impl Dump<'_> {
         }
     }
 
-    fn local(&self, id: LocalId) -> &str {
+    fn local_name(&self, id: LocalId) -> &str {
         &self.program.locals[id.index()].name
     }
 
-    fn params(&self, params: &[LocalId]) -> String {
-        params.iter().map(|p| self.param(*p)).collect::<Vec<_>>().join(", ")
+    fn params_text(&self, params: &[LocalId]) -> String {
+        params.iter().map(|p| self.param_text(*p)).collect::<Vec<_>>().join(", ")
     }
 
-    fn param(&self, id: LocalId) -> String {
+    fn param_text(&self, id: LocalId) -> String {
         let local = &self.program.locals[id.index()];
         let (direction, default, optional) = match &local.kind {
             LocalKind::Param(direction, default, optional) => (*direction, default.as_ref(), *optional),
@@ -125,15 +125,15 @@ impl Dump<'_> {
         if direction != Direction::None {
             let _ = write!(text, "{} ", direction.as_str());
         }
-        let _ = write!(text, "{} {}", self.ty(local.ty), local.name);
+        let _ = write!(text, "{} {}", self.type_text(local.ty), local.name);
         if let Some(default) = default {
-            let _ = write!(text, " = {}", self.expr(default));
+            let _ = write!(text, " = {}", self.expr_text(default));
         }
         text
     }
 
-    /// The name of a method of an extern.
-    fn method(methods: &[Method], at: usize) -> &str {
+    /// Returns the name of a method of an extern.
+    fn method_name(methods: &[Method], at: usize) -> &str {
         methods.get(at).map_or("?", |m| &m.name)
     }
 }

@@ -1,12 +1,12 @@
-//! Parsers, controls, tables, actions and instances as text.
+//! Dumps of parsers, controls, tables, actions and instances.
 
-use super::Dump;
+use super::HirDump;
 use crate::hir::{
     Action, ControlBody, InstanceId, LocalDecl, Object, ObjectKind, ParserBody, State, StateRef, Table, TransitionKind,
 };
 
-impl Dump<'_> {
-    pub(super) fn object(&mut self, object: &Object) {
+impl HirDump<'_> {
+    pub(super) fn write_object(&mut self, object: &Object) {
         let (word, body) = match &object.kind {
             ObjectKind::Parser(_) => ("parser", true),
             ObjectKind::Control(_) => ("control", true),
@@ -15,114 +15,130 @@ impl Dump<'_> {
         if !body {
             return;
         }
-        let mut head =
-            format!("{word} {}{}({})", object.name, self.type_params(&object.type_params), self.params(&object.params));
+        let mut head = format!(
+            "{word} {}{}({})",
+            object.name,
+            self.type_params_text(&object.type_params),
+            self.params_text(&object.params)
+        );
         if !object.constructor_params.is_empty() {
-            head.push_str(&format!("({})", self.params(&object.constructor_params)));
+            head.push_str(&format!("({})", self.params_text(&object.constructor_params)));
         }
-        self.braces(&head, |d| match &object.kind {
-            ObjectKind::Parser(body) => d.parser(body),
-            ObjectKind::Control(body) => d.control(body),
+        self.write_braced(&head, |d| match &object.kind {
+            ObjectKind::Parser(body) => d.write_parser(body),
+            ObjectKind::Control(body) => d.write_control(body),
             _ => {}
         });
     }
 
-    fn parser(&mut self, body: &ParserBody) {
-        self.locals(&body.locals);
+    fn write_parser(&mut self, body: &ParserBody) {
+        self.write_locals(&body.locals);
         for state in &body.states {
-            self.braces(&format!("state {}", state.name), |d| d.state(state, body));
+            self.write_braced(&format!("state {}", state.name), |d| d.write_state(state, body));
         }
     }
 
-    fn state(&mut self, state: &State, body: &ParserBody) {
-        self.stmts(&state.body);
+    fn write_state(&mut self, state: &State, body: &ParserBody) {
+        self.write_stmts(&state.body);
         let target = |target: StateRef| match target {
             StateRef::State(at) => body.states.get(at).map_or("?", |s| &s.name),
             StateRef::Accept => "accept",
             StateRef::Reject => "reject",
         };
         match &state.transition.kind {
-            TransitionKind::State(to) => self.line(&format!("transition {};", target(*to))),
+            TransitionKind::State(to) => self.write_line(&format!("transition {};", target(*to))),
             TransitionKind::Select { exprs, cases } => {
-                let head = format!("transition select ({})", self.exprs(exprs));
-                self.braces(&head, |d| {
+                let head = format!("transition select ({})", self.expr_list_text(exprs));
+                self.write_braced(&head, |d| {
                     for case in cases {
-                        d.line(&format!("{}: {};", d.keyset(&case.keyset), target(case.target)));
+                        d.write_line(&format!("{}: {};", d.keyset_text(&case.keyset), target(case.target)));
                     }
                 });
             }
         }
     }
 
-    fn control(&mut self, body: &ControlBody) {
-        self.locals(&body.locals);
-        self.braces("apply", |d| d.stmts(&body.apply));
+    fn write_control(&mut self, body: &ControlBody) {
+        self.write_locals(&body.locals);
+        self.write_braced("apply", |d| d.write_stmts(&body.apply));
     }
 
-    fn locals(&mut self, locals: &[LocalDecl]) {
+    fn write_locals(&mut self, locals: &[LocalDecl]) {
         for local in locals {
             match local {
-                LocalDecl::Var(id, None) => self.line(&format!("{};", self.param(*id))),
-                LocalDecl::Var(id, Some(init)) => self.line(&format!("{} = {};", self.param(*id), self.expr(init))),
-                LocalDecl::Instance(id) => self.instance(*id),
-                LocalDecl::Action(id) => self.action(&self.program.actions[id.index()]),
-                LocalDecl::Table(id) => self.table(&self.program.tables[id.index()]),
+                LocalDecl::Var(id, None) => self.write_line(&format!("{};", self.param_text(*id))),
+                LocalDecl::Var(id, Some(init)) => {
+                    self.write_line(&format!("{} = {};", self.param_text(*id), self.expr_text(init)))
+                }
+                LocalDecl::Instance(id) => self.write_instance(*id),
+                LocalDecl::Action(id) => self.write_action(&self.program.actions[id.index()]),
+                LocalDecl::Table(id) => self.write_table(&self.program.tables[id.index()]),
                 LocalDecl::ValueSet(id) => {
                     let set = &self.program.value_sets[id.index()];
-                    self.line(&format!("value_set<{}>({}) {};", self.ty(set.ty), self.expr(&set.size), set.name));
+                    self.write_line(&format!(
+                        "value_set<{}>({}) {};",
+                        self.type_text(set.ty),
+                        self.expr_text(&set.size),
+                        set.name
+                    ));
                 }
             }
         }
     }
 
-    pub(super) fn action(&mut self, action: &Action) {
-        let head = format!("action {}({})", action.name, self.params(&action.params));
-        self.braces(&head, |d| d.stmts(&action.body));
+    pub(super) fn write_action(&mut self, action: &Action) {
+        let head = format!("action {}({})", action.name, self.params_text(&action.params));
+        self.write_braced(&head, |d| d.write_stmts(&action.body));
     }
 
-    fn table(&mut self, table: &Table) {
+    fn write_table(&mut self, table: &Table) {
         let p = self.program;
         let action = |at: usize| table.actions.get(at).map_or("?", |a| &p.actions[a.action.index()].name);
-        self.braces(&format!("table {}", table.name), |d| {
+        self.write_braced(&format!("table {}", table.name), |d| {
             for key in &table.keys {
                 let kind = p.match_kinds.get(key.match_kind).map_or("?", |k| k);
-                d.line(&format!("key {}: {kind};", d.expr(&key.expr)));
+                d.write_line(&format!("key {}: {kind};", d.expr_text(&key.expr)));
             }
             for (at, listed) in table.actions.iter().enumerate() {
-                d.line(&format!("action {}({}{});", action(at), d.call_args(&listed.args), Dump::order(&listed.order)));
+                d.write_line(&format!(
+                    "action {}({}{});",
+                    action(at),
+                    d.call_args_text(&listed.args),
+                    HirDump::eval_order_text(&listed.order)
+                ));
             }
             let (at, args) = &table.default_action;
             let word = if table.const_default { "const " } else { "" };
-            d.line(&format!("{word}default_action {}({});", action(*at), d.exprs(args)));
+            d.write_line(&format!("{word}default_action {}({});", action(*at), d.expr_list_text(args)));
             for entry in &table.entries {
                 let word = if table.const_entries || entry.is_const { "const " } else { "" };
                 let priority = entry.priority.as_ref().map_or(String::new(), |p| format!(" priority={p}"));
-                let (keys, args) = (d.keyset(&entry.keyset), d.exprs(&entry.args));
-                d.line(&format!("{word}entry{priority} {keys}: {}({args});", action(entry.action)));
+                let (keys, args) = (d.keyset_text(&entry.keyset), d.expr_list_text(&entry.args));
+                d.write_line(&format!("{word}entry{priority} {keys}: {}({args});", action(entry.action)));
             }
             if let Some(size) = &table.size {
-                d.line(&format!("size {};", d.expr(size)));
+                d.write_line(&format!("size {};", d.expr_text(size)));
             }
             for property in &table.properties {
-                let value = property.value.as_ref().map_or("?".to_owned(), |v| d.expr(v));
-                d.line(&format!("{} = {value};", property.name));
+                let value = property.value.as_ref().map_or("?".to_owned(), |v| d.expr_text(v));
+                d.write_line(&format!("{} = {value};", property.name));
             }
         });
     }
 
-    pub(super) fn instance(&mut self, id: InstanceId) {
+    pub(super) fn write_instance(&mut self, id: InstanceId) {
         let instance = &self.program.instances[id.index()];
-        let text = format!("{} {}", self.construct(&instance.construct), instance.name);
+        let text = format!("{} {}", self.construct_text(&instance.construct), instance.name);
         if instance.methods.is_empty() && instance.members.is_empty() {
-            return self.line(&format!("{text};"));
+            return self.write_line(&format!("{text};"));
         }
-        self.braces(&format!("{text} ="), |d| {
+        self.write_braced(&format!("{text} ="), |d| {
             for member in &instance.members {
-                d.instance(*member);
+                d.write_instance(*member);
             }
             for (_, function) in &instance.methods {
                 let f = &d.program.functions[function.index()];
-                d.line(&format!("{} {}({});", d.ty(f.result), f.name, d.params(&f.params)));
+                d.write_line(&format!("{} {}({});", d.type_text(f.result), f.name, d.params_text(&f.params)));
             }
         });
     }

@@ -1,103 +1,104 @@
-//! Statements as text.
+//! Dumps of statements.
 
-use super::Dump;
+use super::HirDump;
 use crate::hir::{ForRange, Stmt, StmtKind, SwitchActionCase, SwitchValueCase, TableId};
 
-impl Dump<'_> {
-    pub(super) fn stmts(&mut self, stmts: &[Stmt]) {
+impl HirDump<'_> {
+    pub(super) fn write_stmts(&mut self, stmts: &[Stmt]) {
         for stmt in stmts {
-            self.stmt(stmt);
+            self.write_stmt(stmt);
         }
     }
 
-    /// The statements of a block without its braces; any other statement as it is.
-    fn inside(&mut self, stmt: &Stmt) {
+    /// Writes the statements of a block without its braces, or any other statement.
+    fn write_block_content(&mut self, stmt: &Stmt) {
         match &stmt.kind {
-            StmtKind::Block(stmts) => self.stmts(stmts),
-            _ => self.stmt(stmt),
+            StmtKind::Block(stmts) => self.write_stmts(stmts),
+            _ => self.write_stmt(stmt),
         }
     }
 
-    fn stmt(&mut self, stmt: &Stmt) {
+    fn write_stmt(&mut self, stmt: &Stmt) {
         match &stmt.kind {
-            StmtKind::Block(stmts) => self.braces("block", |d| d.stmts(stmts)),
-            StmtKind::Instance(id) => self.instance(*id),
+            StmtKind::Block(stmts) => self.write_braced("block", |d| d.write_stmts(stmts)),
+            StmtKind::Instance(id) => self.write_instance(*id),
             StmtKind::If(condition, yes, no) => {
-                self.braces(&format!("if ({})", self.expr(condition)), |d| d.inside(yes));
+                self.write_braced(&format!("if ({})", self.expr_text(condition)), |d| d.write_block_content(yes));
                 if let Some(no) = no {
-                    self.braces("else", |d| d.inside(no));
+                    self.write_braced("else", |d| d.write_block_content(no));
                 }
             }
-            StmtKind::SwitchAction { table, cases } => self.switch_action(*table, cases),
+            StmtKind::SwitchAction { table, cases } => self.write_switch_action(*table, cases),
             StmtKind::SwitchValue { on, cases } => {
-                let head = format!("switch ({})", self.expr(on));
-                self.braces(&head, |d| cases.iter().for_each(|c| d.value_case(c)));
+                let head = format!("switch ({})", self.expr_text(on));
+                self.write_braced(&head, |d| cases.iter().for_each(|c| d.write_value_case(c)));
             }
             StmtKind::For { init, cond, update, body } => {
-                let list = |stmts: &[Stmt]| stmts.iter().map(|s| self.simple(s)).collect::<Vec<_>>().join(", ");
-                let head = format!("for ({}; {}; {})", list(init), self.expr(cond), list(update));
-                self.braces(&head, |d| d.inside(body));
+                let list =
+                    |stmts: &[Stmt]| stmts.iter().map(|s| self.simple_stmt_text(s)).collect::<Vec<_>>().join(", ");
+                let head = format!("for ({}; {}; {})", list(init), self.expr_text(cond), list(update));
+                self.write_braced(&head, |d| d.write_block_content(body));
             }
             StmtKind::ForIn { var, over, body } => {
                 let over = match over {
-                    ForRange::Range(lo, hi) => format!("{} .. {}", self.expr(lo), self.expr(hi)),
-                    ForRange::Elements(e) => self.expr(e),
+                    ForRange::Range(lo, hi) => format!("{} .. {}", self.expr_text(lo), self.expr_text(hi)),
+                    ForRange::Elements(e) => self.expr_text(e),
                 };
-                let head = format!("for ({} in {over})", self.param(*var));
-                self.braces(&head, |d| d.inside(body));
+                let head = format!("for ({} in {over})", self.param_text(*var));
+                self.write_braced(&head, |d| d.write_block_content(body));
             }
             _ => {
-                let text = self.simple(stmt);
-                self.line(&format!("{text};"));
+                let text = self.simple_stmt_text(stmt);
+                self.write_line(&format!("{text};"));
             }
         }
     }
 
-    /// A statement that fits a line, without its semicolon.
-    pub(super) fn simple(&self, stmt: &Stmt) -> String {
+    /// Returns a statement that fits on one line, without its semicolon.
+    pub(super) fn simple_stmt_text(&self, stmt: &Stmt) -> String {
         match &stmt.kind {
             StmtKind::Var(id, init) => match init {
-                Some(init) => format!("{} = {}", self.param(*id), self.expr(init)),
-                None => self.param(*id),
+                Some(init) => format!("{} = {}", self.param_text(*id), self.expr_text(init)),
+                None => self.param_text(*id),
             },
             StmtKind::Assign { left, op, right } => {
                 let op = op.map_or("", |op| op.as_str());
-                format!("{} {op}= {}", self.expr(left), self.expr(right))
+                format!("{} {op}= {}", self.expr_text(left), self.expr_text(right))
             }
-            StmtKind::Call(call) => self.call(call),
+            StmtKind::Call(call) => self.call_text(call),
             StmtKind::Break => "break".to_owned(),
             StmtKind::Continue => "continue".to_owned(),
             StmtKind::Return(None) => "return".to_owned(),
-            StmtKind::Return(Some(value)) => format!("return {}", self.expr(value)),
+            StmtKind::Return(Some(value)) => format!("return {}", self.expr_text(value)),
             StmtKind::Exit => "exit".to_owned(),
             _ => "...".to_owned(),
         }
     }
 
-    fn switch_action(&mut self, table: TableId, cases: &[SwitchActionCase]) {
+    fn write_switch_action(&mut self, table: TableId, cases: &[SwitchActionCase]) {
         let decl = &self.program.tables[table.index()];
         let head = format!("switch ({}.apply().action_run)", decl.name);
-        self.braces(&head, |d| {
+        self.write_braced(&head, |d| {
             for case in cases {
                 let names = case.actions.iter().filter_map(|a| decl.actions.get(*a));
                 let mut labels: Vec<String> =
                     names.map(|a| d.program.actions[a.action.index()].name.to_string()).collect();
                 labels.extend(case.default.then(|| "default".to_owned()));
-                d.case(&labels, case.body.as_ref());
+                d.write_case(&labels, case.body.as_ref());
             }
         });
     }
 
-    fn value_case(&mut self, case: &SwitchValueCase) {
-        let mut labels: Vec<String> = case.values.iter().map(|v| self.expr(v)).collect();
+    fn write_value_case(&mut self, case: &SwitchValueCase) {
+        let mut labels: Vec<String> = case.values.iter().map(|v| self.expr_text(v)).collect();
         labels.extend(case.default.then(|| "default".to_owned()));
-        self.case(&labels, case.body.as_ref());
+        self.write_case(&labels, case.body.as_ref());
     }
 
-    fn case(&mut self, labels: &[String], body: Option<&Stmt>) {
-        self.braces(&format!("{}:", labels.join(", ")), |d| {
+    fn write_case(&mut self, labels: &[String], body: Option<&Stmt>) {
+        self.write_braced(&format!("{}:", labels.join(", ")), |d| {
             if let Some(body) = body {
-                d.inside(body);
+                d.write_block_content(body);
             }
         });
     }

@@ -1,4 +1,4 @@
-//! Conditionals and their expressions.
+//! Generates conditionals and their expressions.
 
 use super::Generator;
 use super::words::*;

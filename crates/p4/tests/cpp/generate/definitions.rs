@@ -1,4 +1,4 @@
-//! Definitions of macros.
+//! Generates definitions of macros.
 
 use super::Generator;
 use super::words::*;
@@ -48,7 +48,7 @@ impl Generator<'_> {
         self.directive(&text);
     }
 
-    /// The body of a macro with these parameters.
+    /// Writes the body of a macro with these parameters.
     fn body(&mut self, params: &[&str]) {
         let count = self.random.below(8);
         for at in 0..count {

@@ -1,4 +1,5 @@
-//! Inputs from a seed: directives, macros and text of tokens that cpp and P4 read differently.
+//! Generator of inputs from a seed: directives, macros and text with tokens that cpp and P4 read
+//! differently.
 
 mod conditions;
 mod definitions;
@@ -6,7 +7,7 @@ mod words;
 
 use words::*;
 
-/// SplitMix64.
+/// SplitMix64 generator.
 struct Random(u64);
 
 impl Random {
@@ -22,7 +23,7 @@ impl Random {
         (self.next() % count as u64) as usize
     }
 
-    /// True once in `count` times.
+    /// Returns true once in `count` calls on average.
     fn once_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
     }
@@ -32,7 +33,7 @@ impl Random {
     }
 }
 
-/// A generated input.
+/// Generates an input.
 pub fn input(seed: u64) -> String {
     let mut random = Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
     let mut generator = Generator { random: &mut random, out: String::new(), depth: 0, broken: false };
@@ -79,9 +80,9 @@ fn splice(random: &mut Random, text: String) -> String {
 struct Generator<'r> {
     random: &'r mut Random,
     out: String,
-    /// How deep conditionals nest.
+    /// Nesting depth of conditionals.
     depth: usize,
-    /// With text that is wrong.
+    /// Whether the input may contain errors.
     broken: bool,
 }
 
@@ -90,7 +91,7 @@ impl Generator<'_> {
         self.out.push_str(text);
     }
 
-    /// Once in `count` times, if the input may be wrong.
+    /// Returns true once in `count` calls on average, if the input may contain errors.
     fn wrong(&mut self, count: usize) -> bool {
         self.broken && self.random.once_in(count)
     }
@@ -125,7 +126,7 @@ impl Generator<'_> {
         }
     }
 
-    /// White space within a line, or none.
+    /// Writes white space within a line, or none.
     fn gap(&mut self) {
         let gap = match self.random.below(16) {
             0..=6 => " ",
@@ -175,7 +176,7 @@ impl Generator<'_> {
         self.push("\n");
     }
 
-    /// A use of a function-like macro.
+    /// Writes a use of a function-like macro.
     fn call(&mut self, depth: usize) {
         let name = self.random.pick(FUNCTIONS);
         self.push(name);
@@ -214,7 +215,7 @@ impl Generator<'_> {
         }
     }
 
-    /// A directive among the arguments of a call.
+    /// Writes a directive among the arguments of a call.
     fn nested_directive(&mut self) {
         match self.random.below(6) {
             0 => self.define(),

@@ -1,4 +1,4 @@
-//! What generated inputs are made of.
+//! Words of generated inputs.
 
 pub const OBJECTS: &[&str] = &["A", "B", "C", "D", "E"];
 pub const FUNCTIONS: &[&str] = &["F", "G", "H", "V", "W"];

@@ -1,96 +1,96 @@
 //! Strings of the control plane for values of the data plane: types with
-//! `@p4runtime_translation(URI, string)`, which P4Info calls `sdn_string` (P4Runtime
-//! specification, sections "User-defined types" and "PSA Metadata Translation").
+//! `@p4runtime_translation(URI, string)`, which P4Info calls `sdn_string` (P4Runtime specification,
+//! sections "User-defined types" and "PSA Metadata Translation").
 //!
-//! Everything else of this crate knows numbers only: strings are replaced by numbers in a message
-//! before it is looked at, and numbers by strings in a message that is about to leave. So there is
-//! one place for all entities ([`visit`]).
+//! The rest of this crate handles numbers only. Strings are replaced by numbers in a message before
+//! it is decoded, and numbers by strings in a message before it is sent. Therefore a single
+//! traversal serves all entities ([`traversal`]).
 //!
-//! A *space* is what shares one mapping: all types with the same URI, or, with an empty URI, one
-//! type. What a string stands for is said, in this order, by
+//! A *space* is a set of types with a common mapping: all types with the same URI, or, with an
+//! empty URI, one type. The value of a string is defined, in this order, by
 //!
 //! 1. the program (`@p4runtime_translation_mappings`) and the device's configuration
 //!    ([`Translations`]), which are fixed;
-//! 2. the names of the device's ports, for a space whose strings are those: it is configured so,
-//!    or the program sends packets to its values (`ports`; then a port's number is a name of it,
-//!    too, and whichever is written first);
+//! 2. the names of the device's ports, for a space of port names. A space has port names if it is
+//!    configured so, or if the program sends packets to its values (`port_inference`). In the
+//!    second case a port's number is also a name of it, and the name written first is used;
 //! 3. the device itself: a string that is written for the first time gets a value that no other
-//!    string has ([`allot`]). It is kept with what was written ([`entries::Names`]), so that it is
-//!    the same after a restart;
-//! 4. the string: `#5` is the value 5, if no other string stands for it. So a value that came from
-//!    the data plane or from the program has a string that can be written.
+//!    string has ([`allocation`]). The mapping is stored with the write ([`entries::SdnStrings`]),
+//!    so that it survives a restart;
+//! 4. the string itself: `#5` is the value 5, if no other string has this value. Thus each value of
+//!    the data plane or of the program has a string that can be written.
 
-mod allot;
-mod ports;
-mod replace;
-mod visit;
+mod allocation;
+mod port_inference;
+mod replacement;
+mod traversal;
 
-pub(super) use allot::Pending;
-pub use replace::StringsOf;
-pub(super) use replace::namings;
+pub(super) use allocation::Pending;
+pub use replacement::StringsOf;
+pub(super) use replacement::string_writes;
 
 use super::scalar::ones;
-use crate::Refusal;
-use entries::State;
+use crate::P4RuntimeError;
+use entries::ControlState;
 use ir::{DataType, ExternKind, NamedType, Pipeline};
 use num_bigint::BigUint;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// The longest string, in bytes.
+/// Maximum length of a string in bytes.
 pub(super) const MAX_STRING: usize = 512;
 
-/// What a device's configuration says of a translation.
+/// Configuration of a translation in a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Translation {
-    /// What strings stand for.
+    /// Values of strings.
     pub values: BTreeMap<String, u64>,
-    /// The names of the device's ports stand for their numbers; and watch ports, and ports of
-    /// copies, are such strings.
+    /// Whether the strings are names of the device's ports. Watch ports and ports of replicas are
+    /// then such strings, too.
     pub ports: bool,
-    /// Other strings get values when they are first written.
+    /// Whether other strings get values when they are first written.
     pub allocate: bool,
 }
 
-/// The translations of a device's configuration, by URI or, for types with an empty one, by the
-/// type's name.
+/// Translations of a device's configuration, by URI or, for types with an empty URI, by type name.
 pub type Translations = BTreeMap<String, Translation>;
 
-/// What shares one mapping.
+/// Set of types with a common mapping between strings and values.
 #[derive(Debug)]
 pub(super) struct StringSpace {
     pub key: Arc<str>,
-    /// Bits of its narrowest type.
+    /// Width in bits of its narrowest type.
     width: u32,
     fixed: HashMap<String, BigUint>,
     fixed_strings: HashMap<BigUint, String>,
     ports: bool,
-    /// No configuration says that the strings are ports: the program sends packets to them.
-    guessed: bool,
+    /// Whether `ports` is inferred from the program, which sends packets to these values, and not
+    /// configured.
+    is_inferred: bool,
     allocates: bool,
-    /// Values that the program has in entries and default actions of its own.
+    /// Values in the program's own entries and default actions.
     reserved: BTreeSet<BigUint>,
-    /// Its values are also where they cannot all be looked up (registers, indices), so none is
-    /// ever given to another string.
-    keeps: bool,
+    /// Whether its values can be in places that cannot be searched (registers, indices). A value is
+    /// then never reused for another string.
+    never_reuses: bool,
 }
 
-/// The spaces of a program.
+/// The string spaces of a program.
 #[derive(Debug, Default)]
 pub(super) struct Strings {
     spaces: BTreeMap<Arc<str>, StringSpace>,
-    /// The space of each type.
+    /// Space of each type.
     of_type: HashMap<String, Arc<str>>,
-    /// The one whose strings are names of ports.
+    /// Space of port names.
     ports: Option<Arc<str>>,
 }
 
-/// URI (or name) and width of a type whose values are strings.
+/// Returns URI (or name) and width of a type with string values.
 fn string_type<'p>(pipeline: &'p Pipeline, name: &'p str, ty: &'p NamedType) -> Option<(&'p str, u32)> {
     let NamedType::NewType(of, Some((uri, None))) = ty else { return None };
     let key = if uri.is_empty() { name } else { uri };
     let mut of = of;
-    // No longer than there are types.
+    // The chain is at most as long as the number of types.
     for _ in 0..pipeline.named_types.len() {
         let DataType::Named(inner) = of else { break };
         match pipeline.named_types.iter().find(|(other, _)| other == inner) {
@@ -104,7 +104,7 @@ fn string_type<'p>(pipeline: &'p Pipeline, name: &'p str, ty: &'p NamedType) -> 
     }
 }
 
-/// The bits that strings of a space stand for in a program; `None` if it has no such space.
+/// Returns the width in bits of the values of a space in a program; `None` if it has no such space.
 pub fn string_width(pipeline: &Pipeline, space: &str) -> Option<u32> {
     let types = pipeline.named_types.iter().filter_map(|(name, ty)| string_type(pipeline, name, ty));
     types.filter(|(key, _)| *key == space).map(|(_, width)| width).min()
@@ -120,46 +120,46 @@ impl Strings {
             let space = strings.spaces.entry(key.clone()).or_insert_with(|| StringSpace::new(key, width));
             space.width = space.width.min(width);
             let given = pipeline.mappings.get(name).into_iter().flatten();
-            given.for_each(|(string, value)| space.fix(string, value.clone()));
+            given.for_each(|(string, value)| space.add_fixed(string, value.clone()));
         }
         for (key, space) in &mut strings.spaces {
             let Some(translation) = translations.get(&**key) else { continue };
-            translation.values.iter().for_each(|(string, value)| space.fix(string, BigUint::from(*value)));
+            translation.values.iter().for_each(|(string, value)| space.add_fixed(string, BigUint::from(*value)));
             (space.ports, space.allocates) = (translation.ports, translation.allocate);
             if translation.ports {
                 strings.ports = Some(key.clone());
             }
         }
-        strings.guess_ports(pipeline, translations);
-        strings.note_values_of_the_program(pipeline);
+        strings.infer_ports(pipeline, translations);
+        strings.reserve_program_values(pipeline);
         strings
     }
 
-    /// Where nothing is configured: strings of a type to which the program sends packets are
-    /// ports.
-    fn guess_ports(&mut self, pipeline: &Pipeline, translations: &Translations) {
+    /// Without a configuration, infers that strings of a type to which the program sends packets
+    /// are port names.
+    fn infer_ports(&mut self, pipeline: &Pipeline, translations: &Translations) {
         if self.spaces.is_empty() || self.ports.is_some() {
             return;
         }
-        for key in ports::spaces_of_ports(pipeline) {
+        for key in port_inference::infer_port_spaces(pipeline) {
             if let (None, Some(space)) = (translations.get(&key), self.spaces.get_mut(&*key)) {
-                (space.ports, space.guessed) = (true, true);
+                (space.ports, space.is_inferred) = (true, true);
                 self.ports.get_or_insert_with(|| space.key.clone());
             }
         }
     }
 
-    /// Whether no message has strings.
+    /// Returns whether messages have no strings.
     pub fn is_empty(&self) -> bool {
         self.spaces.is_empty()
     }
 
-    /// The space of a type.
+    /// Returns the space of a type.
     pub fn space_of(&self, type_name: Option<&str>) -> Option<&StringSpace> {
         self.spaces.get(self.of_type.get(type_name?)?)
     }
 
-    /// That of ports.
+    /// Returns the space of port names.
     pub fn of_ports(&self) -> Option<&StringSpace> {
         self.spaces.get(self.ports.as_ref()?)
     }
@@ -168,7 +168,7 @@ impl Strings {
         self.spaces.get_mut(self.of_type.get(type_name?)?)
     }
 
-    fn note_values_of_the_program(&mut self, pipeline: &Pipeline) {
+    fn reserve_program_values(&mut self, pipeline: &Pipeline) {
         let mut note = |type_name: Option<&str>, value: &BigUint| {
             if let Some(space) = self.space_mut(type_name) {
                 space.reserved.insert(value.clone());
@@ -199,14 +199,14 @@ impl Strings {
             data.into_iter().for_each(|data| names_in(pipeline, data, &mut kept));
             for name in kept {
                 if let Some(space) = self.space_mut(Some(&name)) {
-                    space.keeps = true;
+                    space.never_reuses = true;
                 }
             }
         }
     }
 }
 
-/// The names of all types that a type is made of.
+/// Collects the names of all types that a type consists of.
 fn names_in(pipeline: &Pipeline, data: &DataType, out: &mut BTreeSet<String>) {
     let name = match data {
         DataType::Named(name) | DataType::Stack(name, _) => name,
@@ -225,21 +225,21 @@ fn names_in(pipeline: &Pipeline, data: &DataType, out: &mut BTreeSet<String>) {
     }
 }
 
-/// Strings for values, for tools that show what is written.
+/// Strings of values, for tools that show stored entries.
 pub struct ShownStrings<'a> {
     strings: Strings,
-    state: &'a State,
+    state: &'a ControlState,
 }
 
 impl<'a> ShownStrings<'a> {
-    /// Those of a state, on a device with these translations.
-    pub fn new(state: &'a State, translations: &Translations) -> ShownStrings<'a> {
+    /// Creates the strings of a state, on a device with these translations.
+    pub fn new(state: &'a ControlState, translations: &Translations) -> ShownStrings<'a> {
         ShownStrings { strings: Strings::new(state.pipeline(), translations), state }
     }
 
-    /// The string that controllers see for a value of a type; `None` if they see a number.
+    /// Returns the string that controllers see for a value of a type; `None` if they see a number.
     pub fn of(&self, type_name: Option<&str>, value: &BigUint) -> Option<Arc<str>> {
-        self.strings.space_of(type_name).map(|space| space.shown(self.state, value))
+        self.strings.space_of(type_name).map(|space| space.string_or_number(self.state, value))
     }
 }
 
@@ -251,38 +251,37 @@ impl StringSpace {
             fixed: HashMap::new(),
             fixed_strings: HashMap::new(),
             ports: false,
-            guessed: false,
+            is_inferred: false,
             allocates: true,
             reserved: BTreeSet::new(),
-            keeps: false,
+            never_reuses: false,
         }
     }
 
-    /// The first one that says what a string or a value is, wins: the program does so before the
-    /// configuration.
-    fn fix(&mut self, string: &str, value: BigUint) {
+    /// Adds a fixed mapping. The first mapping of a string or value is kept, so that the program
+    /// precedes the configuration.
+    fn add_fixed(&mut self, string: &str, value: BigUint) {
         if !self.fixed.contains_key(string) && !self.fixed_strings.contains_key(&value) {
             self.fixed.insert(string.to_owned(), value.clone());
             self.fixed_strings.insert(value, string.to_owned());
         }
     }
 
-    /// The value that a string stands for, as far as it is known. `pending`: strings of the same
-    /// request.
-    fn value(&self, state: &State, pending: Option<&Pending>, string: &str) -> Option<BigUint> {
+    /// Returns the value of a string, if it is known. `pending`: strings of the same request.
+    fn value(&self, state: &ControlState, pending: Option<&Pending>, string: &str) -> Option<BigUint> {
         if let Some(value) = self.fixed.get(string) {
             return Some(value.clone());
         }
         let port = self.port(state, string).filter(|port| !self.fixed_strings.contains_key(port));
-        if let (Some(port), false) = (&port, self.guessed) {
+        if let (Some(port), false) = (&port, self.is_inferred) {
             return Some(port.clone());
         }
         let named = match pending {
             Some(pending) => pending.value(self, state, string),
-            None => state.names().space(&self.key).and_then(|space| space.value(string)).cloned(),
+            None => state.sdn_strings().space(&self.key).and_then(|space| space.value(string)).cloned(),
         };
         named.filter(|value| !self.fixed_strings.contains_key(value)).or_else(|| {
-            // Of a port that is called otherwise already, this is no name.
+            // A port that already has another name does not get this one.
             if let Some(port) = port.filter(|port| self.given(state, pending, port).is_none()) {
                 return Some(port);
             }
@@ -292,29 +291,28 @@ impl StringSpace {
         })
     }
 
-    /// The port that a string is: by its name, or, where it is guessed that strings are ports, by
-    /// its number.
-    fn port(&self, state: &State, string: &str) -> Option<BigUint> {
+    /// Returns the port with this name or, if `ports` is inferred, with this number.
+    fn port(&self, state: &ControlState, string: &str) -> Option<BigUint> {
         let ports = state.ports().filter(|_| self.ports)?;
         let named = ports.iter().find(|(_, port)| port.name == string).map(|(number, _)| *number);
         let numbered = || {
             let number: u32 = string.parse().ok().filter(|number: &u32| number.to_string() == string)?;
-            (self.guessed && ports.contains_key(&number)).then_some(number)
+            (self.is_inferred && ports.contains_key(&number)).then_some(number)
         };
         named.or_else(numbered).map(BigUint::from).filter(|number| *number <= ones(self.width))
     }
 
     /// The string that a value was given when that was written.
-    fn given(&self, state: &State, pending: Option<&Pending>, value: &BigUint) -> Option<Arc<str>> {
+    fn given(&self, state: &ControlState, pending: Option<&Pending>, value: &BigUint) -> Option<Arc<str>> {
         let given = match pending {
             Some(pending) => pending.string(self, state, value),
-            None => state.names().space(&self.key).and_then(|space| space.string(value)).cloned(),
+            None => state.sdn_strings().space(&self.key).and_then(|space| space.string(value)).cloned(),
         };
         given.filter(|string| !self.fixed.contains_key(&**string))
     }
 
-    /// The string that stands for a value, if one does.
-    fn named(&self, state: &State, pending: Option<&Pending>, value: &BigUint) -> Option<Arc<str>> {
+    /// Returns the string of a value, if it has one.
+    fn named(&self, state: &ControlState, pending: Option<&Pending>, value: &BigUint) -> Option<Arc<str>> {
         if let Some(string) = self.fixed_strings.get(value) {
             return Some(string.as_str().into());
         }
@@ -322,16 +320,16 @@ impl StringSpace {
         let port = ports.and_then(|ports| ports.get(&u32::try_from(value).ok()?));
         let port = port.filter(|port| !self.fixed.contains_key(&port.name)).map(|port| port.name.as_str().into());
         let given = self.given(state, pending, value);
-        if self.guessed { given.or(port) } else { port.or(given) }
+        if self.is_inferred { given.or(port) } else { port.or(given) }
     }
 
     /// The string by which a value is shown.
-    pub fn shown(&self, state: &State, value: &BigUint) -> Arc<str> {
+    pub fn string_or_number(&self, state: &ControlState, value: &BigUint) -> Arc<str> {
         self.named(state, None, value).unwrap_or_else(|| format!("#{value}").into())
     }
 
-    /// Some of the strings that there are, for messages.
-    fn some_of(&self, state: &State) -> String {
+    /// Returns some of the known strings, for error messages.
+    fn list_known(&self, state: &ControlState) -> String {
         let ports = state.ports().filter(|_| self.ports).into_iter().flat_map(|ports| ports.values());
         let mut known: Vec<&str> = self.fixed.keys().map(String::as_str).collect();
         known.extend(ports.map(|port| port.name.as_str()));
@@ -341,12 +339,12 @@ impl StringSpace {
         format!("{}{more}", known.join(", "))
     }
 
-    fn refuse_length(&self, place: &str, string: &[u8]) -> Refusal {
-        Refusal::invalid(format!("{place}: a string of {} bytes; {MAX_STRING} at most", string.len()))
+    fn refuse_length(&self, place: &str, string: &[u8]) -> P4RuntimeError {
+        P4RuntimeError::invalid(format!("{place}: a string of {} bytes; {MAX_STRING} at most", string.len()))
     }
 }
 
-/// `#5`.
+/// Parses a string like `#5`.
 fn number_in(string: &str) -> Option<BigUint> {
     let digits = string.strip_prefix('#')?;
     let canonical = !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit());

@@ -1,14 +1,15 @@
-//! The scenario from capture file to capture file, with `terrace run`: for machines that allow no network namespaces.
+//! Runs the demo scenario from capture files to capture files with `terrace run`, for machines that
+//! do not allow network namespaces.
 
-use super::frame::{self, Arrived, Envelope, Message};
+use super::frame::{self, OuterHeaders, ProbeMessage, ReceivedProbe};
 use super::report::ProbeResult;
 use super::run_self;
-use super::scenario::{Expected, Group, Probe, STRANGE_VNI, STRANGER};
+use super::scenario::{ExpectedResult, Probe, ProbeGroup, STRANGE_VNI, STRANGER};
 use super::work_dir::WorkDir;
 use crate::cli::engine_args::EngineArgs;
-use crate::cli::failure::Failure;
+use crate::cli::failure::CommandError;
 use crate::lab::Topology;
-use crate::run_stats::Stats;
+use crate::run_stats::RunSummary;
 use io::capture::{CaptureReader, CaptureWriter, Record};
 use node::status::CounterCell;
 use packet::Counter;
@@ -18,60 +19,61 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A machine that sends and gets packets through its server, or a host behind a remote.
+/// A VM that sends and receives through its server, or a host behind a remote.
 #[derive(Clone, Debug)]
-struct Station {
+struct ScenarioStation {
     name: String,
-    /// The server or remote.
+    /// Name of the server or remote.
     host: String,
     host_address: IpAddr,
     mac: [u8; 6],
-    /// The VNI with which packets must arrive.
+    /// VNI that received packets must have.
     vni: u32,
-    /// The VNI with which it sends.
+    /// VNI of sent packets.
     sends_vni: u32,
     addresses: Vec<IpAddr>,
 }
 
-/// The scenario's stations and what the gateway counted so far.
-pub struct Captures<'a> {
+/// Stations of the scenario, with the gateway's statistics summed over all runs.
+pub struct CaptureScenario<'a> {
     program: &'a Path,
     engine: &'a EngineArgs,
     work: &'a WorkDir,
     stop: &'a AtomicBool,
     topology: Topology,
-    stations: Vec<Station>,
-    stats: std::cell::RefCell<Stats>,
+    stations: Vec<ScenarioStation>,
+    stats: std::cell::RefCell<RunSummary>,
 }
 
-impl<'a> Captures<'a> {
+impl<'a> CaptureScenario<'a> {
     /// Prepares the scenario.
     pub fn new(
         program: &'a Path,
         engine: &'a EngineArgs,
         work: &'a WorkDir,
         stop: &'a AtomicBool,
-    ) -> Result<Captures<'a>, Failure> {
-        let region = region::load(&work.region()).map_err(Failure::refused)?;
-        let topology = Topology::from_region("demo", &region).map_err(Failure::system)?;
+    ) -> Result<CaptureScenario<'a>, CommandError> {
+        let region = region::load(&work.region()).map_err(CommandError::refused)?;
+        let topology = Topology::from_region("demo", &region).map_err(CommandError::system)?;
         let stations = stations(&topology);
-        Ok(Captures { program, engine, work, stop, topology, stations, stats: Default::default() })
+        Ok(CaptureScenario { program, engine, work, stop, topology, stations, stats: Default::default() })
     }
 
-    /// What the gateway counted in all runs so far.
-    pub fn stats(&self) -> Stats {
+    /// Returns the gateway's statistics, summed over all runs.
+    pub fn stats(&self) -> RunSummary {
         self.stats.borrow().clone()
     }
 
-    /// What is to pass is sent all at once; the rest one by one, so that each has its own counts.
-    pub fn try_all(&self, groups: &[Group]) -> Result<Vec<ProbeResult>, Failure> {
+    /// Sends all probes. Probes that must pass are sent together; others are sent one by one, so
+    /// that each has its own statistics.
+    pub fn send_probes(&self, groups: &[ProbeGroup]) -> Result<Vec<ProbeResult>, CommandError> {
         let probes: Vec<(&'static str, &Probe)> =
             groups.iter().flat_map(|group| group.probes.iter().map(|probe| (group.title, probe))).collect();
-        let together = probes.iter().all(|(_, probe)| matches!(probe.expected, Expected::Reaches(_)));
+        let together = probes.iter().all(|(_, probe)| matches!(probe.expected, ExpectedResult::Reaches(_)));
         let mut results = Vec::new();
         for some in probes.chunks(if together { probes.len() } else { 1 }) {
             if self.stop.load(Ordering::Relaxed) {
-                return Err(Failure::stopped());
+                return Err(CommandError::stopped());
             }
             let attempted: Vec<&Probe> = some.iter().map(|(_, probe)| *probe).collect();
             let got = self.exchange(&attempted)?;
@@ -80,27 +82,28 @@ impl<'a> Captures<'a> {
         Ok(results)
     }
 
-    /// Sends requests; whoever gets one answers; says for each who answered, or why not.
-    fn exchange(&self, probes: &[&Probe]) -> Result<Vec<String>, Failure> {
+    /// Sends the requests and the replies of stations that received one. Returns for each request
+    /// the name of the replying station, or the reason for no reply.
+    fn exchange(&self, probes: &[&Probe]) -> Result<Vec<String>, CommandError> {
         let mut requests = Vec::new();
         for (id, probe) in (0..).zip(probes) {
             let from = self.station(probe.from)?;
-            requests.push(self.sent(from, probe, id, false, None)?);
+            requests.push(self.request_frame(from, probe, id, false, None)?);
         }
-        let (arrived, stats) = self.run(requests)?;
-        let mut got: Vec<String> = probes.iter().map(|_| why_not(&stats)).collect();
+        let (arrived, stats) = self.run_frames(requests)?;
+        let mut got: Vec<String> = probes.iter().map(|_| missing_reply_reason(&stats)).collect();
         let mut replies = Vec::new();
         let mut answering = BTreeMap::new();
         for (port, one) in arrived.iter().filter(|(_, one)| !one.reply) {
             let (Some(probe), Some(station)) = (probes.get(usize::from(one.id)), self.receiver(*port, one)) else {
                 continue;
             };
-            replies.push(self.sent(station, probe, one.id, true, Some(one.addresses))?);
+            replies.push(self.request_frame(station, probe, one.id, true, Some(one.addresses))?);
             answering.insert(one.id, station.name.clone());
             got[usize::from(one.id)] = format!("{}, but no answer comes back", station.name);
         }
         if !replies.is_empty() {
-            let (returned, _) = self.run(replies)?;
+            let (returned, _) = self.run_frames(replies)?;
             for (port, one) in returned.iter().filter(|(_, one)| one.reply) {
                 let back = self.receiver(*port, one).map(|station| station.name.as_str());
                 let probe = probes.get(usize::from(one.id));
@@ -112,21 +115,22 @@ impl<'a> Captures<'a> {
         Ok(got)
     }
 
-    fn station(&self, name: &str) -> Result<&Station, Failure> {
+    fn station(&self, name: &str) -> Result<&ScenarioStation, CommandError> {
         let found = self.stations.iter().find(|station| station.name == name);
-        found.ok_or_else(|| Failure::Bug(format!("the region has no machine `{name}`")))
+        found.ok_or_else(|| CommandError::Bug(format!("the region has no machine `{name}`")))
     }
 
-    /// The frame by which a station's server sends a request, or the answer to one with these addresses; and the gateway's port.
-    fn sent(
+    /// Builds the frame that a station's server sends for a request, or for the reply to `request`
+    /// addresses. Returns it with the gateway's port.
+    fn request_frame(
         &self,
-        from: &Station,
+        from: &ScenarioStation,
         probe: &Probe,
         id: u16,
         reply: bool,
         request: Option<(IpAddr, IpAddr)>,
-    ) -> Result<(u32, Vec<u8>), Failure> {
-        let bug = |what: &str| Failure::Bug(format!("{} has no {what}", from.name));
+    ) -> Result<(u32, Vec<u8>), CommandError> {
+        let bug = |what: &str| CommandError::Bug(format!("{} has no {what}", from.name));
         let to = probe.address();
         let own = from.addresses.iter().find(|own| own.is_ipv4() == to.is_ipv4());
         let addresses = match request {
@@ -135,18 +139,19 @@ impl<'a> Captures<'a> {
         };
         let uplink = self.topology.uplinks_of(&from.host).next().ok_or_else(|| bug("uplink"))?;
         let vtep = self.topology.vtep_for(from.host_address).ok_or_else(|| bug("gateway of its family"))?;
-        let envelope = Envelope {
+        let envelope = OuterHeaders {
             macs: (uplink.host_mac.0, uplink.mac.0),
             addresses: (from.host_address, vtep),
             vni: from.sends_vni,
             inner_macs: (from.mac, self.topology.gateway.mac.0),
         };
-        let message = Message { means: probe.means, id, reply, addresses };
-        Ok((uplink.port, frame::build(&message, &envelope)?))
+        let message = ProbeMessage { method: probe.method, id, reply, addresses };
+        Ok((uplink.port, frame::build_frame(&message, &envelope)?))
     }
 
-    /// Whose a frame is that left on a port: by tunnel end point, VNI, MAC and address, all of which must fit.
-    fn receiver(&self, port: u32, arrived: &Arrived) -> Option<&Station> {
+    /// Returns the station that receives a frame sent on a port. Tunnel end point, VNI, MAC and
+    /// address must all match.
+    fn receiver(&self, port: u32, arrived: &ReceivedProbe) -> Option<&ScenarioStation> {
         self.stations.iter().find(|station| {
             station.host_address == arrived.host
                 && station.vni == arrived.vni
@@ -156,19 +161,20 @@ impl<'a> Captures<'a> {
         })
     }
 
-    /// Runs frames, each with the port on which it comes in; what left, with its port.
-    fn run(&self, frames: Vec<(u32, Vec<u8>)>) -> Result<(Vec<(u32, Arrived)>, Stats), Failure> {
+    /// Runs frames through the gateway, each with its ingress port. Returns the sent packets with
+    /// their egress ports, and the statistics.
+    fn run_frames(&self, frames: Vec<(u32, Vec<u8>)>) -> Result<(Vec<(u32, ReceivedProbe)>, RunSummary), CommandError> {
         let [input, output] = ["in", "out"].map(|name| self.work.file(name));
         for directory in [&input, &output] {
             let _ = std::fs::remove_dir_all(directory);
-            std::fs::create_dir_all(directory).map_err(Failure::system)?;
+            std::fs::create_dir_all(directory).map_err(CommandError::system)?;
         }
         let mut by_port: BTreeMap<u32, Vec<Vec<u8>>> = BTreeMap::new();
         for (port, frame) in frames {
             by_port.entry(port).or_default().push(frame);
         }
         for (port, frames) in by_port {
-            write(&input.join(format!("{port}.pcap")), &frames)?;
+            write_frames(&input.join(format!("{port}.pcap")), &frames)?;
         }
         let text = |path: &Path| path.display().to_string();
         let (input, region, output_text) = (text(&input), text(&self.work.region()), text(&output));
@@ -176,23 +182,23 @@ impl<'a> Captures<'a> {
         let mut arguments = vec!["run", "--json", "--region", &region, "--in-dir", &input, "--out-dir", &output_text];
         arguments.extend(engine.iter().map(String::as_str));
         let printed = run_self(self.program, &arguments, self.work.root())?;
-        let stats: Stats = serde_json::from_str(&printed).map_err(|error| Failure::Bug(error.to_string()))?;
-        add(&mut self.stats.borrow_mut(), &stats);
+        let stats: RunSummary = serde_json::from_str(&printed).map_err(|error| CommandError::Bug(error.to_string()))?;
+        add_stats(&mut self.stats.borrow_mut(), &stats);
         let mut left = Vec::new();
         for uplink in &self.topology.gateway.uplinks {
             let file: PathBuf = output.join(format!("{}.pcap", uplink.port));
-            left.extend(read(&file)?.iter().filter_map(|frame| Some((uplink.port, frame::read(frame)?))));
+            left.extend(read_frames(&file)?.iter().filter_map(|frame| Some((uplink.port, frame::parse_frame(frame)?))));
         }
         Ok((left, stats))
     }
 }
 
-/// All who take part.
-fn stations(topology: &Topology) -> Vec<Station> {
+/// Returns all stations of the scenario.
+fn stations(topology: &Topology) -> Vec<ScenarioStation> {
     let address_of = |server: &str| topology.servers.iter().find(|one| one.name == server).map(|one| one.address);
     let mut all = Vec::new();
     for vm in &topology.vms {
-        all.extend(address_of(&vm.server).map(|host_address| Station {
+        all.extend(address_of(&vm.server).map(|host_address| ScenarioStation {
             name: vm.name.clone(),
             host: vm.server.clone(),
             host_address,
@@ -203,7 +209,7 @@ fn stations(topology: &Topology) -> Vec<Station> {
         }));
     }
     for remote in &topology.remotes {
-        all.extend(remote.networks.iter().map(|network| Station {
+        all.extend(remote.networks.iter().map(|network| ScenarioStation {
             name: remote.name.clone(),
             host: remote.name.clone(),
             host_address: remote.address,
@@ -214,7 +220,7 @@ fn stations(topology: &Topology) -> Vec<Station> {
         }));
     }
     if let Some(first) = topology.servers.first() {
-        all.push(Station {
+        all.push(ScenarioStation {
             name: STRANGER.to_owned(),
             host: first.name.clone(),
             host_address: first.address,
@@ -227,16 +233,16 @@ fn stations(topology: &Topology) -> Vec<Station> {
     all
 }
 
-/// Why nobody got what was sent, by the counts of the run.
-fn why_not(stats: &Stats) -> String {
+/// Returns the reason for a missing reply, from the statistics of the run.
+fn missing_reply_reason(stats: &RunSummary) -> String {
     let drops = stats.drops.keys().map(|reason| format!("dropped: {reason}"));
     let punts = stats.to_cpu.keys().map(|reason| format!("to the CPU: {reason}"));
     let all: Vec<String> = drops.chain(punts).collect();
-    if all.is_empty() { "sent to nobody who is there".to_owned() } else { all.join(", ") }
+    if all.is_empty() { "sent to an unknown destination".to_owned() } else { all.join(", ") }
 }
 
-/// Adds the counts of another run.
-fn add(all: &mut Stats, run: &Stats) {
+/// Adds the statistics of another run.
+fn add_stats(all: &mut RunSummary, run: &RunSummary) {
     let plus = |sum: &mut Counter, count: &Counter| {
         sum.packets += count.packets;
         sum.bytes += count.bytes;
@@ -255,25 +261,26 @@ fn add(all: &mut Stats, run: &Stats) {
     }
 }
 
-fn write(path: &Path, frames: &[Vec<u8>]) -> Result<(), Failure> {
-    let mut writer = CaptureWriter::create(path).map_err(Failure::system)?;
+fn write_frames(path: &Path, frames: &[Vec<u8>]) -> Result<(), CommandError> {
+    let mut writer = CaptureWriter::create(path).map_err(CommandError::system)?;
     for (time, frame) in (1..).zip(frames) {
-        let mut packet = Packet::from_bytes(frame).map_err(|error| Failure::Bug(error.to_string()))?;
-        packet.received_at = time * 1_000_000;
-        writer.write(&packet).map_err(Failure::system)?;
+        let mut packet = Packet::from_bytes(frame).map_err(|error| CommandError::Bug(error.to_string()))?;
+        packet.rx_time_ns = time * 1_000_000;
+        writer.write(&packet).map_err(CommandError::system)?;
     }
-    writer.flush().map_err(Failure::system)
+    writer.flush().map_err(CommandError::system)
 }
 
-/// The frames of a capture; none if the file is not there, as nothing left on that port.
-fn read(path: &Path) -> Result<Vec<Vec<u8>>, Failure> {
+/// Reads the frames of a capture. Returns none if the file does not exist, because nothing was sent
+/// on that port.
+fn read_frames(path: &Path) -> Result<Vec<Vec<u8>>, CommandError> {
     let mut frames = Vec::new();
     if !path.exists() {
         return Ok(frames);
     }
-    let mut reader = CaptureReader::open(path).map_err(Failure::system)?;
+    let mut reader = CaptureReader::open(path).map_err(CommandError::system)?;
     let mut packet = Packet::new();
-    while let Record::Packet = reader.next(&mut packet).map_err(Failure::system)? {
+    while let Record::Packet = reader.next(&mut packet).map_err(CommandError::system)? {
         frames.push(packet.bytes().to_vec());
     }
     Ok(frames)

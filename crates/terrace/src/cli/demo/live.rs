@@ -1,38 +1,39 @@
-//! The scenario in a lab: real interfaces, real pings, real TCP.
+//! Runs the demo scenario in a lab: real interfaces, pings and TCP.
 
 use super::gateway_process::GatewayProcess;
 use super::name_service::{NameService, ask_name};
-use super::report::{Change, Named, ProbeResult, Stream};
+use super::report::{NamedCounter, ProbeResult, RegionChange, Stream};
 use super::scenario::{
-    DENIED_PORT, Expected, Group, Means, NAME_PORT, Probe, STRANGE_VNI, STRANGER, changed_region, wrong_region,
+    DENIED_PORT, ExpectedResult, NAME_PORT, Probe, ProbeGroup, ProbeMethod, STRANGE_VNI, STRANGER, changed_region,
+    wrong_region,
 };
-use super::stream::{self, Kind, Plan};
+use super::stream::{self, StreamKind, StreamSpec};
 use super::work_dir::WorkDir;
 use crate::cli::engine_args::EngineArgs;
-use crate::cli::failure::Failure;
+use crate::cli::failure::CommandError;
 use crate::cli::io_args::IoArgs;
 use crate::lab::{self, Lab, LabError, Ping, PingOutcome, Topology, exec};
-use crate::run_stats::Stats;
+use crate::run_stats::RunSummary;
 use packet::Counter;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The server from which the stranger sends.
+/// Server from which the stranger sends.
 const STRANGER_SERVER: &str = "s1";
-/// Packets that must not arrive, for each attempt.
+/// Packets per attempt that must not arrive.
 const REFUSED_PINGS: u32 = 2;
 
-/// The lab with its gateway. Fields are dropped in this order: the listeners, the gateway, the namespaces.
-pub struct Live<'a> {
+/// The lab with its gateway. Fields are dropped in this order: listeners, gateway, namespaces.
+pub struct DemoLab<'a> {
     names: Option<NameService>,
     gateway: GatewayProcess,
     lab: Lab,
     stop: &'a AtomicBool,
 }
 
-impl<'a> Live<'a> {
+impl<'a> DemoLab<'a> {
     /// Builds the lab and starts the gateway.
     pub fn start(
         name: &str,
@@ -40,43 +41,43 @@ impl<'a> Live<'a> {
         work: &WorkDir,
         by: (IoArgs, &EngineArgs),
         stop: &'a AtomicBool,
-    ) -> Result<Live<'a>, Failure> {
-        let region = region::load(&work.region()).map_err(Failure::refused)?;
-        let topology = Topology::from_region(name, &region).map_err(Failure::system)?;
+    ) -> Result<DemoLab<'a>, CommandError> {
+        let region = region::load(&work.region()).map_err(CommandError::refused)?;
+        let topology = Topology::from_region(name, &region).map_err(CommandError::system)?;
         let lab = lab::up(topology, stop, &mut |_, _| {}).map_err(|error| match error {
-            LabError::Stopped => Failure::stopped(),
-            error => Failure::system(error),
+            LabError::Stopped => CommandError::stopped(),
+            error => CommandError::system(error),
         })?;
         let gateway = GatewayProcess::start(program, name, by, work, stop)?;
         let names = Some(NameService::start(lab.topology())?);
-        let live = Live { names, gateway, lab, stop };
-        live.let_a_stranger_in()?;
+        let live = DemoLab { names, gateway, lab, stop };
+        live.add_stranger_tunnel()?;
         Ok(live)
     }
 
-    /// What the lab consists of.
+    /// Returns the topology of the lab.
     pub fn topology(&self) -> &Topology {
         self.lab.topology()
     }
 
-    /// The gateway.
+    /// Returns the gateway process.
     pub fn gateway(&self) -> &GatewayProcess {
         &self.gateway
     }
 
-    /// Ends everything.
-    pub fn end(self) -> Result<(), Failure> {
-        let Live { names, gateway, lab, .. } = self;
+    /// Ends the gateway and removes the lab.
+    pub fn end(self) -> Result<(), CommandError> {
+        let DemoLab { names, gateway, lab, .. } = self;
         drop(names);
         drop(gateway);
-        lab.down().map(drop).map_err(Failure::system)
+        lab.down().map(drop).map_err(CommandError::system)
     }
 
-    /// A tunnel on a server with a VNI that no tenant has.
-    fn let_a_stranger_in(&self) -> Result<(), Failure> {
+    /// Adds a tunnel with a VNI that no tenant has to a server.
+    fn add_stranger_tunnel(&self) -> Result<(), CommandError> {
         let topology = self.topology();
         let server = topology.servers.iter().find(|server| server.name == STRANGER_SERVER);
-        let server = server.ok_or_else(|| Failure::Bug(format!("the lab has no server {STRANGER_SERVER}")))?;
+        let server = server.ok_or_else(|| CommandError::Bug(format!("the lab has no server {STRANGER_SERVER}")))?;
         let vtep = topology.vtep_for(server.address).unwrap_or(server.address);
         let namespace = topology.namespace_of(STRANGER_SERVER);
         let (device, mac) = (format!("vx{STRANGE_VNI}"), topology.gateway.mac);
@@ -91,47 +92,48 @@ impl<'a> Live<'a> {
         ];
         for command in commands {
             let arguments: Vec<&str> = command.split_whitespace().collect();
-            let output = exec(&namespace, "ip", &arguments).output().map_err(Failure::system)?;
+            let output = exec(&namespace, "ip", &arguments).output().map_err(CommandError::system)?;
             if !output.status.success() {
                 let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-                return Err(Failure::Environment(format!("`ip {command}` failed in {namespace}: {said}")));
+                return Err(CommandError::Environment(format!("`ip {command}` failed in {namespace}: {said}")));
             }
         }
         Ok(())
     }
 
-    /// The namespace from which a machine sends.
-    fn namespace(&self, name: &str) -> Result<String, Failure> {
+    /// Returns the namespace from which a VM sends.
+    fn namespace(&self, name: &str) -> Result<String, CommandError> {
         if name == STRANGER {
             return Ok(self.topology().namespace_of(STRANGER_SERVER));
         }
         let endpoint = self.topology().endpoint(name);
         endpoint
             .map(|endpoint| endpoint.namespace)
-            .ok_or_else(|| Failure::Bug(format!("the lab has no machine `{name}`")))
+            .ok_or_else(|| CommandError::Bug(format!("the lab has no machine `{name}`")))
     }
 
-    fn check_stop(&self) -> Result<(), Failure> {
-        if self.stop.load(Ordering::Relaxed) { Err(Failure::stopped()) } else { Ok(()) }
+    fn check_stop(&self) -> Result<(), CommandError> {
+        if self.stop.load(Ordering::Relaxed) { Err(CommandError::stopped()) } else { Ok(()) }
     }
 
-    /// Tries what is to pass, all of it at the same time; then asks everybody who answered for the name.
-    pub fn try_together(&self, groups: &[Group]) -> Result<Vec<ProbeResult>, Failure> {
+    /// Sends all probes that must pass at the same time, and then asks each replying VM for its
+    /// name.
+    pub fn send_all_probes(&self, groups: &[ProbeGroup]) -> Result<Vec<ProbeResult>, CommandError> {
         let probes: Vec<(&'static str, &Probe)> =
             groups.iter().flat_map(|group| group.probes.iter().map(|probe| (group.title, probe))).collect();
         let pings = probes.iter().map(|(_, probe)| Ok(Ping::new(self.namespace(probe.from)?, probe.address())));
-        let pings: Vec<Ping> = pings.collect::<Result<_, Failure>>()?;
-        let outcomes = lab::ping_all(&pings, &mut |_, _| {}).map_err(Failure::system)?;
+        let pings: Vec<Ping> = pings.collect::<Result<_, CommandError>>()?;
+        let outcomes = lab::ping_all(&pings, &mut |_, _| {}).map_err(CommandError::system)?;
         let mut results = Vec::new();
         for ((group, probe), outcome) in probes.into_iter().zip(outcomes) {
             self.check_stop()?;
-            results.push(ProbeResult::new(group, probe, self.who(probe, &outcome)?, outcome.average_ms));
+            results.push(ProbeResult::new(group, probe, self.replying_vm(probe, &outcome)?, outcome.average_ms));
         }
         Ok(results)
     }
 
-    /// Who answered, in the words of the table.
-    fn who(&self, probe: &Probe, outcome: &PingOutcome) -> Result<String, Failure> {
+    /// Returns the name of the replying VM, in the words of the result table.
+    fn replying_vm(&self, probe: &Probe, outcome: &PingOutcome) -> Result<String, CommandError> {
         if !outcome.reached() {
             return Ok("no answer".to_owned());
         }
@@ -143,17 +145,18 @@ impl<'a> Live<'a> {
         })
     }
 
-    /// Tries one after the other, and watches the gateway's counters: what does not arrive must have been dropped for the reason that is
-    /// expected, every packet of it, and nothing else must have been dropped.
-    pub fn try_each(&self, groups: &[Group]) -> Result<Vec<ProbeResult>, Failure> {
+    /// Sends the probes one by one and compares the gateway's counters. Every packet that does not
+    /// arrive must have been dropped for the expected reason, and no other packet may have been
+    /// dropped.
+    pub fn send_each_probe(&self, groups: &[ProbeGroup]) -> Result<Vec<ProbeResult>, CommandError> {
         let mut results = Vec::new();
         let mut before = self.gateway.stats()?;
         for group in groups {
             for probe in group.probes {
                 self.check_stop()?;
-                let (answer, sent, ms) = self.try_one(probe)?;
+                let (answer, sent, ms) = self.send_probe(probe)?;
                 let after = self.gateway.stats()?;
-                let got = answer.unwrap_or_else(|| what_became(&before, &after, sent));
+                let got = answer.unwrap_or_else(|| packet_outcome(&before, &after, sent));
                 before = after;
                 results.push(ProbeResult::new(group.title, probe, got, ms));
             }
@@ -161,54 +164,62 @@ impl<'a> Live<'a> {
         Ok(results)
     }
 
-    /// Who answered, if anybody, and how many packets were sent.
-    fn try_one(&self, probe: &Probe) -> Result<(Option<String>, u64, Option<f64>), Failure> {
+    /// Sends one probe. Returns the name of the replying VM if there was a reply, the number of
+    /// packets sent, and the average time in milliseconds.
+    fn send_probe(&self, probe: &Probe) -> Result<(Option<String>, u64, Option<f64>), CommandError> {
         let namespace = self.namespace(probe.from)?;
-        if probe.means == Means::Tcp {
+        if probe.method == ProbeMethod::Tcp {
             return Ok((ask_name(&namespace, probe.address(), DENIED_PORT)?, 1, None));
         }
         let mut ping = Ping { timeout: Duration::from_millis(300), ..Ping::new(namespace, probe.address()) };
-        if !matches!(probe.expected, Expected::Reaches(_)) {
+        if !matches!(probe.expected, ExpectedResult::Reaches(_)) {
             ping.count = REFUSED_PINGS;
         }
-        let outcome = lab::ping(&ping).map_err(Failure::system)?;
-        let answer = if outcome.reached() { Some(self.who(probe, &outcome)?) } else { None };
+        let outcome = lab::ping(&ping).map_err(CommandError::system)?;
+        let answer = if outcome.reached() { Some(self.replying_vm(probe, &outcome)?) } else { None };
         Ok((answer, u64::from(outcome.sent), outcome.average_ms))
     }
 
     /// Sends streams at the same time.
-    pub fn streams(&self, plans: &[Plan]) -> Result<Vec<Stream>, Failure> {
+    pub fn streams(&self, plans: &[StreamSpec]) -> Result<Vec<Stream>, CommandError> {
         let running: Vec<_> =
-            plans.iter().map(|plan| stream::start(self.topology(), *plan)).collect::<Result<_, _>>()?;
+            plans.iter().map(|plan| stream::start_stream(self.topology(), *plan)).collect::<Result<_, _>>()?;
         running.into_iter().map(|stream| stream.finish(self.stop)).collect()
     }
 
-    /// Applies a changed region, and then a wrong one, while packets flow that neither concerns.
-    pub fn change_under_load(&self, work: &WorkDir) -> Result<Change, Failure> {
+    /// Applies a changed region, and then an invalid one, while unaffected packets flow.
+    pub fn change_under_load(&self, work: &WorkDir) -> Result<RegionChange, CommandError> {
         let before = self.gateway.stats()?;
         let running: Vec<_> =
-            UNTOUCHED.iter().map(|plan| stream::start(self.topology(), *plan)).collect::<Result<_, _>>()?;
-        self.pause(Duration::from_millis(1200))?;
+            UNTOUCHED.iter().map(|plan| stream::start_stream(self.topology(), *plan)).collect::<Result<_, _>>()?;
+        self.pause_for(Duration::from_millis(1200))?;
         let began = Instant::now();
         work.edit_region(&changed_region())?;
         let applied = self.gateway.apply()?;
         let ms = began.elapsed().as_secs_f64() * 1e3;
-        let applied = applied.map_err(|message| Failure::Bug(format!("the changed region is refused: {message}")))?;
-        self.pause(Duration::from_millis(500))?;
+        let applied =
+            applied.map_err(|message| CommandError::Bug(format!("the changed region is refused: {message}")))?;
+        self.pause_for(Duration::from_millis(500))?;
         work.edit_region(&wrong_region())?;
         let refused = match self.gateway.apply()? {
-            // The place as it would be named in the repository.
+            // Paths are shown relative to the repository.
             Err(message) => message.replace(&format!("{}/", work.root().display()), ""),
             Ok(_) => String::new(),
         };
         let untouched = running.into_iter().map(|stream| stream.finish(self.stop)).collect::<Result<_, _>>()?;
         let after = self.gateway.stats()?;
-        let dropped = more(&before.drops, &after.drops);
-        let dropped = dropped.map(|(reason, count)| Named { name: reason.clone(), count }).collect();
-        Ok(Change { entries: [applied.inserted, applied.modified, applied.deleted], ms, refused, untouched, dropped })
+        let dropped = counter_increases(&before.drops, &after.drops);
+        let dropped = dropped.map(|(reason, count)| NamedCounter { name: reason.clone(), count }).collect();
+        Ok(RegionChange {
+            entries: [applied.inserted, applied.modified, applied.deleted],
+            ms,
+            refused,
+            untouched,
+            dropped,
+        })
     }
 
-    fn pause(&self, time: Duration) -> Result<(), Failure> {
+    fn pause_for(&self, time: Duration) -> Result<(), CommandError> {
         let end = Instant::now() + time;
         while Instant::now() < end {
             self.check_stop()?;
@@ -218,25 +229,75 @@ impl<'a> Live<'a> {
     }
 }
 
-/// Streams that the change of the region does not concern. They are slow enough for a busy machine: what is lost, is lost by the change.
-const UNTOUCHED: &[Plan] = &[
-    Plan { from: "red-a", to: "red-b", address: "10.0.0.12", what: "iperf3", kind: Kind::PacedTcp(40), seconds: 3 },
-    Plan { from: "blue-a", to: "blue-b", address: "fd00:100::12", what: "iperf3", kind: Kind::Udp(5), seconds: 3 },
-    Plan { from: "red-c", to: "hq", address: "172.16.0.10", what: "ping", kind: Kind::Ping(200), seconds: 3 },
+/// Streams that the region change must not affect. They are slow enough for a busy machine, so that
+/// any loss is due to the change.
+const UNTOUCHED: &[StreamSpec] = &[
+    StreamSpec {
+        from: "red-a",
+        to: "red-b",
+        address: "10.0.0.12",
+        what: "iperf3",
+        kind: StreamKind::PacedTcp(40),
+        seconds: 3,
+    },
+    StreamSpec {
+        from: "blue-a",
+        to: "blue-b",
+        address: "fd00:100::12",
+        what: "iperf3",
+        kind: StreamKind::Udp(5),
+        seconds: 3,
+    },
+    StreamSpec {
+        from: "red-c",
+        to: "hq",
+        address: "172.16.0.10",
+        what: "ping",
+        kind: StreamKind::Ping(200),
+        seconds: 3,
+    },
 ];
 
 /// Fast streams, in rounds.
-pub const FAST: &[&[Plan]] = &[
+pub const FAST: &[&[StreamSpec]] = &[
     &[
-        Plan { from: "red-a", to: "red-b", address: "10.0.0.12", what: "same addresses,", kind: Kind::Tcp, seconds: 2 },
-        Plan { from: "blue-a", to: "blue-b", address: "10.0.0.12", what: "same time", kind: Kind::Tcp, seconds: 2 },
+        StreamSpec {
+            from: "red-a",
+            to: "red-b",
+            address: "10.0.0.12",
+            what: "same addresses,",
+            kind: StreamKind::Tcp,
+            seconds: 2,
+        },
+        StreamSpec {
+            from: "blue-a",
+            to: "blue-b",
+            address: "10.0.0.12",
+            what: "same time",
+            kind: StreamKind::Tcp,
+            seconds: 2,
+        },
     ],
-    &[Plan { from: "red-a", to: "red-c", address: "fd00:100::13", what: "IPv6 in IPv6", kind: Kind::Tcp, seconds: 1 }],
-    &[Plan { from: "green-b", to: "red-b", address: "10.0.0.12", what: "peered VPCs", kind: Kind::Tcp, seconds: 1 }],
+    &[StreamSpec {
+        from: "red-a",
+        to: "red-c",
+        address: "fd00:100::13",
+        what: "IPv6 in IPv6",
+        kind: StreamKind::Tcp,
+        seconds: 1,
+    }],
+    &[StreamSpec {
+        from: "green-b",
+        to: "red-b",
+        address: "10.0.0.12",
+        what: "peered VPCs",
+        kind: StreamKind::Tcp,
+        seconds: 1,
+    }],
 ];
 
-/// What was counted between two looks at the counters.
-fn more<'a>(
+/// Returns the increase of each counter between two snapshots.
+fn counter_increases<'a>(
     before: &'a BTreeMap<String, Counter>,
     after: &'a BTreeMap<String, Counter>,
 ) -> impl Iterator<Item = (&'a String, Counter)> {
@@ -247,13 +308,15 @@ fn more<'a>(
     })
 }
 
-/// What the gateway did with `sent` packets that nobody answered, by its own counters.
-fn what_became(before: &Stats, after: &Stats, sent: u64) -> String {
+/// Describes from its counters how the gateway treated `sent` packets that got no reply.
+fn packet_outcome(before: &RunSummary, after: &RunSummary, sent: u64) -> String {
     let mut became: BTreeMap<String, u64> = BTreeMap::new();
     for (word, before, after) in
         [("dropped", &before.drops, &after.drops), ("to the CPU", &before.to_cpu, &after.to_cpu)]
     {
-        became.extend(more(before, after).map(|(reason, count)| (format!("{word}: {reason}"), count.packets)));
+        became.extend(
+            counter_increases(before, after).map(|(reason, count)| (format!("{word}: {reason}"), count.packets)),
+        );
     }
     let whole = |(what, packets): (&String, &u64)| match *packets == sent {
         true => what.clone(),
@@ -271,20 +334,20 @@ mod tests {
 
     #[test]
     fn every_packet_needs_its_reason_counted() {
-        let with = |entries: &[(&str, u64)]| Stats {
+        let with = |entries: &[(&str, u64)]| RunSummary {
             drops: entries
                 .iter()
                 .map(|(name, packets)| (name.to_string(), Counter { packets: *packets, bytes: 0 }))
                 .collect(),
-            ..Stats::default()
+            ..RunSummary::default()
         };
         let before = with(&[("no_route", 3)]);
-        assert_eq!(what_became(&before, &with(&[("no_route", 5)]), 2), "dropped: no_route");
-        assert_eq!(what_became(&before, &with(&[("no_route", 4)]), 2), "dropped: no_route (1 of 2 packets)");
-        assert_eq!(what_became(&before, &before, 2), "no answer, and the gateway saw nothing");
+        assert_eq!(packet_outcome(&before, &with(&[("no_route", 5)]), 2), "dropped: no_route");
+        assert_eq!(packet_outcome(&before, &with(&[("no_route", 4)]), 2), "dropped: no_route (1 of 2 packets)");
+        assert_eq!(packet_outcome(&before, &before, 2), "no answer, and the gateway saw nothing");
         let both = with(&[("no_route", 5), ("unknown_vm", 1)]);
-        assert_eq!(what_became(&before, &both, 2), "dropped: no_route, dropped: unknown_vm (1 of 2 packets)");
-        let punted = Stats { to_cpu: both.drops.clone(), ..before.clone() };
-        assert!(what_became(&before, &punted, 5).contains("to the CPU: no_route"));
+        assert_eq!(packet_outcome(&before, &both, 2), "dropped: no_route, dropped: unknown_vm (1 of 2 packets)");
+        let punted = RunSummary { to_cpu: both.drops.clone(), ..before.clone() };
+        assert!(packet_outcome(&before, &punted, 5).contains("to the CPU: no_route"));
     }
 }

@@ -1,4 +1,4 @@
-//! `terrace demo`: a region on this machine, and what its gateway does, shown.
+//! `terrace demo`: builds a region on this machine and shows how its gateway works.
 
 mod capture;
 mod counters;
@@ -14,27 +14,29 @@ mod table;
 mod work_dir;
 
 use super::engine_args::EngineArgs;
-use super::failure::Failure;
+use super::failure::CommandError;
 use super::io_args::IoArgs;
-use super::ui::{Ui, print, style};
+use super::ui::{OutputSettings, print_line, style};
 use crate::lab;
 use clap::Args;
-use live::Live;
-use report::{Explained, ProbeResult, Report};
+use live::DemoLab;
+use report::{DemoReport, PacketExplanation, ProbeResult};
 use scenario::{CHANGED, PASS, REGION_FILE, STOP, changed_region};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-use table::{Cell, Table};
+use table::{StyledCell, StyledTable};
 use work_dir::WorkDir;
 
-/// Show the gateway at work: tenants' machines in network namespaces, real pings, real TCP, a change under load.
+/// Show the gateway at work: tenants' VMs in network namespaces, real pings, real TCP, a change
+/// under load.
 ///
-/// Builds the lab of examples/lab.yaml, tries who reaches whom and who must not, explains a packet, shows counters, changes the region while
-/// packets flow, and removes everything again. The exit code is 0 if all was as expected, 1 if not. Needs root; where network namespaces are
-/// not allowed, the same scenario runs from capture file to capture file.
+/// Builds the lab of examples/lab.yaml, tests which VMs reach each other and which must not,
+/// explains a packet, shows counters, changes the region while packets flow, and removes everything
+/// again. The exit code is 0 if all results were as expected, else 1. Needs root. Where network
+/// namespaces are not allowed, the same scenario runs from capture files to capture files.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
     /// Use capture files even where network namespaces are allowed.
@@ -44,30 +46,30 @@ pub struct DemoArgs {
     io: IoArgs,
     #[command(flatten)]
     engine: EngineArgs,
-    /// Write what was found there, too, as a document.
+    /// Also write the results to this file as JSON.
     #[arg(long, value_name = "FILE.json")]
     report: Option<PathBuf>,
-    /// The name of the lab, should another one run at the same time.
+    /// Name of the lab. Needed only if two demos run at the same time.
     #[arg(long, value_name = "NAME", default_value_t = format!("demo{}", std::process::id()), hide_default_value = true)]
     name: String,
 }
 
-/// What all steps need.
+/// Shared context of all steps.
 struct Demo {
-    ui: Ui,
+    ui: OutputSettings,
     program: PathBuf,
     work: Rc<WorkDir>,
-    report: Report,
+    report: DemoReport,
     headings: usize,
 }
 
 impl DemoArgs {
-    pub(super) fn run(self, ui: Ui) -> Result<(), Failure> {
+    pub(super) fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
         let began = Instant::now();
-        let stop = lab::stop_on_signals().map_err(Failure::system)?;
-        let program = std::env::current_exe().map_err(Failure::system)?;
+        let stop = lab::stop_on_signals().map_err(CommandError::system)?;
+        let program = std::env::current_exe().map_err(CommandError::system)?;
         let work = Rc::new(WorkDir::new(&self.name)?);
-        let mut demo = Demo { ui, program, work, report: Report::default(), headings: 0 };
+        let mut demo = Demo { ui, program, work, report: DemoReport::default(), headings: 0 };
         let permitted = match self.captures {
             true => Err("asked for with --captures".to_owned()),
             false => lab::permitted().map_err(|error| error.to_string()),
@@ -81,80 +83,80 @@ impl DemoArgs {
 }
 
 impl Demo {
-    fn say(&self, text: &str) -> Result<(), Failure> {
-        if self.ui.json { Ok(()) } else { print(text) }
+    fn print_text(&self, text: &str) -> Result<(), CommandError> {
+        if self.ui.json { Ok(()) } else { print_line(text) }
     }
 
-    fn heading(&mut self, title: &str) -> Result<(), Failure> {
+    fn print_heading(&mut self, title: &str) -> Result<(), CommandError> {
         self.headings += 1;
-        self.say(&show::heading(self.headings, title))
+        self.print_text(&show::heading(self.headings, title))
     }
 
-    fn in_namespaces(&mut self, name: &str, by: (IoArgs, &EngineArgs), stop: &AtomicBool) -> Result<(), Failure> {
+    fn in_namespaces(&mut self, name: &str, by: (IoArgs, &EngineArgs), stop: &AtomicBool) -> Result<(), CommandError> {
         self.report.mode = "namespaces";
-        self.heading("A region on this machine")?;
+        self.print_heading("A region on this machine")?;
         let began = Instant::now();
         let bar = self.ui.progress("building the lab");
-        let live = Live::start(name, &self.program, &self.work, by, stop)?;
+        let live = DemoLab::start(name, &self.program, &self.work, by, stop)?;
         drop(bar);
-        self.say(&introduction(live.topology(), began))?;
+        self.print_text(&introduction(live.topology(), began))?;
 
-        self.heading("Who reaches whom")?;
-        let passed = live.try_together(PASS)?;
+        self.print_heading("Who reaches whom")?;
+        let passed = live.send_all_probes(PASS)?;
         self.show_probes(passed)?;
-        self.heading("What must not pass")?;
-        let blocked = live.try_each(STOP)?;
+        self.print_heading("What must not pass")?;
+        let blocked = live.send_each_probe(STOP)?;
         self.show_probes(blocked)?;
 
-        self.heading("TCP (iperf3)")?;
+        self.print_heading("TCP (iperf3)")?;
         for plans in live::FAST {
             let streams = live.streams(plans)?;
             self.report.streams.extend(streams);
         }
-        self.say(&show::streams(&self.report.streams))?;
-        self.explain()?;
+        self.print_text(&show::streams(&self.report.streams))?;
+        self.explain_packet()?;
 
-        self.heading("What the gateway counted")?;
-        self.report.counters = counters::collect(&live.gateway().stats()?, &self.work)?;
-        self.say(&show::counters(&self.report.counters))?;
+        self.print_heading("What the gateway counted")?;
+        self.report.counters = counters::label_counters(&live.gateway().stats()?, &self.work)?;
+        self.print_text(&show::counters(&self.report.counters))?;
 
-        self.heading("The region changes while packets flow")?;
+        self.print_heading("The region changes while packets flow")?;
         let change = live.change_under_load(&self.work)?;
-        self.say(&show::change(&change))?;
+        self.print_text(&show::change(&change))?;
         self.judge_change(&change);
         self.report.change = Some(change);
-        let changed = live.try_each(CHANGED)?;
+        let changed = live.send_each_probe(CHANGED)?;
         self.show_probes(changed)?;
         live.end()
     }
 
-    fn over_captures(&mut self, why: String, engine: &EngineArgs, stop: &AtomicBool) -> Result<(), Failure> {
+    fn over_captures(&mut self, why: String, engine: &EngineArgs, stop: &AtomicBool) -> Result<(), CommandError> {
         self.report.mode = "captures";
-        self.say(&format!(
+        self.print_text(&format!(
             "No network namespaces here: {why}\nThe same scenario runs from capture file to capture file instead. Packets are built by this program;\n\
              who gets them is read from the captures."
         ))?;
         self.report.why = Some(why);
-        self.heading("Who reaches whom")?;
+        self.print_heading("Who reaches whom")?;
         let (program, work) = (self.program.clone(), Rc::clone(&self.work));
-        let captures = capture::Captures::new(&program, engine, &work, stop)?;
-        let passed = captures.try_all(PASS)?;
+        let captures = capture::CaptureScenario::new(&program, engine, &work, stop)?;
+        let passed = captures.send_probes(PASS)?;
         self.show_probes(passed)?;
-        self.heading("What must not pass")?;
-        let blocked = captures.try_all(STOP)?;
+        self.print_heading("What must not pass")?;
+        let blocked = captures.send_probes(STOP)?;
         self.show_probes(blocked)?;
-        self.explain()?;
-        self.heading("What the gateway counted")?;
-        self.report.counters = counters::collect(&captures.stats(), &self.work)?;
-        self.say(&show::counters(&self.report.counters))?;
-        self.heading("The same with a changed region")?;
+        self.explain_packet()?;
+        self.print_heading("What the gateway counted")?;
+        self.report.counters = counters::label_counters(&captures.stats(), &self.work)?;
+        self.print_text(&show::counters(&self.report.counters))?;
+        self.print_heading("The same with a changed region")?;
         work.edit_region(&changed_region())?;
-        let changed = captures.try_all(CHANGED)?;
+        let changed = captures.send_probes(CHANGED)?;
         self.show_probes(changed)
     }
 
-    fn show_probes(&mut self, results: Vec<ProbeResult>) -> Result<(), Failure> {
-        self.say(&show::probes(&results))?;
+    fn show_probes(&mut self, results: Vec<ProbeResult>) -> Result<(), CommandError> {
+        self.print_text(&show::probes(&results))?;
         for result in results.iter().filter(|result| !result.ok) {
             let ProbeResult { from, to, expected, got, .. } = result;
             self.report.problems.push(format!("{from} to {to}: expected {expected}, got {got}"));
@@ -163,8 +165,9 @@ impl Demo {
         Ok(())
     }
 
-    /// Streams that a change does not concern lose nothing; a wrong file is refused.
-    fn judge_change(&mut self, change: &report::Change) {
+    /// Records a problem for each unaffected stream that lost packets, and if the invalid file was
+    /// accepted.
+    fn judge_change(&mut self, change: &report::RegionChange) {
         let problems = &mut self.report.problems;
         for stream in change.untouched.iter().filter(|stream| stream.lost.unwrap_or(0) > 0) {
             problems.push(format!("{} to {}: packets were lost while the region changed", stream.from, stream.to));
@@ -181,25 +184,26 @@ impl Demo {
     }
 
     /// Runs `terrace trace` on a packet between peered VPCs.
-    fn explain(&mut self) -> Result<(), Failure> {
-        self.heading("One packet, explained")?;
+    fn explain_packet(&mut self) -> Result<(), CommandError> {
+        self.print_heading("One packet, explained")?;
         let arguments = ["--vni", "100", "--inner-src", "10.0.0.11", "--inner-dst", "10.3.0.11", "--dport", "443"];
         let mut all = vec!["trace", "--region", REGION_FILE];
         all.extend(arguments);
         let text = run_self(&self.program, &all, self.work.root())?;
-        let explained = Explained { command: format!("terrace {}", all.join(" ")), text };
-        self.say(&show::explained(&explained))?;
+        let explained = PacketExplanation { command: format!("terrace {}", all.join(" ")), text };
+        self.print_text(&show::explained(&explained))?;
         self.report.explained = Some(explained);
         Ok(())
     }
 
-    fn finish(mut self, began: Instant, file: Option<&Path>) -> Result<(), Failure> {
+    fn finish(mut self, began: Instant, file: Option<&Path>) -> Result<(), CommandError> {
         self.report.ok = self.report.problems.is_empty();
         self.report.seconds = began.elapsed().as_secs_f64();
         if let Some(path) = file {
-            let text = serde_json::to_string_pretty(&self.report).map_err(|error| Failure::Bug(error.to_string()))?;
+            let text =
+                serde_json::to_string_pretty(&self.report).map_err(|error| CommandError::Bug(error.to_string()))?;
             let failed =
-                |error| Failure::Environment(format!("cannot write {}: {error}; check the path", path.display()));
+                |error| CommandError::Environment(format!("cannot write {}: {error}; check the path", path.display()));
             std::fs::write(path, text + "\n").map_err(failed)?;
         }
         let report = &self.report;
@@ -215,21 +219,21 @@ impl Demo {
                 format!("\n{bad}Not as expected{bad:#}:{list}")
             }
         })?;
-        if report.ok { Ok(()) } else { Err(Failure::Failed) }
+        if report.ok { Ok(()) } else { Err(CommandError::Failed) }
     }
 }
 
-/// What was built, in a few lines.
+/// Summarises the built lab in a few lines.
 fn introduction(topology: &lab::Topology, began: Instant) -> String {
-    let mut table = Table::default();
+    let mut table = StyledTable::default();
     for server in &topology.servers {
         let here = topology.vms.iter().filter(|vm| vm.server == server.name).map(|vm| vm.name.as_str());
         let here = here.collect::<Vec<_>>().join(" ");
         let cells = [format!("server {}", server.name), server.address.to_string(), here];
-        table.row(cells.map(Cell::new));
+        table.row(cells.map(StyledCell::new));
     }
     for remote in &topology.remotes {
-        table.row([format!("remote {}", remote.name), remote.address.to_string()].map(Cell::new));
+        table.row([format!("remote {}", remote.name), remote.address.to_string()].map(StyledCell::new));
     }
     let namespaces = topology.namespaces().len();
     table.render()
@@ -239,14 +243,14 @@ fn introduction(topology: &lab::Topology, began: Instant) -> String {
         )
 }
 
-/// Runs this program with other arguments, and gives what it prints.
-fn run_self(program: &Path, arguments: &[&str], directory: &Path) -> Result<String, Failure> {
+/// Runs this program with other arguments, and returns its output.
+fn run_self(program: &Path, arguments: &[&str], directory: &Path) -> Result<String, CommandError> {
     let mut command = Command::new(program);
     command.args(["--color", "never"]).args(arguments).current_dir(directory).stdin(Stdio::null());
-    let output = command.output().map_err(Failure::system)?;
+    let output = command.output().map_err(CommandError::system)?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(Failure::Bug(format!("`terrace {}` failed: {said}", arguments.join(" "))));
+        return Err(CommandError::Bug(format!("`terrace {}` failed: {said}", arguments.join(" "))));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

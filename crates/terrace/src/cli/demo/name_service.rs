@@ -1,7 +1,8 @@
-//! Every machine of the lab says its name to whoever connects: addresses of tenants are the same, names are not.
+//! Name service of the lab: every VM sends its name to each TCP client. Names identify VMs, because
+//! tenants use the same addresses.
 
 use super::scenario::{DENIED_PORT, NAME_PORT};
-use crate::cli::failure::Failure;
+use crate::cli::failure::CommandError;
 use crate::lab::Topology;
 use io::Namespace;
 use std::io::{Read, Write};
@@ -11,13 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long to wait for a connection. Less than a second, after which TCP would send its first packet again: so each attempt that is not
-/// answered is one packet.
+/// Connection timeout. Shorter than the second after which TCP would retransmit, so that each
+/// failed attempt is exactly one packet.
 const PATIENCE: Duration = Duration::from_millis(700);
-/// How often to look for connections.
+/// Interval between polls for connections.
 const POLL: Duration = Duration::from_millis(5);
 
-/// The listeners, served by one thread until this is dropped.
+/// Listeners, served by one thread until dropped.
 #[derive(Debug)]
 pub struct NameService {
     stop: Arc<AtomicBool>,
@@ -25,14 +26,14 @@ pub struct NameService {
 }
 
 impl NameService {
-    /// Listens on all machines and on the hosts behind remotes.
-    pub fn start(topology: &Topology) -> Result<NameService, Failure> {
+    /// Listens on all VMs and on the hosts behind remotes.
+    pub fn start(topology: &Topology) -> Result<NameService, CommandError> {
         let mut listeners = Vec::new();
         for endpoint in topology.endpoints() {
-            let namespace = Namespace::open(&endpoint.namespace).map_err(Failure::system)?;
+            let namespace = Namespace::open(&endpoint.namespace).map_err(CommandError::system)?;
             for port in [NAME_PORT, DENIED_PORT] {
-                let listener = namespace.run(|| listen(port)).map_err(Failure::system)?;
-                listeners.push((listener.map_err(Failure::system)?, endpoint.name.clone()));
+                let listener = namespace.run(|| listen(port)).map_err(CommandError::system)?;
+                listeners.push((listener.map_err(CommandError::system)?, endpoint.name.clone()));
             }
         }
         let stop = Arc::new(AtomicBool::new(false));
@@ -41,7 +42,8 @@ impl NameService {
             while !flag.load(Ordering::Relaxed) {
                 for (listener, name) in &listeners {
                     while let Ok((mut stream, _)) = listener.accept() {
-                        // Who does not wait for the name does not want it.
+                        // Errors are ignored, because the client may close before it has read the
+                        // name.
                         let _ = stream.write_all(name.as_bytes());
                     }
                 }
@@ -61,7 +63,7 @@ impl Drop for NameService {
     }
 }
 
-/// A listener for both families; for IPv4 alone where the kernel has no IPv6.
+/// Opens a listener for both address families, or for IPv4 alone if the kernel has no IPv6.
 fn listen(port: u16) -> std::io::Result<TcpListener> {
     let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))
         .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))?;
@@ -69,8 +71,9 @@ fn listen(port: u16) -> std::io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// From inside `namespace`, asks whoever has `address` for its name. `None` if nobody answers.
-pub fn ask_name(namespace: &str, address: IpAddr, port: u16) -> Result<Option<String>, Failure> {
+/// Connects to `address` from inside `namespace` and returns the name that it sends. `None` if
+/// there is no reply.
+pub fn ask_name(namespace: &str, address: IpAddr, port: u16) -> Result<Option<String>, CommandError> {
     let ask = || -> std::io::Result<String> {
         let stream = TcpStream::connect_timeout(&SocketAddr::new(address, port), PATIENCE)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -78,6 +81,6 @@ pub fn ask_name(namespace: &str, address: IpAddr, port: u16) -> Result<Option<St
         stream.take(100).read_to_string(&mut name)?;
         Ok(name)
     };
-    let inside = Namespace::open(namespace).map_err(Failure::system)?;
-    Ok(inside.run(ask).map_err(Failure::system)?.ok())
+    let inside = Namespace::open(namespace).map_err(CommandError::system)?;
+    Ok(inside.run(ask).map_err(CommandError::system)?.ok())
 }

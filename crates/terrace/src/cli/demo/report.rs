@@ -1,135 +1,135 @@
-//! What the demo found, as data: printed step by step for people, as one document with `--json`.
+//! Results of the demo as data: printed step by step as text, or as one document with `--json`.
 
 use super::scenario::Probe;
 use packet::Counter;
 use serde::Serialize;
 
-/// The outcome of one attempt.
+/// Result of one probe.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProbeResult {
-    /// What the attempt belongs to.
+    /// Title of the probe's group.
     pub group: &'static str,
-    /// Who sent.
+    /// Name of the sender.
     pub from: &'static str,
-    /// Where to.
+    /// Destination.
     pub to: String,
-    /// What was to come of it.
+    /// Expected result.
     pub expected: String,
-    /// What came of it.
+    /// Observed result.
     pub got: String,
-    /// Whether that is the same.
+    /// Whether the observed result is the expected one.
     pub ok: bool,
-    /// Average time to an answer, in milliseconds.
+    /// Average round-trip time, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ms: Option<f64>,
 }
 
 impl ProbeResult {
-    /// `got` compared with what was expected of the attempt.
+    /// Compares `got` with the expected result of the probe.
     pub fn new(group: &'static str, probe: &Probe, got: String, ms: Option<f64>) -> ProbeResult {
         let expected = probe.expected.text();
         ProbeResult { group, from: probe.from, to: probe.target(), ok: got == expected, expected, got, ms }
     }
 }
 
-/// A stream of iperf3.
+/// Result of an iperf3 or ping stream.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stream {
-    /// Who sent.
+    /// Name of the sender.
     pub from: &'static str,
-    /// Who received.
+    /// Name of the receiver.
     pub to: &'static str,
-    /// The receiver's address.
+    /// Address of the receiver.
     pub address: &'static str,
     /// `tcp` or `udp`.
     pub protocol: &'static str,
-    /// What is special about it.
+    /// Special property of the stream.
     pub what: &'static str,
-    /// What arrived, in bits per second.
+    /// Received bit rate, in bits per second.
     pub bits_per_second: f64,
-    /// TCP: segments sent again.
+    /// TCP: retransmitted segments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
     /// UDP, ping: packets sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<u64>,
-    /// UDP, ping: packets that did not arrive.
+    /// UDP, ping: packets lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
 }
 
-/// What `terrace trace` says of one packet.
+/// Output of `terrace trace` for one packet.
 #[derive(Clone, Debug, Serialize)]
-pub struct Explained {
-    /// The command that shows it again.
+pub struct PacketExplanation {
+    /// Command that reproduces the output.
     pub command: String,
-    /// What it prints.
+    /// Output of the command.
     pub text: String,
 }
 
-/// A named count.
+/// A named packet and byte count.
 #[derive(Clone, Debug, Serialize)]
-pub struct Named {
-    /// What was counted.
+pub struct NamedCounter {
+    /// Name of the counted object.
     pub name: String,
-    /// How much.
+    /// Packets and bytes.
     #[serde(flatten)]
     pub count: Counter,
 }
 
-/// The gateway's counters.
+/// Counters of the gateway.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Counters {
-    /// By VPC: received from it.
-    pub received_from: Vec<Named>,
-    /// By VPC: of that, forwarded.
-    pub forwarded_from: Vec<Named>,
-    /// By scope of the route.
-    pub scopes: Vec<Named>,
+pub struct GatewayCounters {
+    /// Received, by source VPC.
+    pub received_from: Vec<NamedCounter>,
+    /// Received and forwarded, by source VPC.
+    pub forwarded_from: Vec<NamedCounter>,
+    /// Forwarded, by route scope.
+    pub scopes: Vec<NamedCounter>,
     /// Dropped, by reason.
-    pub drops: Vec<Named>,
-    /// Handed to the control plane, by reason.
-    pub to_cpu: Vec<Named>,
+    pub drops: Vec<NamedCounter>,
+    /// Sent to the control plane, by reason.
+    pub to_cpu: Vec<NamedCounter>,
 }
 
-/// A change of the region while packets flow.
+/// Result of a region change while packets flow.
 #[derive(Clone, Debug, Serialize)]
-pub struct Change {
-    /// Entries that were added, changed, removed.
+pub struct RegionChange {
+    /// Number of entries that were added, changed, removed.
     pub entries: [usize; 3],
-    /// From the request to the answer, in milliseconds.
+    /// Time from request to response, in milliseconds.
     pub ms: f64,
-    /// What a wrong region file was answered with.
+    /// Error message for an invalid region file.
     pub refused: String,
-    /// Streams that the change does not concern.
+    /// Streams that the change must not affect.
     pub untouched: Vec<Stream>,
-    /// What the gateway and its ports dropped meanwhile, of all packets.
-    pub dropped: Vec<Named>,
+    /// Packets that the gateway and its ports dropped meanwhile, of all traffic.
+    pub dropped: Vec<NamedCounter>,
 }
 
-/// All of it.
+/// All results of the demo.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Report {
+pub struct DemoReport {
     /// `namespaces` or `captures`.
     pub mode: &'static str,
-    /// Why there are no namespaces.
+    /// Reason why namespaces are not used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Who reached whom.
+    /// Results of all probes.
     pub probes: Vec<ProbeResult>,
-    /// Throughput.
+    /// Throughput of the streams.
     pub streams: Vec<Stream>,
-    /// One packet, explained.
-    pub explained: Option<Explained>,
-    /// Counters before the change.
-    pub counters: Counters,
-    /// The change.
+    /// Explanation of one packet.
+    pub explained: Option<PacketExplanation>,
+    /// Counters before the region change.
+    pub counters: GatewayCounters,
+    /// The region change.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub change: Option<Change>,
-    /// What was not as expected, in words.
+    pub change: Option<RegionChange>,
+    /// Descriptions of unexpected results.
     pub problems: Vec<String>,
-    /// Whether all was as expected.
+    /// Whether all results were as expected.
     pub ok: bool,
-    /// How long it took.
+    /// Duration of the demo, in seconds.
     pub seconds: f64,
 }

@@ -1,103 +1,104 @@
-//! What the demo tries, and what is to come of it. The machines and addresses are those of `examples/lab.yaml`.
+//! Probes of the demo and their expected results. VMs and addresses are those of
+//! `examples/lab.yaml`.
 
 use serde::Serialize;
 use std::net::IpAddr;
 
-/// The region that is demonstrated.
+/// Region file of the demo.
 pub const REGION: &str = include_str!("../../../../../examples/lab.yaml");
-/// Where it seems to be, in traces: as in the repository.
+/// Path of the region file in traces, as in the repository.
 pub const REGION_FILE: &str = "examples/lab.yaml";
 
-/// The TCP port on which every machine says its name.
+/// TCP port on which every VM sends its name.
 pub const NAME_PORT: u16 = 7000;
-/// The TCP port that an ACL rule of `red` keeps closed on `red-b`; every machine says its name there, too.
+/// TCP port on `red-b` that an ACL rule of `red` denies. Every VM sends its name on this port too.
 pub const DENIED_PORT: u16 = 2323;
-/// A VNI that no tenant has.
+/// VNI that no tenant has.
 pub const STRANGE_VNI: u32 = 999;
-/// Who sends with that VNI.
+/// Name of the station that sends with that VNI.
 pub const STRANGER: &str = "stranger";
 
-/// How it is tried.
+/// Kind of probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Means {
-    /// ICMP echo; whoever answers is then asked for its name over TCP.
+pub enum ProbeMethod {
+    /// ICMP echo. The replying VM is then asked for its name over TCP.
     Ping,
-    /// TCP to the port that an ACL rule is about.
+    /// TCP to the port of an ACL rule.
     Tcp,
 }
 
-/// What is to come of it.
+/// Expected result of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expected {
-    /// This machine answers.
+pub enum ExpectedResult {
+    /// The named VM replies.
     Reaches(&'static str),
-    /// The gateway drops all of it and counts it under this reason.
+    /// The gateway drops all packets and counts them under this reason.
     Dropped(&'static str),
-    /// The gateway hands all of it to the control plane, for this reason.
+    /// The gateway sends all packets to the control plane, for this reason.
     ToCpu(&'static str),
 }
 
-impl Expected {
-    /// As it stands in the table.
+impl ExpectedResult {
+    /// Returns the text for the result table.
     pub fn text(self) -> String {
         match self {
-            Expected::Reaches(who) => who.to_owned(),
-            Expected::Dropped(reason) => format!("dropped: {reason}"),
-            Expected::ToCpu(reason) => format!("to the CPU: {reason}"),
+            ExpectedResult::Reaches(who) => who.to_owned(),
+            ExpectedResult::Dropped(reason) => format!("dropped: {reason}"),
+            ExpectedResult::ToCpu(reason) => format!("to the CPU: {reason}"),
         }
     }
 }
 
-/// One attempt.
+/// One probe.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe {
-    /// Who sends.
+    /// Name of the sender.
     pub from: &'static str,
-    /// To which address.
+    /// Destination address.
     pub to: &'static str,
-    /// How.
-    pub means: Means,
-    /// What is to come of it.
-    pub expected: Expected,
+    /// Kind of probe.
+    pub method: ProbeMethod,
+    /// Expected result of the probe.
+    pub expected: ExpectedResult,
 }
 
 impl Probe {
-    /// The address that it goes to.
+    /// Returns the destination address.
     pub fn address(&self) -> IpAddr {
-        // Written in this file, and read by a test.
+        // Constant of this file; a test checks that it parses.
         self.to.parse().unwrap_or(IpAddr::from([0, 0, 0, 0]))
     }
 
-    /// The address, with the port if that matters.
+    /// Returns the destination address, with the port if it is relevant.
     pub fn target(&self) -> String {
-        match self.means {
-            Means::Ping => self.to.to_owned(),
-            Means::Tcp => format!("{} tcp {DENIED_PORT}", self.to),
+        match self.method {
+            ProbeMethod::Ping => self.to.to_owned(),
+            ProbeMethod::Tcp => format!("{} tcp {DENIED_PORT}", self.to),
         }
     }
 }
 
-/// Attempts that show one thing.
+/// Probes that demonstrate one property.
 #[derive(Clone, Copy, Debug)]
-pub struct Group {
-    /// What they show.
+pub struct ProbeGroup {
+    /// Property that they demonstrate.
     pub title: &'static str,
-    /// The attempts.
+    /// Probes of the group.
     pub probes: &'static [Probe],
 }
 
 const fn reaches(from: &'static str, to: &'static str, who: &'static str) -> Probe {
-    Probe { from, to, means: Means::Ping, expected: Expected::Reaches(who) }
+    Probe { from, to, method: ProbeMethod::Ping, expected: ExpectedResult::Reaches(who) }
 }
 
 const fn dropped(from: &'static str, to: &'static str, reason: &'static str) -> Probe {
-    Probe { from, to, means: Means::Ping, expected: Expected::Dropped(reason) }
+    Probe { from, to, method: ProbeMethod::Ping, expected: ExpectedResult::Dropped(reason) }
 }
 
-/// What must pass.
-pub const PASS: &[Group] = &[
-    Group {
+/// Probes that must pass.
+pub const PASS: &[ProbeGroup] = &[
+    ProbeGroup {
         title: "one VPC, machines on different servers",
         probes: &[
             reaches("red-a", "10.0.0.12", "red-b"),
@@ -106,11 +107,11 @@ pub const PASS: &[Group] = &[
             reaches("red-b", "fd00:100::13", "red-c"),
         ],
     },
-    Group {
+    ProbeGroup {
         title: "another VPC with the same addresses, at the same time",
         probes: &[reaches("blue-a", "10.0.0.12", "blue-b"), reaches("blue-a", "fd00:100::12", "blue-b")],
     },
-    Group {
+    ProbeGroup {
         title: "peered VPCs",
         probes: &[
             reaches("red-b", "10.3.0.11", "green-a"),
@@ -119,7 +120,7 @@ pub const PASS: &[Group] = &[
             reaches("green-b", "fd00:100::13", "red-c"),
         ],
     },
-    Group {
+    ProbeGroup {
         title: "the tenant's data centre, and another region",
         probes: &[
             reaches("red-a", "172.16.0.10", "hq"),
@@ -130,8 +131,8 @@ pub const PASS: &[Group] = &[
     },
 ];
 
-/// What must not pass.
-pub const STOP: &[Group] = &[Group {
+/// Probes that must not pass.
+pub const STOP: &[ProbeGroup] = &[ProbeGroup {
     title: "",
     probes: &[
         dropped("blue-a", "10.3.0.11", "no_route"),
@@ -139,25 +140,36 @@ pub const STOP: &[Group] = &[Group {
         dropped("blue-b", "fd00:300::11", "no_route"),
         dropped("red-a", "10.0.1.99", "unknown_vm"),
         dropped("red-a", "10.66.0.1", "blackhole_route"),
-        Probe { from: "red-a", to: "10.0.0.12", means: Means::Tcp, expected: Expected::Dropped("acl_denied_in") },
+        Probe {
+            from: "red-a",
+            to: "10.0.0.12",
+            method: ProbeMethod::Tcp,
+            expected: ExpectedResult::Dropped("acl_denied_in"),
+        },
         dropped(STRANGER, "10.0.0.12", "unknown_vni"),
-        Probe { from: "red-c", to: "198.18.0.1", means: Means::Ping, expected: Expected::ToCpu("internet") },
+        Probe {
+            from: "red-c",
+            to: "198.18.0.1",
+            method: ProbeMethod::Ping,
+            expected: ExpectedResult::ToCpu("internet"),
+        },
     ],
 }];
 
-/// What the changed region changes: the peering is gone, the denied port is open.
-pub const CHANGED: &[Group] = &[Group {
+/// Probes after the region change, which removes the peering and opens the denied port.
+pub const CHANGED: &[ProbeGroup] = &[ProbeGroup {
     title: "",
     probes: &[
         dropped("green-b", "10.0.0.12", "no_route"),
         dropped("red-b", "fd00:300::11", "no_route"),
-        Probe { from: "red-a", to: "10.0.0.12", means: Means::Tcp, expected: Expected::Reaches("red-b") },
+        Probe { from: "red-a", to: "10.0.0.12", method: ProbeMethod::Tcp, expected: ExpectedResult::Reaches("red-b") },
         reaches("blue-a", "10.0.0.12", "blue-b"),
         reaches("red-a", "172.16.0.10", "hq"),
     ],
 }];
 
-/// The region without the peering and without the ACL rule. All other lines stay where they are.
+/// Returns the region without the peering and the ACL rule. All other lines keep their line
+/// numbers.
 pub fn changed_region() -> String {
     let gone = ["  - between: [red, green]", "    acl:", "      - {priority: 100,"];
     let line = |line: &str| match line {
@@ -168,7 +180,7 @@ pub fn changed_region() -> String {
     REGION.lines().map(|text| line(text) + "\n").collect()
 }
 
-/// A region with a mistake: a machine outside of its VPC's subnets.
+/// Returns an invalid region: a VM outside of its VPC's subnets.
 pub fn wrong_region() -> String {
     REGION.replacen("[10.3.0.12,", "[10.4.0.12,", 1)
 }
@@ -186,7 +198,7 @@ mod tests {
         for probe in PASS.iter().chain(STOP).chain(CHANGED).flat_map(|group| group.probes) {
             assert!(probe.to.parse::<IpAddr>().is_ok(), "{}", probe.to);
             assert!(known.iter().any(|name| name == probe.from), "{}", probe.from);
-            if let Expected::Reaches(who) = probe.expected {
+            if let ExpectedResult::Reaches(who) = probe.expected {
                 assert!(known.iter().any(|name| name == who), "{who}");
             }
         }
@@ -197,7 +209,7 @@ mod tests {
         let before = region::parse("a", REGION).unwrap();
         let after = region::parse("b", &changed_region()).unwrap();
         assert_eq!((before.file.peerings.len(), after.file.peerings.len()), (1, 0));
-        let rules = |region: &region::Region| region.file.vpcs.iter().map(|vpc| vpc.acl.len()).sum::<usize>();
+        let rules = |region: &region::ResolvedRegion| region.file.vpcs.iter().map(|vpc| vpc.acl.len()).sum::<usize>();
         assert_eq!((rules(&before), rules(&after)), (1, 0));
         assert_eq!(before.file.vms[6].name.at, after.file.vms[6].name.at, "no other line has moved");
         let wrong = region::parse("c", &wrong_region()).unwrap_err().to_string();

@@ -1,7 +1,7 @@
-//! Streams of packets: iperf3 over TCP and UDP, and a fast ping.
+//! Packet streams: iperf3 over TCP and UDP, and fast pings.
 
 use super::report::Stream;
-use crate::cli::failure::Failure;
+use crate::cli::failure::CommandError;
 use crate::lab::{Topology, exec};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
@@ -9,62 +9,63 @@ use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How much longer than planned a stream may take.
+/// Maximum time that a stream may take beyond its planned duration.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// A stream to be sent.
+/// Parameters of a stream.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// Who sends.
+pub struct StreamSpec {
+    /// Name of the sender.
     pub from: &'static str,
-    /// Who receives.
+    /// Name of the receiver.
     pub to: &'static str,
-    /// The receiver's address.
+    /// Address of the receiver.
     pub address: &'static str,
-    /// What is special about it.
+    /// Special property of the stream.
     pub what: &'static str,
-    /// What is sent.
-    pub kind: Kind,
-    /// For how long, in seconds.
+    /// Traffic of the stream.
+    pub kind: StreamKind,
+    /// Duration, in seconds.
     pub seconds: u32,
 }
 
-/// What is sent.
+/// Traffic of a stream.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
-    /// TCP, as fast as it goes.
+pub enum StreamKind {
+    /// TCP at full speed.
     Tcp,
-    /// TCP, at most this many megabits per second.
+    /// TCP, limited to this rate in megabits per second.
     PacedTcp(u32),
-    /// UDP, this many megabits per second.
+    /// UDP at this rate in megabits per second.
     Udp(u32),
-    /// ICMP echo, this many a second.
+    /// ICMP echo at this rate in packets per second.
     Ping(u32),
 }
 
-impl Kind {
+impl StreamKind {
     fn protocol(self) -> &'static str {
         match self {
-            Kind::Tcp | Kind::PacedTcp(_) => "tcp",
-            Kind::Udp(_) => "udp",
-            Kind::Ping(_) => "icmp",
+            StreamKind::Tcp | StreamKind::PacedTcp(_) => "tcp",
+            StreamKind::Udp(_) => "udp",
+            StreamKind::Ping(_) => "icmp",
         }
     }
 }
 
-/// A stream that is on its way. Its processes end when this is dropped.
+/// A running stream. Dropping it ends its processes.
 #[derive(Debug)]
-pub struct Running {
-    plan: Plan,
+pub struct RunningStream {
+    plan: StreamSpec,
     sender: Child,
     receiver: Option<Child>,
     deadline: Instant,
 }
 
 /// Starts a stream.
-pub fn start(topology: &Topology, plan: Plan) -> Result<Running, Failure> {
+pub fn start_stream(topology: &Topology, plan: StreamSpec) -> Result<RunningStream, CommandError> {
     let place = |name: &str| {
-        let endpoint = topology.endpoint(name).ok_or_else(|| Failure::Bug(format!("the lab has no machine `{name}`")));
+        let endpoint =
+            topology.endpoint(name).ok_or_else(|| CommandError::Bug(format!("the lab has no machine `{name}`")));
         endpoint.map(|endpoint| endpoint.namespace)
     };
     let (from, to) = (place(plan.from)?, place(plan.to)?);
@@ -73,47 +74,47 @@ pub fn start(topology: &Topology, plan: Plan) -> Result<Running, Failure> {
         let mut command = exec(namespace, tool, arguments);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).env("LC_ALL", "C").spawn();
         child.map_err(|error| {
-            Failure::Environment(format!("cannot start {tool}: {error}; install it (apt-get install {tool})"))
+            CommandError::Environment(format!("cannot start {tool}: {error}; install it (apt-get install {tool})"))
         })
     };
     let deadline = Instant::now() + Duration::from_secs(plan.seconds.into()) + GRACE;
-    if let Kind::Ping(rate) = plan.kind {
+    if let StreamKind::Ping(rate) = plan.kind {
         let interval = format!("{:.3}", 1.0 / f64::from(rate));
         let count = (rate * plan.seconds).to_string();
         let sender = spawn(&from, "ping", &["-n", "-q", "-i", &interval, "-c", &count, "-W", "1", plan.address])?;
-        return Ok(Running { plan, sender, receiver: None, deadline });
+        return Ok(RunningStream { plan, sender, receiver: None, deadline });
     }
     let mut receiver = spawn(&to, "iperf3", &["-s", "-1", "--forceflush"])?;
     if let Err(failure) = wait_until_it_listens(&mut receiver) {
-        end(&mut receiver);
+        kill_child(&mut receiver);
         return Err(failure);
     }
     let rate;
     let mut arguments = vec!["-c", plan.address, "-J", "-t", &seconds];
     match plan.kind {
-        Kind::Udp(megabits) => {
+        StreamKind::Udp(megabits) => {
             rate = format!("{megabits}M");
             arguments.extend(["-u", "-l", "1000", "-b", &rate]);
         }
-        Kind::PacedTcp(megabits) => {
+        StreamKind::PacedTcp(megabits) => {
             rate = format!("{megabits}M");
             arguments.extend(["-b", &rate]);
         }
-        Kind::Tcp | Kind::Ping(_) => {}
+        StreamKind::Tcp | StreamKind::Ping(_) => {}
     }
     let sender = spawn(&from, "iperf3", &arguments);
     match sender {
-        Ok(sender) => Ok(Running { plan, sender, receiver: Some(receiver), deadline }),
+        Ok(sender) => Ok(RunningStream { plan, sender, receiver: Some(receiver), deadline }),
         Err(failure) => {
-            end(&mut receiver);
+            kill_child(&mut receiver);
             Err(failure)
         }
     }
 }
 
-/// The receiver says so; who connects before is refused.
-fn wait_until_it_listens(receiver: &mut Child) -> Result<(), Failure> {
-    let missing = || Failure::Environment("iperf3 does not start; install it (apt-get install iperf3)".to_owned());
+/// Waits until the receiver reports that it listens, because earlier connections are refused.
+fn wait_until_it_listens(receiver: &mut Child) -> Result<(), CommandError> {
+    let missing = || CommandError::Environment("iperf3 does not start; install it (apt-get install iperf3)".to_owned());
     let Some(stdout) = receiver.stdout.take() else { return Err(missing()) };
     let mut lines = BufReader::new(stdout);
     let mut line = String::new();
@@ -125,31 +126,31 @@ fn wait_until_it_listens(receiver: &mut Child) -> Result<(), Failure> {
             Ok(_) => {}
         }
     }
-    // What it says later must not fill the pipe.
+    // Later output is drained, so that it cannot fill the pipe and block the receiver.
     std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
     Ok(())
 }
 
-fn end(child: &mut Child) {
+fn kill_child(child: &mut Child) {
     let _ = child.kill();
     let _ = child.wait();
 }
 
-impl Drop for Running {
+impl Drop for RunningStream {
     fn drop(&mut self) {
-        end(&mut self.sender);
+        kill_child(&mut self.sender);
         if let Some(receiver) = &mut self.receiver {
-            end(receiver);
+            kill_child(receiver);
         }
     }
 }
 
-impl Running {
-    /// Waits for the end, and reads what came of it.
+impl RunningStream {
+    /// Waits for the end of the stream and returns its result.
     ///
     /// # Errors
-    /// If the stream broke off, or `stop` became true.
-    pub fn finish(mut self, stop: &AtomicBool) -> Result<Stream, Failure> {
+    /// If the stream was aborted, or `stop` became true.
+    pub fn finish(mut self, stop: &AtomicBool) -> Result<Stream, CommandError> {
         let stdout = self.sender.stdout.take();
         let reader = std::thread::spawn(move || {
             let mut text = String::new();
@@ -161,33 +162,33 @@ impl Running {
             late = Instant::now() > self.deadline || stop.load(Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(10));
         }
-        end(&mut self.sender);
+        kill_child(&mut self.sender);
         let text = reader.join().unwrap_or_default();
         if stop.load(Ordering::Relaxed) {
-            return Err(Failure::stopped());
+            return Err(CommandError::stopped());
         }
         let read = match self.plan.kind {
-            Kind::Ping(_) => read_ping(&text),
+            StreamKind::Ping(_) => read_ping(&text),
             _ => read_iperf3(&text),
         };
-        let Measured { bits_per_second, retransmits, packets, lost } = read.map_err(|problem| {
-            let Plan { from, to, address, .. } = self.plan;
-            Failure::Environment(format!("{from} to {to} ({address}), {}: {problem}", self.plan.kind.protocol()))
+        let StreamResult { bits_per_second, retransmits, packets, lost } = read.map_err(|problem| {
+            let StreamSpec { from, to, address, .. } = self.plan;
+            CommandError::Environment(format!("{from} to {to} ({address}), {}: {problem}", self.plan.kind.protocol()))
         })?;
-        let Plan { from, to, address, what, kind, .. } = self.plan;
+        let StreamSpec { from, to, address, what, kind, .. } = self.plan;
         Ok(Stream { from, to, address, protocol: kind.protocol(), what, bits_per_second, retransmits, packets, lost })
     }
 }
 
 #[derive(Debug, Default, PartialEq)]
-struct Measured {
+struct StreamResult {
     bits_per_second: f64,
     retransmits: Option<u64>,
     packets: Option<u64>,
     lost: Option<u64>,
 }
 
-fn read_iperf3(text: &str) -> Result<Measured, String> {
+fn read_iperf3(text: &str) -> Result<StreamResult, String> {
     let value: Value = serde_json::from_str(text).map_err(|_| "iperf3 was broken off".to_owned())?;
     if let Some(error) = value["error"].as_str() {
         return Err(error.to_owned());
@@ -195,7 +196,7 @@ fn read_iperf3(text: &str) -> Result<Measured, String> {
     let end = &value["end"];
     let udp = end["sum"]["packets"].as_u64();
     let received = if udp.is_some() { &end["sum"] } else { &end["sum_received"] };
-    Ok(Measured {
+    Ok(StreamResult {
         bits_per_second: received["bits_per_second"].as_f64().ok_or("iperf3 measured nothing")?,
         retransmits: end["sum_sent"]["retransmits"].as_u64(),
         packets: udp,
@@ -203,14 +204,14 @@ fn read_iperf3(text: &str) -> Result<Measured, String> {
     })
 }
 
-/// `300 packets transmitted, 299 received, ...`
-fn read_ping(text: &str) -> Result<Measured, String> {
+/// Parses `300 packets transmitted, 299 received, ...`.
+fn read_ping(text: &str) -> Result<StreamResult, String> {
     let line = text.lines().find(|line| line.contains("packets transmitted")).ok_or("ping was broken off")?;
     let number = |word: &str| -> Option<u64> {
         line.split(", ").find(|part| part.contains(word))?.split_whitespace().next()?.parse().ok()
     };
     let (sent, received) = number("transmitted").zip(number("received")).ok_or("ping says nothing of its packets")?;
-    Ok(Measured { packets: Some(sent), lost: Some(sent.saturating_sub(received)), ..Measured::default() })
+    Ok(StreamResult { packets: Some(sent), lost: Some(sent.saturating_sub(received)), ..StreamResult::default() })
 }
 
 #[cfg(test)]
@@ -221,17 +222,18 @@ mod tests {
     fn outcomes_are_read() {
         let tcp =
             r#"{"end":{"sum_sent":{"retransmits":3,"bits_per_second":2e6},"sum_received":{"bits_per_second":1.5e6}}}"#;
-        let expected = Measured { bits_per_second: 1.5e6, retransmits: Some(3), ..Measured::default() };
+        let expected = StreamResult { bits_per_second: 1.5e6, retransmits: Some(3), ..StreamResult::default() };
         assert_eq!(read_iperf3(tcp), Ok(expected));
         let udp = r#"{"end":{"sum":{"packets":100,"lost_packets":2,"bits_per_second":1e6}}}"#;
-        let expected = Measured { bits_per_second: 1e6, packets: Some(100), lost: Some(2), ..Measured::default() };
+        let expected =
+            StreamResult { bits_per_second: 1e6, packets: Some(100), lost: Some(2), ..StreamResult::default() };
         assert_eq!(read_iperf3(udp), Ok(expected));
         let refused = r#"{"end":{},"error":"unable to connect to server: Connection refused"}"#;
         assert!(read_iperf3(refused).unwrap_err().contains("Connection refused"));
         assert!(read_iperf3("").is_err());
         let ping =
             "--- 10.0.0.1 ping statistics ---\n300 packets transmitted, 298 received, 0.6% packet loss, time 3000ms\n";
-        assert_eq!(read_ping(ping), Ok(Measured { packets: Some(300), lost: Some(2), ..Measured::default() }));
+        assert_eq!(read_ping(ping), Ok(StreamResult { packets: Some(300), lost: Some(2), ..StreamResult::default() }));
         assert!(read_ping("").is_err());
     }
 }

@@ -1,46 +1,47 @@
-//! Tables for people: columns as wide as they have to be.
+//! Text tables with aligned columns.
 
 use anstyle::Style;
 use std::fmt::Write;
 
-/// A cell with its colour.
+/// A table cell with its colour.
 #[derive(Clone, Debug)]
-pub struct Cell {
+pub struct StyledCell {
     text: String,
     style: Style,
     right: bool,
 }
 
-impl Cell {
-    /// Text.
-    pub fn new(text: impl Into<String>) -> Cell {
-        Cell { text: text.into(), style: Style::new(), right: false }
+impl StyledCell {
+    /// Creates a cell with text.
+    pub fn new(text: impl Into<String>) -> StyledCell {
+        StyledCell { text: text.into(), style: Style::new(), right: false }
     }
 
-    /// A number, at the right of its column.
-    pub fn number(text: impl Into<String>) -> Cell {
-        Cell { right: true, ..Cell::new(text) }
+    /// Creates a right-aligned cell, for numbers.
+    pub fn number(text: impl Into<String>) -> StyledCell {
+        StyledCell { right: true, ..StyledCell::new(text) }
     }
 
-    /// The same with a colour.
-    pub fn styled(self, style: Style) -> Cell {
-        Cell { style, ..self }
+    /// Returns the cell with another colour.
+    pub fn styled(self, style: Style) -> StyledCell {
+        StyledCell { style, ..self }
     }
 }
 
-/// Rows of cells; a row may be a heading over the whole width.
+/// Rows of cells. A row of a single cell is a heading over the whole width.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
-    rows: Vec<Vec<Cell>>,
+pub struct StyledTable {
+    rows: Vec<Vec<StyledCell>>,
 }
 
-impl Table {
+impl StyledTable {
     /// Adds a row.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = StyledCell>) {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// The text, each line indented by two blanks. A row of one cell does not make its column wider.
+    /// Renders the table, each line indented by two blanks. A row of a single cell does not widen
+    /// its column.
     pub fn render(&self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
@@ -55,9 +56,9 @@ impl Table {
             for (cell, width) in row.iter().zip(&widths) {
                 let padding = width.saturating_sub(cell.text.chars().count());
                 let (before, after) = if cell.right { (padding, 0) } else { (0, padding) };
-                // Blanks are written only in front of something: lines have none at their ends.
+                // Padding is written only before text, so that lines have no trailing blanks.
                 if !cell.text.is_empty() {
-                    let Cell { text, style, .. } = cell;
+                    let StyledCell { text, style, .. } = cell;
                     let _ = write!(line, "{:blanks$}{style}{text}{style:#}", "", blanks = blanks + before);
                     blanks = 0;
                 } else {
@@ -78,11 +79,11 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_and_lines_end_with_text() {
-        let mut table = Table::default();
-        table.row([Cell::new("a heading that is long")]);
-        table.row([Cell::new("red-a"), Cell::number("7"), Cell::new("x")]);
-        table.row([Cell::new("green-b"), Cell::number("12345"), Cell::new("")]);
-        table.row([Cell::new("b"), Cell::new(""), Cell::new("y")]);
+        let mut table = StyledTable::default();
+        table.row([StyledCell::new("a heading that is long")]);
+        table.row([StyledCell::new("red-a"), StyledCell::number("7"), StyledCell::new("x")]);
+        table.row([StyledCell::new("green-b"), StyledCell::number("12345"), StyledCell::new("")]);
+        table.row([StyledCell::new("b"), StyledCell::new(""), StyledCell::new("y")]);
         assert_eq!(
             table.render(),
             "  a heading that is long\n  red-a        7  x\n  green-b  12345\n  b               y\n"

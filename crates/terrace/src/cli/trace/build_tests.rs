@@ -1,4 +1,5 @@
-//! Packets in words: their bytes as an independent reader (etherparse) sees them, and what is said of words that are no packet.
+//! Tests of packet descriptions: their bytes as parsed by an independent parser (etherparse), and
+//! the errors for invalid ones.
 
 use super::packet;
 use etherparse::{LaxPacketHeaders, NetHeaders, PacketHeaders, TransportHeader};
@@ -68,7 +69,7 @@ fn what_is_given_is_not_filled_in() {
     let bytes = good("eth(type=0x1234)/ipv4(proto=99,checksum=0xdead)/udp(checksum=0)/payload(1)");
     assert_eq!((&bytes[12..14], bytes[23], &bytes[24..26]), (&[0x12, 0x34][..], 99, &[0xde, 0xad][..]));
     assert_eq!(bytes[40..42], [0, 0]);
-    // Without anything behind, what follows is unknown: the greatest number.
+    // Without a next layer the EtherType is unknown, and the largest number is used.
     assert_eq!(good("eth")[12..], [0xff, 0xff]);
 }
 
@@ -82,7 +83,7 @@ fn mistakes_have_their_place_and_mend() {
         ("eth/ipv5", "`ipv5` is no layer; there are eth, vlan"),
         (
             "eth/udp",
-            "udp does not follow eth; put ipv4 or ipv6 or arp or vlan between, or say what follows with eth(type=NUMBER)",
+            "udp does not follow eth; put ipv4 or ipv6 or arp or vlan between, or give the next type with eth(type=NUMBER)",
         ),
         ("eth(dst=1)", "give a MAC address such as"),
         ("eth/ipv4(tll=3)", "ipv4 has no field `tll`; it has src, dst, df, mf, offset, tos, id, ttl, proto, checksum"),

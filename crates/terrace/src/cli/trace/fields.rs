@@ -1,34 +1,34 @@
-//! A packet from fields on the command line: what the server of a VM sends when the VM sends that.
+//! Builds a packet from fields on the command line, as the server of a VM encapsulates it.
 //!
-//! The inner packet is the VM's; around it are VXLAN (RFC 7348), UDP, IP and Ethernet of the
-//! underlay. What is not given is taken from the region file: the server that hosts the VM with
-//! this VNI and address, the uplink that leads to the server, and the gateway's own addresses.
+//! The inner packet is that of the VM. It is encapsulated in VXLAN (RFC 7348), UDP, IP and Ethernet
+//! of the underlay. Missing fields are taken from the region file: the server of the VM with this
+//! VNI and address, the uplink to that server, and the gateway's own addresses.
 
-use crate::cli::failure::Failure;
+use crate::cli::failure::CommandError;
 use clap::Args;
 use etherparse::{IpNumber, PacketBuilder, PacketBuilderStep};
-use region::{Mac, Region};
+use region::{Mac, ResolvedRegion};
 use std::net::IpAddr;
 
 /// VXLAN's UDP port (RFC 7348, section 5).
 const VXLAN_PORT: u16 = 4789;
-/// Bytes after the L4 header unless told otherwise.
+/// Default number of bytes after the L4 header.
 const PAYLOAD: usize = 32;
 
-/// Fields of a packet.
+/// Options for the fields of a packet.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Packet from fields")]
 pub struct FieldArgs {
-    /// VNI: builds a VXLAN packet as the VM's server sends it.
+    /// VNI. Builds a VXLAN packet as the VM's server sends it.
     #[arg(long, value_name = "VNI")]
     pub vni: Option<u32>,
-    /// Address of the VM that sends.
+    /// Address of the sending VM.
     #[arg(long, value_name = "ADDRESS", requires = "vni")]
     inner_src: Option<IpAddr>,
-    /// Where it sends to.
+    /// Destination address of the inner packet.
     #[arg(long, value_name = "ADDRESS", requires = "vni")]
     inner_dst: Option<IpAddr>,
-    /// tcp, udp, icmp, or a protocol number.
+    /// Inner protocol: tcp, udp, icmp, or a protocol number.
     #[arg(long, value_name = "PROTOCOL", default_value = "tcp")]
     proto: String,
     /// Source port of TCP or UDP.
@@ -40,7 +40,7 @@ pub struct FieldArgs {
     /// TTL or hop limit of the inner packet.
     #[arg(long, value_name = "N", default_value_t = 64)]
     ttl: u8,
-    /// Bytes behind the inner headers.
+    /// Bytes of payload after the inner headers.
     #[arg(long, value_name = "N", default_value_t = PAYLOAD)]
     payload: usize,
     /// Underlay address of the VM's server.
@@ -55,23 +55,23 @@ pub struct FieldArgs {
     /// MAC address of the VM.
     #[arg(long, value_name = "MAC")]
     inner_src_mac: Option<Mac>,
-    /// MAC address to which the VM sends.
+    /// Destination MAC address of the inner packet.
     #[arg(long, value_name = "MAC")]
     inner_dst_mac: Option<Mac>,
 }
 
-/// A packet, and the port that it comes in on as far as the region tells.
+/// A packet, with its ingress port if the region determines it.
 #[derive(Debug)]
-pub struct Built {
-    /// Its bytes from the Ethernet header on.
+pub struct BuiltPacket {
+    /// Bytes from the Ethernet header on.
     pub bytes: Vec<u8>,
-    /// The port of the server's uplink.
+    /// Port of the server's uplink.
     pub port: Option<u32>,
 }
 
-/// What the region tells about the sender.
+/// Attributes of the sender in the region.
 #[derive(Default)]
-struct Known {
+struct SenderInfo {
     vm_mac: Option<Mac>,
     server: Option<IpAddr>,
     uplink: Option<(u32, Mac, Mac)>,
@@ -81,24 +81,28 @@ impl FieldArgs {
     /// Builds the packet.
     ///
     /// # Errors
-    /// If something is missing that neither the command line nor the region says, with the flag to give.
-    pub fn build(&self, region: Option<&Region>) -> Result<Built, Failure> {
-        let missing = |flag: &str, what: &str| Failure::Usage(format!("{what} is not known; give {flag}"));
+    /// If a field is given neither on the command line nor by the region. The error names the
+    /// missing flag.
+    pub fn build(&self, region: Option<&ResolvedRegion>) -> Result<BuiltPacket, CommandError> {
+        let missing = |flag: &str, what: &str| CommandError::Usage(format!("{what} is not known; give {flag}"));
         let vni = self.vni.ok_or_else(|| missing("--vni", "the VNI"))?;
         if vni > region::MAX_VNI {
-            return Err(Failure::Usage(format!("VNI {vni} has more than 24 bits; give one up to {}", region::MAX_VNI)));
+            return Err(CommandError::Usage(format!(
+                "VNI {vni} has more than 24 bits; give one up to {}",
+                region::MAX_VNI
+            )));
         }
         let source = self.inner_src.ok_or_else(|| missing("--inner-src", "the inner source"))?;
         let destination = self.inner_dst.ok_or_else(|| missing("--inner-dst", "the inner destination"))?;
         if source.is_ipv4() != destination.is_ipv4() {
-            return Err(Failure::Usage(
+            return Err(CommandError::Usage(
                 "--inner-src and --inner-dst are of different families; give two of one".to_owned(),
             ));
         }
         if self.payload > 9000 {
-            return Err(Failure::Usage("--payload is more than 9000; no jumbo frame holds that".to_owned()));
+            return Err(CommandError::Usage("--payload is more than 9000; no jumbo frame holds that".to_owned()));
         }
-        let known = region.map(|region| known(region, vni, source, self.outer_src)).unwrap_or_default();
+        let known = region.map(|region| find_sender(region, vni, source, self.outer_src)).unwrap_or_default();
         let vm_mac = self.inner_src_mac.or(known.vm_mac).unwrap_or(Mac([2, 0, 0, 0, 0, 1]));
         let router = region.map(|region| region.file.gateway.mac.value);
         let router = self.inner_dst_mac.or(router).unwrap_or(Mac([2, 0, 0, 0, 0, 2]));
@@ -116,15 +120,21 @@ impl FieldArgs {
         let mut vxlan = vec![0x08, 0, 0, 0];
         vxlan.extend((vni << 8).to_be_bytes());
         vxlan.extend(inner);
-        let outer = ip(PacketBuilder::ethernet2(macs.0.0, macs.1.0), server, gateway, 64)?;
+        let outer = append_ip_header(PacketBuilder::ethernet2(macs.0.0, macs.1.0), server, gateway, 64)?;
         let udp = outer.udp(self.outer_sport, VXLAN_PORT);
         let mut bytes = Vec::with_capacity(udp.size(vxlan.len()));
-        udp.write(&mut bytes, &vxlan).map_err(|error| Failure::Bug(error.to_string()))?;
-        Ok(Built { bytes, port })
+        udp.write(&mut bytes, &vxlan).map_err(|error| CommandError::Bug(error.to_string()))?;
+        Ok(BuiltPacket { bytes, port })
     }
 
-    fn inner(&self, source_mac: Mac, router: Mac, source: IpAddr, destination: IpAddr) -> Result<Vec<u8>, Failure> {
-        let step = ip(PacketBuilder::ethernet2(source_mac.0, router.0), source, destination, self.ttl)?;
+    fn inner(
+        &self,
+        source_mac: Mac,
+        router: Mac,
+        source: IpAddr,
+        destination: IpAddr,
+    ) -> Result<Vec<u8>, CommandError> {
+        let step = append_ip_header(PacketBuilder::ethernet2(source_mac.0, router.0), source, destination, self.ttl)?;
         let payload: Vec<u8> = (0..self.payload).map(|at| at as u8).collect();
         let mut bytes = Vec::new();
         let written = match self.proto.as_str() {
@@ -135,35 +145,37 @@ impl FieldArgs {
             other => match other.parse() {
                 Ok(number) => step.write(&mut bytes, IpNumber(number), &payload),
                 Err(_) => {
-                    return Err(Failure::Usage(format!("--proto {other} is unknown; give tcp, udp, icmp or a number")));
+                    return Err(CommandError::Usage(format!(
+                        "--proto {other} is unknown; give tcp, udp, icmp or a number"
+                    )));
                 }
             },
         };
-        written.map_err(|error| Failure::Usage(format!("such a packet cannot be: {error}")))?;
+        written.map_err(|error| CommandError::Usage(format!("such a packet cannot be: {error}")))?;
         Ok(bytes)
     }
 }
 
-/// The IP header behind the Ethernet header.
-fn ip(
+/// Appends the IP header to the Ethernet header.
+fn append_ip_header(
     step: PacketBuilderStep<etherparse::Ethernet2Header>,
     source: IpAddr,
     destination: IpAddr,
     ttl: u8,
-) -> Result<PacketBuilderStep<etherparse::IpHeaders>, Failure> {
+) -> Result<PacketBuilderStep<etherparse::IpHeaders>, CommandError> {
     match (source, destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => Ok(step.ipv4(source.octets(), destination.octets(), ttl)),
         (IpAddr::V6(source), IpAddr::V6(destination)) => Ok(step.ipv6(source.octets(), destination.octets(), ttl)),
         _ => {
             let what = format!("{source} and {destination} are of different families");
-            Err(Failure::Usage(format!("{what}; give two of one with --outer-src and --outer-dst")))
+            Err(CommandError::Usage(format!("{what}; give two of one with --outer-src and --outer-dst")))
         }
     }
 }
 
-/// The VM with this VNI and address, its server, and the uplink that leads there, or to the tunnel
-/// end point that is said to send.
-fn known(region: &Region, vni: u32, source: IpAddr, outer_source: Option<IpAddr>) -> Known {
+/// Looks up the VM with this VNI and address, its server, and the uplink to the server, or to the
+/// given tunnel end point.
+fn find_sender(region: &ResolvedRegion, vni: u32, source: IpAddr, outer_source: Option<IpAddr>) -> SenderInfo {
     let file = &region.file;
     let uplink = |uplinks: &Vec<usize>| {
         let uplink = &file.uplinks[*uplinks.first()?];
@@ -174,14 +186,14 @@ fn known(region: &Region, vni: u32, source: IpAddr, outer_source: Option<IpAddr>
     let sender = servers.chain(remotes).find(|(address, _)| Some(*address) == outer_source);
     let said = sender.and_then(|(_, uplinks)| uplink(uplinks));
     let is_sender = |(index, vm): &(usize, &region::Vm)| {
-        let (vpc, _) = region.vm_places[*index];
+        let (vpc, _) = region.vm_locations[*index];
         file.vpcs[vpc].vni.value == vni && vm.addresses.iter().any(|address| address.value == source)
     };
     let Some((index, vm)) = file.vms.iter().enumerate().find(is_sender) else {
-        return Known { uplink: said, ..Known::default() };
+        return SenderInfo { uplink: said, ..SenderInfo::default() };
     };
-    let (_, server) = region.vm_places[index];
-    Known {
+    let (_, server) = region.vm_locations[index];
+    SenderInfo {
         vm_mac: Some(vm.mac.value),
         server: Some(file.servers[server].address.value),
         uplink: said.or_else(|| uplink(&region.server_uplinks[server])),

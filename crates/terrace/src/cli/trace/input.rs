@@ -1,9 +1,9 @@
-//! [`Input`]: the packet that is traced.
+//! [`TracedInput`]: the packet that is traced.
 
-/// A packet and where it arrives.
-pub(super) struct Input {
+/// A packet with its ingress port and time.
+pub(super) struct TracedInput {
     pub bytes: Vec<u8>,
     pub port: u32,
-    /// Nanoseconds.
+    /// Arrival time, in nanoseconds.
     pub at: u64,
 }

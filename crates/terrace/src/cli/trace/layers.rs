@@ -1,47 +1,49 @@
-//! A packet in words: `eth(dst=02:00:00:00:00:01)/ipv4(dst=10.0.0.2)/udp(dport=53)/payload(64)`. Here is how it is read; `build.rs`
-//! makes the bytes.
+//! Parses a packet description such as
+//! `eth(dst=02:00:00:00:00:01)/ipv4(dst=10.0.0.2)/udp(dport=53)/payload(64)`. The bytes are built
+//! in `build.rs`.
 //!
-//! A layer is a name with fields in parentheses; parentheses without fields may be left out. Layers stand from the outermost to the innermost.
+//! A layer is a name with fields in parentheses; empty parentheses may be omitted. Layers are
+//! listed from the outermost to the innermost.
 
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use thiserror::Error;
 
-/// Layers of a packet.
+/// Maximum number of layers of a packet.
 const MAX_LAYERS: usize = 32;
 
-/// What is wrong with a packet in words, and where.
+/// Syntax error in a packet description, with its location.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{what}\n  {text}\n  {blank}^", blank = " ".repeat(*at))]
-pub struct BadLayers {
-    /// What, and the mend.
+pub struct PacketSyntaxError {
+    /// Description of the error, with the fix.
     what: String,
-    /// The whole.
+    /// The whole packet description.
     text: String,
-    /// In characters.
+    /// Location in the text, in characters.
     at: usize,
 }
 
-/// A piece of the text.
+/// A part of the text with its location.
 #[derive(Clone, Copy, Debug)]
-struct Piece<'a> {
+struct TextSpan<'a> {
     text: &'a str,
-    /// In bytes from the beginning.
+    /// Byte offset in the whole text.
     at: usize,
 }
 
-impl<'a> Piece<'a> {
-    fn part(self, from: usize, to: usize) -> Piece<'a> {
-        Piece { text: &self.text[from..to], at: self.at + from }
+impl<'a> TextSpan<'a> {
+    fn part(self, from: usize, to: usize) -> TextSpan<'a> {
+        TextSpan { text: &self.text[from..to], at: self.at + from }
     }
 
-    fn trim(self) -> Piece<'a> {
+    fn trim(self) -> TextSpan<'a> {
         let text = self.text.trim_start();
-        Piece { text: text.trim_end(), at: self.at + self.text.len() - text.len() }
+        TextSpan { text: text.trim_end(), at: self.at + self.text.len() - text.len() }
     }
 
-    /// Up to the first `stop` that is in no parentheses, and behind it.
-    fn split(self, stop: char) -> (Piece<'a>, Option<Piece<'a>>) {
+    /// Splits at the first `stop` outside of parentheses.
+    fn split(self, stop: char) -> (TextSpan<'a>, Option<TextSpan<'a>>) {
         let mut depth = 0i32;
         for (at, character) in self.text.char_indices() {
             match character {
@@ -59,38 +61,39 @@ impl<'a> Piece<'a> {
 
 /// A layer with its fields.
 #[derive(Debug)]
-pub struct Layer<'a> {
+pub struct PacketLayer<'a> {
     whole: &'a str,
-    name: Piece<'a>,
-    /// Name and value; a value alone has no name.
-    fields: Vec<(Option<Piece<'a>>, Piece<'a>)>,
-    /// The names of the fields that were asked for.
+    name: TextSpan<'a>,
+    /// Name and value of each field. A value without a name has `None`.
+    fields: Vec<(Option<TextSpan<'a>>, TextSpan<'a>)>,
+    /// Names of the fields that were looked up. [`PacketLayer::refuse_unknown_fields`] refuses all
+    /// other fields.
     known: RefCell<Vec<&'static str>>,
 }
 
-fn bad(whole: &str, at: usize, what: String) -> BadLayers {
-    BadLayers { what, text: whole.to_owned(), at: whole[..at].chars().count() }
+fn bad(whole: &str, at: usize, what: String) -> PacketSyntaxError {
+    PacketSyntaxError { what, text: whole.to_owned(), at: whole[..at].chars().count() }
 }
 
-/// Reads a packet in words.
+/// Parses a packet description.
 ///
 /// # Errors
-/// If it has another form.
-pub fn parse(whole: &str) -> Result<Vec<Layer<'_>>, BadLayers> {
+/// If its syntax is invalid.
+pub fn parse_layers(whole: &str) -> Result<Vec<PacketLayer<'_>>, PacketSyntaxError> {
     let mut layers = Vec::new();
-    let mut rest = Some(Piece { text: whole, at: 0 });
+    let mut rest = Some(TextSpan { text: whole, at: 0 });
     while let Some(piece) = rest {
         let (one, behind) = piece.split('/');
         if layers.len() == MAX_LAYERS {
             return Err(bad(whole, one.at, format!("a packet has at most {MAX_LAYERS} layers")));
         }
-        layers.push(layer(whole, one.trim())?);
+        layers.push(parse_layer(whole, one.trim())?);
         rest = behind;
     }
     Ok(layers)
 }
 
-fn layer<'a>(whole: &'a str, piece: Piece<'a>) -> Result<Layer<'a>, BadLayers> {
+fn parse_layer<'a>(whole: &'a str, piece: TextSpan<'a>) -> Result<PacketLayer<'a>, PacketSyntaxError> {
     let Some(open) = piece.text.find('(') else {
         if piece.text.is_empty() {
             return Err(bad(
@@ -99,7 +102,7 @@ fn layer<'a>(whole: &'a str, piece: Piece<'a>) -> Result<Layer<'a>, BadLayers> {
                 "a layer is missing here; write for example ipv4(dst=10.0.0.2)".to_owned(),
             ));
         }
-        return Ok(Layer { whole, name: piece, fields: Vec::new(), known: RefCell::default() });
+        return Ok(PacketLayer { whole, name: piece, fields: Vec::new(), known: RefCell::default() });
     };
     if !piece.text.ends_with(')') {
         let at = piece.at + piece.text.len();
@@ -116,22 +119,22 @@ fn layer<'a>(whole: &'a str, piece: Piece<'a>) -> Result<Layer<'a>, BadLayers> {
         });
         rest = behind;
     }
-    Ok(Layer { whole, name: piece.part(0, open).trim(), fields, known: RefCell::default() })
+    Ok(PacketLayer { whole, name: piece.part(0, open).trim(), fields, known: RefCell::default() })
 }
 
-impl<'a> Layer<'a> {
-    /// Its name.
+impl<'a> PacketLayer<'a> {
+    /// Returns the name of the layer.
     pub fn name(&self) -> &'a str {
         self.name.text
     }
 
-    /// Something is wrong with it as a whole.
-    pub fn bad(&self, what: String) -> BadLayers {
+    /// Returns an error at the layer's name.
+    pub fn bad(&self, what: String) -> PacketSyntaxError {
         bad(self.whole, self.name.at, what)
     }
 
-    /// The value of a field.
-    fn find(&self, name: &'static str) -> Option<Piece<'a>> {
+    /// Looks up the value of a field, and marks the field as known.
+    fn find(&self, name: &'static str) -> Option<TextSpan<'a>> {
         let mut known = self.known.borrow_mut();
         if !known.contains(&name) {
             known.push(name);
@@ -139,47 +142,53 @@ impl<'a> Layer<'a> {
         self.fields.iter().find(|(own, _)| own.is_some_and(|own| own.text == name)).map(|(_, value)| *value)
     }
 
-    /// A field, read by `read`; what it reads is described by `form`.
+    /// Parses the value of a field with `read`. `form` describes a valid value for the error.
     fn read<T>(
         &self,
         name: &'static str,
         form: &str,
         read: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<Option<T>, BadLayers> {
+    ) -> Result<Option<T>, PacketSyntaxError> {
         let Some(value) = self.find(name) else { return Ok(None) };
         let wrong =
             || bad(self.whole, value.at, format!("`{}` is no {name} of {}; give {form}", value.text, self.name()));
         read(value.text).map(Some).ok_or_else(wrong)
     }
 
-    /// A number up to `most`, decimal or with 0x; `None` if it is not given.
-    pub fn number(&self, name: &'static str, most: u32) -> Result<Option<u32>, BadLayers> {
+    /// Returns a number up to `most`, decimal or with 0x. `None` if the field is not given.
+    pub fn number(&self, name: &'static str, most: u32) -> Result<Option<u32>, PacketSyntaxError> {
         self.read(name, &format!("a number up to {most}"), |text| number(text).filter(|value| *value <= most))
     }
 
-    /// A number that has a default.
-    pub fn number_or(&self, name: &'static str, most: u32, default: u32) -> Result<u32, BadLayers> {
+    /// Returns a number up to `most`, or the default.
+    pub fn number_or(&self, name: &'static str, most: u32, default: u32) -> Result<u32, PacketSyntaxError> {
         Ok(self.number(name, most)?.unwrap_or(default))
     }
 
-    /// A MAC address.
-    pub fn mac(&self, name: &'static str, default: [u8; 6]) -> Result<[u8; 6], BadLayers> {
+    /// Returns a MAC address, or the default.
+    pub fn mac_or_default(&self, name: &'static str, default: [u8; 6]) -> Result<[u8; 6], PacketSyntaxError> {
         let read = |text: &str| text.parse::<region::Mac>().ok().map(|mac| mac.0);
         Ok(self.read(name, "a MAC address such as 02:00:00:00:00:01", read)?.unwrap_or(default))
     }
 
-    /// An IPv4 address.
-    pub fn v4(&self, name: &'static str, default: [u8; 4]) -> Result<Ipv4Addr, BadLayers> {
+    /// Returns an IPv4 address, or the default.
+    pub fn ipv4_or_default(&self, name: &'static str, default: [u8; 4]) -> Result<Ipv4Addr, PacketSyntaxError> {
         Ok(self.read(name, "an IPv4 address such as 10.0.0.1", |text| text.parse().ok())?.unwrap_or(default.into()))
     }
 
-    /// An IPv6 address.
-    pub fn v6(&self, name: &'static str, default: u128) -> Result<Ipv6Addr, BadLayers> {
+    /// Returns an IPv6 address, or the default.
+    pub fn ipv6_or_default(&self, name: &'static str, default: u128) -> Result<Ipv6Addr, PacketSyntaxError> {
         Ok(self.read(name, "an IPv6 address such as fd00::1", |text| text.parse().ok())?.unwrap_or(default.into()))
     }
 
-    /// One of some names, or a number up to `most`.
-    pub fn named(&self, name: &'static str, names: &[(&str, u32)], most: u32, default: u32) -> Result<u32, BadLayers> {
+    /// Returns the number of one of the names, or a number up to `most`, or the default.
+    pub fn named_number(
+        &self,
+        name: &'static str,
+        names: &[(&str, u32)],
+        most: u32,
+        default: u32,
+    ) -> Result<u32, PacketSyntaxError> {
         let all: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
         let form = format!("{}, or a number up to {most}", all.join(", "));
         let read = |text: &str| {
@@ -190,20 +199,20 @@ impl<'a> Layer<'a> {
         Ok(self.read(name, &form, read)?.unwrap_or(default))
     }
 
-    /// Bytes as hex digits.
-    pub fn bytes(&self, name: &'static str) -> Result<Option<Vec<u8>>, BadLayers> {
+    /// Returns bytes given as hex digits.
+    pub fn bytes(&self, name: &'static str) -> Result<Option<Vec<u8>>, PacketSyntaxError> {
         self.read(name, "an even number of hex digits", packet::unhex)
     }
 
-    /// The value that stands alone, a number up to `most`.
-    pub fn alone(&self, most: u32) -> Result<Option<u32>, BadLayers> {
+    /// Returns the value without a name, a number up to `most`.
+    pub fn unnamed_value(&self, most: u32) -> Result<Option<u32>, PacketSyntaxError> {
         let Some((_, value)) = self.fields.iter().find(|(name, _)| name.is_none()) else { return Ok(None) };
         let wrong = || bad(self.whole, value.at, format!("`{}` is no number up to {most}", value.text));
         number(value.text).filter(|value| *value <= most).map(Some).ok_or_else(wrong)
     }
 
-    /// Refuses fields that nobody asked for.
-    pub fn end(&self, alone: bool) -> Result<(), BadLayers> {
+    /// Refuses fields that were never looked up.
+    pub fn refuse_unknown_fields(&self, alone: bool) -> Result<(), PacketSyntaxError> {
         let known = self.known.borrow();
         for (index, (name, value)) in self.fields.iter().enumerate() {
             let Some(name) = name else {
@@ -217,7 +226,8 @@ impl<'a> Layer<'a> {
                 let what = format!("{} has no field `{}`; it has {}", self.name(), name.text, known.join(", "));
                 return Err(bad(self.whole, name.at, what));
             }
-            let same = |(other, _): &(Option<Piece<'_>>, Piece<'_>)| other.is_some_and(|other| other.text == name.text);
+            let same =
+                |(other, _): &(Option<TextSpan<'_>>, TextSpan<'_>)| other.is_some_and(|other| other.text == name.text);
             if self.fields[..index].iter().any(same) {
                 return Err(bad(self.whole, name.at, format!("`{}` is given twice; leave one out", name.text)));
             }
@@ -226,7 +236,7 @@ impl<'a> Layer<'a> {
     }
 }
 
-/// Decimal, or hexadecimal with 0x.
+/// Parses a decimal number, or a hexadecimal one with 0x.
 fn number(text: &str) -> Option<u32> {
     match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),

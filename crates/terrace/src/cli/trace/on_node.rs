@@ -1,58 +1,62 @@
-//! `terrace trace --node`: asks a node that runs.
+//! `terrace trace --node`: traces packets on running nodes.
 
-use super::input::Input;
+use super::input::TracedInput;
 use super::pcapng::PcapNg;
-use super::{capture_filter, elsewhere, render};
-use crate::cli::failure::Failure;
+use super::{capture_filter, cross_node, render};
+use crate::cli::failure::CommandError;
 use crate::cli::show::{USUAL_SOCKET, failed, unexpected};
-use crate::cli::ui::{Ui, write_on};
+use crate::cli::ui::{OutputSettings, write_on};
 use clap::Args;
-use node::admin::elsewhere::{self as nodes, Story};
-use node::admin::{Answer, Asking, Request};
-use node::explain::answer::Traced;
-use node::explain::{MAX_PACKETS, TraceAnswer, TraceOf};
+use node::admin::cross_node::{self as nodes, CrossNodeTrace};
+use node::admin::{ControlRequest, ControlResponse, ResponseStream};
+use node::explain::trace_json::TraceJson;
+use node::explain::{MAX_PACKETS, TraceRequest, TraceResponse};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long those are asked that should have had a packet.
+/// Maximum time to wait for the nodes that should have seen a packet.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What is asked of a node.
+/// Options of traces on a node.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "On a node")]
 pub struct NodeArgs {
-    /// Ask the node whose control socket this is: `socket` under [control] in its configuration. Without SOCKET, the one that TERRACE_NODE names, or
-    /// /run/terrace/control.sock. Given again, those of the tiers below in other processes.
+    /// Trace on the node with this control socket: `socket` under [control] in its configuration.
+    /// Without SOCKET, the one in TERRACE_NODE, or /run/terrace/control.sock. May be repeated for
+    /// the processes of the tiers below.
     #[arg(long, value_name = "SOCKET", num_args = 0..=1, default_missing_value = USUAL_SOCKET)]
     #[arg(conflicts_with_all = ["program", "entries"])]
     node: Vec<PathBuf>,
-    /// Follow the packets that pass through all tiers, with the times that each one took. It is so, too, with more than one --node.
+    /// Follow passing packets through all tiers, with the time spent in each. Implied by more than
+    /// one --node.
     #[arg(long, requires = "node", conflicts_with_all = ["packet", "vni"])]
     live: bool,
-    /// Show packets that this takes, in the syntax of tcpdump (man pcap-filter): 'udp port 4789'.
+    /// Show only packets that match this filter, in the syntax of tcpdump (man pcap-filter): 'udp
+    /// port 4789'.
     #[arg(long, value_name = "EXPRESSION", requires = "node", conflicts_with_all = ["packet", "vni"])]
     filter: Option<String>,
-    /// Show packets of which something is dropped; of those that are followed, by whichever tier.
+    /// Show only packets that are dropped, wholly or in part; with --live, by any tier.
     #[arg(long, requires = "node", conflicts_with_all = ["packet", "vni"])]
     drops: bool,
-    /// Show packets of which something is dropped for this reason.
+    /// Show only packets that are dropped for this reason, wholly or in part.
     #[arg(long, value_name = "NAME", requires = "node", conflicts_with_all = ["packet", "vni"])]
     reason: Option<String>,
-    /// End after so many packets.
+    /// Stop after N packets.
     #[arg(long, value_name = "N", default_value_t = 20, requires = "node")]
     count: u64,
-    /// End after so many seconds.
+    /// Stop after N seconds.
     #[arg(long, value_name = "N", default_value_t = 10, requires = "node")]
     seconds: u64,
-    /// Write the packets to a file that Wireshark reads, with the explanations as comments; `-` is standard output.
+    /// Write the packets to a pcapng file for Wireshark, with the explanations as comments; `-` is
+    /// standard output.
     #[arg(long, value_name = "FILE", requires = "node", conflicts_with_all = ["packet", "vni"])]
     pcapng: Option<PathBuf>,
 }
 
 impl NodeArgs {
-    /// The sockets of the nodes that are asked: none if none are.
+    /// Returns the control sockets of the nodes; empty without --node.
     pub fn sockets(&self) -> Vec<PathBuf> {
         let socket = |given: &PathBuf| {
             let usual = std::env::var_os("TERRACE_NODE").filter(|_| given.as_os_str() == USUAL_SOCKET);
@@ -61,50 +65,58 @@ impl NodeArgs {
         self.node.iter().map(socket).collect()
     }
 
-    /// What would become of a packet; with `offload`, what of its way flow caches keep.
+    /// Explains a hypothetical packet. With `offload`, explains which parts of its path flow caches
+    /// can keep.
     pub fn explain(
         &self,
         sockets: &[PathBuf],
-        input: &Input,
+        input: &TracedInput,
         offload: bool,
         verbose: bool,
-        ui: Ui,
-    ) -> Result<(), Failure> {
+        ui: OutputSettings,
+    ) -> Result<(), CommandError> {
         let told = nodes::explain(sockets, &input.bytes, input.port, offload).map_err(failed)?;
         let Some((first, others)) = told.split_first() else { return Ok(()) };
-        let mut document = serde_json::to_value(&first.told).map_err(|error| Failure::Bug(error.to_string()))?;
+        let mut document = serde_json::to_value(&first.told).map_err(|error| CommandError::Bug(error.to_string()))?;
         if !others.is_empty() {
             document["elsewhere"] = json!(others);
         }
-        ui.result(&document, || elsewhere::asked(&told, verbose))
+        ui.result(&document, || cross_node::hypothetical_trace(&told, verbose))
     }
 
-    /// Packets that pass.
-    pub fn live(&self, sockets: &[PathBuf], port: Option<u32>, verbose: bool, ui: Ui) -> Result<(), Failure> {
+    /// Traces packets that pass the node.
+    pub fn live(
+        &self,
+        sockets: &[PathBuf],
+        port: Option<u32>,
+        verbose: bool,
+        ui: OutputSettings,
+    ) -> Result<(), CommandError> {
         let Some((socket, others)) = sockets.split_first() else { return Ok(()) };
         let follow = self.live || !others.is_empty();
         if follow && self.pcapng.is_some() {
-            let what = "--pcapng is of one node, and without --live: a packet that is followed has a way, not a place";
-            return Err(Failure::Usage(what.to_owned()));
+            let what =
+                "--pcapng works with one node and without --live, because a followed packet is seen at several nodes";
+            return Err(CommandError::Usage(what.to_owned()));
         }
         let filter = self.filter.as_deref().map(capture_filter::compile).transpose()?;
         let (drops, reason) = (self.drops, self.reason.clone());
-        // Who drops a packet that goes on to another tier is known when it has been followed.
+        // If a lower tier may drop the packet, its outcome is known only after following it.
         let by_outcome = follow && (drops || reason.is_some());
         let packets = if by_outcome { MAX_PACKETS } else { self.count };
-        let of = TraceOf { filter, port, drops, reason, follow, packets, seconds: self.seconds };
-        let mut answers = Asking::begin(socket, &Request::Trace(of)).map_err(failed)?;
+        let of = TraceRequest { filter, port, drops, reason, follow, packets, seconds: self.seconds };
+        let mut answers = ResponseStream::begin(socket, &ControlRequest::Trace(of)).map_err(failed)?;
         let (mut told, mut followed) = (0, 0);
         let (mut names, mut file) = (BTreeMap::new(), None);
         loop {
             match answers.answer().map_err(failed)? {
-                Answer::Trace(TraceAnswer::Begun { ports }) => {
+                ControlResponse::Trace(TraceResponse::Begun { ports }) => {
                     let ports: BTreeMap<u32, String> = ports.into_iter().map(|port| (port.number, port.name)).collect();
                     file = self.pcapng.as_deref().map(|path| PcapNg::create(path, ports.clone())).transpose()?;
                     names = ports;
                     ui.note(format!("tracing up to {} packets for {} s", self.count, self.seconds));
                 }
-                Answer::Trace(TraceAnswer::Packet(mut traced)) => {
+                ControlResponse::Trace(TraceResponse::Packet(mut traced)) => {
                     let story = match follow {
                         true => Some(nodes::follow(socket, others, &traced, PATIENCE).map_err(failed)?),
                         false => None,
@@ -124,8 +136,8 @@ impl NodeArgs {
                         return Ok(());
                     }
                 }
-                Answer::Trace(TraceAnswer::Waiting { lost }) => note_lost(lost, &mut told, ui),
-                Answer::Trace(TraceAnswer::Ended { shown, lost }) => {
+                ControlResponse::Trace(TraceResponse::Waiting { lost }) => note_lost(lost, &mut told, ui),
+                ControlResponse::Trace(TraceResponse::Ended { shown, lost }) => {
                     note_lost(lost, &mut told, ui);
                     let shown = if by_outcome { followed } else { shown };
                     let where_to = self.pcapng.as_ref().map(|path| format!(", written to {}", path.display()));
@@ -137,22 +149,22 @@ impl NodeArgs {
         }
     }
 
-    /// Whether anybody reads on.
+    /// Shows a traced packet. Returns whether the output is still being read.
     fn show(
         &self,
-        traced: &Traced,
-        story: Option<&Story>,
+        traced: &TraceJson,
+        story: Option<&CrossNodeTrace>,
         names: &BTreeMap<u32, String>,
         file: Option<&mut PcapNg>,
         verbose: bool,
-        ui: Ui,
-    ) -> Result<bool, Failure> {
+        ui: OutputSettings,
+    ) -> Result<bool, CommandError> {
         if let Some(file) = file {
             return file.write(traced, verbose);
         }
         if ui.json {
-            // A document a line, so that they can be read as they come.
-            let mut document = serde_json::to_value(traced).map_err(|error| Failure::Bug(error.to_string()))?;
+            // One document per line, so that a reader can process them as they come.
+            let mut document = serde_json::to_value(traced).map_err(|error| CommandError::Bug(error.to_string()))?;
             if let Some(story) = story {
                 document["elsewhere"] = json!(story);
             }
@@ -162,15 +174,17 @@ impl NodeArgs {
             Some(name) => format!("port {number} ({name})"),
             None => format!("port {number}"),
         };
-        let story = story.map(|story| elsewhere::story(traced, story, verbose)).unwrap_or_default();
-        write_on(&(render::traced(traced, port, verbose) + &story))
+        let story = story.map(|story| cross_node::cross_node_trace(traced, story, verbose)).unwrap_or_default();
+        write_on(&(render::render_traced(traced, port, verbose) + &story))
     }
 }
 
-/// Says once more whenever it has become more.
-fn note_lost(lost: u64, told: &mut u64, ui: Ui) {
+/// Prints a note each time the number of lost packets has increased.
+fn note_lost(lost: u64, told: &mut u64, ui: OutputSettings) {
     if lost > *told {
         *told = lost;
-        ui.note(format!("{lost} more packets came than can be explained in the time; narrow it down with --filter"));
+        ui.note(format!(
+            "{lost} packets were not explained, because they arrived too fast; select fewer with --filter"
+        ));
     }
 }

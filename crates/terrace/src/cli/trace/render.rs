@@ -1,24 +1,25 @@
-//! A trace as text for people.
+//! Renders traces as text.
 
 use crate::cli::ui::style;
-use interp::{Event, Step};
-use node::explain::answer::{Explanation, Traced, Verdicted};
+use interp::{TraceEvent, TraceStep};
+use node::explain::trace_json::{Explanation, TraceJson, VerdictJson};
 use std::fmt::Write;
 
-/// One line a step. What leads to the verdict is always there: blocks, parser states, tables; the rest with `verbose`.
-pub fn steps(steps: &[Step], verdicts: &[Verdicted], verbose: bool) -> String {
+/// Renders one line per event. Blocks, parser states and tables are always shown, other events only
+/// with `verbose`.
+pub fn render_steps(steps: &[TraceStep], verdicts: &[VerdictJson], verbose: bool) -> String {
     let mut text = String::new();
     let dim = style::DIM;
     for step in steps {
         let (indent, line) = match &step.event {
-            event @ Event::Packet { .. } => ("", format!("{}{event}{:#}", style::HEAD, style::HEAD)),
-            Event::Enter { block, role } => ("  ", format!("{role} {}{block}{:#}", style::NAME, style::NAME)),
-            event @ Event::Table { hit, .. } => ("    ", table(event, hit.as_ref())),
-            event @ (Event::State { .. }
-            | Event::ParserError { .. }
-            | Event::Architecture { .. }
-            | Event::Log { .. }) => ("    ", event.to_string()),
-            event @ Event::Verdict { reason, .. } => {
+            event @ TraceEvent::Packet { .. } => ("", format!("{}{event}{:#}", style::HEAD, style::HEAD)),
+            TraceEvent::Enter { block, role } => ("  ", format!("{role} {}{block}{:#}", style::NAME, style::NAME)),
+            event @ TraceEvent::Table { hit, .. } => ("    ", render_table(event, hit.as_ref())),
+            event @ (TraceEvent::State { .. }
+            | TraceEvent::ParserError { .. }
+            | TraceEvent::Architecture { .. }
+            | TraceEvent::Log { .. }) => ("    ", event.to_string()),
+            event @ TraceEvent::Verdict { reason, .. } => {
                 let style = if reason.is_some() { style::BAD } else { style::GOOD };
                 ("", format!("{style}{event}{style:#}"))
             }
@@ -36,9 +37,9 @@ pub fn steps(steps: &[Step], verdicts: &[Verdicted], verbose: bool) -> String {
     text
 }
 
-/// A table with what was hit in two lines: the keys, and the entry with its origin.
-fn table(event: &Event, hit: Option<&interp::Hit>) -> String {
-    let Event::Table { table, keys, action, arguments, .. } = event else { return event.to_string() };
+/// Renders a table application: keys, entry, and the origin of the entry.
+fn render_table(event: &TraceEvent, hit: Option<&interp::EntryHit>) -> String {
+    let TraceEvent::Table { table, keys, action, arguments, .. } = event else { return event.to_string() };
     let list = |values: &[interp::NamedValue]| {
         values.iter().map(|value| format!("{}={}", value.name, value.value)).collect::<Vec<_>>().join(", ")
     };
@@ -64,54 +65,66 @@ fn table(event: &Event, hit: Option<&interp::Hit>) -> String {
     text
 }
 
-/// A packet that passed: what became of it, and why. `port` names ports.
-pub fn traced(traced: &Traced, port: impl Fn(u32) -> String, verbose: bool) -> String {
-    let Traced { number, packet, worker, became, more, .. } = traced;
+/// Renders a packet that passed a node: its outcome and explanation. `port` returns the name of a
+/// port.
+pub fn render_traced(traced: &TraceJson, port: impl Fn(u32) -> String, verbose: bool) -> String {
+    let TraceJson { number, packet, worker, verdicts, omitted_verdicts, .. } = traced;
     let (head, dim) = (style::HEAD, style::DIM);
-    let mut text =
-        format!("{head}#{number} {} on {}, {} bytes{head:#}", clock(packet.at_ns), port(packet.port), packet.bytes);
+    let mut text = format!(
+        "{head}#{number} {} on {}, {} bytes{head:#}",
+        format_clock(packet.at_ns),
+        port(packet.port),
+        packet.bytes
+    );
     let _ = writeln!(text, " {dim}worker {worker}{dim:#}");
-    for fate in became {
-        let style = if matches!(fate, Verdicted::Drop { .. }) { style::BAD } else { style::GOOD };
-        let _ = writeln!(text, "  became: {style}{fate}{style:#}");
+    for fate in verdicts {
+        let style = if matches!(fate, VerdictJson::Drop { .. }) { style::BAD } else { style::GOOD };
+        let _ = writeln!(text, "  verdict: {style}{fate}{style:#}");
     }
-    if *more > 0 {
-        let _ = writeln!(text, "  and {more} more copies");
+    if *omitted_verdicts > 0 {
+        let _ = writeln!(text, "  and {omitted_verdicts} more copies");
     }
-    if let Some(told) = &traced.told {
-        let _ = writeln!(text, "  {told}");
+    if let Some(note) = &traced.engine_note {
+        let _ = writeln!(text, "  {note}");
     }
-    text + &explained("  ", traced.differs.as_deref(), traced.explanation.as_ref(), traced.later_ns, verbose)
+    text + &render_explanation(
+        "  ",
+        traced.mismatch.as_deref(),
+        traced.explanation.as_ref(),
+        traced.explained_after_ns,
+        verbose,
+    )
 }
 
-/// What a node's tables say of a packet that passed, and how far that is what happened.
-pub fn explained(
+/// Renders the explanation of a packet by the node's tables, with a note if it differs from the
+/// actual outcome.
+pub fn render_explanation(
     indent: &str,
-    differs: Option<&str>,
+    mismatch: Option<&str>,
     explanation: Option<&Explanation>,
-    later_ns: u64,
+    explained_after_ns: u64,
     verbose: bool,
 ) -> String {
     let (mut text, dim, warn) = (String::new(), style::DIM, style::WARN);
-    if let Some(differs) = differs {
-        let _ = writeln!(text, "{indent}{warn}note{warn:#}: {differs}");
+    if let Some(mismatch) = mismatch {
+        let _ = writeln!(text, "{indent}{warn}note{warn:#}: {mismatch}");
     }
     if let Some(explanation) = explanation {
-        let later = later_ns as f64 / 1e6;
+        let later = explained_after_ns as f64 / 1e6;
         let _ = writeln!(
             text,
             "{indent}{dim}explained on tables of version {}, as of {later:.1} ms later{dim:#}",
             explanation.tables_version
         );
-        for line in steps(&explanation.steps, &explanation.verdicts, verbose).lines() {
+        for line in render_steps(&explanation.steps, &explanation.verdicts, verbose).lines() {
             let _ = writeln!(text, "{indent}{line}");
         }
     }
     text
 }
 
-/// The time of day in UTC.
-pub fn clock(at_ns: u64) -> String {
+/// Formats the time of day in UTC.
+pub fn format_clock(at_ns: u64) -> String {
     let (seconds, nanos) = (at_ns / 1_000_000_000, at_ns % 1_000_000_000);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     format!("{hour:02}:{minute:02}:{second:02}.{nanos:09}Z")

@@ -1,19 +1,19 @@
-//! A control: its objects, actions, tables and body.
+//! Generates a control: its objects, actions, tables and body.
 
 use super::super::tree::*;
-use super::{Maker, Role, Scope};
+use super::{BlockRole, ProgramGenerator, ScopeNames};
 use ir::Arch;
 
-impl Maker<'_> {
-    /// Makes a control. `first` are statements at the beginning of its body.
-    pub(super) fn control(&mut self, role: Role) -> Control {
+impl ProgramGenerator<'_> {
+    /// Generates a control. `first` are statements at the start of its body.
+    pub(super) fn control(&mut self, role: BlockRole) -> Control {
         self.objects.clear();
         self.callable.clear();
         self.unapplied.clear();
         let mut control = Control::default();
-        let mut scope = self.scope(role);
+        let mut scope = self.block_scope(role);
         for _ in 0..self.rng.usize(..3) {
-            let (name, ty) = (self.name("x"), self.ty());
+            let (name, ty) = (self.fresh_name("x"), self.random_type());
             control.declarations.push(format!("{ty} {name}"));
             scope.reads.push((name.clone(), ty));
             scope.writes.push((name, ty));
@@ -30,38 +30,39 @@ impl Maker<'_> {
             control.actions.push(action);
         }
         for _ in 0..self.rng.usize(self.config.tables.clone()) {
-            self.table(&scope, &mut control);
+            self.generate_table(&scope, &mut control);
         }
-        control.body = self.body(role, &scope);
+        control.body = self.control_body(role, &scope);
         control
     }
 
-    /// An action that is called from the body: parameters have directions, or are given by value.
-    fn callable_action(&mut self, scope: &Scope) -> Action {
-        let name = self.name("a");
+    /// Generates an action that the body calls. Its parameters have directions or are given by
+    /// value.
+    fn callable_action(&mut self, scope: &ScopeNames) -> Action {
+        let name = self.fresh_name("a");
         let mut params = Vec::new();
         for _ in 0..self.rng.usize(..4) {
             let direction = ["in", "out", "inout", "in"][self.rng.usize(..4)];
-            // Of a type that something in scope has, so that there is something to pass.
-            let ty = match self.one(&scope.writes) {
+            // Uses the type of a variable in scope, so that there is an argument to pass.
+            let ty = match self.random_element(&scope.writes) {
                 Some((_, ty)) => *ty,
-                None => self.ty(),
+                None => self.random_type(),
             };
-            params.push(Param { direction, ty, name: self.name("q") });
+            params.push(Param { direction, ty, name: self.fresh_name("q") });
         }
-        if self.chance(30) {
-            params.push(Param { direction: "", ty: self.ty(), name: self.name("q") });
+        if self.true_with_percent(30) {
+            params.push(Param { direction: "", ty: self.random_type(), name: self.fresh_name("q") });
         }
         let body = self.action_body(&params, scope, Vec::new());
         Action { name, params, body }
     }
 
-    /// Statements of an action, after some that are given.
-    pub(super) fn action_body(&mut self, params: &[Param], scope: &Scope, first: Vec<Stmt>) -> Vec<Stmt> {
+    /// Generates the statements of an action after the given ones.
+    pub(super) fn action_body(&mut self, params: &[Param], scope: &ScopeNames, first: Vec<Stmt>) -> Vec<Stmt> {
         let mut scope = scope.clone();
         scope.in_action = true;
         for param in params {
-            // Several times: what the control plane says shall matter.
+            // Added several times, so that action data is used often.
             for _ in 0..4 {
                 scope.reads.push((param.name.clone(), param.ty));
             }
@@ -71,27 +72,27 @@ impl Maker<'_> {
         }
         let mut body = first;
         for param in params.iter().filter(|param| param.direction.is_empty() && !param.name.is_empty()) {
-            if self.chance(70)
-                && let Some((place, ty)) = self.one(&scope.writes).cloned()
+            if self.true_with_percent(70)
+                && let Some((place, ty)) = self.random_element(&scope.writes).cloned()
             {
                 body.push(Stmt::assign(&place, Expr::place(param.ty, param.name.clone()).to(ty)));
             }
         }
         let count = self.rng.usize(..4);
-        body.extend(self.block(count, 1, &scope));
+        body.extend(self.random_block(count, 1, &scope));
         body
     }
 
-    fn body(&mut self, role: Role, scope: &Scope) -> Vec<Stmt> {
+    fn control_body(&mut self, role: BlockRole, scope: &ScopeNames) -> Vec<Stmt> {
         let mut body = Vec::new();
         match (self.arch(), role) {
-            (Arch::V1Model, Role::Ingress) => body.push(self.egress_spec(scope)),
+            (Arch::V1Model, BlockRole::Ingress) => body.push(self.egress_spec(scope)),
             (Arch::Pna, _) => body.push(self.send_to_port(scope)),
             _ => {}
         }
         let count = self.rng.usize(self.config.statements.clone());
-        body.extend(self.block(count, 2, scope));
-        // All tables are applied in the end, most of them at the top of the control.
+        body.extend(self.random_block(count, 2, scope));
+        // All tables are applied, most of them at the top level of the control.
         for (table, actions) in std::mem::take(&mut self.unapplied) {
             let at = self.rng.usize(1..=body.len().max(1));
             let statement = self.application(&table, &actions, 1, scope);
@@ -101,14 +102,15 @@ impl Maker<'_> {
         body
     }
 
-    /// Clones, resubmission, recirculation, mirroring, multicast: each for few packets.
-    fn second_pass(&mut self, role: Role, scope: &Scope, body: &mut Vec<Stmt>) {
+    /// Generates clones, resubmission, recirculation, mirroring and multicast, each for few
+    /// packets.
+    fn second_pass(&mut self, role: BlockRole, scope: &ScopeNames, body: &mut Vec<Stmt>) {
         let mut requests: Vec<String> = Vec::new();
         let session = self.rng.u32(1..5);
         let list = self.rng.u32(1..3);
         if self.passes {
             let all: &[String] = &match (self.arch(), role) {
-                (Arch::V1Model, Role::Ingress) => [
+                (Arch::V1Model, BlockRole::Ingress) => [
                     format!("clone(CloneType.I2E, {session})"),
                     format!("clone_preserving_field_list(CloneType.I2E, {session}, {list})"),
                     format!("resubmit_preserving_field_list({list})"),
@@ -124,19 +126,19 @@ impl Maker<'_> {
                     format!("mirror_packet((MirrorSlotId_t) 1, (MirrorSessionId_t) 16w{})", self.rng.u8(..3)),
                 ],
             };
-            requests.extend(self.one(all).cloned());
-            if self.chance(40) {
-                requests.extend(self.one(all).cloned());
+            requests.extend(self.random_element(all).cloned());
+            if self.true_with_percent(40) {
+                requests.extend(self.random_element(all).cloned());
             }
         }
-        if self.multicast && self.arch() == Arch::V1Model && role == Role::Ingress {
+        if self.multicast && self.arch() == Arch::V1Model && role == BlockRole::Ingress {
             requests.push(format!("sm.mcast_grp = {}", self.rng.u32(1..5)));
         }
-        if self.passes && self.chance(15) && self.arch() == Arch::V1Model {
+        if self.passes && self.true_with_percent(15) && self.arch() == Arch::V1Model {
             requests.push(format!("truncate(32w{})", self.rng.u32(..100)));
         }
         for request in requests {
-            let cond = self.rare(scope);
+            let cond = self.rare_condition(scope);
             let at = self.rng.usize(..=body.len());
             body.insert(at, Stmt::If { cond, then: vec![Stmt::plain(request)], els: Vec::new() });
         }

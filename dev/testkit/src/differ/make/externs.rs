@@ -1,17 +1,17 @@
-//! Extern objects and functions of both architectures, and statements that use them.
+//! Generates extern objects and functions of both architectures, and statements that use them.
 
 use super::super::tree::*;
 use super::expr::binary;
-use super::{Maker, Object, Role, Scope};
+use super::{BlockRole, ExternObject, ProgramGenerator, ScopeNames};
 use ir::Arch;
 
 const ALGORITHMS: [&str; 7] = ["crc32", "crc32_custom", "crc16", "crc16_custom", "identity", "csum16", "xor16"];
 const PNA_ALGORITHMS: [&str; 7] =
     ["TARGET_DEFAULT", "IDENTITY", "CRC32", "CRC32_CUSTOM", "CRC16", "CRC16_CUSTOM", "ONES_COMPLEMENT16"];
 
-impl Maker<'_> {
+impl ProgramGenerator<'_> {
     /// Declares some objects in a control.
-    pub(super) fn declare_objects(&mut self, role: Role, control: &mut Control) {
+    pub(super) fn declare_objects(&mut self, role: BlockRole, control: &mut Control) {
         for _ in 0..self.rng.usize(..5) {
             let object = match self.arch() {
                 Arch::V1Model => self.v1model_object(role, control),
@@ -21,34 +21,34 @@ impl Maker<'_> {
         }
     }
 
-    fn v1model_object(&mut self, role: Role, control: &mut Control) -> Option<Object> {
+    fn v1model_object(&mut self, role: BlockRole, control: &mut Control) -> Option<ExternObject> {
         let size = self.rng.u64(1..17);
         let (object, declaration) = match self.rng.u8(..8) {
             0 | 1 => {
-                let name = self.name("ctr");
+                let name = self.fresh_name("ctr");
                 let unit = ["packets", "bytes", "packets_and_bytes"][self.rng.usize(..3)];
                 let declaration = format!("counter({size}, CounterType.{unit}) {name}");
-                (Object::Counter { name, size, index: 32 }, declaration)
+                (ExternObject::Counter { name, size, index: 32 }, declaration)
             }
             2 => {
-                let name = self.name("mtr");
+                let name = self.fresh_name("mtr");
                 let unit = ["packets", "bytes"][self.rng.usize(..2)];
                 let declaration = format!("meter({size}, MeterType.{unit}) {name}");
-                (Object::Meter { name, size, index: 32 }, declaration)
+                (ExternObject::Meter { name, size, index: 32 }, declaration)
             }
             3 | 4 => {
-                let (name, ty) = (self.name("reg"), self.ty());
+                let (name, ty) = (self.fresh_name("reg"), self.random_type());
                 let declaration = format!("register<{ty}>({size}) {name}");
-                (Object::Register { name, size, index: 32, ty }, declaration)
+                (ExternObject::Register { name, size, index: 32, ty }, declaration)
             }
             5 => {
-                let (name, ty, of) = self.pair();
+                let (name, ty, of) = self.declare_pair_struct();
                 let declaration = format!("register<{of}>({size}) {name}");
-                (Object::PairRegister { name, size, index: 32, ty }, declaration)
+                (ExternObject::PairRegister { name, size, index: 32, ty }, declaration)
             }
-            6 if role == Role::Ingress => {
-                let (name, types) = self.message();
-                return Some(Object::Digest { name, types });
+            6 if role == BlockRole::Ingress => {
+                let (name, types) = self.declare_message_struct();
+                return Some(ExternObject::Digest { name, types });
             }
             _ => return None,
         };
@@ -56,102 +56,103 @@ impl Maker<'_> {
         Some(object)
     }
 
-    fn pna_object(&mut self, control: &mut Control) -> Option<Object> {
+    fn pna_object(&mut self, control: &mut Control) -> Option<ExternObject> {
         let size = self.rng.u64(1..17);
         let index = [8, 16, 32, 64][self.rng.usize(..4)];
         let algorithm = PNA_ALGORITHMS[self.rng.usize(..7)];
         let (object, declaration) = match self.rng.u8(..12) {
             0 | 1 => {
-                let name = self.name("ctr");
+                let name = self.fresh_name("ctr");
                 let unit = ["PACKETS", "BYTES", "PACKETS_AND_BYTES"][self.rng.usize(..3)];
                 let declaration = format!("Counter<bit<64>, bit<{index}>>({size}, PNA_CounterType_t.{unit}) {name}");
-                (Object::Counter { name, size, index }, declaration)
+                (ExternObject::Counter { name, size, index }, declaration)
             }
             2 => {
-                let name = self.name("mtr");
+                let name = self.fresh_name("mtr");
                 let unit = ["PACKETS", "BYTES"][self.rng.usize(..2)];
                 let declaration = format!("Meter<bit<{index}>>({size}, PNA_MeterType_t.{unit}) {name}");
-                (Object::Meter { name, size, index }, declaration)
+                (ExternObject::Meter { name, size, index }, declaration)
             }
             3 | 4 => {
-                let (name, ty) = (self.name("reg"), self.ty());
-                let initial = match self.chance(40) {
-                    true => format!(", {}", Expr::lit(ty, self.constant())),
+                let (name, ty) = (self.fresh_name("reg"), self.random_type());
+                let initial = match self.true_with_percent(40) {
+                    true => format!(", {}", Expr::lit(ty, self.random_constant())),
                     false => String::new(),
                 };
                 let declaration = format!("Register<{ty}, bit<{index}>>({size}{initial}) {name}");
-                (Object::Register { name, size, index, ty }, declaration)
+                (ExternObject::Register { name, size, index, ty }, declaration)
             }
             5 => {
-                let (name, ty, of) = self.pair();
+                let (name, ty, of) = self.declare_pair_struct();
                 let declaration = format!("Register<{of}, bit<{index}>>({size}) {name}");
-                (Object::PairRegister { name, size, index, ty }, declaration)
+                (ExternObject::PairRegister { name, size, index, ty }, declaration)
             }
             6 if self.random => {
-                let (name, width) = (self.name("rnd"), self.rng.u32(4..33));
+                let (name, width) = (self.fresh_name("rnd"), self.rng.u32(4..33));
                 let (low, high) = (self.rng.u32(..8), self.rng.u32(5..16));
                 let declaration = format!("Random<bit<{width}>>({width}w{low}, {width}w{high}) {name}");
-                (Object::Random { name, ty: Ty::Bit(width) }, declaration)
+                (ExternObject::Random { name, ty: Ty::Bit(width) }, declaration)
             }
             7 => {
-                let (name, width) = (self.name("hash"), [8, 16, 32, 48][self.rng.usize(..4)]);
+                let (name, width) = (self.fresh_name("hash"), [8, 16, 32, 48][self.rng.usize(..4)]);
                 let declaration = format!("Hash<bit<{width}>>(PNA_HashAlgorithm_t.{algorithm}) {name}");
-                (Object::Hash { name, ty: Ty::Bit(width) }, declaration)
+                (ExternObject::Hash { name, ty: Ty::Bit(width) }, declaration)
             }
             8 => {
-                let (name, width) = (self.name("sum"), [16, 32][self.rng.usize(..2)]);
+                let (name, width) = (self.fresh_name("sum"), [16, 32][self.rng.usize(..2)]);
                 let declaration = format!("Checksum<bit<{width}>>(PNA_HashAlgorithm_t.{algorithm}) {name}");
-                (Object::Checksum { name, ty: Ty::Bit(width) }, declaration)
+                (ExternObject::Checksum { name, ty: Ty::Bit(width) }, declaration)
             }
             9 | 10 => {
-                let name = self.name("inet");
+                let name = self.fresh_name("inet");
                 let declaration = format!("InternetChecksum() {name}");
-                (Object::InternetChecksum { name }, declaration)
+                (ExternObject::InternetChecksum { name }, declaration)
             }
             _ => {
-                let (ty, types) = self.message();
-                let name = self.name("dig");
+                let (ty, types) = self.declare_message_struct();
+                let name = self.fresh_name("dig");
                 let declaration = format!("Digest<{ty}>() {name}");
-                (Object::Digest { name, types }, declaration)
+                (ExternObject::Digest { name, types }, declaration)
             }
         };
         control.declarations.push(declaration);
         Some(object)
     }
 
-    /// A struct of two values for a register: name of the register, types, name of the struct.
-    fn pair(&mut self) -> (String, [Ty; 2], String) {
-        let (name, ty) = (self.name("reg"), [self.ty(), self.ty()]);
+    /// Declares a struct of two values for a register. Returns the name of the register, the types,
+    /// and the name of the struct.
+    fn declare_pair_struct(&mut self) -> (String, [Ty; 2], String) {
+        let (name, ty) = (self.fresh_name("reg"), [self.random_type(), self.random_type()]);
         let of = format!("pair_{name}_t");
         self.program.types.push(format!("struct {of} {{ {} a; {} b; }}", ty[0], ty[1]));
         (name, ty, of)
     }
 
-    /// A struct for a digest: its name and the types of its fields.
-    fn message(&mut self) -> (String, Vec<Ty>) {
-        let name = self.name("message");
-        let types: Vec<Ty> = (0..self.rng.usize(1..4)).map(|_| self.ty()).collect();
+    /// Declares a struct for a digest. Returns its name and the types of its fields.
+    fn declare_message_struct(&mut self) -> (String, Vec<Ty>) {
+        let name = self.fresh_name("message");
+        let types: Vec<Ty> = (0..self.rng.usize(1..4)).map(|_| self.random_type()).collect();
         let fields: Vec<String> = types.iter().enumerate().map(|(i, ty)| format!("{ty} f{i};")).collect();
         self.program.types.push(format!("struct {name}_t {{ {} }}", fields.join(" ")));
         (format!("{name}_t"), types)
     }
 
-    /// `{ e, e, ... }` of these types.
-    fn list(&mut self, types: &[Ty], scope: &Scope) -> Vec<Part> {
+    /// Generates `{ e, e, ... }` of these types.
+    fn list(&mut self, types: &[Ty], scope: &ScopeNames) -> Vec<TextPart> {
         let mut parts = vec![text("{ ")];
         for (index, ty) in types.iter().enumerate() {
             parts.push(text(if index == 0 { "" } else { ", " }));
-            parts.push(Part::Expr(self.expr(*ty, 1, scope)));
+            parts.push(TextPart::Expr(self.random_expr(*ty, 1, scope)));
         }
         parts.push(text(" }"));
         parts
     }
 
-    /// `{ ... }` of fields, in all a multiple of `unit` bits.
-    pub(super) fn data(&mut self, unit: u32, scope: &Scope) -> Vec<Part> {
+    /// Generates `{ ... }` of fields with a total width that is a multiple of `unit` bits.
+    pub(super) fn list_of_bits(&mut self, unit: u32, scope: &ScopeNames) -> Vec<TextPart> {
         let mut types: Vec<Ty> = Vec::new();
         for _ in 0..self.rng.usize(1..4) {
-            types.push(match self.one(&scope.reads) {
+            types.push(match self.random_element(&scope.reads) {
                 Some((_, ty)) if *ty != Ty::Bool => *ty,
                 _ => Ty::Bit(16),
             });
@@ -164,44 +165,45 @@ impl Maker<'_> {
         self.list(&types, scope)
     }
 
-    fn index(&mut self, size: u64, width: u32, scope: &Scope) -> Expr {
-        let index = self.reading(Ty::Bit(width), scope);
+    fn index_expr(&mut self, size: u64, width: u32, scope: &ScopeNames) -> Expr {
+        let index = self.random_read(Ty::Bit(width), scope);
         // Sometimes out of range.
-        let mask = if self.chance(85) { size.next_power_of_two() - 1 } else { 0xff };
+        let mask = if self.true_with_percent(85) { size.next_power_of_two() - 1 } else { 0xff };
         binary(Ty::Bit(width), "&", index, Expr::lit(Ty::Bit(width), u128::from(mask)))
     }
 
-    /// A statement with an extern.
-    pub(super) fn use_object(&mut self, scope: &Scope, out: &mut Vec<Stmt>) {
-        let digest = |object: &Object| matches!(object, Object::Digest { .. });
-        let object = self.one(&self.objects.clone()).cloned().filter(|object| !(scope.in_loop && digest(object)));
-        let target = self.one(&scope.writes).cloned();
-        let (Some(object), Some((place, ty)), true) = (object, target, self.chance(80)) else {
-            return self.function(scope, out);
+    /// Generates a statement that uses an extern.
+    pub(super) fn use_object(&mut self, scope: &ScopeNames, out: &mut Vec<Stmt>) {
+        let digest = |object: &ExternObject| matches!(object, ExternObject::Digest { .. });
+        let object =
+            self.random_element(&self.objects.clone()).cloned().filter(|object| !(scope.in_loop && digest(object)));
+        let target = self.random_element(&scope.writes).cloned();
+        let (Some(object), Some((place, ty)), true) = (object, target, self.true_with_percent(80)) else {
+            return self.call_extern_function(scope, out);
         };
         match object {
-            Object::Counter { name, size, index } => {
-                let index = self.index(size, index, scope);
-                let mut line = vec![text(format!("{name}.count(")), Part::Expr(index)];
-                if self.arch() == Arch::Pna && self.chance(40) {
-                    line.extend([text(", "), Part::Expr(self.expr(Ty::Bit(32), 1, scope))]);
+            ExternObject::Counter { name, size, index } => {
+                let index = self.index_expr(size, index, scope);
+                let mut line = vec![text(format!("{name}.count(")), TextPart::Expr(index)];
+                if self.arch() == Arch::Pna && self.true_with_percent(40) {
+                    line.extend([text(", "), TextPart::Expr(self.random_expr(Ty::Bit(32), 1, scope))]);
                 }
                 line.push(text(")"));
                 out.push(Stmt::Line(line));
             }
-            Object::Meter { name, size, index } => {
-                let index = Part::Expr(self.index(size, index, scope));
+            ExternObject::Meter { name, size, index } => {
+                let index = TextPart::Expr(self.index_expr(size, index, scope));
                 self.use_meter(&name, index, &place, ty, scope, out);
             }
-            Object::Register { name, size, index, ty: of } => {
-                let index = Part::Expr(self.index(size, index, scope));
+            ExternObject::Register { name, size, index, ty: of } => {
+                let index = TextPart::Expr(self.index_expr(size, index, scope));
                 self.use_register(&name, index, of, (&place, ty), scope, out);
             }
-            Object::PairRegister { name, size, index, ty: of } => {
-                let index = Part::Expr(self.index(size, index, scope));
+            ExternObject::PairRegister { name, size, index, ty: of } => {
+                let index = TextPart::Expr(self.index_expr(size, index, scope));
                 self.use_pair(&name, index, of, (&place, ty), scope, out);
             }
-            Object::Digest { name, types } => {
+            ExternObject::Digest { name, types } => {
                 let call = match self.arch() {
                     Arch::V1Model => format!("digest<{name}>(1, "),
                     Arch::Pna => format!("{name}.pack("),
@@ -209,15 +211,15 @@ impl Maker<'_> {
                 let mut line = vec![text(call)];
                 line.extend(self.list(&types, scope));
                 line.push(text(")"));
-                let cond = self.rare(scope);
+                let cond = self.rare_condition(scope);
                 out.push(Stmt::If { cond, then: vec![Stmt::Line(line)], els: Vec::new() });
             }
             other => self.use_pna_object(other, &place, ty, scope, out),
         }
     }
 
-    fn use_meter(&mut self, name: &str, index: Part, place: &str, ty: Ty, scope: &Scope, out: &mut Vec<Stmt>) {
-        let local = self.name("c");
+    fn use_meter(&mut self, name: &str, index: TextPart, place: &str, ty: Ty, scope: &ScopeNames, out: &mut Vec<Stmt>) {
+        let local = self.fresh_name("c");
         if self.arch() == Arch::V1Model {
             out.push(Stmt::plain(format!("bit<2> {local} = 0")));
             out.push(Stmt::Line(vec![text(format!("{name}.execute_meter(")), index, text(format!(", {local})"))]));
@@ -225,28 +227,28 @@ impl Maker<'_> {
             return;
         }
         let colour = ["RED", "GREEN", "YELLOW"][self.rng.usize(..3)];
-        let aware = match self.chance(30) {
+        let aware = match self.true_with_percent(30) {
             true => format!(", PNA_MeterColor_t.{}", ["RED", "GREEN", "YELLOW"][self.rng.usize(..3)]),
             false => String::new(),
         };
         let line = vec![text(format!("PNA_MeterColor_t {local} = {name}.execute(")), index, text(format!("{aware})"))];
         out.push(Stmt::Line(line));
         let cond = Expr::place(Ty::Bool, format!("({local} == PNA_MeterColor_t.{colour})"));
-        let value = self.expr(ty, 1, scope);
+        let value = self.random_expr(ty, 1, scope);
         out.push(Stmt::If { cond, then: vec![Stmt::assign(place, value)], els: Vec::new() });
     }
 
     fn use_register(
         &mut self,
         name: &str,
-        index: Part,
+        index: TextPart,
         of: Ty,
         (place, ty): (&str, Ty),
-        scope: &Scope,
+        scope: &ScopeNames,
         out: &mut Vec<Stmt>,
     ) {
-        let local = self.name("r");
-        match (self.arch(), self.chance(60)) {
+        let local = self.fresh_name("r");
+        match (self.arch(), self.true_with_percent(60)) {
             (Arch::V1Model, true) => {
                 out.push(Stmt::assign(&format!("{of} {local}"), Expr::lit(of, 0)));
                 out.push(Stmt::Line(vec![text(format!("{name}.read({local}, ")), index.clone(), text(")")]));
@@ -255,25 +257,25 @@ impl Maker<'_> {
                 out.push(Stmt::Line(vec![text(format!("{of} {local} = {name}.read(")), index.clone(), text(")")]));
             }
             (_, false) => {
-                let value = self.expr(of, 2, scope);
+                let value = self.random_expr(of, 2, scope);
                 out.push(Stmt::Line(vec![
                     text(format!("{name}.write(")),
                     index,
                     text(", "),
-                    Part::Expr(value),
+                    TextPart::Expr(value),
                     text(")"),
                 ]));
                 return;
             }
         }
         out.push(Stmt::assign(place, Expr::place(of, local.clone()).to(ty)));
-        if self.chance(60) {
-            // Packets see each other through it.
+        if self.true_with_percent(60) {
+            // Makes packets depend on each other through the register.
             let mut inner = scope.clone();
             inner.reads = vec![(local.clone(), of)];
             inner.reads.extend(scope.reads.iter().take(3).cloned());
-            let value = self.expr(of, 2, &inner);
-            let line = vec![text(format!("{name}.write(")), index, text(", "), Part::Expr(value), text(")")];
+            let value = self.random_expr(of, 2, &inner);
+            let line = vec![text(format!("{name}.write(")), index, text(", "), TextPart::Expr(value), text(")")];
             out.push(Stmt::Line(line));
         }
     }
@@ -281,13 +283,13 @@ impl Maker<'_> {
     fn use_pair(
         &mut self,
         name: &str,
-        index: Part,
+        index: TextPart,
         of: [Ty; 2],
         (place, ty): (&str, Ty),
-        scope: &Scope,
+        scope: &ScopeNames,
         out: &mut Vec<Stmt>,
     ) {
-        let local = self.name("r");
+        let local = self.fresh_name("r");
         let pair = format!("pair_{name}_t {local}");
         match self.arch() {
             Arch::V1Model => {
@@ -299,7 +301,7 @@ impl Maker<'_> {
             }
         }
         out.push(Stmt::assign(place, Expr::place(of[0], format!("{local}.a")).to(ty)));
-        let value = self.expr(of[0], 1, scope);
+        let value = self.random_expr(of[0], 1, scope);
         out.push(Stmt::assign(&format!("{local}.a"), value));
         let swapped = Expr::place(of[0], format!("{local}.a")).to(of[1]);
         out.push(Stmt::assign(&format!("{local}.b"), binary(of[1], "^", swapped, self.lit_of(of[1]))).guard(of[1]));
@@ -307,44 +309,50 @@ impl Maker<'_> {
     }
 
     fn lit_of(&mut self, ty: Ty) -> Expr {
-        Expr::lit(ty, self.constant())
+        Expr::lit(ty, self.random_constant())
     }
 
-    /// An extern function.
-    fn function(&mut self, scope: &Scope, out: &mut Vec<Stmt>) {
+    /// Generates a call of an extern function.
+    fn call_extern_function(&mut self, scope: &ScopeNames, out: &mut Vec<Stmt>) {
         let bits: Vec<(String, Ty)> = scope.writes.iter().filter(|(_, ty)| matches!(ty, Ty::Bit(_))).cloned().collect();
-        let Some((place, ty)) = self.one(&bits).cloned() else { return };
+        let Some((place, ty)) = self.random_element(&bits).cloned() else { return };
         if self.arch() == Arch::Pna {
-            let port = Expr { ..self.reading(Ty::Bit(32), scope) };
+            let port = Expr { ..self.random_read(Ty::Bit(32), scope) };
             let call = ["is_host_port", "is_net_port"][self.rng.usize(..2)];
-            let kind = ExprKind::Mixed(vec![text(format!("{call}((PortId_t) ")), Part::Expr(port), text(")")]);
+            let kind = ExprKind::Mixed(vec![text(format!("{call}((PortId_t) ")), TextPart::Expr(port), text(")")]);
             out.push(Stmt::assign(&place, Expr { ty: Ty::Bool, kind }.to(ty)));
             return;
         }
         match self.rng.u8(..10) {
             0 if self.random => {
-                let (lo, hi) = (self.lit_of(ty), self.expr(ty, 0, scope));
-                let line =
-                    vec![text(format!("random({place}, ")), Part::Expr(lo), text(", "), Part::Expr(hi), text(")")];
+                let (lo, hi) = (self.lit_of(ty), self.random_expr(ty, 0, scope));
+                let line = vec![
+                    text(format!("random({place}, ")),
+                    TextPart::Expr(lo),
+                    text(", "),
+                    TextPart::Expr(hi),
+                    text(")"),
+                ];
                 out.push(Stmt::Line(line));
             }
             1 => out.push(Stmt::plain(format!("log_msg(\"reached {place}\")"))),
-            2 if scope.role != Role::Parser => {
-                let cond = binary(Ty::Bool, "||", self.expr(Ty::Bool, 1, scope), self.reading(Ty::Bool, scope));
+            2 if scope.role != BlockRole::Parser => {
+                let cond =
+                    binary(Ty::Bool, "||", self.random_expr(Ty::Bool, 1, scope), self.random_read(Ty::Bool, scope));
                 let call = ["assert(", "assume("][self.rng.usize(..2)];
-                let rare = self.rare(scope);
-                let line = Stmt::Line(vec![text(call), Part::Expr(cond), text(")")]);
+                let rare = self.rare_condition(scope);
+                let line = Stmt::Line(vec![text(call), TextPart::Expr(cond), text(")")]);
                 out.push(Stmt::If { cond: rare, then: vec![line], els: Vec::new() });
             }
             _ => {
                 let algorithm = ALGORITHMS[self.rng.usize(..7)];
                 let base = Ty::Bit([8, 16, 32][self.rng.usize(..3)]);
-                let base = self.expr(base, 0, scope);
+                let base = self.random_expr(base, 0, scope);
                 let max = Expr::lit(Ty::Bit(32), [0, 1, 7, 16, 1000, 0xffff_ffff][self.rng.usize(..6)]);
                 let mut line =
-                    vec![text(format!("hash({place}, HashAlgorithm.{algorithm}, ")), Part::Expr(base), text(", ")];
-                line.extend(self.data(8, scope));
-                line.extend([text(", "), Part::Expr(max), text(")")]);
+                    vec![text(format!("hash({place}, HashAlgorithm.{algorithm}, ")), TextPart::Expr(base), text(", ")];
+                line.extend(self.list_of_bits(8, scope));
+                line.extend([text(", "), TextPart::Expr(max), text(")")]);
                 out.push(Stmt::Line(line));
             }
         }
@@ -352,13 +360,13 @@ impl Maker<'_> {
 }
 
 impl Stmt {
-    /// Exclusive or is for booleans, too, but `!=` says it in P4.
+    /// Booleans use `!=`, because P4 has no exclusive or for them.
     fn guard(self, ty: Ty) -> Stmt {
         let Stmt::Line(parts) = &self else { return self };
         match (ty, parts.as_slice()) {
-            (Ty::Bool, [place, Part::Expr(Expr { kind: ExprKind::Binary(_, a, b), .. })]) => {
+            (Ty::Bool, [place, TextPart::Expr(Expr { kind: ExprKind::Binary(_, a, b), .. })]) => {
                 let (a, b) = (a.clone(), b.clone());
-                Stmt::Line(vec![place.clone(), Part::Expr(Expr { ty, kind: ExprKind::Binary("!=", a, b) })])
+                Stmt::Line(vec![place.clone(), TextPart::Expr(Expr { ty, kind: ExprKind::Binary("!=", a, b) })])
             }
             _ => self,
         }

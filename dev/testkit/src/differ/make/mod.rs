@@ -1,6 +1,7 @@
-//! Makes random well-typed programs.
+//! Generates random well-typed programs.
 //!
-//! Every construct is made so that the front-end must accept it: a refusal is a bug here or there, and the harness counts them.
+//! The front-end must accept every generated program. A refusal is a bug of the generator or the
+//! front-end; the harness counts refusals.
 
 mod control;
 mod expr;
@@ -17,24 +18,24 @@ use super::tree::*;
 use fastrand::Rng;
 use ir::Arch;
 
-/// What can be named at a place of the program.
+/// Names in scope at a point of the program.
 #[derive(Clone, Default)]
-pub(crate) struct Scope {
-    /// What can be read.
+pub(crate) struct ScopeNames {
+    /// Readable variables with their types.
     pub reads: Vec<(String, Ty)>,
-    /// What can be written.
+    /// Writable variables with their types.
     pub writes: Vec<(String, Ty)>,
-    /// Which block it is.
-    pub role: Role,
-    /// Within an action: no tables can be applied.
+    /// Block that the scope belongs to.
+    pub role: BlockRole,
+    /// Whether the scope is in an action, where tables cannot be applied.
     pub in_action: bool,
-    /// How deep within a loop: only few statements then.
+    /// Whether the scope is in a loop, which has only few statements.
     pub in_loop: bool,
 }
 
-/// A block of the program.
+/// A programmable block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Role {
+pub(crate) enum BlockRole {
     #[default]
     Parser,
     Ingress,
@@ -44,7 +45,7 @@ pub(crate) enum Role {
 
 /// An extern object of a control that statements can use.
 #[derive(Clone, Debug)]
-pub(crate) enum Object {
+pub(crate) enum ExternObject {
     Counter { name: String, size: u64, index: u32 },
     Meter { name: String, size: u64, index: u32 },
     Register { name: String, size: u64, index: u32, ty: Ty },
@@ -56,14 +57,15 @@ pub(crate) enum Object {
     Digest { name: String, types: Vec<Ty> },
 }
 
-/// Makes one program.
-pub(crate) struct Maker<'a> {
+/// Generator of one program.
+pub(crate) struct ProgramGenerator<'a> {
     pub rng: &'a mut Rng,
     pub config: &'a Config,
     pub program: Program,
-    /// Objects of the control that is being made.
-    pub objects: Vec<Object>,
-    /// Tables of the control that are not applied yet, with the actions that `action_run` can be.
+    /// Objects of the current control.
+    pub objects: Vec<ExternObject>,
+    /// Tables of the current control that are not applied yet, with the possible values of
+    /// `action_run`.
     pub unapplied: Vec<(String, Vec<String>)>,
     /// Actions that can be called directly.
     pub callable: Vec<Action>,
@@ -75,10 +77,10 @@ pub(crate) struct Maker<'a> {
     next: usize,
 }
 
-/// A random program.
-pub fn make(rng: &mut Rng, config: &Config) -> Program {
+/// Generates a random program.
+pub fn generate_program(rng: &mut Rng, config: &Config) -> Program {
     let arch = if rng.u8(..100) < config.pna { Arch::Pna } else { Arch::V1Model };
-    let mut maker = Maker {
+    let mut maker = ProgramGenerator {
         loops: rng.u8(..100) < config.loops,
         random: rng.u8(..100) < config.random,
         passes: rng.u8(..100) < config.passes,
@@ -92,12 +94,12 @@ pub fn make(rng: &mut Rng, config: &Config) -> Program {
         callable: Vec::new(),
         next: 0,
     };
-    maker.program.pool = (0..8).map(|_| maker.value()).collect();
-    maker.shapes();
-    maker.parser();
+    maker.program.pool = (0..8).map(|_| maker.random_value()).collect();
+    maker.generate_types();
+    maker.generate_parser();
     match arch {
-        Arch::V1Model => maker.v1model(),
-        Arch::Pna => maker.pna(),
+        Arch::V1Model => maker.generate_v1model(),
+        Arch::Pna => maker.generate_pna(),
     }
     maker.program
 }
@@ -121,25 +123,25 @@ fn empty(arch: Arch) -> Program {
     }
 }
 
-impl Maker<'_> {
-    /// True with that many percent.
-    pub fn chance(&mut self, percent: u8) -> bool {
+impl ProgramGenerator<'_> {
+    /// Returns true with a probability of `percent` per cent.
+    pub fn true_with_percent(&mut self, percent: u8) -> bool {
         self.rng.u8(..100) < percent
     }
 
-    /// A new name.
-    pub fn name(&mut self, stem: &str) -> String {
+    /// Returns an unused name.
+    pub fn fresh_name(&mut self, stem: &str) -> String {
         self.next += 1;
         format!("{stem}{}", self.next)
     }
 
-    /// One of some.
-    pub fn one<'t, T>(&mut self, of: &'t [T]) -> Option<&'t T> {
+    /// Returns a random element.
+    pub fn random_element<'t, T>(&mut self, of: &'t [T]) -> Option<&'t T> {
         if of.is_empty() { None } else { Some(&of[self.rng.usize(..of.len())]) }
     }
 
-    /// A value that is likely to be interesting.
-    pub fn value(&mut self) -> u128 {
+    /// Returns a value from a distribution that prefers boundary values.
+    pub fn random_value(&mut self) -> u128 {
         match self.rng.u8(..10) {
             0 => self.rng.u128(..4),
             1 => u128::MAX - self.rng.u128(..3),
@@ -149,18 +151,18 @@ impl Maker<'_> {
         }
     }
 
-    /// A constant: mostly one that packets and entries have as well.
-    pub fn constant(&mut self) -> u128 {
+    /// Returns a constant, mostly one that packets and entries use as well.
+    pub fn random_constant(&mut self) -> u128 {
         match self.rng.u8(..10) {
             0..6 => self.program.pool[self.rng.usize(..8)],
             6 | 7 => self.rng.u128(..5),
-            _ => self.value(),
+            _ => self.random_value(),
         }
     }
 
-    /// A width, with a liking for those around machine words.
+    /// Returns a width, preferring those near machine word sizes.
     pub fn width(&mut self) -> u32 {
-        if self.chance(self.config.wide) {
+        if self.true_with_percent(self.config.wide) {
             return [65, 72, 80, 96, 127, 128][self.rng.usize(..6)];
         }
         match self.rng.u8(..10) {
@@ -170,8 +172,8 @@ impl Maker<'_> {
         }
     }
 
-    /// A scalar type.
-    pub fn ty(&mut self) -> Ty {
+    /// Returns a scalar type.
+    pub fn random_type(&mut self) -> Ty {
         let width = self.width();
         match self.rng.u8(..100) {
             0..6 => Ty::Bool,

@@ -1,26 +1,26 @@
-//! Parser state graphs: mostly forward, with loops over stacks.
+//! Generates parser state graphs: mostly acyclic, with loops over stacks.
 
 use super::super::tree::*;
 use super::expr::binary;
-use super::{Maker, Role, Scope};
+use super::{BlockRole, ProgramGenerator, ScopeNames};
 
 const ERRORS: [&str; 4] = ["PacketTooShort", "NoMatch", "ParserInvalidArgument", "HeaderTooShort"];
 
-impl Maker<'_> {
-    /// Makes the parser.
-    pub(super) fn parser(&mut self) {
-        let scope = self.scope(Role::Parser);
+impl ProgramGenerator<'_> {
+    /// Generates the parser.
+    pub(super) fn generate_parser(&mut self) {
+        let scope = self.block_scope(BlockRole::Parser);
         let count = self.rng.usize(self.config.states.clone());
         let mut left = self.extractable();
         let sets = self.value_set();
         for number in 0..count {
             let name = if number == 0 { "start".to_owned() } else { format!("p{number}") };
-            let state = self.state(name, number, count, &mut left, &sets, &scope);
+            let state = self.parser_state(name, number, count, &mut left, &sets, &scope);
             self.program.states.push(state);
         }
     }
 
-    /// What can be extracted, in the order in which it will be.
+    /// Returns the headers to extract, in order of extraction.
     fn extractable(&mut self) -> Vec<(String, usize)> {
         let mut all = Vec::new();
         for Instance { name, shape } in self.program.instances.clone() {
@@ -37,9 +37,9 @@ impl Maker<'_> {
         all
     }
 
-    /// Maybe a value set: its name and type.
+    /// Sometimes declares a value set. Returns its name and type.
     fn value_set(&mut self) -> Option<(String, Ty)> {
-        if !self.chance(30) {
+        if !self.true_with_percent(30) {
             return None;
         }
         let ty = Ty::Bit(self.width());
@@ -47,17 +47,17 @@ impl Maker<'_> {
         Some(("known".to_owned(), ty))
     }
 
-    fn state(
+    fn parser_state(
         &mut self,
         name: String,
         number: usize,
         count: usize,
         left: &mut Vec<(String, usize)>,
         sets: &Option<(String, Ty)>,
-        scope: &Scope,
+        scope: &ScopeNames,
     ) -> State {
         let mut ops = Vec::new();
-        // Fields of headers that this state extracts: what a select likes to look at.
+        // Fields of headers that this state extracts, which selects prefer.
         let mut near = Vec::new();
         let mut looped = None;
         for _ in 0..self.rng.usize(1..3) {
@@ -78,14 +78,14 @@ impl Maker<'_> {
             let op = self.parser_op(&here);
             let at = self.rng.usize(..=ops.len());
             let end = if matches!(op, Op::Extract { .. }) { ops.len() } else { at };
-            // What reads fields of this state's headers comes after them.
+            // Operations that read fields of this state's headers come after the extraction.
             ops.insert(ops.len().max(end), op);
         }
         let next = self.transition(number, count, &near, looped, sets, &here);
         State { name, ops, next }
     }
 
-    /// Bits of a varbit field: mostly some of the next bits of the packet times 8.
+    /// Generates the size of a varbit field in bits: mostly some of the packet's next bits times 8.
     fn varbit_size(&mut self, header: usize) -> Expr {
         let most = self.program.headers[header].fields.iter().find(|field| field.varbit).map_or(0, |f| f.ty.width());
         let next = Expr::place(Ty::Bit(8), "packet.lookahead<bit<8>>()").to(Ty::Bit(32));
@@ -97,41 +97,41 @@ impl Maker<'_> {
         binary(Ty::Bit(32), "<<", bytes, Expr::lit(Ty::Bit(8), 3))
     }
 
-    fn parser_op(&mut self, scope: &Scope) -> Op {
-        let target = self.one(&scope.writes).cloned();
+    fn parser_op(&mut self, scope: &ScopeNames) -> Op {
+        let target = self.random_element(&scope.writes).cloned();
         match (self.rng.u8(..12), target) {
             (0, _) => Op::Advance(Expr::lit(Ty::Bit(32), u128::from(self.rng.u32(..5) * 8))),
             (1, _) => {
-                let bits = self.reading(Ty::Bit(32), scope);
-                let mask = Expr::lit(Ty::Bit(32), if self.chance(80) { 0x18 } else { 0x1f });
+                let bits = self.random_read(Ty::Bit(32), scope);
+                let mask = Expr::lit(Ty::Bit(32), if self.true_with_percent(80) { 0x18 } else { 0x1f });
                 Op::Advance(binary(Ty::Bit(32), "&", bits, mask))
             }
             (2 | 3, Some((place, ty))) if ty != Ty::Bool => {
                 Op::Other(Stmt::assign(&place, Expr::place(ty, format!("packet.lookahead<{ty}>()"))))
             }
             (4, _) => {
-                let cond = self.expr(Ty::Bool, 1, scope);
-                let likely = binary(Ty::Bool, "||", cond, self.reading(Ty::Bool, scope));
+                let cond = self.random_expr(Ty::Bool, 1, scope);
+                let likely = binary(Ty::Bool, "||", cond, self.random_read(Ty::Bool, scope));
                 let error = ERRORS[self.rng.usize(..4)];
-                Op::Other(Stmt::Line(vec![text("verify("), Part::Expr(likely), text(format!(", error.{error})"))]))
+                Op::Other(Stmt::Line(vec![text("verify("), TextPart::Expr(likely), text(format!(", error.{error})"))]))
             }
             (5, Some((place, ty))) => {
                 Op::Other(Stmt::assign(&place, Expr::place(Ty::Bit(32), "packet.length()").to(ty)))
             }
             (6, Some((place, ty))) => {
-                let cond = self.expr(Ty::Bool, 1, scope);
-                let value = self.expr(ty, 2, scope);
+                let cond = self.random_expr(Ty::Bool, 1, scope);
+                let value = self.random_expr(ty, 2, scope);
                 Op::Other(Stmt::If { cond, then: vec![Stmt::assign(&place, value)], els: Vec::new() })
             }
             (7, _) => {
-                let places = self.places();
-                let place = self.one(&places).map_or("hdr.h0", |(place, _)| place);
-                let call = if self.chance(70) { "setValid" } else { "setInvalid" };
+                let places = self.header_places();
+                let place = self.random_element(&places).map_or("hdr.h0", |(place, _)| place);
+                let call = if self.true_with_percent(70) { "setValid" } else { "setInvalid" };
                 Op::Other(Stmt::plain(format!("{place}.{call}()")))
             }
             (_, Some((place, ty))) => {
                 let depth = self.config.depth.min(2);
-                Op::Other(Stmt::assign(&place, self.expr(ty, depth, scope)))
+                Op::Other(Stmt::assign(&place, self.random_expr(ty, depth, scope)))
             }
             _ => Op::Advance(Expr::lit(Ty::Bit(32), 8)),
         }
@@ -144,72 +144,72 @@ impl Maker<'_> {
         near: &[(String, Ty)],
         looped: Option<String>,
         sets: &Option<(String, Ty)>,
-        scope: &Scope,
+        scope: &ScopeNames,
     ) -> Transition {
-        let later = |maker: &mut Self| match number + 1 < count && !maker.chance(15) {
+        let later = |maker: &mut Self| match number + 1 < count && !maker.true_with_percent(15) {
             true => format!("p{}", maker.rng.usize(number + 1..count)),
-            false => if maker.chance(90) { "accept" } else { "reject" }.to_owned(),
+            false => if maker.true_with_percent(90) { "accept" } else { "reject" }.to_owned(),
         };
-        if let (Some((set, ty)), true) = (sets, self.chance(40)) {
+        if let (Some((set, ty)), true) = (sets, self.true_with_percent(40)) {
             let key = match near.iter().find(|(_, found)| found == ty) {
                 Some((place, _)) => Expr::place(*ty, place.clone()),
-                None => self.near(near, scope).to(*ty),
+                None => self.recent_field_read(near, scope).to(*ty),
             };
             let cases = vec![
                 (vec![Keyset::Set(set.clone())], later(self)),
-                (vec![Keyset::Value(self.constant() & ones(ty.width()))], later(self)),
+                (vec![Keyset::Value(self.random_constant() & ones(ty.width()))], later(self)),
                 (vec![Keyset::Any], later(self)),
             ];
             return Transition { keys: vec![key], cases };
         }
-        if looped.is_none() && self.chance(20) {
+        if looped.is_none() && self.true_with_percent(20) {
             return Transition { keys: Vec::new(), cases: vec![(Vec::new(), later(self))] };
         }
-        let mut keys: Vec<Expr> = (0..self.rng.usize(1..3)).map(|_| self.near(near, scope)).collect();
+        let mut keys: Vec<Expr> = (0..self.rng.usize(1..3)).map(|_| self.recent_field_read(near, scope)).collect();
         let ahead = Ty::Bit([1, 4, 8, 16, 64, 80][self.rng.usize(..6)]);
-        if self.chance(15) {
+        if self.true_with_percent(15) {
             keys[0] = Expr::place(ahead, format!("packet.lookahead<{ahead}>()"));
         }
         let mut cases = Vec::new();
         for number in 0..self.rng.usize(1..5) {
             let row = keys.iter().map(|key| self.keyset(key.ty)).collect();
             let target = match &looped {
-                Some(name) if number == 0 || self.chance(30) => name.clone(),
+                Some(name) if number == 0 || self.true_with_percent(30) => name.clone(),
                 _ => later(self),
             };
             cases.push((row, target));
         }
-        // A parser that can never end is refused.
+        // A parser that cannot terminate is refused.
         let endless = cases.iter().all(|(_, target)| looped.as_ref() == Some(target));
-        if endless || self.chance(85) {
+        if endless || self.true_with_percent(85) {
             cases.push((vec![Keyset::Any; keys.len()], later(self)));
         }
         Transition { keys, cases }
     }
 
-    /// Something of a header that was just extracted.
-    fn near(&mut self, near: &[(String, Ty)], scope: &Scope) -> Expr {
+    /// Generates a read of a field of a header that was just extracted.
+    fn recent_field_read(&mut self, near: &[(String, Ty)], scope: &ScopeNames) -> Expr {
         let near: Vec<&(String, Ty)> = near.iter().filter(|(_, ty)| matches!(ty, Ty::Bit(_))).collect();
-        match self.one(&near) {
-            Some((place, ty)) if self.chance(85) => Expr::place(*ty, place.clone()),
+        match self.random_element(&near) {
+            Some((place, ty)) if self.true_with_percent(85) => Expr::place(*ty, place.clone()),
             _ => {
                 let ty = Ty::Bit(self.width());
-                self.expr(ty, 1, scope)
+                self.random_expr(ty, 1, scope)
             }
         }
     }
 
     fn keyset(&mut self, ty: Ty) -> Keyset {
         let cut = ones(ty.width());
-        let value = self.constant() & cut;
+        let value = self.random_constant() & cut;
         match self.rng.u8(..10) {
             0..6 => Keyset::Value(value),
             6 | 7 => {
-                let mask = (self.value() | 1) & cut;
+                let mask = (self.random_value() | 1) & cut;
                 Keyset::Mask(value, mask)
             }
             8 => {
-                let other = self.constant() & cut;
+                let other = self.random_constant() & cut;
                 Keyset::Range(value.min(other), value.max(other))
             }
             _ => Keyset::Any,

@@ -1,23 +1,23 @@
-//! What only PNA has: its objects' methods, and the whole of a program.
+//! Generates programs for PNA, with the methods of its objects.
 
 use super::super::tree::*;
-use super::{Maker, Object, Role, Scope};
+use super::{BlockRole, ExternObject, ProgramGenerator, ScopeNames};
 
-impl Maker<'_> {
-    /// Makes the blocks behind the parser.
-    pub(super) fn pna(&mut self) {
-        self.program.ingress = self.control(Role::Ingress);
-        let mut scope = self.scope(Role::Deparser);
-        if self.chance(25) {
+impl ProgramGenerator<'_> {
+    /// Generates the blocks after the parser.
+    pub(super) fn generate_pna(&mut self) {
+        self.program.ingress = self.control(BlockRole::Ingress);
+        let mut scope = self.block_scope(BlockRole::Deparser);
+        if self.true_with_percent(25) {
             self.program.deparser_declarations.push("InternetChecksum() sum".to_owned());
         }
-        // The headers are `in`: what is computed here goes to a local copy of one.
+        // The headers are `in`, so computed values go to a local copy of a header.
         let copied = self.copied_header();
         scope.writes.clear();
-        self.program.deparser = self.emits(copied.as_deref(), &scope);
+        self.program.deparser = self.deparser_statements(copied.as_deref(), &scope);
     }
 
-    /// The name of a header that the deparser changes before it emits it.
+    /// Returns the name of a header that the deparser changes before emitting it.
     fn copied_header(&mut self) -> Option<String> {
         let fits = |instance: &Instance| match instance.shape {
             Shape::Single(header) => {
@@ -27,15 +27,15 @@ impl Maker<'_> {
             _ => false,
         };
         let names: Vec<String> = self.program.instances.iter().filter(|i| fits(i)).map(|i| i.name.clone()).collect();
-        let picked = self.one(&names).cloned();
+        let picked = self.random_element(&names).cloned();
         picked.filter(|_| !self.program.deparser_declarations.is_empty())
     }
 
-    /// The deparser's statements: all headers in order, some under a condition.
-    pub(super) fn emits(&mut self, copied: Option<&str>, scope: &Scope) -> Vec<Stmt> {
+    /// Generates the deparser's statements: all headers in order, some under a condition.
+    pub(super) fn deparser_statements(&mut self, copied: Option<&str>, scope: &ScopeNames) -> Vec<Stmt> {
         let mut out = Vec::new();
         for Instance { name, shape } in self.program.instances.clone() {
-            if self.chance(6) {
+            if self.true_with_percent(6) {
                 continue;
             }
             let emit = Stmt::plain(format!("packet.emit(hdr.{name})"));
@@ -43,8 +43,8 @@ impl Maker<'_> {
                 && let Shape::Single(header) = shape
             {
                 self.emit_copy(&name, header, scope, &mut out);
-            } else if self.chance(15) {
-                let cond = self.expr(Ty::Bool, 2, scope);
+            } else if self.true_with_percent(15) {
+                let cond = self.random_expr(Ty::Bool, 2, scope);
                 out.push(Stmt::If { cond, then: vec![emit], els: Vec::new() });
             } else {
                 out.push(emit);
@@ -53,54 +53,61 @@ impl Maker<'_> {
         out
     }
 
-    /// Emits a copy of a header with a checksum in one of its fields.
-    fn emit_copy(&mut self, name: &str, header: usize, scope: &Scope, out: &mut Vec<Stmt>) {
+    /// Generates statements that emit a copy of a header with a checksum in one of its fields.
+    fn emit_copy(&mut self, name: &str, header: usize, scope: &ScopeNames, out: &mut Vec<Stmt>) {
         let header = self.program.headers[header].clone();
         let field = header.fields.iter().find(|field| !field.varbit && matches!(field.ty, Ty::Bit(_)));
         let Some(field) = field.cloned() else { return };
         out.push(Stmt::plain(format!("{} copy = hdr.{name}", header.name)));
         let mut add = vec![text("sum.add(")];
-        add.extend(self.data(16, scope));
+        add.extend(self.list_of_bits(16, scope));
         add.push(text(")"));
         out.push(Stmt::Line(add));
         out.push(Stmt::assign(&format!("copy.{}", field.name), Expr::place(Ty::Bit(16), "sum.get()").to(field.ty)));
         out.push(Stmt::plain("packet.emit(copy)"));
     }
 
-    /// Uses an object that v1model does not have.
-    pub(super) fn use_pna_object(&mut self, object: Object, place: &str, ty: Ty, scope: &Scope, out: &mut Vec<Stmt>) {
+    /// Generates a use of an object that v1model does not have.
+    pub(super) fn use_pna_object(
+        &mut self,
+        object: ExternObject,
+        place: &str,
+        ty: Ty,
+        scope: &ScopeNames,
+        out: &mut Vec<Stmt>,
+    ) {
         match object {
-            Object::Random { name, ty: of } => {
+            ExternObject::Random { name, ty: of } => {
                 out.push(Stmt::assign(place, Expr::place(of, format!("{name}.read()")).to(ty)));
             }
-            Object::Hash { name, ty: of } => {
+            ExternObject::Hash { name, ty: of } => {
                 let mut parts = vec![text(format!("{name}.get_hash("))];
-                if self.chance(40) {
-                    let base = self.expr(of, 0, scope);
+                if self.true_with_percent(40) {
+                    let base = self.random_expr(of, 0, scope);
                     let max = Expr::lit(of, [0, 1, 7, 16, 1000, u128::MAX][self.rng.usize(..6)]);
-                    parts.extend([Part::Expr(base), text(", ")]);
-                    parts.extend(self.data(8, scope));
-                    parts.extend([text(", "), Part::Expr(max), text(")")]);
+                    parts.extend([TextPart::Expr(base), text(", ")]);
+                    parts.extend(self.list_of_bits(8, scope));
+                    parts.extend([text(", "), TextPart::Expr(max), text(")")]);
                 } else {
-                    parts.extend(self.data(8, scope));
+                    parts.extend(self.list_of_bits(8, scope));
                     parts.push(text(")"));
                 }
                 out.push(Stmt::assign(place, Expr { ty: of, kind: ExprKind::Mixed(parts) }.to(ty)));
             }
-            Object::Checksum { name, ty: of } => match self.rng.u8(..3) {
+            ExternObject::Checksum { name, ty: of } => match self.rng.u8(..3) {
                 0 => out.push(Stmt::assign(place, Expr::place(of, format!("{name}.get()")).to(ty))),
-                1 if self.chance(30) => out.push(Stmt::plain(format!("{name}.clear()"))),
+                1 if self.true_with_percent(30) => out.push(Stmt::plain(format!("{name}.clear()"))),
                 _ => self.add_data(&format!("{name}.update("), of.width(), scope, out),
             },
-            Object::InternetChecksum { name } => match self.rng.u8(..8) {
+            ExternObject::InternetChecksum { name } => match self.rng.u8(..8) {
                 0 | 1 => {
                     let call = ["get()", "get_state()"][self.rng.usize(..2)];
                     out.push(Stmt::assign(place, Expr::place(Ty::Bit(16), format!("{name}.{call}")).to(ty)));
                 }
                 2 => out.push(Stmt::plain(format!("{name}.clear()"))),
                 3 => {
-                    let sum = self.expr(Ty::Bit(16), 1, scope);
-                    out.push(Stmt::Line(vec![text(format!("{name}.set_state(")), Part::Expr(sum), text(")")]));
+                    let sum = self.random_expr(Ty::Bit(16), 1, scope);
+                    out.push(Stmt::Line(vec![text(format!("{name}.set_state(")), TextPart::Expr(sum), text(")")]));
                 }
                 4 => self.add_data(&format!("{name}.subtract("), 16, scope, out),
                 _ => self.add_data(&format!("{name}.add("), 16, scope, out),
@@ -109,9 +116,9 @@ impl Maker<'_> {
         }
     }
 
-    fn add_data(&mut self, call: &str, unit: u32, scope: &Scope, out: &mut Vec<Stmt>) {
+    fn add_data(&mut self, call: &str, unit: u32, scope: &ScopeNames, out: &mut Vec<Stmt>) {
         let mut line = vec![text(call)];
-        line.extend(self.data(unit, scope));
+        line.extend(self.list_of_bits(unit, scope));
         line.push(text(")"));
         out.push(Stmt::Line(line));
     }

@@ -1,12 +1,12 @@
-//! Header types, the members of `headers_t`, metadata, and what of them can be named.
+//! Generates header types, the members of `headers_t`, and metadata.
 
 use super::super::tree::*;
-use super::{Maker, Role, Scope};
+use super::{BlockRole, ProgramGenerator, ScopeNames};
 use ir::Arch;
 
-impl Maker<'_> {
-    /// Makes all types.
-    pub(super) fn shapes(&mut self) {
+impl ProgramGenerator<'_> {
+    /// Generates all types.
+    pub(super) fn generate_types(&mut self) {
         let count = self.rng.usize(self.config.headers.clone());
         for number in 0..count {
             let header = self.header_type(format!("h{number}_t"));
@@ -15,15 +15,15 @@ impl Maker<'_> {
         for number in 0..count {
             let name = format!("h{number}");
             self.program.instances.push(Instance { name, shape: Shape::Single(number) });
-            // Another one of the same type, for copies.
-            if self.chance(20) {
+            // A second instance of the same type, for copies.
+            if self.true_with_percent(20) {
                 let name = format!("g{number}");
                 self.program.instances.push(Instance { name, shape: Shape::Single(number) });
             }
         }
-        if self.chance(self.config.stacks) {
+        if self.true_with_percent(self.config.stacks) {
             let number = self.program.headers.len();
-            let header = if self.chance(50) {
+            let header = if self.true_with_percent(50) {
                 self.header_type(format!("h{number}_t"))
             } else {
                 let field = |name: &str, ty| Field { name: name.to_owned(), ty, varbit: false };
@@ -35,16 +35,16 @@ impl Maker<'_> {
             let at = self.rng.usize(..=self.program.instances.len());
             self.program.instances.insert(at, Instance { name: "s0".to_owned(), shape: Shape::Stack(number, size) });
         }
-        if self.chance(self.config.unions) {
+        if self.true_with_percent(self.config.unions) {
             let members = (0..self.rng.usize(2..4)).map(|_| self.rng.usize(..count)).collect();
             self.program.instances.push(Instance { name: "u0".to_owned(), shape: Shape::Union(members) });
         }
-        if self.chance(self.config.varbits) {
+        if self.true_with_percent(self.config.varbits) {
             let number = self.program.headers.len();
             let field = |name: &str, ty, varbit| Field { name: name.to_owned(), ty, varbit };
             let most = [32, 64, 120, 320][self.rng.usize(..4)];
             let mut fields = vec![field("f0", Ty::Bit(8), false), field("v", Ty::Bit(most), true)];
-            if self.chance(30) {
+            if self.true_with_percent(30) {
                 fields.push(field("f2", Ty::Bit(16), false));
             }
             self.program.headers.push(HeaderType { name: format!("h{number}_t"), fields });
@@ -56,15 +56,15 @@ impl Maker<'_> {
     fn header_type(&mut self, name: String) -> HeaderType {
         let mut fields = Vec::new();
         for number in 0..self.rng.usize(1..6) {
-            let mut ty = self.ty();
-            if ty == Ty::Bool && self.chance(50) {
+            let mut ty = self.random_type();
+            if ty == Ty::Bool && self.true_with_percent(50) {
                 ty = Ty::Bit(8);
             }
             fields.push(Field { name: format!("f{number}"), ty, varbit: false });
         }
         let bits: u32 = fields.iter().map(|field| field.ty.width()).sum();
         let missing = (8 - bits % 8) % 8;
-        if missing != 0 && !self.chance(self.config.ragged) {
+        if missing != 0 && !self.true_with_percent(self.config.ragged) {
             let field = Field { name: format!("f{}", fields.len()), ty: Ty::Bit(missing), varbit: false };
             let at = self.rng.usize(..=fields.len());
             fields.insert(at, field);
@@ -75,14 +75,14 @@ impl Maker<'_> {
     fn metadata(&mut self) {
         let count = self.rng.usize(3..9);
         for number in 0..count {
-            let ty = self.ty();
+            let ty = self.random_type();
             let list = match self.arch() {
                 Arch::V1Model => ["", "", "@field_list(1) ", "@field_list(1, 2) "][self.rng.usize(..4)],
                 Arch::Pna => "",
             };
             self.program.metadata.push(format!("{list}{ty} m{number}"));
         }
-        if self.chance(30) {
+        if self.true_with_percent(30) {
             self.program.types.push("struct inner_t { bit<16> x; int<32> y; bool z; }".to_owned());
             self.program.metadata.push("inner_t inner".to_owned());
         }
@@ -94,8 +94,8 @@ impl Maker<'_> {
         }
     }
 
-    /// The fields of all headers.
-    pub(super) fn fields(&self) -> Vec<(String, Ty)> {
+    /// Returns the fields of all headers.
+    pub(super) fn header_fields(&self) -> Vec<(String, Ty)> {
         let mut all = Vec::new();
         for Instance { name, shape } in &self.program.instances {
             let mut add = |place: String, header: usize| {
@@ -113,8 +113,8 @@ impl Maker<'_> {
         all
     }
 
-    /// Headers with their types: single ones, elements of stacks, members of unions.
-    pub(super) fn places(&self) -> Vec<(String, usize)> {
+    /// Returns the headers with their types: single ones, elements of stacks, members of unions.
+    pub(super) fn header_places(&self) -> Vec<(String, usize)> {
         let mut all = Vec::new();
         for Instance { name, shape } in &self.program.instances {
             match shape {
@@ -150,28 +150,28 @@ impl Maker<'_> {
         all
     }
 
-    /// What can be named in a block.
-    pub(super) fn scope(&self, role: Role) -> Scope {
-        let mut reads = self.fields();
+    /// Returns the names in scope in a block.
+    pub(super) fn block_scope(&self, role: BlockRole) -> ScopeNames {
+        let mut reads = self.header_fields();
         reads.extend(self.metadata_places());
-        let writes = if role == Role::Deparser { Vec::new() } else { reads.clone() };
-        let mut scope = Scope { reads, writes, role, ..Scope::default() };
+        let writes = if role == BlockRole::Deparser { Vec::new() } else { reads.clone() };
+        let mut scope = ScopeNames { reads, writes, role, ..ScopeNames::default() };
         for (name, ty) in architecture(self.arch(), role) {
             scope.reads.push(((*name).to_owned(), *ty));
         }
-        if self.arch() == Arch::V1Model && role != Role::Deparser {
+        if self.arch() == Arch::V1Model && role != BlockRole::Deparser {
             scope.writes.push(("sm.priority".to_owned(), Ty::Bit(3)));
         }
         scope
     }
 }
 
-/// What the architecture tells a block, as expressions.
-fn architecture(arch: Arch, role: Role) -> &'static [(&'static str, Ty)] {
+/// Returns the architecture's inputs of a block, as expressions.
+fn architecture(arch: Arch, role: BlockRole) -> &'static [(&'static str, Ty)] {
     match (arch, role) {
-        (_, Role::Deparser) => &[],
-        (Arch::V1Model, Role::Parser) => &[("sm.ingress_port", Ty::Bit(9)), ("sm.packet_length", Ty::Bit(32))],
-        (Arch::V1Model, Role::Ingress) => &[
+        (_, BlockRole::Deparser) => &[],
+        (Arch::V1Model, BlockRole::Parser) => &[("sm.ingress_port", Ty::Bit(9)), ("sm.packet_length", Ty::Bit(32))],
+        (Arch::V1Model, BlockRole::Ingress) => &[
             ("sm.ingress_port", Ty::Bit(9)),
             ("sm.packet_length", Ty::Bit(32)),
             ("sm.instance_type", Ty::Bit(32)),
@@ -181,7 +181,7 @@ fn architecture(arch: Arch, role: Role) -> &'static [(&'static str, Ty)] {
             ("(sm.parser_error == error.PacketTooShort)", Ty::Bool),
             ("(sm.parser_error != error.NoError)", Ty::Bool),
         ],
-        (Arch::V1Model, Role::Egress) => &[
+        (Arch::V1Model, BlockRole::Egress) => &[
             ("sm.ingress_port", Ty::Bit(9)),
             ("sm.egress_port", Ty::Bit(9)),
             ("sm.packet_length", Ty::Bit(32)),
@@ -191,7 +191,7 @@ fn architecture(arch: Arch, role: Role) -> &'static [(&'static str, Ty)] {
             ("sm.enq_timestamp", Ty::Bit(32)),
             ("sm.deq_qdepth", Ty::Bit(19)),
         ],
-        (Arch::Pna, Role::Parser) => &[
+        (Arch::Pna, BlockRole::Parser) => &[
             ("((PortIdUint_t) istd.input_port)", Ty::Bit(32)),
             ("((PassNumberUint_t) istd.pass)", Ty::Bit(3)),
             ("(istd.direction == PNA_Direction_t.HOST_TO_NET)", Ty::Bool),

@@ -1,70 +1,72 @@
-//! Tables: keys of all kinds, actions, properties, entries of the program.
+//! Generates tables: keys of all match kinds, actions, properties, entries of the program.
 
 use super::super::print::literal;
 use super::super::tree::*;
-use super::{Maker, Role, Scope};
+use super::{BlockRole, ProgramGenerator, ScopeNames};
 use ir::Arch;
 
 const ALGORITHMS: [&str; 7] = ["crc32", "crc32_custom", "crc16", "crc16_custom", "identity", "csum16", "xor16"];
 const PNA_ALGORITHMS: [&str; 6] = ["TARGET_DEFAULT", "IDENTITY", "CRC32", "CRC16", "CRC16_CUSTOM", "ONES_COMPLEMENT16"];
 
-/// How a table is special.
+/// Special property of a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Special {
+enum TableFlavor {
     Plain,
     Profile,
     Selector,
     AddOnMiss,
 }
 
-impl Maker<'_> {
-    /// Makes a table with its actions.
-    pub(super) fn table(&mut self, scope: &Scope, control: &mut Control) {
-        let name = self.name("t");
+impl ProgramGenerator<'_> {
+    /// Generates a table with its actions.
+    pub(super) fn generate_table(&mut self, scope: &ScopeNames, control: &mut Control) {
+        let name = self.fresh_name("t");
         let special = match self.arch() {
-            Arch::Pna if self.chance(self.config.add_on_miss) => Special::AddOnMiss,
-            _ if self.chance(self.config.profiles) => [Special::Profile, Special::Selector][self.rng.usize(..2)],
-            _ => Special::Plain,
+            Arch::Pna if self.true_with_percent(self.config.add_on_miss) => TableFlavor::AddOnMiss,
+            _ if self.true_with_percent(self.config.profiles) => {
+                [TableFlavor::Profile, TableFlavor::Selector][self.rng.usize(..2)]
+            }
+            _ => TableFlavor::Plain,
         };
         let mut table = Table {
             name: name.clone(),
-            keys: self.keys(scope, special),
+            keys: self.table_keys(scope, special),
             actions: Vec::new(),
             properties: Vec::new(),
             entries: (false, Vec::new()),
         };
-        let first = self.attached(&name, scope, control, &mut table, special);
-        if special == Special::AddOnMiss {
-            self.learning(&name, scope, control, &mut table, &first);
+        let first = self.declare_attached(&name, scope, control, &mut table, special);
+        if special == TableFlavor::AddOnMiss {
+            self.learning_table(&name, scope, control, &mut table, &first);
         } else {
             self.table_actions(scope, control, &mut table, &first);
             self.default_action(control, &mut table, special);
             self.own_entries(control, &mut table, special);
         }
-        if self.chance(15) {
+        if self.true_with_percent(15) {
             table.properties.push(format!("size = {}", self.rng.u32(2..40)));
         }
-        let mut actions: Vec<String> = table.actions.iter().map(|(name, _)| short(name)).collect();
+        let mut actions: Vec<String> = table.actions.iter().map(|(name, _)| name_without_annotations(name)).collect();
         actions.dedup();
         self.unapplied.push((name, actions));
         control.tables.push(table);
     }
 
-    fn keys(&mut self, scope: &Scope, special: Special) -> Vec<Key> {
+    fn table_keys(&mut self, scope: &ScopeNames, special: TableFlavor) -> Vec<Key> {
         let count = match special {
-            Special::Plain => self.rng.usize(..5),
+            TableFlavor::Plain => self.rng.usize(..5),
             _ => self.rng.usize(1..4),
         };
-        // Fields of packets come first: entries can only hit what packets have.
-        let fields = self.fields();
+        // Fields of packets come first, because entries can hit only values that packets have.
+        let fields = self.header_fields();
         let mut keys: Vec<Key> = Vec::new();
-        let only_exact = special == Special::AddOnMiss || self.chance(40);
+        let only_exact = special == TableFlavor::AddOnMiss || self.true_with_percent(40);
         for number in 0..count {
-            let value = match (self.rng.u8(..10), self.one(&fields).cloned()) {
+            let value = match (self.rng.u8(..10), self.random_element(&fields).cloned()) {
                 (0..8, Some((place, ty))) => Expr::place(ty, place),
                 _ => {
-                    let ty = self.ty();
-                    self.expr(ty, 1, scope)
+                    let ty = self.random_type();
+                    self.random_expr(ty, 1, scope)
                 }
             };
             let lpm = keys.iter().any(|key| key.kind == "lpm");
@@ -78,37 +80,38 @@ impl Maker<'_> {
             };
             keys.push(Key { value, kind, name: format!("k{number}") });
         }
-        // The classic: one prefix, maybe under an exact key.
-        if special == Special::Plain && count > 0 && !only_exact && self.chance(30) {
+        // The classic LPM table: one prefix, optionally with an exact key before it.
+        if special == TableFlavor::Plain && count > 0 && !only_exact && self.true_with_percent(30) {
             keys.truncate(2);
             keys.iter_mut().for_each(|key| key.kind = "exact");
             if let Some(last) = keys.last_mut().filter(|key| key.value.ty != Ty::Bool) {
                 last.kind = "lpm";
             }
         }
-        if special == Special::Selector {
+        if special == TableFlavor::Selector {
             for number in 0..self.rng.usize(1..3) {
                 let ty = Ty::Bit(self.width());
-                let value = self.reading(ty, scope);
+                let value = self.random_read(ty, scope);
                 keys.push(Key { value, kind: "selector", name: format!("s{number}") });
             }
         }
         keys
     }
 
-    /// Declares what belongs to the table (counter, meter, profile, timeout); statements that its actions may begin with.
-    fn attached(
+    /// Declares the objects of the table (counter, meter, profile, timeout). Returns statements
+    /// with which its actions may start.
+    fn declare_attached(
         &mut self,
         name: &str,
-        scope: &Scope,
+        scope: &ScopeNames,
         control: &mut Control,
         table: &mut Table,
-        special: Special,
+        special: TableFlavor,
     ) -> Vec<Stmt> {
         let mut first = Vec::new();
         let pna = self.arch() == Arch::Pna;
         let unit = self.rng.usize(..3);
-        if self.chance(25) {
+        if self.true_with_percent(25) {
             let (declaration, property) = match pna {
                 true => (
                     format!(
@@ -129,14 +132,14 @@ impl Maker<'_> {
             table.properties.push(format!("{property} = dc_{name}"));
             first.push(Stmt::plain(format!("dc_{name}.count()")));
         }
-        if self.chance(18) {
+        if self.true_with_percent(18) {
             self.direct_meter(name, scope, control, table, &mut first);
         }
         match special {
-            Special::Profile | Special::Selector => {
+            TableFlavor::Profile | TableFlavor::Selector => {
                 let (kind, args) = match (special, pna) {
-                    (Special::Profile, false) => ("action_profile", "(16)".to_owned()),
-                    (Special::Profile, true) => ("ActionProfile", "(16)".to_owned()),
+                    (TableFlavor::Profile, false) => ("action_profile", "(16)".to_owned()),
+                    (TableFlavor::Profile, true) => ("ActionProfile", "(16)".to_owned()),
                     (_, false) => {
                         let algorithm = ALGORITHMS[self.rng.usize(..7)];
                         ("action_selector", format!("(HashAlgorithm.{algorithm}, 16, {})", self.rng.u32(4..17)))
@@ -150,15 +153,15 @@ impl Maker<'_> {
                 let property = if pna { "pna_implementation" } else { "implementation" };
                 table.properties.push(format!("{property} = ap_{name}"));
             }
-            Special::AddOnMiss => table.properties.push("add_on_miss = true".to_owned()),
-            Special::Plain => {}
+            TableFlavor::AddOnMiss => table.properties.push("add_on_miss = true".to_owned()),
+            TableFlavor::Plain => {}
         }
-        if !table.keys.is_empty() && self.chance(self.config.idle) {
+        if !table.keys.is_empty() && self.true_with_percent(self.config.idle) {
             if pna {
                 let what = ["NOTIFY_CONTROL", "AUTO_DELETE"][self.rng.usize(..2)];
                 table.properties.push(format!("pna_idle_timeout = PNA_IdleTimeout_t.{what}"));
-                if self.chance(40) {
-                    first.push(Stmt::plain(match self.chance(50) {
+                if self.true_with_percent(40) {
+                    first.push(Stmt::plain(match self.true_with_percent(50) {
                         true => "restart_expire_timer()".to_owned(),
                         false => format!("set_entry_expire_time((ExpireTimeProfileId_t) 8w{})", self.rng.u8(..3)),
                     }));
@@ -173,17 +176,17 @@ impl Maker<'_> {
     fn direct_meter(
         &mut self,
         name: &str,
-        scope: &Scope,
+        scope: &ScopeNames,
         control: &mut Control,
         table: &mut Table,
         first: &mut Vec<Stmt>,
     ) {
-        let bytes = self.chance(50);
+        let bytes = self.true_with_percent(50);
         if self.arch() == Arch::Pna {
             let unit = if bytes { "BYTES" } else { "PACKETS" };
             control.declarations.push(format!("DirectMeter(PNA_MeterType_t.{unit}) dm_{name}"));
             table.properties.push(format!("pna_direct_meter = dm_{name}"));
-            if let Some((place, ty)) = self.one(&scope.writes).cloned() {
+            if let Some((place, ty)) = self.random_element(&scope.writes).cloned() {
                 let colour = format!("(dm_{name}.execute() == PNA_MeterColor_t.RED)");
                 first.push(Stmt::assign(&place, Expr::place(Ty::Bool, colour).to(ty)));
             }
@@ -191,7 +194,7 @@ impl Maker<'_> {
         }
         let fitting = |(place, ty): &&(String, Ty)| place.starts_with("meta.") && matches!(ty, Ty::Bit(w) if *w >= 2);
         let places: Vec<(String, Ty)> = scope.writes.iter().filter(fitting).cloned().collect();
-        if let Some((place, ty)) = self.one(&places).cloned() {
+        if let Some((place, ty)) = self.random_element(&places).cloned() {
             let unit = if bytes { "bytes" } else { "packets" };
             control.declarations.push(format!("direct_meter<{ty}>(MeterType.{unit}) dm_{name}"));
             table.properties.push(format!("meters = dm_{name}"));
@@ -200,26 +203,28 @@ impl Maker<'_> {
     }
 
     fn table_params(&mut self) -> Vec<Param> {
-        (0..self.rng.usize(..4)).map(|_| Param { direction: "", ty: self.ty(), name: self.name("q") }).collect()
+        (0..self.rng.usize(..4))
+            .map(|_| Param { direction: "", ty: self.random_type(), name: self.fresh_name("q") })
+            .collect()
     }
 
-    fn table_actions(&mut self, scope: &Scope, control: &mut Control, table: &mut Table, first: &[Stmt]) {
+    fn table_actions(&mut self, scope: &ScopeNames, control: &mut Control, table: &mut Table, first: &[Stmt]) {
         for _ in 0..self.rng.usize(1..4) {
-            let name = self.name("a");
+            let name = self.fresh_name("a");
             let mut params = self.table_params();
             let mut bound = Vec::new();
-            if self.chance(15)
-                && let Some((place, ty)) = self.one(&self.scope(Role::Ingress).writes).cloned()
+            if self.true_with_percent(15)
+                && let Some((place, ty)) = self.random_element(&self.block_scope(BlockRole::Ingress).writes).cloned()
                 && !place.contains('[')
             {
                 let direction = ["in", "inout", "out"][self.rng.usize(..3)];
-                params.insert(0, Param { direction, ty, name: self.name("q") });
+                params.insert(0, Param { direction, ty, name: self.fresh_name("q") });
                 bound = vec![text("("), text(place), text(")")];
             }
             let mut before = first.to_vec();
-            before.retain(|_| self.chance(80));
+            before.retain(|_| self.true_with_percent(80));
             let mut body = self.action_body(&params, scope, before);
-            if self.chance(20) {
+            if self.true_with_percent(20) {
                 let mut inner = scope.clone();
                 inner.in_action = true;
                 self.destination(&inner, &mut body);
@@ -227,17 +232,24 @@ impl Maker<'_> {
             control.actions.push(Action { name: name.clone(), params, body });
             table.actions.push((name, bound));
         }
-        if self.chance(50) {
+        if self.true_with_percent(50) {
             table.actions.push(("NoAction".to_owned(), Vec::new()));
         }
     }
 
-    /// A table with `add_on_miss`: one action for entries, and one that adds them.
-    fn learning(&mut self, name: &str, scope: &Scope, control: &mut Control, table: &mut Table, first: &[Stmt]) {
+    /// Generates a table with `add_on_miss`: one action for entries, and one that adds them.
+    fn learning_table(
+        &mut self,
+        name: &str,
+        scope: &ScopeNames,
+        control: &mut Control,
+        table: &mut Table,
+        first: &[Stmt],
+    ) {
         let (known, learn) = (format!("known_{name}"), format!("learn_{name}"));
         let mut params = self.table_params();
         if params.is_empty() {
-            params.push(Param { direction: "", ty: Ty::Bit(16), name: self.name("q") });
+            params.push(Param { direction: "", ty: Ty::Bit(16), name: self.fresh_name("q") });
         }
         let body = self.action_body(&params, scope, first.to_vec());
         let mut call = vec![text(format!("bool added = add_entry(action_name = \"{known}\", action_params = "))];
@@ -250,7 +262,7 @@ impl Maker<'_> {
                 ""
             };
             call.push(text(before));
-            call.push(Part::Expr(self.expr(param.ty, 1, scope)));
+            call.push(TextPart::Expr(self.random_expr(param.ty, 1, scope)));
         }
         call.push(text(if params.len() > 1 { " }" } else { "" }));
         let profile = self.rng.u8(..3);
@@ -259,9 +271,9 @@ impl Maker<'_> {
         let mut inner = scope.clone();
         inner.in_action = true;
         inner.reads.push(("added".to_owned(), Ty::Bool));
-        learning.extend(self.block(2, 1, &inner));
-        if self.chance(30)
-            && let Some((place, ty)) = self.one(&scope.writes).cloned()
+        learning.extend(self.random_block(2, 1, &inner));
+        if self.true_with_percent(30)
+            && let Some((place, ty)) = self.random_element(&scope.writes).cloned()
         {
             let id = Expr::place(Ty::Bit(32), "((FlowIdUint_t) allocate_flow_id())");
             learning.push(Stmt::assign(&place, id.to(ty)));
@@ -273,36 +285,40 @@ impl Maker<'_> {
         table.properties.push(format!("const default_action = {learn}()"));
     }
 
-    fn default_action(&mut self, control: &Control, table: &mut Table, special: Special) {
-        if special == Special::Plain && self.chance(15) {
+    fn default_action(&mut self, control: &Control, table: &mut Table, special: TableFlavor) {
+        if special == TableFlavor::Plain && self.true_with_percent(15) {
             return;
         }
-        let constant = if self.chance(20) { "const " } else { "" };
-        let Some((name, bound)) = self.one(&table.actions).cloned() else { return };
+        let constant = if self.true_with_percent(20) { "const " } else { "" };
+        let Some((name, bound)) = self.random_element(&table.actions).cloned() else { return };
         let call = self.action_call(control, &name, &bound);
         table.properties.push(format!("{constant}default_action = {call}"));
     }
 
-    /// The action with literals for what the control plane gives.
-    fn action_call(&mut self, control: &Control, name: &str, bound: &[Part]) -> String {
+    /// Generates a call of the action with literals as action data.
+    fn action_call(&mut self, control: &Control, name: &str, bound: &[TextPart]) -> String {
         let params = control.actions.iter().find(|action| action.name == name).map_or(&[][..], |action| &action.params);
         let mut args = Vec::new();
-        if let Some(Part::Text(place)) = bound.get(1) {
+        if let Some(TextPart::Text(place)) = bound.get(1) {
             args.push(place.clone());
         }
         for param in params.iter().filter(|param| param.direction.is_empty()) {
-            let value = self.constant() & ones(param.ty.width());
+            let value = self.random_constant() & ones(param.ty.width());
             args.push(literal(param.ty, value));
         }
         format!("{name}({})", args.join(", "))
     }
 
-    fn own_entries(&mut self, control: &Control, table: &mut Table, special: Special) {
+    fn own_entries(&mut self, control: &Control, table: &mut Table, special: TableFlavor) {
         let all_bits = table.keys.iter().all(|key| matches!(key.value.ty, Ty::Bit(_)));
-        if special != Special::Plain || table.keys.is_empty() || !all_bits || !self.chance(self.config.entries) {
+        if special != TableFlavor::Plain
+            || table.keys.is_empty()
+            || !all_bits
+            || !self.true_with_percent(self.config.entries)
+        {
             return;
         }
-        table.entries.0 = self.chance(60);
+        table.entries.0 = self.true_with_percent(60);
         let mut seen = Vec::new();
         for _ in 0..self.rng.usize(1..7) {
             let row = self.rng.usize(..8);
@@ -312,7 +328,7 @@ impl Maker<'_> {
                 continue;
             }
             seen.push(keys.clone());
-            let Some((name, bound)) = self.one(&table.actions).cloned() else { return };
+            let Some((name, bound)) = self.random_element(&table.actions).cloned() else { return };
             let call = self.action_call(control, &name, &bound);
             let keys = if table.keys.len() == 1 { keys } else { format!("({keys})") };
             table.entries.1.push(format!("{keys}: {call}"));
@@ -322,11 +338,11 @@ impl Maker<'_> {
     fn own_key(&mut self, key: &Key, row: usize) -> String {
         let ty = key.value.ty;
         let cut = ones(ty.width());
-        let value = if self.chance(70) { self.program.pool[row] } else { self.constant() } & cut;
+        let value = if self.true_with_percent(70) { self.program.pool[row] } else { self.random_constant() } & cut;
         let written = |value: u128| literal(ty, value & cut);
         match key.kind {
             "ternary" => {
-                let mask = [cut, self.value() & cut, 0xff & cut][self.rng.usize(..3)];
+                let mask = [cut, self.random_value() & cut, 0xff & cut][self.rng.usize(..3)];
                 format!("{} &&& {}", written(value & mask), written(mask))
             }
             "lpm" => {
@@ -335,16 +351,16 @@ impl Maker<'_> {
                 format!("{} &&& {}", written(value & mask), written(mask))
             }
             "range" => {
-                let other = self.constant() & cut;
+                let other = self.random_constant() & cut;
                 format!("{} .. {}", written(value.min(other)), written(value.max(other)))
             }
-            "optional" if self.chance(40) => "_".to_owned(),
+            "optional" if self.true_with_percent(40) => "_".to_owned(),
             _ => written(value),
         }
     }
 }
 
-/// An action's name without annotations.
-fn short(name: &str) -> String {
+/// Returns an action's name without annotations.
+fn name_without_annotations(name: &str) -> String {
     name.rsplit(' ').next().unwrap_or(name).to_owned()
 }

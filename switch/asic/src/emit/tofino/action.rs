@@ -1,9 +1,10 @@
-//! Actions as the chip runs them: all in one step, each with operands that were there before.
+//! Actions of the chip: a single step on operands that exist before the action.
 
 use ir::*;
 use std::collections::HashSet;
 
-/// How many of a block's instructions may be an action: assignments of what is there, header validity, verdicts, counters.
+/// Returns the number of leading instructions of a block that fit in one action: assignments of
+/// existing values, header validity, verdicts, counters.
 pub(in crate::emit) fn simple_prefix(p: &Pipeline, body: &Body, block: Block) -> usize {
     let mut written: HashSet<VarId> = HashSet::new();
     let mut computed: HashSet<Value> = HashSet::new();

@@ -1,8 +1,9 @@
-//! Branch folding and tail merging: branches to exits that do the same become one.
+//! Branch folding and tail merging: merges branches to equal exits.
 //!
-//! Each decision of a program is a logical table of a stage, and a stage has sixteen of them: a
-//! chain of checks, each with its own exit, takes stages though no check waits for another one.
-//! Checks that end the same way are one condition, as long as a gateway can decide it.
+//! Each branch of a program is a logical table in a stage, and a stage has sixteen of them. A chain
+//! of checks with separate exits therefore takes several stages, although the checks are
+//! independent. Checks with equal exits merge into one condition, as long as a gateway can evaluate
+//! it.
 //!
 //! ```text
 //! if (c) { exit; } exit;                              ->  exit;
@@ -12,13 +13,13 @@
 //! if (h.isValid()) { i } else { j }                   ->  if (h.isValid()) { f i } else { g j }
 //! ```
 
-use super::exits::{is_exit, is_used_outside, redirect};
-use super::gateway::{Part, fits};
+use super::exits::{is_exit, is_used_outside, redirect_edges};
+use super::gateway::{CondLiteral, fits_gateway};
 use ir::*;
 use num_bigint::BigUint;
 use std::collections::{HashMap, HashSet};
 
-/// Rewrites a body until no rule applies.
+/// Applies the rules until none matches.
 pub(super) fn fold_branches(body: &mut Body) {
     loop {
         let found = merge_equal_exits(body)
@@ -31,27 +32,27 @@ pub(super) fn fold_branches(body: &mut Body) {
         }
         body.empty_unreachable();
     }
-    ir::passes::drop_unused(body);
+    ir::passes::remove_dead_values(body);
 }
 
-/// A decision: what it asks, and where it goes if that holds, and if not. Nothing is handed over.
-fn decision(body: &Body, block: Block) -> Option<(Value, Block, Block)> {
+/// Returns the condition and both targets of a branch without block arguments.
+fn branch_of(body: &Body, block: Block) -> Option<(Value, Block, Block)> {
     match &body.blocks[block].term.as_ref()?.term {
-        Term::Branch { cond, then, els } if then.args.is_empty() && els.args.is_empty() => {
+        Terminator::Branch { cond, then, els } if then.args.is_empty() && els.args.is_empty() => {
             Some((*cond, then.block, els.block))
         }
         _ => None,
     }
 }
 
-fn decide(body: &mut Body, block: Block, cond: Value, [then, els]: [Block; 2]) {
+fn set_branch(body: &mut Body, block: Block, cond: Value, [then, els]: [Block; 2]) {
     if let Some(data) = &mut body.blocks[block].term {
-        data.term = Term::Branch { cond, then: BlockCall::to(then), els: BlockCall::to(els) };
+        data.term = Terminator::Branch { cond, then: BlockCall::to(then), els: BlockCall::to(els) };
     }
 }
 
-/// Whether two exits do the same.
-fn same(body: &Body, a: Block, b: Block) -> bool {
+/// Returns whether two exits have the same instructions and terminator.
+fn same_exit(body: &Body, a: Block, b: Block) -> bool {
     let (left, right) = (&body.blocks[a], &body.blocks[b]);
     let mut names: HashMap<Value, Value> = HashMap::new();
     let pairs = left.insts.iter().zip(&right.insts);
@@ -62,38 +63,38 @@ fn same(body: &Body, a: Block, b: Block) -> bool {
             names.extend(r.results.iter().copied().zip(l.results.iter().copied()));
             renamed == l.inst
         })
-        && ends(body, a) == ends(body, b)
+        && exit_term(body, a) == exit_term(body, b)
 }
 
-/// How an exit ends, also by a block of its own.
-fn ends(body: &Body, block: Block) -> Option<&Term> {
+/// Returns the terminator of an exit, also if it is in a separate block.
+fn exit_term(body: &Body, block: Block) -> Option<&Terminator> {
     let term = &body.blocks[block].term.as_ref()?.term;
     match term {
-        Term::Jump(call) => body.blocks[call.block].term.as_ref().map(|t| &t.term),
+        Terminator::Jump(call) => body.blocks[call.block].term.as_ref().map(|t| &t.term),
         _ => Some(term),
     }
 }
 
-/// A decision between an exit and the same exit is none.
+/// Replaces a branch between equal exits by a jump.
 fn merge_equal_exits(body: &mut Body) -> bool {
     for block in ir::reverse_postorder(body) {
-        let Some((_, then, els)) = decision(body, block) else { continue };
-        if then == els || is_exit(body, then) && is_exit(body, els) && same(body, then, els) {
+        let Some((_, then, els)) = branch_of(body, block) else { continue };
+        if then == els || is_exit(body, then) && is_exit(body, els) && same_exit(body, then, els) {
             let loc = body.blocks[block].term.as_ref().map(|t| t.loc).unwrap_or_default();
-            body.blocks[block].term = Some(TermData { term: Term::Jump(BlockCall::to(then)), loc });
+            body.blocks[block].term = Some(TerminatorData { term: Terminator::Jump(BlockCall::to(then)), loc });
             return true;
         }
     }
     false
 }
 
-/// What leads to a block that only computes and goes on leads to where that goes.
+/// Redirects edges past a block that only computes and jumps.
 fn skip_computing_block(body: &mut Body) -> bool {
     let plain = |data: &BlockData| data.params.is_empty() && data.insts.iter().all(|i| i.inst.is_pure());
     for block in ir::reverse_postorder(body) {
         let data = &body.blocks[block];
         let to = match data.term.as_ref().map(|t| &t.term) {
-            Some(Term::Jump(call)) if call.args.is_empty() && call.block != block => call.block,
+            Some(Terminator::Jump(call)) if call.args.is_empty() && call.block != block => call.block,
             _ => continue,
         };
         let used = data.insts.iter().flat_map(|i| &i.results).any(|v| is_used_outside(body, *v, block));
@@ -101,49 +102,51 @@ fn skip_computing_block(body: &mut Body) -> bool {
             continue;
         }
         for from in body.blocks.keys().collect::<Vec<_>>() {
-            redirect(body, from, [block, to]);
+            redirect_edges(body, from, [block, to]);
         }
         return true;
     }
     false
 }
 
-/// A block that computes, decides, and is come to from one place only.
+/// Returns whether a block only computes and branches, and `from` is its only predecessor.
 fn only_decides(body: &Body, cfg: &Cfg, block: Block, from: Block) -> bool {
     let data = &body.blocks[block];
     cfg.predecessors(block) == [from] && data.params.is_empty() && data.insts.iter().all(|i| i.inst.is_pure())
 }
 
-/// Both ways of a decision, each with whether it is taken if the condition holds.
-fn ways((_, then, els): (Value, Block, Block)) -> [(Block, Block, bool); 2] {
+/// Returns both edges of a branch: target, other target, and whether the edge is taken if the
+/// condition holds.
+fn both_edges((_, then, els): (Value, Block, Block)) -> [(Block, Block, bool); 2] {
     [(then, els, true), (els, then, false)]
 }
 
-/// A check behind others that end the same way.
-struct Check {
+/// Check that has the same exit as a preceding one.
+struct SharedExitCheck {
     block: Block,
-    /// Where it goes if it finds nothing.
+    /// Target if the check passes.
     onward: Block,
     cond: Value,
     /// Whether the exit is taken if the condition holds.
     holds: bool,
 }
 
-/// The checks behind a decision that do nothing but take the same exit.
-fn checks(body: &Body, cfg: &Cfg, [first, second, out]: [Block; 3]) -> Vec<Check> {
+/// Returns the checks after a branch that only take an equal exit.
+fn following_checks(body: &Body, cfg: &Cfg, [first, second, out]: [Block; 3]) -> Vec<SharedExitCheck> {
     let (mut found, mut from, mut block) = (Vec::new(), first, second);
     while block != out && only_decides(body, cfg, block, from) {
-        let Some(decides) = decision(body, block) else { break };
-        let again = ways(decides).into_iter().find(|(o, ..)| is_exit(body, *o) && same(body, out, *o));
+        let Some(decides) = branch_of(body, block) else { break };
+        let again = both_edges(decides).into_iter().find(|(o, ..)| is_exit(body, *o) && same_exit(body, out, *o));
         let Some((_, onward, holds)) = again else { break };
-        found.push(Check { block, onward, cond: decides.0, holds });
+        found.push(SharedExitCheck { block, onward, cond: decides.0, holds });
         (from, block) = (block, onward);
     }
     found
 }
 
-/// Takes out what the last of some checks computes, and what it needs of the others.
-fn taken(body: &mut Body, checks: &[Check]) -> Vec<InstData> {
+/// Removes the computation of the last check, with its operands from the other checks, and returns
+/// it.
+fn take_computation(body: &mut Body, checks: &[SharedExitCheck]) -> Vec<InstData> {
     let Some((last, others)) = checks.split_last() else { return Vec::new() };
     let own = std::mem::take(&mut body.blocks[last.block].insts);
     let mut needed: HashSet<Value> = HashSet::from([last.cond]);
@@ -163,24 +166,24 @@ fn taken(body: &mut Body, checks: &[Check]) -> Vec<InstData> {
     found.into_iter().rev().flatten().collect()
 }
 
-/// `if (a) { out } if (b) { out } if (c) { out }` is `if (a || c) { out } if (b) { out }`, or
-/// whatever a gateway has room for.
+/// Combines checks in a row: `if (a) { out } if (b) { out } if (c) { out }` becomes `if (a || c) {
+/// out } if (b) { out }`, for the first combination that fits a gateway.
 fn combine_checks_in_row(body: &mut Body) -> bool {
     let cfg = Cfg::new(body);
     for first in cfg.reverse_postorder().to_vec() {
-        let Some(one) = decision(body, first) else { continue };
-        for (out, second, holds) in ways(one).into_iter().filter(|(out, ..)| is_exit(body, *out)) {
-            let checks = checks(body, &cfg, [first, second, out]);
-            let a = Part { cond: one.0, holds };
-            let part = |check: &Check| Part { cond: check.cond, holds: check.holds };
-            let Some(n) = checks.iter().position(|check| fits(body, &[&[a], &[part(check)]])) else { continue };
-            let moved = taken(body, &checks[..=n]);
+        let Some(one) = branch_of(body, first) else { continue };
+        for (out, second, holds) in both_edges(one).into_iter().filter(|(out, ..)| is_exit(body, *out)) {
+            let checks = following_checks(body, &cfg, [first, second, out]);
+            let a = CondLiteral { cond: one.0, holds };
+            let part = |check: &SharedExitCheck| CondLiteral { cond: check.cond, holds: check.holds };
+            let Some(n) = checks.iter().position(|check| fits_gateway(body, &[&[a], &[part(check)]])) else { continue };
+            let moved = take_computation(body, &checks[..=n]);
             body.blocks[first].insts.extend(moved);
-            let cond = either(body, first, &[&[a], &[part(&checks[n])]]);
+            let cond = add_disjunction(body, first, &[&[a], &[part(&checks[n])]]);
             let onward = if n == 0 { checks[0].onward } else { second };
-            decide(body, first, cond, [out, onward]);
+            set_branch(body, first, cond, [out, onward]);
             if let Some(before) = n.checked_sub(1) {
-                redirect(body, checks[before].block, [checks[n].block, checks[n].onward]);
+                redirect_edges(body, checks[before].block, [checks[n].block, checks[n].onward]);
             }
             return true;
         }
@@ -188,33 +191,35 @@ fn combine_checks_in_row(body: &mut Body) -> bool {
     false
 }
 
-/// `if (c) { a } else { b } if (c) { d } else { e }` is `if (c) { a d } else { b e }`, where `c` is
-/// whether a header is valid and nothing in between changes that.
+/// Threads a repeated validity test: `if (c) { a } else { b } if (c) { d } else { e }` becomes `if
+/// (c) { a d } else { b e }`, where `c` is the validity of a header and the code in between does
+/// not change it.
 fn thread_validity_branch(body: &mut Body) -> bool {
     let cfg = Cfg::new(body);
-    let validity = |value: Value| match body.definition(value).map(|i| &i.inst) {
+    let validity = |value: Value| match body.defining_inst(value).map(|i| &i.inst) {
         Some(Inst::IsValid(header)) => Some(*header),
         _ => None,
     };
     let order = cfg.reverse_postorder().to_vec();
     for again in &order {
-        let Some((cond, yes, no)) = decision(body, *again) else { continue };
+        let Some((cond, yes, no)) = branch_of(body, *again) else { continue };
         let Some(header) = validity(cond) else { continue };
         let data = &body.blocks[*again];
         let used = data.insts.iter().flat_map(|i| &i.results).any(|v| is_used_outside(body, *v, *again));
         let plain = data.params.is_empty() && data.insts.iter().all(|i| i.inst.is_pure());
         let Some(head) = cfg.immediate_dominator(*again).filter(|_| plain && !used) else { continue };
-        let Some((first, then, els)) = decision(body, head).filter(|(first, ..)| validity(*first) == Some(header))
+        let Some((first, then, els)) = branch_of(body, head).filter(|(first, ..)| validity(*first) == Some(header))
         else {
             continue;
         };
-        let within = |b: &Block| *b != *again && cfg.dominates(head, *b) && body.leads_to(*b, *again);
+        let within = |b: &Block| *b != *again && cfg.dominates(head, *b) && body.can_reach(*b, *again);
         let between: Vec<Block> = order.iter().copied().filter(|b| *b != head && within(b)).collect();
         let changes = |data: &BlockData| {
             let plain = |i: &Inst| i.is_pure() || matches!(i, Inst::Store(..) | Inst::Extern { .. });
-            data.applied().is_some() || !data.insts.iter().all(|i| plain(&i.inst))
+            data.applied_table().is_some() || !data.insts.iter().all(|i| plain(&i.inst))
         };
-        // The question itself stands in the block that decides, with nothing behind that changes the answer.
+        // The test must be computed in the branching block, and no later instruction of it may
+        // change the result.
         let late = body.blocks[head].insts.iter().rev().take_while(|i| !i.results.contains(&first));
         let mut fits = !late.clone().any(|i| !i.inst.is_pure() && !matches!(i.inst, Inst::Store(..)));
         fits &= body.blocks[head].insts.iter().any(|i| i.results.contains(&first));
@@ -230,46 +235,47 @@ fn thread_validity_branch(body: &mut Body) -> bool {
             continue;
         }
         for (from, to) in from.iter().filter_map(|b| Some((*b, side(*b)?))).collect::<Vec<_>>() {
-            redirect(body, from, [*again, to]);
+            redirect_edges(body, from, [*again, to]);
         }
         return true;
     }
     false
 }
 
-/// `if (c) { if (a) { out } } else { if (b) { out } }` is `if (c && a || !c && b) { out }`.
+/// Combines checks of both arms: `if (c) { if (a) { out } } else { if (b) { out } }` becomes `if (c
+/// && a || !c && b) { out }`.
 fn combine_checks_of_arms(body: &mut Body) -> bool {
     let cfg = Cfg::new(body);
     for head in cfg.reverse_postorder().to_vec() {
-        let Some((cond, then, els)) = decision(body, head) else { continue };
+        let Some((cond, then, els)) = branch_of(body, head) else { continue };
         if then == els || ![then, els].iter().all(|b| only_decides(body, &cfg, *b, head)) {
             continue;
         }
-        let (Some(left), Some(right)) = (decision(body, then), decision(body, els)) else { continue };
-        let pairs = ways(left).into_iter().flat_map(|l| ways(right).map(|r| (l, r)));
+        let (Some(left), Some(right)) = (branch_of(body, then), branch_of(body, els)) else { continue };
+        let pairs = both_edges(left).into_iter().flat_map(|l| both_edges(right).map(|r| (l, r)));
         let fit = |((out, on, _), (other, too, _)): &((Block, Block, bool), (Block, Block, bool))| {
-            on == too && out != on && other != on && is_exit(body, *out) && same(body, *out, *other)
+            on == too && out != on && other != on && is_exit(body, *out) && same_exit(body, *out, *other)
         };
         let Some(((out, onward, holds), (.., holds_too))) = { pairs }.find(fit) else { continue };
-        let part = |cond, holds| Part { cond, holds };
+        let part = |cond, holds| CondLiteral { cond, holds };
         let parts = [[part(cond, true), part(left.0, holds)], [part(cond, false), part(right.0, holds_too)]];
-        let parts: Vec<&[Part]> = parts.iter().map(|p| &p[..]).collect();
-        if !body.blocks[onward].params.is_empty() || !fits(body, &parts) {
+        let parts: Vec<&[CondLiteral]> = parts.iter().map(|p| &p[..]).collect();
+        if !body.blocks[onward].params.is_empty() || !fits_gateway(body, &parts) {
             continue;
         }
         for side in [then, els] {
             let moved = std::mem::take(&mut body.blocks[side].insts);
             body.blocks[head].insts.extend(moved);
         }
-        let cond = either(body, head, &parts);
-        decide(body, head, cond, [out, onward]);
+        let cond = add_disjunction(body, head, &parts);
+        set_branch(body, head, cond, [out, onward]);
         return true;
     }
     false
 }
 
-/// Adds to a block what says whether all of some parts hold.
-fn either(body: &mut Body, block: Block, any: &[&[Part]]) -> Value {
+/// Appends the disjunction of conjunctions to a block and returns its value.
+fn add_disjunction(body: &mut Body, block: Block, any: &[&[CondLiteral]]) -> Value {
     let mut add = |inst: Inst| {
         let value = body.values.push(Type::Bool);
         body.blocks[block].insts.push(InstData::new(inst, vec![value]));

@@ -1,158 +1,161 @@
-//! Conditions as gateways decide them: equality with constants under masks, on few bits; wider ones are small tables.
+//! Conditions as gateways evaluate them: few bits, compared for equality with constants under
+//! masks. Wider conditions become small tables.
 
-use super::check_table::Check;
-use super::prefixes::{self, mirrored, ones};
-use crate::emit::Res;
-use crate::emit::body::Writer;
-use crate::emit::expr::{self, Expr, Form};
-use crate::emit::text::{Stmt, conditional, line};
+use super::check_table::CheckTable;
+use super::gateway_cond::{
+    BitTest, GatewayCond, cond_text, count_bits, flatten_disjunction, mixes_field_comparison, negated, ternary_entries,
+    widest_operand_bits,
+};
+use super::prefixes::{self, all_ones, swap_operands};
+use crate::emit::EmitResult;
+use crate::emit::body::BodyWriter;
+use crate::emit::expr::{self, ExprPrecedence, P4Expr};
+use crate::emit::text::{P4Stmt, conditional, line};
 use ir::*;
 use num_bigint::BigUint;
 
-/// What a gateway can compare: 4 bytes and 12 bits.
+/// Bits that a gateway can compare: 4 bytes and 12 bits.
 pub(super) const GATEWAY_BITS: u32 = 44;
-/// Comparisons that become more prefixes than this are subtractions instead.
+/// Maximum number of prefixes of an order comparison; others become subtractions.
 const MAX_PREFIXES: usize = 3;
-/// Entries of a table that decides a condition.
-const MAX_ENTRIES: usize = 64;
 
-/// A condition in negation normal form.
-#[derive(Clone, Debug)]
-enum Cond {
-    Known(bool),
-    Test(Test),
-    /// Anything else, as text, with the bits that it reads.
-    Raw(String, u32),
-    All(Vec<Cond>),
-    Any(Vec<Cond>),
-}
-
-/// Bits of something equal, or not, a constant.
-#[derive(Clone, Debug)]
-struct Test {
-    base: String,
-    width: u32,
-    hi: u32,
-    lo: u32,
-    value: BigUint,
-    /// Within `hi..=lo`; all ones mostly.
-    mask: BigUint,
-    equal: bool,
-    /// The base is a bool.
-    truth: bool,
-}
-
-/// How a condition is decided.
-pub(in crate::emit) enum Decision {
-    /// At once: by one gateway, or a lookup.
+/// Method that evaluates a condition.
+pub(in crate::emit) enum ConditionDecision {
+    /// A single gateway or lookup.
     Gateway(String),
-    /// One part after the other.
-    Parts(Parts),
+    /// A sequence of gateways.
+    Disjunction(CondDisjunction),
 }
 
-/// A condition that is `found` if one of these holds, and otherwise its opposite.
-pub(in crate::emit) struct Parts {
+/// Disjunction that evaluates to `found` if one of the conditions holds, and to the opposite
+/// otherwise.
+pub(in crate::emit) struct CondDisjunction {
     conds: Vec<String>,
     found: bool,
 }
 
-impl Writer<'_, '_> {
-    /// A condition as text that a gateway takes, and what has to be done before.
-    pub(in crate::emit) fn condition(&mut self, cond: Value) -> Res<(Vec<Stmt>, String)> {
-        let (mut before, decision) = self.decision(cond)?;
+impl BodyWriter<'_, '_> {
+    /// Returns a condition as text that a gateway supports, and the statements that have to precede
+    /// it.
+    pub(in crate::emit) fn write_condition(&mut self, cond: Value) -> EmitResult<(Vec<P4Stmt>, String)> {
+        let (mut before, decision) = self.decide_condition(cond)?;
         let text = match decision {
-            Decision::Gateway(text) => text,
-            Decision::Parts(parts) => self.held(&parts, &mut before),
+            ConditionDecision::Gateway(text) => text,
+            ConditionDecision::Disjunction(parts) => self.disjunction_variable(&parts, &mut before),
         };
         Ok((before, text))
     }
 
-    /// Code that a decision is about.
-    pub(in crate::emit) fn decided(&mut self, decision: Decision, then: Vec<Stmt>, els: Vec<Stmt>) -> Vec<Stmt> {
+    /// Emits an `if` for a decision.
+    pub(in crate::emit) fn write_decision(
+        &mut self,
+        decision: ConditionDecision,
+        then: Vec<P4Stmt>,
+        els: Vec<P4Stmt>,
+    ) -> Vec<P4Stmt> {
         let parts = match decision {
-            Decision::Gateway(text) => return conditional(&text, then, els),
-            Decision::Parts(parts) => parts,
+            ConditionDecision::Gateway(text) => return conditional(&text, then, els),
+            ConditionDecision::Disjunction(parts) => parts,
         };
-        // What is short is written at each part: one step less than asking whether one of them held.
+        // Short code is duplicated for each condition, because that saves the step that tests a
+        // common variable.
         if is_short(if parts.found { &then } else { &els }) {
             let (yes, no) = if parts.found { (then, els) } else { (els, then) };
             let chain = |code, part: &String| conditional(part, yes.clone(), code);
             return parts.conds.iter().rev().fold(no, chain);
         }
         let mut code = Vec::new();
-        let text = self.held(&parts, &mut code);
+        let text = self.disjunction_variable(&parts, &mut code);
         code.extend(conditional(&text, then, els));
         code
     }
 
-    /// How a condition is decided, and what has to be done before.
-    pub(in crate::emit) fn decision(&mut self, cond: Value) -> Res<(Vec<Stmt>, Decision)> {
+    /// Chooses the method that evaluates a condition. Returns it with the statements that have to
+    /// precede it.
+    pub(in crate::emit) fn decide_condition(&mut self, cond: Value) -> EmitResult<(Vec<P4Stmt>, ConditionDecision)> {
         let mut before = Vec::new();
-        let tree = self.tree_of(cond, true, &mut before)?;
-        if mixed(&tree) {
-            return Ok((before, in_parts(&tree)));
+        let tree = self.cond_tree(cond, true, &mut before)?;
+        if mixes_field_comparison(&tree) {
+            return Ok((before, decide_in_parts(&tree)));
         }
-        if bits(&tree) <= GATEWAY_BITS && widest(&tree) <= 32 {
-            return Ok((before, Decision::Gateway(text(&tree).0)));
+        if count_bits(&tree) <= GATEWAY_BITS && widest_operand_bits(&tree) <= 32 {
+            return Ok((before, ConditionDecision::Gateway(cond_text(&tree).0)));
         }
-        let decision = match (entries(&tree), entries(&negated(&tree))) {
-            (Some(yes), Some(no)) if no.len() < yes.len() => self.check(cond, no, false),
-            (Some(yes), _) => self.check(cond, yes, true),
-            (None, Some(no)) => self.check(cond, no, false),
-            (None, None) => in_parts(&tree),
+        let decision = match (ternary_entries(&tree), ternary_entries(&negated(&tree))) {
+            (Some(yes), Some(no)) if no.len() < yes.len() => self.add_check_table(cond, no, false),
+            (Some(yes), _) => self.add_check_table(cond, yes, true),
+            (None, Some(no)) => self.add_check_table(cond, no, false),
+            (None, None) => decide_in_parts(&tree),
         };
         Ok((before, decision))
     }
 
-    /// Whether one of the parts holds, or all: a variable that they are put into.
-    fn held(&mut self, parts: &Parts, before: &mut Vec<Stmt>) -> String {
-        let name = self.e.names.fresh("holds");
+    /// Stores the value of a disjunction in a new variable and returns the variable.
+    fn disjunction_variable(&mut self, parts: &CondDisjunction, before: &mut Vec<P4Stmt>) -> String {
+        let name = self.e.names.fresh_name("holds");
         self.declare("bool", &name);
         let set = |value: bool| vec![line(format!("{name} = {value};"))];
-        let chain = |code, part: &String| vec![Stmt::If { cond: part.clone(), then: set(parts.found), els: code }];
+        let chain = |code, part: &String| vec![P4Stmt::If { cond: part.clone(), then: set(parts.found), els: code }];
         before.extend(parts.conds.iter().rev().fold(set(!parts.found), chain));
         name
     }
 
-    /// Sets a bool.
-    pub(in crate::emit) fn set_bool(&mut self, name: &str, value: Value) -> Res<Vec<Stmt>> {
-        let (mut code, cond) = self.condition(value)?;
+    /// Assigns a condition to a bool variable.
+    pub(in crate::emit) fn set_bool(&mut self, name: &str, value: Value) -> EmitResult<Vec<P4Stmt>> {
+        let (mut code, cond) = self.write_condition(value)?;
         if cond == "true" || cond == "false" {
             code.push(line(format!("{name} = {cond};")));
             return Ok(code);
         }
         let (yes, no) = (vec![line(format!("{name} = true;"))], vec![line(format!("{name} = false;"))]);
-        code.push(Stmt::If { cond, then: yes, els: no });
+        code.push(P4Stmt::If { cond, then: yes, els: no });
         Ok(code)
     }
 
-    fn tree_of(&mut self, cond: Value, positive: bool, before: &mut Vec<Stmt>) -> Res<Cond> {
+    fn cond_tree(&mut self, cond: Value, positive: bool, before: &mut Vec<P4Stmt>) -> EmitResult<GatewayCond> {
         let inst = match self.is_saved(cond) {
             true => None,
-            false => self.inst(cond).cloned(),
+            false => self.defining_inst(cond).cloned(),
         };
-        let flip = |a: Vec<Cond>, all: bool| if all == positive { Cond::All(a) } else { Cond::Any(a) };
+        let flip =
+            |a: Vec<GatewayCond>, all: bool| if all == positive { GatewayCond::All(a) } else { GatewayCond::Any(a) };
         Ok(match inst {
-            Some(Inst::Const(c)) => Cond::Known((c.bits != BigUint::ZERO) == positive),
-            Some(Inst::Unary(UnaryOp::LogicalNot, a)) => self.tree_of(a, !positive, before)?,
+            Some(Inst::Const(c)) => GatewayCond::Known((c.bits != BigUint::ZERO) == positive),
+            Some(Inst::Unary(UnaryOp::LogicalNot, a)) => self.cond_tree(a, !positive, before)?,
             Some(Inst::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b)) => {
-                let both = vec![self.tree_of(a, positive, before)?, self.tree_of(b, positive, before)?];
+                let both = vec![self.cond_tree(a, positive, before)?, self.cond_tree(b, positive, before)?];
                 flip(both, op == BinaryOp::And)
             }
-            Some(Inst::Binary(op, a, b)) if op.is_comparison() => self.comparison(op, a, b, positive, before)?,
-            _ => self.truth(self.text(cond), positive),
+            Some(Inst::Binary(op, a, b)) if op.is_comparison() => self.comparison_cond(op, a, b, positive, before)?,
+            _ => self.bool_test(self.value_text(cond), positive),
         })
     }
 
-    fn truth(&self, base: String, positive: bool) -> Cond {
+    fn bool_test(&self, base: String, positive: bool) -> GatewayCond {
         let one = BigUint::from(1u8);
-        Cond::Test(Test { base, width: 1, hi: 0, lo: 0, value: one.clone(), mask: one, equal: positive, truth: true })
+        GatewayCond::Test(BitTest {
+            base,
+            width: 1,
+            hi: 0,
+            lo: 0,
+            value: one.clone(),
+            mask: one,
+            equal: positive,
+            truth: true,
+        })
     }
 
-    fn comparison(&mut self, op: BinaryOp, a: Value, b: Value, positive: bool, before: &mut Vec<Stmt>) -> Res<Cond> {
+    fn comparison_cond(
+        &mut self,
+        op: BinaryOp,
+        a: Value,
+        b: Value,
+        positive: bool,
+        before: &mut Vec<P4Stmt>,
+    ) -> EmitResult<GatewayCond> {
         let ty = self.graph.body.value_type(a);
         let width = ty.width();
-        let constant = |w: &Self, v: Value| match w.inst(v) {
+        let constant = |w: &Self, v: Value| match w.defining_inst(v) {
             Some(Inst::Const(c)) => Some(c.bits.clone()),
             _ => None,
         };
@@ -161,86 +164,88 @@ impl Writer<'_, '_> {
         if !matches!(ty, Type::Bit(_) | Type::Int(_)) {
             let sign = if equal { "==" } else { "!=" };
             let side = |value: Value| {
-                let text = self.typed(value);
-                if self.value(value).is_simple() { text } else { format!("({text})") }
+                let text = self.typed_text(value);
+                if self.value_expr(value).is_simple() { text } else { format!("({text})") }
             };
-            return Ok(Cond::Raw(format!("{} {sign} {}", side(a), side(b)), 2 * width));
+            return Ok(GatewayCond::Raw(format!("{} {sign} {}", side(a), side(b)), 2 * width));
         }
         match (op, left, right) {
-            (BinaryOp::Eq | BinaryOp::Ne, None, Some(c)) => Ok(self.equality(a, c, equal, before)),
-            (BinaryOp::Eq | BinaryOp::Ne, Some(c), None) => Ok(self.equality(b, c, equal, before)),
+            (BinaryOp::Eq | BinaryOp::Ne, None, Some(c)) => Ok(self.equality_cond(a, c, equal, before)),
+            (BinaryOp::Eq | BinaryOp::Ne, Some(c), None) => Ok(self.equality_cond(b, c, equal, before)),
             (BinaryOp::Eq | BinaryOp::Ne, ..) => {
-                let (x, y) = (self.simple(a, before), self.simple(b, before));
+                let (x, y) = (self.simple_operand(a, before), self.simple_operand(b, before));
                 let sign = if equal { "==" } else { "!=" };
-                Ok(Cond::Raw(format!("{x} {sign} {y}"), 2 * width))
+                Ok(GatewayCond::Raw(format!("{x} {sign} {y}"), 2 * width))
             }
-            (_, None, Some(c)) if !ty.is_signed() => self.order(op, a, c, positive, before),
-            (_, Some(c), None) if !ty.is_signed() => self.order(mirrored(op), b, c, positive, before),
+            (_, None, Some(c)) if !ty.is_signed() => self.compare_by_prefixes(op, a, c, positive, before),
+            (_, Some(c), None) if !ty.is_signed() => {
+                self.compare_by_prefixes(swap_operands(op), b, c, positive, before)
+            }
             _ if ty.is_signed() => self.e.unsupported(self.loc, "a comparison of signed numbers"),
             _ => {
-                let (x, y) = (self.simple(a, before), self.simple(b, before));
-                self.difference(op, width, x, y, positive, before)
+                let (x, y) = (self.simple_operand(a, before), self.simple_operand(b, before));
+                self.compare_by_subtraction(op, width, x, y, positive, before)
             }
         }
     }
 
-    /// A value that depends on a condition: an ALU does not choose, a gateway does. It is in the variable that it goes to, if that is known, as to move it there
-    /// would be a step of its own.
-    pub(in crate::emit) fn choose(
+    /// Emits a `Select` as an `if`, because a gateway selects and an ALU does not. The result goes
+    /// directly to `into`, if given, because a move would be an additional step.
+    pub(in crate::emit) fn write_select(
         &mut self,
         result: Value,
         [cond, then, els]: [Value; 3],
         into: Option<VarId>,
-    ) -> Res<()> {
+    ) -> EmitResult<()> {
         let ty = self.graph.body.value_type(result);
         let name = match into {
-            Some(var) => self.e.var(var),
+            Some(var) => self.e.var_name(var),
             None => {
-                let name = self.e.names.fresh("value");
+                let name = self.e.names.fresh_name("value");
                 self.declare(&expr::type_text(self.p, ty), &name);
                 name
             }
         };
-        let (mut code, test) = self.condition(cond)?;
-        let mut set = |value: Value| -> Res<Vec<Stmt>> {
-            if ty == Type::Bool && !self.value(value).is_simple() {
+        let (mut code, test) = self.write_condition(cond)?;
+        let mut set = |value: Value| -> EmitResult<Vec<P4Stmt>> {
+            if ty == Type::Bool && !self.value_expr(value).is_simple() {
                 return self.set_bool(&name, value);
             }
-            Ok(vec![line(format!("{name} = {};", self.text(value)))])
+            Ok(vec![line(format!("{name} = {};", self.value_text(value)))])
         };
         let (yes, no) = (set(then)?, set(els)?);
-        code.push(Stmt::If { cond: test, then: yes, els: no });
+        code.push(P4Stmt::If { cond: test, then: yes, els: no });
         self.out.extend(code);
-        self.keep(result, name);
+        self.keep_in_variable(result, name);
         Ok(())
     }
 
-    /// An operand as a name or constant: a variable of its own if it is more.
-    fn simple(&mut self, value: Value, before: &mut Vec<Stmt>) -> String {
-        let expr = self.value(value);
+    /// Returns an operand as a name or constant; any other expression is assigned to a variable.
+    fn simple_operand(&mut self, value: Value, before: &mut Vec<P4Stmt>) -> String {
+        let expr = self.value_expr(value);
         if expr.is_simple() {
-            return expr.typed().to_owned();
+            return expr.typed_text().to_owned();
         }
         let ty = expr::type_text(self.p, self.graph.body.value_type(value));
-        let name = self.e.names.fresh("operand");
+        let name = self.e.names.fresh_name("operand");
         self.declare(&ty, &name);
         before.push(line(format!("{name} = {};", expr.text)));
         name
     }
 
-    /// `x > y` is `(x |-| y) != 0`, and so on.
-    fn difference(
+    /// Compares by saturating subtraction: `x > y` becomes `(x |-| y) != 0`, and so on.
+    fn compare_by_subtraction(
         &mut self,
         op: BinaryOp,
         width: u32,
         x: String,
         y: String,
         positive: bool,
-        before: &mut Vec<Stmt>,
-    ) -> Res<Cond> {
+        before: &mut Vec<P4Stmt>,
+    ) -> EmitResult<GatewayCond> {
         let (x, y) = if matches!(op, BinaryOp::Gt | BinaryOp::Le) { (x, y) } else { (y, x) };
-        let name = self.e.names.fresh("excess");
-        // An ALU clamps at the width of its container.
+        let name = self.e.names.fresh_name("excess");
+        // An ALU saturates at the width of its container.
         let whole = [8, 16, 32].into_iter().find(|w| *w >= width).unwrap_or(width);
         let mut widened = |operand: String| {
             if whole == width {
@@ -249,7 +254,7 @@ impl Writer<'_, '_> {
             if let Some(number) = operand.strip_prefix(&format!("{width}w")) {
                 return format!("{whole}w{number}");
             }
-            let name = self.e.names.fresh("widened");
+            let name = self.e.names.fresh_name("widened");
             self.declare(&format!("bit<{whole}>"), &name);
             before.push(line(format!("{name} = (bit<{whole}>) {operand};")));
             name
@@ -259,8 +264,8 @@ impl Writer<'_, '_> {
         self.declare(&format!("bit<{width}>"), &name);
         before.push(line(format!("{name} = {x} |-| {y};")));
         let zero = matches!(op, BinaryOp::Le | BinaryOp::Ge) == positive;
-        let mask = ones(width);
-        Ok(Cond::Test(Test {
+        let mask = all_ones(width);
+        Ok(GatewayCond::Test(BitTest {
             base: name,
             width,
             hi: width - 1,
@@ -272,34 +277,50 @@ impl Writer<'_, '_> {
         }))
     }
 
-    fn equality(&mut self, value: Value, wanted: BigUint, equal: bool, before: &mut Vec<Stmt>) -> Cond {
+    fn equality_cond(&mut self, value: Value, wanted: BigUint, equal: bool, before: &mut Vec<P4Stmt>) -> GatewayCond {
         let width = self.graph.body.value_type(value).width();
         let whole = |base: String, mask: BigUint| {
-            Cond::Test(Test { base, width, hi: width - 1, lo: 0, value: wanted.clone(), mask, equal, truth: false })
+            GatewayCond::Test(BitTest {
+                base,
+                width,
+                hi: width - 1,
+                lo: 0,
+                value: wanted.clone(),
+                mask,
+                equal,
+                truth: false,
+            })
         };
         if self.is_saved(value) {
-            return whole(self.text(value), ones(width));
+            return whole(self.value_text(value), all_ones(width));
         }
-        match self.inst(value).cloned() {
-            Some(Inst::Binary(BinaryOp::And, a, b)) => match self.inst(b).cloned() {
-                Some(Inst::Const(mask)) if &wanted & &mask.bits != wanted => Cond::Known(!equal),
-                Some(Inst::Const(mask)) => whole(self.simple(a, before), mask.bits),
-                _ => whole(self.simple(value, before), ones(width)),
+        match self.defining_inst(value).cloned() {
+            Some(Inst::Binary(BinaryOp::And, a, b)) => match self.defining_inst(b).cloned() {
+                Some(Inst::Const(mask)) if &wanted & &mask.bits != wanted => GatewayCond::Known(!equal),
+                Some(Inst::Const(mask)) => whole(self.simple_operand(a, before), mask.bits),
+                _ => whole(self.simple_operand(value, before), all_ones(width)),
             },
             Some(Inst::Slice { value: base, hi, lo }) => {
                 let of = self.graph.body.value_type(base).width();
-                let (base, mask) = (self.simple(base, before), ones(width));
-                Cond::Test(Test { base, width: of, hi, lo, value: wanted, mask, equal, truth: false })
+                let (base, mask) = (self.simple_operand(base, before), all_ones(width));
+                GatewayCond::Test(BitTest { base, width: of, hi, lo, value: wanted, mask, equal, truth: false })
             }
-            _ => whole(self.simple(value, before), ones(width)),
+            _ => whole(self.simple_operand(value, before), all_ones(width)),
         }
     }
 
-    /// A comparison with a constant, as prefixes.
-    fn order(&mut self, op: BinaryOp, a: Value, c: BigUint, positive: bool, before: &mut Vec<Stmt>) -> Res<Cond> {
+    /// Compares with a constant as a set of prefixes.
+    fn compare_by_prefixes(
+        &mut self,
+        op: BinaryOp,
+        a: Value,
+        c: BigUint,
+        positive: bool,
+        before: &mut Vec<P4Stmt>,
+    ) -> EmitResult<GatewayCond> {
         let width = self.graph.body.value_type(a).width();
         let one = BigUint::from(1u8);
-        // All are: below `bound`, or not.
+        // Normalises every comparison to: below `bound`, or not.
         let (bound, below) = match op {
             BinaryOp::Lt => (c.clone(), true),
             BinaryOp::Le => (&c + &one, true),
@@ -308,38 +329,47 @@ impl Writer<'_, '_> {
         };
         let below = below == positive;
         if bound >= (&one << width) {
-            return Ok(Cond::Known(below));
+            return Ok(GatewayCond::Known(below));
         }
-        // Prefixes of what is below the bound, or of what is not: whichever is fewer.
-        let under = prefixes::below(&bound, width);
-        let over = prefixes::from(&bound, width);
+        // Prefixes of the values below the bound, or of the others: the smaller set.
+        let under = prefixes::prefixes_below(&bound, width);
+        let over = prefixes::prefixes_from(&bound, width);
         let of_under = under.len() <= over.len();
         let prefixes = if of_under { under } else { over };
         if prefixes.len() > MAX_PREFIXES {
-            let x = self.simple(a, before);
-            let y = format!("{width}w{}", expr::number(&c));
-            return self.difference(op, width, x, y, positive, before);
+            let x = self.simple_operand(a, before);
+            let y = format!("{width}w{}", expr::number_text(&c));
+            return self.compare_by_subtraction(op, width, x, y, positive, before);
         }
         let equal = below == of_under;
-        let base = self.simple(a, before);
+        let base = self.simple_operand(a, before);
         let test = |(value, mask): (BigUint, BigUint)| {
-            Cond::Test(Test { base: base.clone(), width, hi: width - 1, lo: 0, value, mask, equal, truth: false })
+            GatewayCond::Test(BitTest {
+                base: base.clone(),
+                width,
+                hi: width - 1,
+                lo: 0,
+                value,
+                mask,
+                equal,
+                truth: false,
+            })
         };
-        let tests: Vec<Cond> = prefixes.into_iter().map(test).collect();
-        Ok(if equal { Cond::Any(tests) } else { Cond::All(tests) })
+        let tests: Vec<GatewayCond> = prefixes.into_iter().map(test).collect();
+        Ok(if equal { GatewayCond::Any(tests) } else { GatewayCond::All(tests) })
     }
 
-    /// A table that hits where one of the entries matches: where the condition is `holds`.
-    fn check(&mut self, cond: Value, entries: Vec<Vec<Test>>, holds: bool) -> Decision {
+    /// Adds a table with the given entries. A hit means that the condition has the value `holds`.
+    fn add_check_table(&mut self, cond: Value, entries: Vec<Vec<BitTest>>, holds: bool) -> ConditionDecision {
         let mut keys: Vec<(String, u32, bool)> = Vec::new();
         for test in entries.iter().flatten() {
             if !keys.iter().any(|(base, ..)| *base == test.base) {
                 keys.push((test.base.clone(), test.width, test.truth));
             }
         }
-        let name = self.e.names.fresh("check");
+        let name = self.e.names.fresh_name("check");
         let count = entries.len() as u64;
-        self.e.checks.push(Check { name: name.clone(), body: self.graph.body, cond, entries: count, holds });
+        self.e.check_tables.push(CheckTable { name: name.clone(), body: self.graph.body, cond, entries: count, holds });
         let mut text = vec![format!("action {name}_holds() {{ }}"), format!("table {name} {{")];
         text.push("    key = {".into());
         text.extend(keys.iter().map(|(base, ..)| format!("        {base}: ternary;")));
@@ -348,7 +378,7 @@ impl Writer<'_, '_> {
         text.push("    const default_action = NoAction();".into());
         text.push("    const entries = {".into());
         for entry in &entries {
-            let item = |(base, width, truth): &(String, u32, bool)| item(entry, base, *width, *truth);
+            let item = |(base, width, truth): &(String, u32, bool)| entry_item(entry, base, *width, *truth);
             let items: Vec<String> = keys.iter().map(item).collect();
             let items = if items.len() == 1 { items[0].clone() } else { format!("({})", items.join(", ")) };
             text.push(format!("        {items}: {name}_holds();"));
@@ -357,46 +387,52 @@ impl Writer<'_, '_> {
         text.push(format!("    size = {};", entries.len()));
         text.push("}".into());
         self.decls.extend(text);
-        Decision::Gateway(format!("{}{name}.apply().hit", if holds { "" } else { "!" }))
+        ConditionDecision::Gateway(format!("{}{name}.apply().hit", if holds { "" } else { "!" }))
     }
 
-    fn inst(&self, value: Value) -> Option<&Inst> {
+    fn defining_inst(&self, value: Value) -> Option<&Inst> {
         let block = self.graph.defined_in(value)?;
         self.graph.body.blocks[block].insts.iter().find(|i| i.results.contains(&value)).map(|i| &i.inst)
     }
 
-    /// What is sliced, widened or joined: what an ALU has to compute is computed before.
-    pub(in crate::emit) fn part(&mut self, value: Value, block: Block) -> Res<()> {
-        match self.value(value).form {
-            Form::Const | Form::Primary | Form::Chain("++") => Ok(()),
-            Form::Prefix | Form::Chain(_) | Form::Compare | Form::Other => self.save(value, block),
+    /// Saves the base of a slice, cast or concatenation, if an ALU has to compute it first.
+    pub(in crate::emit) fn save_computed_base(&mut self, value: Value, block: Block) -> EmitResult<()> {
+        match self.value_expr(value).precedence {
+            ExprPrecedence::Const | ExprPrecedence::Primary | ExprPrecedence::Chain("++") => Ok(()),
+            ExprPrecedence::Prefix | ExprPrecedence::Chain(_) | ExprPrecedence::Compare | ExprPrecedence::Other => {
+                self.save_value(value, block)
+            }
         }
     }
 
-    /// An operand that an ALU takes: what is more is computed before.
-    pub(in crate::emit) fn operand(&mut self, value: Value, block: Block) -> Res<()> {
-        let expr: Expr = self.value(value);
+    /// Saves an operand that an ALU cannot read directly.
+    pub(in crate::emit) fn save_complex_operand(&mut self, value: Value, block: Block) -> EmitResult<()> {
+        let expr: P4Expr = self.value_expr(value);
         let plain = !expr.text.starts_with('(') && !expr.text.contains('[');
-        let is_operand = expr.form == Form::Const || (expr.form == Form::Primary && plain);
-        if is_operand { Ok(()) } else { self.save(value, block) }
+        let is_operand =
+            expr.precedence == ExprPrecedence::Const || (expr.precedence == ExprPrecedence::Primary && plain);
+        if is_operand { Ok(()) } else { self.save_value(value, block) }
     }
 }
 
-/// A condition that no gateway decides at once, and no table.
-fn in_parts(tree: &Cond) -> Decision {
+/// Splits a condition that fits neither in a gateway nor in a table.
+fn decide_in_parts(tree: &GatewayCond) -> ConditionDecision {
     let (parts, found) = match tree {
-        Cond::Any(_) => (flattened(tree), true),
-        Cond::All(_) => (flattened(&negated(tree)), false),
-        _ => return Decision::Gateway(text(tree).0),
+        GatewayCond::Any(_) => (flatten_disjunction(tree), true),
+        GatewayCond::All(_) => (flatten_disjunction(&negated(tree)), false),
+        _ => return ConditionDecision::Gateway(cond_text(tree).0),
     };
     if parts.len() < 2 {
-        return Decision::Gateway(text(tree).0);
+        return ConditionDecision::Gateway(cond_text(tree).0);
     }
-    Decision::Parts(Parts { conds: parts.iter().map(|part| text(part).0).collect(), found })
+    ConditionDecision::Disjunction(CondDisjunction {
+        conds: parts.iter().map(|part| cond_text(part).0).collect(),
+        found,
+    })
 }
 
-/// Whether code only sets constants and leaves: such code may be there several times.
-fn is_short(code: &[Stmt]) -> bool {
+/// Returns whether code only assigns constants and exits. Such code may be duplicated.
+fn is_short(code: &[P4Stmt]) -> bool {
     let constant = |text: &str| {
         let value = text.strip_suffix(';').and_then(|text| text.split_once(" = "));
         value.is_some_and(|(_, value)| {
@@ -405,11 +441,11 @@ fn is_short(code: &[Stmt]) -> bool {
                 || value.starts_with(|c: char| c.is_ascii_digit()) && value.bytes().all(|b| b.is_ascii_alphanumeric())
         })
     };
-    code.len() <= 4 && code.iter().all(|stmt| matches!(stmt, Stmt::Line(text) if text == "exit;" || constant(text)))
+    code.len() <= 4 && code.iter().all(|stmt| matches!(stmt, P4Stmt::Line(text) if text == "exit;" || constant(text)))
 }
 
-/// The item of one key in an entry.
-fn item(entry: &[Test], base: &str, width: u32, truth: bool) -> String {
+/// Returns the match of one key in an entry.
+fn entry_item(entry: &[BitTest], base: &str, width: u32, truth: bool) -> String {
     let mut value = BigUint::ZERO;
     let mut mask = BigUint::ZERO;
     for test in entry.iter().filter(|t| t.base == base) {
@@ -423,136 +459,9 @@ fn item(entry: &[Test], base: &str, width: u32, truth: bool) -> String {
     if truth {
         return (value != BigUint::ZERO).to_string();
     }
-    if mask == ones(width) {
-        expr::number(&value)
+    if mask == all_ones(width) {
+        expr::number_text(&value)
     } else {
-        format!("{} &&& {}", expr::number(&value), expr::number(&mask))
+        format!("{} &&& {}", expr::number_text(&value), expr::number_text(&mask))
     }
-}
-
-/// The opposite; entries can't be made of what has none.
-fn negated(cond: &Cond) -> Cond {
-    match cond {
-        Cond::Known(known) => Cond::Known(!known),
-        Cond::Raw(text, bits) => Cond::Raw(crate::emit::text::negated(text), *bits),
-        Cond::Test(test) => Cond::Test(Test { equal: !test.equal, ..test.clone() }),
-        Cond::All(all) => Cond::Any(all.iter().map(negated).collect()),
-        Cond::Any(all) => Cond::All(all.iter().map(negated).collect()),
-    }
-}
-
-/// Alternatives of alternatives are alternatives.
-fn flattened(cond: &Cond) -> Vec<Cond> {
-    match cond {
-        Cond::Any(parts) => parts.iter().flat_map(flattened).collect(),
-        other => vec![other.clone()],
-    }
-}
-
-/// Whether two fields are compared, and something else is asked: a gateway does one of both.
-fn mixed(cond: &Cond) -> bool {
-    fn leaves(cond: &Cond) -> (usize, usize) {
-        match cond {
-            Cond::Known(_) => (0, 0),
-            Cond::Raw(..) => (1, 1),
-            Cond::Test(_) => (1, 0),
-            Cond::All(all) | Cond::Any(all) => all.iter().map(leaves).fold((0, 0), |(a, b), (c, d)| (a + c, b + d)),
-        }
-    }
-    let (all, raw) = leaves(cond);
-    raw > 0 && all > 1
-}
-
-/// Bits that a condition reads, each once.
-fn bits(cond: &Cond) -> u32 {
-    fn walk(cond: &Cond, seen: &mut Vec<(String, u32, u32)>, raw: &mut u32) {
-        match cond {
-            Cond::Known(_) => {}
-            Cond::Raw(_, bits) => *raw += bits,
-            Cond::Test(t) => {
-                let key = (t.base.clone(), t.hi, t.lo);
-                if !seen.contains(&key) {
-                    seen.push(key);
-                }
-            }
-            Cond::All(all) | Cond::Any(all) => all.iter().for_each(|c| walk(c, seen, raw)),
-        }
-    }
-    let (mut seen, mut raw) = (Vec::new(), 0);
-    walk(cond, &mut seen, &mut raw);
-    raw + seen.iter().map(|(_, hi, lo)| hi - lo + 1).sum::<u32>()
-}
-
-fn widest(cond: &Cond) -> u32 {
-    match cond {
-        Cond::Known(_) => 0,
-        Cond::Raw(_, bits) => bits / 2,
-        Cond::Test(t) => t.hi - t.lo + 1,
-        Cond::All(all) | Cond::Any(all) => all.iter().map(widest).max().unwrap_or(0),
-    }
-}
-
-/// Text, and whether it needs parentheses beside others.
-fn text(cond: &Cond) -> (String, bool) {
-    let joined = |all: &[Cond], sign: &str, empty: &str| {
-        let part = |c: &Cond| match (text(c), c) {
-            ((t, true), Cond::All(_) | Cond::Any(_)) => format!("({t})"),
-            ((t, _), _) => t,
-        };
-        let parts: Vec<String> = all.iter().map(part).collect();
-        match parts.len() {
-            0 => (empty.to_owned(), false),
-            n => (parts.join(sign), n > 1),
-        }
-    };
-    match cond {
-        Cond::Known(known) => (known.to_string(), false),
-        Cond::Raw(text, _) => (text.clone(), true),
-        Cond::Test(t) if t.truth => (if t.equal { t.base.clone() } else { format!("!{}", t.base) }, false),
-        Cond::Test(t) => {
-            let whole = t.hi + 1 == t.width && t.lo == 0;
-            let base = if whole { t.base.clone() } else { format!("{}[{}:{}]", t.base, t.hi, t.lo) };
-            let own = t.hi - t.lo + 1;
-            let base = match t.mask == ones(own) {
-                true => base,
-                false => format!("({base} & {})", expr::number(&t.mask)),
-            };
-            (format!("{base} {} {}", if t.equal { "==" } else { "!=" }, expr::number(&t.value)), true)
-        }
-        Cond::All(all) => joined(all, " && ", "true"),
-        Cond::Any(all) => joined(all, " || ", "false"),
-    }
-}
-
-/// The condition as entries of a ternary table, any of which matches; `None` if it has no such form.
-fn entries(cond: &Cond) -> Option<Vec<Vec<Test>>> {
-    Some(match cond {
-        Cond::Known(true) => vec![Vec::new()],
-        Cond::Known(false) => Vec::new(),
-        Cond::Raw(..) => return None,
-        // That something is not equal has no entry, but for one bit.
-        Cond::Test(t) if !t.equal && t.hi > t.lo => return None,
-        Cond::Test(t) if !t.equal && !t.truth => {
-            let value = BigUint::from(u8::from(t.value == BigUint::ZERO));
-            vec![vec![Test { value, equal: true, ..t.clone() }]]
-        }
-        Cond::Test(t) => vec![vec![t.clone()]],
-        Cond::Any(all) => {
-            let mut rows = Vec::new();
-            for part in all {
-                rows.extend(entries(part)?);
-            }
-            (rows.len() <= MAX_ENTRIES).then_some(rows)?
-        }
-        Cond::All(all) => {
-            let mut rows: Vec<Vec<Test>> = vec![Vec::new()];
-            for part in all {
-                let more = entries(part)?;
-                let product = rows.iter().flat_map(|r| more.iter().map(move |m| [r.as_slice(), m.as_slice()].concat()));
-                rows = product.collect();
-                (rows.len() <= MAX_ENTRIES).then_some(())?;
-            }
-            rows
-        }
-    })
 }

@@ -1,16 +1,17 @@
-//! Exits: blocks in which a packet leaves the control, and what passes ask of them.
+//! Exits: blocks in which a packet leaves the control, with the queries of passes on them.
 
 use ir::*;
 use std::collections::HashSet;
 
-/// Instructions of an exit that may be copied.
+/// Maximum number of instructions of an exit that may be duplicated.
 const MAX_EXIT: usize = 16;
 
-/// The blocks that no lookup comes before. What is behind one may be an action's, which is the same
-/// wherever its table is applied.
-pub(super) fn before_lookups(body: &Body) -> HashSet<Block> {
+/// Returns the blocks that no lookup precedes. Code after a lookup can be part of an action, which
+/// must be the same at every application of its table.
+pub(super) fn blocks_before_lookups(body: &Body) -> HashSet<Block> {
     let next = |block: Block| body.blocks[block].term.iter().flat_map(|t| t.term.successors()).collect::<Vec<_>>();
-    let applies = |b: &Block| matches!(body.blocks[*b].term, Some(TermData { term: Term::Apply { .. }, .. }));
+    let applies =
+        |b: &Block| matches!(body.blocks[*b].term, Some(TerminatorData { term: Terminator::Apply { .. }, .. }));
     let mut behind = HashSet::new();
     let mut open: Vec<Block> = body.blocks.keys().filter(applies).flat_map(next).collect();
     while let Some(block) = open.pop() {
@@ -21,8 +22,8 @@ pub(super) fn before_lookups(body: &Body) -> HashSet<Block> {
     body.blocks.keys().filter(|b| !behind.contains(b)).collect()
 }
 
-/// A block goes on at another one wherever it went on at the first.
-pub(super) fn redirect(body: &mut Body, from: Block, [to, other]: [Block; 2]) {
+/// Redirects the edges of `from` that target the first block to the second one.
+pub(super) fn redirect_edges(body: &mut Body, from: Block, [to, other]: [Block; 2]) {
     if let Some(term) = &mut body.blocks[from].term {
         term.term.for_each_call_mut(|call| {
             if call.block == to {
@@ -32,16 +33,17 @@ pub(super) fn redirect(body: &mut Body, from: Block, [to, other]: [Block; 2]) {
     }
 }
 
-/// Whether a packet leaves in this block, which does little else.
+/// Returns whether a packet leaves the control in this block, which does little else.
 pub(super) fn is_exit(body: &Body, block: Block) -> bool {
     let data = &body.blocks[block];
     let leaf = |b: Block| {
         let data = &body.blocks[b];
-        data.insts.is_empty() && matches!(data.term.as_ref().map(|t| &t.term), Some(Term::Exit | Term::Return))
+        data.insts.is_empty()
+            && matches!(data.term.as_ref().map(|t| &t.term), Some(Terminator::Exit | Terminator::Return))
     };
     let leaves = match data.term.as_ref().map(|t| &t.term) {
-        Some(Term::Exit | Term::Return) => true,
-        Some(Term::Jump(call)) => leaf(call.block) && call.args.is_empty(),
+        Some(Terminator::Exit | Terminator::Return) => true,
+        Some(Terminator::Jump(call)) => leaf(call.block) && call.args.is_empty(),
         _ => false,
     };
     let plain = |i: &InstData| match &i.inst {
@@ -54,7 +56,7 @@ pub(super) fn is_exit(body: &Body, block: Block) -> bool {
     data.params.is_empty() && data.insts.len() <= MAX_EXIT && leaves && data.insts.iter().all(plain)
 }
 
-/// Whether something in another block uses a value.
+/// Returns whether another block uses a value.
 pub(super) fn is_used_outside(body: &Body, value: Value, block: Block) -> bool {
     body.blocks.iter().filter(|(b, _)| *b != block).any(|(_, data)| {
         let mut used = false;

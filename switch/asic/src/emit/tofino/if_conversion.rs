@@ -1,38 +1,40 @@
-//! If-conversion: a local variable that one `if` changes is a choice between two values.
+//! If-conversion: an `if` that only assigns a local variable becomes a selection between two
+//! values.
 //!
 //! ```text
 //! x = a;                      x = c ? b : a;
 //! if (c) { x = b; }    ->
 //! ```
 //!
-//! A choice has no control flow, so that it can be hoisted over lookups (`hoist.rs`).
+//! A selection has no control flow, so it can be hoisted over lookups (`code_hoisting`).
 
 use super::exits::is_used_outside;
 use crate::emit::coalesce::is_local;
 use ir::*;
 
-/// Instructions of an arm that become unconditional.
+/// Maximum number of instructions of an arm that become unconditional.
 const MAX_MOVED: usize = 8;
 
-/// Rewrites a body.
+/// Converts the `if`s of a body.
 pub(super) fn convert_ifs(p: &Pipeline, body: &mut Body) {
     let cfg = Cfg::new(body);
     for head in cfg.reverse_postorder().to_vec() {
-        let Some(TermData { term: Term::Branch { cond, then, els }, loc }) = body.blocks[head].term.clone() else {
+        let Some(TerminatorData { term: Terminator::Branch { cond, then, els }, loc }) = body.blocks[head].term.clone()
+        else {
             continue;
         };
         let alone = |b: Block| cfg.predecessors(b).len() == 1 && body.blocks[b].params.is_empty();
         let plain = |call: &BlockCall| call.args.is_empty();
         let joins = |arm: Block, other: &BlockCall| {
             let to = body.blocks[arm].term.as_ref().map(|t| &t.term);
-            matches!(to, Some(Term::Jump(call)) if call.block == other.block && plain(call))
+            matches!(to, Some(Terminator::Jump(call)) if call.block == other.block && plain(call))
         };
         let (arm, join, holds) = match (alone(then.block), alone(els.block)) {
             (true, _) if plain(&then) && plain(&els) && joins(then.block, &els) => (then.block, els, true),
             (_, true) if plain(&then) && plain(&els) && joins(els.block, &then) => (els.block, then, false),
             _ => continue,
         };
-        // The arm sets that variable alone.
+        // The variable must be the arm's only store.
         let insts = body.blocks[arm].insts.clone();
         let Some((InstData { inst: Inst::Store(var, b), .. }, before)) = insts.split_last() else { continue };
         let narrow = matches!(p.vars[*var].ty, Type::Bit(1..=32));
@@ -53,7 +55,7 @@ pub(super) fn convert_ifs(p: &Pipeline, body: &mut Body) {
         data.insts.extend(before.iter().cloned());
         data.insts.push(InstData { inst: Inst::Select { cond, then, els }, results: vec![value], loc });
         data.insts.push(InstData { inst: Inst::Store(*var, value), results: Vec::new(), loc });
-        data.term = Some(TermData { term: Term::Jump(join), loc });
+        data.term = Some(TerminatorData { term: Terminator::Jump(join), loc });
         body.blocks[arm].insts.clear();
     }
 }

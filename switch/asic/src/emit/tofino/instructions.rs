@@ -1,18 +1,18 @@
-//! Instructions that rewrites of arithmetic look at, and what takes their place.
+//! Instructions of arithmetic transformations, and their replacements.
 
 use ir::{Body, Inst, Value};
 use num_bigint::BigUint;
 
-/// Instructions to put before, and what the instruction becomes.
-pub(super) type Rewrite = Option<(Vec<(Inst, Value)>, Inst)>;
+/// Instructions to insert before, and the replacement of the instruction. `None`: unchanged.
+pub(super) type InstReplacement = Option<(Vec<(Inst, Value)>, Inst)>;
 
-pub(super) fn inst(body: &Body, value: Value) -> Option<&Inst> {
-    body.definition(value).map(|data| &data.inst)
+pub(super) fn inst_of(body: &Body, value: Value) -> Option<&Inst> {
+    body.defining_inst(value).map(|data| &data.inst)
 }
 
-/// The number that a value always is.
-pub(super) fn constant(body: &Body, value: Value) -> Option<&BigUint> {
-    match inst(body, value)? {
+/// Returns the number of a constant value.
+pub(super) fn constant_bits(body: &Body, value: Value) -> Option<&BigUint> {
+    match inst_of(body, value)? {
         Inst::Const(c) => Some(&c.bits),
         _ => None,
     }

@@ -1,5 +1,4 @@
-//! Jump threading: a branch whose outcome a predecessor knows, or can decide itself, is decided
-//! there.
+//! Jump threading: moves a branch into a predecessor that knows or can compute its outcome.
 //!
 //! A variable that carries a decision from one `if` to the next is written in one stage and read in
 //! the next one.
@@ -12,40 +11,42 @@
 //! if (error != 0) { exit; }             ->    if (error != 0) { exit; }
 //! ```
 
-use super::exits::{before_lookups, is_exit, is_used_outside, redirect};
+use super::exits::{blocks_before_lookups, is_exit, is_used_outside, redirect_edges};
 use crate::emit::coalesce::is_local;
 use ir::*;
 use std::collections::{HashMap, HashSet};
 
-/// Instructions of a decision that is made once for each branch.
-const MAX_ASKED: usize = 8;
-/// Branches that a decision is made in.
+/// Maximum number of instructions of a decision that is duplicated.
+const MAX_DECISION_INSTS: usize = 8;
+/// Maximum number of predecessors that a decision is duplicated into.
 const MAX_BRANCHES: usize = 4;
 
-/// Rewrites a body.
+/// Threads the jumps of a body.
 pub(super) fn thread_jumps(p: &Pipeline, body: &mut Body) {
     for _ in 0..body.blocks.len() {
         let cfg = Cfg::new(body);
         let blocks: Vec<Block> = cfg.reverse_postorder().to_vec();
-        if !blocks.into_iter().any(|b| duplicate_decision(p, body, &cfg, b) || leave_at_once(p, body, &cfg, b)) {
+        if !blocks.into_iter().any(|b| duplicate_decision(p, body, &cfg, b) || thread_known_exit(p, body, &cfg, b)) {
             break;
         }
         body.empty_unreachable();
     }
 }
 
-/// Makes a decision about a variable in each of the branches that set it. False if there is none in
-/// this block.
+/// Duplicates a branch on a variable into each predecessor that stores the variable. Returns
+/// `false` if the block is no such branch.
 fn duplicate_decision(p: &Pipeline, body: &mut Body, cfg: &Cfg, join: Block) -> bool {
     let data = body.blocks[join].clone();
-    let Some(TermData { term: Term::Branch { cond, then, els }, loc }) = data.term.clone() else { return false };
+    let Some(TerminatorData { term: Terminator::Branch { cond, then, els }, loc }) = data.term.clone() else {
+        return false;
+    };
     let ways: Vec<Block> = cfg.predecessors(join).to_vec();
     let fits = data.params.is_empty()
-        && data.insts.len() <= MAX_ASKED
+        && data.insts.len() <= MAX_DECISION_INSTS
         && data.insts.iter().all(|i| i.inst.is_pure())
         && (2..=MAX_BRANCHES).contains(&ways.len())
         && body.entry != Some(join);
-    // It comes there by one edge, which hands nothing over.
+    // The predecessor must have a single edge to the block, without arguments.
     let comes = |b: &Block| {
         let mut edges = 0;
         let mut plain = true;
@@ -85,7 +86,7 @@ fn duplicate_decision(p: &Pipeline, body: &mut Body, cfg: &Cfg, join: Block) -> 
     let stored: HashMap<(Block, VarId), Value> =
         ways.iter().flat_map(|b| carried.iter().filter_map(|v| Some(((*b, *v), stored(*b, *v)?)))).collect();
     for from in ways {
-        let way = own_edge(body, from, join);
+        let way = split_edge(body, from, join);
         let mut names: HashMap<Value, Value> = HashMap::new();
         for inst in &data.insts {
             if let Inst::Load(var) = inst.inst
@@ -102,26 +103,26 @@ fn duplicate_decision(p: &Pipeline, body: &mut Body, cfg: &Cfg, join: Block) -> 
             body.blocks[way].insts.push(inst);
         }
         let cond = names.get(&cond).copied().unwrap_or(cond);
-        let fixed = match body.definition(cond).map(|i| &i.inst) {
+        let fixed = match body.defining_inst(cond).map(|i| &i.inst) {
             Some(Inst::Const(c)) => Some(c.bits != num_bigint::BigUint::ZERO),
             _ => None,
         };
         let mut edge = |call: &BlockCall| BlockCall { block: copy_if_exit(body, call.block), args: Vec::new() };
         let term = match fixed {
-            Some(true) => Term::Jump(edge(&then)),
-            Some(false) => Term::Jump(edge(&els)),
-            None => Term::Branch { cond, then: edge(&then), els: edge(&els) },
+            Some(true) => Terminator::Jump(edge(&then)),
+            Some(false) => Terminator::Jump(edge(&els)),
+            None => Terminator::Branch { cond, then: edge(&then), els: edge(&els) },
         };
-        body.blocks[way].term = Some(TermData { term, loc });
+        body.blocks[way].term = Some(TerminatorData { term, loc });
     }
     true
 }
 
-/// What comes to a decision that it has made already, by setting a variable to a constant, leaves
-/// without it. False if there is none in this block.
-fn leave_at_once(p: &Pipeline, body: &mut Body, cfg: &Cfg, join: Block) -> bool {
+/// Redirects a predecessor that stores a constant to an exit, if the constant determines the
+/// branch. Returns `false` if there is no such predecessor.
+fn thread_known_exit(p: &Pipeline, body: &mut Body, cfg: &Cfg, join: Block) -> bool {
     let data = &body.blocks[join];
-    let Some(Term::Branch { cond, then, els }) = data.term.as_ref().map(|t| &t.term) else { return false };
+    let Some(Terminator::Branch { cond, then, els }) = data.term.as_ref().map(|t| &t.term) else { return false };
     if !data.params.is_empty() || !data.insts.iter().all(|i| i.inst.is_pure()) {
         return false;
     }
@@ -132,64 +133,69 @@ fn leave_at_once(p: &Pipeline, body: &mut Body, cfg: &Cfg, join: Block) -> bool 
         own
     };
     let leaves = |call: &BlockCall| call.args.is_empty() && is_exit(body, call.block) && own(call.block);
-    let before = before_lookups(body);
+    let before = blocks_before_lookups(body);
     let found = cfg.predecessors(join).iter().filter(|from| before.contains(from)).find_map(|from| {
-        let jumps = matches!(body.blocks[*from].term.as_ref().map(|t| &t.term), Some(Term::Jump(_)));
-        let to = if jumps && known(p, body, [*from, join], *cond)? { then } else { els };
+        let jumps = matches!(body.blocks[*from].term.as_ref().map(|t| &t.term), Some(Terminator::Jump(_)));
+        let to = if jumps && known_outcome(p, body, [*from, join], *cond)? { then } else { els };
         (jumps && leaves(to)).then_some((*from, to.block))
     });
     let Some((from, out)) = found else { return false };
     let out = copy_if_exit(body, out);
-    redirect(body, from, [join, out]);
+    redirect_edges(body, from, [join, out]);
     true
 }
 
-/// What a condition of a block is for what comes there from another one, if what that has set says
-/// so.
-fn known(p: &Pipeline, body: &Body, way: [Block; 2], cond: Value) -> Option<bool> {
-    match &body.definition(cond)?.inst {
-        Inst::Unary(UnaryOp::LogicalNot, a) => known(p, body, way, *a).map(|holds| !holds),
+/// Returns the value of a condition for packets from a predecessor, if the predecessor's stores
+/// determine it.
+fn known_outcome(p: &Pipeline, body: &Body, way: [Block; 2], cond: Value) -> Option<bool> {
+    match &body.defining_inst(cond)?.inst {
+        Inst::Unary(UnaryOp::LogicalNot, a) => known_outcome(p, body, way, *a).map(|holds| !holds),
         Inst::Binary(op @ (BinaryOp::Eq | BinaryOp::Ne), a, b) => {
-            let same = number(p, body, way, *a)? == number(p, body, way, *b)?;
+            let same = known_bits(p, body, way, *a)? == known_bits(p, body, way, *b)?;
             Some(same == (*op == BinaryOp::Eq))
         }
-        Inst::Load(_) => number(p, body, way, cond).map(|n| *n != num_bigint::BigUint::ZERO),
+        Inst::Load(_) => known_bits(p, body, way, cond).map(|n| *n != num_bigint::BigUint::ZERO),
         _ => None,
     }
 }
 
-fn number<'b>(p: &Pipeline, body: &'b Body, [from, at]: [Block; 2], value: Value) -> Option<&'b num_bigint::BigUint> {
+fn known_bits<'b>(
+    p: &Pipeline,
+    body: &'b Body,
+    [from, at]: [Block; 2],
+    value: Value,
+) -> Option<&'b num_bigint::BigUint> {
     let loaded = body.blocks[at].insts.iter().find_map(|i| match i.inst {
         Inst::Load(var) if i.results == [value] && matches!(p.vars[var].kind, VarKind::Meta | VarKind::Local) => {
             Some(var)
         }
         _ => None,
     });
-    let Some(var) = loaded else { return super::instructions::constant(body, value) };
+    let Some(var) = loaded else { return super::instructions::constant_bits(body, value) };
     let stored = body.blocks[from].insts.iter().rev().find_map(|i| match i.inst {
         Inst::Store(v, value) if v == var => Some(value),
         _ => None,
     });
-    super::instructions::constant(body, stored?)
+    super::instructions::constant_bits(body, stored?)
 }
 
-/// The block that only goes on to another one, or a new one on the edge to it.
-fn own_edge(body: &mut Body, from: Block, to: Block) -> Block {
-    if matches!(body.blocks[from].term.as_ref().map(|t| &t.term), Some(Term::Jump(_))) {
+/// Returns a block for the edge: the predecessor if it only jumps, otherwise a new block.
+fn split_edge(body: &mut Body, from: Block, to: Block) -> Block {
+    if matches!(body.blocks[from].term.as_ref().map(|t| &t.term), Some(Terminator::Jump(_))) {
         return from;
     }
     let loc = body.blocks[from].term.as_ref().map(|t| t.loc).unwrap_or_default();
-    let onward = TermData { term: Term::Jump(BlockCall::to(to)), loc };
+    let onward = TerminatorData { term: Terminator::Jump(BlockCall::to(to)), loc };
     let way = body.blocks.push(BlockData { params: Vec::new(), insts: Vec::new(), term: Some(onward) });
-    redirect(body, from, [to, way]);
+    redirect_edges(body, from, [to, way]);
     way
 }
 
-/// The block; a copy if it is an exit.
+/// Returns the block, or a clone if it is an exit.
 fn copy_if_exit(body: &mut Body, block: Block) -> Block {
     if !is_exit(body, block) {
         return block;
     }
-    let data = super::copies::again(body, block);
+    let data = super::deferred_parser_copies::clone_block(body, block);
     body.blocks.push(data)
 }

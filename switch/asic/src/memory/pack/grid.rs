@@ -1,106 +1,107 @@
-//! A row of words and what lies in it, bit by bit.
+//! Bit map of a row of words.
 
-use super::form::{Form, Overhead, Plan};
-use crate::memory::key::Byte;
+use super::row_format::{EntryOverhead, RowFormat, RowPlan};
+use crate::memory::key::KeyByte;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
-    /// The lower four bytes last, which a gateway could share.
+pub(super) enum BytePlacement {
+    /// Allocates the lower four bytes last, because a gateway could share them.
     GatewayLast,
-    /// From the bottom, and versions among the overhead.
+    /// Allocates from the bottom, with versions among the overhead.
     Tight,
 }
 
-/// A byte that is put among the overhead at a fixed place.
+/// A byte at a fixed position among the overhead.
 #[derive(Clone, Copy)]
-pub(super) struct Interleaved {
-    pub byte: Byte,
-    /// Byte of the key within its cycle, and bytes of a cycle.
+pub(super) struct InterleavedByte {
+    pub byte: KeyByte,
+    /// Byte position within the cycle, and bytes per cycle.
     pub at: usize,
     pub cycle: usize,
 }
 
-/// What lies in a row.
+/// Allocation state of a row.
 #[derive(Clone)]
-pub(super) struct Grid {
-    /// Bits taken, word by word.
+pub(super) struct RowGrid {
+    /// Allocated bits by word.
     pub taken: Vec<u128>,
-    /// Bytes that are compared, word by word.
+    /// Compared bytes by word.
     compared: Vec<u32>,
-    /// Places kept for interleaved bytes: bits, and bytes.
-    pub kept: Vec<u128>,
-    pub kept_bytes: Vec<u32>,
+    /// Positions reserved for interleaved bytes, as bits and as bytes.
+    pub reserved: Vec<u128>,
+    pub reserved_bytes: Vec<u32>,
     pub width: usize,
     upper: usize,
-    pub half: u32,
+    pub overhead_bits: u32,
     version: u128,
     versioned: Vec<bool>,
     full: Vec<u32>,
     shared: Vec<u32>,
-    pub order: Order,
-    pub interleaved: Option<Interleaved>,
+    pub order: BytePlacement,
+    pub interleaved: Option<InterleavedByte>,
 }
 
-/// What one entry takes: to be undone.
+/// Allocation of one entry, for undo.
 #[derive(Clone)]
-struct Taken {
+struct RowUndo {
     entry: usize,
     taken: Vec<u128>,
     compared: Vec<u32>,
 }
 
-impl Grid {
-    pub fn new(form: &Form, plan: &Plan) -> Grid {
+impl RowGrid {
+    pub fn new(form: &RowFormat, plan: &RowPlan) -> RowGrid {
         let words = plan.overhead.len();
-        Grid {
+        RowGrid {
             taken: vec![0; words],
             compared: vec![0; words],
-            kept: vec![0; words],
-            kept_bytes: vec![0; words],
+            reserved: vec![0; words],
+            reserved_bytes: vec![0; words],
             width: form.target.word_bytes(),
             upper: form.target.word_bytes() - 2,
-            half: form.target.formats.overhead_bits,
+            overhead_bits: form.target.formats.overhead_bits,
             version: (1 << form.target.formats.version_bits) - 1,
             versioned: vec![false; form.entries as usize],
             full: vec![0; words],
             shared: vec![0; words],
-            order: Order::GatewayLast,
+            order: BytePlacement::GatewayLast,
             interleaved: None,
         }
     }
 
-    /// Overhead from the bottom of each word: what names actions first, then addresses, then data.
-    pub fn with_overhead(mut self, form: &Form, plan: &Plan) -> Option<Grid> {
-        let Overhead { action, pointers, immediate } = form.overhead;
+    /// Allocates overhead from the bottom of each word: action selectors first, then addresses,
+    /// then data.
+    pub fn with_overhead(mut self, form: &RowFormat, plan: &RowPlan) -> Option<RowGrid> {
+        let EntryOverhead { action, pointers, immediate } = form.overhead;
         for (word, entries) in plan.overhead.iter().enumerate() {
             let mut at = 0;
             for bits in [action, pointers] {
                 at += bits * entries;
-                if bits > 0 && at > self.half {
+                if bits > 0 && at > self.overhead_bits {
                     return None;
                 }
             }
             for _ in 0..*entries {
-                // The last data of a word must end below its half, not at it.
-                if immediate > 0 && at + immediate >= self.half {
+                // A word's last data must end below its overhead half, not at it.
+                if immediate > 0 && at + immediate >= self.overhead_bits {
                     return None;
                 }
                 at += immediate;
             }
-            self.taken[word] = low(at);
+            self.taken[word] = low_mask(at);
         }
         Some(self)
     }
 
-    /// Puts keys and versions of all entries.
-    pub fn fill(mut self, plan: &Plan, bytes: &[Byte], order: Order) -> bool {
+    /// Allocates keys and versions of all entries. Returns whether all fit.
+    pub fn place_entries(mut self, plan: &RowPlan, bytes: &[KeyByte], order: BytePlacement) -> bool {
         self.order = order;
-        let mut placed: Vec<Taken> = Vec::new();
+        let mut placed: Vec<RowUndo> = Vec::new();
         for word in 0..self.taken.len() {
-            let needed = on(plan, bytes, word);
+            let needed = bus_bytes(plan, bytes, word);
             let mut seen = 0;
-            while let Some(entry) = entry_of(plan, word, seen).filter(|entry| *entry < self.versioned.len()) {
-                let Some(taken) = self.whole(plan, word, entry, &needed) else { break };
+            while let Some(entry) = next_entry(plan, word, seen).filter(|entry| *entry < self.versioned.len()) {
+                let Some(taken) = self.place_whole_entry(plan, word, entry, &needed) else { break };
                 placed.push(taken);
                 self.full[word] += 1;
                 seen += 1;
@@ -114,21 +115,21 @@ impl Grid {
         if !split && self.versioned.iter().all(|v| *v) {
             return true;
         }
-        order == Order::Tight && !plan.wide && self.share(plan, bytes, placed)
+        order == BytePlacement::Tight && !plan.wide && self.place_split_entries(plan, bytes, placed)
     }
 
-    /// An entry's bytes of one bus, and its version, in one word.
-    fn whole(&mut self, plan: &Plan, word: usize, entry: usize, needed: &[Byte]) -> Option<Taken> {
+    /// Allocates an entry's bytes of one bus, and its version, in one word.
+    fn place_whole_entry(&mut self, plan: &RowPlan, word: usize, entry: usize, needed: &[KeyByte]) -> Option<RowUndo> {
         let before = self.clone();
         let mut mine = Vec::new();
         for byte in needed {
-            if !self.put(word, entry, *byte, plan, &mut mine) {
+            if !self.place_byte(word, entry, *byte, plan, &mut mine) {
                 *self = before;
                 return None;
             }
         }
         if !self.versioned[entry] {
-            let put = self.put_version(word, &mine).is_some();
+            let put = self.place_version(word, &mine).is_some();
             if !put && !plan.wide {
                 *self = before;
                 return None;
@@ -137,30 +138,44 @@ impl Grid {
         }
         let diff = |a: &[u128], b: &[u128]| a.iter().zip(b).map(|(a, b)| a & !b).collect();
         let compared = self.compared.iter().zip(&before.compared).map(|(a, b)| a & !b).collect();
-        Some(Taken { entry, taken: diff(&self.taken, &before.taken), compared })
+        Some(RowUndo { entry, taken: diff(&self.taken, &before.taken), compared })
     }
 
-    fn put(&mut self, word: usize, entry: usize, byte: Byte, plan: &Plan, mine: &mut Vec<(usize, usize, u8)>) -> bool {
+    fn place_byte(
+        &mut self,
+        word: usize,
+        entry: usize,
+        byte: KeyByte,
+        plan: &RowPlan,
+        mine: &mut Vec<(usize, usize, u8)>,
+    ) -> bool {
         if let Some(i) = self.interleaved.filter(|i| i.byte == byte) {
             let first: usize = plan.overhead[..word].iter().map(|n| *n as usize).sum();
-            return entry >= first && self.put_at(word, (entry - first) * i.cycle + i.at, byte, true, mine);
+            return entry >= first && self.place_byte_at(word, (entry - first) * i.cycle + i.at, byte, true, mine);
         }
-        self.put_anywhere(word, byte, mine)
+        self.place_byte_anywhere(word, byte, mine)
     }
 
-    fn put_anywhere(&mut self, word: usize, byte: Byte, mine: &mut Vec<(usize, usize, u8)>) -> bool {
-        let (low, high) = if self.order == Order::GatewayLast { (4, self.upper) } else { (0, self.width) };
+    fn place_byte_anywhere(&mut self, word: usize, byte: KeyByte, mine: &mut Vec<(usize, usize, u8)>) -> bool {
+        let (low, high) = if self.order == BytePlacement::GatewayLast { (4, self.upper) } else { (0, self.width) };
         let places = (low..high).chain((0..low).chain(high..self.width));
-        places.into_iter().any(|at| self.put_at(word, at, byte, false, mine))
+        places.into_iter().any(|at| self.place_byte_at(word, at, byte, false, mine))
     }
 
-    fn put_at(&mut self, word: usize, at: usize, byte: Byte, fixed: bool, mine: &mut Vec<(usize, usize, u8)>) -> bool {
+    fn place_byte_at(
+        &mut self,
+        word: usize,
+        at: usize,
+        byte: KeyByte,
+        fixed: bool,
+        mine: &mut Vec<(usize, usize, u8)>,
+    ) -> bool {
         let bit = 1u32 << at;
-        if at >= self.width || self.compared[word] & bit != 0 || (!fixed && self.kept_bytes[word] & bit != 0) {
+        if at >= self.width || self.compared[word] & bit != 0 || (!fixed && self.reserved_bytes[word] & bit != 0) {
             return false;
         }
         let mask = u128::from(byte.bits) << (8 * at);
-        let taken = self.taken[word] | if fixed { 0 } else { self.kept[word] };
+        let taken = self.taken[word] | if fixed { 0 } else { self.reserved[word] };
         if taken & mask != 0 {
             return false;
         }
@@ -170,9 +185,10 @@ impl Grid {
         true
     }
 
-    /// A nibble for the version: beside one of the entry's own bytes, among the overhead, in the upper two bytes, in any free byte.
-    fn put_version(&mut self, word: usize, mine: &[(usize, usize, u8)]) -> Option<()> {
-        let taken = self.taken[word] | self.kept[word];
+    /// Allocates a nibble for the version: next to one of the entry's own bytes, among the
+    /// overhead, in the upper two bytes, or in any free byte.
+    fn place_version(&mut self, word: usize, mine: &[(usize, usize, u8)]) -> Option<()> {
+        let taken = self.taken[word] | self.reserved[word];
         let (low, high) = (self.version, self.version << 4);
         let byte = |at: usize| (taken >> (8 * at)) & 0xff;
         for (of, at, _) in mine.iter().filter(|(of, ..)| *of == word) {
@@ -181,9 +197,9 @@ impl Grid {
                 return Some(());
             }
         }
-        let free = |grid: &Grid, at: usize| (grid.compared[word] | grid.kept_bytes[word]) & (1 << at) == 0;
-        if self.order == Order::Tight {
-            for at in (0..(self.half / 8) as usize).filter(|at| free(self, *at)) {
+        let free = |grid: &RowGrid, at: usize| (grid.compared[word] | grid.reserved_bytes[word]) & (1 << at) == 0;
+        if self.order == BytePlacement::Tight {
+            for at in (0..(self.overhead_bits / 8) as usize).filter(|at| free(self, *at)) {
                 let (has_low, has_high) = (byte(at) & low != 0, byte(at) & high != 0);
                 if has_low != has_high {
                     let mask = if has_low { high } else { low };
@@ -206,9 +222,10 @@ impl Grid {
         Some(())
     }
 
-    /// Spreads entries that fit no word whole; where that fails, takes whole ones out again, from the last word on.
-    fn share(mut self, plan: &Plan, bytes: &[Byte], mut placed: Vec<Taken>) -> bool {
-        if self.clone().spread(plan, bytes) {
+    /// Splits entries that fit no single word. On failure, frees whole entries one by one, from the
+    /// last word, and tries again.
+    fn place_split_entries(mut self, plan: &RowPlan, bytes: &[KeyByte], mut placed: Vec<RowUndo>) -> bool {
+        if self.clone().split_entries(plan, bytes) {
             return true;
         }
         for word in (0..self.taken.len()).rev() {
@@ -225,16 +242,16 @@ impl Grid {
             }
             self.versioned[entry] = false;
             self.full[word] -= 1;
-            if self.clone().spread(plan, bytes) {
+            if self.clone().split_entries(plan, bytes) {
                 return true;
             }
         }
         false
     }
 
-    fn spread(mut self, plan: &Plan, bytes: &[Byte]) -> bool {
+    fn split_entries(mut self, plan: &RowPlan, bytes: &[KeyByte]) -> bool {
         self.shared.fill(0);
-        let mut begun: Vec<Spread> = Vec::new();
+        let mut begun: Vec<SplitEntry> = Vec::new();
         let mut first = 0;
         for word in 0..self.taken.len() {
             let whole = self.full[word] as usize;
@@ -243,16 +260,16 @@ impl Grid {
                 return false;
             }
             for one in &mut begun {
-                one.put(&mut self, plan, word, false);
+                one.place_in_word(&mut self, plan, word, false);
             }
             for i in 0..starting {
-                let mut one = Spread {
+                let mut one = SplitEntry {
                     entry: first + whole + i,
-                    left: sorted(bytes.to_vec()),
+                    left: sort_widest_first(bytes.to_vec()),
                     versioned: false,
                     mine: Vec::new(),
                 };
-                one.put(&mut self, plan, word, true);
+                one.place_in_word(&mut self, plan, word, true);
                 begun.push(one);
             }
             begun.retain(|one| !one.left.is_empty() || !one.versioned);
@@ -262,20 +279,20 @@ impl Grid {
     }
 }
 
-/// An entry that is spread over words.
-struct Spread {
+/// An entry that is split over words.
+struct SplitEntry {
     entry: usize,
-    left: Vec<Byte>,
+    left: Vec<KeyByte>,
     versioned: bool,
     mine: Vec<(usize, usize, u8)>,
 }
 
-impl Spread {
-    fn put(&mut self, grid: &mut Grid, plan: &Plan, word: usize, own: bool) {
+impl SplitEntry {
+    fn place_in_word(&mut self, grid: &mut RowGrid, plan: &RowPlan, word: usize, own: bool) {
         let mut words = std::collections::BTreeSet::new();
         if own && let Some(i) = grid.interleaved {
             let at = self.left.iter().position(|b| *b == i.byte);
-            if let Some(at) = at.filter(|_| grid.put(word, self.entry, i.byte, plan, &mut self.mine)) {
+            if let Some(at) = at.filter(|_| grid.place_byte(word, self.entry, i.byte, plan, &mut self.mine)) {
                 self.left.remove(at);
                 words.insert(word);
             }
@@ -286,7 +303,7 @@ impl Spread {
                 continue;
             }
             let (mine, before) = (&mut self.mine, self.left.len());
-            self.left.retain(|byte| !grid.put_anywhere(at, *byte, mine));
+            self.left.retain(|byte| !grid.place_byte_anywhere(at, *byte, mine));
             if self.left.len() < before {
                 words.insert(at);
             }
@@ -295,7 +312,7 @@ impl Spread {
             if self.versioned || grid.shared[at] == 2 {
                 continue;
             }
-            if grid.put_version(at, &self.mine).is_some() {
+            if grid.place_version(at, &self.mine).is_some() {
                 self.versioned = true;
                 words.insert(at);
             }
@@ -309,23 +326,23 @@ impl Spread {
     }
 }
 
-/// The lowest bits of a word.
-pub(super) fn low(bits: u32) -> u128 {
+/// Returns a mask of the lowest `bits` bits.
+pub(super) fn low_mask(bits: u32) -> u128 {
     1u128.checked_shl(bits).map_or(u128::MAX, |b| b - 1)
 }
 
-fn sorted(mut bytes: Vec<Byte>) -> Vec<Byte> {
+fn sort_widest_first(mut bytes: Vec<KeyByte>) -> Vec<KeyByte> {
     bytes.sort_by_key(|b| std::cmp::Reverse(b.bits.count_ones()));
     bytes
 }
 
-/// Bytes that the bus of a word brings, whole ones first.
-fn on(plan: &Plan, bytes: &[Byte], word: usize) -> Vec<Byte> {
-    sorted(bytes.iter().filter(|b| Some(b.bus) == plan.bus[word]).copied().collect())
+/// Returns the bytes of a word's bus, full ones first.
+fn bus_bytes(plan: &RowPlan, bytes: &[KeyByte], word: usize) -> Vec<KeyByte> {
+    sort_widest_first(bytes.iter().filter(|b| Some(b.bus) == plan.bus[word]).copied().collect())
 }
 
-/// The entry that a word takes next, after `seen` others.
-fn entry_of(plan: &Plan, word: usize, seen: usize) -> Option<usize> {
+/// Returns the next entry of a word after `seen` others.
+fn next_entry(plan: &RowPlan, word: usize, seen: usize) -> Option<usize> {
     let own = plan.overhead[word] as usize;
     if !plan.wide {
         let first: usize = plan.overhead[..word].iter().map(|n| *n as usize).sum();

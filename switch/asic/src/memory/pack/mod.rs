@@ -1,74 +1,78 @@
-//! Whether a number of entries can lie side by side in so many words.
+//! Feasibility check for packing a number of entries into a number of words.
 //!
-//! What a word can hold is more than a sum of bits (`table_format.cpp` of the back-end). A byte of a word is compared for one entry only. What
-//! is not compared (which action, its data, addresses: the *overhead*) lies in the lower half of a word, from bit 0. An entry's version is
-//! a nibble; in the two upper bytes of a word nibbles are compared one by one. An entry may be spread over words, but at most two entries of
-//! a word may be spread; and a word compares one search bus.
+//! A word's capacity is more than a sum of bits (`table_format.cpp` of the back-end). A byte of a
+//! word is compared for only one entry. The *overhead* (action selector, data, addresses) is not
+//! compared and is in the lower half of a word, from bit 0. An entry's version is a nibble; nibbles
+//! of a word's two upper bytes are compared separately. An entry can be split over words, but at
+//! most two entries of a word can be split. A word compares one search bus.
 
-mod form;
 mod grid;
+mod row_format;
 
-pub(super) use form::{Form, Overhead};
+pub(super) use row_format::{EntryOverhead, RowFormat};
 
-use super::key::{Byte, without_ghosts};
-use form::{Plan, plan};
-use grid::{Grid, Interleaved, Order, low};
+use super::key::{KeyByte, without_ghost_bits};
+use grid::{BytePlacement, InterleavedByte, RowGrid, low_mask};
+use row_format::{RowPlan, plan_row};
 
-/// Whether the form can be.
-pub(super) fn packs(form: &Form) -> bool {
-    let Some(plan) = plan(form) else { return false };
-    let bytes = without_ghosts(form.key, form.ghosts);
-    let start = Grid::new(form, &plan);
+/// Returns whether the format is feasible.
+pub(super) fn is_packable(form: &RowFormat) -> bool {
+    let Some(plan) = plan_row(form) else { return false };
+    let bytes = without_ghost_bits(form.key, form.ghost_bits);
+    let start = RowGrid::new(form, &plan);
     let grid = start.clone().with_overhead(form, &plan);
-    let filled = |grid: Grid| {
-        [Order::GatewayLast, Order::Tight].into_iter().any(|order| grid.clone().fill(&plan, &bytes, order))
+    let filled = |grid: RowGrid| {
+        [BytePlacement::GatewayLast, BytePlacement::Tight]
+            .into_iter()
+            .any(|order| grid.clone().place_entries(&plan, &bytes, order))
     };
     if grid.is_some_and(filled) {
         return true;
     }
-    interleaved(start, form, &plan, bytes)
+    packs_interleaved(start, form, &plan, bytes)
 }
 
-/// Puts the overhead of each entry into the hole of a byte that is not compared whole, next to it.
-fn interleaved(mut grid: Grid, form: &Form, plan: &Plan, bytes: Vec<Byte>) -> bool {
-    let bits = form.overhead.bits();
+/// Tries to place each entry's overhead into the unused bits of a partial byte next to it.
+fn packs_interleaved(mut grid: RowGrid, form: &RowFormat, plan: &RowPlan, bytes: Vec<KeyByte>) -> bool {
+    let bits = form.overhead.total_bits();
     let with: Vec<usize> = (0..plan.overhead.len()).filter(|w| plan.overhead[*w] > 0).collect();
     let bus = plan.bus[with[0]];
     if bits == 0 || bus.is_none() || with.iter().any(|w| plan.bus[*w] != bus) {
         return false;
     }
     let Some((byte, start, at, cycle)) = best_hole(&bytes, bus, bits) else { return false };
-    grid.order = Order::Tight;
-    grid.interleaved = Some(Interleaved { byte, at, cycle });
+    grid.order = BytePlacement::Tight;
+    grid.interleaved = Some(InterleavedByte { byte, at, cycle });
     for word in with {
         let mut from = 0usize;
         for _ in 0..plan.overhead[word] {
             let first = from as u32 * 8 + start;
-            if first + bits > grid.half {
+            if first + bits > grid.overhead_bits {
                 return false;
             }
-            grid.taken[word] |= low(bits) << first;
+            grid.taken[word] |= low_mask(bits) << first;
             let kept = u128::from(byte.bits) << (8 * (from + at));
             if from + at >= grid.width || grid.taken[word] & kept != 0 {
                 return false;
             }
-            grid.kept[word] |= kept;
-            grid.kept_bytes[word] |= 1 << (from + at);
+            grid.reserved[word] |= kept;
+            grid.reserved_bytes[word] |= 1 << (from + at);
             from += cycle;
         }
     }
-    grid.fill(plan, &bytes, Order::Tight)
+    grid.place_entries(plan, &bytes, BytePlacement::Tight)
 }
 
-/// The byte of a bus whose hole is best for `bits` of overhead: (byte, first bit of the overhead, byte's place, bytes of both together).
-fn best_hole(bytes: &[Byte], bus: Option<usize>, bits: u32) -> Option<(Byte, u32, usize, usize)> {
-    let of = |byte: Byte| {
+/// Returns the byte of a bus with the best hole for `bits` of overhead: (byte, first bit of the
+/// overhead, byte position, bytes of both).
+fn best_hole(bytes: &[KeyByte], bus: Option<usize>, bits: u32) -> Option<(KeyByte, u32, usize, usize)> {
+    let of = |byte: KeyByte| {
         let (below, above) = (byte.bits.trailing_zeros(), byte.bits.leading_zeros());
         let hole = below.max(above);
         let cycle = (8 - hole + bits).div_ceil(8);
         let start = if below > above { ((cycle - 1) * 8 + below).checked_sub(bits)? } else { 8 - above };
         let at = if below > above { cycle - 1 } else { 0 };
-        // Fewest bytes for both, and of those the fullest.
+        // Fewest bytes for both, then the fullest byte.
         Some(((cycle, hole), (byte, start, at as usize, cycle as usize)))
     };
     let mut holes =

@@ -1,0 +1,51 @@
+//! Batch of misses on the slow path.
+
+use super::NotRewritable;
+use super::builder::BuiltRewrite;
+use super::flows::PreparedFlow;
+use super::path_record::PathRecord;
+use packet::{Batch, BatchOutput, EngineReason, Packet, Verdict};
+
+/// Misses that native code runs together, and the record of each.
+#[derive(Default)]
+pub(super) struct MissBatch {
+    pub batch: Batch,
+    pub out: BatchOutput,
+    pub path_record: Vec<PathRecord>,
+    /// Index of each packet in the received batch.
+    pub of: Vec<usize>,
+    /// Indices of the packets to insert, in order.
+    pub learned: Vec<usize>,
+    pub made: Vec<Result<BuiltRewrite, NotRewritable>>,
+    pub rows: Vec<PreparedFlow>,
+}
+
+impl MissBatch {
+    pub fn clear(&mut self) {
+        self.batch.clear();
+        self.out.clear();
+        self.of.clear();
+        self.learned.clear();
+    }
+
+    /// Returns the packets to the received batch, and sets their verdicts if `verdicts` is not
+    /// empty.
+    pub fn return_packets(&mut self, packets: &mut [Packet], verdicts: &mut [Option<Verdict>]) {
+        if !verdicts.is_empty() {
+            for (emission, at) in self.out.verdicts().iter().zip(&self.of) {
+                verdicts[*at] = Some(emission.verdict);
+            }
+            // Native code sets a verdict for each packet, so this drop indicates a bug.
+            let fault = Verdict::Drop(EngineReason::EngineBug.into());
+            self.of.iter().for_each(|at| _ = verdicts[*at].get_or_insert(fault));
+        }
+        let mut learned = self.learned.iter().peekable();
+        for (number, (ran, at)) in self.batch.packets_mut().iter_mut().zip(&self.of).enumerate() {
+            std::mem::swap(ran, &mut packets[*at]);
+            // The copy has no trace id.
+            if learned.next_if_eq(&&number).is_some() {
+                packets[*at].trace_id = ran.trace_id;
+            }
+        }
+    }
+}

@@ -1,0 +1,513 @@
+//! [`SymbolicExecutor`]: runs beside the interpreter through all blocks for one packet, and tracks
+//! the origin of each value's bits.
+
+use super::NotRewritable;
+use super::form::ChecksumCheck;
+use super::path_record::PathRecord;
+use super::symbolic_value::{
+    ActionDataWord, BitOrigins, FIXED, LinearLength, PathConstraints, SymbolicSum, SymbolicValue, symbolic_from_bits,
+};
+use super::template::{CountedBytes, CounterRef};
+use super::tenants::TenantIdBits;
+use crate::effects::{Effects, SlotLayout, SlotRange, effects, slots_in_ranges};
+use crate::wildcards::WildcardTracker;
+use interp::block_hook::{
+    BlockCode, BlockExit, BlockHook, BlockStepper, DecodedProgram, InstIndex, Op, Reg, StepResult, WordIndex,
+};
+use ir::{Arch, ControlKind, Pipeline, TableId};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Static facts of a program.
+#[derive(Debug)]
+pub struct ProgramFacts {
+    pub(super) pipeline: Arc<Pipeline>,
+    pub(super) slots: SlotLayout,
+    /// Reads and writes of each instruction, by block and instruction.
+    effects: Vec<Vec<Effects>>,
+    pub(super) wildcard_trackers: Vec<WildcardTracker>,
+    /// By slot: the program determines its value.
+    literal: Vec<bool>,
+    /// Slots of variables of one word, by name.
+    variables: HashMap<String, WordIndex>,
+}
+
+impl ProgramFacts {
+    /// Computes the facts of a program.
+    pub fn new(pipeline: &Arc<Pipeline>, program: &DecodedProgram) -> ProgramFacts {
+        let slots = SlotLayout::new(program);
+        let of = |code: &BlockCode| code.ops.iter().map(|op| effects(&slots, program, code, op)).collect();
+        let effects: Vec<Vec<Effects>> = program.codes.iter().map(of).collect();
+        // Slots that are no variables and that no instruction writes.
+        let mut literal: Vec<bool> = (0..slots.end).map(|slot| slot >= slots.first_value).collect();
+        let sites = program.codes.iter().flat_map(|code| &code.applies);
+        let arms = sites.flat_map(|site| site.arms.iter().enumerate().map(move |arm| (site.table, arm)));
+        let given =
+            arms.flat_map(|(table, (place, arm))| [(arm.hit, 1), (arm.params, program.arm_words[table][place])]);
+        let defs = effects.iter().flatten().flat_map(|effects| effects.defs.iter().copied());
+        for slot in slots_in_ranges(&given.chain(defs).collect::<Vec<SlotRange>>()).filter(|slot| *slot < slots.end) {
+            literal[slot as usize] = false;
+        }
+        let variables =
+            program.var_names.iter().zip(&program.var_regs).filter(|(_, reg)| reg.words == 1 && !reg.is_varbit);
+        let variables = variables.map(|(name, reg)| (name.to_string(), reg.first_word));
+        ProgramFacts {
+            pipeline: pipeline.clone(),
+            slots,
+            effects,
+            literal,
+            variables: variables.collect(),
+            wildcard_trackers: pipeline.tables.values().map(|table| WildcardTracker::new(&table.keys)).collect(),
+        }
+    }
+
+    /// Returns the slot of a variable of at most 64 bits.
+    pub fn variable_slot(&self, name: &str) -> Option<WordIndex> {
+        self.variables.get(name).copied()
+    }
+}
+
+/// Output of the deparser.
+#[derive(Default)]
+pub(super) struct DeparserOutput {
+    /// Origin of each bit.
+    pub bits: Vec<u16>,
+    /// Bit offsets of 16-bit fields that are lengths.
+    pub lengths: Vec<(usize, LinearLength)>,
+    /// Bit offsets of sums.
+    pub sums: Vec<(usize, SymbolicSum, bool)>,
+}
+
+/// Symbolic execution of one packet.
+pub(super) struct SymbolicExecutor {
+    pub facts: Arc<ProgramFacts>,
+    pub constraints: PathConstraints,
+    pub syms: Vec<SymbolicValue>,
+    /// Extracted fields: first bit and width.
+    pub fields: Vec<(u32, u32)>,
+    /// Path record of the packet.
+    pub path_record: PathRecord,
+    pub counter_updates: Vec<(CounterRef, CountedBytes)>,
+    pub checks: Vec<(SymbolicSum, ChecksumCheck)>,
+    /// Sums of `InternetChecksum` objects.
+    pub sums: HashMap<usize, SymbolicSum>,
+    pub emitted: DeparserOutput,
+    /// Number of bits that the parser consumed.
+    pub parsed: usize,
+    blocks: usize,
+    /// Slot of the tenant id, and the position of its bits.
+    tenant: Option<WordIndex>,
+    pub tenant_bits: Option<TenantIdBits>,
+}
+
+impl SymbolicExecutor {
+    /// Creates an executor. `tenant`: slot of the tenant id.
+    pub fn new(known: &Arc<ProgramFacts>, bytes: &[u8], tenant: Option<WordIndex>) -> SymbolicExecutor {
+        SymbolicExecutor {
+            syms: known
+                .literal
+                .iter()
+                .map(|literal| if *literal { SymbolicValue::Fixed } else { SymbolicValue::Const })
+                .collect(),
+            facts: known.clone(),
+            constraints: PathConstraints::new(bytes),
+            fields: Vec::new(),
+            path_record: PathRecord::default(),
+            counter_updates: Vec::new(),
+            checks: Vec::new(),
+            sums: HashMap::new(),
+            emitted: DeparserOutput::default(),
+            parsed: 0,
+            blocks: 0,
+            tenant,
+            tenant_bits: None,
+        }
+    }
+
+    /// Returns the origin of a slot's bits, as a constant if all are constrained.
+    pub fn origin_of(&self, slot: WordIndex) -> SymbolicValue {
+        self.constraints.simplified(self.raw_origin(slot))
+    }
+
+    /// Returns the origin of a slot's bits, bit by bit.
+    pub fn raw_origin(&self, slot: WordIndex) -> SymbolicValue {
+        if slot < self.facts.slots.first_variable || slot >= self.facts.slots.end {
+            return SymbolicValue::Const;
+        }
+        self.syms[slot as usize].clone()
+    }
+
+    pub fn set_origin(&mut self, slot: WordIndex, sym: SymbolicValue) {
+        if (self.facts.slots.first_variable..self.facts.slots.end).contains(&slot) {
+            self.syms[slot as usize] = sym;
+        }
+    }
+
+    pub fn set_bits(&mut self, slot: WordIndex, bits: BitOrigins) {
+        self.set_origin(slot, symbolic_from_bits(bits));
+    }
+
+    fn set_constant(&mut self, (first, count): SlotRange) {
+        (first..first + count).for_each(|slot| self.set_origin(slot, SymbolicValue::Const));
+    }
+
+    /// Constrains these bits of a slot.
+    pub fn constrain_slot_bits(&mut self, slot: WordIndex, mask: u64) {
+        let sym = self.origin_of(slot);
+        self.constraints.constrain_slot_bits(&sym, mask);
+    }
+
+    pub fn constrain_register(&mut self, reg: Reg) {
+        (reg.first_word..reg.first_word + reg.words).for_each(|slot| self.constrain_slot_bits(slot, u64::MAX));
+    }
+
+    /// Sets the variables that the architecture writes before a block.
+    fn begin_block(&mut self, walker: &BlockStepper<'_>, kind: ControlKind) {
+        self.sums.clear();
+        let known = &walker.program().well_known;
+        let first = self.blocks == 0;
+        self.blocks += 1;
+        let mut place = |reg: Option<Reg>, sym: SymbolicValue| {
+            if let Some(reg) = reg {
+                self.syms[reg.first_word as usize] = sym;
+            }
+        };
+        let length = self.constraints.length as i64;
+        let now = |reg: Option<Reg>| reg.map_or(0, |reg: Reg| walker.reg_words()[reg.first_word as usize] as i64);
+        match self.facts.pipeline.arch {
+            Arch::Pna => {
+                let block = match kind {
+                    ControlKind::PreControl => 0,
+                    ControlKind::MainParser => 1,
+                    ControlKind::MainControl => 2,
+                    _ => return,
+                };
+                let input = &known.pna[block];
+                for reg in [input.input_port, input.parser_error, input.direction, input.pass] {
+                    place(reg, SymbolicValue::Const);
+                }
+                place(input.timestamp, SymbolicValue::Live(NotRewritable::Time));
+            }
+            Arch::V1Model => match kind {
+                ControlKind::Parser if first => {
+                    place(known.packet_length, SymbolicValue::Length(LinearLength::of_packet(0)));
+                    place(known.ingress_global_timestamp, SymbolicValue::Live(NotRewritable::Time));
+                }
+                ControlKind::VerifyChecksum => place(known.parser_error, SymbolicValue::Const),
+                ControlKind::Ingress => {
+                    place(known.parser_error, SymbolicValue::Const);
+                    place(known.checksum_error, SymbolicValue::Const);
+                }
+                ControlKind::Egress => {
+                    for reg in [known.egress_port, known.egress_spec, known.instance_type] {
+                        place(reg, SymbolicValue::Const);
+                    }
+                    let live = SymbolicValue::Live(NotRewritable::Time);
+                    place(known.enq_timestamp, live.clone());
+                    place(known.egress_global_timestamp, live);
+                    let more = now(known.packet_length) - length;
+                    place(known.packet_length, SymbolicValue::Length(LinearLength::of_packet(more)));
+                    self.constraints.bound_length(-more, i64::MAX);
+                }
+                _ => {}
+            },
+        }
+    }
+
+    /// Constrains the variables that the architecture reads after a block.
+    fn end_block(&mut self, walker: &BlockStepper<'_>, kind: ControlKind) {
+        let known = walker.program().well_known;
+        let looked: &[Option<Reg>] = match kind {
+            ControlKind::Ingress => &[known.egress_spec, known.mcast_grp],
+            ControlKind::Egress => &[known.egress_spec],
+            _ => &[],
+        };
+        looked.iter().flatten().for_each(|reg| self.constrain_register(*reg));
+        if kind == ControlKind::Ingress
+            && known.mcast_grp.is_some_and(|reg| walker.reg_words()[reg.first_word as usize] != 0)
+        {
+            self.constraints.depends_on_values = true;
+            self.constraints.fail(NotRewritable::Copies);
+        }
+        // The drop reason.
+        if matches!(kind, ControlKind::Ingress | ControlKind::Egress | ControlKind::MainControl) {
+            known.drop_reason.iter().for_each(|reg| self.constrain_register(*reg));
+        }
+        if kind.is_parser() {
+            self.parsed = walker.cursor();
+            self.record_tenant_position(walker);
+        }
+    }
+
+    fn execute_instruction(&mut self, walker: &mut BlockStepper<'_>, block: usize, pc: InstIndex) -> StepResult {
+        let code = walker.code();
+        let op = code.ops[pc as usize];
+        self.path_record.record_instruction(op, code, walker.reg_words());
+        match op {
+            Op::Goto { .. } | Op::Back { .. } | Op::Return | Op::Exit | Op::Reject | Op::State { .. } => {
+                walker.step(pc)
+            }
+            Op::Branch { c, .. } => {
+                self.constrain_slot_bits(c, u64::MAX);
+                self.record_decision(walker.step(pc))
+            }
+            Op::Switch { index } => {
+                self.constrain_register(code.switches[index as usize].value);
+                self.record_decision(walker.step(pc))
+            }
+            Op::Verify { c, e } => {
+                self.constrain_slot_bits(c, u64::MAX);
+                self.constrain_slot_bits(e, u64::MAX);
+                walker.step(pc)
+            }
+            Op::Apply { index } => self.execute_apply(walker, pc, index),
+            Op::Call { index } => self.execute_call(walker, pc, &code.calls[index as usize]),
+            Op::SetValid { .. } | Op::SetInvalid { .. } | Op::Copy { .. } => self.execute_header(walker, pc, op),
+            Op::Extract { h } => self.execute_extract(walker, pc, h, None),
+            Op::ExtractVarbit { h, a } => {
+                self.constrain_value(a);
+                self.execute_extract(walker, pc, h, Some(walker.reg_words()[a as usize]))
+            }
+            Op::Advance { a } => {
+                self.constrain_value(a);
+                let bits = walker.reg_words()[a as usize];
+                self.require_packet_bits(walker.cursor() as u64 + bits.min(1 << 20));
+                walker.step(pc)
+            }
+            Op::Lookahead { index } => {
+                let (reg, at) = (code.lookaheads[index as usize], walker.cursor());
+                let there = self.require_packet_bits(at as u64 + u64::from(reg.width));
+                let step = walker.step(pc);
+                if there {
+                    self.read_packet(reg, at);
+                }
+                step
+            }
+            Op::InValueSet { index } => {
+                let (d, _, keys) = &code.value_sets[index as usize];
+                keys.iter().for_each(|key| self.constrain_register(*key));
+                let step = walker.step(pc);
+                self.set_origin(*d, SymbolicValue::Const);
+                step
+            }
+            Op::PacketLength { d } => {
+                let step = walker.step(pc);
+                self.set_origin(d, SymbolicValue::Length(LinearLength::of_packet(0)));
+                step
+            }
+            Op::Emit { h } => {
+                if walker.header_validity()[h as usize] {
+                    self.execute_emit(walker, h);
+                }
+                walker.step(pc)
+            }
+            _ => self.execute_compute(walker, block, pc, op),
+        }
+    }
+
+    /// Constrains the packet to have `bits` bits, or fewer, as it does now. Returns whether it has.
+    fn require_packet_bits(&mut self, bits: u64) -> bool {
+        let there = bits <= self.constraints.length as u64 * 8;
+        match there {
+            true => self.constraints.bound_length(bits.div_ceil(8) as i64, i64::MAX),
+            false => self.constraints.bound_length(0, (bits as i64 - 1) / 8),
+        }
+        there
+    }
+
+    /// Reads a register from the packet at bit `at`.
+    fn read_packet(&mut self, reg: Reg, at: usize) {
+        // Bit numbers have 16 bits.
+        if at + reg.width as usize >= usize::from(FIXED) {
+            return self.constraints.fail(NotRewritable::TooDeep);
+        }
+        for word in 0..reg.words {
+            let mut bits = [FIXED; 64];
+            for (bit, from) in bits.iter_mut().enumerate() {
+                let place = word * 64 + bit as u32;
+                if place < reg.width {
+                    *from = (at + (reg.width - 1 - place) as usize) as u16;
+                }
+            }
+            self.set_bits(reg.first_word + word, bits);
+        }
+    }
+
+    fn execute_extract(
+        &mut self,
+        walker: &mut BlockStepper<'_>,
+        pc: InstIndex,
+        h: u32,
+        varbit: Option<u64>,
+    ) -> StepResult {
+        let program = walker.program();
+        let header = &program.headers[h as usize];
+        let most = header.varbit.map_or(0, |index| u64::from(header.fields[index].reg.width));
+        let extra = varbit.unwrap_or(0).min(most);
+        let mut at = walker.cursor();
+        let before = walker.header_validity().to_vec();
+        self.require_packet_bits((at + header.fixed_bits as usize) as u64 + extra);
+        let step = walker.step(pc);
+        if walker.cursor() == at {
+            return step;
+        }
+        for field in &header.fields {
+            let mut reg = field.reg;
+            if reg.is_varbit {
+                self.set_origin(reg.first_word, SymbolicValue::Const);
+                self.set_constant((reg.first_word + 1, reg.words - 1));
+                reg = Reg {
+                    first_word: reg.first_word + 1,
+                    words: (extra as u32).div_ceil(64),
+                    width: extra as u32,
+                    ..reg
+                };
+            }
+            self.fields.push((at as u32, reg.width));
+            self.read_packet(reg, at);
+            at += reg.width as usize;
+        }
+        self.clear_invalidated(walker, &before);
+        if self.tenant.is_some_and(|slot| header.fields.iter().any(|field| field.reg.first_word == slot)) {
+            self.record_tenant_position(walker);
+        }
+        step
+    }
+
+    /// Records the position of the tenant id once it is known.
+    fn record_tenant_position(&mut self, walker: &BlockStepper<'_>) {
+        if let (Some(slot), None) = (self.tenant, &self.tenant_bits) {
+            self.tenant_bits =
+                TenantIdBits::new(&self.constraints, &self.raw_origin(slot), walker.reg_words()[slot as usize]);
+        }
+    }
+
+    /// Clears the fields of headers that became invalid.
+    fn clear_invalidated(&mut self, walker: &BlockStepper<'_>, before: &[bool]) {
+        for (h, header) in walker.program().headers.iter().enumerate() {
+            if before[h] && !walker.header_validity()[h] {
+                let (first, count) = header.word_range;
+                (first..first + count).for_each(|slot| self.set_origin(slot, SymbolicValue::Fixed));
+            }
+        }
+    }
+
+    fn execute_header(&mut self, walker: &mut BlockStepper<'_>, pc: InstIndex, op: Op) -> StepResult {
+        let before = walker.header_validity().to_vec();
+        let mut copied = None;
+        if let Op::Copy { dst, src } = op
+            && before[src as usize]
+        {
+            let headers = &walker.program().headers;
+            let ((to, count), (from, _)) = (headers[dst as usize].word_range, headers[src as usize].word_range);
+            let syms: Vec<SymbolicValue> = (from..from + count).map(|slot| self.raw_origin(slot)).collect();
+            copied = Some((to, syms));
+        }
+        let step = walker.step(pc);
+        self.clear_invalidated(walker, &before);
+        if let Some((to, syms)) = copied {
+            syms.into_iter().enumerate().for_each(|(at, sym)| self.set_origin(to + at as WordIndex, sym));
+        }
+        step
+    }
+
+    fn execute_apply(&mut self, walker: &mut BlockStepper<'_>, pc: InstIndex, index: u32) -> StepResult {
+        let site = &walker.code().applies[index as usize];
+        let known = self.facts.clone();
+        let table = &known.pipeline.tables[TableId(site.table as u32)];
+        site.keys.iter().for_each(|key| self.constrain_register(*key));
+        if table.implementation.is_some() {
+            self.constraints.fail(NotRewritable::Group);
+        }
+        let direct = table.direct_meter.is_some() && known.pipeline.arch == Arch::V1Model;
+        if direct || table.meter_result.is_some() {
+            self.constraints.fail(NotRewritable::Meter);
+        }
+        let found = walker.lookup(site);
+        if found.is_none() && table.add_on_miss {
+            self.constraints.fail(NotRewritable::AddEntry);
+        }
+        let application = self.path_record.application_count();
+        self.path_record.record_application(&known.wildcard_trackers[site.table], site, walker.reg_words(), found);
+        let step = walker.apply(site, found, pc);
+        let StepResult::Next(to) = step else { return step };
+        self.path_record.record_branch(to);
+        let place = site.arms.iter().position(|arm| arm.pc == to).unwrap_or(0);
+        let arm = &site.arms[place];
+        self.set_constant((arm.hit, 1));
+        for word in 0..walker.program().arm_words[site.table][place] {
+            self.set_origin(
+                arm.params + word,
+                SymbolicValue::Given(ActionDataWord { application: application as u32, word }),
+            );
+        }
+        let arm = (TableId(site.table as u32), place as u32, found.is_some());
+        self.counter_updates.push((CounterRef::Applied(arm.0, arm.1, arm.2), CountedBytes::LENGTH));
+        if found.is_some() {
+            self.counter_updates.push((CounterRef::Hit(application), CountedBytes::LENGTH));
+        }
+        step
+    }
+
+    /// Executes an instruction without a rule: constrains its operands, and makes its results
+    /// constants.
+    pub fn execute_opaque(&mut self, block: usize, pc: InstIndex) {
+        let known = self.facts.clone();
+        let effects = &known.effects[block][pc as usize];
+        for slot in slots_in_ranges(&effects.uses).filter(|slot| *slot < known.slots.end) {
+            self.constrain_slot_bits(slot, u64::MAX);
+        }
+        for slot in slots_in_ranges(&effects.defs) {
+            self.set_origin(slot, SymbolicValue::Const);
+        }
+    }
+
+    fn record_decision(&mut self, step: StepResult) -> StepResult {
+        if let StepResult::Next(to) = step {
+            self.path_record.record_branch(to);
+        }
+        step
+    }
+
+    /// Runs the block to its end without symbolic execution.
+    fn run_untracked(walker: &mut BlockStepper<'_>, mut pc: InstIndex) -> BlockExit {
+        loop {
+            match walker.step(pc) {
+                StepResult::Next(next) => pc = next,
+                StepResult::End(outcome) => return outcome,
+            }
+        }
+    }
+}
+
+impl BlockHook for SymbolicExecutor {
+    fn handles_block(&self, _: ControlKind) -> bool {
+        true
+    }
+
+    fn run(&mut self, walker: &mut BlockStepper<'_>) -> BlockExit {
+        let kind = walker.code().kind;
+        let program = walker.program();
+        let Some(block) = program.code(kind) else { return Self::run_untracked(walker, 0) };
+        if self.constraints.failed.is_none() {
+            self.begin_block(walker, kind);
+        }
+        let mut pc = 0;
+        loop {
+            if self.constraints.failed.is_some() {
+                return Self::run_untracked(walker, pc);
+            }
+            match self.execute_instruction(walker, block, pc) {
+                StepResult::Next(next) => pc = next,
+                StepResult::End(outcome) => {
+                    if matches!(outcome, BlockExit::Abort(_)) {
+                        self.constraints.fail(NotRewritable::Aborted);
+                    }
+                    self.path_record.record_end(outcome);
+                    self.end_block(walker, kind);
+                    return outcome;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! [`SplitPolicy`]: whether the traversals of a path are stored whole or split into segments.
+//!
+//! Splitting pays if the segments of a new traversal have occurred in other traversals. Two ghost
+//! lists measure this. They store only hashes, up to the capacity of the cache: one of whole
+//! traversals, the other of segments. For each traversal of the slow path, the policy counts
+//! whether the first list contains the traversal, and whether the second contains all of its
+//! segments. A cache of that kind would then have hit. The list with more hits wins, separately for
+//! each path. Paths start split, and a path keeps its mode while both lists are about equal.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+type HashState = foldhash::fast::RandomState;
+
+/// Traversals of a path after which the counts are halved.
+const WINDOW: u32 = 512;
+/// Maximum number of distinguished paths.
+const MAX_PATHS: usize = 4_096;
+
+/// The most recent hashes, up to `capacity`.
+#[derive(Clone, Debug)]
+struct GhostList {
+    capacity: usize,
+    known: HashSet<u64, HashState>,
+    order: VecDeque<u64>,
+}
+
+impl GhostList {
+    fn new(room: usize) -> GhostList {
+        GhostList { capacity: room.max(1), known: HashSet::default(), order: VecDeque::new() }
+    }
+
+    /// Inserts the hash. Returns true if the list contained it.
+    fn check_and_insert(&mut self, id: u64) -> bool {
+        if !self.known.insert(id) {
+            return true;
+        }
+        self.order.push_back(id);
+        if self.order.len() > self.capacity
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        false
+    }
+}
+
+/// Ghost list hits of a path.
+#[derive(Clone, Copy, Debug)]
+struct PathHits {
+    traversals: u32,
+    /// Traversals that the list of whole traversals contained.
+    whole_hits: u32,
+    segment_hits: u32,
+    is_split: bool,
+}
+
+/// Decides for each path whether its traversals are split.
+#[derive(Clone, Debug)]
+pub struct SplitPolicy {
+    whole_ghost: GhostList,
+    segment_ghost: GhostList,
+    paths: HashMap<u64, PathHits, HashState>,
+}
+
+impl SplitPolicy {
+    /// Creates the policy of a cache for `room` segments in total.
+    pub fn new(room: usize) -> SplitPolicy {
+        SplitPolicy {
+            whole_ghost: GhostList::new(room),
+            segment_ghost: GhostList::new(room),
+            paths: HashMap::default(),
+        }
+    }
+
+    /// Records a new traversal by its hash and the hashes of its segments. Returns true if the
+    /// path's traversals are to be split.
+    pub fn prefers_split(&mut self, way: u64, whole: u64, pieces: impl Iterator<Item = u64>) -> bool {
+        let knows_whole = self.whole_ghost.check_and_insert(whole);
+        // `count` visits every segment, because each must enter the list, also after a miss.
+        let knows_pieces = pieces.filter(|piece| !self.segment_ghost.check_and_insert(*piece)).count() == 0;
+        if self.paths.len() >= MAX_PATHS && !self.paths.contains_key(&way) {
+            return true;
+        }
+        let way =
+            self.paths.entry(way).or_insert(PathHits { traversals: 0, whole_hits: 0, segment_hits: 0, is_split: true });
+        way.traversals += 1;
+        way.whole_hits += u32::from(knows_whole);
+        way.segment_hits += u32::from(knows_pieces);
+        // Differences below one in fifty are noise.
+        let margin = 1 + way.traversals / 50;
+        if way.segment_hits > way.whole_hits + margin {
+            way.is_split = true;
+        } else if way.whole_hits > way.segment_hits + margin {
+            way.is_split = false;
+        }
+        if way.traversals >= WINDOW {
+            (way.traversals, way.whole_hits, way.segment_hits) =
+                (way.traversals / 2, way.whole_hits / 2, way.segment_hits / 2);
+        }
+        way.is_split
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SplitPolicy;
+
+    /// Simulates traversals of two segments that are drawn from `firsts` and `seconds` values.
+    /// Returns how many of the last thousand traversals are split.
+    fn cut_of(firsts: u64, seconds: u64, room: usize) -> usize {
+        let mut rng = fastrand::Rng::with_seed(5);
+        let mut adaptive = SplitPolicy::new(room);
+        let mut choices = Vec::new();
+        for _ in 0..20_000 {
+            let (first, second) = (rng.u64(..firsts), rng.u64(..seconds));
+            let pieces = [first, 1 << 40 | second];
+            choices.push(adaptive.prefers_split(1, 1 << 50 | first << 20 | second, pieces.into_iter()));
+        }
+        choices[19_000..].iter().filter(|cut| **cut).count()
+    }
+
+    #[test]
+    fn pieces_that_come_again_are_cut() {
+        assert_eq!(cut_of(100, 100, 1_000), 1_000);
+    }
+
+    #[test]
+    fn pieces_that_never_come_again_do_not_make_it_whole_without_need() {
+        assert_eq!(cut_of(1 << 19, 1 << 19, 1_000), 1_000);
+    }
+
+    #[test]
+    fn few_whole_ones_of_many_pieces_are_kept_whole() {
+        // The traversals repeat and fit the capacity. Their segments take twice the space and do
+        // not fit.
+        let mut adaptive = SplitPolicy::new(1_500);
+        let mut cut = 0;
+        for step in 0..20_000u64 {
+            let number = step % 1_000;
+            let choice = adaptive.prefers_split(1, 1 << 50 | number, [number, 1 << 40 | number].into_iter());
+            cut += usize::from(step >= 19_000 && choice);
+        }
+        assert_eq!(cut, 0);
+    }
+}

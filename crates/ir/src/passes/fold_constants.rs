@@ -1,0 +1,99 @@
+//! Folds constants with [`crate::eval`], and branches on them.
+
+use crate::body::{Body, Inst, Terminator, UnaryOp};
+use crate::cfg::reverse_postorder;
+use crate::entity::{Entity, Value};
+use crate::eval;
+use crate::passes::merge_blocks::{fold_same_targets, rename_values};
+use crate::pipeline::Pipeline;
+use crate::types::{Const, Type};
+use num_traits::Zero;
+
+pub(super) fn fold_constants(pipeline: &mut Pipeline) {
+    pipeline.controls.values_mut().for_each(|c| fold_body(&mut c.body));
+}
+
+fn fold_body(body: &mut Body) {
+    let mut known =
+        KnownConstants { constants: vec![None; body.values.len()], negation_of: vec![None; body.values.len()] };
+    let mut renamed: Vec<Option<Value>> = vec![None; body.values.len()];
+    // In this order a definition comes before its uses.
+    for block in reverse_postorder(body) {
+        let mut data = std::mem::take(&mut body.blocks[block]);
+        for inst in &mut data.insts {
+            inst.inst.map_values(|v| renamed.get(v.index()).copied().flatten().unwrap_or(v));
+            let [result] = inst.results[..] else { continue };
+            // A cast can produce an ordinal without a member, which a constant must not be.
+            let folds = !matches!(inst.inst, Inst::Cast(Type::Error | Type::Enum(_), _));
+            if let Some(constant) = eval::fold(&inst.inst, |v| known.constant(v)).filter(|_| folds) {
+                inst.inst = Inst::Const(constant.clone());
+                known.constants[result.index()] = Some(constant);
+            } else if let Some(same) = known.equivalent_operand(&inst.inst) {
+                renamed[result.index()] = Some(same);
+            } else if let Inst::Unary(UnaryOp::LogicalNot, of) = inst.inst {
+                known.negation_of[result.index()] = Some(of);
+            }
+        }
+        if let Some(term) = &mut data.term {
+            term.term.map_values(|v| renamed.get(v.index()).copied().flatten().unwrap_or(v));
+            fold_terminator(&mut term.term, &known);
+            fold_same_targets(&mut term.term);
+        }
+        body.blocks[block] = data;
+    }
+    rename_values(body, &renamed);
+}
+
+struct KnownConstants {
+    constants: Vec<Option<Const>>,
+    /// The operand of each value that is a logical negation.
+    negation_of: Vec<Option<Value>>,
+}
+
+impl KnownConstants {
+    fn constant(&self, value: Value) -> Option<&Const> {
+        self.constants.get(value.index())?.as_ref()
+    }
+
+    /// Returns the operand that equals the instruction's result, if one does.
+    fn equivalent_operand(&self, inst: &Inst) -> Option<Value> {
+        match inst {
+            Inst::Select { cond, then, els } => match self.constant(*cond) {
+                Some(c) => Some(if c.bits.is_zero() { *els } else { *then }),
+                None => (then == els).then_some(*then),
+            },
+            Inst::Unary(UnaryOp::LogicalNot, a) => self.negation_of.get(a.index()).copied().flatten(),
+            _ => None,
+        }
+    }
+}
+
+fn fold_terminator(term: &mut Terminator, known: &KnownConstants) {
+    if let Terminator::Branch { cond, then, els } = term
+        && let Some(of) = known.negation_of.get(cond.index()).copied().flatten()
+    {
+        *cond = of;
+        std::mem::swap(then, els);
+    }
+    let target = match term {
+        Terminator::Branch { cond, then, els } => match known.constant(*cond) {
+            Some(c) => {
+                if c.bits.is_zero() {
+                    els.clone()
+                } else {
+                    then.clone()
+                }
+            }
+            None => return,
+        },
+        Terminator::Switch { value, cases, default } => match known.constant(*value) {
+            Some(c) => {
+                let case = cases.iter().find(|(case, _)| case.bits == c.bits);
+                case.map_or(&*default, |(_, call)| call).clone()
+            }
+            None => return,
+        },
+        _ => return,
+    };
+    *term = Terminator::Jump(target);
+}

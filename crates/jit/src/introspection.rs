@@ -1,0 +1,82 @@
+//! Introspection: properties of the generated code, and how packets passed it.
+
+use crate::engine::{Execution, Jit};
+use crate::plan::stages::StageInfo;
+use crate::program::CompiledProgram;
+
+impl Jit {
+    /// Returns the number of lookups after the first that are cloned for packets of the hot path
+    /// ([`Jit::hot_path_bytes`]).
+    pub fn hot_path_lookup_count(&self) -> usize {
+        self.count_stages(|stage| stage.is_hot_path_copy)
+    }
+
+    /// Returns the number of lookups after the hot path that a stage makes in place while the table
+    /// has few entries.
+    pub fn in_place_lookup_count(&self) -> usize {
+        self.program().map_or(0, |program| program.in_place_lookups)
+    }
+
+    /// Returns the number of lookups after the hot path that are paired with an independent earlier
+    /// lookup.
+    pub fn paired_lookup_count(&self) -> usize {
+        self.count_stages(|stage| stage.paired_table.is_some())
+    }
+
+    /// Returns the number of stages that have vector code on this machine.
+    pub fn vector_stage_count(&self) -> usize {
+        self.program().map_or(0, |program| program.native.lanes().iter().flatten().count())
+    }
+
+    /// Sets the smallest batch for the vector path, whether or not it is faster; for tests.
+    /// [`usize::MAX`] turns it off. By default, batches of 8 packets or more use the path that was
+    /// faster recently.
+    pub fn set_min_vector_batch(&mut self, packets: usize) {
+        if let Execution::Native { worker, unrecorded: quiet, .. } = &mut self.execution {
+            for worker in [Some(worker), quiet.as_mut()].into_iter().flatten() {
+                worker.min_vector_batch = packets;
+                worker.path_choice = None;
+            }
+        }
+    }
+
+    /// Returns two counts of this worker: packets that passed a stage on the vector path (once per
+    /// stage), and those of them that diverged to scalar code.
+    pub fn vector_packet_counts(&self) -> [u64; 2] {
+        let Execution::Native { worker, unrecorded: quiet, .. } = &self.execution else { return [0; 2] };
+        let both = [Some(worker), quiet.as_ref()];
+        both.into_iter()
+            .flatten()
+            .map(|worker| worker.vector_packet_counts())
+            .fold([0; 2], |[a, b], [c, d]| [a + c, b + d])
+    }
+
+    fn count_stages(&self, which: impl Fn(&StageInfo) -> bool) -> usize {
+        self.program().map_or(0, |program| program.stages.iter().filter(|stage| which(stage)).count())
+    }
+
+    /// Returns the compiled program; `None` if the interpreter runs it.
+    fn program(&self) -> Option<&CompiledProgram> {
+        match &self.execution {
+            Execution::Native { shared, .. } => Some(&shared.program),
+            Execution::Interpreted { .. } => None,
+        }
+    }
+
+    /// Returns the minimum length in bytes of packets that take the hot path, the code specialised
+    /// for the most common path to the first lookup; `None` if there is none.
+    pub fn hot_path_bytes(&self) -> Option<u32> {
+        self.program()?.hot_path_bytes
+    }
+
+    /// Returns the length of the native code in bytes; 0 if there is none.
+    pub fn code_bytes(&self) -> usize {
+        match &self.execution {
+            Execution::Native { shared, .. } => {
+                let programs = [Some(&shared.program), shared.unrecorded.as_ref()];
+                programs.into_iter().flatten().map(|program| program.native.bytes()).sum()
+            }
+            Execution::Interpreted { .. } => 0,
+        }
+    }
+}

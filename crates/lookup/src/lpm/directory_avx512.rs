@@ -1,0 +1,461 @@
+//! AVX-512 version of [`super::directory_lookup`] for eight keys at once, with exact keys of one
+//! word and addresses of at most 32 bits.
+//!
+//! Each step processes a block of eight keys in a later round, so that prefetched lines have
+//! arrived and words written one by one can be loaded as a vector. Only the comparison with a
+//! line's prefixes is done key by key, because they fill a vector.
+#![allow(unsafe_code)]
+
+use super::address::AddressBits;
+use super::directory::{self, ExactKeyDirectory, LineKeyFormat};
+use super::directory_lookup::{read_child, search_line};
+use super::matcher::{Avx512Matcher, PrefixMatcher, ScalarMatcher};
+use super::pool::{BlockRef, LineBytes};
+use super::prefix_line::{HEADER_OFFSET, PrefixLineKind, PrefixLineLayout, PrefixLineLayouts};
+use super::table::TypedLpmTable;
+use super::view::{CACHED_BYTES, CHUNK_KEYS, LpmView, prefetch_line};
+use super::window::{WINDOW_TAGS, match_window};
+use crate::avx512::{AVX512_LANES, Words8, first_lanes, iterate_lanes, load_key_pairs, load_words, splat, store_words};
+use smallvec::SmallVec;
+use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
+
+/// Minimum number of blocks in flight.
+const RING_BLOCKS: usize = 32;
+const _: () = assert!(PREFETCH_DISTANCE + BLOCK_STEPS <= RING_BLOCKS);
+/// Rounds between prefetching lines and reading them; it exceeds the number of cache lines that a
+/// core can have in flight.
+const PREFETCH_DISTANCE: usize = 12;
+/// Steps of a block, each in its own round.
+const BLOCK_STEPS: usize = 6;
+/// Rounds between prefetching and reading if the lines are in cache.
+const PREFETCH_DISTANCE_SMALL: usize = 1;
+
+/// State of eight keys.
+#[repr(C, align(64))]
+struct KeyBlock8 {
+    keys: Words8,
+    /// Left-aligned in 32 bits.
+    addresses: Words8,
+    hashes: Words8,
+    /// Address of the first tag for each key.
+    tags: Words8,
+    /// Address of the line with a matching tag.
+    lines: Words8,
+    headers: Words8,
+    /// Address of the line's bytes with the unused bits of each prefix.
+    shifts: Words8,
+    /// Mask of the prefixes that match the address.
+    prefix_matches: Words8,
+    /// Keys that have a line.
+    present_lanes: u8,
+}
+
+/// Lookup in a table with this directory.
+struct DirectoryAvx512<'a> {
+    view: &'a LpmView<'a>,
+    line_layouts: &'a PrefixLineLayouts,
+    directory: &'a ExactKeyDirectory,
+    tags: *const u8,
+    lines: *const u8,
+    /// Unused bits of a word before those of an address.
+    unused: u32,
+    /// By layout number.
+    shifts: __m512i,
+    cells: __m512i,
+}
+
+/// Returns whether the processor has the instructions that [`search_first_lines`] needs.
+#[inline(always)]
+pub(super) fn is_available() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512cd")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+}
+
+/// Returns whether [`search_first_lines`] supports the table's keys.
+#[inline(always)]
+pub(super) fn supports_table<A: AddressBits>(table: &TypedLpmTable<A>) -> bool {
+    A::WORDS == 1 && table.lpm_bits <= 32 && table.exact_words == 1
+}
+
+/// Searches the lines of at most [`CHUNK_KEYS`] keys as
+/// [`super::directory_lookup::search_first_lines`] does. A key has two words: an exact key and an
+/// address of `bits` bits. Writes all of `out`.
+///
+/// # Safety
+/// [`is_available`] is true; lines of `directory` contain their keys and have these layouts; there
+/// are two words for each element of `out`.
+#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
+pub(super) unsafe fn search_first_lines(
+    view: &LpmView<'_>,
+    formats: &PrefixLineLayouts,
+    (directory, bits): (&ExactKeyDirectory, u32),
+    keys: &[u64],
+    out: &mut [*const u8],
+    mut go_on: impl FnMut(usize, BlockRef, u64),
+) {
+    let count = out.len().min(CHUNK_KEYS).min(keys.len() / 2);
+    let lanes = DirectoryAvx512::new(view, formats, directory, bits);
+    let mut room = MaybeUninit::<[KeyBlock8; RING_BLOCKS]>::uninit();
+    // SAFETY: blocks are words that may be uninitialised, and a mask that is written before it is
+    // read.
+    let room = unsafe { &mut *room.as_mut_ptr().cast::<[MaybeUninit<KeyBlock8>; RING_BLOCKS]>() };
+    let block = |number: usize| number % RING_BLOCKS;
+    let blocks = count.div_ceil(AVX512_LANES);
+    let ahead = if directory.slot_count() * size_of::<LineBytes>() <= CACHED_BYTES {
+        PREFETCH_DISTANCE_SMALL
+    } else {
+        PREFETCH_DISTANCE
+    };
+    let mut late = TagCollisions::new();
+    for round in 0..blocks + ahead + BLOCK_STEPS - 1 {
+        let at = |behind: usize| Some(round.wrapping_sub(behind)).filter(|number| *number < blocks);
+        // SAFETY: each step reads data that earlier steps have written for the block, and a block
+        // is finished before another reuses its memory.
+        unsafe {
+            if let Some(number) = at(0) {
+                lanes.hash_keys(
+                    &mut *room[block(number)].as_mut_ptr(),
+                    keys.as_ptr().add(number * AVX512_LANES * 2),
+                    count - number * AVX512_LANES,
+                );
+            }
+            if let Some(number) = at(1) {
+                prefetch_lines(&(*room[block(number)].as_ptr()).tags);
+            }
+            if let Some(number) = at(2) {
+                lanes.choose_lines(&mut *room[block(number)].as_mut_ptr(), first_lanes(count - number * AVX512_LANES));
+            }
+            if let Some(number) = at(3) {
+                prefetch_lines(&(*room[block(number)].as_ptr()).lines);
+            }
+            if let Some(number) = at(3 + ahead) {
+                lanes.read_headers(&mut *room[block(number)].as_mut_ptr(), number * AVX512_LANES, &mut late);
+            }
+            if let Some(number) = at(4 + ahead) {
+                lanes.compare_prefixes(&mut *room[block(number)].as_mut_ptr());
+            }
+            if let Some(number) = at(5 + ahead) {
+                let first = number * AVX512_LANES;
+                lanes.store_results(&*room[block(number)].as_ptr(), (first, count - first), out, &mut go_on);
+            }
+        }
+    }
+    for index in late {
+        if let (Some(key), Some(out)) = (keys[2 * index..].first_chunk(), out.get_mut(index)) {
+            lanes.lookup_collision(key, out, |to, rest| go_on(index, to, rest));
+        }
+    }
+}
+
+/// Indices of keys with a matching tag but another key in the chosen line.
+type TagCollisions = SmallVec<[usize; 32]>;
+
+/// Prefetches lines. Reads the addresses from memory, because extracting them from a vector takes
+/// longer. They should have been stored some time before.
+///
+/// # Safety
+/// All have been written.
+#[inline(always)]
+unsafe fn prefetch_lines(places: &Words8) {
+    for place in places {
+        // SAFETY: guaranteed by the caller.
+        prefetch_line(unsafe { place.assume_init() } as *const u8);
+    }
+}
+
+impl<'a> DirectoryAvx512<'a> {
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn new(
+        view: &'a LpmView<'a>,
+        formats: &'a PrefixLineLayouts,
+        directory: &'a ExactKeyDirectory,
+        bits: u32,
+    ) -> DirectoryAvx512<'a> {
+        let each = |of: fn(&PrefixLineLayout) -> u8| {
+            let offsets: [u64; AVX512_LANES] = std::array::from_fn(|number| u64::from(of(&formats.layouts[number])));
+            // SAFETY: eight words.
+            unsafe { _mm512_loadu_si512(offsets.as_ptr().cast()) }
+        };
+        DirectoryAvx512 {
+            view,
+            line_layouts: formats,
+            directory,
+            tags: directory.tags.as_ptr(),
+            lines: directory.lines.as_ptr().cast(),
+            unused: 64 - bits,
+            shifts: each(|format| format.shifts_offset),
+            cells: each(|format| format.cells_offset),
+        }
+    }
+
+    /// Loads up to `count` keys, hashes them and stores the addresses of their tags. Missing keys
+    /// are 0.
+    ///
+    /// # Safety
+    /// There are two words for each key.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    unsafe fn hash_keys(&self, block: &mut KeyBlock8, keys: *const u64, count: usize) {
+        // SAFETY: guaranteed by the caller.
+        let (keys, addresses) = unsafe { load_key_pairs(keys, count) };
+        let addresses = _mm512_srli_epi64::<32>(_mm512_sllv_epi64(addresses, splat(u64::from(self.unused))));
+        let hashes = self.directory.hash.hash_eight(keys);
+        let homes = _mm512_srli_epi64::<32>(_mm512_mul_epu32(
+            _mm512_srli_epi64::<32>(hashes),
+            splat(self.directory.slot_count() as u64),
+        ));
+        store_words(&mut block.keys, keys);
+        store_words(&mut block.addresses, addresses);
+        store_words(&mut block.hashes, hashes);
+        store_words(&mut block.tags, _mm512_add_epi64(homes, splat(self.tags as u64)));
+    }
+
+    /// Chooses lines by their tags. If a key has a line, it is nearly always the chosen one.
+    ///
+    /// # Safety
+    /// The keys have been hashed.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512vl")]
+    unsafe fn choose_lines(&self, block: &mut KeyBlock8, keys: __mmask8) {
+        // SAFETY: written when the keys were hashed. A home is a valid slot, and `WINDOW_TAGS` tags
+        // follow the last slot.
+        let (same, free) = unsafe {
+            let hashes = _mm512_max_epu8(load_words(&block.hashes), _mm512_set1_epi8(1));
+            let half = |first: usize| {
+                let at = |lane: usize| _mm_loadu_si128(block.tags[first + lane].assume_init() as *const __m128i);
+                let tags = _mm512_inserti32x4::<1>(_mm512_castsi128_si512(at(0)), at(1));
+                let tags = _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(tags, at(2)), at(3));
+                let lanes = _mm512_set_epi64(3, 3, 2, 2, 1, 1, 0, 0);
+                let wanted = _mm512_permutexvar_epi64(_mm512_add_epi64(lanes, splat(first as u64)), hashes);
+                let wanted = _mm512_shuffle_epi8(wanted, _mm512_setzero_si512());
+                (_mm512_cmpeq_epi8_mask(tags, wanted), _mm512_testn_epi8_mask(tags, tags))
+            };
+            let ((same, free), (same_behind, free_behind)) = (half(0), half(4));
+            (widen_to_words(same, same_behind), widen_to_words(free, free_behind))
+        };
+        let named = _mm512_test_epi64_mask(same, same);
+        block.present_lanes = keys & (named | _mm512_testn_epi64_mask(free, free));
+        // The first slot with a matching tag. Without one, any line will do, because its key
+        // differs.
+        let place = _mm512_maskz_mov_epi64(named, lowest_bit_index(same));
+        // SAFETY: written when the keys were hashed.
+        let home = _mm512_sub_epi64(unsafe { load_words(&block.tags) }, splat(self.tags as u64));
+        let slot = _mm512_add_epi64(home, place);
+        // Slots wrap around: for a slot before the end the subtraction yields a very large number.
+        let slot = _mm512_min_epu64(slot, _mm512_sub_epi64(slot, splat(self.directory.slot_count() as u64)));
+        let line = _mm512_add_epi64(_mm512_slli_epi64::<6>(slot), splat(self.lines as u64));
+        // Keys without a line use the first line, to avoid cache misses.
+        store_words(&mut block.lines, _mm512_mask_mov_epi64(splat(self.lines as u64), block.present_lanes, line));
+    }
+
+    /// Reads the lines' headers. Keys that are not in the chosen line are appended to `late`.
+    ///
+    /// # Safety
+    /// Lines have been chosen.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn read_headers(&self, block: &mut KeyBlock8, first: usize, late: &mut TagCollisions) {
+        // SAFETY: these are lines of the directory.
+        let read = |offset: usize| unsafe { gather_words(&block.lines, offset) };
+        let heads = read(HEADER_OFFSET);
+        let narrow = self.directory.key_format == LineKeyFormat::Narrow;
+        let found = if narrow { _mm512_srli_epi64::<32>(heads) } else { read(HEADER_OFFSET - 8) };
+        // SAFETY: written when the keys were hashed.
+        let wrong = _mm512_cmpneq_epi64_mask(found, unsafe { load_words(&block.keys) }) & block.present_lanes;
+        let format = _mm512_and_si512(_mm512_srli_epi64::<8>(heads), splat(7));
+        // SAFETY: written when the lines were chosen.
+        let lines = unsafe { load_words(&block.lines) };
+        store_words(&mut block.headers, heads);
+        store_words(&mut block.shifts, _mm512_add_epi64(lines, _mm512_permutexvar_epi64(format, self.shifts)));
+        if wrong != 0 {
+            block.present_lanes &= !wrong;
+            for lane in iterate_lanes(wrong) {
+                // SAFETY: written when the keys were hashed.
+                let hash = unsafe { block.hashes[lane].assume_init() };
+                self.prefetch_second_match(hash);
+                late.push(first + lane);
+            }
+        }
+    }
+
+    /// Prefetches the line of the second matching tag, if there is one.
+    #[cold]
+    fn prefetch_second_match(&self, hash: u64) {
+        let home = directory::home_slot(hash, self.directory.slot_count());
+        let (same, _) = match_window(&self.directory.tags, home, directory::directory_tag(hash));
+        let second = home + ((same & same.wrapping_sub(1)).trailing_zeros() as usize & (2 * WINDOW_TAGS - 1));
+        prefetch_line(self.lines.wrapping_add(second * size_of::<LineBytes>()));
+    }
+
+    /// Looks up a single key.
+    #[cold]
+    fn lookup_collision(&self, &[key, address]: &[u64; 2], out: &mut *const u8, go_on: impl FnOnce(BlockRef, u64)) {
+        let Some(slot) = self.directory.find_line(&[key]) else { return };
+        let line = self.lines.wrapping_add(slot * size_of::<LineBytes>());
+        let address = address << self.unused;
+        // SAFETY: a line of the directory with these layouts, for addresses of at most 32 bits; a
+        // scalar matcher has no requirements.
+        let (found, child, len) =
+            unsafe { search_line::<u64, ScalarMatcher, true>(self.view, self.line_layouts, line, address) };
+        *out = found;
+        if !child.is_null() {
+            go_on(child, address.skip_bits(len));
+        }
+    }
+
+    /// Compares each address with the prefixes of its line.
+    ///
+    /// # Safety
+    /// Headers have been read.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn compare_prefixes(&self, block: &mut KeyBlock8) {
+        for lane in 0..AVX512_LANES {
+            // SAFETY: lines of the directory; shifts end at least 16 bytes before the line
+            // (`PrefixLineLayout::new`).
+            unsafe {
+                let line = block.lines[lane].assume_init() as *const u8;
+                let shifts = block.shifts[lane].assume_init() as *const u8;
+                let has = Avx512Matcher::match_32(line, shifts, block.addresses[lane].assume_init() as u32, 0);
+                block.prefix_matches[lane].write(u64::from(has));
+            }
+        }
+    }
+
+    /// Writes the results of a block. `first` is the index of its first key and `count` the number
+    /// of its keys. Calls `go_on` for keys that match a compressed child.
+    ///
+    /// # Safety
+    /// Addresses have been compared; `out` has an element per key.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512cd")]
+    unsafe fn store_results(
+        &self,
+        block: &KeyBlock8,
+        (first, count): (usize, usize),
+        out: &mut [*const u8],
+        go_on: &mut impl FnMut(usize, BlockRef, u64),
+    ) {
+        // SAFETY: all have been written.
+        let (heads, lines, has) =
+            unsafe { (load_words(&block.headers), load_words(&block.lines), load_words(&block.prefix_matches)) };
+        let taken = _mm512_sllv_epi64(splat(1), _mm512_and_si512(heads, splat(15)));
+        let has = _mm512_and_si512(has, _mm512_sub_epi64(taken, splat(1)));
+        let found = _mm512_mask_test_epi64_mask(block.present_lanes, has, has);
+        let format = _mm512_and_si512(_mm512_srli_epi64::<8>(heads), splat(7));
+        let cells = _mm512_add_epi64(lines, _mm512_permutexvar_epi64(format, self.cells));
+        let place = lowest_bit_index(has);
+        let mut cell = _mm512_add_epi64(cells, _mm512_mul_epu32(place, splat(self.line_layouts.cell_bytes as u64)));
+        let apart = _mm512_mask_cmpeq_epi64_mask(found, format, splat(OUT_OF_LINE_LAYOUT));
+        if apart != 0 {
+            // SAFETY: the line stores the block number there.
+            let blocks = unsafe { gather_half_words(apart, cells) };
+            let apart_cell = _mm512_add_epi64(_mm512_slli_epi64::<6>(blocks), splat(self.view.pool as u64));
+            cell = _mm512_mask_add_epi64(cell, apart, apart_cell, _mm512_slli_epi64::<3>(place));
+            let mut places = [MaybeUninit::uninit(); AVX512_LANES];
+            store_words(&mut places, cell);
+            for lane in iterate_lanes(apart) {
+                // SAFETY: just written.
+                prefetch_line(unsafe { places[lane].assume_init() } as *const u8);
+            }
+        }
+        if self.view.uses_value_numbers {
+            // SAFETY: cells hold value numbers.
+            let numbers = unsafe { gather_half_words(found, cell) };
+            cell = _mm512_add_epi64(
+                _mm512_mul_epu32(numbers, splat(self.view.value_stride as u64)),
+                splat(self.view.values as u64),
+            );
+        }
+        // SAFETY: `out` has an element per key.
+        unsafe {
+            let out = out.as_mut_ptr().add(first).cast();
+            _mm512_mask_storeu_epi64(out, first_lanes(count), _mm512_maskz_mov_epi64(found, cell));
+        }
+        let gated = _mm512_mask_cmpeq_epi64_mask(block.present_lanes, format, splat(WITH_CHILD_LAYOUT));
+        if gated != 0 {
+            // SAFETY: lines with a compressed child.
+            unsafe { self.follow_children(block, gated, first, go_on) };
+        }
+    }
+
+    /// Calls `go_on` for those of these keys that match their line's compressed child.
+    ///
+    /// # Safety
+    /// Their lines have one.
+    #[inline(always)]
+    unsafe fn follow_children(
+        &self,
+        block: &KeyBlock8,
+        which: u8,
+        first: usize,
+        go_on: &mut impl FnMut(usize, BlockRef, u64),
+    ) {
+        let format = &self.line_layouts.layouts[WITH_CHILD_LAYOUT as usize];
+        for lane in iterate_lanes(which) {
+            // SAFETY: the child lies within the line; all have been written.
+            unsafe {
+                let at = (block.lines[lane].assume_init() as *const u8).add(format.child_offset as usize);
+                let address = block.addresses[lane].assume_init() << 32;
+                let (child, len) = read_child(at, format.prefix_bytes, block.headers[lane].assume_init(), address);
+                if !child.is_null() {
+                    go_on(first + lane, child, address.skip_bits(len));
+                }
+            }
+        }
+    }
+}
+
+/// Layout numbers of lines with 32-bit prefixes.
+const OUT_OF_LINE_LAYOUT: u64 = PrefixLineLayouts::layout_number(PrefixLineKind::OutOfLine, 0) as u64;
+const WITH_CHILD_LAYOUT: u64 = PrefixLineLayouts::layout_number(PrefixLineKind::WithChild, 0) as u64;
+
+/// Returns the index of the lowest set bit of each nonzero word.
+#[inline]
+#[target_feature(enable = "avx512f,avx512cd")]
+fn lowest_bit_index(words: __m512i) -> __m512i {
+    let lowest = _mm512_and_si512(words, _mm512_sub_epi64(_mm512_setzero_si512(), words));
+    _mm512_sub_epi64(splat(63), _mm512_lzcnt_epi64(lowest))
+}
+
+/// Widens sixteen-bit elements to words.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn widen_to_words(low: u64, high: u64) -> __m512i {
+    _mm512_cvtepu16_epi64(_mm_set_epi64x(high as i64, low as i64))
+}
+
+/// Loads the words at eight addresses plus `offset` bytes.
+///
+/// # Safety
+/// All may be read.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn gather_words(places: &Words8, offset: usize) -> __m512i {
+    let mut words = _mm512_setzero_si512();
+    for (lane, place) in places.iter().enumerate() {
+        // SAFETY: guaranteed by the caller.
+        let word = unsafe { (place.assume_init() as *const u8).add(offset).cast::<i64>().read_unaligned() };
+        words = _mm512_mask_set1_epi64(words, 1 << lane, word);
+    }
+    words
+}
+
+/// Loads the 32 bits at each address in the mask.
+///
+/// # Safety
+/// Eight bytes may be read at each.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn gather_half_words(mask: __mmask8, places: __m512i) -> __m512i {
+    // SAFETY: guaranteed by the caller.
+    let words = unsafe { _mm512_mask_i64gather_epi64::<1>(_mm512_setzero_si512(), mask, places, std::ptr::null()) };
+    _mm512_and_si512(words, splat(0xffff_ffff))
+}
+
+const _: () = assert!(WINDOW_TAGS == 16);

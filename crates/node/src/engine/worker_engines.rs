@@ -1,0 +1,209 @@
+//! [`WorkerEngines`]: control side of the engines of several workers that wrap native code or the
+//! reference engine.
+
+use super::control::load_batch_by_batch;
+use super::engine_state::EngineState;
+use super::{CapacityError, EngineControl};
+use entries::{ControlState, Counter, StoredEntry, WriteBatch, WriteError};
+use interp::{DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, Registers};
+use ir::{ExternId, Pipeline, TableId};
+use jit::EngineStats;
+use num_bigint::BigUint;
+use packet::{Engine, EngineCounters};
+use std::sync::Arc;
+
+/// The workers of an engine and their shared state. Clones share the same state.
+pub trait WorkerSet: Clone + Send + Sync + 'static {
+    /// Type of the engine that holds the state.
+    type Inner: EngineState;
+
+    /// Name as in configurations.
+    const NAME: &'static str;
+
+    /// Creates the engine of another worker.
+    fn new_worker(&self) -> Box<dyn Engine>;
+
+    /// Calls `at` with exclusive access to the state.
+    fn with_inner<T>(&self, at: impl FnOnce(&mut Self::Inner) -> T) -> T;
+
+    /// Adds counts that workers keep elsewhere to the state, before it is read.
+    fn merge_counts(&self) {}
+
+    /// Implements [`EngineControl::write`].
+    fn write_batch(&self, batch: &WriteBatch) -> Result<(), WriteError>;
+
+    /// Implements [`EngineControl::load`].
+    fn load(&self, batches: &mut dyn Iterator<Item = WriteBatch>) -> Result<(), CapacityError> {
+        load_batch_by_batch(batches, &mut |batch| self.write_batch(batch))
+    }
+
+    /// Advances the clock to `now` (ns), and returns the expired entries.
+    fn expire_entries(&self, now: u64) -> Vec<IdleEntry>;
+
+    /// Returns the number of packets that each tier completed, if the engine has several tiers.
+    fn packets_by_tier(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// Implements [`EngineControl::retire`].
+    fn retire(&self) {}
+
+    /// Implements [`EngineControl::bypass_counters`].
+    fn bypass_counters(&self) -> EngineCounters {
+        EngineCounters::default()
+    }
+
+    /// Implements [`EngineControl::status_notes`].
+    fn status_notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Control side of a set of workers with shared state.
+pub struct WorkerEngines<W> {
+    pipeline: Arc<Pipeline>,
+    workers: W,
+    fallback_reason: Option<String>,
+}
+
+impl<W: WorkerSet> WorkerEngines<W> {
+    /// Creates the control side. `fallback_reason`: why the state is not held by native code, if
+    /// so.
+    pub fn new_control(
+        pipeline: &Arc<Pipeline>,
+        workers: W,
+        fallback_reason: Option<String>,
+    ) -> Box<dyn EngineControl> {
+        Box::new(WorkerEngines { pipeline: pipeline.clone(), workers, fallback_reason })
+    }
+
+    /// Calls `at` with the state after merging all counts.
+    fn with_merged_counts<T>(&self, at: impl FnOnce(&mut W::Inner) -> T) -> T {
+        self.workers.merge_counts();
+        self.workers.with_inner(at)
+    }
+}
+
+impl<W: WorkerSet> EngineControl for WorkerEngines<W> {
+    fn name(&self) -> &'static str {
+        W::NAME
+    }
+
+    fn pipeline(&self) -> &Arc<Pipeline> {
+        &self.pipeline
+    }
+
+    fn new_worker(&self) -> Box<dyn Engine> {
+        self.workers.new_worker()
+    }
+
+    fn visit_state(&self, at: &mut dyn FnMut(&ControlState)) {
+        self.workers.with_inner(|held| held.visit_state(at));
+    }
+
+    fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
+        self.workers.write_batch(batch)
+    }
+
+    fn load(&mut self, batches: &mut dyn Iterator<Item = WriteBatch>) -> Result<(), CapacityError> {
+        self.workers.load(batches)
+    }
+
+    fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
+        self.with_merged_counts(|held| held.counter(counter, index))
+    }
+
+    fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, Counter)> {
+        self.with_merged_counts(|held| held.counted(counter, end))
+    }
+
+    fn array_len(&self, object: ExternId) -> Option<u64> {
+        self.workers.with_inner(|held| held.array_len(object))
+    }
+
+    fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
+        self.workers.with_inner(|held| held.register(register, index))
+    }
+
+    fn registers(&self) -> Registers {
+        let workers = self.workers.clone();
+        Registers::new(move |register, index| workers.with_inner(|held| held.register(register, index)))
+    }
+
+    fn entry_counter(&self, table: TableId, entry: &StoredEntry) -> Option<Counter> {
+        self.with_merged_counts(|held| held.entry_counter(table, entry))
+    }
+
+    fn entry_idle_for(&self, table: TableId, entry: &StoredEntry) -> Option<u64> {
+        self.with_merged_counts(|held| held.entry_idle_for(table, entry))
+    }
+
+    fn take_digests(&mut self) -> Vec<DigestMessage> {
+        self.workers.with_inner(|held| held.take_digests())
+    }
+
+    fn advance_time(&mut self, now: u64) -> Vec<IdleEntry> {
+        let mut idle = self.workers.expire_entries(now);
+        idle.extend(self.workers.with_inner(EngineState::take_idle));
+        idle
+    }
+
+    fn hold_idle(&self, hold: bool) {
+        self.workers.with_inner(|held| held.hold_idle(hold));
+    }
+
+    fn meter_levels(&self, meter: ExternId) -> Vec<(u64, MeterFill)> {
+        self.workers.with_inner(|held| held.meter_levels(meter))
+    }
+
+    fn set_meter_level(&self, meter: ExternId, index: u64, level: MeterFill) {
+        self.workers.with_inner(|held| held.set_meter_level(meter, index, level));
+    }
+
+    fn entry_level(&self, table: TableId, entry: &StoredEntry) -> Option<EntryRuntimeState> {
+        self.with_merged_counts(|held| held.entry_level(table, entry))
+    }
+
+    fn set_entry_level(&self, table: TableId, entry: &StoredEntry, level: EntryRuntimeState) {
+        self.workers.with_inner(|held| held.set_entry_level(table, entry, level));
+    }
+
+    fn flow_id(&self) -> u32 {
+        self.workers.with_inner(|held| held.flow_id())
+    }
+
+    fn set_flow_id(&self, id: u32) {
+        self.workers.with_inner(|held| held.set_flow_id(id));
+    }
+
+    fn tallies(&self) -> EngineStats {
+        self.with_merged_counts(|held| held.tallies())
+    }
+
+    fn packets_by_tier(&self) -> Vec<(&'static str, u64)> {
+        self.workers.merge_counts();
+        self.workers.packets_by_tier()
+    }
+
+    fn retire(&mut self) {
+        self.workers.retire();
+    }
+
+    fn bypass_counters(&self) -> EngineCounters {
+        self.workers.merge_counts();
+        self.workers.bypass_counters()
+    }
+
+    fn status_notes(&self) -> Vec<String> {
+        self.workers.merge_counts();
+        self.workers.status_notes()
+    }
+
+    fn fallback_reason(&self) -> Option<String> {
+        self.fallback_reason.clone()
+    }
+
+    fn code_bytes(&self) -> usize {
+        self.workers.with_inner(|held| held.code_bytes())
+    }
+}

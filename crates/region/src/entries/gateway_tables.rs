@@ -1,0 +1,237 @@
+//! Looks up the gateway program's tables and actions by name.
+
+use entries::{ActionSpec, TableEntry};
+use ir::{ActionCall, ActionId, ExternId, KeyMatch, Pipeline, TableId};
+use num_bigint::BigUint;
+use std::net::IpAddr;
+
+/// Error: a program lacks an object of the gateway program.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the program `{program}` has no {what}; a region file needs programs/gateway/gateway.p4 or a program with its tables (programs/gateway/TABLES.md)"
+)]
+pub struct NotAGateway {
+    /// Name of the program.
+    pub program: String,
+    /// The missing object.
+    pub what: String,
+}
+
+/// A table and the actions that its entries use.
+#[derive(Clone, Debug)]
+pub(super) struct GatewayTable<const N: usize> {
+    pub(super) id: TableId,
+    pub(super) actions: [ActionId; N],
+}
+
+impl<const N: usize> GatewayTable<N> {
+    /// Returns an entry with the action of index `action`.
+    pub(super) fn entry(&self, keys: Vec<KeyMatch>, action: usize, args: Vec<BigUint>) -> TableEntry {
+        TableEntry::new(self.id, keys, self.call(action, args))
+    }
+    /// Returns a call of the action of index `action`.
+    pub(super) fn call(&self, action: usize, args: Vec<BigUint>) -> ActionSpec {
+        ActionSpec::Call(ActionCall { action: self.actions[action], args })
+    }
+}
+
+/// Meaning of the first key of a tenant table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum TenantKey {
+    /// The VNI of a VPC.
+    Vni,
+    /// The id of a route table.
+    RouteTable,
+    /// The id of a VPC or of the list of a transit path.
+    List,
+}
+
+/// The tables of both IP versions, IPv4 first.
+pub(super) type FamilyPair<const N: usize> = [GatewayTable<N>; 2];
+
+/// The gateway's tables and actions.
+#[derive(Clone, Debug)]
+pub struct GatewayApi {
+    pub(super) own_mac: GatewayTable<1>,
+    /// Actions: packets of servers, packets of remotes.
+    pub(super) tunnel: FamilyPair<2>,
+    /// Actions: packets of servers, packets of remotes.
+    pub(super) source: FamilyPair<2>,
+    pub(super) own_address: FamilyPair<1>,
+    /// Actions: VPCs that accept all sources, VPCs with strict sources.
+    pub(super) tenant: GatewayTable<2>,
+    pub(super) vpc_source: FamilyPair<1>,
+    pub(super) policy_route: FamilyPair<1>,
+    pub(super) route: FamilyPair<7>,
+    pub(super) acl_out: FamilyPair<3>,
+    pub(super) acl_in: FamilyPair<3>,
+    pub(super) vm_nc: FamilyPair<2>,
+    pub(super) remote: GatewayTable<2>,
+    pub(super) underlay_route: FamilyPair<2>,
+    pub(super) next_hop: GatewayTable<1>,
+    pub(super) router: GatewayTable<1>,
+    pub(super) identity: GatewayTable<1>,
+    /// Counters with one cell per VPC.
+    pub(super) vpc_counters: Vec<ExternId>,
+}
+
+impl GatewayApi {
+    /// Looks up the gateway's tables in a program.
+    ///
+    /// # Errors
+    /// A table, an action, or a parameter is missing.
+    pub fn new(pipeline: &Pipeline) -> Result<GatewayApi, NotAGateway> {
+        let find = GatewayTableFinder(pipeline);
+        let routes = &[
+            ("local", 2),
+            ("peer", 3),
+            ("idc", 3),
+            ("cross_region", 3),
+            ("internet", 1),
+            ("blackhole", 0),
+            ("no_route", 0),
+        ];
+        let tunnels = &[("from_server", 0), ("from_remote", 0)];
+        let verdicts = &[("permit", 0), ("deny", 0), ("deny_transit", 0)];
+        Ok(GatewayApi {
+            own_mac: find.table("classify.own_mac", 2, &[("own_port", 0)])?,
+            tunnel: find.pair("classify.tunnel_v", 2, tunnels)?,
+            source: find.pair("classify.source_v", 1, tunnels)?,
+            own_address: find.pair("classify.own_address_v", 1, &[("tunnel_address", 0)])?,
+            tenant: find.table("tenancy.tenant", 1, &[("set_vpc", 3), ("set_strict_vpc", 3)])?,
+            vpc_source: find.pair("tenancy.vpc_source_v", 2, &[("allowed", 0)])?,
+            policy_route: find.pair("policy_routing.policy_route_v", 2, &[("use_instance", 1)])?,
+            route: find.pair("routing.route_v", 2, routes)?,
+            acl_out: find.pair("acl_out.v", 7, verdicts)?,
+            acl_in: find.pair("acl_in.v", 7, verdicts)?,
+            vm_nc: find.pair("vm_nc.vm_nc_v", 2, &[("on_server_v4", 2), ("on_server_v6", 2)])?,
+            remote: find.table("remote_end.remote", 1, &[("at_v4", 2), ("at_v6", 2)])?,
+            underlay_route: find.pair("underlay.underlay_route_v", 1, &[("via_next_hop", 1), ("via_group", 2)])?,
+            next_hop: find.table("underlay.next_hop", 1, &[("forward", 4)])?,
+            router: find.table("inner_link.router", 0, &[("set_router", 1)])?,
+            identity: find.table("encap.gateway_identity", 0, &[("set_identity", 3)])?,
+            vpc_counters: vec![find.counter("tenancy.vpc_received")?, find.counter("encap.vpc_forwarded")?],
+        })
+    }
+}
+
+impl GatewayApi {
+    /// Returns the counter cells of these VPCs.
+    pub(super) fn counters_of(&self, vpcs: &[u32]) -> Vec<(ExternId, u64)> {
+        self.vpc_counters.iter().flat_map(|counter| vpcs.iter().map(|vpc| (*counter, u64::from(*vpc)))).collect()
+    }
+
+    /// Iterates over all tables with entries of a region.
+    pub(super) fn tables(&self) -> impl Iterator<Item = TableId> {
+        let GatewayApi { own_mac, tunnel, source, own_address, tenant, vpc_source, policy_route, .. } = self;
+        let GatewayApi { route, acl_out, acl_in, vm_nc, remote, underlay_route, next_hop, .. } = self;
+        let single = [own_mac.id, tenant.id, remote.id, next_hop.id];
+        single
+            .into_iter()
+            .chain(ids(tunnel))
+            .chain(ids(source))
+            .chain(ids(own_address))
+            .chain(ids(vpc_source))
+            .chain(ids(policy_route))
+            .chain(ids(route))
+            .chain(ids(acl_out))
+            .chain(ids(acl_in))
+            .chain(ids(vm_nc))
+            .chain(ids(underlay_route))
+    }
+}
+
+impl GatewayApi {
+    /// Returns how the first key of a table identifies a VPC. `None` for tables of the underlay.
+    pub(super) fn tenant_key(&self, table: TableId) -> Option<TenantKey> {
+        let is_in = |tables: &[TableId]| tables.contains(&table);
+        if table == self.tenant.id || is_in(&ids(&self.vm_nc)) {
+            Some(TenantKey::Vni)
+        } else if is_in(&ids(&self.route)) {
+            Some(TenantKey::RouteTable)
+        } else if [ids(&self.acl_out), ids(&self.acl_in), ids(&self.policy_route), ids(&self.vpc_source)]
+            .concat()
+            .contains(&table)
+        {
+            Some(TenantKey::List)
+        } else {
+            None
+        }
+    }
+}
+
+/// Returns the ids of the tables of both IP versions.
+fn ids<const N: usize>(pair: &FamilyPair<N>) -> [TableId; 2] {
+    [pair[0].id, pair[1].id]
+}
+
+/// Name of the control that contains all tables.
+const CONTROL: &str = "gateway";
+
+struct GatewayTableFinder<'a>(&'a Pipeline);
+
+impl GatewayTableFinder<'_> {
+    fn table<const N: usize>(
+        &self,
+        name: &str,
+        keys: usize,
+        actions: &[(&str, usize); N],
+    ) -> Result<GatewayTable<N>, NotAGateway> {
+        let full = format!("{CONTROL}.{name}");
+        let found = self.0.tables.iter().find(|(_, t)| t.preamble.name == full && t.keys.len() == keys);
+        let (id, table) = found.ok_or_else(|| self.missing(format!("table `{full}` with {keys} keys")))?;
+        let mut ids = [ActionId(0); N];
+        for (slot, (action, params)) in ids.iter_mut().zip(actions) {
+            let is_it = |a: ActionId| {
+                let a = &self.0.actions[a];
+                a.preamble.name.rsplit('.').next() == Some(action) && a.params.len() == *params
+            };
+            let found = table.actions.iter().map(|a| a.action).find(|a| is_it(*a));
+            *slot = found
+                .ok_or_else(|| self.missing(format!("action `{action}` with {params} parameters in table `{full}`")))?;
+        }
+        Ok(GatewayTable { id, actions: ids })
+    }
+
+    fn pair<const N: usize>(
+        &self,
+        name: &str,
+        keys: usize,
+        actions: &[(&str, usize); N],
+    ) -> Result<FamilyPair<N>, NotAGateway> {
+        Ok([self.table(&format!("{name}4"), keys, actions)?, self.table(&format!("{name}6"), keys, actions)?])
+    }
+
+    fn counter(&self, name: &str) -> Result<ExternId, NotAGateway> {
+        let full = format!("{CONTROL}.{name}");
+        let found = self.0.externs.iter().find(|(_, e)| e.preamble.name == full);
+        found.map(|(id, _)| id).ok_or_else(|| self.missing(format!("counter `{full}`")))
+    }
+
+    fn missing(&self, what: String) -> NotAGateway {
+        NotAGateway { program: self.0.name.clone(), what }
+    }
+}
+
+/// Returns 0 for IPv4 and 1 for IPv6: the index into a [`FamilyPair`] and into pairs of actions.
+pub(super) fn family(ip: IpAddr) -> usize {
+    usize::from(ip.is_ipv6())
+}
+
+/// Returns an address as a number; the first byte is the most significant.
+pub(super) fn number(ip: IpAddr) -> BigUint {
+    match ip {
+        IpAddr::V4(ip) => BigUint::from(u32::from(ip)),
+        IpAddr::V6(ip) => BigUint::from(u128::from(ip)),
+    }
+}
+
+/// Returns an exact match.
+pub(super) fn exact(value: impl Into<BigUint>) -> KeyMatch {
+    KeyMatch::Exact(value.into())
+}
+
+/// Returns a longest-prefix match.
+pub(super) fn lpm(prefix: ipnet::IpNet) -> KeyMatch {
+    KeyMatch::Lpm { value: number(prefix.network()), prefix_len: u32::from(prefix.prefix_len()) }
+}

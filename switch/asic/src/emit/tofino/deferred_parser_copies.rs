@@ -1,0 +1,233 @@
+//! Deferral of header copies from the parser to the control.
+//!
+//! The chip's parser can copy bytes only while it extracts them (p4c's tofino back-end:
+//! `parde/lowered/hoist_common_match_operations.cpp`, "Shifting extract to negative position"). A
+//! copy in a later state therefore sets a flag, and the control performs the copy first. A `select`
+//! on the copy reads the field itself, which the chip keeps for that purpose; states that other
+//! paths reach as well are cloned for it. Constants that later states store to the copy's target
+//! are deferred as well.
+
+use super::legalizer::{DeferredCopy, Legalizer};
+use super::parser_store_sinking::reaches_inst;
+use ir::*;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+/// Maximum number of blocks that are cloned for one path through the parser.
+const MAX_CLONED: usize = 64;
+
+impl Legalizer {
+    /// Returns whether a field still has its extracted value at the start of the control.
+    pub(super) fn keeps_extracted_value(body: &Body, field: VarId, header: HeaderId) -> bool {
+        let again = |block: Block, insts: &[InstData]| {
+            let at = insts.iter().position(|i| i.inst == Inst::Extract(header));
+            at.is_some_and(|at| reaches_inst(body, block, at + 1, |i| *i == Inst::Extract(header)))
+        };
+        let written = |i: &InstData| matches!(i.inst, Inst::Store(v, _) if v == field);
+        !body.blocks.iter().any(|(block, data)| again(block, &data.insts)) && !body.insts().any(written)
+    }
+
+    /// Defers copies of fields extracted in earlier states, and later stores to the same variables.
+    pub(super) fn defer_late_copies(&mut self, body: &mut Body) {
+        let stores = |body: &Body| {
+            let of = |(b, data): (Block, &BlockData)| {
+                let at = |(n, i): (usize, &InstData)| matches!(i.inst, Inst::Store(..)).then_some((b, n));
+                data.insts.iter().enumerate().filter_map(at).collect::<Vec<_>>()
+            };
+            body.blocks.iter().flat_map(of).collect::<Vec<_>>()
+        };
+        let mut refused: BTreeSet<(Block, VarId)> = BTreeSet::new();
+        loop {
+            let late = stores(body).into_iter().find_map(|(b, n)| {
+                let (to, from) = self.deferrable_copy(body, b, n)?;
+                (!refused.contains(&(b, to))).then_some((b, n, to, from))
+            });
+            let Some((block, at, to, from)) = late else { return };
+            if !forward_copy(body, block, at, to, &from) {
+                refused.insert((block, to));
+                continue;
+            }
+            let what = match &from {
+                Inst::Load(field) => crate::emit::names::to_identifier(
+                    self.p.vars[*field].name.split_once('.').map_or("field", |(_, rest)| rest),
+                ),
+                _ => "constant".to_owned(),
+            };
+            let count = self.deferred_copies.iter().filter(|c| c.from == from).count() + 1;
+            let name = format!("{}.copy_{what}_{count}", self.meta);
+            let flag = self.add_var(&name, Type::Bool, VarKind::Meta);
+            self.deferred_copies.push(DeferredCopy { flag, to, from });
+            let yes = body.values.push(Type::Bool);
+            let loc = body.blocks[block].insts[at].loc;
+            let set = [
+                InstData { inst: Inst::Const(Const::bool(true)), results: vec![yes], loc },
+                InstData { inst: Inst::Store(flag, yes), results: Vec::new(), loc },
+            ];
+            body.blocks[block].insts.splice(at..=at, set);
+        }
+    }
+
+    /// Returns the source of a store, if the control can read it: a field that keeps its extracted
+    /// value, or a constant.
+    fn copy_source(&self, body: &Body, value: Value) -> Option<(Inst, Option<HeaderId>)> {
+        match &body.defining_inst(value)?.inst {
+            Inst::Load(field) => match self.p.vars[*field].kind {
+                VarKind::Field(header, _) if Self::keeps_extracted_value(body, *field, header) => {
+                    Some((Inst::Load(*field), Some(header)))
+                }
+                _ => None,
+            },
+            constant @ Inst::Const(_) => Some((constant.clone(), None)),
+            _ => None,
+        }
+    }
+
+    /// Returns target and source of a store that must be deferred: the field's header is extracted
+    /// in another block, or the store follows another write.
+    fn deferrable_copy(&self, body: &Body, block: Block, at: usize) -> Option<(VarId, Inst)> {
+        let insts = &body.blocks[block].insts;
+        let Inst::Store(to, value) = insts[at].inst else { return None };
+        let (from, header) = self.copy_source(body, value)?;
+        let here = header.is_none_or(|header| insts[..at].iter().any(|i| i.inst == Inst::Extract(header)));
+        let plain = matches!(self.p.vars[to].kind, VarKind::Meta | VarKind::Local);
+        let flags: Vec<VarId> = self.deferred_copies.iter().filter(|c| c.to == to).map(|c| c.flag).collect();
+        let after = |(b, n): (Block, usize), (other, m): (Block, usize)| {
+            if b == other { n > m } else { body.can_reach(other, b) }
+        };
+        let any = |wanted: &dyn Fn(&Inst, (Block, usize)) -> bool| {
+            body.blocks.iter().any(|(b, data)| data.insts.iter().enumerate().any(|(n, i)| wanted(&i.inst, (b, n))))
+        };
+        let here_at = (block, at);
+        // Deferred copies execute after all writes of the parser.
+        let is_store = |i: &Inst| matches!(i, Inst::Store(var, _) if *var == to);
+        let second = header.is_some() && any(&|i, other| is_store(i) && after(here_at, other));
+        let behind_copy =
+            any(&|i, other| matches!(i, Inst::Store(var, _) if flags.contains(var)) && after(here_at, other));
+        let unknown = |i: &Inst| matches!(i, Inst::Store(var, v) if *var == to && self.copy_source(body, *v).is_none());
+        let overwritten = any(&|i, other| unknown(i) && after(other, here_at));
+        ((!here || second || behind_copy) && plain && !overwritten).then_some((to, from))
+    }
+
+    /// Sorts the copies so that the last one on a packet's path comes first, because it determines
+    /// the value.
+    pub(super) fn sort_deferred_copies(&mut self, parser: &Body) {
+        let order = reverse_postorder(parser);
+        let stores =
+            |b: &Block, flag| parser.blocks[*b].insts.iter().any(|i| matches!(i.inst, Inst::Store(v, _) if v == flag));
+        let place = |copied: &DeferredCopy| order.iter().position(|b| stores(b, copied.flag));
+        self.deferred_copies.sort_by_key(|copied| std::cmp::Reverse(place(copied)));
+    }
+
+    /// Adds the deferred copies before the entry of the control. Returns the new entry.
+    pub(super) fn add_deferred_copies(&mut self, body: &mut Body, entry: Block) -> Block {
+        let mut by_target: BTreeMap<VarId, Vec<DeferredCopy>> = BTreeMap::new();
+        for copied in std::mem::take(&mut self.deferred_copies) {
+            by_target.entry(copied.to).or_default().push(copied);
+        }
+        let mut first = entry;
+        for (_, all) in by_target {
+            let behind = first;
+            for DeferredCopy { flag, to, from } in all.into_iter().rev() {
+                let ty = self.p.vars[to].ty;
+                let [cond, value] = [Type::Bool, ty].map(|ty| body.values.push(ty));
+                let set = vec![InstData::new(from, vec![value]), InstData::new(Inst::Store(to, value), Vec::new())];
+                let then = body.push_block(Vec::new(), set, Terminator::Jump(BlockCall::to(behind)));
+                let ask = vec![InstData::new(Inst::Load(flag), vec![cond])];
+                first = body.push_block(
+                    Vec::new(),
+                    ask,
+                    Terminator::Branch { cond, then: BlockCall::to(then), els: BlockCall::to(first) },
+                );
+            }
+        }
+        first
+    }
+}
+
+/// Replaces loads of the variable after a copy by the copy's source. Returns `false` without a
+/// change if that is impossible.
+fn forward_copy(body: &mut Body, block: Block, at: usize, var: VarId, from: &Inst) -> bool {
+    let loads = |data: &[InstData]| data.iter().any(|i| i.inst == Inst::Load(var));
+    if loads(&body.blocks[block].insts[at + 1..]) {
+        return false;
+    }
+    // Blocks that the copy reaches, reduced to those from which a load is reachable.
+    let stores = |b: &Block| body.blocks[*b].insts.iter().any(|i| matches!(i.inst, Inst::Store(v, _) if v == var));
+    let asks = |b: &Block| loads(&body.blocks[*b].insts);
+    let (mut reached, mut todo) = (BTreeSet::new(), body.blocks[block].successors());
+    while let Some(b) = todo.pop() {
+        if stores(&b) {
+            if asks(&b) {
+                return false;
+            }
+        } else if reached.insert(b) {
+            todo.extend(body.blocks[b].successors());
+        }
+    }
+    let mut asking: BTreeSet<Block> = reached.iter().copied().filter(asks).collect();
+    loop {
+        let leads = |b: &Block| !asking.contains(b) && body.blocks[*b].successors().iter().any(|n| asking.contains(n));
+        let more: Vec<Block> = reached.iter().copied().filter(leads).collect();
+        if more.is_empty() {
+            break;
+        }
+        asking.extend(more);
+    }
+    let cloned: Vec<Block> = asking.into_iter().collect();
+    if cloned.len() > MAX_CLONED {
+        return false;
+    }
+    // Values that cross blocks would need a block parameter for each path.
+    let defined: HashSet<Value> = cloned
+        .iter()
+        .flat_map(|b| {
+            body.blocks[*b].insts.iter().flat_map(|i| i.results.clone()).chain(body.blocks[*b].params.clone())
+        })
+        .collect();
+    let crosses = body.blocks.values().any(|data| {
+        let mut own: HashSet<Value> = data.params.iter().copied().collect();
+        own.extend(data.insts.iter().flat_map(|i| i.results.iter().copied()));
+        let mut found = false;
+        let mut check = |v: Value| found |= defined.contains(&v) && !own.contains(&v);
+        data.insts.iter().for_each(|i| i.inst.for_each_use(&mut check));
+        data.term.iter().for_each(|t| t.term.for_each_use(&mut check));
+        found
+    });
+    if crosses {
+        return false;
+    }
+    let mut clones: BTreeMap<Block, Block> = BTreeMap::new();
+    for b in &cloned {
+        let mut data = clone_block(body, *b);
+        data.insts.iter_mut().filter(|i| i.inst == Inst::Load(var)).for_each(|i| i.inst = from.clone());
+        clones.insert(*b, body.blocks.push(data));
+    }
+    let redirect = |body: &mut Body, b: Block| {
+        if let Some(term) = &mut body.blocks[b].term {
+            term.term.for_each_call_mut(|call| call.block = clones.get(&call.block).copied().unwrap_or(call.block));
+        }
+    };
+    clones.values().for_each(|b| redirect(body, *b));
+    redirect(body, block);
+    for (b, copy) in &clones {
+        if let Some(state) = body.states.iter().find(|s| s.block == *b).cloned() {
+            let name = format!("{}_{}", state.name, body.states.len());
+            body.states.push(ParserStateBlock { name, block: *copy, loc: state.loc });
+        }
+    }
+    true
+}
+
+/// Clones a block with new values.
+pub(super) fn clone_block(body: &mut Body, block: Block) -> BlockData {
+    let mut data = body.blocks[block].clone();
+    let mut names: BTreeMap<Value, Value> = BTreeMap::new();
+    for value in data.params.iter_mut().chain(data.insts.iter_mut().flat_map(|i| &mut i.results)) {
+        let new = body.values.push(body.value_type(*value));
+        names.insert(*value, new);
+        *value = new;
+    }
+    let new = |v: Value| names.get(&v).copied().unwrap_or(v);
+    data.insts.iter_mut().for_each(|i| i.inst.map_values(new));
+    data.term.iter_mut().for_each(|t| t.term.map_values(new));
+    data
+}

@@ -1,0 +1,135 @@
+//! Checksums that a parser verifies. The chip adds a field to a sum when it extracts the field, so
+//! additions move to the states that extract the headers. The reads of a sum stay in place.
+
+use super::legalizer::Legalizer;
+use ir::*;
+use std::collections::HashSet;
+
+/// Fields that a sum covers, by header.
+type Addends = Vec<(HeaderId, Vec<VarId>)>;
+
+impl Legalizer {
+    /// Moves additions to the extractions of the fields. Each read of a sum gets a separate unit.
+    /// Unsupported sums become zero and are reported.
+    pub(super) fn move_sums_to_extractions(&mut self, body: &mut Body) {
+        let cfg = Cfg::new(body);
+        let mut looked_at = Vec::new();
+        for (block, data) in body.blocks.iter() {
+            for (n, inst) in data.insts.iter().enumerate() {
+                if let Inst::Extern { object: Some(object), func: ExternFn::InternetChecksumGet, .. } = inst.inst {
+                    looked_at.push((block, n, object, inst.results[0], inst.loc));
+                }
+            }
+        }
+        let mut moved = Vec::new();
+        let mut used = HashSet::new();
+        for (block, n, object, result, loc) in looked_at {
+            let places = self.summed_fields(body, &cfg, block, n, object).and_then(|addends| {
+                let at = |(header, fields): (HeaderId, Vec<VarId>)| {
+                    Some((Self::extracting_state(body, &cfg, block, header)?, header, fields))
+                };
+                addends.into_iter().map(at).collect::<Option<Vec<_>>>()
+            });
+            let Some(places) = places else {
+                let what = "a checksum over other fields than those that the parser extracts on each path to it";
+                self.report_left_out(loc, what);
+                let zero = Const::new(body.values[result], 0u8);
+                body.blocks[block].insts[n].inst = Inst::Const(zero);
+                continue;
+            };
+            let unit = if used.insert(object) { object } else { self.clone_checksum_unit(object) };
+            if let Inst::Extern { object, .. } = &mut body.blocks[block].insts[n].inst {
+                *object = Some(unit);
+            }
+            moved.extend(places.into_iter().map(|(at, header, fields)| (at, header, fields, unit, loc)));
+        }
+        for data in body.blocks.values_mut() {
+            data.insts.retain(|i| !is_addition(&i.inst));
+        }
+        for (at, header, fields, unit, loc) in moved {
+            let values: Vec<Value> = fields.iter().map(|var| body.values.push(self.p.vars[*var].ty)).collect();
+            let load = |(var, value): (&VarId, &Value)| InstData { inst: Inst::Load(*var), results: vec![*value], loc };
+            let mut insts: Vec<InstData> = fields.iter().zip(&values).map(load).collect();
+            let (func, args) = (ExternFn::InternetChecksumAdd, vec![ExternArg::Values(values)]);
+            insts.push(InstData { inst: Inst::Extern { object: Some(unit), func, args }, results: Vec::new(), loc });
+            let all = &mut body.blocks[at].insts;
+            let behind = all.iter().position(|i| i.inst == Inst::Extract(header)).map_or(all.len(), |at| at + 1);
+            all.splice(behind..behind, insts);
+        }
+    }
+
+    fn clone_checksum_unit(&mut self, object: ExternId) -> ExternId {
+        let mut unit = self.p.externs[object].clone();
+        unit.preamble.name.push_str("_again");
+        self.p.externs.push(unit)
+    }
+
+    /// Returns the fields that a sum covers at a read, if they are the same on each path to it.
+    fn summed_fields(&self, body: &Body, cfg: &Cfg, block: Block, n: usize, object: ExternId) -> Option<Addends> {
+        let mut found: Addends = Vec::new();
+        let mut seen = HashSet::new();
+        let (mut at, mut end) = (block, n);
+        let mut cleared = None;
+        'all: loop {
+            seen.insert(at);
+            for inst in body.blocks[at].insts[..end].iter().rev() {
+                let Inst::Extern { object: Some(of), func, args } = &inst.inst else { continue };
+                match func {
+                    _ if *of != object => {}
+                    ExternFn::InternetChecksumClear => {
+                        cleared = Some(at);
+                        break 'all;
+                    }
+                    ExternFn::InternetChecksumAdd => self.collect_fields(body, args, &mut found)?,
+                    ExternFn::InternetChecksumGet => {}
+                    _ => return None,
+                }
+            }
+            let Some(above) = cfg.immediate_dominator(at) else { break };
+            (at, end) = (above, body.blocks[above].insts.len());
+        }
+        // An addition on some paths would move to a state on all paths.
+        let elsewhere = |(b, data): (Block, &BlockData)| {
+            let counts = !seen.contains(&b) && cleared.is_none_or(|at| cfg.dominates(at, b));
+            counts && data.insts.iter().any(|i| is_addition_to(&i.inst, object)) && body.can_reach(b, block)
+        };
+        (!found.is_empty() && !body.blocks.iter().any(elsewhere)).then_some(found)
+    }
+
+    fn collect_fields(&self, body: &Body, args: &[ExternArg], found: &mut Addends) -> Option<()> {
+        let values = match args {
+            [ExternArg::Values(values)] => values.clone(),
+            [ExternArg::Value(value)] => vec![*value],
+            _ => return None,
+        };
+        for value in values {
+            let var = match body.defining_inst(value)?.inst {
+                Inst::Load(var) => var,
+                Inst::Const(ref c) if c.bits == num_bigint::BigUint::ZERO => continue,
+                _ => return None,
+            };
+            let VarKind::Field(header, _) = self.p.vars[var].kind else { return None };
+            match found.iter_mut().find(|(h, _)| *h == header) {
+                Some((_, fields)) => fields.push(var),
+                None => found.push((header, vec![var])),
+            }
+        }
+        Some(())
+    }
+
+    /// Returns the single state that extracts a header on all paths to a block.
+    fn extracting_state(body: &Body, cfg: &Cfg, block: Block, header: HeaderId) -> Option<Block> {
+        let extracts = |(_, data): &(Block, &BlockData)| data.insts.iter().any(|i| i.inst == Inst::Extract(header));
+        let mut all = body.blocks.iter().filter(extracts).map(|(b, _)| b).filter(|b| cfg.dominates(*b, block));
+        let only = all.next()?;
+        all.next().is_none().then_some(only)
+    }
+}
+
+fn is_addition(inst: &Inst) -> bool {
+    matches!(inst, Inst::Extern { func: ExternFn::InternetChecksumAdd | ExternFn::InternetChecksumClear, .. })
+}
+
+fn is_addition_to(inst: &Inst, object: ExternId) -> bool {
+    is_addition(inst) && matches!(inst, Inst::Extern { object: Some(of), .. } if *of == object)
+}

@@ -1,0 +1,239 @@
+//! [`TiersExplainer`]: explains packets of a partitioned program across its halves.
+
+use super::plan::with_inner_port;
+use interp::Config;
+use node::config::TierLink;
+use node::explain::{
+    CacheInput, ExplainTarget, ExplainedPacket, PacketArrival, PacketExplainer, ProgramState, TierHandoff, TierPorts,
+};
+use offload::partition::{HITS, PROBE, RETURNED, bridge_wire};
+use packet::{EngineReason, PacketOrigin, PortId, Verdict};
+
+/// Chooses a link from a packet at arrival and its frame with the bridge header.
+pub type LinkChooser = Box<dyn Fn(&[u8], &[u8]) -> Option<u32> + Send + Sync>;
+
+/// Index of the upper half among the parts, if it is in this process.
+const ABOVE: usize = 0;
+
+const NO_BRIDGE: &str = "no valid bridge header, or one with another key, on a port to another tier";
+
+/// Explainer of a partitioned program with a snapshot of its tables.
+pub struct TiersExplainer {
+    /// Upper half, if it is in this process.
+    pub above: Option<ProgramState>,
+    /// Lower half, if it is in this process.
+    pub below: Option<ProgramState>,
+    /// Key of bridge headers.
+    pub key: u32,
+    /// Port of the upper half to the lower tier.
+    pub lower_port: u32,
+    /// Length of a bridge header in bytes.
+    pub bridge_bytes: usize,
+    /// Ports to lower tiers in other processes.
+    pub down: Vec<u32>,
+    /// Ports to the switch, if it is in another process.
+    pub up: Vec<u32>,
+    /// Returns the down port for a packet and its bridged frame; `None`: no tier is alive.
+    pub link: LinkChooser,
+    /// Reasons of the cut points, by number.
+    pub stops: Vec<String>,
+}
+
+impl ExplainTarget for TiersExplainer {
+    fn program_states(&self) -> Vec<&ProgramState> {
+        self.above.iter().chain(&self.below).collect()
+    }
+
+    fn settings(&self, part: usize, node: &Config) -> Config {
+        match part == ABOVE && self.above.is_some() {
+            true => with_inner_port(node, self.lower_port),
+            false => node.clone(),
+        }
+    }
+
+    fn tier_ports(&self) -> TierPorts<'_> {
+        TierPorts { up: &self.up, down: &self.down }
+    }
+
+    fn has_front_ports(&self) -> bool {
+        self.above.is_some()
+    }
+
+    fn explain_packet(&self, teller: &mut PacketExplainer, came: PacketArrival<'_>) -> Option<ExplainedPacket> {
+        match &self.above {
+            _ if self.up.contains(&came.port) => self.tell_from_switch(teller, came),
+            _ if self.down.contains(&came.port) => self.tell_from_below(teller, came),
+            _ if bridge_wire::is_bridged(came.bytes, self.key) => Some(explain_drop(
+                "a bridge header on a front port, with this switch's key",
+                EngineReason::UnexpectedBridgeHeader,
+            )),
+            Some(above) => self.tell_from_front(above, teller, came),
+            None => {
+                let what = "the switch is in another process, and this is no port to it";
+                Some(explain_drop(what, EngineReason::LowerTierDown))
+            }
+        }
+    }
+
+    fn cache_input(&self, teller: &mut PacketExplainer, came: PacketArrival<'_>) -> Option<CacheInput<'_>> {
+        let part = self.below.as_ref()?;
+        if self.up.contains(&came.port) {
+            return Some(CacheInput { part, bytes: came.bytes.to_vec(), port: came.port });
+        }
+        let first = teller.explain_in_program(ABOVE, self.above.as_ref()?, came, &mut Vec::new())?;
+        let bytes = first
+            .into_iter()
+            .find_map(|(verdict, _, mut frame)| self.stamped(came, verdict, &mut frame).map(|_| frame))?;
+        Some(CacheInput { part, bytes, port: self.lower_port })
+    }
+}
+
+impl TiersExplainer {
+    fn below_index(&self) -> usize {
+        usize::from(self.above.is_some())
+    }
+
+    /// Returns the reason of a cut point.
+    fn cut_point_reason(&self, number: u8) -> &str {
+        self.stops.get(usize::from(number)).map_or("a cut point", String::as_str)
+    }
+
+    /// Completes the bridge header of a frame that the upper half sends down.
+    fn stamped(
+        &self,
+        came: PacketArrival<'_>,
+        verdict: Verdict,
+        frame: &mut [u8],
+    ) -> Option<bridge_wire::BridgeFields> {
+        let length = u16::try_from(came.bytes.len()).unwrap_or(0);
+        match verdict {
+            Verdict::Forward { port: PortId(to) } if to == self.lower_port => {
+                bridge_wire::complete_header(frame, self.key, came.port, length, came.trace_id)
+            }
+            _ => None,
+        }
+    }
+
+    fn tell_from_front(
+        &self,
+        above: &ProgramState,
+        teller: &mut PacketExplainer,
+        came: PacketArrival<'_>,
+    ) -> Option<ExplainedPacket> {
+        let mut told = start_explanation("tier switch: the upper half of the program");
+        let first = teller.explain_in_program(ABOVE, above, came, &mut told.steps)?;
+        for (verdict, origin, mut frame) in first {
+            let Some(stamped) = self.stamped(came, verdict, &mut frame) else {
+                told.verdicts.push((verdict, origin, frame));
+                continue;
+            };
+            told.add_step(format!(
+                "tier switch: down at cut point {}, {}; with a bridge header, {} bytes in all",
+                stamped.cut_point,
+                self.cut_point_reason(stamped.cut_point),
+                frame.len()
+            ));
+            match (&self.below, (self.link)(came.bytes, &frame)) {
+                (_, Some(port)) => {
+                    told.add_step(format!("the tiers below are in another process, behind port {port}"));
+                    told.tier_handoffs.push(TierHandoff { verdict: told.verdicts.len(), tier_link: TierLink::Lower });
+                    told.verdicts.push((Verdict::Forward { port: PortId(port) }, origin, frame));
+                }
+                (Some(below), None) => {
+                    self.tell_here(below, teller, PacketArrival { bytes: &frame, ..came }, origin, &mut told)?
+                }
+                (None, None) => {
+                    told.add_step("no tier below answers");
+                    told.verdicts.push((Verdict::Drop(EngineReason::LowerTierDown.into()), origin, Vec::new()));
+                }
+            }
+        }
+        Some(told)
+    }
+
+    /// Explains the lower half in this process.
+    fn tell_here(
+        &self,
+        below: &ProgramState,
+        teller: &mut PacketExplainer,
+        came: PacketArrival<'_>,
+        origin: PacketOrigin,
+        told: &mut ExplainedPacket,
+    ) -> Option<()> {
+        told.add_step("tiers dpu and cpu: the lower half of the program");
+        let came = PacketArrival { port: self.lower_port, ..came };
+        for (verdict, of, bytes) in teller.explain_in_program(self.below_index(), below, came, &mut told.steps)? {
+            if let Verdict::Forward { port } = verdict {
+                told.add_step(format!("tier switch: back in a bridge header, and out on {port}"));
+            }
+            told.verdicts.push((verdict, if of == PacketOrigin::Received { origin } else { of }, bytes));
+        }
+        Some(())
+    }
+
+    /// Explains a packet that returns over a link.
+    fn tell_from_below(&self, teller: &mut PacketExplainer, came: PacketArrival<'_>) -> Option<ExplainedPacket> {
+        let above = self.above.as_ref()?;
+        let header = match bridge_wire::read_header(came.bytes, self.key) {
+            Some(header) if header.cut_point == RETURNED => header,
+            Some(header) if matches!(header.cut_point, PROBE | HITS) => {
+                let what = "no packet: a probe answer or hit report of a lower tier";
+                return Some(explain_drop(what, EngineReason::TierProbeReply));
+            }
+            _ => return Some(explain_drop(NO_BRIDGE, EngineReason::MissingBridgeHeader)),
+        };
+        let mut told =
+            start_explanation(format!("tier switch: back from the tiers below, to leave on port {}", header.port));
+        let came = PacketArrival { port: self.lower_port, ..came };
+        told.verdicts = teller.explain_in_program(ABOVE, above, came, &mut told.steps)?;
+        Some(told)
+    }
+
+    /// Explains a packet from a switch in another process.
+    fn tell_from_switch(&self, teller: &mut PacketExplainer, came: PacketArrival<'_>) -> Option<ExplainedPacket> {
+        let below = self.below.as_ref()?;
+        let header = match bridge_wire::read_header(came.bytes, self.key) {
+            Some(header) if header.cut_point < HITS => header,
+            Some(header) if header.cut_point == PROBE => {
+                let what = "no packet: a liveness probe of the switch";
+                let verdict = Verdict::Forward { port: PortId(came.port) };
+                let ends = vec![(verdict, PacketOrigin::Received, came.bytes.to_vec())];
+                return Some(ExplainedPacket { verdicts: ends, ..start_explanation(what) });
+            }
+            _ => return Some(explain_drop(NO_BRIDGE, EngineReason::MissingBridgeHeader)),
+        };
+        let mut told = ExplainedPacket::default();
+        told.add_step(format!(
+            "tiers dpu and cpu: from the switch at stop {}, {}; it came there on port {}",
+            header.cut_point,
+            self.cut_point_reason(header.cut_point),
+            header.port
+        ));
+        for (verdict, origin, frame) in teller.explain_in_program(self.below_index(), below, came, &mut told.steps)? {
+            let Verdict::Forward { port: to } = verdict else {
+                told.verdicts.push((verdict, origin, frame));
+                continue;
+            };
+            told.add_step(format!("back to the switch in a bridge header, to leave on {to}"));
+            let mut bytes = vec![0; self.bridge_bytes];
+            bridge_wire::write_return_header(&mut bytes, self.key, to.0, header.trace_id);
+            bytes.extend_from_slice(&frame);
+            told.tier_handoffs.push(TierHandoff { verdict: told.verdicts.len(), tier_link: TierLink::Upper });
+            told.verdicts.push((Verdict::Forward { port: PortId(came.port) }, origin, bytes));
+        }
+        Some(told)
+    }
+}
+
+/// Starts an explanation with a step outside of a program.
+fn start_explanation(what: impl Into<String>) -> ExplainedPacket {
+    let mut told = ExplainedPacket::default();
+    told.add_step(what);
+    told
+}
+
+/// Explains a drop before the program.
+fn explain_drop(what: &str, reason: EngineReason) -> ExplainedPacket {
+    let ends = vec![(Verdict::Drop(reason.into()), PacketOrigin::Received, Vec::new())];
+    ExplainedPacket { verdicts: ends, ..start_explanation(what) }
+}

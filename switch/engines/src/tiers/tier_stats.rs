@@ -1,0 +1,16 @@
+//! [`TierStats`]: packets that moved between tiers.
+
+use std::sync::atomic::AtomicU64;
+
+/// Number of packets that moved between tiers.
+#[derive(Debug, Default)]
+pub struct TierStats {
+    /// Packets that the upper half finished.
+    pub served_above: AtomicU64,
+    /// Packets sent to lower tiers.
+    pub sent_down: AtomicU64,
+    /// Packets returned by lower tiers.
+    pub returned: AtomicU64,
+    /// Packets that entered the lower half in this process.
+    pub entered_below: AtomicU64,
+}

@@ -1,0 +1,408 @@
+//! Implied cut points: program points that must be cut points because others are.
+
+use super::{CutPoint, PartitionError, PointInBlock};
+use ir::{
+    Block, Body, ControlId, ControlKind, Entity, ExternArg, ExternFn, ExternId, Inst, Pipeline, SourceLoc, TableId,
+    reverse_postorder,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Cut point, requested or implied.
+pub struct ImpliedCutPoint {
+    /// The cut point.
+    pub point: CutPoint,
+    /// Whether it was requested.
+    pub is_requested: bool,
+}
+
+/// State that must be on one side of the partition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum OneSidedState {
+    /// An extern object with state.
+    Object(ExternId),
+    /// A checksum unit. Its state belongs to one packet and matters only if it is built before a
+    /// cut point and used after it.
+    Sum(ExternId),
+    /// A table that packets write to: by adding entries, by hits (idle timeout) or by a direct
+    /// meter.
+    Table(TableId),
+    /// A sequence: random numbers and flow ids.
+    Sequence(ExternFn),
+}
+
+/// Point in a body.
+type ProgramPoint = (Block, PointInBlock);
+
+/// State access of a program point.
+struct PointAccess {
+    place: ProgramPoint,
+    state: Option<OneSidedState>,
+    /// Whether it has an effect that cannot be carried, such as mirroring.
+    is_uncarriable: bool,
+    /// Table for which the point works on the last found entry.
+    entry_of: Option<TableId>,
+    /// Table that is applied at the point.
+    table: Option<TableId>,
+    name: String,
+}
+
+/// Adds the implied cut points.
+pub fn add_implied_cut_points(
+    pipeline: &Pipeline,
+    control: ControlId,
+    asked: Vec<CutPoint>,
+) -> Result<Vec<ImpliedCutPoint>, PartitionError> {
+    let body = &pipeline.controls[control].body;
+    let mut notes = collect_accesses(pipeline, body);
+    let reach = Reachability::new(body);
+    let mut stops: BTreeMap<ProgramPoint, ImpliedCutPoint> = BTreeMap::new();
+    if let (Some(name), Some(first)) = (state_after_control(pipeline), body.entry) {
+        // Both halves run the code after the partitioned control. State there must be on one side,
+        // so all packets go to the lower half.
+        let at = if body.blocks[first].insts.is_empty() { PointInBlock::Term } else { PointInBlock::Inst(0) };
+        let why = format!("{name} is used after the partitioned control, and must be on one side");
+        stops.insert(
+            (first, at),
+            ImpliedCutPoint {
+                point: CutPoint { control, block: first, at, is_hot_miss: false, reason: why },
+                is_requested: false,
+            },
+        );
+        notes.clear();
+    }
+    for stop in asked {
+        let here =
+            stops.entry((stop.block, stop.at)).or_insert(ImpliedCutPoint { point: stop.clone(), is_requested: true });
+        here.point.is_hot_miss &= stop.is_hot_miss;
+    }
+    extend_hot_tables(pipeline, control, &mut stops);
+    loop {
+        let mut new: Vec<(ProgramPoint, String)> = Vec::new();
+        let behind = |place: ProgramPoint| stops.keys().any(|stop| *stop == place || reach.reaches(*stop, place));
+        let parted = split_checksums(body, &stops, &notes, &reach);
+        for note in &notes {
+            let whole = matches!(note.state, Some(OneSidedState::Sum(object)) if !parted.contains(&object));
+            // The point is unreachable in the upper half if all packets leave at an earlier cut
+            // point of its block.
+            let mut in_front = stops.range((note.place.0, PointInBlock::Inst(0))..=note.place);
+            if whole || in_front.any(|(place, closed)| *place == note.place || !closed.point.is_hot_miss) {
+                continue;
+            }
+            if note.is_uncarriable && stops.keys().any(|stop| reach.reaches(note.place, *stop)) {
+                new.push((note.place, format!("{} cannot be carried to the cut point after it", note.name)));
+            } else if let Some(keeper) = note.state {
+                let other = notes.iter().find(|other| other.state == Some(keeper) && behind(other.place));
+                if other.is_some() {
+                    new.push((
+                        note.place,
+                        format!("{} is also used after a cut point, and must be on one side", note.name),
+                    ));
+                }
+            }
+        }
+        // A point that works on a found entry must be on the same side as the lookup.
+        for user in notes.iter().filter(|note| behind(note.place)) {
+            let Some(table) = user.entry_of else { continue };
+            for found in applications(body, table).filter(|place| !stops.contains_key(place)) {
+                if reach.reaches(found, user.place) {
+                    let name = &pipeline.tables[table].preamble.name;
+                    new.push((found, format!("`{name}`: code that works on the entry it finds follows a cut point")));
+                }
+            }
+        }
+        let cooled = stop_all_where_one_sided(&mut stops, &notes, &reach);
+        if new.is_empty() && !cooled {
+            break;
+        }
+        for ((block, at), why) in new {
+            let stop = CutPoint { control, block, at, is_hot_miss: false, reason: why };
+            stops.entry((block, at)).or_insert(ImpliedCutPoint { point: stop, is_requested: false });
+        }
+    }
+    if !stops.is_empty() {
+        reject_second_pass(pipeline, body, |place| {
+            stops.keys().any(|stop| *stop == place || reach.reaches(*stop, place))
+        })?;
+    }
+    let met = reachable_cut_points(body, &stops);
+    stops.retain(|place, _| met.contains(place));
+    Ok(stops.into_values().collect())
+}
+
+/// Returns the cut points that packets can reach in the upper half: not those that follow others on
+/// all paths.
+fn reachable_cut_points(body: &Body, stops: &BTreeMap<ProgramPoint, ImpliedCutPoint>) -> BTreeSet<ProgramPoint> {
+    let (mut met, mut seen) = (BTreeSet::new(), BTreeSet::new());
+    let mut waiting: Vec<Block> = body.entry.into_iter().collect();
+    while let Some(block) = waiting.pop() {
+        if !seen.insert(block) {
+            continue;
+        }
+        let mut ends = false;
+        for (place, closed) in stops.range((block, PointInBlock::Inst(0))..=(block, PointInBlock::Term)) {
+            met.insert(*place);
+            ends = !closed.point.is_hot_miss;
+            if ends {
+                break;
+            }
+        }
+        if !ends {
+            waiting.extend(body.blocks[block].successors());
+        }
+    }
+    met
+}
+
+/// Returns checksum units that are used before a cut point, and after it before they are cleared.
+fn split_checksums(
+    body: &Body,
+    stops: &BTreeMap<ProgramPoint, ImpliedCutPoint>,
+    notes: &[PointAccess],
+    reach: &Reachability,
+) -> BTreeSet<ExternId> {
+    let uses = notes.iter().filter_map(|note| match note.state {
+        Some(OneSidedState::Sum(object)) => Some((object, note.place)),
+        _ => None,
+    });
+    let uses: Vec<(ExternId, ProgramPoint)> = uses.collect();
+    let objects: BTreeSet<ExternId> = uses.iter().map(|(object, _)| *object).collect();
+    let parts = |object: ExternId, stop: ProgramPoint| {
+        let in_front = uses.iter().any(|(of, place)| *of == object && reach.reaches(*place, stop));
+        in_front && reads_before_clearing(body, object, stop)
+    };
+    objects.into_iter().filter(|object| stops.keys().any(|stop| parts(*object, *stop))).collect()
+}
+
+/// Returns whether a packet that continues at a point can use a checksum unit before clearing it.
+fn reads_before_clearing(body: &Body, object: ExternId, from: ProgramPoint) -> bool {
+    let first = match from.1 {
+        PointInBlock::Inst(n) => n,
+        PointInBlock::Term => body.blocks[from.0].insts.len(),
+    };
+    let (mut open, mut seen) = (vec![(from.0, first)], BTreeSet::new());
+    while let Some((block, first)) = open.pop() {
+        let data = &body.blocks[block];
+        let of = |inst: &Inst| match inst {
+            Inst::Extern { object: Some(used), func, .. } if *used == object => Some(*func),
+            _ => None,
+        };
+        match data.insts.iter().skip(first).find_map(|data| of(&data.inst)) {
+            Some(ExternFn::ChecksumClear | ExternFn::InternetChecksumClear | ExternFn::InternetChecksumSetState) => {}
+            Some(_) => return true,
+            None => {
+                let next = data.successors();
+                open.extend(next.into_iter().filter(|block| seen.insert(*block)).map(|block| (block, 0)));
+            }
+        }
+    }
+    false
+}
+
+/// Extends each hot table to all of its applications. A table with constant entries cannot be hot,
+/// because its entries cannot be chosen.
+fn extend_hot_tables(pipeline: &Pipeline, control: ControlId, stops: &mut BTreeMap<ProgramPoint, ImpliedCutPoint>) {
+    let body = &pipeline.controls[control].body;
+    let table_at =
+        |place: ProgramPoint| body.blocks.get(place.0)?.applied_table().filter(|_| place.1 == PointInBlock::Term);
+    let hot: Vec<(TableId, String)> = stops
+        .iter()
+        .filter(|(_, closed)| closed.point.is_hot_miss)
+        .filter_map(|(place, closed)| Some((table_at(*place)?, closed.point.reason.clone())))
+        .collect();
+    for (table, why) in hot {
+        let choosable = !pipeline.tables[table].const_entries;
+        for (block, at) in applications(body, table) {
+            let stop = CutPoint { control, block, at, is_hot_miss: true, reason: why.clone() };
+            stops
+                .entry((block, at))
+                .or_insert(ImpliedCutPoint { point: stop, is_requested: false })
+                .point
+                .is_hot_miss &= choosable;
+        }
+    }
+}
+
+/// Turns hot cut points into plain ones if their table must be on one side: packets write to it, or
+/// code that works on the found entry follows another cut point. Returns whether there were any.
+fn stop_all_where_one_sided(
+    stops: &mut BTreeMap<ProgramPoint, ImpliedCutPoint>,
+    notes: &[PointAccess],
+    reach: &Reachability,
+) -> bool {
+    let hot: Vec<ProgramPoint> =
+        stops.iter().filter(|(_, closed)| closed.point.is_hot_miss).map(|(place, _)| *place).collect();
+    let kept = |place: ProgramPoint| notes.iter().any(|note| note.place == place && note.state.is_some());
+    let parted = |place: ProgramPoint| {
+        let table = notes.iter().find(|note| note.place == place).and_then(|note| note.table);
+        let mut users = notes.iter().filter(|note| note.entry_of.is_some() && note.entry_of == table);
+        users.any(|user| {
+            let between = |stop: ProgramPoint| {
+                reach.reaches(place, stop) && (stop == user.place || reach.reaches(stop, user.place))
+            };
+            stops.keys().any(|stop| between(*stop))
+        })
+    };
+    let cold: Vec<ProgramPoint> = hot.into_iter().filter(|place| kept(*place) || parted(*place)).collect();
+    for place in &cold {
+        if let Some(closed) = stops.get_mut(place) {
+            closed.point.is_hot_miss = false;
+        }
+    }
+    !cold.is_empty()
+}
+
+/// Returns the name of state in a control after the partitioned one: v1model's egress.
+fn state_after_control(pipeline: &Pipeline) -> Option<String> {
+    let behind = pipeline.controls.values().filter(|control| control.kind == ControlKind::Egress);
+    let mut all = behind.flat_map(|control| collect_accesses(pipeline, &control.body));
+    all.find(|note| note.state.is_some_and(|keeper| !matches!(keeper, OneSidedState::Sum(_)))).map(|note| note.name)
+}
+
+/// Rejects functions that would send a packet through the upper tier a second time, after a cut
+/// point or in v1model's egress.
+fn reject_second_pass(
+    pipeline: &Pipeline,
+    body: &Body,
+    behind: impl Fn(ProgramPoint) -> bool,
+) -> Result<(), PartitionError> {
+    let egress = pipeline.controls.values().filter(|control| control.kind == ControlKind::Egress);
+    for inst in egress.flat_map(|control| control.body.insts()) {
+        if let Inst::Extern { func: func @ ExternFn::Recirculate, .. } = &inst.inst {
+            return Err(PartitionError::SecondPass(func.name()));
+        }
+    }
+    for (block, data) in body.blocks.iter() {
+        for (n, inst) in data.insts.iter().enumerate() {
+            let Inst::Extern { func, .. } = &inst.inst else { continue };
+            let comes_back = matches!(
+                func,
+                ExternFn::Clone
+                    | ExternFn::Resubmit
+                    | ExternFn::Recirculate
+                    | ExternFn::PnaRecirculate
+                    | ExternFn::MirrorPacket
+            );
+            if comes_back && behind((block, PointInBlock::Inst(n))) {
+                return Err(PartitionError::SecondPass(func.name()));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn applications(body: &Body, table: TableId) -> impl Iterator<Item = ProgramPoint> + '_ {
+    let applies = body.blocks.iter().filter(move |(_, data)| data.applied_table() == Some(table));
+    applies.map(|(block, _)| (block, PointInBlock::Term))
+}
+
+fn collect_accesses(pipeline: &Pipeline, body: &Body) -> Vec<PointAccess> {
+    let mut notes = Vec::new();
+    for (block, data) in body.blocks.iter() {
+        for (n, inst) in data.insts.iter().enumerate() {
+            if let Inst::Extern { object, func, args } = &inst.inst {
+                notes.push(access_of(pipeline, (block, PointInBlock::Inst(n)), *object, *func, args));
+            }
+        }
+        if let Some(table) = data.applied_table() {
+            let declared = &pipeline.tables[table];
+            let written = declared.add_on_miss || declared.idle_timeout || declared.direct_meter.is_some();
+            let keeper = written.then_some(OneSidedState::Table(table));
+            let name = format!("`{}`", declared.preamble.name);
+            notes.push(PointAccess {
+                place: (block, PointInBlock::Term),
+                state: keeper,
+                is_uncarriable: false,
+                entry_of: None,
+                table: Some(table),
+                name,
+            });
+        }
+    }
+    notes
+}
+
+fn access_of(
+    pipeline: &Pipeline,
+    place: ProgramPoint,
+    object: Option<ExternId>,
+    func: ExternFn,
+    args: &[ExternArg],
+) -> PointAccess {
+    use ExternFn::*;
+    let table = args.iter().find_map(|arg| if let ExternArg::Table(table) = arg { Some(*table) } else { None });
+    let object_name = object.and_then(|id| pipeline.externs.get(id)).map(|inst| inst.preamble.name.clone());
+    let name = match object_name {
+        Some(object) => format!("`{object}`"),
+        None => format!("`{}`", func.name()),
+    };
+    let effect = matches!(func, MirrorPacket | PnaRecirculate | Clone | Resubmit | Recirculate | Truncate);
+    let keeper = match func {
+        // All random numbers form one sequence.
+        _ if is_random(func, args) => Some(OneSidedState::Sequence(Random)),
+        // Counts add up; hashes have no state. Digests have no state either, but an order.
+        CounterCount | DirectCounterCount | HashGet | Checksum16Get => None,
+        AllocateFlowId => Some(OneSidedState::Sequence(func)),
+        AddEntry | SetEntryExpireTime | RestartExpireTimer | DirectMeterExecute => table.map(OneSidedState::Table),
+        func if func.is_packet_scoped() => object.map(OneSidedState::Sum),
+        _ => object.map(OneSidedState::Object),
+    };
+    let entry_of = match func {
+        DirectCounterCount | DirectMeterExecute | AddEntry | SetEntryExpireTime | RestartExpireTimer => table,
+        _ => None,
+    };
+    PointAccess { place, state: keeper, is_uncarriable: effect, entry_of, table: None, name }
+}
+
+/// Returns whether a call returns a random number, including v1model's hash with the algorithm
+/// `random`.
+fn is_random(func: ExternFn, args: &[ExternArg]) -> bool {
+    let hashed = args.iter().any(|arg| matches!(arg, ExternArg::Str(name) if name == "random"));
+    hashed || matches!(func, ExternFn::Random | ExternFn::RandomRead)
+}
+
+/// Reachability between blocks.
+struct Reachability {
+    /// Reachable blocks of each block, as bits.
+    rows: Vec<Vec<u64>>,
+}
+
+impl Reachability {
+    fn new(body: &Body) -> Reachability {
+        let count = body.blocks.len();
+        let mut rows = vec![vec![0u64; count.div_ceil(64)]; count];
+        let order = reverse_postorder(body);
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for block in order.iter().rev() {
+                let Some(term) = body.blocks[*block].term.as_ref() else { continue };
+                for next in term.term.successors() {
+                    let mut more = rows[next.index()].clone();
+                    more[next.index() / 64] |= 1 << (next.index() % 64);
+                    for (word, more) in rows[block.index()].iter_mut().zip(more) {
+                        changed |= more & !*word != 0;
+                        *word |= more;
+                    }
+                }
+            }
+        }
+        Reachability { rows }
+    }
+
+    /// Returns whether a packet can get from one point to another later one.
+    fn reaches(&self, from: ProgramPoint, to: ProgramPoint) -> bool {
+        let row = &self.rows[from.0.index()];
+        let far = row[to.0.index() / 64] >> (to.0.index() % 64) & 1 == 1;
+        far || from.0 == to.0 && from.1 < to.1
+    }
+}
+
+/// Returns the source location of a point in a body.
+pub fn point_location(body: &Body, block: Block, at: PointInBlock) -> SourceLoc {
+    let data = &body.blocks[block];
+    match at {
+        PointInBlock::Inst(n) => data.insts.get(n).map(|inst| inst.loc),
+        PointInBlock::Term => data.term.as_ref().map(|term| term.loc),
+    }
+    .unwrap_or_default()
+}

@@ -1,0 +1,236 @@
+//! Partitioning of a pipeline into an upper half for one tier and a lower half for the tier below,
+//! with a bridge header between them.
+//!
+//! A *cut point* is a program point that the upper tier cannot pass: a division, a table that adds
+//! entries, a table that is absent. A packet that reaches a cut point leaves with its state: the
+//! bridge header holds the number of the cut point, the valid headers and the live variables. It is
+//! followed by those headers and the rest of the packet. The lower half restores this state and
+//! continues at the cut point. Both halves together behave like the whole pipeline (`tests/cut.rs`
+//! compares them).
+//!
+//! # Cut points
+//! Cut points are in v1model's ingress and in PNA's main control. Further cut points are implied,
+//! because state must be on one side: all accesses to a register, a meter or a table that packets
+//! write to. If one of them follows a cut point, all of them do. The same holds for digests of one
+//! kind, because they have an order, and for effects that can be neither undone nor carried, such
+//! as mirroring or truncation. If a PNA program has sent or dropped the packet before a cut point,
+//! the last verdict is carried and repeated in the lower half. Counters are on both sides; a reader
+//! adds them. Entries of a table that both halves apply are written to both.
+//!
+//! # Bridge header
+//! | bits | field |
+//! |---|---|
+//! | 48, 48 | Ethernet destination and source: 0, set by the sender |
+//! | 16 | ethertype [`ETHERTYPE`] |
+//! | 32 | key that both sides know; packets with another key are dropped |
+//! | 8 | cut point; 255: returned packet; 254: liveness probe; 253: [`bridge_wire::HitReport`] |
+//! | 32 | downwards: ingress port of the packet; back: output port |
+//! | 16 | length in bytes at arrival, which meters and counters use |
+//! | 16 | trace id of the packet; 0: not traced |
+//! | | variables of whole bytes, which a chip can only move to whole bytes |
+//! | 1 each | validity of each following header |
+//! | | the other variables, padded to a whole byte |
+//!
+//! All numbers are in network order. The header has the same length at each cut point and in both
+//! directions, so that it is a struct and needs no parser. The pipelines set port, length and trace
+//! id to 0; the code that moves packets between tiers fills them in ([`bridge_wire`]). Only where
+//! packets recirculate in the upper tier does the pipeline set the length, because only the
+//! pipeline knows which length counts.
+//!
+//! # Return through the switch
+//! Packets of the lower half can leave through the upper tier: as the payload of a bridge header
+//! with cut point [`RETURNED`], sent to the upper tier's down port. The upper half removes the
+//! header and sends the payload to the port in the header. It drops other packets on that port, and
+//! does not recognise bridge headers on other ports.
+//!
+//! # Constructs that a chip cannot express
+//! [`partition_for_chip`] finds the cut points itself: it emits the program for a chip, makes each
+//! construct that the architecture cannot express a cut point, and repeats this with the upper
+//! half.
+//!
+//! # Hot tables
+//! A cut point at a table application can be *hot* ([`CutPoint::is_hot_miss`]): the upper tier
+//! holds some of the table's entries, and only a packet that misses them goes to the lower tier,
+//! which looks it up in all entries. [`crate::hot_set`] defines the possible sets of entries. They
+//! are chosen by hit counts, so a hot table without a direct counter gets one in both halves. It is
+//! not part of the program's P4Info.
+//!
+//! # Differences in the lower half
+//! The packet of the lower half is longer by the bridge header and shorter by headers that are not
+//! needed any more. Meters and byte counters use the length in the bridge header if the engine sets
+//! it (`packet::Packet::metered_len_bytes`). A program that reads v1model's `packet_length` in
+//! egress is rejected.
+
+mod bridge;
+pub mod bridge_wire;
+mod carried_verdict;
+mod code;
+mod cut_point;
+mod demote;
+mod divide;
+mod error;
+mod implied_cuts;
+mod indexed;
+mod lower;
+mod split;
+mod tables;
+mod upper;
+
+pub use bridge::{ETHERTYPE, HITS, PROBE, RETURNED};
+pub use cut_point::{CutPoint, MAX_CUT_POINTS, PointInBlock};
+pub use divide::{ChipPartition, DivideError, partition_for_chip};
+pub use error::PartitionError;
+pub use indexed::{BridgeIndexBits, UnknownIndex};
+pub use tables::{TableMode, cut_points_for_tables};
+
+use bridge::BridgeHeader;
+use carried_verdict::CarriedVerdict;
+use ir::{Arch, Control, ControlId, ControlKind, ExternId, Inst, Pipeline, SourceLoc, TableId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Options of partitioning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PartitionOptions {
+    /// Port of the upper tier to the lower tier.
+    pub lower_port: u32,
+    /// Key of the bridge headers.
+    pub key: u32,
+}
+
+/// Cut point in the result.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlacedCutPoint {
+    /// Source location.
+    pub loc: SourceLoc,
+    /// Reason.
+    pub reason: String,
+    /// Whether it was requested; otherwise it is implied.
+    pub is_requested: bool,
+    /// Whether only packets that miss in the table leave here.
+    pub is_hot_miss: bool,
+    /// Number of bits of variables that a packet carries from here.
+    pub carried_bits: u32,
+}
+
+/// Pipeline that is partitioned into two halves.
+#[derive(Clone, Debug)]
+pub struct PipelinePartition {
+    /// Upper half.
+    pub upper: Pipeline,
+    /// Lower half.
+    pub lower: Pipeline,
+    /// Cut points, in the order of their numbers in bridge headers.
+    pub cut_points: Vec<PlacedCutPoint>,
+    /// Fields of the bridge header with their widths in bits.
+    pub fields: Vec<(String, u32)>,
+    /// Hot tables, without those that had to become absent. The upper half looks up some of their
+    /// entries.
+    pub hot_tables: Vec<TableId>,
+    /// Used meters and registers with the bits of the bridge header that hold their index, or the
+    /// reason for which there are none.
+    pub index_bits: BTreeMap<ExternId, Result<BridgeIndexBits, UnknownIndex>>,
+}
+
+impl PipelinePartition {
+    /// Returns the length of the bridge header in bits.
+    pub fn bridge_bits(&self) -> u32 {
+        self.fields.iter().map(|(_, bits)| bits).sum()
+    }
+}
+
+/// Partitions a pipeline at cut points.
+///
+/// # Errors
+/// [`PartitionError`].
+pub fn partition_pipeline(
+    pipeline: &Pipeline,
+    stops: &[CutPoint],
+    options: PartitionOptions,
+) -> Result<PipelinePartition, PartitionError> {
+    let (control, stops) = check_cut_points(pipeline, stops)?;
+    if egress_reads_length(pipeline) {
+        return Err(PartitionError::EgressLength);
+    }
+    let stops = implied_cuts::add_implied_cut_points(pipeline, control, stops)?;
+    if stops.len() > MAX_CUT_POINTS {
+        return Err(PartitionError::TooManyCutPoints(stops.len()));
+    }
+    let mut whole = pipeline.clone();
+    let places = split::split_at_cut_points(&mut whole.controls[control].body, &stops);
+    let fate = CarriedVerdict::record_early_verdicts(&mut whole, control, &places);
+    demote::demote_values(&mut whole, control);
+    let bridge = BridgeHeader::new(&whole, &asic::live::live_at_block_starts(&whole, control), &places, fate.as_ref())?;
+    let points = places.iter().zip(&stops).enumerate().map(|(n, (_, stop))| PlacedCutPoint {
+        loc: split::source_loc_of(pipeline, stop),
+        reason: stop.point.reason.clone(),
+        is_requested: stop.is_requested,
+        is_hot_miss: stop.point.is_hot_miss,
+        carried_bits: bridge.carried_bits(&whole, n),
+    });
+    let points = points.collect();
+    let indexed = indexed::find_index_bits(&whole, control, &places, &bridge);
+    let fields = bridge.fields.clone();
+    let body = &whole.controls[control].body;
+    let hot_places = places.iter().zip(&stops).filter(|(_, stop)| stop.point.is_hot_miss);
+    let hot: BTreeSet<TableId> = hot_places.filter_map(|(block, _)| body.blocks[*block].applied_table()).collect();
+    hot.iter().for_each(|table| tables::count_hits(&mut whole, control, *table));
+    let places_above: Vec<upper::CutBlock> = places
+        .iter()
+        .zip(&stops)
+        .map(|(block, stop)| upper::CutBlock { block: *block, hot: stop.point.is_hot_miss })
+        .collect();
+    let upper = finish_half(upper::build_upper_half(whole.clone(), control, &places_above, &bridge, options), "upper")?;
+    let lower =
+        finish_half(lower::build_lower_half(whole, control, &places, (&bridge, fate.as_ref()), options), "lower")?;
+    // A hot table that follows other cut points on all paths is only looked up in the lower half.
+    let above = crate::upper_tier_filter::applied_tables(&upper);
+    let hot = hot.into_iter().filter(|table| above.contains(table)).collect();
+    Ok(PipelinePartition { upper, lower, cut_points: points, fields, hot_tables: hot, index_bits: indexed })
+}
+
+/// Returns whether egress reads the packet's length.
+fn egress_reads_length(pipeline: &Pipeline) -> bool {
+    let length = pipeline.intrinsics.get("standard_metadata.packet_length");
+    let egress = pipeline.controls.values().filter(|control| control.kind == ControlKind::Egress);
+    let mut insts = egress.flat_map(|control| control.body.insts());
+    insts.any(|data| matches!((&data.inst, length), (Inst::Load(var), Some(length)) if var == length))
+}
+
+/// Returns the control that can be partitioned: v1model's ingress, PNA's main control.
+fn partitionable_control(pipeline: &Pipeline) -> Option<(ControlId, &Control)> {
+    let wanted = match pipeline.arch {
+        Arch::V1Model => ControlKind::Ingress,
+        Arch::Pna => ControlKind::MainControl,
+    };
+    pipeline.controls.iter().find(|(_, control)| control.kind == wanted)
+}
+
+/// Checks that all cut points are in the control that can be partitioned. Returns the control with
+/// the cut points.
+fn check_cut_points(pipeline: &Pipeline, stops: &[CutPoint]) -> Result<(ControlId, Vec<CutPoint>), PartitionError> {
+    let Some((id, control)) = partitionable_control(pipeline) else {
+        return Err(PartitionError::Unsound("it has no control that can be cut".to_owned()));
+    };
+    for stop in stops {
+        if stop.control != id {
+            let name = pipeline.controls.get(stop.control).map(|c| c.name.clone()).unwrap_or_default();
+            return Err(PartitionError::WrongControl { control: name, why: stop.reason.clone() });
+        }
+        let there = control.body.blocks.get(stop.block).is_some_and(|block| match stop.at {
+            PointInBlock::Inst(n) => n < block.insts.len() && !stop.is_hot_miss,
+            PointInBlock::Term => !stop.is_hot_miss || block.applied_table().is_some(),
+        });
+        if !there {
+            return Err(PartitionError::NoSuchPoint(stop.clone()));
+        }
+    }
+    Ok((id, stops.to_vec()))
+}
+
+fn finish_half(mut pipeline: Pipeline, half: &str) -> Result<Pipeline, PartitionError> {
+    pipeline.controls.values_mut().for_each(|control| control.body.empty_unreachable());
+    match ir::passes::run_passes(&mut pipeline, |_, _, _| {}) {
+        Ok(()) => Ok(pipeline),
+        Err(error) => Err(PartitionError::Unsound(format!("{half}: {error}"))),
+    }
+}

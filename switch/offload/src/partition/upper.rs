@@ -1,0 +1,245 @@
+//! Upper half: at a cut point, a packet leaves with a bridge header.
+
+use super::PartitionOptions;
+use super::bridge::BridgeHeader;
+use super::code::{add_metadata, drop_packet, send_to_port};
+use ir::{
+    ActionArm, BinaryOp, Block, BlockCall, Body, BodyBuilder, ControlId, ControlKind, ExternFn, HeaderId, Inst,
+    InstData, Pipeline, SourceLoc, Terminator, TerminatorData, Type, Value, VarId,
+};
+
+/// Block that starts at a cut point.
+pub struct CutBlock {
+    /// The block.
+    pub block: Block,
+    /// Whether it is a table application at which only missing packets leave.
+    pub hot: bool,
+}
+
+/// Builder of the upper half.
+struct UpperHalfBuilder<'a> {
+    bridge: &'a BridgeHeader,
+    header: HeaderId,
+    /// Variable: the packet returned and its bridge header was removed.
+    back: VarId,
+    /// Length of the packet in this pass, if it can differ from its length at arrival.
+    length: Option<VarId>,
+    /// Headers that the deparser emits, if it does nothing else and the carried headers have the
+    /// same order. It then also emits packets to the lower tier.
+    emitted: Option<Vec<HeaderId>>,
+    options: PartitionOptions,
+}
+
+/// Builds the upper half from the whole pipeline, in which the blocks `places` start at the cut
+/// points.
+pub fn build_upper_half(
+    mut p: Pipeline,
+    control: ControlId,
+    places: &[CutBlock],
+    bridge: &BridgeHeader,
+    options: PartitionOptions,
+) -> Pipeline {
+    let header = bridge.declare(&mut p);
+    p.name = format!("{}_upper", p.name);
+    let back = add_metadata(&mut p, "back", Type::Bool);
+    let length = recirculates(&p).then(|| add_metadata(&mut p, "length", Type::Bit(16)));
+    let emitted = emitted_headers(&p).filter(|all| is_subsequence(&bridge.headers, all));
+    let half = UpperHalfBuilder { bridge, header, back, length, emitted, options };
+    let body = std::mem::take(&mut p.controls[control].body);
+    let body = half.send_down_at_cut_points(&p, body, places);
+    for place in places.iter().filter(|place| place.hot) {
+        if let Some(Terminator::Apply { table, .. }) = body.blocks[place.block].term.as_ref().map(|term| &term.term) {
+            // The entries of the upper tier are chosen later.
+            p.tables[*table].entries.clear();
+        }
+    }
+    p.controls[control].body = half.forward_returned(&p, body);
+    let others: Vec<ControlId> = p.controls.keys().filter(|id| *id != control).collect();
+    for id in others {
+        let body = std::mem::take(&mut p.controls[id].body);
+        p.controls[id].body = match p.controls[id].kind {
+            ControlKind::Parser | ControlKind::MainParser => half.parse_returned(&p, body),
+            ControlKind::Deparser | ControlKind::MainDeparser if half.emitted.is_some() => half.emit_bridge_first(body),
+            ControlKind::Deparser | ControlKind::MainDeparser => half.bypass_control(&p, body, Some(&bridge.headers)),
+            ControlKind::Egress | ControlKind::ComputeChecksum => half.bypass_control(&p, body, None),
+            ControlKind::VerifyChecksum => half.skip_for_returned(body),
+            _ => body,
+        };
+    }
+    p
+}
+
+impl UpperHalfBuilder<'_> {
+    /// Emits at each cut point the bridge header and the verdict that sends the packet down.
+    fn send_down_at_cut_points(&self, p: &Pipeline, mut body: Body, places: &[CutBlock]) -> Body {
+        for (stop, place) in places.iter().enumerate() {
+            let applied = body.blocks[place.block].term.take().filter(|_| place.hot);
+            let insts = std::mem::take(&mut body.blocks[place.block].insts);
+            let mut b = BodyBuilder::resume(body);
+            let down = if place.hot { b.create_block() } else { place.block };
+            b.switch_to(down);
+            self.bridge.write_header(p, self.header, stop, self.options.key, &mut b);
+            if let Some(length) = self.length {
+                let value = b.load(p, length);
+                b.store(self.bridge.length_field(p, self.header), value);
+            }
+            let all = self.emitted.iter().flatten();
+            all.filter(|header| !self.bridge.headers.contains(header)).for_each(|header| b.set_invalid(*header));
+            let port = b.bits(32, self.options.lower_port);
+            send_to_port(p, port, &mut b);
+            b.ret();
+            body = b.finish();
+            if let Some(TerminatorData { term: Terminator::Apply { table, keys, arms }, loc }) = applied {
+                let mut b = BodyBuilder::resume(body);
+                let arms = arms.iter().map(|arm| hit_only_arm(&mut b, arm, down)).collect();
+                body = b.finish();
+                let found = TerminatorData { term: Terminator::Apply { table, keys, arms }, loc };
+                (body.blocks[place.block].insts, body.blocks[place.block].term) = (insts, Some(found));
+            }
+        }
+        body
+    }
+
+    /// Emits a test whether the packet arrived on the down port.
+    fn came_from_below(&self, p: &Pipeline, names: &[&str], b: &mut BodyBuilder) -> Option<Value> {
+        let port = names.iter().find_map(|name| p.intrinsics.get(*name))?;
+        let found = b.load(p, *port);
+        let below = b.bits(p.vars[*port].ty.width(), self.options.lower_port);
+        Some(b.eq(found, below))
+    }
+
+    /// Makes the parser extract a bridge header on the down port, and nothing else.
+    fn parse_returned(&self, p: &Pipeline, body: Body) -> Body {
+        let port = |b: &mut BodyBuilder| {
+            let below = self.came_from_below(p, &["standard_metadata.ingress_port", "parser_istd.input_port"], b)?;
+            b.current().into_iter().for_each(|entry| b.add_state("terrace_port", entry, SourceLoc::default()));
+            if let Some(length) = self.length {
+                let bytes = b.packet_length();
+                let bytes = b.cast(Type::Bit(16), bytes);
+                b.store(length, bytes);
+            }
+            Some(below)
+        };
+        branch_before(body, port, |b| {
+            b.current().into_iter().for_each(|block| b.add_state("terrace_back", block, SourceLoc::default()));
+            b.extract(self.header);
+        })
+    }
+
+    /// Sends a returned packet to the port in its bridge header; drops other packets on the down
+    /// port.
+    fn forward_returned(&self, p: &Pipeline, body: Body) -> Body {
+        let port =
+            |b: &mut BodyBuilder| self.came_from_below(p, &["standard_metadata.ingress_port", "istd.input_port"], b);
+        branch_before(body, port, |b| {
+            let [good, bad] = [(); 2].map(|()| b.create_block());
+            let valid = b.is_valid(self.header);
+            let ours = self.bridge.has_our_key(p, self.header, self.options.key, b);
+            let back = self.bridge.is_returned(p, self.header, b);
+            let ours = b.binary(BinaryOp::And, valid, ours);
+            let ours = b.binary(BinaryOp::And, ours, back);
+            b.branch(ours, good, bad);
+            b.switch_to(good);
+            let port = self.bridge.load_return_port(p, self.header, b);
+            b.set_invalid(self.header);
+            let yes = b.bool(true);
+            b.store(self.back, yes);
+            send_to_port(p, port, b);
+            b.ret();
+            b.switch_to(bad);
+            b.set_invalid(self.header);
+            drop_packet(p, b);
+        })
+    }
+
+    /// Makes packets that go down or returned bypass a control. In a deparser, emits the bridge
+    /// header and the given headers.
+    fn bypass_control(&self, p: &Pipeline, body: Body, emitted: Option<&[HeaderId]>) -> Body {
+        let by = |b: &mut BodyBuilder| {
+            let (valid, back) = (b.is_valid(self.header), b.load(p, self.back));
+            Some(b.binary(BinaryOp::Or, valid, back))
+        };
+        branch_before(body, by, |b| {
+            // Invalid headers are not emitted; a returned packet has no valid ones.
+            for header in emitted.map(|headers| [&[self.header], headers].concat()).unwrap_or_default() {
+                b.emit(header);
+            }
+        })
+    }
+
+    /// Emits the bridge header first in a deparser that only emits. Headers not needed in the lower
+    /// half are invalid, and a returned packet has no valid headers.
+    fn emit_bridge_first(&self, mut body: Body) -> Body {
+        if let Some(entry) = body.entry {
+            body.blocks[entry].insts.insert(0, InstData::new(Inst::Emit(self.header), Vec::new()));
+        }
+        body
+    }
+
+    /// Skips a control for returned packets, because they have none of the program's headers.
+    fn skip_for_returned(&self, body: Body) -> Body {
+        branch_before(body, |b| Some(b.is_valid(self.header)), |_| ())
+    }
+}
+
+/// Adds an entry that runs other code and returns if a condition holds. Without a condition the
+/// body is unchanged.
+fn branch_before(
+    body: Body,
+    condition: impl FnOnce(&mut BodyBuilder) -> Option<Value>,
+    other: impl FnOnce(&mut BodyBuilder),
+) -> Body {
+    let Some(old) = body.entry else { return body };
+    let mut b = BodyBuilder::resume(body);
+    let (entry, block) = (b.create_block(), b.create_block());
+    b.switch_to(entry);
+    let holds = condition(&mut b);
+    if let Some(holds) = holds {
+        b.branch(holds, block, old);
+        b.switch_to(block);
+        other(&mut b);
+        b.ret();
+    }
+    let mut body = b.finish();
+    body.entry = Some(if holds.is_some() { entry } else { old });
+    body
+}
+
+/// Returns the headers that the deparser emits, if it does nothing else.
+fn emitted_headers(p: &Pipeline) -> Option<Vec<HeaderId>> {
+    let deparses = |kind| matches!(kind, ControlKind::Deparser | ControlKind::MainDeparser);
+    let body = &p.controls.values().find(|control| deparses(control.kind))?.body;
+    let data = &body.blocks[body.entry?];
+    let ends = matches!(data.term.as_ref()?.term, Terminator::Return);
+    let header = |data: &InstData| if let Inst::Emit(header) = data.inst { Some(header) } else { None };
+    let all: Option<Vec<HeaderId>> = data.insts.iter().map(header).collect();
+    all.filter(|all| ends && (1..all.len()).all(|n| !all[..n].contains(&all[n])))
+}
+
+/// Returns whether a list is a subsequence of another one.
+fn is_subsequence(some: &[HeaderId], all: &[HeaderId]) -> bool {
+    let mut rest = all.iter();
+    some.iter().all(|header| rest.any(|other| other == header))
+}
+
+/// Returns whether the program recirculates packets, which can change their length.
+fn recirculates(p: &Pipeline) -> bool {
+    p.insts()
+        .any(|data| matches!(data.inst, Inst::Extern { func: ExternFn::Recirculate | ExternFn::PnaRecirculate, .. }))
+}
+
+/// Adds an arm that continues on a hit and goes down on a miss.
+fn hit_only_arm(b: &mut BodyBuilder, arm: &ActionArm, down: Block) -> ActionArm {
+    let types: Vec<Type> = b.body().blocks[arm.block].params.iter().map(|param| b.body().value_type(*param)).collect();
+    let block = b.create_block();
+    let args: Vec<Value> = types.into_iter().map(|ty| b.append_param(block, ty)).collect();
+    b.switch_to(block);
+    if let Some(hit) = args.first().copied() {
+        let on = BlockCall { block: arm.block, args };
+        b.branch_with(hit, on, BlockCall::to(down));
+    }
+    ActionArm { action: arm.action, block }
+}
+
+/// Type of a cut point's number.
+pub const CUT_POINT_TYPE: Type = Type::Bit(8);
