@@ -1,33 +1,33 @@
 # Terrace. The two commands of the README are `make demo` and `make test`.
 
-.PHONY: demo test lint bench fuzz deb conformance clean
+.PHONY: demo test lint bench docs fuzz deb conformance clean
 
-# The lab: tenants' machines talk through the gateway; prints who reached whom, and ends by itself. It is the core alone: without the
-# emulated switch, its solver, and the flow caches.
+# Runs the lab: machines of tenants communicate through the gateway. Prints the reachability between them and exits. It builds only the
+# core, without the emulated switch, its solver and the flow caches.
 demo:
 	@scripts/setup demo
 	cargo build --profile demo --locked -p terrace --no-default-features
 	@cargo run --profile demo --locked --quiet -p terrace --no-default-features -- demo
 
-# Clippy looks at the workspace's crates while they are compiled for the tests: to check all of it apart, dependencies included, would take a third
-# of the time more.
+# Clippy checks the workspace's crates while they are compiled for the tests, because a separate check with all dependencies would take a
+# third more time.
 LINTED := RUSTC_WORKSPACE_WRAPPER="$$(rustc --print sysroot)/bin/clippy-driver" CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings
 
-# Everything that decides whether a change is good. Needs root for the lab's network namespaces.
+# Runs all checks of a change. Needs root for the lab's network namespaces.
 test:
 	@scripts/setup test
-	@cargo fetch --locked --quiet   # of all platforms: a test looks at every licence, without a network
+	@cargo fetch --locked --quiet   # for all platforms, because a test checks every licence offline
 	cargo fmt --all --check
-	$(LINTED) cargo test --workspace --locked --bench gateway --no-run   # what the next line leaves out
+	$(LINTED) cargo test --workspace --locked --bench gateway --no-run   # not compiled by the next line
 	$(LINTED) cargo test --workspace --locked
 
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-# All measurements side by side, in one run: docs/performance.md says how, and target/bench has the results. ONLY=overlay,lookups runs
-# some of lookups, updates, overlay, workers, memif, switches, compile, criterion; QUICK=1 looks whether all of it works. Best as root, for huge pages.
-# What is left out stands at the top; a bar that was measured and missed is an error.
+# Runs all measurements; docs/journal/2026-11-performance.md describes them, and target/bench has the results. ONLY=overlay,lookups runs a
+# subset of lookups, updates, overlay, workers, memif, switches, compile, criterion. QUICK=1 tests that all of them run. Run it as root for
+# huge pages. The report starts with the omitted measurements. A missed bar is an error.
 ONLY ?=
 QUICK ?=
 BENCH_FLAGS ?=
@@ -41,10 +41,17 @@ ifneq (,$(if $(ONLY),$(findstring criterion,$(ONLY)),all))
 	cargo bench --locked -p testkit --bench gateway $(if $(QUICK),-- --quick)
 	cargo run --release --locked -q -p testkit --example load_region -- $(if $(QUICK),10000,1000000)
 endif
-	@# The last, as its exit code says whether a bar was missed that was measured.
+	@# The last command, because its exit code reports missed bars.
 	target/release/bench $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick) $(BENCH_FLAGS)
 
-# Each fuzz target for FUZZ_SECONDS; needs cargo-fuzz. Sanitizers are nightly's: RUSTC_BOOTSTRAP lets the stable toolchain have them.
+# Builds the documentation as a searchable book in target/docs. Tests check links and anchors.
+MDBOOK := 0.5.4
+docs:
+	@test -x target/tools/bin/mdbook || cargo install mdbook --version $(MDBOOK) --locked --root target/tools
+	target/tools/bin/mdbook build docs
+	@echo "open target/docs/index.html"
+
+# Runs each fuzz target for FUZZ_SECONDS; needs cargo-fuzz. RUSTC_BOOTSTRAP enables sanitizers, a nightly feature, in the stable toolchain.
 FUZZ_SECONDS ?= 600
 FUZZ_TARGETS ?= p4_source preprocessor ir_text region_file packets jit_packets p4runtime_write
 fuzz:
@@ -56,12 +63,12 @@ fuzz:
 	    -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=4096 -max_len=65536 || exit 1; \
 	done
 
-# The Debian package, in target/deb: docs/install.md says what is in it. Needs dpkg-dev; with libdpdk-dev ports can be DPDK's.
+# Builds the Debian package in target/deb; docs/how-to/install.md lists its contents. Needs dpkg-dev; libdpdk-dev enables DPDK ports.
 deb:
 	cargo build --release --locked -p terraced -p terrace
 	packaging/deb $(or $(CARGO_TARGET_DIR),target)/release target/deb
 
-# p4c's own tests; P4C is a checkout of p4lang/p4c.
+# Runs p4c's tests; P4C is a checkout of p4lang/p4c.
 conformance:
 	cargo xtask conformance --p4c $(P4C)
 
