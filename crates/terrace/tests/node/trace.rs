@@ -207,9 +207,9 @@ fn a_packet_is_followed_from_node_to_node() {
 
     let refused = |args: &[&str]| terrace(&[args, &both[..]].concat());
     let (code, _, err) = refused(&["why-not-offloaded"]);
-    assert!(code == 2 && err.contains("asked of one packet"), "{err}");
+    assert!(code == 2 && err.contains("explains one packet"), "{err}");
     let (code, _, err) = refused(&["trace", "--pcapng", "-"]);
-    assert!(code == 2 && err.contains("--pcapng is of one node"), "{err}");
+    assert!(code == 2 && err.contains("--pcapng works with one node"), "{err}");
     let (code, _, err) = terrace(&["trace", "--live", "--node", &lower]);
     assert!(code == 3 && err.contains("no switch"), "{err}");
 }

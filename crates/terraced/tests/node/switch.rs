@@ -124,7 +124,7 @@ fn a_switch_is_full_when_the_chip_is_and_says_of_what() {
         assert!(refusal.message.contains(stands), "{}", refusal.message);
         println!("{}", refusal.message);
         if stands.is_empty() {
-            assert!(refusal.message.contains(&format!("room for {held} entries (")), "{}", refusal.message);
+            assert!(refusal.message.contains(&format!("can hold {held} entries (")), "{}", refusal.message);
             assert!(refusal.message.contains("at ") && refusal.message.contains("times the entries"), "{refusal}");
         }
         // A batch is rejected as a whole, at the update that exceeds the capacity.
