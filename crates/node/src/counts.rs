@@ -71,7 +71,7 @@ impl AddAssign<&WorkerCounts> for WorkerCounts {
         self.engine_time += other.engine_time;
         self.busy_time += other.busy_time;
         self.latency.merge(&other.latency);
-        // Workers run at the same time.
+        // Workers run in parallel, so their run times overlap: the longest one counts.
         self.run_time = self.run_time.max(other.run_time);
     }
 }

@@ -336,8 +336,10 @@ impl Classifier {
         self.free_nodes.push(node);
     }
 
-    /// Removes any rule of a node, from everything or from its old parts only. Returns `None` if
-    /// there is none.
+    /// Removes an arbitrary rule of a node and returns its id; `None` if no rule is left. With
+    /// `all`, every part of the node is searched. Otherwise only the parts that remain from the
+    /// layout before the last choice of masks: the subtables after the first `planned_subtables`,
+    /// and the old chain. Maintenance moves these rules into the new layout, a few at a time.
     pub fn pop_rule(&mut self, node: u32, all: bool) -> Option<u32> {
         let least = if all { 0 } else { self.nodes[node as usize].planned_subtables };
         while self.nodes[node as usize].subtables.len() > least {

@@ -88,7 +88,7 @@ impl Successors {
         if let Some(config) = &self.config {
             command.arg("--config").arg(config);
         }
-        // Removes the process id, because the successor inherits the watchdog.
+        // WATCHDOG_PID names this process, so the successor would ignore the watchdog.
         command.env_remove("WATCHDOG_PID").stdin(Stdio::null());
         let child = self.processors.run_unpinned(|| command.spawn());
         match child {

@@ -101,8 +101,8 @@ pub trait EngineControl: Send {
     /// unconfigured.
     fn set_meter_level(&self, meter: ExternId, index: u64, level: MeterFill);
 
-    /// Returns the dynamic state of an entry of the table; `None` if entries of this table have
-    /// none.
+    /// Returns the dynamic state of an entry of the table: the fill of its direct meter, and the
+    /// time of its last hit. `None` if entries of this table have none.
     fn entry_level(&self, table: TableId, entry: &StoredEntry) -> Option<EntryRuntimeState>;
 
     /// Sets the dynamic state of an entry. Ignores entries that are not in the table.

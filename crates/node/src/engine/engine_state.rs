@@ -13,55 +13,58 @@ pub trait EngineState: Send {
     /// Calls `at` with the control-plane state, which includes entries added by packets.
     fn visit_state(&self, at: &mut dyn FnMut(&ControlState));
 
-    /// Implements [`super::EngineControl::counter`].
+    /// Returns an element of an indexed counter, summed over all workers. Counts packets and bytes,
+    /// whatever the counter's unit.
     fn counter(&self, counter: ExternId, index: u64) -> Option<Counter>;
 
-    /// Implements [`super::EngineControl::counted`].
+    /// Returns index and value of the non-zero elements of an indexed counter, below index `end`.
     fn counted(&self, counter: ExternId, end: u64) -> Vec<(u64, Counter)>;
 
-    /// Implements [`super::EngineControl::array_len`].
+    /// Returns the number of elements of a counter, meter or register.
     fn array_len(&self, object: ExternId) -> Option<u64>;
 
-    /// Implements [`super::EngineControl::register`].
+    /// Returns the leaf values of a register's element.
     fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>>;
 
-    /// Implements [`super::EngineControl::entry_counter`].
+    /// Returns the direct counter of an entry of the table.
     fn entry_counter(&self, table: TableId, entry: &StoredEntry) -> Option<Counter>;
 
-    /// Implements [`super::EngineControl::entry_idle_for`].
+    /// Returns the nanoseconds since a packet hit an entry of the table, or since its insertion.
     fn entry_idle_for(&self, table: TableId, entry: &StoredEntry) -> Option<u64>;
 
-    /// Implements [`super::EngineControl::take_digests`].
+    /// Takes the pending digest messages.
     fn take_digests(&mut self) -> Vec<DigestMessage>;
 
     /// Takes the entries that workers found idle since the last call.
     fn take_idle(&mut self) -> Vec<IdleEntry>;
 
-    /// Implements [`super::EngineControl::hold_idle`].
+    /// Suspends or resumes idle timeouts, for the transfer of entries between engines.
     fn hold_idle(&mut self, hold: bool);
 
-    /// Implements [`super::EngineControl::meter_levels`].
+    /// Returns the elements of an indexed meter whose buckets are not full, by index.
     fn meter_levels(&self, meter: ExternId) -> Vec<(u64, MeterFill)>;
 
-    /// Implements [`super::EngineControl::set_meter_level`].
+    /// Sets the fill level of an element of an indexed meter. An unconfigured element stays
+    /// unconfigured.
     fn set_meter_level(&mut self, meter: ExternId, index: u64, level: MeterFill);
 
-    /// Implements [`super::EngineControl::entry_level`].
+    /// Returns the dynamic state of an entry of the table: the fill of its direct meter, and the
+    /// time of its last hit. `None` if entries of this table have none.
     fn entry_level(&self, table: TableId, entry: &StoredEntry) -> Option<EntryRuntimeState>;
 
-    /// Implements [`super::EngineControl::set_entry_level`].
+    /// Sets the dynamic state of an entry. Ignores entries that are not in the table.
     fn set_entry_level(&mut self, table: TableId, entry: &StoredEntry, level: EntryRuntimeState);
 
-    /// Implements [`super::EngineControl::flow_id`].
+    /// Returns the last flow id that was allocated (PNA `allocate_flow_id`).
     fn flow_id(&self) -> u32;
 
-    /// Implements [`super::EngineControl::set_flow_id`].
+    /// Sets the flow id after which the next one is allocated.
     fn set_flow_id(&mut self, id: u32);
 
-    /// Implements [`super::EngineControl::tallies`].
+    /// Returns the statistics of each stage, table and action, over all workers.
     fn tallies(&self) -> EngineStats;
 
-    /// Implements [`super::EngineControl::code_bytes`].
+    /// Returns the size of the native code in bytes; 0 without native code.
     fn code_bytes(&self) -> usize {
         0
     }

@@ -29,10 +29,18 @@ pub trait WorkerSet: Clone + Send + Sync + 'static {
     /// Adds counts that workers keep elsewhere to the state, before it is read.
     fn merge_counts(&self) {}
 
-    /// Implements [`EngineControl::write`].
+    /// Applies a batch atomically. All workers use the new version from their next batch of packets
+    /// on.
+    ///
+    /// # Errors
+    /// An update is invalid, or capacity is exhausted; nothing has changed.
     fn write_batch(&self, batch: &WriteBatch) -> Result<(), WriteError>;
 
-    /// Implements [`EngineControl::load`].
+    /// Applies the valid updates of many batches to an engine without workers. Invalid updates are
+    /// skipped, because packets can have changed the entries that they refer to.
+    ///
+    /// # Errors
+    /// The capacity is exhausted; earlier updates are applied.
     fn load(&self, batches: &mut dyn Iterator<Item = WriteBatch>) -> Result<(), CapacityError> {
         load_batch_by_batch(batches, &mut |batch| self.write_batch(batch))
     }
@@ -45,15 +53,18 @@ pub trait WorkerSet: Clone + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Implements [`EngineControl::retire`].
+    /// Ends work outside of this process, after which the counters are final. Called when no worker
+    /// runs the engine any longer.
     fn retire(&self) {}
 
-    /// Implements [`EngineControl::bypass_counters`].
+    /// Returns the counters of packets that bypassed the workers, because the kernel handled them.
+    /// The program's counters include these packets.
     fn bypass_counters(&self) -> EngineCounters {
         EngineCounters::default()
     }
 
-    /// Implements [`EngineControl::status_notes`].
+    /// Returns notes for the operator about how the engine runs the program: table placement,
+    /// missing counts.
     fn status_notes(&self) -> Vec<String> {
         Vec::new()
     }

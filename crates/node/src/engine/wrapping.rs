@@ -22,7 +22,11 @@ pub trait WrappingEngine: Engine + Send + 'static {
     /// Returns the inner engine.
     fn inner_mut(&mut self) -> &mut Self::Inner;
 
-    /// Implements [`EngineControl::write`].
+    /// Applies a batch atomically. All workers use the new version from their next batch of packets
+    /// on.
+    ///
+    /// # Errors
+    /// An update is invalid, or capacity is exhausted; nothing has changed.
     fn write_batch(&mut self, batch: &WriteBatch) -> Result<(), WriteError>;
 
     /// Advances the clock to `now` (ns), and returns the expired entries.
@@ -41,7 +45,8 @@ pub trait WrappingEngine: Engine + Send + 'static {
         EngineCounters::default()
     }
 
-    /// Implements [`EngineControl::status_notes`].
+    /// Returns notes for the operator about how the engine runs the program: table placement,
+    /// missing counts.
     fn status_notes(&self) -> Vec<String> {
         Vec::new()
     }

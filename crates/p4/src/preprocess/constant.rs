@@ -117,8 +117,8 @@ impl Preprocessor<'_> {
         ConditionInt { bits: signed as u64, ..ConditionInt::ZERO }
     }
 
-    /// Returns the first character of `text` and its length in bytes. Numeric escapes have `width`
-    /// bits.
+    /// Returns the first character or escape of `text`, and the number of bytes that it takes
+    /// there. Numeric escapes have `width` bits.
     pub(super) fn read_character(&mut self, text: &[u8], width: u32, span: Span) -> (ConstantChar, usize) {
         if text[0] != b'\\' {
             return match first_character(text) {

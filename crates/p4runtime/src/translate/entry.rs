@@ -222,7 +222,7 @@ pub(super) fn is_default(table: &TableSchema, given: &v1::TableEntry) -> Result<
     }
 }
 
-/// Decodes counter, meter and idle timeout of a write.
+/// Decodes counter, meter and idle timeout of a write, and rejects fields that cannot be written.
 fn attributes(
     table: &TableSchema,
     declared: &ir::Table,

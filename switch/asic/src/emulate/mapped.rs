@@ -138,7 +138,8 @@ impl MappedSwitch {
         self.state().pipeline()
     }
 
-    /// Applies a batch atomically. The next batch of packets sees it.
+    /// Applies a write batch atomically, in terms of the original program. The next batch of
+    /// packets uses it.
     ///
     /// # Errors
     /// [`WriteError`]: an update is invalid ([`entries::UpdateError`]), or the chip lacks capacity
