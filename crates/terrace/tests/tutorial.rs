@@ -5,7 +5,8 @@
 mod command;
 
 use command::root;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::Command;
 
 /// Pages with commands that run on any machine, in reading order. Later pages use files of earlier
@@ -27,12 +28,13 @@ fn commands_of(page: &str) -> String {
 }
 
 /// Returns `PATH` with the binaries of this build and the Python packages of `make test` first.
-fn search_path() -> String {
+fn search_path() -> OsString {
     let binaries = Path::new(env!("CARGO_BIN_EXE_terrace")).parent().expect("a folder");
     assert!(binaries.join("terraced").exists(), "`cargo build -p terraced` makes the daemon that the tutorial starts");
-    let own: Vec<PathBuf> = vec![binaries.to_owned(), root().join(".venv/bin").canonicalize().unwrap_or_default()];
-    let own: Vec<String> = own.iter().map(|folder| folder.display().to_string()).collect();
-    format!("{}:{}", own.join(":"), std::env::var("PATH").unwrap_or_default())
+    let python = root().join(".venv/bin").canonicalize().ok();
+    let inherited = std::env::var_os("PATH").unwrap_or_default();
+    let own = std::iter::once(binaries.to_owned()).chain(python);
+    std::env::join_paths(own.chain(std::env::split_paths(&inherited))).expect("folders without a colon")
 }
 
 /// Runs a script in a folder. Returns its success with both outputs.

@@ -3,7 +3,6 @@
 
 mod tree;
 
-use std::path::Path;
 use tree::root;
 
 /// Backquoted text that is neither a file nor a name in the tree: commands, keywords, examples.
@@ -29,11 +28,6 @@ fn quoted(step: &str) -> Vec<&str> {
     step.split('`').skip(1).step_by(2).collect()
 }
 
-fn is_path(quoted: &str) -> bool {
-    let is_name = |c: char| c.is_alphanumeric() || "_-./".contains(c);
-    quoted.chars().all(is_name) && (quoted.contains('/') || Path::new(quoted).extension().is_some())
-}
-
 fn is_command(quoted: &str) -> bool {
     ["make", "cargo", "BLESS=1"].iter().any(|command| quoted.split(' ').next() == Some(command))
 }
@@ -57,7 +51,7 @@ fn recipes_name_what_exists() {
             if OTHER.contains(&quoted) || is_command(quoted) {
                 continue;
             }
-            if is_path(quoted) {
+            if tree::is_path(quoted) {
                 if !root().join(quoted).exists() {
                     wrong.push(format!(
                         "CONTRIBUTING.md:{line}: there is no file or folder `{quoted}`: write where it is now"
@@ -81,7 +75,7 @@ fn recipes_name_what_exists() {
 
 #[test]
 fn backquotes_are_sorted() {
-    assert!(is_path("crates/ir/src/table.rs") && is_path("ARCHITECTURE.md") && !is_path("KeyMatch"));
+    assert!(tree::is_path("crates/ir/src/table.rs") && tree::is_path("ARCHITECTURE.md") && !tree::is_path("KeyMatch"));
     assert!(is_command("make test") && !is_command("makes"));
     assert!(declares("pub fn pattern<'k>(", "pattern") && !declares("fn patterns()", "pattern"));
     assert_eq!(quoted("a `b` c `d::e`"), ["b", "d::e"]);

@@ -122,8 +122,7 @@ fn paths_in_backquotes_exist() {
         let text = tree::read(&page);
         for event in Parser::new_ext(&text, Options::ENABLE_TABLES) {
             let Event::Code(code) = event else { continue };
-            let is_path = code.chars().all(|c| c.is_alphanumeric() || "_-./".contains(c));
-            if is_path && FOLDERS.iter().any(|folder| code.starts_with(folder)) {
+            if tree::is_path(&code) && FOLDERS.iter().any(|folder| code.starts_with(folder)) {
                 count += 1;
                 if !root().join(&*code).exists() {
                     faults.push(format!("{name}: `{code}` is gone"));

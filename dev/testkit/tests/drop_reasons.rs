@@ -49,7 +49,6 @@ fn write_fixed(
 ) {
     writeln!(page, "\n## {heading}\n\n{about}\n\n| reason | meaning |\n|---|---|").expect("a string");
     for (name, description) in reasons {
-        let description = description.replace("[`crate::MAX_LEN`]", &format!("{} bytes", packet::MAX_LEN));
         writeln!(page, "| `{name}` | {description} |").expect("a string");
     }
 }

@@ -50,3 +50,9 @@ pub fn has_words(text: &str, words: &str) -> bool {
     let goes_on = |at: usize| text[at + words.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_');
     text.match_indices(words).any(|(at, _)| !goes_on(at))
 }
+
+/// Returns whether a text in backquotes is a path: a name of files, with a slash or an extension.
+pub fn is_path(quoted: &str) -> bool {
+    let is_name = |c: char| c.is_alphanumeric() || "_-./".contains(c);
+    quoted.chars().all(is_name) && (quoted.contains('/') || Path::new(quoted).extension().is_some())
+}
