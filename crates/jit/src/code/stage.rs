@@ -117,14 +117,21 @@ fn unwritten_headers(c: &CodegenContext<'_>, start: StageEntry, nodes: &[FlowNod
     all
 }
 
-impl<'a, 'b> StageBuilder<'a, 'b> {
-    /// Builds the function of a stage.
-    pub fn build_stage(
-        c: &'a CodegenContext<'a>,
-        mut b: FunctionBuilder<'b>,
-        start: StageEntry,
-        nodes: &[FlowNodeId],
-    ) -> (FunctionBuilder<'b>, StageAnnotations) {
+/// Loop of a stage over its packets.
+struct PacketLoop {
+    /// Block of a packet; the builder is positioned there.
+    body: cl::Block,
+    /// Block that continues with the next packet, or returns.
+    next: cl::Block,
+    /// Address of the worker's memory.
+    context: cl::Value,
+    /// Address of the packet's frame in the entry stage, of its queue entry in other stages.
+    at: cl::Value,
+}
+
+impl PacketLoop {
+    /// Builds the loop with an empty body.
+    fn build(c: &CodegenContext<'_>, b: &mut FunctionBuilder<'_>, start: StageEntry) -> PacketLoop {
         let [entry, body, next, end] = [(); 4].map(|()| b.create_block());
         b.append_block_params_for_function_params(entry);
         b.switch_to_block(entry);
@@ -147,6 +154,19 @@ impl<'a, 'b> StageBuilder<'a, 'b> {
             b.seal_block(block);
         }
         b.switch_to_block(body);
+        PacketLoop { body, next, context, at }
+    }
+}
+
+impl<'a, 'b> StageBuilder<'a, 'b> {
+    /// Builds the function of a stage.
+    pub fn build_stage(
+        c: &'a CodegenContext<'a>,
+        mut b: FunctionBuilder<'b>,
+        start: StageEntry,
+        nodes: &[FlowNodeId],
+    ) -> (FunctionBuilder<'b>, StageAnnotations) {
+        let PacketLoop { body, next, context, at } = PacketLoop::build(c, &mut b, start);
         let zero = b.ins().iconst(I64, 0);
         let frame = if start == StageEntry::Begin { at } else { b.ins().load(I64, trusted_flags(), at, 0) };
         let result = match start {

@@ -127,9 +127,7 @@ pub fn partition_table(
     let room = rest.size.unwrap_or(0);
 
     let body = &mut second.controls[site.control].body;
-    let Some((keys, arms, loc)) = apply_site::take_apply(body, site.block) else {
-        return Err(TransformError::new(table, "its application is gone, which is a bug"));
-    };
+    let (keys, arms, loc) = apply_site::take_apply(body, site.block, table)?;
     let mut code = CodeInserter { body, block: site.block, loc };
     let row = concat_keys(&mut code, &keys, &order);
     let (found, params) = code.arm_block(&[Type::Bit(bits)]);

@@ -126,12 +126,19 @@ impl CodeInserter<'_> {
 }
 
 /// Removes the application at the end of its block. Returns its keys, arms, and source location.
-pub(super) fn take_apply(body: &mut Body, block: Block) -> Option<(Vec<Value>, Vec<ActionArm>, SourceLoc)> {
+///
+/// # Errors
+/// The block ends in no application of `table`, which is a bug.
+pub(super) fn take_apply(
+    body: &mut Body,
+    block: Block,
+    table: &str,
+) -> Result<(Vec<Value>, Vec<ActionArm>, SourceLoc), TransformError> {
     match body.blocks[block].term.take() {
-        Some(TerminatorData { term: Terminator::Apply { keys, arms, .. }, loc }) => Some((keys, arms, loc)),
+        Some(TerminatorData { term: Terminator::Apply { keys, arms, .. }, loc }) => Ok((keys, arms, loc)),
         other => {
             body.blocks[block].term = other;
-            None
+            Err(TransformError::new(table, "its application is gone, which is a bug"))
         }
     }
 }

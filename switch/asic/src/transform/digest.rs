@@ -28,8 +28,8 @@ use super::undo_map::UndoMap;
 use super::{TableSizes, TransformError, TransformedPipeline};
 use entries::{KeyLayout, StateUpdate, StoredEntry, UpdateKind};
 use ir::{
-    Action, ActionArm, ActionCall, ActionRef, BlockCall, ExternArg, ExternFn, ExternInst, ExternKind, HashAlgorithm,
-    Inst, MatchKey, MatchKind, Pipeline, Preamble, TableId, Terminator, Type, Value,
+    Action, ActionArm, ActionCall, ActionId, ActionRef, BlockCall, ExternArg, ExternFn, ExternInst, ExternKind,
+    HashAlgorithm, Inst, MatchKey, MatchKind, Pipeline, Preamble, Table, TableId, Terminator, Type, Value,
 };
 use std::sync::Arc;
 
@@ -110,19 +110,9 @@ pub fn digest_keys(
     let room = options.conflicts.unwrap_or_else(|| conflict_capacity(entries, options.bits));
 
     let mut second = (**first).clone();
-    let miss = second.actions.push(Action {
-        preamble: Preamble { name: format!("{table}_no_conflict"), hidden: true, ..Preamble::default() },
-        params: Vec::new(),
-        loc: declared.loc,
-    });
-    let mut conflicts = apply_site::derived_table(declared, "conflicts");
-    conflicts.actions.retain(|action| !action.default_only);
-    conflicts.actions.push(ActionRef { default_only: true, ..ActionRef::new(miss) });
-    conflicts.default_action = ActionCall { action: miss, args: Vec::new() };
-    (conflicts.const_default, conflicts.size) = (true, Some(room));
-    let conflicts_name = conflicts.preamble.name.clone();
-    let conflict_actions: Vec<_> = conflicts.actions.iter().map(|action| action.action).collect();
-    let conflicts = second.tables.push(conflicts);
+    let (conflicts, miss) = add_conflict_table(&mut second, declared, table, room);
+    let conflicts_name = second.tables[conflicts].preamble.name.clone();
+    let conflict_actions: Vec<_> = second.tables[conflicts].actions.iter().map(|action| action.action).collect();
 
     let digested = &mut second.tables[id];
     (digested.entries, digested.const_entries) = (Vec::new(), false);
@@ -131,9 +121,7 @@ pub fn digest_keys(
 
     let hash = DigestExtern::new(&mut second, declared.preamble.name.as_str(), options);
     let body = &mut second.controls[site.control].body;
-    let Some((keys, arms, loc)) = apply_site::take_apply(body, site.block) else {
-        return Err(missing_application(table));
-    };
+    let (keys, arms, loc) = apply_site::take_apply(body, site.block, table)?;
     let mut code = CodeInserter { body, block: site.block, loc };
     let then = code.new_block();
     let (miss_block, _) = code.arm_block(&[]);
@@ -174,8 +162,20 @@ pub fn digest_keys(
     Ok(TransformedPipeline { pipeline, sizes, map: Box::new(map) })
 }
 
-fn missing_application(table: &str) -> TransformError {
-    TransformError::new(table, "its application is gone, which is a bug")
+/// Adds the table of `room` keys that share their digest with another key. Returns it, and the
+/// action of its misses.
+fn add_conflict_table(pipeline: &mut Pipeline, declared: &Table, table: &str, room: u64) -> (TableId, ActionId) {
+    let miss = pipeline.actions.push(Action {
+        preamble: Preamble { name: format!("{table}_no_conflict"), hidden: true, ..Preamble::default() },
+        params: Vec::new(),
+        loc: declared.loc,
+    });
+    let mut conflicts = apply_site::derived_table(declared, "conflicts");
+    conflicts.actions.retain(|action| !action.default_only);
+    conflicts.actions.push(ActionRef { default_only: true, ..ActionRef::new(miss) });
+    conflicts.default_action = ActionCall { action: miss, args: Vec::new() };
+    (conflicts.const_default, conflicts.size) = (true, Some(room));
+    (pipeline.tables.push(conflicts), miss)
 }
 
 /// Returns the positions of the keys to digest.

@@ -127,13 +127,8 @@ fn merge_applications(
 ) -> Result<(), TransformError> {
     let actions = pipeline.actions.clone();
     let body = &mut pipeline.controls[sites[0].control].body;
-    let mut taken = Vec::new();
-    for site in sites {
-        taken.extend(apply_site::take_apply(body, site.block));
-    }
-    let [(keys_a, arms_a, loc), (keys_b, arms_b, _)] = taken.as_slice() else {
-        return Err(TransformError::new(names[0], "its application is gone, which is a bug"));
-    };
+    let (keys_a, arms_a, loc) = &apply_site::take_apply(body, sites[0].block, names[0])?;
+    let (keys_b, arms_b, _) = &apply_site::take_apply(body, sites[1].block, names[1])?;
     let mut code = CodeInserter { body, block: sites[0].block, loc: *loc };
     let met = code.new_block();
     let params: Vec<Value> = keys.iter().map(|key| code.body.values.push(key.ty)).collect();

@@ -129,23 +129,7 @@ pub fn share_results(
     let site = apply_site::find_apply_site(first, id)?;
     let chosen = actions_with_argument(first, declared, &options.argument)?;
     let room = options.values.or_else(|| known_value_count(first, sizes, declared, &options.argument)).unwrap_or(0);
-    if !(1..=MAX_RESULTS).contains(&room) {
-        return Err(TransformError::new(
-            table,
-            format!(
-                "there can be 1 to {MAX_RESULTS} values of {}, not {room}; say how many there are",
-                options.argument
-            ),
-        ));
-    }
-    let each = options.table_sizes(room);
-    if each.len() > MAX_RESULT_TABLES {
-        let (count, of) = (each.len(), each[0]);
-        return Err(TransformError::new(
-            table,
-            format!("{count} tables of {of} results are more than {MAX_RESULT_TABLES}"),
-        ));
-    }
+    let each = result_table_sizes(table, options, room)?;
     let number = Type::Bit(bits_for(each[0].max(each[each.len() - 1])));
     let part = (each.len() > 1).then(|| Type::Bit(bits_for(each.len() as u64)));
 
@@ -171,9 +155,7 @@ pub fn share_results(
 
     let actions = second.actions.clone();
     let body = &mut second.controls[site.control].body;
-    let Some((keys, arms, loc)) = apply_site::take_apply(body, site.block) else {
-        return Err(TransformError::new(table, "its application is gone, which is a bug"));
-    };
+    let (keys, arms, loc) = apply_site::take_apply(body, site.block, table)?;
     let (here, others): (Vec<ActionArm>, Vec<ActionArm>) = arms.into_iter().partition(|arm| given_up(arm.action));
     let mut code = CodeInserter { body, block: site.block, loc };
     let lookup = ResultLookup { actions: &actions, results: &results, to, part, number, shared: &shared };
@@ -203,6 +185,23 @@ pub fn share_results(
     let mut sizes = sizes.clone();
     sizes.extend(made.into_iter().zip(each));
     Ok(TransformedPipeline { pipeline, sizes, map: Box::new(map) })
+}
+
+/// Returns the number of results of each result table, for `room` results in all.
+fn result_table_sizes(table: &str, options: &ResultOptions, room: u64) -> Result<Vec<u64>, TransformError> {
+    if !(1..=MAX_RESULTS).contains(&room) {
+        let argument = &options.argument;
+        let reason =
+            format!("there can be 1 to {MAX_RESULTS} values of {argument}, not {room}; say how many there are");
+        return Err(TransformError::new(table, reason));
+    }
+    let each = options.table_sizes(room);
+    if each.len() > MAX_RESULT_TABLES {
+        let (count, of) = (each.len(), each[0]);
+        let reason = format!("{count} tables of {of} results are more than {MAX_RESULT_TABLES}");
+        return Err(TransformError::new(table, reason));
+    }
+    Ok(each)
 }
 
 /// Returns the actions that have the argument, and its position in each.

@@ -66,9 +66,7 @@ pub fn split_table(
 
     let listed = second.tables.clone();
     let body = &mut second.controls[site.control].body;
-    let Some((keys, arms, loc)) = apply_site::take_apply(body, site.block) else {
-        return refused("its application is gone, which is a bug".to_owned());
-    };
+    let (keys, arms, loc) = apply_site::take_apply(body, site.block, table)?;
     let mut code = CodeInserter { body, block: site.block, loc };
     for (piece, next) in &made {
         let (missed, _) = code.arm_block(&[]);

@@ -123,82 +123,85 @@ impl TiersWorker {
         if let Some(now) = batch.packets().iter().map(|packet| packet.rx_time_ns).max() {
             wiring.clock.fetch_max(now, Relaxed);
         }
-        for index in 0..batch.len() {
-            let packet = &mut batch.packets_mut()[index];
-            let (port, now) = (packet.ingress_port, packet.rx_time_ns);
-            let (bytes, input) = (packet.bytes(), PacketRef::Input(index as u16));
-            let (from_below, from_above) = (wiring.links.contains_port(port.0), wiring.up.contains(&port.0));
-            let told = bridge_wire::read_header(bytes, wiring.key).filter(|_| from_below || from_above);
-            let refuse = |ends: &mut Vec<(u16, PacketVerdict)>, reason: EngineReason| {
-                let verdict = Verdict::Drop(reason.into());
-                ends.push((index as u16, PacketVerdict { packet: input, origin: PacketOrigin::Received, verdict }));
-            };
-            // A frame from a link has its trace id in the bridge header only.
-            let given = std::mem::take(&mut packet.trace_id);
-            let mark = if from_below || from_above { told.map_or(0, |told| told.trace_id) } else { given };
-            if mark != 0 {
-                self.traced.push((index as u16, trace_record(packet, mark, from_above, from_below)));
+        for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
+            self.classify_packet(&wiring, index, packet);
+        }
+    }
+
+    /// Puts a packet into the leg of its destination, or decides its verdict.
+    fn classify_packet(&mut self, wiring: &SharedTierState, index: usize, packet: &mut Packet) {
+        let (port, now) = (packet.ingress_port, packet.rx_time_ns);
+        let (bytes, input) = (packet.bytes(), PacketRef::Input(index as u16));
+        let (from_below, from_above) = (wiring.links.contains_port(port.0), wiring.up.contains(&port.0));
+        let told = bridge_wire::read_header(bytes, wiring.key).filter(|_| from_below || from_above);
+        let refuse = |ends: &mut Vec<(u16, PacketVerdict)>, reason: EngineReason| {
+            let verdict = Verdict::Drop(reason.into());
+            ends.push((index as u16, PacketVerdict { packet: input, origin: PacketOrigin::Received, verdict }));
+        };
+        // A frame from a link has its trace id in the bridge header only.
+        let given = std::mem::take(&mut packet.trace_id);
+        let mark = if from_below || from_above { told.map_or(0, |told| told.trace_id) } else { given };
+        if mark != 0 {
+            self.traced.push((index as u16, trace_record(packet, mark, from_above, from_below)));
+        }
+        let bytes = packet.bytes();
+        let of = InputContext {
+            input: index as u16,
+            origin: PacketOrigin::Received,
+            upstream_port: from_above.then_some(port),
+            length: packet.len() as u32,
+            flow: 0,
+            mark,
+        };
+        match told {
+            Some(told) if told.cut_point == HITS && from_below => {
+                wiring.links.record_heard(port.0, now);
+                wiring.reports.receive_frame(bytes, port.0, now);
+                packet.truncate(0);
+                refuse(&mut self.verdicts, EngineReason::TierProbeReply);
             }
-            let bytes = packet.bytes();
-            let of = InputContext {
-                input: index as u16,
-                origin: PacketOrigin::Received,
-                upstream_port: from_above.then_some(port),
-                length: packet.len() as u32,
-                flow: 0,
-                mark,
-            };
-            match told {
-                Some(told) if told.cut_point == HITS && from_below => {
+            Some(told) if told.cut_point == PROBE => {
+                if from_below {
                     wiring.links.record_heard(port.0, now);
-                    wiring.reports.receive_frame(bytes, port.0, now);
-                    packet.truncate(0);
-                    refuse(&mut self.verdicts, EngineReason::TierProbeReply);
                 }
-                Some(told) if told.cut_point == PROBE => {
-                    if from_below {
-                        wiring.links.record_heard(port.0, now);
+                self.is_input_used[index] = true;
+                match from_above {
+                    true => {
+                        if !self.own_upstream_ports.contains(&port.0) {
+                            self.own_upstream_ports.push(port.0);
+                        }
+                        let verdict = Verdict::Forward { port };
+                        self.verdicts.push((
+                            index as u16,
+                            PacketVerdict { packet: input, origin: PacketOrigin::Received, verdict },
+                        ));
                     }
-                    self.is_input_used[index] = true;
-                    match from_above {
-                        true => {
-                            if !self.own_upstream_ports.contains(&port.0) {
-                                self.own_upstream_ports.push(port.0);
-                            }
-                            let verdict = Verdict::Forward { port };
-                            self.verdicts.push((
-                                index as u16,
-                                PacketVerdict { packet: input, origin: PacketOrigin::Received, verdict },
-                            ));
-                        }
-                        // An answer to a probe.
-                        false => {
-                            packet.truncate(0);
-                            refuse(&mut self.verdicts, EngineReason::TierProbeReply);
-                        }
+                    // An answer to a probe.
+                    false => {
+                        packet.truncate(0);
+                        refuse(&mut self.verdicts, EngineReason::TierProbeReply);
                     }
                 }
-                Some(told) if from_below && told.cut_point == RETURNED => {
-                    wiring.links.record_heard(port.0, now);
-                    packet.ingress_port = PortId(wiring.lower_port);
-                    self.legs[RETURN].push_packet(packet, of);
-                }
-                Some(told) if from_above && told.cut_point < HITS && self.below.is_some() => {
-                    packet.metered_len_bytes = Some(told.length_bytes.into());
-                    wiring.stats.entered_below.fetch_add(1, Relaxed);
-                    self.legs[TO_LOWER]
-                        .push_packet(packet, InputContext { length: u32::from(told.length_bytes), ..of });
-                }
-                _ if from_below || from_above => refuse(&mut self.verdicts, EngineReason::MissingBridgeHeader),
-                _ if bridge_wire::is_bridged(bytes, wiring.key) => {
-                    refuse(&mut self.verdicts, EngineReason::UnexpectedBridgeHeader)
-                }
-                _ if self.above.is_some() => {
-                    let flow = wiring.flow_by_headers(bytes);
-                    self.legs[TO_UPPER].push_packet(packet, InputContext { flow, ..of });
-                }
-                _ => refuse(&mut self.verdicts, EngineReason::LowerTierDown),
             }
+            Some(told) if from_below && told.cut_point == RETURNED => {
+                wiring.links.record_heard(port.0, now);
+                packet.ingress_port = PortId(wiring.lower_port);
+                self.legs[RETURN].push_packet(packet, of);
+            }
+            Some(told) if from_above && told.cut_point < HITS && self.below.is_some() => {
+                packet.metered_len_bytes = Some(told.length_bytes.into());
+                wiring.stats.entered_below.fetch_add(1, Relaxed);
+                self.legs[TO_LOWER].push_packet(packet, InputContext { length: u32::from(told.length_bytes), ..of });
+            }
+            _ if from_below || from_above => refuse(&mut self.verdicts, EngineReason::MissingBridgeHeader),
+            _ if bridge_wire::is_bridged(bytes, wiring.key) => {
+                refuse(&mut self.verdicts, EngineReason::UnexpectedBridgeHeader)
+            }
+            _ if self.above.is_some() => {
+                let flow = wiring.flow_by_headers(bytes);
+                self.legs[TO_UPPER].push_packet(packet, InputContext { flow, ..of });
+            }
+            _ => refuse(&mut self.verdicts, EngineReason::LowerTierDown),
         }
     }
 
