@@ -6,6 +6,7 @@
 #[cfg(feature = "wings")]
 pub mod cache_eval;
 pub mod cli;
+pub mod doctor;
 pub mod lab;
 #[cfg(feature = "wings")]
 pub mod plan;

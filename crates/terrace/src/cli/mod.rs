@@ -6,6 +6,7 @@ mod check;
 mod compile;
 mod completions;
 mod demo;
+mod doctor;
 #[cfg(feature = "wings")]
 mod emit;
 mod engine_args;
@@ -88,6 +89,7 @@ enum Command {
     Region(region::RegionArgs),
     Stf(stf::StfArgs),
     Demo(demo::DemoArgs),
+    Doctor(doctor::DoctorArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -130,6 +132,7 @@ fn run(command: Command, ui: OutputSettings) -> Result<(), CommandError> {
         Command::Region(args) => args.run(ui),
         Command::Stf(args) => args.run(ui),
         Command::Demo(args) => args.run(ui),
+        Command::Doctor(args) => args.run(ui),
         Command::Completions(args) => args.run(Cli::command()),
     }
 }

@@ -17,7 +17,7 @@ const PACKAGES: [(&str, &str); 5] = [
 
 /// Returns a command that is not started yet. It gets its own process group, because a Ctrl-C at
 /// the terminal must not stop the commands that clean up.
-pub(super) fn program(name: &str, arguments: &[&str]) -> Command {
+pub(crate) fn program(name: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(name);
     command.args(arguments).stdin(Stdio::null()).process_group(0);
     command
@@ -37,7 +37,7 @@ fn command_line(command: &Command) -> String {
 }
 
 /// Runs a command to its end and returns its output.
-pub(super) fn run(mut command: Command) -> Result<String, LabError> {
+pub(crate) fn run(mut command: Command) -> Result<String, LabError> {
     let typed = command_line(&command);
     let output = command.output().map_err(|source| {
         let tool = command.get_program().to_string_lossy().into_owned();

@@ -58,6 +58,7 @@ mod topology_tests;
 mod up;
 
 pub use command::exec;
+pub(crate) use command::{program, run as run_program};
 pub use down::{RemovedLab, down};
 pub use endpoints::{Endpoint, EndpointKind};
 pub use error::LabError;
