@@ -57,13 +57,15 @@ fn expected_lines(path: &Path) -> BTreeSet<u32> {
     lines
 }
 
+/// Checks the files of the arguments and prints a line for each: `ok`, `refused`, `elsewhere` (an
+/// error on a line that p4c does not name) or `PANIC`. The last line has the counts.
 fn main() {
-    let (mut options, mut files, mut expect) = (PreprocessOptions::default(), Vec::new(), None::<PathBuf>);
+    let (mut options, mut files, mut expect_dir) = (PreprocessOptions::default(), Vec::new(), None::<PathBuf>);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "-I" => options.include_dirs.extend(args.next().map(PathBuf::from)),
-            "--expect" => expect = args.next().map(PathBuf::from),
+            "--expect" => expect_dir = args.next().map(PathBuf::from),
             _ => match arg.strip_prefix('@') {
                 Some(list) => {
                     let text = std::fs::read_to_string(list).unwrap_or_default();
@@ -86,12 +88,13 @@ fn main() {
             accepted += 1;
             continue;
         };
-        let lines = expect.as_ref().map(|dir| expected_lines(&dir.join(format!("{name}-stderr"))));
-        let placed = lines.as_ref().is_none_or(|l| outcome.errors.iter().any(|e| l.contains(&e.1)) || l.is_empty());
-        let word = if placed { "refused" } else { "elsewhere" };
-        refused += usize::from(placed);
-        misplaced += usize::from(!placed);
-        println!("{word} {name} {}:{} {} (+{})", first.0, first.1, first.2, outcome.errors.len() - 1);
+        let wanted_lines = expect_dir.as_ref().map(|dir| expected_lines(&dir.join(format!("{name}-stderr"))));
+        let is_expected_line =
+            wanted_lines.as_ref().is_none_or(|l| outcome.errors.iter().any(|e| l.contains(&e.1)) || l.is_empty());
+        let verdict = if is_expected_line { "refused" } else { "elsewhere" };
+        refused += usize::from(is_expected_line);
+        misplaced += usize::from(!is_expected_line);
+        println!("{verdict} {name} {}:{} {} (+{})", first.0, first.1, first.2, outcome.errors.len() - 1);
     }
     println!("{accepted} accepted, {refused} refused, {misplaced} refused elsewhere, {crashed} crashed");
 }

@@ -93,7 +93,7 @@ pub fn compile(loader: &dyn FileLoader, path: &Path, options: &CompileOptions) -
 }
 
 /// Compiles the program at `path` like [`compile`] and passes the output of each stage to
-/// `observe`.
+/// `observe`, also if errors prevent the next stage.
 pub fn compile_observed(
     loader: &dyn FileLoader,
     path: &Path,
@@ -105,32 +105,36 @@ pub fn compile_observed(
         defines: options.defines.clone(),
         limits: options.limits.clone(),
     };
-    let text = preprocess(loader, path, &preprocess_options);
-    let mut compiled =
-        Compilation { pipeline: None, diagnostics: text.diagnostics, source_map: text.source_map, hir: None };
-    observe(CompileStage::Tokens(&text.tokens, &compiled.source_map));
+    let preprocessed = preprocess(loader, path, &preprocess_options);
+    let mut compiled = Compilation {
+        pipeline: None,
+        diagnostics: preprocessed.diagnostics,
+        source_map: preprocessed.source_map,
+        hir: None,
+    };
+    observe(CompileStage::Tokens(&preprocessed.tokens, &compiled.source_map));
     // Stop here, because a missing file causes an error for each of its names.
     if compiled.diagnostics.iter().any(|d| d.code == preprocess::INCLUDE_NOT_FOUND) {
         return compiled;
     }
-    let (syntax, diagnostics) = parse_tokens(&text.tokens, &compiled.source_map, options.limits.errors);
+    let (syntax_tree, diagnostics) = parse_tokens(&preprocessed.tokens, &compiled.source_map, options.limits.errors);
     compiled.diagnostics.extend(diagnostics);
-    observe(CompileStage::Syntax(&syntax, &compiled.source_map));
+    observe(CompileStage::Syntax(&syntax_tree, &compiled.source_map));
     if compiled.has_errors() {
         return keep_unsupported_architecture(compiled);
     }
-    let (typed, diagnostics) = check(&syntax, &compiled.source_map);
+    let (typed_program, diagnostics) = check(&syntax_tree, &compiled.source_map);
     compiled.diagnostics.extend(diagnostics);
-    observe(CompileStage::Typed(&typed, &compiled.source_map));
+    observe(CompileStage::Typed(&typed_program, &compiled.source_map));
     if !compiled.has_errors() {
         let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-        let lowered = lower(&typed, &compiled.source_map, &stem);
+        let lowered = lower(&typed_program, &compiled.source_map, &stem);
         compiled.diagnostics.extend(lowered.diagnostics);
         if let Some(pipeline) = lowered.pipeline {
             run_passes_and_verify(pipeline, options, observe, &mut compiled);
         }
     }
-    compiled.hir = Some(typed);
+    compiled.hir = Some(typed_program);
     keep_unsupported_architecture(compiled)
 }
 
@@ -147,7 +151,8 @@ fn keep_unsupported_architecture(mut compiled: Compilation) -> Compilation {
     compiled
 }
 
-/// Verifies the pipeline and runs the passes.
+/// Runs the passes, if the options ask for them, and verifies the pipeline; then stores it in
+/// `compiled`. A violation is a bug of the compiler and is reported as such.
 fn run_passes_and_verify(
     mut pipeline: Pipeline,
     options: &CompileOptions,
@@ -155,12 +160,12 @@ fn run_passes_and_verify(
     compiled: &mut Compilation,
 ) {
     observe(CompileStage::Lowered(&pipeline));
-    let done = if options.passes {
+    let verified = if options.passes {
         run_passes(&mut pipeline, |pass, moment, pipeline| observe(CompileStage::Pass(pass, moment, pipeline)))
     } else {
         ir::verify::verify_after("lowering", &pipeline)
     };
-    match done {
+    match verified {
         Ok(()) => {
             observe(CompileStage::Finished(&pipeline));
             compiled.pipeline = Some(pipeline);

@@ -73,23 +73,23 @@ impl Annotation {
     }
 
     /// Returns the body as a list of strings with numbers: `({ {"a", 1}, {"b", 8w2}, })`. The last
-    /// comma of each list is optional.
+    /// comma of each list is optional. Returns `None` for any other body.
     pub fn mappings(&self) -> Option<Vec<(String, BigUint)>> {
         let AnnotationBody::Unstructured(body) = &self.body else { return None };
         let mut tokens = body.tokens.iter().peekable();
-        let mut next = |kind: Tok| tokens.next_if(|token| token.kind == kind);
+        let mut eat = |kind: Tok| tokens.next_if(|token| token.kind == kind);
         let mut mappings = Vec::new();
-        next(Tok::LBrace)?;
-        while next(Tok::RBrace).is_none() {
-            next(Tok::LBrace)?;
-            let string = unquoted(&next(Tok::Str)?.text);
-            next(Tok::Comma)?;
-            let value = parse_integer(&next(Tok::Int)?.text).ok()?.value.to_biguint()?;
-            next(Tok::Comma);
-            next(Tok::RBrace)?;
+        eat(Tok::LBrace)?;
+        while eat(Tok::RBrace).is_none() {
+            eat(Tok::LBrace)?;
+            let string = unquoted(&eat(Tok::Str)?.text);
+            eat(Tok::Comma)?;
+            let value = parse_integer(&eat(Tok::Int)?.text).ok()?.value.to_biguint()?;
+            eat(Tok::Comma);
+            eat(Tok::RBrace)?;
             mappings.push((string, value));
-            if next(Tok::Comma).is_none() {
-                next(Tok::RBrace)?;
+            if eat(Tok::Comma).is_none() {
+                eat(Tok::RBrace)?;
                 break;
             }
         }

@@ -65,7 +65,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks annotations with a body that must be a single string.
+    /// Checks annotations with a body that must be a single string (`@name`, `@deprecated`) or a
+    /// match kind (`@match`).
     fn check_text_annotation(&mut self, annotation: &Annotation) {
         if annotation.name.as_str() == "match" {
             return self.check_match_annotation(annotation);
@@ -74,17 +75,17 @@ impl Checker<'_> {
             return;
         }
         let AnnotationBody::Unstructured(body) = &annotation.body else { return };
-        let text = match &body.exprs {
+        let is_text = match &body.exprs {
             Some(exprs) => match exprs.as_slice() {
-                [one] => {
-                    let value = self.check_expr(one, None);
+                [single] => {
+                    let value = self.check_expr(single, None);
                     value.ty == Types::UNKNOWN || matches!(value.kind, ExprKind::Str(_))
                 }
                 _ => false,
             },
             None => false,
         };
-        if !text {
+        if !is_text {
             let message = format!("`@{}` needs one string", annotation.name);
             self.fail("annotation", annotation.span, message);
         }
@@ -92,7 +93,7 @@ impl Checker<'_> {
 
     /// Returns the numbers in `@field_list(1, KEEP + 1)`, to which v1model's
     /// `clone_preserving_field_list` and related functions refer. The numbers are constant
-    /// integers, evaluated in the scope of the annotation.
+    /// integers, evaluated in the scope of the annotation. A wrong one is reported and left out.
     pub(super) fn annotated_field_lists(&mut self, annotations: &Annotations) -> Vec<u32> {
         let mut lists = Vec::new();
         for annotation in annotations.iter().filter(|a| a.name.as_str() == "field_list") {

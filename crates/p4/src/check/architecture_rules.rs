@@ -74,23 +74,23 @@ impl Checker<'_> {
     /// Checks that masks of a select are known at compile time. v1model requires this for ranges as
     /// well.
     fn check_constant_keysets(&mut self) {
-        let mut found = Vec::new();
-        let v1model = self.is_v1model();
+        let mut unknown_spans = Vec::new();
+        let is_v1model = self.is_v1model();
         for object in &self.prog.objects {
             let ObjectKind::Parser(body) = &object.kind else { continue };
             for state in &body.states {
                 let TransitionKind::Select { cases, .. } = &state.transition.kind else { continue };
                 for item in cases.iter().flat_map(|c| &c.keyset) {
-                    let (a, b) = match item {
-                        KeysetItem::Mask(a, b) => (a, b),
-                        KeysetItem::Range(a, b) if v1model => (a, b),
+                    let (first, second) = match item {
+                        KeysetItem::Mask(first, second) => (first, second),
+                        KeysetItem::Range(first, second) if is_v1model => (first, second),
                         _ => continue,
                     };
-                    found.extend([a, b].into_iter().find(|e| !self.is_known(e)).map(|e| e.span));
+                    unknown_spans.extend([first, second].into_iter().find(|e| !self.is_known(e)).map(|e| e.span));
                 }
             }
         }
-        for span in found {
+        for span in unknown_spans {
             self.fail("not-constant", span, "masks and ranges of a `select` must be known at compile time");
         }
     }

@@ -11,17 +11,17 @@ use num_traits::{Signed, ToPrimitive};
 
 impl Checker<'_> {
     /// Checks a call of a built-in method such as `h.isValid()`, `s.push_front(n)` or
-    /// `x.minSizeInBits()`.
+    /// `x.minSizeInBits()`. Anything else is an unknown method.
     pub(super) fn check_builtin_method(&mut self, base: Expr, member: &Ident, args: &[Arg], span: Span) -> Expr {
-        let header = matches!(self.struct_kind(base.ty), Some(StructKind::Header));
-        let union = matches!(self.struct_kind(base.ty), Some(StructKind::HeaderUnion));
-        let stack = matches!(self.type_kind(base.ty), TyKind::Stack(..));
+        let is_header = matches!(self.struct_kind(base.ty), Some(StructKind::Header));
+        let is_union = matches!(self.struct_kind(base.ty), Some(StructKind::HeaderUnion));
+        let is_stack = matches!(self.type_kind(base.ty), TyKind::Stack(..));
         match member.as_str() {
-            "isValid" if header || union => {
+            "isValid" if is_header || is_union => {
                 self.check_no_args(member, args);
                 self.build_builtin_call(Callee::IsValid(base), Types::BOOL, span)
             }
-            "setValid" | "setInvalid" if header => {
+            "setValid" | "setInvalid" if is_header => {
                 self.check_no_args(member, args);
                 if !self.require_lvalue(&base, &format!("`{member}` writes the header")) {
                     return unknown_expr(span);
@@ -30,14 +30,17 @@ impl Checker<'_> {
                     if member.as_str() == "setValid" { Callee::SetValid(base) } else { Callee::SetInvalid(base) };
                 self.build_builtin_call(callee, Types::VOID, span)
             }
-            "push_front" | "pop_front" if stack => self.check_stack_shift(base, member, args, span),
+            "push_front" | "pop_front" if is_stack => self.check_stack_shift(base, member, args, span),
             name => match self.eval_size_method(base.ty, member, args, span) {
                 Some(size) => size,
                 None => {
-                    let shown = self.type_text(base.ty);
-                    let mut diagnostic =
-                        Diagnostic::error("unknown-member", member.span, format!("`{shown}` has no method `{name}`"));
-                    if matches!(name, "setValid" | "setInvalid") && union {
+                    let type_text = self.type_text(base.ty);
+                    let mut diagnostic = Diagnostic::error(
+                        "unknown-member",
+                        member.span,
+                        format!("`{type_text}` has no method `{name}`"),
+                    );
+                    if matches!(name, "setValid" | "setInvalid") && is_union {
                         diagnostic = diagnostic.help("set the validity of one of the union's headers");
                     } else if matches!(name, "isValid" | "setValid" | "setInvalid") {
                         diagnostic = diagnostic.help("only headers are valid or invalid");
@@ -60,7 +63,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks `s.push_front(n)` or `s.pop_front(n)`.
+    /// Checks `s.push_front(n)` or `s.pop_front(n)`; `n` is known at compile time.
     fn check_stack_shift(&mut self, base: Expr, member: &Ident, args: &[Arg], span: Span) -> Expr {
         if self.in_parser() {
             self.fail("stack-member", span, format!("`{member}` cannot be used in a parser"));
@@ -87,9 +90,10 @@ impl Checker<'_> {
         self.build_builtin_call(callee, Types::VOID, span)
     }
 
-    /// Evaluates `minSizeInBits` or a related method; `None` for another name.
+    /// Evaluates `minSizeInBits` or a related method on a value of type `ty`; `None` for another
+    /// name. In generic code the call remains, because the size depends on type arguments.
     pub(super) fn eval_size_method(&mut self, ty: Ty, member: &Ident, args: &[Arg], span: Span) -> Option<Expr> {
-        let which = match member.as_str() {
+        let measure = match member.as_str() {
             "minSizeInBits" => SizeOf::MinBits,
             "maxSizeInBits" => SizeOf::MaxBits,
             "minSizeInBytes" => SizeOf::MinBytes,
@@ -98,14 +102,14 @@ impl Checker<'_> {
         };
         self.check_no_args(member, args);
         if self.has_param(ty) {
-            return Some(self.build_builtin_call(Callee::SizeOf(which, ty), Types::INT, span));
+            return Some(self.build_builtin_call(Callee::SizeOf(measure, ty), Types::INT, span));
         }
         let Some((min, max)) = self.bit_range(ty) else {
-            let shown = self.type_text(ty);
-            self.fail("size", span, format!("values of type `{shown}` have no size in bits"));
+            let type_text = self.type_text(ty);
+            self.fail("size", span, format!("values of type `{type_text}` have no size in bits"));
             return Some(unknown_expr(span));
         };
-        let size = match which {
+        let size = match measure {
             SizeOf::MinBits => min,
             SizeOf::MaxBits => max,
             SizeOf::MinBytes => min.div_ceil(8),
@@ -149,39 +153,40 @@ impl Checker<'_> {
         Expr { kind: ExprKind::Bool(true), ty, span }
     }
 
-    /// Checks the types in calls of `extract`, `lookahead` and `emit` of core.p4.
+    /// Checks the type argument in calls of `extract`, `lookahead` and `emit` of core.p4, beyond
+    /// what their declarations say. Returns the call unchanged.
     pub(super) fn check_core_method(&mut self, call: Expr) -> Expr {
-        let ExprKind::Call(inner) = &call.kind else { return call };
-        let Callee::Method(_, id, at) = inner.callee else { return call };
+        let ExprKind::Call(call_parts) = &call.kind else { return call };
+        let Callee::Method(_, id, method_index) = call_parts.callee else { return call };
         let decl = &self.prog.externs[id.index()];
-        let (object, method) = (decl.name.clone(), decl.methods[at].name.clone());
-        let Some(&ty) = inner.type_args.first() else { return call };
-        let args = inner.args.len();
-        let span = inner.args.first().map_or(call.span, |arg| match arg {
+        let (object, method) = (decl.name.clone(), decl.methods[method_index].name.clone());
+        let Some(&ty) = call_parts.type_args.first() else { return call };
+        let arg_count = call_parts.args.len();
+        let span = call_parts.args.first().map_or(call.span, |arg| match arg {
             CallArg::Expr(value) => value.span,
             _ => call.span,
         });
         if self.has_param(ty) || ty == Types::UNKNOWN {
             return call;
         }
-        let shown = self.type_text(ty);
+        let type_text = self.type_text(ty);
         let problem = match (&*object, &*method) {
             ("packet_in", "extract") if self.struct_kind(ty) != Some(StructKind::Header) => {
-                Some((format!("`extract` fills headers, and this is of type `{shown}`"), None))
+                Some((format!("`extract` fills headers, and this is of type `{type_text}`"), None))
             }
-            ("packet_in", "extract") if args == 1 && self.has_varbit(ty) => Some((
-                format!("header `{shown}` has a `varbit` field, whose size is not given"),
+            ("packet_in", "extract") if arg_count == 1 && self.has_varbit(ty) => Some((
+                format!("header `{type_text}` has a `varbit` field, whose size is not given"),
                 Some("give the size in bits of the field as second argument"),
             )),
-            ("packet_in", "extract") if args == 2 && !self.has_varbit(ty) => Some((
-                format!("header `{shown}` has no `varbit` field to give a size to"),
+            ("packet_in", "extract") if arg_count == 2 && !self.has_varbit(ty) => Some((
+                format!("header `{type_text}` has no `varbit` field to give a size to"),
                 Some("use `extract` with one argument"),
             )),
             ("packet_in", "lookahead") if self.has_varbit(ty) || self.bit_range(ty).is_none() => {
-                Some((format!("`lookahead` needs a type of fixed width, and `{shown}` has none"), None))
+                Some((format!("`lookahead` needs a type of fixed width, and `{type_text}` has none"), None))
             }
             ("packet_out", "emit") if !self.is_emittable(ty) => {
-                Some((format!("`emit` takes headers, unions, stacks and structs of them, not `{shown}`"), None))
+                Some((format!("`emit` takes headers, unions, stacks and structs of them, not `{type_text}`"), None))
             }
             _ => None,
         };

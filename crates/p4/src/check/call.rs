@@ -39,6 +39,8 @@ impl Checker<'_> {
         }
     }
 
+    /// Checks `name<type_args>(args)`. `hint` is the type that the context expects, if it expects
+    /// one. Returns an expression of unknown type after an error.
     fn check_named_call(
         &mut self,
         path: &Path,
@@ -101,6 +103,8 @@ impl Checker<'_> {
         false
     }
 
+    /// Checks a call of one of the overloads `funcs`, which are functions of the program or of the
+    /// architecture. `hint` is the type that the context expects.
     fn check_function_call(
         &mut self,
         funcs: &[OverloadedFunction],
@@ -137,7 +141,9 @@ impl Checker<'_> {
         self.check_core_function(call)
     }
 
-    /// Selects a signature, checks the arguments, and builds the call.
+    /// Selects one of the signatures `sigs`, checks the arguments, and builds the call of the
+    /// callee with the same index in `callees`. `hint` is the type that the context expects.
+    /// Returns an expression of unknown type after an error.
     pub(super) fn finish_call(
         &mut self,
         sigs: &[CallableSignature],
@@ -147,32 +153,38 @@ impl Checker<'_> {
         hint: Option<Ty>,
         span: Span,
     ) -> Expr {
-        let Some((at, places)) = self.select_signature(sigs, type_args, args, span) else { return unknown_expr(span) };
-        let Some(bound) = self.bind_args(&sigs[at], &places, type_args, args, hint, span) else {
+        let Some((selected, arg_of_param)) = self.select_signature(sigs, type_args, args, span) else {
+            return unknown_expr(span);
+        };
+        let Some(bound) = self.bind_args(&sigs[selected], &arg_of_param, type_args, args, hint, span) else {
             return unknown_expr(span);
         };
         let call = Call {
-            callee: callees[at].clone(),
+            callee: callees[selected].clone(),
             type_args: bound.type_args,
             args: bound.args,
-            order: EvalOrder::of_places(&places),
+            order: EvalOrder::of_places(&arg_of_param),
             span,
         };
         Expr { kind: ExprKind::Call(Box::new(call)), ty: bound.result, span }
     }
 
     /// Checks the arguments against the parameters and infers type arguments that were not written.
+    /// `arg_of_param` has the index of the argument for each parameter, `None` for an omitted one.
+    /// `hint` is the type that the context expects of the result, from which type arguments can be
+    /// inferred. Returns `None` after an error, unless the type of the result is known
+    /// nevertheless.
     pub(super) fn bind_args(
         &mut self,
         sig: &CallableSignature,
-        places: &[Option<usize>],
+        arg_of_param: &[Option<usize>],
         type_args: &[ast::Type],
         args: &[Arg],
         hint: Option<Ty>,
         span: Span,
     ) -> Option<CheckedArgs> {
         let mut subst = sig.outer.clone();
-        let own = match type_args {
+        let own_type_args = match type_args {
             [] => self.fresh_vars(&sig.type_params),
             written => sig
                 .type_params
@@ -181,43 +193,45 @@ impl Checker<'_> {
                 .zip(written.iter().map(|t| self.resolve_type(t)).collect::<Vec<_>>())
                 .collect(),
         };
-        subst.extend(own.iter().copied());
-        let mut ok = true;
+        subst.extend(own_type_args.iter().copied());
+        let mut args_ok = true;
         let mut bound = Vec::new();
-        for (param, place) in sig.params.iter().zip(places) {
+        for (param, arg_index) in sig.params.iter().zip(arg_of_param) {
             let ty = self.local_decl(*param).ty;
             let ty = self.renew_wildcards(ty);
             let ty = self.substitute(ty, &subst);
-            let arg = match place {
+            let arg = match arg_index {
                 Some(at) => self.check_arg(*param, ty, &args[*at], sig),
                 None => Some(self.default_arg(*param, &subst)),
             };
-            ok &= arg.is_some();
+            args_ok &= arg.is_some();
             bound.push((*param, ty, arg.unwrap_or(CallArg::Missing)));
         }
         let result = self.substitute(sig.result, &subst);
-        if !ok {
+        if !args_ok {
             // Set all type arguments to unknown, because further errors can be consequences of this
             // one.
-            for (_, ty) in &own {
+            for (_, ty) in &own_type_args {
                 let ty = self.resolve(*ty);
                 self.set_var_unknown(ty);
             }
             let result = self.resolve(result);
-            let known = !self.mentions(result, &|k| matches!(k, TyKind::Unknown));
+            let is_known = !self.mentions(result, &|kind| matches!(kind, TyKind::Unknown));
             let args = vec![CallArg::Missing; sig.params.len()];
-            return known.then(|| CheckedArgs { type_args: Vec::new(), args, result });
+            return is_known.then(|| CheckedArgs { type_args: Vec::new(), args, result });
         }
         self.infer_result(result, hint);
         self.default_to_int(&bound);
-        self.unused_type_args(&own, sig, &bound);
-        let type_args = self.finish_type_args(&own, sig, span)?;
+        self.unused_type_args(&own_type_args, sig, &bound);
+        let type_args = self.finish_type_args(&own_type_args, sig, span)?;
         let args = bound.into_iter().map(|(param, ty, arg)| self.convert_arg(param, ty, arg, sig)).collect();
         let result = self.resolve(result);
         Some(CheckedArgs { type_args, args, result })
     }
 
-    /// Checks an argument before all type arguments are known.
+    /// Checks an argument before all type arguments are known. The type `ty` of the parameter can
+    /// still contain inference variables, which the argument determines. Returns `None` after an
+    /// error.
     fn check_arg(&mut self, param: LocalId, ty: Ty, arg: &Arg, sig: &CallableSignature) -> Option<CallArg> {
         let direction = self.direction(param);
         if arg.value.kind == ast::ExprKind::DontCare {
@@ -240,8 +254,8 @@ impl Checker<'_> {
             }
             if !self.unify(ty, value.ty) {
                 let declared = self.local_decl(param).span;
-                let why = format!("`{}` parameter of {} `{}`", direction.as_str(), sig.what, sig.name);
-                self.report_mismatch(&value, ty, Some((declared, why)), true);
+                let role = format!("`{}` parameter of {} `{}`", direction.as_str(), sig.what, sig.name);
+                self.report_mismatch(&value, ty, Some((declared, role)), true);
                 return None;
             }
         } else {
@@ -250,7 +264,9 @@ impl Checker<'_> {
         Some(CallArg::Expr(value))
     }
 
-    /// Converts an argument to the type of its parameter.
+    /// Converts an argument to the type of its parameter. `ty` is that type with the inferred type
+    /// arguments. Arguments for `out` and `inout` are not converted, because they are l-values.
+    /// Returns an expression of unknown type after an error.
     fn convert_arg(&mut self, param: LocalId, ty: Ty, arg: CallArg, sig: &CallableSignature) -> CallArg {
         let CallArg::Expr(mut value) = arg else { return arg };
         let direction = self.direction(param);
@@ -260,7 +276,7 @@ impl Checker<'_> {
         }
         let declared = self.local_decl(param).span;
         let name = self.local_decl(param).name.clone();
-        let why = format!("parameter `{name}` of {} `{}`", sig.what, sig.name);
+        let role = format!("parameter `{name}` of {} `{}`", sig.what, sig.name);
         let ty = self.resolve(ty);
         let not_a_value = match self.type_kind(value.ty) {
             // An object is a valid argument only if the parameter has an object type, not if its
@@ -270,16 +286,16 @@ impl Checker<'_> {
             _ => false,
         };
         if not_a_value && sig.kind != CallableKind::Constructor {
-            let shown = self.type_text(value.ty);
-            let message = format!("a value of type `{shown}` cannot be the argument for `{name}`");
-            self.error(Diagnostic::error("argument-type", value.span, message).label(declared, why));
+            let type_text = self.type_text(value.ty);
+            let message = format!("a value of type `{type_text}` cannot be the argument for `{name}`");
+            self.error(Diagnostic::error("argument-type", value.span, message).label(declared, role));
             return CallArg::Expr(unknown_expr(value.span));
         }
-        if let (TyKind::Object(want, wargs), TyKind::Object(have, hargs)) =
+        if let (TyKind::Object(wanted, wanted_args), TyKind::Object(found, found_args)) =
             (self.type_kind(ty).clone(), self.type_kind(value.ty).clone())
         {
-            if let Err(reason) = self.unify_objects(want, &wargs, have, &hargs) {
-                self.report_object_mismatch(&value, ty, &reason, declared, &why);
+            if let Err(reason) = self.unify_objects(wanted, &wanted_args, found, &found_args) {
+                self.report_object_mismatch(&value, ty, &reason, declared, &role);
                 return CallArg::Expr(unknown_expr(value.span));
             }
             if let TyKind::Object(_, args) = self.type_kind(value.ty).clone() {
@@ -290,9 +306,9 @@ impl Checker<'_> {
             return CallArg::Expr(value);
         }
         let span = value.span;
-        let value = self.coerce_for(value, ty, declared, &why);
-        let known = direction == Direction::None && sig.kind != CallableKind::Action;
-        if known && value.ty != Types::UNKNOWN && !self.is_known(&value) {
+        let value = self.coerce_for(value, ty, declared, &role);
+        let must_be_known = direction == Direction::None && sig.kind != CallableKind::Action;
+        if must_be_known && value.ty != Types::UNKNOWN && !self.is_known(&value) {
             let message = format!("the argument for `{name}` must be known at compile time");
             self.error(
                 Diagnostic::error("not-constant", span, message).label(declared, "the parameter has no direction"),

@@ -20,7 +20,9 @@ impl Checker<'_> {
         self.cast_value(value, to, span)
     }
 
-    /// Converts a value by an explicit cast.
+    /// Converts a value to the type `to` by an explicit cast: an implicit conversion where one
+    /// exists, because it covers lists and structs, otherwise a cast of scalars. `span` is the
+    /// whole cast.
     pub(super) fn cast_value(&mut self, value: Expr, to: Ty, span: Span) -> Expr {
         if value.ty == Types::UNKNOWN {
             return Expr { ty: to, ..value };
@@ -67,23 +69,23 @@ impl Checker<'_> {
         unknown_expr(span)
     }
 
-    /// Applies a valid cast.
+    /// Applies a cast of scalars that [`Checker::can_cast`] allows. A constant is folded.
     fn apply_cast(&mut self, value: Expr, to: Ty, span: Span) -> Expr {
         let kind = match value.kind {
-            ExprKind::Int(v) if to == Types::BOOL => {
-                if value.ty == Types::INT && !v.is_zero() && !v.is_one() {
-                    let value = Expr { kind: ExprKind::Int(v), ..value };
+            ExprKind::Int(number) if to == Types::BOOL => {
+                if value.ty == Types::INT && !number.is_zero() && !number.is_one() {
+                    let value = Expr { kind: ExprKind::Int(number), ..value };
                     return self.report_bad_cast(&value, to, span, Some("only 0 and 1 can be cast to `bool`"));
                 }
-                ExprKind::Bool(v.is_one())
+                ExprKind::Bool(number.is_one())
             }
-            ExprKind::Bool(b) if self.width_bits(to).is_some() => {
-                ExprKind::Int(self.truncate_to_type(&BigInt::from(u8::from(b)), to))
+            ExprKind::Bool(truth) if self.width_bits(to).is_some() => {
+                ExprKind::Int(self.truncate_to_type(&BigInt::from(u8::from(truth)), to))
             }
-            ExprKind::Int(v) => {
+            ExprKind::Int(number) => {
                 match value.ty == Types::INT && matches!(self.type_kind(to), TyKind::Bit(_) | TyKind::Int(_)) {
-                    true => ExprKind::Int(self.truncate_or_warn(&v, to, span)),
-                    false => ExprKind::Int(self.truncate_to_type(&v, to)),
+                    true => ExprKind::Int(self.truncate_or_warn(&number, to, span)),
+                    false => ExprKind::Int(self.truncate_to_type(&number, to)),
                 }
             }
             kind if value.ty == to => kind,
@@ -92,31 +94,35 @@ impl Checker<'_> {
         Expr { kind, ty: to, span }
     }
 
-    /// Returns whether a value of type `from` can be cast to `to`.
+    /// Returns whether a scalar of type `from` can be cast to `to`. Enums and new types are cast
+    /// through their underlying types.
     pub(super) fn can_cast(&self, from: Ty, to: Ty) -> bool {
         if from == to {
             return true;
         }
         match (self.type_kind(from), self.type_kind(to)) {
             (TyKind::Enum(id), _) => match self.prog.enums[id.index()].underlying {
-                Some(under) => under == to || self.can_cast(under, to),
+                Some(underlying) => underlying == to || self.can_cast(underlying, to),
                 None => false,
             },
             (_, TyKind::Enum(id)) => match self.prog.enums[id.index()].underlying {
-                Some(under) => under == from || self.can_cast(from, under),
+                Some(underlying) => underlying == from || self.can_cast(from, underlying),
                 None => false,
             },
             // A new type can only be cast from and to its underlying type.
             (TyKind::NewType(id), _) if self.prog.newtypes[id.index()].of == to => true,
             (_, TyKind::NewType(id)) => {
-                let of = self.prog.newtypes[id.index()].of;
-                of == from || (matches!(self.type_kind(from), TyKind::InfInt) && self.can_cast(from, of))
+                let underlying = self.prog.newtypes[id.index()].of;
+                underlying == from
+                    || (matches!(self.type_kind(from), TyKind::InfInt) && self.can_cast(from, underlying))
             }
-            (TyKind::Bool, TyKind::Bit(w)) | (TyKind::Bit(w), TyKind::Bool) => *w == 1,
+            (TyKind::Bool, TyKind::Bit(width)) | (TyKind::Bit(width), TyKind::Bool) => *width == 1,
             (TyKind::InfInt, TyKind::Bit(_) | TyKind::Int(_) | TyKind::Bool) => true,
             (TyKind::Bit(_) | TyKind::Int(_), TyKind::InfInt) => true,
             (TyKind::Bit(_), TyKind::Bit(_)) | (TyKind::Int(_), TyKind::Int(_)) => true,
-            (TyKind::Bit(a), TyKind::Int(b)) | (TyKind::Int(a), TyKind::Bit(b)) => a == b,
+            (TyKind::Bit(from_bits), TyKind::Int(to_bits)) | (TyKind::Int(from_bits), TyKind::Bit(to_bits)) => {
+                from_bits == to_bits
+            }
             _ => false,
         }
     }

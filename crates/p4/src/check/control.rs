@@ -85,28 +85,29 @@ impl Checker<'_> {
         self.scopes.set(&decl.name, ScopeEntity::Object(id));
     }
 
-    /// Checks a control or control type.
+    /// Checks a control with its body, or a control type, and declares it. Its parameters are in a
+    /// scope outside of that of its locals.
     pub(super) fn control_decl(&mut self, decl: &ast::ControlDecl) {
         self.declare_unfinished(&decl.name, "control");
         let Some(body) = &decl.body else {
             let id = self.add_object(&decl.name, &decl.annotations, ObjectKind::ControlType);
-            let head = self.in_new_scope(|c| {
+            let signature = self.in_new_scope(|c| {
                 c.declare_container_params(ObjectFamily::Control, &decl.type_params, &decl.params, &[])
             });
-            self.set_container_params(id, head);
+            self.set_container_params(id, signature);
             self.scopes.set(&decl.name, ScopeEntity::Object(id));
             return;
         };
         let id = self.add_object(&decl.name, &decl.annotations, ObjectKind::Control(ControlBody::default()));
         let checked = self.in_new_scope(|c| {
-            let head = c.declare_container_params(
+            let signature = c.declare_container_params(
                 ObjectFamily::Control,
                 &decl.type_params,
                 &decl.params,
                 &body.constructor_params,
             );
-            c.set_container_params(id, head);
-            let place = BodyContext {
+            c.set_container_params(id, signature);
+            let body_context = BodyContext {
                 context: CheckContext::ControlLocals,
                 object: Some(id),
                 result: Types::VOID,
@@ -114,7 +115,7 @@ impl Checker<'_> {
                 this: None,
             };
             c.in_new_scope(|c| {
-                c.with_body(place, |c| {
+                c.with_body(body_context, |c| {
                     let locals = body.locals.iter().filter_map(|l| c.control_local(l)).collect();
                     let apply =
                         c.in_context(CheckContext::ControlApply, |c| c.in_new_scope(|c| c.check_block(&body.apply)));

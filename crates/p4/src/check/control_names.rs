@@ -1,5 +1,6 @@
-//! Checks the names visible to the control plane. Tables must have unique names, and so must
-//! actions, because the control plane identifies them by name.
+//! Checks the names visible to the control plane.
+//! Tables must have unique names, and so must actions, because the control plane identifies them by
+//! name.
 
 use super::Checker;
 use crate::ast::Annotations;
@@ -10,7 +11,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 impl Checker<'_> {
-    /// Reports tables and actions with the same name.
+    /// Reports tables with the same full name for the control plane, and actions, because P4Runtime
+    /// could not tell them apart.
     pub(super) fn check_control_plane_names(&mut self) {
         let mut actions = Vec::new();
         for action in &self.prog.actions {
@@ -36,19 +38,21 @@ impl Checker<'_> {
         self.check_absolute_tables();
     }
 
-    /// Reports a table with an absolute name in a control that has several instances.
+    /// Reports a table with an absolute name in a control that has several instances, because all
+    /// of its tables would have that name.
     fn check_absolute_tables(&mut self) {
-        let mut found = Vec::new();
+        let mut ambiguous = Vec::new();
         for table in &self.prog.tables {
-            let given = table.annotations.iter().find(|a| a.name.as_str() == "name").and_then(|a| a.single_string());
-            let absolute = given.is_some_and(|name| name.starts_with('.'));
-            let made = |i: &&Instance| i.construct.what == Constructor::Object(table.owner);
-            let mut instances = self.prog.instances.iter().filter(made);
-            if let (true, Some(first), Some(second)) = (absolute, instances.next(), instances.next()) {
-                found.push((table.span, table.name.clone(), first.span, second.span));
+            let annotated_name =
+                table.annotations.iter().find(|a| a.name.as_str() == "name").and_then(|a| a.single_string());
+            let is_absolute = annotated_name.is_some_and(|name| name.starts_with('.'));
+            let is_instance = |i: &&Instance| i.construct.what == Constructor::Object(table.owner);
+            let mut instances = self.prog.instances.iter().filter(is_instance);
+            if let (true, Some(first), Some(second)) = (is_absolute, instances.next(), instances.next()) {
+                ambiguous.push((table.span, table.name.clone(), first.span, second.span));
             }
         }
-        for (span, name, first, second) in found {
+        for (span, name, first, second) in ambiguous {
             let message = format!("table `{name}` has an absolute name, and its control has several instances");
             let diagnostic = Diagnostic::error("control-plane-name", span, message)
                 .label(first, "an instance")

@@ -33,14 +33,14 @@ impl Checker<'_> {
     }
 
     /// Reports that an expression has another type than `to`. `expected_because` labels the place
-    /// that demands the type. Suggests an explicit cast if there is one, unless `exact`: a cast would
-    /// then not help, because the place needs a value that already has the type.
+    /// that demands the type. Suggests an explicit cast if there is one, unless `needs_exact_type`:
+    /// a cast would then not help, because the place needs a value that already has the type.
     pub(super) fn report_mismatch(
         &mut self,
         expr: &Expr,
         to: Ty,
         expected_because: Option<(Span, String)>,
-        exact: bool,
+        needs_exact_type: bool,
     ) {
         let (found, wanted) = (self.type_text(expr.ty), self.type_text(to));
         let message = match (self.type_kind(expr.ty), &expr.kind) {
@@ -54,24 +54,26 @@ impl Checker<'_> {
         if let Some((span, reason)) = expected_because {
             diagnostic = diagnostic.label(span, reason);
         }
-        if !exact && self.can_cast(expr.ty, to) {
+        if !needs_exact_type && self.can_cast(expr.ty, to) {
             let text = self.sources.text(expr.span);
+            // A long expression is not repeated in the help.
             let text = if text.len() <= 40 && !text.contains('\n') { text } else { "..." };
-            let simple = text.chars().all(|c| c.is_alphanumeric() || "_.".contains(c)) && !text.is_empty();
-            let operand = if simple || is_parenthesized(text) { text.to_owned() } else { format!("({text})") };
+            let is_simple = text.chars().all(|c| c.is_alphanumeric() || "_.".contains(c)) && !text.is_empty();
+            let operand = if is_simple || is_parenthesized(text) { text.to_owned() } else { format!("({text})") };
             diagnostic = diagnostic.help(format!("to convert explicitly, write `({wanted}){operand}`"));
         }
         self.error(diagnostic);
     }
 
-    /// Converts the expression to type `to` if an implicit cast suffices. Returns the unchanged
-    /// expression as error otherwise.
+    /// Converts the expression to type `to` if an implicit cast suffices; inference variables in
+    /// both types can be solved by it. Returns the unchanged expression as error otherwise.
     pub(super) fn convert_implicitly(&mut self, mut expr: Expr, to: Ty) -> Result<Expr, Expr> {
         let to = self.resolve(to);
         self.resolve_expr_types(&mut expr);
         if expr.ty == to || to == Types::UNKNOWN {
             return Ok(expr);
         }
+        // The error was reported already; the expected type avoids further ones.
         if expr.ty == Types::UNKNOWN {
             return Ok(Expr { ty: to, ..expr });
         }
@@ -122,7 +124,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Converts a list of values to a struct, header, stack, list or tuple.
+    /// Converts a list of values to a struct, header, stack, list or tuple, element by element.
+    /// Returns the unchanged list as error if the type has no elements or another number of them.
     fn convert_list(&mut self, expr: Expr, to: Ty) -> Result<Expr, Expr> {
         let ExprKind::Aggregate(elements, _) = &expr.kind else { return Err(expr) };
         let types = match self.type_kind(to).clone() {

@@ -11,7 +11,7 @@ use num_bigint::BigInt;
 use std::sync::Arc;
 
 impl Checker<'_> {
-    /// Checks a top-level declaration.
+    /// Checks a top-level declaration, declares its name and adds it to the program.
     pub(super) fn check_decl(&mut self, decl: &Decl) {
         if let (Some(name), false) = (decl.name(), matches!(decl, Decl::Instance(_) | Decl::Function(_)))
             && name.as_str() == "main"
@@ -40,6 +40,8 @@ impl Checker<'_> {
             Decl::Enum(d) => {
                 self.enum_decl(d);
             }
+            // The names are taken out of the program while they grow, because `add_members` reports
+            // duplicates through the checker.
             Decl::Error(d) => {
                 let mut names = std::mem::take(&mut self.prog.errors);
                 self.add_members(&mut names, &d.members, "error");
@@ -70,20 +72,22 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks `const T x = e;`.
+    /// Checks `const T x = e;` and declares the constant by its value, which must be known at
+    /// compile time. After an error it is declared as unknown, so that its uses cause no further
+    /// errors.
     pub(super) fn const_decl(&mut self, decl: &ast::ConstDecl) {
         self.check_annotations(&decl.annotations);
         let ty = self.resolve_type(&decl.ty);
         if matches!(self.type_kind(ty), TyKind::Extern(..) | TyKind::Object(..) | TyKind::Void) {
-            let shown = self.type_text(ty);
-            self.fail("const-type", decl.name.span, format!("a constant cannot be of type `{shown}`"));
+            let type_text = self.type_text(ty);
+            self.fail("const-type", decl.name.span, format!("a constant cannot be of type `{type_text}`"));
             self.declare(&decl.name, ScopeEntity::Unknown);
             return;
         }
         let value = self.check_expr(&decl.value, Some(ty));
         let value = self.coerce_for(value, ty, decl.ty.span, "the type of the constant");
-        let known = value.ty == Types::UNKNOWN || self.is_known(&value);
-        if !known {
+        let is_known = value.ty == Types::UNKNOWN || self.is_known(&value);
+        if !is_known {
             self.error(
                 Diagnostic::error(
                     "not-constant",
@@ -93,7 +97,7 @@ impl Checker<'_> {
                 .label(decl.name.span, "the constant"),
             );
         }
-        let entity = match known && ty != Types::UNKNOWN {
+        let entity = match is_known && ty != Types::UNKNOWN {
             true if value.ty == Types::UNKNOWN => ScopeEntity::Unknown,
             true => {
                 let ty = self.resolve(ty);
@@ -109,16 +113,17 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks `T x = e;` in a parser, control or block and declares the variable.
+    /// Checks `T x = e;` in a parser, control or block and declares the variable. Returns the
+    /// variable and its initial value, if one is written.
     pub(super) fn var_decl(&mut self, decl: &ast::VarDecl) -> (LocalId, Option<Expr>) {
         self.check_annotations(&decl.annotations);
         let mut ty = self.resolve_type(&decl.ty);
         if !self.variable_fits(ty) {
-            let shown = self.type_text(ty);
-            let message = format!("a variable cannot be of type `{shown}`");
+            let type_text = self.type_text(ty);
+            let message = format!("a variable cannot be of type `{type_text}`");
             let mut diagnostic = Diagnostic::error("variable-type", decl.span, message);
             if matches!(self.type_kind(ty), TyKind::Extern(..) | TyKind::Object(..)) {
-                diagnostic = diagnostic.help(format!("to make an instance, write `{shown}() {};`", decl.name));
+                diagnostic = diagnostic.help(format!("to make an instance, write `{type_text}() {};`", decl.name));
             } else if ty == Types::INT {
                 diagnostic = diagnostic.help("`int` is for constants: give the variable a width, as in `int<32>`");
             }
@@ -179,26 +184,28 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks `typedef` or `type`.
+    /// Checks `typedef T X`, which gives the type another name, or `type T X`, which makes a new
+    /// type. After an error, the name is declared as unknown, so that its uses cause no further
+    /// errors.
     fn typedef_decl(&mut self, decl: &ast::TypedefDecl) {
         let annotations = self.check_annotations(&decl.annotations);
-        let of = match &decl.ty {
+        let target = match &decl.ty {
             ast::TypedefTarget::Type(ty) => self.resolve_type(ty),
             ast::TypedefTarget::Struct(d) => self.struct_decl(d),
             ast::TypedefTarget::Enum(d) => self.enum_decl(d),
         };
         if !decl.is_new {
-            let entity = if of == Types::UNKNOWN { ScopeEntity::Unknown } else { ScopeEntity::Type(of) };
+            let entity = if target == Types::UNKNOWN { ScopeEntity::Unknown } else { ScopeEntity::Type(target) };
             self.declare(&decl.name, entity);
             return;
         }
-        if of == Types::UNKNOWN {
+        if target == Types::UNKNOWN {
             self.declare(&decl.name, ScopeEntity::Unknown);
             return;
         }
-        if !matches!(self.type_kind(of), TyKind::Bool | TyKind::Bit(_) | TyKind::Int(_) | TyKind::NewType(_)) {
-            let shown = self.type_text(of);
-            let message = format!("`type` cannot make a new type of `{shown}`");
+        if !matches!(self.type_kind(target), TyKind::Bool | TyKind::Bit(_) | TyKind::Int(_) | TyKind::NewType(_)) {
+            let type_text = self.type_text(target);
+            let message = format!("`type` cannot make a new type of `{type_text}`");
             self.error(
                 Diagnostic::error("new-type", decl.span, message).help(
                     "`type` applies to `bit`, `int` with a width and `bool`; `typedef` gives any type another name",
@@ -207,13 +214,13 @@ impl Checker<'_> {
             self.declare(&decl.name, ScopeEntity::Unknown);
             return;
         }
-        self.prog.newtypes.push(NewType { name: decl.name.name.clone(), annotations, of, span: decl.span });
+        self.prog.newtypes.push(NewType { name: decl.name.name.clone(), annotations, of: target, span: decl.span });
         let ty = self.intern(TyKind::NewType(NewTypeId(self.prog.newtypes.len() as u32 - 1)));
         let entity = if self.check_type_size(ty, decl.span) { ScopeEntity::Type(ty) } else { ScopeEntity::Unknown };
         self.declare(&decl.name, entity);
     }
 
-    /// Checks an `enum` with or without underlying type.
+    /// Checks an `enum` with or without underlying type, declares it and returns its type.
     pub(super) fn enum_decl(&mut self, decl: &ast::EnumDecl) -> Ty {
         self.check_annotations(&decl.annotations);
         self.check_distinct_names(decl.members.iter().map(|m| &m.name));
@@ -249,6 +256,9 @@ impl Checker<'_> {
         Types::UNKNOWN
     }
 
+    /// Returns the value of an enum member, which it has exactly if the enum has an underlying
+    /// type. `None` after an error or without underlying type. A value that is too large is
+    /// reported and truncated.
     fn eval_enum_value(&mut self, member: &ast::EnumMember, underlying: Option<Ty>) -> Option<BigInt> {
         let Some(ty) = underlying else {
             if let Some(value) = &member.value {

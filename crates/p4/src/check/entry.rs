@@ -8,7 +8,8 @@ use crate::diag::Diagnostic;
 use crate::hir::{Entry, ExprKind, KeysetItem, Table, Types};
 
 impl Checker<'_> {
-    /// Checks `entries = { ... }`.
+    /// Checks `entries = { ... }` and adds the entries to the table; its key must be declared
+    /// before. `property` is the list, `decl` the whole declaration.
     pub(super) fn check_entries(
         &mut self,
         table: &mut Table,
@@ -48,6 +49,8 @@ impl Checker<'_> {
         self.check_entry_rules(table, decl);
     }
 
+    /// Checks one entry against the keys and actions of the table; `None` after an error. A single
+    /// `_` for several keys becomes one for each.
     fn check_entry(&mut self, table: &Table, entry: &ast::Entry) -> Option<Entry> {
         let columns: Vec<_> = table.keys.iter().map(|k| KeysetColumn::One(k.expr.clone())).collect();
         let keyset = self.check_keyset(&entry.keyset, &columns, "table");
@@ -55,16 +58,16 @@ impl Checker<'_> {
             Some(priority) => Some(self.eval_const_int(priority, "a priority")?),
             None => None,
         };
-        let at = self.listed_index(table, &entry.action.name, entry.action.span)?;
-        if has_annotation(&table.actions[at], "defaultonly") {
+        let action_index = self.listed_index(table, &entry.action.name, entry.action.span)?;
+        if has_annotation(&table.actions[action_index], "defaultonly") {
             let message =
                 format!("action `{}` is marked `@defaultonly` and cannot be used in entries", entry.action.name);
-            let listed = table.actions[at].span;
-            self.error(Diagnostic::error("entry-action", entry.action.span, message).label(listed, "listed here"));
+            let listed_span = table.actions[action_index].span;
+            self.error(Diagnostic::error("entry-action", entry.action.span, message).label(listed_span, "listed here"));
             return None;
         }
         let args = entry.action.args.as_deref().unwrap_or(&[]);
-        let args = self.check_full_args(table, at, args, entry.action.span)?;
+        let args = self.check_full_args(table, action_index, args, entry.action.span)?;
         let keyset = keyset?;
         for item in &keyset {
             self.check_entry_constant(item)?;
@@ -75,7 +78,7 @@ impl Checker<'_> {
         };
         Some(Entry {
             keyset,
-            action: at,
+            action: action_index,
             args,
             priority,
             is_const: entry.is_const,

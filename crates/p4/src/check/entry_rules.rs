@@ -1,5 +1,5 @@
-//! Checks rules about all entries of a table: masks allowed by the match kind, priorities,
-//! duplicates.
+//! Checks rules about all entries of a table.
+//! The rules concern masks and their match kinds, priorities, and duplicates.
 
 use super::Checker;
 use super::fold::same_constant;
@@ -23,25 +23,28 @@ impl Checker<'_> {
         self.check_priorities(table, decl);
     }
 
-    /// Checks that the match kind supports a mask or range.
+    /// Checks that keys of `match_kind` support the item of an entry, if it is a mask or range.
+    /// `exact` and `optional` accept a mask of ones only, `lpm` one of a prefix.
     fn check_match_kind_item(&mut self, item: &KeysetItem, match_kind: &str) {
-        let (what, span) = match item {
+        let (item_name, span) = match item {
             KeysetItem::Mask(value, _) => ("mask", value.span),
             KeysetItem::Range(lo, _) => ("range", lo.span),
             _ => return,
         };
-        let full = |mask: &Expr, c: &Self| match (&mask.kind, c.width_bits(mask.ty)) {
-            (ExprKind::Int(m), Some(w)) => wrap_unsigned(m, w) == (BigInt::from(1) << w) - 1,
+        let is_all_ones = |mask: &Expr, c: &Self| match (&mask.kind, c.width_bits(mask.ty)) {
+            (ExprKind::Int(mask_value), Some(width)) => {
+                wrap_unsigned(mask_value, width) == (BigInt::from(1) << width) - 1
+            }
             _ => false,
         };
-        let prefix = |mask: &Expr, c: &Self| match (&mask.kind, c.width_bits(mask.ty)) {
-            (ExprKind::Int(m), Some(w)) => is_prefix(&wrap_unsigned(m, w), w),
+        let is_prefix_mask = |mask: &Expr, c: &Self| match (&mask.kind, c.width_bits(mask.ty)) {
+            (ExprKind::Int(mask_value), Some(width)) => is_prefix(&wrap_unsigned(mask_value, width), width),
             _ => true,
         };
         let problem = match (match_kind, item) {
-            ("exact" | "optional", KeysetItem::Mask(_, mask)) if full(mask, self) => return,
-            ("exact" | "optional", _) => format!("a key of kind `{match_kind}` cannot match a {what}"),
-            ("lpm", KeysetItem::Mask(_, mask)) if prefix(mask, self) => return,
+            ("exact" | "optional", KeysetItem::Mask(_, mask)) if is_all_ones(mask, self) => return,
+            ("exact" | "optional", _) => format!("a key of kind `{match_kind}` cannot match a {item_name}"),
+            ("lpm", KeysetItem::Mask(_, mask)) if is_prefix_mask(mask, self) => return,
             ("lpm", KeysetItem::Mask(..)) => "this is not the mask of a prefix: its 1 bits must come first".to_owned(),
             ("lpm", _) => "a key of kind `lpm` cannot match a range".to_owned(),
             ("ternary", KeysetItem::Range(..)) => "a key of kind `ternary` cannot match a range".to_owned(),
@@ -72,20 +75,22 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks the rules of explicit priorities (specification, "Entry priorities").
+    /// Checks the rules of explicit priorities (specification, "Entry priorities"): the table
+    /// orders its entries by priority, and the first entry has one.
     fn check_priorities(&mut self, table: &Table, decl: &ast::TableDecl) {
         let Some(first) = table.entries.iter().find(|e| e.priority.is_some()) else {
             return self.check_priority_range(table);
         };
-        let at = |name: &str| decl.properties.iter().find(|p: &&TableProperty| p.name.as_str() == name).map(|p| p.span);
-        let by_priority = |k: &crate::hir::Key| !matches!(&*self.prog.match_kinds[k.match_kind], "exact" | "lpm");
+        let property_span =
+            |name: &str| decl.properties.iter().find(|p: &&TableProperty| p.name.as_str() == name).map(|p| p.span);
+        let needs_priority = |k: &crate::hir::Key| !matches!(&*self.prog.match_kinds[k.match_kind], "exact" | "lpm");
         if table.const_entries {
             self.error(
                 Diagnostic::error("priority", first.span, "`const entries` have no priorities: their order decides")
                     .help("remove the priorities, or `const` before `entries`"),
             );
-        } else if !table.keys.iter().any(by_priority) {
-            let span = at("key").unwrap_or(first.span);
+        } else if !table.keys.iter().any(needs_priority) {
+            let span = property_span("key").unwrap_or(first.span);
             self.error(
                 Diagnostic::error(
                     "priority",
@@ -105,7 +110,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks that implicit priorities fit in 32 bits.
+    /// Checks that all priorities, explicit and implicit, fit in 32 bits. An entry without one
+    /// follows the entry before it by `priority_delta`.
     fn check_priority_range(&mut self, table: &Table) {
         let property = |name: &str| table.properties.iter().find(|p| &*p.name == name)?.value.as_ref();
         let delta = match property("priority_delta").map(|v| &v.kind) {
@@ -113,8 +119,8 @@ impl Checker<'_> {
             _ => BigInt::from(1),
         };
         let largest_wins = !matches!(property("largest_priority_wins").map(|v| &v.kind), Some(ExprKind::Bool(false)));
-        let explicit = table.entries.iter().any(|e| e.priority.is_some());
-        let step = if largest_wins && explicit { -delta } else { delta };
+        let has_explicit = table.entries.iter().any(|e| e.priority.is_some());
+        let step = if largest_wins && has_explicit { -delta } else { delta };
         let mut next = BigInt::from(1);
         for entry in &table.entries {
             let priority = entry.priority.clone().unwrap_or(next);

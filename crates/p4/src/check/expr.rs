@@ -15,6 +15,9 @@ impl Checker<'_> {
         self.with_depth(expr.span, |c| c.check_expr_kind(expr, hint)).unwrap_or_else(|| unknown_expr(expr.span))
     }
 
+    /// Checks an expression by its kind. `hint` is the type that the context expects, if any; it
+    /// gives a type to lists and numbers that have none of their own. Returns an expression of
+    /// unknown type after an error.
     fn check_expr_kind(&mut self, expr: &ast::Expr, hint: Option<Ty>) -> Expr {
         use ast::ExprKind as E;
         let span = expr.span;
@@ -50,6 +53,8 @@ impl Checker<'_> {
         unknown_expr(span)
     }
 
+    /// Checks an integer literal. One without width has the type `int`; one with width is truncated
+    /// to it, with a warning.
     fn int_literal(&mut self, literal: &IntLiteral, span: Span) -> Expr {
         let Some(width) = literal.width else {
             return Expr { kind: ExprKind::Int(literal.value.clone()), ty: Types::INT, span };
@@ -61,14 +66,14 @@ impl Checker<'_> {
         let kind = if width.is_signed { TyKind::Int(bits) } else { TyKind::Bit(bits) };
         let ty = self.intern(kind);
         let value = &literal.value;
-        let cut = if width.is_signed { wrap_signed(value, bits) } else { wrap_unsigned(value, bits) };
-        let (lo, hi) = type_bounds(bits, width.is_signed);
-        if *value < lo || *value > hi {
-            let shown = self.type_text(ty);
-            let message = format!("value {value} does not fit in `{shown}` and becomes {cut}");
+        let truncated = if width.is_signed { wrap_signed(value, bits) } else { wrap_unsigned(value, bits) };
+        let (min, max) = type_bounds(bits, width.is_signed);
+        if *value < min || *value > max {
+            let type_text = self.type_text(ty);
+            let message = format!("value {value} does not fit in `{type_text}` and becomes {truncated}");
             self.report(Diagnostic::warning("overflow", span, message));
         }
-        Expr { kind: ExprKind::Int(cut), ty, span }
+        Expr { kind: ExprKind::Int(truncated), ty, span }
     }
 
     /// Checks `...`.
@@ -110,7 +115,8 @@ impl Checker<'_> {
         Expr { kind: ExprKind::InvalidHeader, ty, span }
     }
 
-    /// Checks a name used as a value.
+    /// Checks a name used as a value. A constant is replaced by its value; a table, action or
+    /// function is an error.
     fn check_name(&mut self, path: &Path, span: Span) -> Expr {
         if self.scopes.lookup(path).is_none()
             && let Some(kind) = self.prog.match_kinds.iter().position(|k| **k == *path.as_str())
@@ -128,8 +134,8 @@ impl Checker<'_> {
                 Expr { kind: ExprKind::Instance(id), ty: self.prog.instances[id.index()].ty, span }
             }
             ScopeEntity::Functions(_) | ScopeEntity::Action(_) => {
-                let what = entity.what();
-                let message = format!("`{path}` is {what}, and a value is needed here");
+                let entity_text = entity.what();
+                let message = format!("`{path}` is {entity_text}, and a value is needed here");
                 self.error(
                     Diagnostic::error("not-a-value", span, message).help(format!("call it, as in `{path}(...)`")),
                 );

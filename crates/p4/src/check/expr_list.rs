@@ -9,34 +9,35 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 impl Checker<'_> {
-    /// Checks `{a, b}` or `{a, ...}`.
+    /// Checks `{a, b}` or `{a, ...}`. `hint` is the type that the context expects, which gives the
+    /// types of the elements; `...` stands for default values of all further ones.
     pub(super) fn check_list(&mut self, elements: &[ast::Expr], hint: Option<Ty>, span: Span) -> Expr {
-        if let Some(at) = elements.iter().position(|e| e.kind == ast::ExprKind::Dots)
-            && at + 1 != elements.len()
+        if let Some(dots_index) = elements.iter().position(|e| e.kind == ast::ExprKind::Dots)
+            && dots_index + 1 != elements.len()
         {
-            self.fail("dots-last", elements[at].span, "`...` must be the last of the list");
+            self.fail("dots-last", elements[dots_index].span, "`...` must be the last of the list");
             return unknown_expr(span);
         }
         let hint = hint.map(|ty| self.resolve(ty));
         let types = hint.and_then(|ty| self.element_types(ty, elements.len()));
         let Some(types) = types else { return self.check_untyped_list(elements, span) };
         let Some(hint) = hint else { return self.check_untyped_list(elements, span) };
-        let dots = elements.last().is_some_and(|e| e.kind == ast::ExprKind::Dots);
-        let given = elements.len() - usize::from(dots);
-        let fits = if dots { given <= types.len() } else { given == types.len() };
+        let has_dots = elements.last().is_some_and(|e| e.kind == ast::ExprKind::Dots);
+        let written = elements.len() - usize::from(has_dots);
+        let fits = if has_dots { written <= types.len() } else { written == types.len() };
         if !fits {
-            let shown = self.type_text(hint);
-            let message = format!("a list of {given} values does not fit `{shown}`, which has {}", types.len());
+            let type_text = self.type_text(hint);
+            let message = format!("a list of {written} values does not fit `{type_text}`, which has {}", types.len());
             let mut diagnostic = Diagnostic::error("list-length", span, message);
-            if given < types.len() {
+            if written < types.len() {
                 diagnostic = diagnostic.help("end the list with `...` to give the rest their default values");
             }
             self.error(diagnostic);
             return unknown_expr(span);
         }
         let mut values: Vec<Expr> =
-            elements[..given].iter().zip(&types).map(|(e, ty)| self.check_element(e, *ty)).collect();
-        for ty in &types[given..] {
+            elements[..written].iter().zip(&types).map(|(e, ty)| self.check_element(e, *ty)).collect();
+        for ty in &types[written..] {
             let ty = self.resolve(*ty);
             values.push(self.default_value(ty, span));
         }
@@ -74,7 +75,8 @@ impl Checker<'_> {
         Expr { kind: ExprKind::Aggregate(values, EvalOrder::default()), ty, span }
     }
 
-    /// Checks `{x = a, y = b}` or `{x = a, ...}`.
+    /// Checks `{x = a, y = b}` or `{x = a, ...}`; `rest` is the span of the `...`. The context must
+    /// expect a struct type (`hint`), because the literal does not name one.
     pub(super) fn check_struct_literal(
         &mut self,
         fields: &[NamedExpr],
@@ -88,8 +90,8 @@ impl Checker<'_> {
             Some((ty, TyKind::Struct(id, args))) => self.check_struct_fields(id, &args, ty, fields, rest, span),
             Some((_, TyKind::Unknown)) => unknown_expr(span),
             Some((ty, kind)) if !matches!(kind, TyKind::Infer(_)) => {
-                let shown = self.type_text(ty);
-                self.fail("type-mismatch", span, format!("`{shown}` is needed here, and this has named fields"));
+                let type_text = self.type_text(ty);
+                self.fail("type-mismatch", span, format!("`{type_text}` is needed here, and this has named fields"));
                 unknown_expr(span)
             }
             _ => {
@@ -102,6 +104,9 @@ impl Checker<'_> {
         }
     }
 
+    /// Checks a literal of the struct type `ty`, an instance of `id` with type arguments `args`.
+    /// `rest` is the span of `...`, which gives the fields that are not written their default
+    /// values.
     fn check_struct_fields(
         &mut self,
         id: StructId,
@@ -118,18 +123,21 @@ impl Checker<'_> {
         let mut values: HashMap<usize, Expr> = HashMap::new();
         for field in fields {
             match names.iter().position(|n| **n == *field.name.as_str()) {
-                Some(at) => {
-                    let value = self.check_element(&field.value, types[at]);
-                    values.insert(at, value);
+                Some(field_index) => {
+                    let value = self.check_element(&field.value, types[field_index]);
+                    values.insert(field_index, value);
                 }
                 None => {
-                    let what = format!("`{name}`");
-                    self.report_unknown_member(&what, &field.name, names.iter().map(|n| &**n));
+                    let type_name = format!("`{name}`");
+                    self.report_unknown_member(&type_name, &field.name, names.iter().map(|n| &**n));
                     return unknown_expr(span);
                 }
             }
         }
-        let missing: Vec<&str> = (0..names.len()).filter(|at| !values.contains_key(at)).map(|at| &*names[at]).collect();
+        let missing: Vec<&str> = (0..names.len())
+            .filter(|field_index| !values.contains_key(field_index))
+            .map(|field_index| &*names[field_index])
+            .collect();
         if !missing.is_empty() && rest.is_none() {
             let message = format!("fields of `{name}` are missing: {}", super::names::join_names(&missing));
             self.error(
@@ -139,14 +147,14 @@ impl Checker<'_> {
             );
             return unknown_expr(span);
         }
-        let at = rest.unwrap_or(span);
+        let default_span = rest.unwrap_or(span);
         let mut elements = Vec::new();
         for (index, field_ty) in types.iter().enumerate() {
             let value = match values.remove(&index) {
                 Some(value) => value,
                 None => {
                     let field_ty = self.resolve(*field_ty);
-                    self.default_value(field_ty, at)
+                    self.default_value(field_ty, default_span)
                 }
             };
             elements.push(value);
@@ -155,6 +163,8 @@ impl Checker<'_> {
         let order = if elements.iter().all(|e| self.is_known(e)) {
             EvalOrder::default()
         } else {
+            // Values are evaluated in the order of the source, but stored in the order of the
+            // fields.
             let written = |name: &Arc<str>| fields.iter().position(|f| *f.name.as_str() == **name);
             EvalOrder::of_places(&names.iter().map(written).collect::<Vec<_>>())
         };

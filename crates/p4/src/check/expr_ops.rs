@@ -10,22 +10,22 @@ use num_bigint::BigInt;
 use num_traits::{Signed, ToPrimitive, Zero};
 
 impl Checker<'_> {
-    /// Checks a prefix operator.
+    /// Checks a prefix operator. Evaluates the operator if the operand is a constant.
     pub(super) fn check_unary(&mut self, op: UnaryOp, operand: &ast::Expr, span: Span) -> Expr {
         let value = self.check_expr(operand, None);
         if value.ty == Types::UNKNOWN {
             return unknown_expr(span);
         }
         let value = self.without_enum(value);
-        let fits = match op {
+        let applies = match op {
             UnaryOp::Not => value.ty == Types::BOOL,
             UnaryOp::BitNot => matches!(self.type_kind(value.ty), TyKind::Bit(_) | TyKind::Int(_)),
             UnaryOp::Neg | UnaryOp::Plus => self.is_numeric(value.ty),
         };
-        if !fits {
-            let shown = self.type_text(value.ty);
+        if !applies {
+            let type_text = self.type_text(value.ty);
             let mut diagnostic =
-                Diagnostic::error("operand", span, format!("`{}` does not apply to `{shown}`", op.as_str()));
+                Diagnostic::error("operand", span, format!("`{}` does not apply to `{type_text}`", op.as_str()));
             diagnostic = match (op, self.type_kind(value.ty)) {
                 (UnaryOp::BitNot, TyKind::InfInt) => diagnostic.help("give the number a width, as in `8w0xF`"),
                 (UnaryOp::BitNot, TyKind::Bool) => diagnostic.help("`!` is the negation of a `bool`"),
@@ -59,7 +59,9 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks an infix operator.
+    /// Checks an infix operator; `op_span` is the operator alone, `span` the whole expression. The
+    /// left operand is checked first, and its type is the expected type of the right one in `==`
+    /// and `!=`.
     pub(super) fn check_binary(
         &mut self,
         op: BinaryOp,
@@ -72,7 +74,7 @@ impl Checker<'_> {
             self.fail("misplaced", op_span, format!("`{}` is allowed only in a key set", op.as_str()));
             return unknown_expr(span);
         }
-        // A list takes its type from the other side.
+        // A list has no type of its own: it takes the type of the other side.
         let (left, right) = if matches!(left.kind, ast::ExprKind::List(_) | ast::ExprKind::Struct { .. }) {
             let right = self.check_expr(right, None);
             (self.check_expr(left, Some(right.ty)), right)
@@ -117,7 +119,8 @@ impl Checker<'_> {
         unknown_expr(span)
     }
 
-    /// Checks `+ - * / % & | ^ |+| |-| < <= > >=`.
+    /// Checks `+ - * / % & | ^ |+| |-| < <= > >=`. Both operands are numbers of one type; a number
+    /// of type `int` takes the width of the other operand. Constants are folded.
     fn check_arithmetic(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
         use BinaryOp::*;
         let (left, right) = (self.without_enum(left), self.without_enum(right));
@@ -174,6 +177,8 @@ impl Checker<'_> {
         false
     }
 
+    /// Checks `==` or `!=`. Operands of different types are compared after an implicit conversion
+    /// of one to the type of the other: first the right operand, then the left.
     fn check_equality(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
         let (left, right) = match left.ty == right.ty {
             true => (left, right),
@@ -183,22 +188,26 @@ impl Checker<'_> {
         self.resolve_expr_types(&mut left);
         self.resolve_expr_types(&mut right);
         if left.ty != right.ty && !self.comparable_lists(&left, &right) {
-            let (lt, rt) = (left.ty, right.ty);
-            let tried = match self.convert_implicitly(right, lt) {
+            let (left_ty, right_ty) = (left.ty, right.ty);
+            // A failed conversion gives the operand back in `Err`, for the next attempt.
+            let converted = match self.convert_implicitly(right, left_ty) {
                 Ok(right) => Ok((left, right)),
-                Err(right) => match self.convert_implicitly(left, rt) {
+                Err(right) => match self.convert_implicitly(left, right_ty) {
                     Ok(left) => Ok((left, right)),
                     Err(left) => Err((left, right)),
                 },
             };
-            (left, right) = match tried {
-                Ok(both) => both,
+            (left, right) = match converted {
+                Ok(operands) => operands,
                 Err((left, right)) => {
-                    let (l, r) = (self.type_text(left.ty), self.type_text(right.ty));
-                    let mut diagnostic =
-                        Diagnostic::error("compare", span, format!("`{l}` cannot be compared to `{r}`"));
+                    let (left_text, right_text) = (self.type_text(left.ty), self.type_text(right.ty));
+                    let mut diagnostic = Diagnostic::error(
+                        "compare",
+                        span,
+                        format!("`{left_text}` cannot be compared to `{right_text}`"),
+                    );
                     if self.can_cast(right.ty, left.ty) {
-                        diagnostic = diagnostic.help(format!("cast the right side: `({l})...`"));
+                        diagnostic = diagnostic.help(format!("cast the right side: `({left_text})...`"));
                     }
                     self.error(diagnostic);
                     return unknown_expr(span);
@@ -206,8 +215,8 @@ impl Checker<'_> {
             };
         }
         if !self.has_equality(left.ty) {
-            let shown = self.type_text(left.ty);
-            self.fail("compare", span, format!("values of type `{shown}` cannot be compared"));
+            let type_text = self.type_text(left.ty);
+            self.fail("compare", span, format!("values of type `{type_text}` cannot be compared"));
             return unknown_expr(span);
         }
         self.fold_binary(op, left, right, Types::BOOL, span)
@@ -219,7 +228,8 @@ impl Checker<'_> {
             && self.unify(left.ty, right.ty)
     }
 
-    /// Returns whether `==` is defined on the type.
+    /// Returns whether `==` is defined on the type: on values without objects, as far as their
+    /// parts have it.
     pub(super) fn has_equality(&self, ty: Ty) -> bool {
         match self.type_kind(ty) {
             TyKind::Void
@@ -242,6 +252,8 @@ impl Checker<'_> {
         }
     }
 
+    /// Checks `<<` or `>>`. The shift amount is unsigned or a constant that is not negative; a left
+    /// operand of type `int` needs a constant amount, because its value has no width at run time.
     fn check_shift(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
         let (left, right) = (self.without_enum(left), self.without_enum(right));
         if !self.is_numeric(left.ty) || !self.is_numeric(right.ty) {
@@ -260,12 +272,12 @@ impl Checker<'_> {
             }
             _ => right,
         };
-        let known = self.is_known(&right);
-        if matches!(self.type_kind(right.ty), TyKind::Int(_)) || (right.ty == Types::INT && !known) {
+        let is_known_amount = self.is_known(&right);
+        if matches!(self.type_kind(right.ty), TyKind::Int(_)) || (right.ty == Types::INT && !is_known_amount) {
             let help = Some("the shift amount is of an unsigned type, or a constant that is not negative");
             return self.report_bad_operands(op, &left, &right, span, help);
         }
-        if left.ty == Types::INT && !known {
+        if left.ty == Types::INT && !is_known_amount {
             let help = Some("give the left side a width, as in `32w1 << x`");
             return self.report_bad_operands(op, &left, &right, span, help);
         }
@@ -273,17 +285,19 @@ impl Checker<'_> {
         self.fold_binary(op, left, right, ty, span)
     }
 
+    /// Checks `++`: joins two strings, or two values with widths. The result has the sum of the
+    /// widths in bits, and the signedness of the left operand.
     fn check_concat(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
         if left.ty == Types::STR && right.ty == Types::STR {
             return self.fold_binary(op, left, right, Types::STR, span);
         }
         let (left, right) = (self.without_enum(left), self.without_enum(right));
-        let (Some(a), Some(b)) = (self.width_bits(left.ty), self.width_bits(right.ty)) else {
+        let (Some(left_bits), Some(right_bits)) = (self.width_bits(left.ty), self.width_bits(right.ty)) else {
             let unsized_int = left.ty == Types::INT || right.ty == Types::INT;
             let help = unsized_int.then_some("give the number a width, as in `8w1`");
             return self.report_bad_operands(op, &left, &right, span, help);
         };
-        let width = a.saturating_add(b);
+        let width = left_bits.saturating_add(right_bits);
         if width > MAX_WIDTH {
             self.fail("width", span, format!("this is {width} bits wide, and the limit is {MAX_WIDTH} bits"));
             return unknown_expr(span);
@@ -297,7 +311,9 @@ impl Checker<'_> {
         self.fold_binary(op, left, right, ty, span)
     }
 
-    /// Checks `c ? a : b`.
+    /// Checks `condition ? yes : no`. `hint` is the type that the context expects; two numbers of
+    /// type `int` take their width from it. Returns the chosen branch if the condition is a
+    /// constant.
     pub(super) fn check_mux(
         &mut self,
         condition: &ast::Expr,
@@ -320,12 +336,12 @@ impl Checker<'_> {
             };
             (yes, no) = (self.coerce(yes, width), self.coerce(no, width));
         }
-        let origin = yes.span;
+        let yes_span = yes.span;
         let ty = yes.ty;
-        let no = self.coerce_for(no, ty, origin, "because of the value here");
+        let no = self.coerce_for(no, ty, yes_span, "because of the value here");
         if matches!(self.type_kind(ty), TyKind::Extern(..) | TyKind::Object(..) | TyKind::Void) {
-            let shown = self.type_text(ty);
-            self.fail("operand", span, format!("`?:` does not choose between values of type `{shown}`"));
+            let type_text = self.type_text(ty);
+            self.fail("operand", span, format!("`?:` does not choose between values of type `{type_text}`"));
             return unknown_expr(span);
         }
         match condition.kind {

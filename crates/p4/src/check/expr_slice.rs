@@ -10,7 +10,8 @@ use num_bigint::BigInt;
 use num_traits::{Signed, ToPrimitive};
 
 impl Checker<'_> {
-    /// Checks the base of a slice and returns its width in bits.
+    /// Checks the base of a slice and returns it with its width in bits; `None` after an error. A
+    /// constant of type `int` counts as wide as the limit.
     fn check_slice_base(&mut self, base: &ast::Expr, span: Span) -> Option<(Expr, u32)> {
         let value = self.check_expr(base, None);
         if value.ty == Types::UNKNOWN {
@@ -32,11 +33,11 @@ impl Checker<'_> {
                 None
             }
             _ => {
-                let shown = self.type_text(value.ty);
+                let type_text = self.type_text(value.ty);
                 self.fail(
                     "slice",
                     span,
-                    format!("bits are cut from `bit` and `int` values, and this is of type `{shown}`"),
+                    format!("bits are cut from `bit` and `int` values, and this is of type `{type_text}`"),
                 );
                 None
             }
@@ -87,50 +88,52 @@ impl Checker<'_> {
         Expr { kind, ty, span }
     }
 
-    /// Checks `base[lo+:width]`.
+    /// Checks `base[lo+:width]`: `width` bits from bit `lo` on. `width` is known at compile time;
+    /// `lo` can be a run-time value.
     pub(super) fn check_plus_slice(&mut self, base: &ast::Expr, lo: &ast::Expr, width: &ast::Expr, span: Span) -> Expr {
         let base = self.check_slice_base(base, span);
-        let low = self.check_expr(lo, None);
-        let width_at = width.span;
+        let lo_value = self.check_expr(lo, None);
+        let width_span = width.span;
         let width = self.eval_const_int(width, "the width of a slice");
-        let (Some((base, whole)), Some(width)) = (base, width) else { return unknown_expr(span) };
-        let Some(bits) = width.to_u32().filter(|w| (1..=whole).contains(w)) else {
+        let (Some((base, base_bits)), Some(width)) = (base, width) else { return unknown_expr(span) };
+        let Some(bits) = width.to_u32().filter(|w| (1..=base_bits).contains(w)) else {
             self.fail(
                 "slice",
-                width_at,
-                format!("a slice of {width} bits from a value of {whole} bits is not possible"),
+                width_span,
+                format!("a slice of {width} bits from a value of {base_bits} bits is not possible"),
             );
             return unknown_expr(span);
         };
-        if low.ty == Types::UNKNOWN {
+        if lo_value.ty == Types::UNKNOWN {
             return unknown_expr(span);
         }
-        if let ExprKind::Int(value) = &low.kind {
-            let Some(first) = self.bit_number(value, whole, lo.span) else { return unknown_expr(span) };
-            let last = BigInt::from(first) + BigInt::from(bits) - 1;
-            let Some(last) = self.bit_number(&last, whole, span) else { return unknown_expr(span) };
-            return self.slice_bits(base, last, first, span);
+        if let ExprKind::Int(value) = &lo_value.kind {
+            let Some(lowest) = self.bit_number(value, base_bits, lo.span) else { return unknown_expr(span) };
+            let highest = BigInt::from(lowest) + BigInt::from(bits) - 1;
+            let Some(highest) = self.bit_number(&highest, base_bits, span) else { return unknown_expr(span) };
+            return self.slice_bits(base, highest, lowest, span);
         }
-        if !matches!(self.type_kind(low.ty), TyKind::Bit(_)) {
-            let shown = self.type_text(low.ty);
-            self.fail("slice", lo.span, format!("the lowest bit of a slice is of an unsigned type, not `{shown}`"));
+        if !matches!(self.type_kind(lo_value.ty), TyKind::Bit(_)) {
+            let type_text = self.type_text(lo_value.ty);
+            self.fail("slice", lo.span, format!("the lowest bit of a slice is of an unsigned type, not `{type_text}`"));
             return unknown_expr(span);
         }
         let ty = self.intern(TyKind::Bit(bits));
-        Expr { kind: ExprKind::DynSlice { base: Box::new(base), lo: Box::new(low), width: bits }, ty, span }
+        Expr { kind: ExprKind::DynSlice { base: Box::new(base), lo: Box::new(lo_value), width: bits }, ty, span }
     }
 
-    /// Checks `base[index]`.
+    /// Checks `base[index]` for a stack or a tuple. An element of a constant list is returned as it
+    /// is.
     pub(super) fn check_index(&mut self, base: &ast::Expr, index: &ast::Expr, span: Span) -> Expr {
         let base = self.check_expr(base, None);
-        let at = index.span;
+        let index_span = index.span;
         let index = self.check_expr(index, None);
         if base.ty == Types::UNKNOWN || index.ty == Types::UNKNOWN {
             return unknown_expr(span);
         }
         match self.type_kind(base.ty).clone() {
             TyKind::Stack(element, size) => {
-                let Some(index) = self.check_element_index(index, size, at) else { return unknown_expr(span) };
+                let Some(index) = self.check_element_index(index, size, index_span) else { return unknown_expr(span) };
                 match (base.kind, &index.kind) {
                     (ExprKind::Aggregate(mut elements, _), ExprKind::Int(i))
                         if elements.iter().all(|e| self.is_known(e)) =>
@@ -144,23 +147,25 @@ impl Checker<'_> {
                     }
                 }
             }
-            TyKind::Tuple(types) => self.tuple_element(base, &types, index, at, span),
+            TyKind::Tuple(types) => self.tuple_element(base, &types, index, index_span, span),
             _ => {
-                let shown = self.type_text(base.ty);
-                self.fail("index", span, format!("`{shown}` has no elements; stacks and tuples have"));
+                let type_text = self.type_text(base.ty);
+                self.fail("index", span, format!("`{type_text}` has no elements; stacks and tuples have"));
                 unknown_expr(span)
             }
         }
     }
 
-    fn check_element_index(&mut self, index: Expr, size: u32, at: Span) -> Option<Expr> {
+    /// Checks the index of an element in a stack of `size` elements; a constant must be in range.
+    /// Returns the index as a number; reports an error at `index_span` and returns `None`.
+    fn check_element_index(&mut self, index: Expr, size: u32, index_span: Span) -> Option<Expr> {
         let index = self.without_enum(index);
         match (&index.kind, self.type_kind(index.ty)) {
             (ExprKind::Int(i), _) => {
                 if i.is_negative() || *i >= BigInt::from(size) {
                     let message = format!("there is no element {i} in a stack of {size}");
                     self.error(
-                        Diagnostic::error("index", at, message)
+                        Diagnostic::error("index", index_span, message)
                             .help(format!("elements are numbered from 0 to {}", i64::from(size) - 1)),
                     );
                     return None;
@@ -169,8 +174,8 @@ impl Checker<'_> {
             }
             (_, TyKind::Bit(_) | TyKind::Int(_) | TyKind::InfInt) => Some(index),
             _ => {
-                let shown = self.type_text(index.ty);
-                self.fail("index", at, format!("an index is an integer, not `{shown}`"));
+                let type_text = self.type_text(index.ty);
+                self.fail("index", index_span, format!("an index is an integer, not `{type_text}`"));
                 None
             }
         }

@@ -8,7 +8,8 @@ use crate::diag::Diagnostic;
 use crate::hir::{Extern, ExternId, Method, TyKind, Types};
 
 impl Checker<'_> {
-    /// Checks `extern E { ... }`.
+    /// Checks `extern E { ... }` and declares the type. It is part of the program before its
+    /// methods are checked, because their types can contain it.
     pub(super) fn extern_decl(&mut self, decl: &ast::ExternDecl) {
         self.check_annotations(&decl.annotations);
         let id = ExternId(self.prog.externs.len() as u32);
@@ -32,9 +33,11 @@ impl Checker<'_> {
         self.check_distinct_methods(id, decl);
     }
 
+    /// Checks the prototype `method` in the declaration `decl` of extern `id`, and adds it to the
+    /// methods or constructors of that. A constructor has the extern's name and no result type.
     fn method_decl(&mut self, id: ExternId, decl: &ast::ExternDecl, method: &MethodDecl) {
-        let constructor = method.is_constructor();
-        if constructor && method.name.name != decl.name.name {
+        let is_constructor = method.is_constructor();
+        if is_constructor && method.name.name != decl.name.name {
             let message = format!("method `{}` has no result type", method.name);
             self.error(
                 Diagnostic::error("method", method.span, message)
@@ -42,43 +45,44 @@ impl Checker<'_> {
             );
             return;
         }
-        if !constructor && method.name.name == decl.name.name {
+        if !is_constructor && method.name.name == decl.name.name {
             let message = format!("the constructor of `{}` has a result type", decl.name);
             self.error(Diagnostic::error("method", method.name.span, message).help("remove the result type"));
             return;
         }
         let prototype = self.in_new_scope(|c| c.prototype(method));
-        let own = &mut self.prog.externs[id.index()];
-        if constructor {
-            own.constructors.push(prototype);
+        let owner = &mut self.prog.externs[id.index()];
+        if is_constructor {
+            owner.constructors.push(prototype);
         } else {
-            own.methods.push(prototype);
+            owner.methods.push(prototype);
         }
     }
 
     /// Reports methods with the same name and parameters, because no call could select one of them.
     fn check_distinct_methods(&mut self, id: ExternId, decl: &ast::ExternDecl) {
-        let own = &self.prog.externs[id.index()];
-        let mut found = Vec::new();
-        for group in [&own.methods, &own.constructors] {
-            for (at, second) in group.iter().enumerate() {
+        let owner = &self.prog.externs[id.index()];
+        let mut duplicates = Vec::new();
+        for overloads in [&owner.methods, &owner.constructors] {
+            for (index, second) in overloads.iter().enumerate() {
                 let names = |m: &Method| m.params.iter().map(|p| self.local_decl(*p).name.clone()).collect::<Vec<_>>();
                 let tys = |m: &Method| m.params.iter().map(|p| self.local_decl(*p).ty).collect::<Vec<_>>();
-                let same = |first: &&Method| {
+                let is_same = |first: &&Method| {
                     first.name == second.name && names(first) == names(second) && tys(first) == tys(second)
                 };
-                if let Some(first) = group[..at].iter().find(same) {
-                    found.push((second.span, first.span, second.name.clone()));
+                if let Some(first) = overloads[..index].iter().find(is_same) {
+                    duplicates.push((second.span, first.span, second.name.clone()));
                 }
             }
         }
-        for (second, first, name) in found {
+        for (second, first, name) in duplicates {
             let message = format!("`{name}` of extern `{}` is declared twice with the same parameters", decl.name);
             self.error(Diagnostic::error("duplicate", second, message).label(first, "first declared here"));
         }
     }
 
-    /// Checks a prototype in the innermost scope.
+    /// Checks the prototype of a function, method or constructor in the innermost scope. A
+    /// constructor gets the result type `void`.
     pub(super) fn prototype(&mut self, decl: &MethodDecl) -> Method {
         self.check_annotations(&decl.annotations);
         let type_params = self.declare_type_params(&decl.type_params);
@@ -88,8 +92,8 @@ impl Checker<'_> {
                 let ty = self.resolve_type(written);
                 match self.type_kind(ty) {
                     TyKind::Object(..) | TyKind::InfInt => {
-                        let shown = self.type_text(ty);
-                        self.fail("result-type", written.span, format!("a result cannot be of type `{shown}`"));
+                        let type_text = self.type_text(ty);
+                        self.fail("result-type", written.span, format!("a result cannot be of type `{type_text}`"));
                         Types::UNKNOWN
                     }
                     _ => ty,

@@ -8,7 +8,8 @@ use crate::hir::{Field, Struct, StructId, Ty, TyKind, Types};
 use crate::span::Span;
 
 impl Checker<'_> {
-    /// Checks `struct`, `header` or `header_union`.
+    /// Checks `struct`, `header` or `header_union` and declares the type. Returns it; the unknown
+    /// type if it is generic, because such a type needs arguments, and after an error.
     pub(super) fn struct_decl(&mut self, decl: &ast::StructDecl) -> Ty {
         self.declare_unfinished(&decl.name, decl.kind.as_str());
         self.check_distinct_names(decl.fields.iter().map(|f| &f.name));
@@ -60,16 +61,16 @@ impl Checker<'_> {
         Field { name: field.name.name.clone(), ty, annotations, field_lists, span: field.span }
     }
 
-    /// Returns whether a field can have that type. With `declared`, type parameters are allowed,
-    /// because their types are not yet known.
+    /// Returns whether a field of a `kind` can have the type `ty`. With `declared`, type parameters
+    /// are allowed, because their types are not yet known.
     fn is_field_type(&self, kind: StructKind, ty: Ty, declared: bool) -> bool {
-        let k = self.type_kind(ty);
-        if matches!(k, TyKind::Unknown | TyKind::Infer(_)) || (declared && matches!(k, TyKind::Param(_))) {
+        let ty_kind = self.type_kind(ty);
+        if matches!(ty_kind, TyKind::Unknown | TyKind::Infer(_)) || (declared && matches!(ty_kind, TyKind::Param(_))) {
             return true;
         }
         match kind {
             StructKind::Struct => !matches!(
-                k,
+                ty_kind,
                 TyKind::Void
                     | TyKind::Str
                     | TyKind::InfInt
@@ -78,18 +79,19 @@ impl Checker<'_> {
                     | TyKind::MatchKind
                     | TyKind::Set(_)
             ),
-            StructKind::Header => match k {
+            StructKind::Header => match ty_kind {
                 TyKind::Bit(_) | TyKind::Int(_) | TyKind::Varbit(_) | TyKind::Bool | TyKind::Param(_) => true,
                 TyKind::Enum(id) => self.prog.enums[id.index()].underlying.is_some(),
                 TyKind::NewType(id) => self.is_field_type(kind, self.prog.newtypes[id.index()].of, declared),
                 TyKind::Struct(id, _) => {
-                    let s = &self.prog.structs[id.index()];
-                    s.kind == StructKind::Struct && s.fields.iter().all(|f| self.is_field_type(kind, f.ty, true))
+                    let nested = &self.prog.structs[id.index()];
+                    nested.kind == StructKind::Struct
+                        && nested.fields.iter().all(|f| self.is_field_type(kind, f.ty, true))
                 }
                 TyKind::Stack(element, _) => self.is_field_type(kind, *element, declared),
                 _ => false,
             },
-            StructKind::HeaderUnion => match k {
+            StructKind::HeaderUnion => match ty_kind {
                 TyKind::Param(_) => true,
                 TyKind::Struct(id, _) => self.prog.structs[id.index()].kind == StructKind::Header,
                 _ => false,
@@ -115,21 +117,22 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks the fields of a generic struct after its type arguments are known.
+    /// Checks the fields of the generic struct `id` with the type arguments `args`. Reports a field
+    /// of a wrong type at `span` and returns false.
     pub(super) fn check_specialized(&mut self, id: StructId, args: &[Ty], span: Span) -> bool {
         let decl = &self.prog.structs[id.index()];
         let (kind, name) = (decl.kind, decl.name.clone());
         let subst = decl.type_params.iter().copied().zip(args.iter().copied()).collect();
         let fields: Vec<_> = decl.fields.iter().map(|f| (f.name.clone(), f.ty, f.span)).collect();
-        for (field, ty, at) in fields {
+        for (field, ty, field_span) in fields {
             let ty = self.substitute(ty, &subst);
             if !self.is_field_type(kind, ty, true) {
-                let shown = self.type_text(ty);
+                let type_text = self.type_text(ty);
                 let message =
-                    format!("with these type arguments, field `{field}` of `{name}` would be of type `{shown}`");
+                    format!("with these type arguments, field `{field}` of `{name}` would be of type `{type_text}`");
                 self.error(
                     Diagnostic::error("field-type", span, message)
-                        .label(at, "the field")
+                        .label(field_span, "the field")
                         .help(allowed_fields_help(kind)),
                 );
                 return false;

@@ -77,8 +77,8 @@ impl Checker<'_> {
         Expr { kind, ty, span }
     }
 
-    /// Folds a binary operator of type `ty` on literals. Returns the operator expression if it
-    /// cannot be folded.
+    /// Folds a binary operator on literals; `ty` is the type of the result. Returns the operator
+    /// expression if it cannot be folded.
     pub(super) fn fold_binary(&mut self, op: BinaryOp, left: Expr, right: Expr, ty: Ty, span: Span) -> Expr {
         let folded = match (&left.kind, &right.kind) {
             (ExprKind::Int(a), ExprKind::Int(b)) => {
@@ -103,9 +103,12 @@ impl Checker<'_> {
         }
     }
 
+    /// Folds an operator on two integers. `tys` are the types of the left operand, the right
+    /// operand and the result. Returns `None` if the operator is not for integers or its result is
+    /// not known, such as after a division by zero.
     fn fold_ints(&mut self, op: BinaryOp, a: &BigInt, b: &BigInt, tys: (Ty, Ty, Ty), span: Span) -> Option<ExprKind> {
         use BinaryOp::*;
-        let (lt, rt, ty) = tys;
+        let (left_ty, right_ty, ty) = tys;
         let value = match op {
             Lt => return Some(ExprKind::Bool(a < b)),
             Le => return Some(ExprKind::Bool(a <= b)),
@@ -125,14 +128,15 @@ impl Checker<'_> {
             SubSat => self.saturate(a - b, ty),
             Shl | Shr => self.fold_shift(op, a, b, ty, span)?,
             Concat => {
-                let (lw, rw) = (self.width_bits(lt)?, self.width_bits(rt)?);
-                (wrap_unsigned(a, lw) << rw) | wrap_unsigned(b, rw)
+                let (left_bits, right_bits) = (self.width_bits(left_ty)?, self.width_bits(right_ty)?);
+                (wrap_unsigned(a, left_bits) << right_bits) | wrap_unsigned(b, right_bits)
             }
             And | Or | Mask | Range => return None,
         };
         if !self.check_int_size(&value, span) {
             return Some(ExprKind::Int(BigInt::zero()));
         }
+        // Only these lose bits by mistake; the others cannot leave the type or do so on purpose.
         let value = if matches!(op, Add | Sub | Mul) {
             self.truncate_or_warn(&value, ty, span)
         } else {

@@ -23,52 +23,57 @@ pub(super) enum ParamOwner {
 }
 
 impl Checker<'_> {
-    /// Checks parameters and declares them in the innermost scope.
-    pub(super) fn declare_params(&mut self, params: &[Param], of: ParamOwner) -> Vec<LocalId> {
+    /// Checks parameters, declares them in the innermost scope, and returns them in order. `owner`
+    /// is the kind of declaration that has them.
+    pub(super) fn declare_params(&mut self, params: &[Param], owner: ParamOwner) -> Vec<LocalId> {
         self.check_distinct_names(params.iter().map(|p| &p.name));
-        let mut plain_before: Option<&Param> = None;
+        let mut undirected: Option<&Param> = None;
         let mut ids = Vec::new();
         for param in params {
-            if of == ParamOwner::Action {
-                match (param.direction, plain_before) {
-                    (Direction::None, _) => plain_before = Some(param),
-                    (_, Some(plain)) => {
+            if owner == ParamOwner::Action {
+                match (param.direction, undirected) {
+                    (Direction::None, _) => undirected = Some(param),
+                    (_, Some(undirected_param)) => {
                         self.error(
                             Diagnostic::error(
                                 "param-order",
-                                plain.span,
+                                undirected_param.span,
                                 "parameters without direction come last in an action",
                             )
                             .label(param.span, "this one has a direction"),
                         );
-                        plain_before = None;
+                        undirected = None;
                     }
                     _ => {}
                 }
             }
-            ids.push(self.declare_param(param, of));
+            ids.push(self.declare_param(param, owner));
         }
         ids
     }
 
-    fn declare_param(&mut self, param: &Param, of: ParamOwner) -> LocalId {
+    /// Checks one parameter and declares it in the innermost scope. A parameter of a wrong type is
+    /// declared with an unknown type, so that its uses cause no further errors.
+    fn declare_param(&mut self, param: &Param, owner: ParamOwner) -> LocalId {
         let annotations = self.check_annotations(&param.annotations);
         let mut ty = self.resolve_type(&param.ty);
-        if !self.check_param_type(param, ty, of) {
+        if !self.check_param_type(param, ty, owner) {
             ty = Types::UNKNOWN;
         }
-        let optional = param.annotations.iter().any(|a| a.name.as_str() == "optional");
-        if optional && !self.allows_optional(of) {
+        let is_optional = param.annotations.iter().any(|a| a.name.as_str() == "optional");
+        if is_optional && !self.allows_optional(owner) {
             self.fail(
                 "param-optional",
                 param.span,
                 "`@optional` is for parameters of externs, packages and types of parsers and controls",
             );
         }
-        let default = param.default.as_ref().and_then(|d| self.param_default(param, d, ty, optional, of));
-        let kind = match of {
-            ParamOwner::Constructor | ParamOwner::ExternConstructor => LocalKind::ConstructorParam(default, optional),
-            _ => LocalKind::Param(param.direction, default, optional),
+        let default = param.default.as_ref().and_then(|d| self.param_default(param, d, ty, is_optional, owner));
+        let kind = match owner {
+            ParamOwner::Constructor | ParamOwner::ExternConstructor => {
+                LocalKind::ConstructorParam(default, is_optional)
+            }
+            _ => LocalKind::Param(param.direction, default, is_optional),
         };
         let ty = self.resolve(ty);
         let local = crate::hir::Local { name: param.name.name.clone(), ty, kind, annotations, span: param.span };
@@ -88,17 +93,18 @@ impl Checker<'_> {
         }
     }
 
+    /// Checks the default value of a parameter of type `ty`; returns `None` after an error.
     fn param_default(
         &mut self,
         param: &Param,
         default: &ast::Expr,
         ty: Ty,
-        optional: bool,
-        of: ParamOwner,
+        is_optional: bool,
+        owner: ParamOwner,
     ) -> Option<Box<Expr>> {
-        if matches!(param.direction, Direction::Out | Direction::InOut) || optional {
-            let what = if optional { "@optional" } else { param.direction.as_str() };
-            let message = format!("parameter `{}` is `{what}` and cannot have a default value", param.name);
+        if matches!(param.direction, Direction::Out | Direction::InOut) || is_optional {
+            let modifier = if is_optional { "@optional" } else { param.direction.as_str() };
+            let message = format!("parameter `{}` is `{modifier}` and cannot have a default value", param.name);
             self.fail("param-default", param.span, message);
             return None;
         }
@@ -109,70 +115,71 @@ impl Checker<'_> {
             TyKind::Object(..) => value,
             _ => self.coerce_for(value, ty, param.ty.span, "the type of the parameter"),
         };
-        let known = self.is_known(&value) || of == ParamOwner::Action;
-        if value.ty != Types::UNKNOWN && !known {
+        let is_known = self.is_known(&value) || owner == ParamOwner::Action;
+        if value.ty != Types::UNKNOWN && !is_known {
             self.fail("not-constant", default.span, "a default value must be known at compile time");
             return None;
         }
         Some(Box::new(value))
     }
 
-    /// Checks that a parameter can have that type and direction.
-    fn check_param_type(&mut self, param: &Param, ty: Ty, of: ParamOwner) -> bool {
-        let shown = self.type_text(ty);
+    /// Checks that a parameter can have the type `ty` and its direction, in a declaration of the
+    /// kind `owner`. Returns false after an error.
+    fn check_param_type(&mut self, param: &Param, ty: Ty, owner: ParamOwner) -> bool {
+        let type_text = self.type_text(ty);
         let name = &param.name;
-        let directed = param.direction != Direction::None;
+        let has_direction = param.direction != Direction::None;
         let object = match self.type_kind(ty) {
             TyKind::Object(id, _) => Some(&self.prog.objects[id.index()].kind),
             _ => None,
         };
         let is_object = object.is_some();
-        let package = matches!(object, Some(ObjectKind::Package));
+        let is_package = matches!(object, Some(ObjectKind::Package));
         let is_extern = matches!(self.type_kind(ty), TyKind::Extern(..));
-        let compile_time = matches!(self.type_kind(ty), TyKind::InfInt | TyKind::Str);
+        let is_compile_time = matches!(self.type_kind(ty), TyKind::InfInt | TyKind::Str);
         let in_control = self.body.context == CheckContext::Top && self.declared_family == Some(ObjectFamily::Control);
-        let parser = matches!(object, Some(ObjectKind::Parser(_) | ObjectKind::ParserType));
-        let problem = match of {
+        let is_parser = matches!(object, Some(ObjectKind::Parser(_) | ObjectKind::ParserType));
+        let problem = match owner {
             ParamOwner::ExternConstructor if is_object => {
-                Some((format!("a parameter of an extern's constructor cannot be of type `{shown}`"), None))
+                Some((format!("a parameter of an extern's constructor cannot be of type `{type_text}`"), None))
             }
             ParamOwner::Constructor if matches!(object, Some(ObjectKind::Parser(_) | ObjectKind::Control(_))) => {
                 Some((
-                    format!("parameter `{name}` cannot be of type `{shown}`, which has a body"),
+                    format!("parameter `{name}` cannot be of type `{type_text}`, which has a body"),
                     Some("declare a type without a body, as in `control C();`, and use that"),
                 ))
             }
-            ParamOwner::Constructor if in_control && parser => {
+            ParamOwner::Constructor if in_control && is_parser => {
                 Some((format!("parser `{name}` cannot be used in a control"), Some("parsers are used in parsers")))
             }
-            ParamOwner::Constructor | ParamOwner::ExternConstructor if directed => {
+            ParamOwner::Constructor | ParamOwner::ExternConstructor if has_direction => {
                 Some(("a constructor parameter has no direction".to_owned(), None))
             }
             ParamOwner::Constructor | ParamOwner::ExternConstructor if ty == Types::VOID => {
                 Some(("a parameter cannot be of type `void`".to_owned(), None))
             }
             ParamOwner::Constructor | ParamOwner::ExternConstructor => None,
-            _ if package => Some((format!("parameter `{name}` cannot be a package"), None)),
+            _ if is_package => Some((format!("parameter `{name}` cannot be a package"), None)),
             _ if is_object => Some((
-                format!("parameter `{name}` cannot be of type `{shown}`"),
+                format!("parameter `{name}` cannot be of type `{type_text}`"),
                 Some("parsers and controls are constructor parameters, in the second pair of parentheses"),
             )),
             ParamOwner::Action if is_extern => {
-                Some((format!("a parameter of an action cannot be the extern `{shown}`"), None))
+                Some((format!("a parameter of an action cannot be the extern `{type_text}`"), None))
             }
-            ParamOwner::Action if compile_time => {
-                Some((format!("a parameter of an action cannot be of type `{shown}`"), None))
+            ParamOwner::Action if is_compile_time => {
+                Some((format!("a parameter of an action cannot be of type `{type_text}`"), None))
             }
-            _ if is_extern && directed => Some((
-                format!("parameter `{name}` of extern type `{shown}` cannot have a direction"),
+            _ if is_extern && has_direction => Some((
+                format!("parameter `{name}` of extern type `{type_text}` cannot have a direction"),
                 Some("remove the direction"),
             )),
-            _ if compile_time && directed => Some((
-                format!("parameter `{name}` of type `{shown}` cannot have a direction"),
+            _ if is_compile_time && has_direction => Some((
+                format!("parameter `{name}` of type `{type_text}` cannot have a direction"),
                 Some("values of this type exist at compile time only: remove the direction"),
             )),
-            _ if matches!(ty, Types::VOID) || matches!(self.type_kind(ty), TyKind::MatchKind if directed) => {
-                Some((format!("a parameter cannot be of type `{shown}`"), None))
+            _ if matches!(ty, Types::VOID) || matches!(self.type_kind(ty), TyKind::MatchKind if has_direction) => {
+                Some((format!("a parameter cannot be of type `{type_text}`"), None))
             }
             _ => None,
         };
@@ -239,7 +246,8 @@ impl Checker<'_> {
         ty
     }
 
-    /// Checks an action, global or in a control.
+    /// Checks an action, global or in a control. Its name is declared before its body is checked,
+    /// so that a recursive call is an error.
     pub(super) fn action_decl(&mut self, decl: &ast::ActionDecl) -> ActionId {
         let annotations = self.check_annotations(&decl.annotations);
         self.declare_unfinished(&decl.name, "action");

@@ -44,14 +44,17 @@ impl Checker<'_> {
         }
     }
 
+    /// Returns the type arguments of a call in order, after all arguments are checked. `own_params`
+    /// has the type parameters of the callee with their inference variables. Reports an argument
+    /// that is not determined or cannot be used, and returns `None`.
     pub(super) fn finish_type_args(
         &mut self,
-        own: &[(TypeParamId, Ty)],
+        own_params: &[(TypeParamId, Ty)],
         sig: &CallableSignature,
         span: Span,
     ) -> Option<Vec<Ty>> {
         let mut types = Vec::new();
-        for (param, ty) in own {
+        for (param, ty) in own_params {
             let ty = self.resolve(*ty);
             let name = self.prog.type_params[param.index()].clone();
             let problem = if self.has_infer(ty) {
@@ -87,16 +90,24 @@ impl Checker<'_> {
             (TyKind::Infer(var), _) => {
                 self.solve_var(var, arg);
             }
-            (TyKind::Struct(a, xs), TyKind::Struct(b, ys)) if a == b => self.infer_all(&xs, &ys),
-            (TyKind::Struct(id, xs), TyKind::Tuple(ys)) => {
-                let fields = self.field_types(id, &xs);
-                self.infer_all(&fields, &ys);
+            (TyKind::Struct(param_id, param_types), TyKind::Struct(arg_id, arg_types)) if param_id == arg_id => {
+                self.infer_all(&param_types, &arg_types)
             }
-            (TyKind::Extern(a, xs), TyKind::Extern(b, ys)) if a == b => self.infer_all(&xs, &ys),
-            (TyKind::Tuple(xs), TyKind::Tuple(ys)) => self.infer_all(&xs, &ys),
-            (TyKind::List(x), TyKind::List(y)) => self.infer_from(x, y),
-            (TyKind::List(x), TyKind::Tuple(ys)) => ys.into_iter().for_each(|y| self.infer_from(x, y)),
-            (TyKind::Stack(x, _), TyKind::Stack(y, _)) => self.infer_from(x, y),
+            (TyKind::Struct(id, param_types), TyKind::Tuple(arg_types)) => {
+                let fields = self.field_types(id, &param_types);
+                self.infer_all(&fields, &arg_types);
+            }
+            (TyKind::Extern(param_id, param_types), TyKind::Extern(arg_id, arg_types)) if param_id == arg_id => {
+                self.infer_all(&param_types, &arg_types)
+            }
+            (TyKind::Tuple(param_types), TyKind::Tuple(arg_types)) => self.infer_all(&param_types, &arg_types),
+            (TyKind::List(param_element), TyKind::List(arg_element)) => self.infer_from(param_element, arg_element),
+            (TyKind::List(param_element), TyKind::Tuple(arg_types)) => {
+                arg_types.into_iter().for_each(|arg_element| self.infer_from(param_element, arg_element))
+            }
+            (TyKind::Stack(param_element, _), TyKind::Stack(arg_element, _)) => {
+                self.infer_from(param_element, arg_element)
+            }
             (TyKind::Object(..), TyKind::Object(..)) => {
                 self.unify(param, arg);
             }

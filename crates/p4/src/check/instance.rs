@@ -14,19 +14,19 @@ use crate::hir::{
 use crate::span::Span;
 
 impl Checker<'_> {
-    /// Checks `T(args)` as a value.
+    /// Checks `T(args)` as a value. The code of actions, functions, methods, `apply` blocks and
+    /// parser states cannot contain it, because all objects exist before the first packet.
     pub(super) fn construct_expr(&mut self, ty: &ast::Type, args: &[Arg], span: Span) -> Expr {
-        let place = self.body.context;
         if matches!(
-            place,
+            self.body.context,
             CheckContext::Action
                 | CheckContext::Function
                 | CheckContext::Method
                 | CheckContext::ControlApply
                 | CheckContext::ParserState
         ) {
-            let place = super::method::place_name(place);
-            self.fail("instance-place", span, format!("a constructor cannot be called in {place}"));
+            let context_name = super::method::place_name(self.body.context);
+            self.fail("instance-place", span, format!("a constructor cannot be called in {context_name}"));
             return unknown_expr(span);
         }
         match self.check_construct(ty, args, span) {
@@ -59,7 +59,8 @@ impl Checker<'_> {
         self.check_construct_type(ty, args, span)
     }
 
-    /// Checks an instantiation of a type with possibly unknown type arguments.
+    /// Checks an instantiation of a type with possibly unknown type arguments. Returns `None` after
+    /// an error or if the type is unknown.
     pub(super) fn check_construct_type(&mut self, ty: Ty, args: &[Arg], span: Span) -> Option<Construct> {
         let (sigs, constructors) = match self.type_kind(ty).clone() {
             TyKind::Unknown => {
@@ -78,6 +79,8 @@ impl Checker<'_> {
                     self.fail("construct", span, message);
                     return None;
                 }
+                // A package with another number of blocks is a known variant of the architecture,
+                // which gets a message of its own.
                 if decl.constructor_params.len() != args.len()
                     && let Some(form) = crate::architectures::describe_variant(&decl.name, args.len())
                 {
@@ -97,24 +100,24 @@ impl Checker<'_> {
                 (vec![sig], vec![Constructor::Object(id)])
             }
             _ => {
-                let shown = self.type_text(ty);
-                self.fail("construct", span, format!("`{shown}` is not a type that can be instantiated"));
+                let type_text = self.type_text(ty);
+                self.fail("construct", span, format!("`{type_text}` is not a type that can be instantiated"));
                 return None;
             }
         };
         if sigs.is_empty() {
-            let shown = self.type_text(ty);
-            self.fail("construct", span, format!("extern `{shown}` has no constructor"));
+            let type_text = self.type_text(ty);
+            self.fail("construct", span, format!("extern `{type_text}` has no constructor"));
             return None;
         }
-        let (at, places) = self.select_signature(&sigs, &[], args, span)?;
-        let bound = self.bind_args(&sigs[at], &places, &[], args, None, span)?;
-        let type_args = self.constructed_type_args(ty, &sigs[at], span)?;
+        let (selected, arg_of_param) = self.select_signature(&sigs, &[], args, span)?;
+        let bound = self.bind_args(&sigs[selected], &arg_of_param, &[], args, None, span)?;
+        let type_args = self.constructed_type_args(ty, &sigs[selected], span)?;
         let args = bound.args.into_iter().map(|arg| match arg {
             CallArg::Expr(value) => Some(value),
             _ => None,
         });
-        Some(Construct { what: constructors[at], type_args, args: args.collect(), span })
+        Some(Construct { what: constructors[selected], type_args, args: args.collect(), span })
     }
 
     /// Reports a package that is given the blocks of another variant of the architecture. Names all
@@ -138,7 +141,9 @@ impl Checker<'_> {
         decl.constructors.iter().enumerate().map(|(at, m)| (sig(m), Constructor::Extern(id, at))).unzip()
     }
 
-    /// Returns the type arguments, which must be known at this point.
+    /// Returns the type arguments of the constructed type `ty`, which must be determined at this
+    /// point. Reports an argument of an extern that is not, and returns `None`. `sig` is the called
+    /// constructor.
     fn constructed_type_args(&mut self, ty: Ty, sig: &CallableSignature, span: Span) -> Option<Vec<Ty>> {
         let ty = self.resolve(ty);
         let args = match self.type_kind(ty).clone() {
@@ -179,14 +184,15 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks `T(args) name;` with an optional initialiser block.
+    /// Checks `T(args) name;` with an optional initialiser block. Returns `None` after an error;
+    /// the name is then declared as unknown, so that its uses cause no further errors.
     pub(super) fn instance_decl(&mut self, decl: &ast::InstanceDecl) -> Option<InstanceId> {
         let annotations = self.check_annotations(&decl.annotations);
         let span = decl.ty.span.to(decl.name.span);
-        let before = self.diags.len();
+        let errors_before = self.diags.len();
         let construct = self.check_construct(&decl.ty, &decl.args, span);
         let Some(construct) = construct else {
-            debug_assert!(self.diags.len() >= before);
+            debug_assert!(self.diags.len() >= errors_before);
             self.declare(&decl.name, ScopeEntity::Unknown);
             return None;
         };
@@ -252,7 +258,9 @@ impl Checker<'_> {
         self.error(Diagnostic::error("instance-place", span, message).help(help));
     }
 
-    /// Checks the initialiser block, which implements the abstract methods.
+    /// Checks the initialiser block, which implements the abstract methods. Returns the
+    /// implementations, each with the index of its method in the extern, and the instances declared
+    /// in the block. Methods marked `@optional` need no implementation.
     fn check_initializer(&mut self, decl: &ast::InstanceDecl, ty: Ty) -> (Vec<(usize, FunctionId)>, Vec<InstanceId>) {
         let Some((id, targs)) = self.as_extern(ty) else {
             if decl.initializer.is_some() {
@@ -260,10 +268,10 @@ impl Checker<'_> {
             }
             return Default::default();
         };
-        let abstracts: Vec<usize> = (0..self.prog.externs[id.index()].methods.len())
+        let abstract_methods: Vec<usize> = (0..self.prog.externs[id.index()].methods.len())
             .filter(|m| self.prog.externs[id.index()].methods[*m].is_abstract)
             .collect();
-        if decl.initializer.is_some() && abstracts.is_empty() {
+        if decl.initializer.is_some() && abstract_methods.is_empty() {
             let name = self.prog.externs[id.index()].name.clone();
             self.fail("initializer", decl.name.span, format!("extern `{name}` has no abstract methods to implement"));
             return Default::default();
@@ -274,14 +282,14 @@ impl Checker<'_> {
                 match member {
                     ObjMember::Instance(inner) => members.extend(c.instance_decl(inner)),
                     ObjMember::Function(function) => {
-                        methods.extend(c.check_implementation(function, id, &targs, &abstracts));
+                        methods.extend(c.check_implementation(function, id, &targs, &abstract_methods));
                     }
                 }
             }
         });
-        for at in abstracts {
-            if !methods.iter().any(|(m, _)| *m == at) {
-                let method = &self.prog.externs[id.index()].methods[at];
+        for method_index in abstract_methods {
+            if !methods.iter().any(|(m, _)| *m == method_index) {
+                let method = &self.prog.externs[id.index()].methods[method_index];
                 let (name, span) = (method.name.clone(), method.span);
                 if method.annotations.iter().any(|a| a.name.as_str() == "optional") {
                     continue;
@@ -308,62 +316,67 @@ impl Checker<'_> {
         (methods, members)
     }
 
-    /// Checks the implementation of an abstract method.
+    /// Checks the implementation `decl` of an abstract method of extern `id`, which has the type
+    /// arguments `targs`. `abstract_methods` are the indices of the abstract methods. Returns the
+    /// index of the implemented method, and the function; `None` after an error.
     fn check_implementation(
         &mut self,
         decl: &ast::FunctionDecl,
         id: ExternId,
         targs: &[Ty],
-        abstracts: &[usize],
+        abstract_methods: &[usize],
     ) -> Option<(usize, FunctionId)> {
         let body = BodyContext { context: CheckContext::Method, this: Some((id, targs.to_vec())), ..self.body.clone() };
         let function = self.check_function(decl, body);
         let owner = &self.prog.externs[id.index()];
-        let found = abstracts.iter().copied().find(|m| *owner.methods[*m].name == *decl.name.name);
-        let Some(at) = found else {
+        let implemented = abstract_methods.iter().copied().find(|m| *owner.methods[*m].name == *decl.name.name);
+        let Some(method_index) = implemented else {
             let message = format!("extern `{}` has no abstract method `{}`", owner.name, decl.name);
-            let names: Vec<_> = abstracts.iter().map(|m| owner.methods[*m].name.clone()).collect();
+            let names: Vec<_> = abstract_methods.iter().map(|m| owner.methods[*m].name.clone()).collect();
             let names: Vec<&str> = names.iter().map(|n| &**n).collect();
             let help = format!("it has {}", super::names::join_names(&names));
             self.error(Diagnostic::error("abstract", decl.name.span, message).help(help));
             return None;
         };
-        if !self.implements_method(function, id, targs, at) {
-            let span = self.prog.externs[id.index()].methods[at].span;
+        if !self.implements_method(function, id, targs, method_index) {
+            let span = self.prog.externs[id.index()].methods[method_index].span;
             let message = format!("`{}` does not have the parameters and result of the abstract method", decl.name);
             self.error(Diagnostic::error("abstract", decl.name.span, message).label(span, "the abstract method"));
             return None;
         }
-        Some((at, function))
+        Some((method_index, function))
     }
 
-    fn implements_method(&mut self, function: FunctionId, id: ExternId, targs: &[Ty], at: usize) -> bool {
+    /// Returns whether `function` has the result, and parameters of the types and directions, of
+    /// method `method_index` of extern `id` with the type arguments `targs`.
+    fn implements_method(&mut self, function: FunctionId, id: ExternId, targs: &[Ty], method_index: usize) -> bool {
         let owner = &self.prog.externs[id.index()];
         let subst = owner.type_params.iter().copied().zip(targs.iter().copied()).collect();
-        let (method, function) = (owner.methods[at].clone(), &self.prog.functions[function.index()]);
+        let (method, function) = (owner.methods[method_index].clone(), &self.prog.functions[function.index()]);
         let (params, result) = (function.params.clone(), function.result);
         if !function.type_params.is_empty() {
             return false;
         }
-        let wanted = self.substitute(method.result, &subst);
-        if !self.unify(wanted, result) {
+        let declared_result = self.substitute(method.result, &subst);
+        if !self.unify(declared_result, result) {
             return false;
         }
-        // Optional parameters can be omitted.
-        let mut wanted = method.params.iter();
-        for have in &params {
-            let name = self.local_decl(*have).name.clone();
-            let exact = params.len() == method.params.len();
-            let Some(want) = wanted.find(|w| exact || self.local_decl(**w).name == name || !self.can_be_omitted(**w))
-            else {
+        // The implementation can omit optional parameters. Those are skipped until the names agree.
+        let mut wanted_params = method.params.iter();
+        for param in &params {
+            let name = self.local_decl(*param).name.clone();
+            let same_count = params.len() == method.params.len();
+            let Some(declared) = wanted_params.find(|wanted_param| {
+                same_count || self.local_decl(**wanted_param).name == name || !self.can_be_omitted(**wanted_param)
+            }) else {
                 return false;
             };
-            let (ht, wt) = (self.local_decl(*have).ty, self.local_decl(*want).ty);
-            let wt = self.substitute(wt, &subst);
-            if self.direction(*have) != self.direction(*want) || !self.unify(wt, ht) {
+            let (own_ty, declared_ty) = (self.local_decl(*param).ty, self.local_decl(*declared).ty);
+            let declared_ty = self.substitute(declared_ty, &subst);
+            if self.direction(*param) != self.direction(*declared) || !self.unify(declared_ty, own_ty) {
                 return false;
             }
         }
-        wanted.all(|w| self.can_be_omitted(*w))
+        wanted_params.all(|wanted_param| self.can_be_omitted(*wanted_param))
     }
 }

@@ -37,42 +37,46 @@ fn matches_anything(expr: &ast::Expr) -> bool {
 }
 
 impl Checker<'_> {
-    /// Checks the elements of a key set against the columns; `None` after an error.
+    /// Checks the elements of a key set against the columns, which are the selected expressions or
+    /// the keys of a table. Returns one item for each scalar column, or a single item for `_`,
+    /// `default` or a value set; `None` after an error. `owner_name` names the columns' owner in
+    /// messages.
     pub(super) fn check_keyset(
         &mut self,
         keyset: &Keyset,
         columns: &[KeysetColumn],
-        what: &str,
+        owner_name: &str,
     ) -> Option<Vec<KeysetItem>> {
         let mut elements = keyset.elements.as_slice();
-        if let [only] = elements {
-            if matches_anything(only) && !keyset.is_tuple {
+        if let [single] = elements {
+            if matches_anything(single) && !keyset.is_tuple {
                 return Some(vec![KeysetItem::Any]);
             }
-            if let Some(set) = self.value_set_named(only) {
-                return self.value_set_fits(set, columns, only).then(|| vec![KeysetItem::ValueSet(set)]);
+            if let Some(set) = self.value_set_named(single) {
+                return self.value_set_fits(set, columns, single).then(|| vec![KeysetItem::ValueSet(set)]);
             }
-            if let (ast::ExprKind::List(inner), false) = (&only.kind, columns.len() == 1 && is_group(&columns[0])) {
-                elements = inner;
+            if let (ast::ExprKind::List(listed), false) = (&single.kind, columns.len() == 1 && is_group(&columns[0])) {
+                elements = listed;
             }
         }
         if elements.len() != columns.len() {
             let message = match elements.len() {
-                1 => format!("one column is given, and this {what} has {}", columns.len()),
-                given => format!("{given} columns are given, and this {what} has {}", columns.len()),
+                1 => format!("one column is given, and this {owner_name} has {}", columns.len()),
+                count => format!("{count} columns are given, and this {owner_name} has {}", columns.len()),
             };
             self.fail("keyset-length", keyset.span, message);
             return None;
         }
         let mut items = Vec::new();
-        let mut ok = true;
+        let mut all_fit = true;
         for (element, column) in elements.iter().zip(columns) {
-            ok &= self.append_column_items(element, column, &mut items).is_some();
+            all_fit &= self.append_column_items(element, column, &mut items).is_some();
         }
-        ok.then_some(items)
+        all_fit.then_some(items)
     }
 
-    /// Appends the items of a key set element.
+    /// Appends the items of a key set element: one for each scalar in the column, which is a group
+    /// if the selected expression is a list. Returns `None` after an error.
     fn append_column_items(
         &mut self,
         element: &ast::Expr,
@@ -80,8 +84,8 @@ impl Checker<'_> {
         items: &mut Vec<KeysetItem>,
     ) -> Option<()> {
         match (column, &element.kind) {
-            (KeysetColumn::One(_), ast::ExprKind::List(inner)) if inner.len() == 1 => {
-                self.append_column_items(&inner[0], column, items)
+            (KeysetColumn::One(_), ast::ExprKind::List(listed)) if listed.len() == 1 => {
+                self.append_column_items(&listed[0], column, items)
             }
             (KeysetColumn::One(expr), _) => {
                 let item = self.check_keyset_item(element, expr.ty)?;
@@ -94,8 +98,8 @@ impl Checker<'_> {
                 items.extend(types.iter().map(|_| KeysetItem::Any));
                 Some(())
             }
-            (KeysetColumn::Group(columns), ast::ExprKind::List(inner)) if inner.len() == columns.len() => {
-                inner.iter().zip(columns).try_for_each(|(e, c)| self.append_column_items(e, c, items))
+            (KeysetColumn::Group(columns), ast::ExprKind::List(listed)) if listed.len() == columns.len() => {
+                listed.iter().zip(columns).try_for_each(|(e, c)| self.append_column_items(e, c, items))
             }
             (KeysetColumn::Group(columns), _) => {
                 let message = format!("a list of {} values is needed here", columns.len());
@@ -115,23 +119,25 @@ impl Checker<'_> {
         }
     }
 
-    fn value_set_fits(&mut self, set: ValueSetId, columns: &[KeysetColumn], at: &ast::Expr) -> bool {
+    /// Checks that the elements of a value set have the types of the columns; enums and new types
+    /// count as their underlying types. Reports a difference at `use_site` and returns false.
+    fn value_set_fits(&mut self, set: ValueSetId, columns: &[KeysetColumn], use_site: &ast::Expr) -> bool {
         let ty = self.prog.value_sets[set.index()].ty;
-        let (mut types, mut wanted) = (Vec::new(), Vec::new());
+        let (mut types, mut column_types) = (Vec::new(), Vec::new());
         self.column_types(ty, &mut types);
-        columns.iter().for_each(|c| c.types(&mut wanted));
-        let fits = types.len() == wanted.len()
-            && types.iter().zip(&wanted).all(|(ty, column)| {
+        columns.iter().for_each(|c| c.types(&mut column_types));
+        let fits = types.len() == column_types.len()
+            && types.iter().zip(&column_types).all(|(ty, column)| {
                 let (ty, column) = (self.underlying_type(*ty), self.underlying_type(*column));
                 self.unify(ty, column)
             });
         if !fits {
-            let shown = self.type_text(ty);
+            let type_text = self.type_text(ty);
             let message = format!(
-                "the value set has elements of type `{shown}`, which differs from the type of the selected values"
+                "the value set has elements of type `{type_text}`, which differs from the type of the selected values"
             );
             let declared = self.prog.value_sets[set.index()].span;
-            self.error(Diagnostic::error("type-mismatch", at.span, message).label(declared, "declared here"));
+            self.error(Diagnostic::error("type-mismatch", use_site.span, message).label(declared, "declared here"));
         }
         fits
     }
@@ -158,7 +164,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks the element of one column.
+    /// Checks the element for one column of type `ty`; returns `None` after an error.
     fn check_keyset_item(&mut self, element: &ast::Expr, ty: Ty) -> Option<KeysetItem> {
         match &element.kind {
             ast::ExprKind::Default | ast::ExprKind::DontCare => Some(KeysetItem::Any),
@@ -182,14 +188,15 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks `left &&& right` or `left .. right`.
+    /// Checks `left &&& right` or `left .. right`. `ty` is the type of the column, and `element`
+    /// the element. Returns `None` after an error.
     fn check_mask_or_range(
         &mut self,
         op: BinaryOp,
         left: &ast::Expr,
         right: &ast::Expr,
         ty: Ty,
-        whole: &ast::Expr,
+        element: &ast::Expr,
     ) -> Option<KeysetItem> {
         let (left, right) = (self.check_expr(left, Some(ty)), self.check_expr(right, Some(ty)));
         if left.ty == Types::UNKNOWN || right.ty == Types::UNKNOWN {
@@ -198,18 +205,18 @@ impl Checker<'_> {
         let (left, right) = (self.without_enum(left), self.without_enum(right));
         let (left, right) = self.unify_widths(left, right);
         if left.ty != right.ty || matches!(self.type_kind(left.ty), TyKind::Error | TyKind::Str | TyKind::Bool) {
-            let (l, r) = (self.type_text(left.ty), self.type_text(right.ty));
-            let message = format!("`{}` does not apply to `{l}` and `{r}`", op.as_str());
-            self.fail("operand", whole.span, message);
+            let (left_text, right_text) = (self.type_text(left.ty), self.type_text(right.ty));
+            let message = format!("`{}` does not apply to `{left_text}` and `{right_text}`", op.as_str());
+            self.fail("operand", element.span, message);
             return None;
         }
         // A mask or range of numbers can match an enum with that underlying type.
-        let base = self.underlying_type(ty);
-        let in_base = |c: &mut Self, value: Expr| match value.ty == Types::INT && base != ty {
-            true => c.coerce(value, base),
+        let underlying = self.underlying_type(ty);
+        let to_underlying = |c: &mut Self, value: Expr| match value.ty == Types::INT && underlying != ty {
+            true => c.coerce(value, underlying),
             false => value,
         };
-        let (left, right) = (in_base(self, left), in_base(self, right));
+        let (left, right) = (to_underlying(self, left), to_underlying(self, right));
         let (left, right) = (self.convert_key_value(left, ty)?, self.convert_key_value(right, ty)?);
         Some(match op {
             BinaryOp::Mask => KeysetItem::Mask(left, right),

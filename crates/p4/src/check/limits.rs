@@ -51,7 +51,9 @@ impl Checker<'_> {
         false
     }
 
-    /// Returns the extent of values of the type, cached per type.
+    /// Returns the number of scalars in a value of type `ty`, and its nesting depth; both are
+    /// saturated beyond the limits. The result is cached, unless an inference variable in the type
+    /// can change it. `depth` is the nesting around the type.
     fn type_extent(&mut self, ty: Ty, depth: u32) -> TypeExtent {
         if depth > MAX_NESTING {
             return (u64::MAX, u32::MAX);
@@ -59,7 +61,7 @@ impl Checker<'_> {
         if let Some(known) = self.extents.get(&ty) {
             return *known;
         }
-        let (times, parts) = match self.type_kind(ty).clone() {
+        let (repetitions, parts) = match self.type_kind(ty).clone() {
             TyKind::Struct(id, args) => {
                 let mut parts = self.field_types(id, &args);
                 parts.extend(args);
@@ -73,17 +75,17 @@ impl Checker<'_> {
             TyKind::Infer(_) => return (1, 1),
             _ => return (1, 1),
         };
-        let mut whole = (1u64, 1u32);
+        let mut extent = (1u64, 1u32);
         for part in parts {
             let (scalars, nesting) = self.type_extent(part, depth + 1);
-            whole.0 = whole.0.saturating_add(scalars);
-            whole.1 = whole.1.max(nesting.saturating_add(1));
+            extent.0 = extent.0.saturating_add(scalars);
+            extent.1 = extent.1.max(nesting.saturating_add(1));
         }
-        whole.0 = whole.0.saturating_mul(times.max(1));
-        if !self.mentions_var(ty, &whole) {
-            self.extents.insert(ty, whole);
+        extent.0 = extent.0.saturating_mul(repetitions.max(1));
+        if !self.mentions_var(ty, &extent) {
+            self.extents.insert(ty, extent);
         }
-        whole
+        extent
     }
 
     /// Returns whether the type contains an inference variable. Types beyond the limits are not

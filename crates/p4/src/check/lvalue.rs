@@ -28,6 +28,8 @@ impl Checker<'_> {
         }
     }
 
+    /// Returns why an expression cannot be written, `None` if it can: the reason, the declaration
+    /// to label, and a help text.
     fn not_writable_reason(&self, expr: &Expr) -> Option<(String, Option<crate::span::Span>, Option<&'static str>)> {
         match &expr.kind {
             ExprKind::Local(id) => {

@@ -43,21 +43,22 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks `E.member`, `error.member` or `match_kind.member`.
+    /// Checks `E.member`, `error.member` or `match_kind.member`. A member of an enum with an
+    /// underlying type is its number.
     fn check_type_member(&mut self, ty: Ty, member: &Ident, span: Span) -> Expr {
         match self.type_kind(ty) {
             TyKind::Unknown => unknown_expr(span),
             TyKind::Error => {
                 let names = self.prog.errors.clone();
                 match names.iter().position(|n| **n == *member.name) {
-                    Some(at) => Expr { kind: ExprKind::Error(at), ty, span },
+                    Some(index) => Expr { kind: ExprKind::Error(index), ty, span },
                     None => self.fail_unknown_member("`error`", member, names.iter().map(|n| &**n), span),
                 }
             }
             TyKind::MatchKind => {
                 let names = self.prog.match_kinds.clone();
                 match names.iter().position(|n| **n == *member.name) {
-                    Some(at) => Expr { kind: ExprKind::MatchKind(at), ty, span },
+                    Some(index) => Expr { kind: ExprKind::MatchKind(index), ty, span },
                     None => self.fail_unknown_member("`match_kind`", member, names.iter().map(|n| &**n), span),
                 }
             }
@@ -65,22 +66,22 @@ impl Checker<'_> {
                 let id = *id;
                 let decl = self.prog.enums[id.index()].clone();
                 match decl.members.iter().position(|(n, _)| **n == *member.name) {
-                    Some(at) => {
-                        let kind = match &decl.members[at].1 {
+                    Some(index) => {
+                        let kind = match &decl.members[index].1 {
                             Some(value) => ExprKind::Int(value.clone()),
-                            None => ExprKind::EnumMember(id, at),
+                            None => ExprKind::EnumMember(id, index),
                         };
                         Expr { kind, ty, span }
                     }
                     None => {
-                        let what = format!("enum `{}`", decl.name);
-                        self.fail_unknown_member(&what, member, decl.members.iter().map(|(n, _)| &**n), span)
+                        let enum_name = format!("enum `{}`", decl.name);
+                        self.fail_unknown_member(&enum_name, member, decl.members.iter().map(|(n, _)| &**n), span)
                     }
                 }
             }
             _ => {
-                let shown = self.type_text(ty);
-                self.fail("unknown-member", span, format!("the type `{shown}` has no member `{member}`"));
+                let type_text = self.type_text(ty);
+                self.fail("unknown-member", span, format!("the type `{type_text}` has no member `{member}`"));
                 unknown_expr(span)
             }
         }
@@ -97,15 +98,17 @@ impl Checker<'_> {
         unknown_expr(span)
     }
 
+    /// Checks `base.member` for a value: a field, a member of a stack, or `hit` and `miss` of a
+    /// table application.
     fn check_value_member(&mut self, base: Expr, member: &Ident, span: Span) -> Expr {
         match self.type_kind(base.ty).clone() {
             TyKind::Unknown => unknown_expr(span),
             TyKind::Struct(id, args) => {
                 let decl = &self.prog.structs[id.index()];
-                let at = decl.fields.iter().position(|f| *f.name == *member.name);
-                let Some(at) = at else { return self.fail_unknown_field(id, member, span) };
-                let ty = self.field_types(id, &args)[at];
-                self.build_field_access(base, at, ty, span)
+                let field_index = decl.fields.iter().position(|f| *f.name == *member.name);
+                let Some(field_index) = field_index else { return self.fail_unknown_field(id, member, span) };
+                let ty = self.field_types(id, &args)[field_index];
+                self.build_field_access(base, field_index, ty, span)
             }
             TyKind::Stack(element, size) => self.check_stack_member(base, element, size, member, span),
             TyKind::ApplyResult(table) => {
@@ -120,19 +123,19 @@ impl Checker<'_> {
                         return unknown_expr(span);
                     }
                     _ => {
-                        let known = ["hit", "miss", "action_run"];
-                        return self.fail_unknown_member("the result of `apply`", member, known.into_iter(), span);
+                        let members = ["hit", "miss", "action_run"];
+                        return self.fail_unknown_member("the result of `apply`", member, members.into_iter(), span);
                     }
                 };
                 Expr { kind, ty: Types::BOOL, span }
             }
             _ => {
-                let shown = self.type_text(base.ty);
+                let type_text = self.type_text(base.ty);
                 let help = match member.as_str() {
                     "apply" | "isValid" | "setValid" | "setInvalid" => "",
                     _ => "only structs, headers, unions and stacks have members",
                 };
-                let message = format!("`{shown}` has no `{member}`");
+                let message = format!("`{type_text}` has no `{member}`");
                 let diagnostic = Diagnostic::error("unknown-member", span, message);
                 self.error(if help.is_empty() { diagnostic } else { diagnostic.help(help) });
                 unknown_expr(span)
@@ -163,6 +166,8 @@ impl Checker<'_> {
         }
     }
 
+    /// Checks a member of a stack of `size` elements of type `element`. `next`, `last` and
+    /// `lastIndex` exist in parsers only; a function can be called by one, so it can use them too.
     fn check_stack_member(&mut self, base: Expr, element: Ty, size: u32, member: &Ident, span: Span) -> Expr {
         let name = member.as_str();
         let kind = match name {
@@ -188,8 +193,8 @@ impl Checker<'_> {
                 return Expr { kind: ExprKind::StackLastIndex(Box::new(base)), ty: Types::BIT32, span };
             }
             _ => {
-                let known = ["next", "last", "lastIndex", "size", "push_front", "pop_front"];
-                return self.fail_unknown_member("a header stack", member, known.into_iter(), span);
+                let members = ["next", "last", "lastIndex", "size", "push_front", "pop_front"];
+                return self.fail_unknown_member("a header stack", member, members.into_iter(), span);
             }
         };
         Expr { kind, ty: element, span }

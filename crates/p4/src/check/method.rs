@@ -14,7 +14,8 @@ use crate::hir::{
 use crate::span::Span;
 
 impl Checker<'_> {
-    /// Checks `base.member<type_args>(args)`.
+    /// Checks `base.member<type_args>(args)`: a method or `apply`. `hint` is the type that the
+    /// context expects, if any. Returns an expression of unknown type after an error.
     pub(super) fn check_member_call(
         &mut self,
         base: &ast::Expr,
@@ -78,19 +79,21 @@ impl Checker<'_> {
         }
     }
 
+    /// Checks `table.apply()`, the only call through a table. Its value tells `hit`, `miss` and the
+    /// action that ran.
     fn check_table_call(&mut self, table: TableId, member: &Ident, args: &[Arg], span: Span) -> Expr {
         if member.as_str() != "apply" {
-            let known = ["apply"];
-            self.report_unknown_member("a table", member, known.into_iter());
+            let methods = ["apply"];
+            self.report_unknown_member("a table", member, methods.into_iter());
             return unknown_expr(span);
         }
         if let Some(arg) = args.first() {
             self.fail("arguments", arg.span, "`apply` of a table takes no arguments");
         }
         if self.body.context != CheckContext::ControlApply {
-            let place = place_name(self.body.context);
+            let context_name = place_name(self.body.context);
             self.error(
-                Diagnostic::error("apply-place", span, format!("a table cannot be applied in {place}"))
+                Diagnostic::error("apply-place", span, format!("a table cannot be applied in {context_name}"))
                     .help("apply tables in the `apply` block of the control"),
             );
             return unknown_expr(span);
@@ -127,6 +130,8 @@ impl Checker<'_> {
         named.map(|(at, m)| (CallableSignature { outer: outer.clone(), ..method_signature(m, "method") }, at)).unzip()
     }
 
+    /// Checks a call of one of the methods `sigs` of extern `id` that are named `member`; the
+    /// callees have the same order. Reports an unknown method if there are none.
     #[allow(clippy::too_many_arguments)]
     fn call_one_of(
         &mut self,
@@ -141,14 +146,16 @@ impl Checker<'_> {
     ) -> Expr {
         if sigs.is_empty() {
             let decl = &self.prog.externs[id.index()];
-            let what = format!("extern `{}`", decl.name);
+            let owner_text = format!("extern `{}`", decl.name);
             let names: Vec<_> = decl.methods.iter().map(|m| m.name.clone()).collect();
-            self.report_unknown_member(&what, member, names.iter().map(|n| &**n));
+            self.report_unknown_member(&owner_text, member, names.iter().map(|n| &**n));
             return unknown_expr(span);
         }
         self.finish_call(sigs, callees, type_args, args, hint, span)
     }
 
+    /// Checks `base.member(args)` for a value or object `base`: a method of an extern, `apply` of a
+    /// parser or control, or a built-in method.
     fn check_method_call(
         &mut self,
         base: Expr,
@@ -162,8 +169,11 @@ impl Checker<'_> {
             TyKind::Unknown => unknown_expr(span),
             TyKind::Extern(id, targs) => {
                 let Some(object) = self.object_ref(&base) else { return unknown_expr(span) };
-                let (sigs, which) = self.methods_named(id, &targs, member);
-                let callees: Vec<Callee> = which.into_iter().map(|at| Callee::Method(object.clone(), id, at)).collect();
+                let (sigs, method_indices) = self.methods_named(id, &targs, member);
+                let callees: Vec<Callee> = method_indices
+                    .into_iter()
+                    .map(|method_index| Callee::Method(object.clone(), id, method_index))
+                    .collect();
                 let call = self.call_one_of(id, member, &sigs, &callees, type_args, args, hint, span);
                 self.check_core_method(call)
             }
@@ -188,7 +198,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks `object.apply(args)`.
+    /// Checks `object.apply(args)`, where `object` is a parser or control with the declaration `id`
+    /// and the given type arguments.
     pub(super) fn apply_object(
         &mut self,
         object: ObjectRef,
@@ -198,13 +209,13 @@ impl Checker<'_> {
         span: Span,
     ) -> Expr {
         let decl = &self.prog.objects[id.index()];
-        let what = match decl.kind {
+        let family_name = match decl.kind {
             ObjectKind::Parser(_) | ObjectKind::ParserType => "parser",
             _ => "control",
         };
         let sig = CallableSignature {
             name: decl.name.clone(),
-            what,
+            what: family_name,
             type_params: Vec::new(),
             outer: decl.type_params.iter().copied().zip(type_args.iter().copied()).collect(),
             params: decl.params.clone(),
@@ -218,8 +229,10 @@ impl Checker<'_> {
         self.finish_call(&[sig], &[Callee::Apply(object)], &[], args, None, span)
     }
 
+    /// Checks that an object of the declaration `id` can be applied in the current code: a parser
+    /// in a parser state, a control in an `apply` block. Returns false after an error.
     fn check_apply_place(&mut self, id: TypeDeclId, span: Span) -> bool {
-        let (what, fits, help) = match self.object_family(id) {
+        let (family_name, is_allowed, help) = match self.object_family(id) {
             ObjectFamily::Package => ("a package", false, "packages are instantiated, not applied"),
             ObjectFamily::Parser => {
                 ("a parser", self.body.context == CheckContext::ParserState, "parsers are applied in parser states")
@@ -230,13 +243,14 @@ impl Checker<'_> {
                 "controls are applied in the `apply` block of controls",
             ),
         };
-        if !fits {
-            let place = place_name(self.body.context);
+        if !is_allowed {
+            let context_name = place_name(self.body.context);
             self.error(
-                Diagnostic::error("apply-place", span, format!("{what} cannot be applied in {place}")).help(help),
+                Diagnostic::error("apply-place", span, format!("{family_name} cannot be applied in {context_name}"))
+                    .help(help),
             );
         }
-        fits
+        is_allowed
     }
 }
 

@@ -45,13 +45,13 @@ impl Checker<'_> {
     }
 
     /// Returns the entity of a name. Reports unknown names and names used within their own
-    /// declaration.
+    /// declaration. Returns `None` in these cases.
     pub(super) fn lookup(&mut self, path: &Path) -> Option<ScopeEntity> {
         match self.scopes.lookup(path) {
             Some(ScopeEntity::Unknown) => None,
-            Some(ScopeEntity::Unfinished(what)) => {
-                let what = *what;
-                let message = format!("{what} `{path}` cannot refer to itself");
+            Some(ScopeEntity::Unfinished(kind_text)) => {
+                let kind_text = *kind_text;
+                let message = format!("{kind_text} `{path}` cannot refer to itself");
                 let declared = self.scopes.declared_at(path);
                 let mut diagnostic = Diagnostic::error("recursion", path.span, message);
                 if let Some(span) = declared {

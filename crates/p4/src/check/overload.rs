@@ -1,5 +1,6 @@
-//! Overload resolution: selects a function by the number and names of the arguments (specification,
-//! "Overload resolution"), then by their types if several remain.
+//! Overload resolution: selects a function by its arguments.
+//! Their number and names decide (specification, "Overload resolution"), then their types if several
+//! functions remain.
 
 use super::Checker;
 use super::infer::TypeSubst;
@@ -55,7 +56,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the index of the argument for each parameter.
+    /// Assigns arguments to parameters, by position or by name. Returns the index of the argument
+    /// for each parameter, `None` for an omitted one; or the reason why they do not match.
     pub(super) fn match_arguments(
         &self,
         sig: &CallableSignature,
@@ -67,39 +69,50 @@ impl Checker<'_> {
         if named != 0 && named != args.len() {
             return misfit(span, "either all arguments are named or none".to_owned(), None);
         }
-        let mut places = vec![None; sig.params.len()];
-        for (at, arg) in args.iter().enumerate() {
-            let param = match &arg.name {
-                None => at,
+        let mut arg_of_param = vec![None; sig.params.len()];
+        for (arg_index, arg) in args.iter().enumerate() {
+            let param_index = match &arg.name {
+                None => arg_index,
                 Some(name) => match sig.params.iter().position(|p| *self.local_decl(*p).name == *name.name) {
-                    Some(param) => param,
+                    Some(param_index) => param_index,
                     None => {
                         let message = format!("{} `{}` has no parameter `{name}`", sig.what, sig.name);
-                        let known: Vec<&str> = sig.params.iter().map(|p| &*self.local_decl(*p).name).collect();
-                        let near = crate::suggest::closest_name(name.as_str(), known.iter().copied());
-                        return misfit(name.span, message, near.map(|n| format!("did you mean `{n}`?")));
+                        let names: Vec<&str> = sig.params.iter().map(|p| &*self.local_decl(*p).name).collect();
+                        let similar = crate::suggest::closest_name(name.as_str(), names.iter().copied());
+                        return misfit(name.span, message, similar.map(|n| format!("did you mean `{n}`?")));
                     }
                 },
             };
-            if param >= places.len() {
-                let message =
-                    format!("{} `{}` takes {}, not {}", sig.what, sig.name, argument_count(places.len()), args.len());
+            if param_index >= arg_of_param.len() {
+                let message = format!(
+                    "{} `{}` takes {}, not {}",
+                    sig.what,
+                    sig.name,
+                    argument_count(arg_of_param.len()),
+                    args.len()
+                );
                 return misfit(span, message, None);
             }
-            if places[param].is_some() {
-                return misfit(arg.span, format!("`{}` is given twice", self.local_decl(sig.params[param]).name), None);
+            if arg_of_param[param_index].is_some() {
+                return misfit(
+                    arg.span,
+                    format!("`{}` is given twice", self.local_decl(sig.params[param_index]).name),
+                    None,
+                );
             }
-            places[param] = Some(at);
+            arg_of_param[param_index] = Some(arg_index);
         }
-        let missing = sig.params.iter().zip(&places).find(|(p, a)| a.is_none() && !self.can_be_omitted(**p));
+        let missing = sig.params.iter().zip(&arg_of_param).find(|(p, arg)| arg.is_none() && !self.can_be_omitted(**p));
         if let Some((param, _)) = missing {
             let name = &self.local_decl(*param).name;
             return misfit(span, format!("{} `{}` needs an argument for `{name}`", sig.what, sig.name), None);
         }
-        Ok(places)
+        Ok(arg_of_param)
     }
 
-    /// Selects the signature of a call. Returns its index and the arguments of its parameters.
+    /// Selects the signature of a call: by the number and names of the arguments, then by their
+    /// types. Returns its index in `sigs`, and for each of its parameters the index of the
+    /// argument, `None` for an omitted one. Reports a call that fits none, and returns `None`.
     pub(super) fn select_signature(
         &mut self,
         sigs: &[CallableSignature],
@@ -107,12 +120,12 @@ impl Checker<'_> {
         args: &[Arg],
         span: Span,
     ) -> Option<(usize, Vec<Option<usize>>)> {
-        let generic = |s: &CallableSignature| type_args.is_empty() || s.type_params.len() == type_args.len();
+        let fits_type_args = |s: &CallableSignature| type_args.is_empty() || s.type_params.len() == type_args.len();
         let mut fitting: Vec<(usize, Vec<Option<usize>>)> = Vec::new();
         let mut misfit = None;
-        for (at, sig) in sigs.iter().enumerate() {
+        for (sig_index, sig) in sigs.iter().enumerate() {
             match self.match_arguments(sig, args, span) {
-                Ok(places) if generic(sig) => fitting.push((at, places)),
+                Ok(arg_of_param) if fits_type_args(sig) => fitting.push((sig_index, arg_of_param)),
                 Ok(_) => {
                     let message = format!(
                         "{} `{}` has {} type parameters, and {} type arguments are given",
@@ -123,14 +136,14 @@ impl Checker<'_> {
                     );
                     misfit = Some((sig, ArgumentMismatch { span, message, help: None }));
                 }
-                Err(why) => misfit = Some((sig, why)),
+                Err(mismatch) => misfit = Some((sig, mismatch)),
             }
         }
         if fitting.len() > 1 {
             return self.select_by_type(sigs, fitting, type_args, args, span);
         }
-        if let Some(only) = fitting.pop() {
-            return Some(only);
+        if let Some(selected) = fitting.pop() {
+            return Some(selected);
         }
         let (sig, misfit) = misfit?;
         let diagnostic = match sigs {
@@ -151,7 +164,8 @@ impl Checker<'_> {
         None
     }
 
-    /// Selects the only candidate with matching types.
+    /// Selects the only candidate with matching types. `fitting` and the result are signatures and
+    /// arguments as in [`Checker::select_signature`].
     fn select_by_type(
         &mut self,
         sigs: &[CallableSignature],
@@ -160,32 +174,33 @@ impl Checker<'_> {
         args: &[Arg],
         span: Span,
     ) -> Option<(usize, Vec<Option<usize>>)> {
-        let mut found = Vec::new();
-        for (at, places) in &fitting {
-            let before = self.diags.len();
-            self.bind_args(&sigs[*at], places, type_args, args, None, span);
-            if !self.diags[before..].iter().any(Diagnostic::is_error) {
-                found.push((*at, places.clone()));
+        let mut matching = Vec::new();
+        for (sig_index, arg_of_param) in &fitting {
+            // Each candidate is checked on trial: its diagnostics are removed again.
+            let diags_before = self.diags.len();
+            self.bind_args(&sigs[*sig_index], arg_of_param, type_args, args, None, span);
+            if !self.diags[diags_before..].iter().any(Diagnostic::is_error) {
+                matching.push((*sig_index, arg_of_param.clone()));
             }
-            self.diags.truncate(before);
+            self.diags.truncate(diags_before);
         }
-        if found.len() == 1 {
-            return found.pop();
+        if matching.len() == 1 {
+            return matching.pop();
         }
         // Prefer the only candidate without omitted arguments.
-        let exact = |f: &(usize, Vec<Option<usize>>)| f.1.iter().all(Option::is_some);
-        let closest: Vec<_> = found.iter().filter(|f| exact(f)).cloned().collect();
-        if closest.len() == 1 {
-            return closest.into_iter().next();
+        let omits_nothing = |candidate: &(usize, Vec<Option<usize>>)| candidate.1.iter().all(Option::is_some);
+        let complete: Vec<_> = matching.iter().filter(|candidate| omits_nothing(candidate)).cloned().collect();
+        if complete.len() == 1 {
+            return complete.into_iter().next();
         }
         let name = &sigs[0].name;
-        let message = match found.is_empty() {
+        let message = match matching.is_empty() {
             true => format!("no `{name}` takes arguments of these types"),
             false => format!("it is ambiguous which `{name}` is meant"),
         };
         let mut diagnostic = Diagnostic::error("overload", span, message);
-        for (at, _) in &fitting {
-            diagnostic = diagnostic.label(sigs[*at].span, "a candidate");
+        for (sig_index, _) in &fitting {
+            diagnostic = diagnostic.label(sigs[*sig_index].span, "a candidate");
         }
         self.error(diagnostic);
         None

@@ -17,35 +17,36 @@ use std::sync::Arc;
 pub(super) type StateIndices = HashMap<Arc<str>, (usize, Span)>;
 
 impl Checker<'_> {
-    /// Checks a parser or parser type.
+    /// Checks a parser with its body, or a parser type, and declares it. Its parameters are in a
+    /// scope outside of that of its locals.
     pub(super) fn parser_decl(&mut self, decl: &ast::ParserDecl) {
         self.declare_unfinished(&decl.name, "parser");
         let Some(body) = &decl.body else {
             let id = self.add_object(&decl.name, &decl.annotations, ObjectKind::ParserType);
-            let head = self.in_new_scope(|c| {
+            let signature = self.in_new_scope(|c| {
                 c.declare_container_params(ObjectFamily::Parser, &decl.type_params, &decl.params, &[])
             });
-            self.set_container_params(id, head);
+            self.set_container_params(id, signature);
             self.scopes.set(&decl.name, ScopeEntity::Object(id));
             return;
         };
         let id = self.add_object(&decl.name, &decl.annotations, ObjectKind::Parser(ParserBody::default()));
         let checked = self.in_new_scope(|c| {
-            let head = c.declare_container_params(
+            let signature = c.declare_container_params(
                 ObjectFamily::Parser,
                 &decl.type_params,
                 &decl.params,
                 &body.constructor_params,
             );
-            c.set_container_params(id, head);
-            let place = BodyContext {
+            c.set_container_params(id, signature);
+            let body_context = BodyContext {
                 context: CheckContext::ParserLocals,
                 object: Some(id),
                 result: Types::VOID,
                 loops: 0,
                 this: None,
             };
-            c.in_new_scope(|c| c.with_body(place, |c| c.parser_body(decl, body)))
+            c.in_new_scope(|c| c.with_body(body_context, |c| c.parser_body(decl, body)))
         });
         self.prog.objects[id.index()].kind = ObjectKind::Parser(checked);
         self.scopes.set(&decl.name, ScopeEntity::Object(id));
@@ -78,12 +79,14 @@ impl Checker<'_> {
         }
     }
 
+    /// Checks and declares a value set. An element type that cannot be selected on becomes unknown,
+    /// so that its uses cause no further errors.
     fn check_value_set(&mut self, decl: &ast::ValueSetDecl) -> Option<ValueSetId> {
         let annotations = self.check_annotations(&decl.annotations);
         let mut ty = self.resolve_type(&decl.ty);
         if !matches!(self.type_kind(ty), TyKind::Struct(..) | TyKind::Tuple(_)) && !self.selectable(ty) {
-            let shown = self.type_text(ty);
-            self.fail("value-set", decl.ty.span, format!("a value set cannot hold elements of type `{shown}`"));
+            let type_text = self.type_text(ty);
+            self.fail("value-set", decl.ty.span, format!("a value set cannot hold elements of type `{type_text}`"));
             ty = Types::UNKNOWN;
         }
         let size = self.check_expr(&decl.size, Some(Types::INT));
@@ -102,9 +105,11 @@ impl Checker<'_> {
         Some(id)
     }
 
+    /// Returns the index and the span of each state by name. Reports a state named `accept` or
+    /// `reject` and a repeated name; the first state of a name counts.
     fn collect_states(&mut self, states: &[ast::ParserState]) -> StateIndices {
         let mut names = StateIndices::new();
-        for (at, state) in states.iter().enumerate() {
+        for (state_index, state) in states.iter().enumerate() {
             let name = &state.name;
             if matches!(name.as_str(), "accept" | "reject") {
                 self.error(
@@ -121,7 +126,7 @@ impl Checker<'_> {
                 self.error(duplicate_error(name, *first));
                 continue;
             }
-            names.insert(name.name.clone(), (at, name.span));
+            names.insert(name.name.clone(), (state_index, name.span));
         }
         names
     }
@@ -176,27 +181,28 @@ impl Checker<'_> {
     /// never ends. Warns about unreachable states, because they are probably mistakes.
     fn check_reaches_end(&mut self, decl: &ast::ParserDecl, states: &[State], start: Option<usize>) {
         let Some(start) = start else { return };
-        let (mut seen, mut todo, mut ends, mut fails) = (vec![false; states.len()], vec![start], false, false);
-        while let Some(at) = todo.pop() {
-            if std::mem::replace(&mut seen[at], true) {
+        let (mut seen, mut pending, mut reaches_end, mut has_failure) =
+            (vec![false; states.len()], vec![start], false, false);
+        while let Some(current) = pending.pop() {
+            if std::mem::replace(&mut seen[current], true) {
                 continue;
             }
-            fails = fails || self.can_fail(&states[at]);
-            let targets: Vec<StateRef> = match &states[at].transition.kind {
+            has_failure = has_failure || self.can_fail(&states[current]);
+            let targets: Vec<StateRef> = match &states[current].transition.kind {
                 TransitionKind::State(target) => vec![*target],
                 TransitionKind::Select { cases, .. } => cases.iter().map(|c| c.target).collect(),
             };
             for target in targets {
                 match target {
-                    StateRef::State(next) => todo.push(next),
-                    StateRef::Accept | StateRef::Reject => ends = true,
+                    StateRef::State(next) => pending.push(next),
+                    StateRef::Accept | StateRef::Reject => reaches_end = true,
                 }
             }
         }
-        if !ends {
+        if !reaches_end {
             let mut message = format!("parser `{}` never reaches `accept` or `reject`", decl.name);
             let help = "let one of its states end with `transition accept;`";
-            let diagnostic = if fails {
+            let diagnostic = if has_failure {
                 message.push_str(": it ends by an error alone");
                 Diagnostic::warning("endless-parser", decl.name.span, message)
             } else {
@@ -213,28 +219,30 @@ impl Checker<'_> {
     /// Returns whether a state can fail: it reads the packet or a stack, calls `verify` or another
     /// parser, or has a select without a default.
     fn can_fail(&self, state: &State) -> bool {
-        let of_packet = |callee: &Callee| match callee {
-            Callee::Method(_, id, at) => {
+        let call_can_fail = |callee: &Callee| match callee {
+            Callee::Method(_, id, method_index) => {
                 let decl = &self.prog.externs[id.index()];
-                &*decl.name == "packet_in" && &*decl.methods[*at].name != "length"
+                &*decl.name == "packet_in" && &*decl.methods[*method_index].name != "length"
             }
             Callee::ExternFunction(id) => &*self.prog.extern_functions[id.index()].name == "verify",
             Callee::Apply(_) => true,
             _ => false,
         };
-        let in_expr = |e: &Expr| match &e.kind {
+        let expr_can_fail = |e: &Expr| match &e.kind {
             ExprKind::StackNext(_) | ExprKind::StackLast(_) => true,
-            ExprKind::Call(call) => of_packet(&call.callee),
+            ExprKind::Call(call) => call_can_fail(&call.callee),
             _ => false,
         };
-        let (mut in_exprs, mut in_calls) = (false, false);
-        walk_stmts(&state.body, &mut |e| in_exprs |= in_expr(e), &mut |call| in_calls |= of_packet(&call.callee));
+        let (mut has_failing_expr, mut has_failing_call) = (false, false);
+        walk_stmts(&state.body, &mut |e| has_failing_expr |= expr_can_fail(e), &mut |call| {
+            has_failing_call |= call_can_fail(&call.callee)
+        });
         if let TransitionKind::Select { exprs, cases } = &state.transition.kind {
-            exprs.iter().for_each(|e| walk_expr(e, &mut |e| in_exprs |= in_expr(e)));
-            let all = |case: &SelectCase| case.keyset.iter().all(|item| matches!(item, KeysetItem::Any));
-            in_exprs |= !cases.iter().any(all);
+            exprs.iter().for_each(|e| walk_expr(e, &mut |e| has_failing_expr |= expr_can_fail(e)));
+            let is_default = |case: &SelectCase| case.keyset.iter().all(|item| matches!(item, KeysetItem::Any));
+            has_failing_expr |= !cases.iter().any(is_default);
         }
-        in_exprs || in_calls
+        has_failing_expr || has_failing_call
     }
 
     /// Returns whether a select can match on values of that type.

@@ -8,7 +8,8 @@ use crate::diag::Diagnostic;
 use crate::hir::{Expr, ExprKind, KeysetItem, SelectCase, TransitionKind, TyKind};
 
 impl Checker<'_> {
-    /// Checks `select (exprs) { cases }`.
+    /// Checks `select (exprs) { cases }`; `states` has the states of the parser by name. A case
+    /// with an error keeps its target, so that the state counts as reachable.
     pub(super) fn check_select(
         &mut self,
         exprs: &[ast::Expr],

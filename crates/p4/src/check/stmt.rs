@@ -30,6 +30,8 @@ impl Checker<'_> {
         self.with_depth(stmt.span, |c| c.check_stmt_kind(stmt)).flatten()
     }
 
+    /// Checks a statement; `None` after an error, and for statements that leave no code, such as
+    /// the declaration of a constant.
     fn check_stmt_kind(&mut self, stmt: &ast::Stmt) -> Option<Stmt> {
         let span = stmt.span;
         let kind = match &stmt.kind {
@@ -44,9 +46,9 @@ impl Checker<'_> {
             S::Block(block) => return Some(self.check_block_stmt(block)),
             S::If { condition, then_branch, else_branch } => {
                 let condition = self.check_condition(condition, "an `if`");
-                let yes = self.check_branch(then_branch);
-                let no = else_branch.as_ref().map(|no| Box::new(self.check_branch(no)));
-                StmtKind::If(condition, Box::new(yes), no)
+                let then_stmt = self.check_branch(then_branch);
+                let else_stmt = else_branch.as_ref().map(|else_stmt| Box::new(self.check_branch(else_stmt)));
+                StmtKind::If(condition, Box::new(then_stmt), else_stmt)
             }
             S::Switch { subject, cases } => self.check_switch(subject, cases, span)?,
             S::For(f) => self.check_for(f)?,
@@ -71,12 +73,12 @@ impl Checker<'_> {
                 StmtKind::Var(id, init)
             }
             S::Instance(d) => {
-                let place = super::method::place_name(self.body.context);
+                let context_name = super::method::place_name(self.body.context);
                 self.error(
                     Diagnostic::error(
                         "instance-place",
                         d.span,
-                        format!("`{}` cannot be instantiated in {place}", d.name),
+                        format!("`{}` cannot be instantiated in {context_name}", d.name),
                     )
                     .help("declare the instance before the body, among the declarations"),
                 );
@@ -87,7 +89,7 @@ impl Checker<'_> {
         Some(Stmt { kind, span })
     }
 
-    /// Checks `target = value;` or `target op= value;`.
+    /// Checks `target = value;` or `target op= value;`. Returns `None` after an error.
     fn check_assign(
         &mut self,
         target: &ast::Expr,
@@ -96,10 +98,10 @@ impl Checker<'_> {
         value: &ast::Expr,
     ) -> Option<StmtKind> {
         let left = self.check_expr(target, None);
-        let writable = left.ty != Types::UNKNOWN && self.require_lvalue(&left, "this cannot be assigned to");
-        let hint = (left.ty != Types::UNKNOWN).then_some(left.ty);
-        let right = self.check_expr(value, hint);
-        if !writable || right.ty == Types::UNKNOWN {
+        let is_writable = left.ty != Types::UNKNOWN && self.require_lvalue(&left, "this cannot be assigned to");
+        let expected = (left.ty != Types::UNKNOWN).then_some(left.ty);
+        let right = self.check_expr(value, expected);
+        if !is_writable || right.ty == Types::UNKNOWN {
             return None;
         }
         let right = match op {
@@ -151,27 +153,28 @@ impl Checker<'_> {
         }
     }
 
+    /// Checks `return` with or without a value, against the result type of the body.
     fn return_stmt(&mut self, value: Option<&ast::Expr>, span: Span) -> Option<StmtKind> {
-        let result = self.body.result;
+        let result_ty = self.body.result;
         match value {
-            None if matches!(result, Types::VOID | Types::UNKNOWN) => Some(StmtKind::Return(None)),
+            None if matches!(result_ty, Types::VOID | Types::UNKNOWN) => Some(StmtKind::Return(None)),
             None => {
-                let shown = self.type_text(result);
-                self.fail("return-value", span, format!("a value of type `{shown}` must be returned here"));
+                let type_text = self.type_text(result_ty);
+                self.fail("return-value", span, format!("a value of type `{type_text}` must be returned here"));
                 Some(StmtKind::Return(None))
             }
-            Some(value) if result == Types::VOID => {
-                let what = match self.body.context {
+            Some(value) if result_ty == Types::VOID => {
+                let reason = match self.body.context {
                     CheckContext::Function | CheckContext::Method => "the function has the result type `void`",
                     _ => "only functions return values",
                 };
                 self.check_expr(value, None);
-                self.fail("return-value", span, format!("nothing can be returned here: {what}"));
+                self.fail("return-value", span, format!("nothing can be returned here: {reason}"));
                 None
             }
             Some(value) => {
-                let value = self.check_expr(value, Some(result));
-                let value = self.coerce(value, result);
+                let value = self.check_expr(value, Some(result_ty));
+                let value = self.coerce(value, result_ty);
                 Some(StmtKind::Return(Some(value)))
             }
         }

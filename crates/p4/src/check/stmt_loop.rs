@@ -38,28 +38,34 @@ impl Checker<'_> {
         })
     }
 
+    /// Checks the collection of `for (T var in collection)`: a range `a .. b`, a list or a stack,
+    /// with elements of the variable's type `ty`. Returns `None` after an error.
     fn check_collection(&mut self, collection: &ast::Expr, ty: Ty) -> Option<ForRange> {
         if let ast::ExprKind::Binary { op: BinaryOp::Range, left, right, .. } = &collection.kind {
             let (lo, hi) = (self.check_range_bound(left, ty)?, self.check_range_bound(right, ty)?);
             return Some(ForRange::Range(lo, hi));
         }
-        let list = self.intern(TyKind::List(ty));
-        let value = self.check_expr(collection, Some(list));
-        let element = match self.type_kind(value.ty) {
+        let list_ty = self.intern(TyKind::List(ty));
+        let value = self.check_expr(collection, Some(list_ty));
+        let element_ty = match self.type_kind(value.ty) {
             TyKind::Unknown => return None,
-            TyKind::Stack(element, _) | TyKind::List(element) => *element,
+            TyKind::Stack(element_ty, _) | TyKind::List(element_ty) => *element_ty,
             _ => {
-                let shown = self.type_text(value.ty);
+                let type_text = self.type_text(value.ty);
                 self.error(
-                    Diagnostic::error("for-in", collection.span, format!("`{shown}` has no elements to iterate over"))
-                        .help("iterate over a range `a .. b`, a list or a stack"),
+                    Diagnostic::error(
+                        "for-in",
+                        collection.span,
+                        format!("`{type_text}` has no elements to iterate over"),
+                    )
+                    .help("iterate over a range `a .. b`, a list or a stack"),
                 );
                 return None;
             }
         };
-        if !self.unify(ty, element) {
-            let (var, element) = (self.type_text(ty), self.type_text(element));
-            let message = format!("the loop variable is of type `{var}`, and the elements are `{element}`");
+        if !self.unify(ty, element_ty) {
+            let (var_text, element_text) = (self.type_text(ty), self.type_text(element_ty));
+            let message = format!("the loop variable is of type `{var_text}`, and the elements are `{element_text}`");
             self.fail("for-in", collection.span, message);
             return None;
         }

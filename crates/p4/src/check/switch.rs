@@ -8,7 +8,8 @@ use crate::hir::{Expr, Stmt, StmtKind, SwitchActionCase, SwitchValueCase, TableI
 use crate::span::Span;
 
 impl Checker<'_> {
-    /// Checks `switch (subject) { cases }`.
+    /// Checks `switch (subject) { cases }` over `t.apply().action_run` or over a value. After an
+    /// error, the bodies of the cases are still checked, and the result is `None`.
     pub(super) fn check_switch(&mut self, subject: &ast::Expr, cases: &[SwitchCase], span: Span) -> Option<StmtKind> {
         self.default_is_last(cases, span);
         if let ast::ExprKind::Member { base, member } = &subject.kind
@@ -23,9 +24,9 @@ impl Checker<'_> {
                 return Some(self.switch_action(table, cases));
             }
         }
-        let on = self.check_expr(subject, None);
-        let fits = matches!(
-            self.type_kind(on.ty),
+        let subject_value = self.check_expr(subject, None);
+        let is_comparable = matches!(
+            self.type_kind(subject_value.ty),
             TyKind::Bit(_)
                 | TyKind::Int(_)
                 | TyKind::Bool
@@ -34,18 +35,18 @@ impl Checker<'_> {
                 | TyKind::NewType(_)
                 | TyKind::InfInt
         );
-        if !fits {
-            if on.ty != Types::UNKNOWN {
-                let shown = self.type_text(on.ty);
+        if !is_comparable {
+            if subject_value.ty != Types::UNKNOWN {
+                let type_text = self.type_text(subject_value.ty);
                 self.error(
-                    Diagnostic::error("switch-type", subject.span, format!("there is no `switch` over `{shown}`"))
+                    Diagnostic::error("switch-type", subject.span, format!("there is no `switch` over `{type_text}`"))
                         .help("a `switch` compares integers, enums, errors and bools, or takes `t.apply().action_run`"),
                 );
             }
             self.check_case_bodies(cases);
             return None;
         }
-        Some(self.switch_value(on, cases))
+        Some(self.switch_value(subject_value, cases))
     }
 
     fn check_case_bodies(&mut self, cases: &[SwitchCase]) {
@@ -72,32 +73,34 @@ impl Checker<'_> {
         }
     }
 
+    /// Checks a `switch` over the action that `table` ran. Labels without a body share the body of
+    /// the next label, so they are collected in an open case until a body closes it.
     fn switch_action(&mut self, table: TableId, cases: &[SwitchCase]) -> StmtKind {
-        let mut result: Vec<SwitchActionCase> = Vec::new();
-        let mut open = SwitchActionCase { actions: Vec::new(), default: false, body: None };
+        let mut closed_cases: Vec<SwitchActionCase> = Vec::new();
+        let mut open_case = SwitchActionCase { actions: Vec::new(), default: false, body: None };
         let mut seen: Vec<(usize, Span)> = Vec::new();
         for case in cases {
             match &case.label.kind {
-                ast::ExprKind::Default => open.default = true,
+                ast::ExprKind::Default => open_case.default = true,
                 _ => {
                     if let Some(action) = self.action_label(table, &case.label) {
                         self.check_label_once(&mut seen, action, case.label.span);
-                        open.actions.push(action);
+                        open_case.actions.push(action);
                     }
                 }
             }
             if let Some(block) = &case.block {
-                open.body = Some(self.check_block_stmt(block));
-                result.push(std::mem::replace(
-                    &mut open,
+                open_case.body = Some(self.check_block_stmt(block));
+                closed_cases.push(std::mem::replace(
+                    &mut open_case,
                     SwitchActionCase { actions: Vec::new(), default: false, body: None },
                 ));
             }
         }
-        if !open.actions.is_empty() || open.default {
-            result.push(open);
+        if !open_case.actions.is_empty() || open_case.default {
+            closed_cases.push(open_case);
         }
-        StmtKind::SwitchAction { table, cases: result }
+        StmtKind::SwitchAction { table, cases: closed_cases }
     }
 
     fn check_label_once(&mut self, seen: &mut Vec<(usize, Span)>, label: usize, span: Span) {
@@ -109,7 +112,8 @@ impl Checker<'_> {
         seen.push((label, span));
     }
 
-    /// Returns the index of the labelled action in the table's list.
+    /// Returns the index of the labelled action in the table's list. Reports an unknown one and
+    /// returns `None`.
     fn action_label(&mut self, table: TableId, label: &ast::Expr) -> Option<usize> {
         let decl = &self.prog.tables[table.index()];
         let name = match &label.kind {
@@ -117,8 +121,8 @@ impl Checker<'_> {
             _ => None,
         };
         let names: Vec<_> = decl.actions.iter().map(|a| self.prog.actions[a.action.index()].name.clone()).collect();
-        let at = name.and_then(|name| names.iter().position(|n| **n == *name));
-        if at.is_none() {
+        let action_index = name.and_then(|name| names.iter().position(|n| **n == *name));
+        if action_index.is_none() {
             let table_name = decl.name.clone();
             let text = self.sources.text(label.span).to_owned();
             let mut diagnostic = Diagnostic::error(
@@ -126,21 +130,23 @@ impl Checker<'_> {
                 label.span,
                 format!("`{text}` is not an action of table `{table_name}`"),
             );
-            if let Some(near) = name.and_then(|n| crate::suggest::closest_name(n, names.iter().map(|n| &**n))) {
-                diagnostic = diagnostic.help(format!("did you mean `{near}`?"));
+            if let Some(similar) = name.and_then(|n| crate::suggest::closest_name(n, names.iter().map(|n| &**n))) {
+                diagnostic = diagnostic.help(format!("did you mean `{similar}`?"));
             }
             self.error(diagnostic);
         }
-        at
+        action_index
     }
 
+    /// Checks a `switch` over the value `on`. Labels without a body share the body of the next
+    /// label, so they are collected in an open case until a body closes it.
     fn switch_value(&mut self, on: Expr, cases: &[SwitchCase]) -> StmtKind {
-        let mut result: Vec<SwitchValueCase> = Vec::new();
-        let mut open = SwitchValueCase { values: Vec::new(), default: false, body: None };
+        let mut closed_cases: Vec<SwitchValueCase> = Vec::new();
+        let mut open_case = SwitchValueCase { values: Vec::new(), default: false, body: None };
         let mut seen: Vec<Expr> = Vec::new();
         for case in cases {
             match &case.label.kind {
-                ast::ExprKind::Default => open.default = true,
+                ast::ExprKind::Default => open_case.default = true,
                 _ => {
                     if let Some(value) = self.value_label(&on, &case.label) {
                         if let Some(first) = seen.iter().find(|s| same_constant(&s.kind, &value.kind) == Some(true)) {
@@ -151,23 +157,23 @@ impl Checker<'_> {
                             );
                         }
                         seen.push(value.clone());
-                        open.values.push(value);
+                        open_case.values.push(value);
                     }
                 }
             }
             if let Some(block) = &case.block {
                 let body: Stmt = self.check_block_stmt(block);
-                open.body = Some(body);
-                result.push(std::mem::replace(
-                    &mut open,
+                open_case.body = Some(body);
+                closed_cases.push(std::mem::replace(
+                    &mut open_case,
                     SwitchValueCase { values: Vec::new(), default: false, body: None },
                 ));
             }
         }
-        if !open.values.is_empty() || open.default {
-            result.push(open);
+        if !open_case.values.is_empty() || open_case.default {
+            closed_cases.push(open_case);
         }
-        StmtKind::SwitchValue { on, cases: result }
+        StmtKind::SwitchValue { on, cases: closed_cases }
     }
 
     fn value_label(&mut self, on: &Expr, label: &ast::Expr) -> Option<Expr> {

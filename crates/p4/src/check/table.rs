@@ -25,6 +25,8 @@ impl Checker<'_> {
         Some(id)
     }
 
+    /// Checks a table and its properties in the order of the source. Returns `None` without a list
+    /// of actions, or outside of a control.
     fn check_table(&mut self, decl: &ast::TableDecl, annotations: ast::Annotations) -> Option<Table> {
         let mut table = Table {
             name: decl.name.name.clone(),
@@ -40,8 +42,8 @@ impl Checker<'_> {
             properties: Vec::new(),
             span: decl.name.span,
         };
-        let mut actions = None;
-        let mut default = None;
+        let mut actions_span = None;
+        let mut default_span = None;
         for property in &decl.properties {
             self.check_annotations(&property.annotations);
             match (&property.value, property.name.as_str()) {
@@ -49,7 +51,7 @@ impl Checker<'_> {
                     table.keys = keys.iter().filter_map(|k| self.check_key(k)).collect();
                 }
                 (PropertyValue::Actions(refs), _) => {
-                    actions = Some(property.span);
+                    actions_span = Some(property.span);
                     table.actions = self.table_actions(refs);
                 }
                 (PropertyValue::Entries(entries), _) => {
@@ -58,8 +60,8 @@ impl Checker<'_> {
                 }
                 (PropertyValue::Expr(value), "default_action") => {
                     table.const_default = property.is_const;
-                    default = Some(property.span);
-                    if actions.is_none() {
+                    default_span = Some(property.span);
+                    if actions_span.is_none() {
                         self.error(
                             Diagnostic::error(
                                 "default-action",
@@ -70,27 +72,29 @@ impl Checker<'_> {
                         );
                         continue;
                     }
-                    if let Some(chosen) = self.check_default_action(&table, value) {
-                        table.default_action = chosen;
+                    if let Some(default_action) = self.check_default_action(&table, value) {
+                        table.default_action = default_action;
                     }
                 }
                 (PropertyValue::Expr(value), "size") => table.size = self.table_size(value),
                 (PropertyValue::Expr(value), _) => table.properties.push(self.check_property(property, value)),
             }
         }
-        if actions.is_none() {
+        if actions_span.is_none() {
             self.error(
                 Diagnostic::error("no-actions", decl.name.span, format!("table `{}` has no `actions`", decl.name))
                     .help("add `actions = { ... }`; `NoAction` does nothing"),
             );
             return None;
         }
-        if default.is_none() {
+        if default_span.is_none() {
             self.set_implied_default(&mut table, decl.name.span);
         }
         Some(table)
     }
 
+    /// Checks a key element; returns `None` after an error. A key is a scalar, because entries
+    /// compare bits.
     fn check_key(&mut self, key: &KeyElement) -> Option<Key> {
         let annotations = self.check_annotations(&key.annotations);
         // A key is evaluated in the `apply` block, so it can apply other tables.
@@ -99,7 +103,7 @@ impl Checker<'_> {
         if expr.ty == Types::UNKNOWN {
             return None;
         }
-        let scalar = matches!(
+        let is_scalar = matches!(
             self.type_kind(expr.ty),
             TyKind::Bit(_)
                 | TyKind::Int(_)
@@ -109,10 +113,10 @@ impl Checker<'_> {
                 | TyKind::Error
                 | TyKind::NewType(_)
         );
-        if !scalar {
-            let shown = self.type_text(expr.ty);
+        if !is_scalar {
+            let type_text = self.type_text(expr.ty);
             self.error(
-                Diagnostic::error("key-type", key.expr.span, format!("a value of type `{shown}` cannot be a key"))
+                Diagnostic::error("key-type", key.expr.span, format!("a value of type `{type_text}` cannot be a key"))
                     .help("keys are bits, integers with a width, enums, errors and bools"),
             );
             return None;
@@ -120,10 +124,11 @@ impl Checker<'_> {
         Some(Key { expr, match_kind: match_kind?, annotations, span: key.span })
     }
 
+    /// Returns the index of the match kind `name` in the program; reports an unknown one.
     fn match_kind(&mut self, name: &ast::Ident) -> Option<usize> {
-        let found = self.prog.match_kinds.iter().position(|k| **k == *name.name);
-        if found.is_some() {
-            return found;
+        let declared = self.prog.match_kinds.iter().position(|k| **k == *name.name);
+        if declared.is_some() {
+            return declared;
         }
         // The name can be a constant of type match_kind.
         let path = ast::Path { is_absolute: false, name: name.clone(), span: name.span };
@@ -134,23 +139,25 @@ impl Checker<'_> {
             self.fail("match-kind", name.span, format!("`{name}` is not a match kind"));
             return None;
         }
-        let known = self.prog.match_kinds.clone();
-        let known: Vec<&str> = known.iter().map(|k| &**k).collect();
-        let help = match crate::suggest::closest_name(name.as_str(), known.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", super::names::join_names(&known)),
+        let all_kinds = self.prog.match_kinds.clone();
+        let all_kinds: Vec<&str> = all_kinds.iter().map(|k| &**k).collect();
+        let help = match crate::suggest::closest_name(name.as_str(), all_kinds.iter().copied()) {
+            Some(similar) => format!("did you mean `{similar}`?"),
+            None => format!("there are {}", super::names::join_names(&all_kinds)),
         };
         self.error(Diagnostic::error("match-kind", name.span, format!("there is no match kind `{name}`")).help(help));
         None
     }
 
+    /// Checks the property `size`: a constant integer that is not negative, or a constructor
+    /// parameter. Returns `None` after an error.
     fn table_size(&mut self, value: &ast::Expr) -> Option<Expr> {
         let size = self.check_expr(value, Some(Types::INT));
         if size.ty == Types::UNKNOWN {
             return None;
         }
-        let parameter = matches!(&size.kind, ExprKind::Local(id) if matches!(self.local_decl(*id).kind, LocalKind::ConstructorParam(..)));
-        if !self.is_numeric(size.ty) || (!self.is_known(&size)) || (self.is_local(&size) && !parameter) {
+        let is_constructor_param = matches!(&size.kind, ExprKind::Local(id) if matches!(self.local_decl(*id).kind, LocalKind::ConstructorParam(..)));
+        if !self.is_numeric(size.ty) || (!self.is_known(&size)) || (self.is_local(&size) && !is_constructor_param) {
             self.fail("table-size", value.span, "the size of a table must be a constant integer");
             return None;
         }
@@ -207,7 +214,9 @@ impl Checker<'_> {
         self.fail("table-property", property.span, format!("`{}` {problem}", property.name));
     }
 
-    /// Sets the default action of a table without `default_action` to `NoAction`.
+    /// Sets the default action of a table without `default_action` to `NoAction`. Appends
+    /// `NoAction` to the actions if it is not among them, marked `@defaultonly`, so that entries
+    /// cannot use it.
     fn set_implied_default(&mut self, table: &mut Table, span: Span) {
         let Some(ScopeEntity::Action(no_action)) = self.scopes.global("NoAction") else {
             let message = format!("table `{}` has no default action, and `NoAction` is not declared", table.name);
@@ -221,14 +230,14 @@ impl Checker<'_> {
         let decl = &self.prog.actions[no_action.index()];
         if !decl.params.is_empty() {
             let message = "`NoAction`, the default of tables that name none, has parameters";
-            let at = decl.span;
+            let decl_span = decl.span;
             self.error(
-                Diagnostic::error("default-action", at, message).label(span, "a table without a default action"),
+                Diagnostic::error("default-action", decl_span, message).label(span, "a table without a default action"),
             );
             return;
         }
-        if let Some(at) = table.actions.iter().position(|a| a.action == no_action) {
-            table.default_action = (at, Vec::new());
+        if let Some(index) = table.actions.iter().position(|a| a.action == no_action) {
+            table.default_action = (index, Vec::new());
             return;
         }
         let name = ast::Ident::new("defaultonly", span);

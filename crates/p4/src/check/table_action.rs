@@ -10,7 +10,8 @@ use crate::hir::{ActionId, CallArg, EvalOrder, Expr, LocalId, Table, TableAction
 use crate::span::Span;
 
 impl Checker<'_> {
-    /// Checks `actions = { ... }`.
+    /// Checks `actions = { ... }` and returns the actions in order. An action with an error is left
+    /// out.
     pub(super) fn table_actions(&mut self, refs: &[ActionRef]) -> Vec<TableAction> {
         let mut actions: Vec<TableAction> = Vec::new();
         for reference in refs {
@@ -64,42 +65,43 @@ impl Checker<'_> {
     }
 
     /// Checks the arguments of a listed action: exactly those for parameters with a direction.
+    /// Returns them with their evaluation order; `None` after an error.
     fn check_listed_args(&mut self, action: ActionId, reference: &ActionRef) -> Option<(Vec<CallArg>, EvalOrder)> {
-        let (directed, plain) = self.split_params(action);
+        let (directed_params, control_plane_params) = self.split_params(action);
         let args = reference.args.as_deref().unwrap_or(&[]);
-        if args.len() > directed.len()
+        if args.len() > directed_params.len()
             && args.iter().all(|a| a.name.is_none())
-            && let Some(param) = plain.get(args.len() - directed.len() - 1)
+            && let Some(param) = control_plane_params.get(args.len() - directed_params.len() - 1)
         {
             let name = self.local_decl(*param).name.clone();
             self.error(
                 Diagnostic::error(
                     "bound-action",
-                    args[directed.len()].span,
+                    args[directed_params.len()].span,
                     format!("`{name}` is set by the control plane"),
                 )
                 .help("remove the argument: in the list, only parameters with a direction are bound"),
             );
             return None;
         }
-        if args.is_empty() && !directed.is_empty() {
-            let name = self.local_decl(directed[0]).name.clone();
+        if args.is_empty() && !directed_params.is_empty() {
+            let name = self.local_decl(directed_params[0]).name.clone();
             let message = format!("parameter `{name}` of action `{}` must be bound", reference.name);
             self.error(
                 Diagnostic::error("bound-action", reference.span, message)
-                    .label(self.local_decl(directed[0]).span, "it has a direction")
+                    .label(self.local_decl(directed_params[0]).span, "it has a direction")
                     .help(format!("give it a value: `{}(...)`", reference.name)),
             );
             return None;
         }
-        let sig = self.action_signature(action, directed);
-        let (_, places) = self.select_signature(std::slice::from_ref(&sig), &[], args, reference.span)?;
-        let bound = self.bind_args(&sig, &places, &[], args, None, reference.span)?;
-        Some((bound.args, EvalOrder::of_places(&places)))
+        let sig = self.action_signature(action, directed_params);
+        let (_, arg_of_param) = self.select_signature(std::slice::from_ref(&sig), &[], args, reference.span)?;
+        let bound = self.bind_args(&sig, &arg_of_param, &[], args, None, reference.span)?;
+        Some((bound.args, EvalOrder::of_places(&arg_of_param)))
     }
 
     /// Checks `default_action = a(args)`. Returns the index in the list, and the arguments for
-    /// control-plane parameters.
+    /// control-plane parameters. `None` after an error.
     pub(super) fn check_default_action(&mut self, table: &Table, value: &ast::Expr) -> Option<(usize, Vec<Expr>)> {
         let (path, args): (&Path, &[Arg]) = match &value.kind {
             ast::ExprKind::Name(path) => (path, &[]),
@@ -115,15 +117,15 @@ impl Checker<'_> {
                 return None;
             }
         };
-        let at = self.listed_index(table, path, value.span)?;
-        if has_annotation(&table.actions[at], "tableonly") {
+        let action_index = self.listed_index(table, path, value.span)?;
+        if has_annotation(&table.actions[action_index], "tableonly") {
             let message = format!("action `{path}` is marked `@tableonly` and cannot be the default");
-            let listed = table.actions[at].span;
-            self.error(Diagnostic::error("default-action", value.span, message).label(listed, "listed here"));
+            let listed_span = table.actions[action_index].span;
+            self.error(Diagnostic::error("default-action", value.span, message).label(listed_span, "listed here"));
             return None;
         }
-        let args = self.check_full_args(table, at, args, value.span)?;
-        Some((at, args))
+        let args = self.check_full_args(table, action_index, args, value.span)?;
+        Some((action_index, args))
     }
 
     /// Returns the index of an action in the table's list.
@@ -141,25 +143,41 @@ impl Checker<'_> {
         found
     }
 
-    /// Checks all arguments of a listed action. Arguments bound in the list can be omitted;
-    /// otherwise they must be equal to those in the list.
-    pub(super) fn check_full_args(&mut self, table: &Table, at: usize, args: &[Arg], span: Span) -> Option<Vec<Expr>> {
-        let listed = &table.actions[at];
-        let (directed, plain) = self.split_params(listed.action);
-        let named = args.iter().any(|a| a.name.is_some());
-        let repeated = !directed.is_empty() && (named || args.len() > plain.len());
-        let params = if repeated { directed.iter().chain(&plain).copied().collect() } else { plain.clone() };
-        if !directed.is_empty() && !repeated && args.len() < directed.len() + plain.len() {
-            let name = self.local_decl(directed[0]).name.clone();
+    /// Checks all arguments of the action at index `action_index` of the table's list, for an entry
+    /// or the default action. Arguments bound in the list can be omitted; otherwise they must be
+    /// equal to those in the list. Returns the arguments for control-plane parameters; `None` after
+    /// an error.
+    pub(super) fn check_full_args(
+        &mut self,
+        table: &Table,
+        action_index: usize,
+        args: &[Arg],
+        span: Span,
+    ) -> Option<Vec<Expr>> {
+        let listed = &table.actions[action_index];
+        let (directed_params, control_plane_params) = self.split_params(listed.action);
+        let is_named = args.iter().any(|a| a.name.is_some());
+        let repeats_bound = !directed_params.is_empty() && (is_named || args.len() > control_plane_params.len());
+        let params = if repeats_bound {
+            directed_params.iter().chain(&control_plane_params).copied().collect()
+        } else {
+            control_plane_params.clone()
+        };
+        if !directed_params.is_empty()
+            && !repeats_bound
+            && args.len() < directed_params.len() + control_plane_params.len()
+        {
+            let name = self.local_decl(directed_params[0]).name.clone();
             let message = format!("parameter `{name}` must be given the value that it has in the list of actions");
             self.error(Diagnostic::error("bound-action", span, message).label(listed.span, "listed here"));
             return None;
         }
         let sig = self.action_signature(listed.action, params);
-        let (_, places) = self.select_signature(std::slice::from_ref(&sig), &[], args, span)?;
-        let mut bound = self.bind_args(&sig, &places, &[], args, None, span)?.args;
-        let rest = if repeated { bound.split_off(directed.len()) } else { std::mem::take(&mut bound) };
-        let order = EvalOrder::of_places(&places[..bound.len()]);
+        let (_, arg_of_param) = self.select_signature(std::slice::from_ref(&sig), &[], args, span)?;
+        let mut bound = self.bind_args(&sig, &arg_of_param, &[], args, None, span)?.args;
+        let control_plane_args =
+            if repeats_bound { bound.split_off(directed_params.len()) } else { std::mem::take(&mut bound) };
+        let order = EvalOrder::of_places(&arg_of_param[..bound.len()]);
         let has_calls = |arg: &CallArg| matches!(arg, CallArg::Expr(e) if e.has_call());
         if order != listed.order && bound.iter().any(has_calls) {
             let message =
@@ -167,21 +185,25 @@ impl Checker<'_> {
             self.error(Diagnostic::error("bound-action", span, message).label(listed.span, "listed here"));
             return None;
         }
-        for (given, listed_arg) in bound.iter().zip(&listed.args) {
-            if !same_arg(given, listed_arg) {
-                let at = match given {
+        for (repeated_arg, listed_arg) in bound.iter().zip(&listed.args) {
+            if !same_arg(repeated_arg, listed_arg) {
+                let arg_span = match repeated_arg {
                     CallArg::Expr(e) => e.span,
                     _ => span,
                 };
                 self.error(
-                    Diagnostic::error("bound-action", at, "this differs from the argument in the list of actions")
-                        .label(listed.span, "listed here"),
+                    Diagnostic::error(
+                        "bound-action",
+                        arg_span,
+                        "this differs from the argument in the list of actions",
+                    )
+                    .label(listed.span, "listed here"),
                 );
                 return None;
             }
         }
         let mut values = Vec::new();
-        for arg in rest {
+        for arg in control_plane_args {
             let CallArg::Expr(value) = arg else { return None };
             if value.ty != Types::UNKNOWN && !self.is_known(&value) {
                 self.fail("not-constant", value.span, "the argument of an action here must be known at compile time");

@@ -35,18 +35,20 @@ impl Checker<'_> {
     /// true`, because it adds to the table that missed (PNA specification, section "Tables with
     /// add-on-miss").
     pub(super) fn check_add_on_miss(&mut self) {
-        let adding: Vec<ActionId> = (0..self.prog.actions.len() as u32)
+        let adding_actions: Vec<ActionId> = (0..self.prog.actions.len() as u32)
             .map(ActionId)
             .filter(|id| self.calls_add_entry(&self.prog.actions[id.index()].body))
             .collect();
-        if adding.is_empty() {
+        if adding_actions.is_empty() {
             return;
         }
-        let mut found = Vec::new();
+        let mut misuses = Vec::new();
         for table in &self.prog.tables {
-            for (at, listed) in table.actions.iter().enumerate().filter(|(_, l)| adding.contains(&l.action)) {
+            for (action_index, listed) in
+                table.actions.iter().enumerate().filter(|(_, l)| adding_actions.contains(&l.action))
+            {
                 let action = &self.prog.actions[listed.action.index()].name;
-                let message = if at != table.default_action.0 {
+                let message = if action_index != table.default_action.0 {
                     format!(
                         "action `{action}` calls `add_entry`, and is not the default action of table `{}`",
                         table.name
@@ -56,10 +58,10 @@ impl Checker<'_> {
                 } else {
                     continue;
                 };
-                found.push((listed.span, table.span, message));
+                misuses.push((listed.span, table.span, message));
             }
         }
-        for (span, table, message) in found {
+        for (span, table, message) in misuses {
             let diagnostic = Diagnostic::error("add-on-miss", span, message)
                 .label(table, "the table")
                 .help("set `add_on_miss = true` in the table, and make the action its `default_action`");

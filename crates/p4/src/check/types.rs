@@ -34,6 +34,8 @@ impl Checker<'_> {
         }
     }
 
+    /// Resolves a written type; an error is reported and gives the unknown type. `infer_args` says
+    /// that missing type arguments become inference variables, as in a constructor call.
     fn resolve_type_kind(&mut self, ty: &ast::Type, infer_args: bool) -> Ty {
         match &ty.kind {
             TypeKind::Bool => Types::BOOL,
@@ -72,12 +74,14 @@ impl Checker<'_> {
         self.intern(TyKind::Tuple(types))
     }
 
-    fn sized_type(&mut self, width: &ast::Expr, span: Span, least: u32, kind: fn(u32) -> TyKind) -> Ty {
+    /// Returns the type `kind` with `width` bits, which must be a constant of at least `min_bits`;
+    /// the unknown type after an error.
+    fn sized_type(&mut self, width: &ast::Expr, span: Span, min_bits: u32, kind: fn(u32) -> TyKind) -> Ty {
         let Some(value) = self.eval_const_int(width, "the width of a type") else { return Types::UNKNOWN };
         match value.to_u32() {
-            Some(width) if (least..=MAX_WIDTH).contains(&width) => self.intern(kind(width)),
-            _ if value < BigInt::from(least) => {
-                let help = format!("the smallest width here is {least}");
+            Some(width) if (min_bits..=MAX_WIDTH).contains(&width) => self.intern(kind(width)),
+            _ if value < BigInt::from(min_bits) => {
+                let help = format!("the smallest width here is {min_bits}");
                 self.error(
                     Diagnostic::error("width", span, format!("a width of {value} bits is not possible")).help(help),
                 );
@@ -93,16 +97,18 @@ impl Checker<'_> {
         }
     }
 
+    /// Returns the type of a header stack with `size` elements, a constant; the unknown type after
+    /// an error.
     fn stack_type(&mut self, element: &ast::Type, size: &ast::Expr) -> Ty {
         let ty = self.resolve_type(element);
         let Some(value) = self.eval_const_int(size, "the size of a stack") else { return Types::UNKNOWN };
         if self.no_stack_of(ty) {
-            let shown = self.type_text(ty);
+            let type_text = self.type_text(ty);
             self.error(
                 Diagnostic::error(
                     "stack-type",
                     element.span,
-                    format!("a stack cannot have elements of type `{shown}`"),
+                    format!("a stack cannot have elements of type `{type_text}`"),
                 )
                 .help("stacks are made of headers or header unions"),
             );
@@ -111,8 +117,8 @@ impl Checker<'_> {
         match value.to_u32() {
             Some(n) if (1..=MAX_STACK).contains(&n) => self.intern(TyKind::Stack(ty, n)),
             _ => {
-                let what = if value.is_positive() { "supported" } else { "possible" };
-                let message = format!("a stack of {value} elements is not {what}");
+                let verdict = if value.is_positive() { "supported" } else { "possible" };
+                let message = format!("a stack of {value} elements is not {verdict}");
                 self.error(
                     Diagnostic::error("stack-size", size.span, message)
                         .help(format!("a stack has from 1 to {MAX_STACK} elements")),
@@ -214,6 +220,7 @@ impl Checker<'_> {
         }
     }
 
+    /// Resolves `base<args>`; the unknown type after an error.
     fn specialized_type(&mut self, base: &Path, args: &[ast::Type], span: Span) -> Ty {
         let Some(entity) = self.type_entity(base) else { return Types::UNKNOWN };
         let count = self.type_params_of(&entity).len();
@@ -228,25 +235,26 @@ impl Checker<'_> {
         let mut types = Vec::new();
         for arg in args {
             let ty = self.resolve_type(arg);
-            let is_type_object = match self.type_kind(ty) {
+            let has_body = match self.type_kind(ty) {
                 TyKind::Object(id, _) => {
                     !matches!(self.prog.objects[id.index()].kind, ObjectKind::ParserType | ObjectKind::ControlType)
                 }
                 _ => false,
             };
-            if is_type_object {
-                let shown = self.type_text(ty);
-                self.fail("type-arguments", arg.span, format!("`{shown}` cannot be a type argument"));
+            if has_body {
+                let type_text = self.type_text(ty);
+                self.fail("type-arguments", arg.span, format!("`{type_text}` cannot be a type argument"));
                 return Types::UNKNOWN;
             }
             types.push(ty);
         }
-        let itself = |k: &TyKind| match (k, &entity) {
+        // A type that contains itself would grow without end when it is instantiated.
+        let is_base = |k: &TyKind| match (k, &entity) {
             (TyKind::Extern(inner, _), ScopeEntity::Extern(id)) => inner == id,
             (TyKind::Struct(inner, _), ScopeEntity::Struct(id)) => inner == id,
             _ => false,
         };
-        if types.iter().any(|t| self.mentions(*t, &itself)) {
+        if types.iter().any(|t| self.mentions(*t, &is_base)) {
             self.fail("type-arguments", span, format!("`{base}` cannot be a type argument of itself"));
             return Types::UNKNOWN;
         }

@@ -46,7 +46,8 @@ impl Checker<'_> {
     }
 
     /// Matches a parser, control or package (`have`) with the expected type (`want`), parameter by
-    /// parameter.
+    /// parameter; the argument lists are type arguments. Returns the first difference as the reason
+    /// for a message; an empty one if only type arguments differ.
     pub(super) fn unify_objects(
         &mut self,
         want: TypeDeclId,
@@ -57,33 +58,34 @@ impl Checker<'_> {
         if want == have {
             return if self.unify_all(want_args, have_args) { Ok(()) } else { Err(String::new()) };
         }
-        let (wf, hf) = (self.object_family(want), self.object_family(have));
-        if wf != hf {
-            return Err(format!("it is a {hf:?}, and a {wf:?} is needed").to_lowercase());
+        let (want_family, have_family) = (self.object_family(want), self.object_family(have));
+        if want_family != have_family {
+            return Err(format!("it is a {have_family:?}, and a {want_family:?} is needed").to_lowercase());
         }
-        if wf == ObjectFamily::Package {
+        if want_family == ObjectFamily::Package {
             return Err("it is another package".to_owned());
         }
-        let (w, h) = (&self.prog.objects[want.index()], &self.prog.objects[have.index()]);
-        let want_subst = w.type_params.iter().copied().zip(want_args.iter().copied()).collect();
-        let have_subst = h.type_params.iter().copied().zip(have_args.iter().copied()).collect();
-        let (want_params, have_params) = (w.params.clone(), h.params.clone());
-        let fewer = want_params.get(have_params.len()..);
-        if !fewer.is_some_and(|missing| missing.iter().all(|p| self.can_be_omitted(*p))) {
+        let (want_decl, have_decl) = (&self.prog.objects[want.index()], &self.prog.objects[have.index()]);
+        let want_subst = want_decl.type_params.iter().copied().zip(want_args.iter().copied()).collect();
+        let have_subst = have_decl.type_params.iter().copied().zip(have_args.iter().copied()).collect();
+        let (want_params, have_params) = (want_decl.params.clone(), have_decl.params.clone());
+        let unmatched = want_params.get(have_params.len()..);
+        if !unmatched.is_some_and(|missing| missing.iter().all(|p| self.can_be_omitted(*p))) {
             return Err(format!("it has {} parameters, and {} are needed", have_params.len(), want_params.len()));
         }
-        for (wp, hp) in want_params.iter().zip(&have_params) {
-            let (wd, hd) = (self.direction(*wp), self.direction(*hp));
-            let (wt, ht) = (self.local_decl(*wp).ty, self.local_decl(*hp).ty);
-            let (wt, ht) = (self.substitute(wt, &want_subst), self.substitute(ht, &have_subst));
-            let name = self.local_decl(*hp).name.clone();
-            if wd != hd {
-                let (wd, hd) = (named_direction(wd), named_direction(hd));
-                return Err(format!("its parameter `{name}` is {hd}, and {wd} is needed"));
+        for (want_param, have_param) in want_params.iter().zip(&have_params) {
+            let (want_direction, have_direction) = (self.direction(*want_param), self.direction(*have_param));
+            let (want_ty, have_ty) = (self.local_decl(*want_param).ty, self.local_decl(*have_param).ty);
+            let (want_ty, have_ty) = (self.substitute(want_ty, &want_subst), self.substitute(have_ty, &have_subst));
+            let name = self.local_decl(*have_param).name.clone();
+            if want_direction != have_direction {
+                let (want_direction, have_direction) =
+                    (named_direction(want_direction), named_direction(have_direction));
+                return Err(format!("its parameter `{name}` is {have_direction}, and {want_direction} is needed"));
             }
-            if !self.unify(wt, ht) {
-                let (wt, ht) = (self.type_text(wt), self.type_text(ht));
-                return Err(format!("its parameter `{name}` is of type `{ht}`, and `{wt}` is needed"));
+            if !self.unify(want_ty, have_ty) {
+                let (want_ty, have_ty) = (self.type_text(want_ty), self.type_text(have_ty));
+                return Err(format!("its parameter `{name}` is of type `{have_ty}`, and `{want_ty}` is needed"));
             }
         }
         Ok(())

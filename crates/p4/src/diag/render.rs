@@ -56,13 +56,14 @@ impl Diagnostic {
         if shown.is_some() { None } else { map.location(self.primary).map(|at| at.to_string()) }
     }
 
-    /// Returns one excerpt per file, starting with the file of `primary`.
+    /// Returns one excerpt per file, starting with the file of `primary`. Each marks the primary
+    /// span and the labels in that file.
     fn snippets<'a>(&'a self, map: &'a SourceMap) -> Vec<Snippet<'a, Annotation<'a>>> {
         let mut marks: Vec<(Span, AnnotationKind, Option<&str>)> = Vec::new();
-        let at_primary = self.labels.iter().find(|(span, _)| *span == self.primary);
-        marks.push((self.primary, AnnotationKind::Primary, at_primary.map(|(_, text)| text.as_str())));
-        let others = self.labels.iter().filter(|(span, _)| *span != self.primary);
-        marks.extend(others.map(|(span, text)| (*span, AnnotationKind::Context, Some(text.as_str()))));
+        let primary_label = self.labels.iter().find(|(span, _)| *span == self.primary);
+        marks.push((self.primary, AnnotationKind::Primary, primary_label.map(|(_, text)| text.as_str())));
+        let other_labels = self.labels.iter().filter(|(span, _)| *span != self.primary);
+        marks.extend(other_labels.map(|(span, text)| (*span, AnnotationKind::Context, Some(text.as_str()))));
 
         let mut files: Vec<FileId> = Vec::new();
         for (span, ..) in &marks {
@@ -73,20 +74,21 @@ impl Diagnostic {
         let mut snippets = Vec::new();
         for id in files {
             let Some(file) = map.file(id) else { continue };
-            let here: Vec<_> = marks.iter().filter(|(span, ..)| span.file == id).collect();
-            let spans: Vec<Span> = here.iter().map(|(span, ..)| *span).collect();
+            let file_marks: Vec<_> = marks.iter().filter(|(span, ..)| span.file == id).collect();
+            let spans: Vec<Span> = file_marks.iter().map(|(span, ..)| *span).collect();
+            // The window is the byte range of the lines that are shown.
             let Some(window) = excerpt(file, &spans) else { continue };
-            let place = map.location(Span::new(id, window.start as u32, window.start as u32));
-            let Some(place) = place else { continue };
+            let location = map.location(Span::new(id, window.start as u32, window.start as u32));
+            let Some(location) = location else { continue };
             let text = &file.text[window.clone()];
-            let annotations = here.iter().filter_map(|(span, kind, label)| {
+            let annotations = file_marks.iter().filter_map(|(span, kind, label)| {
                 let range = within_line(file, *span, &window)?;
                 Some(kind.span(range).label(*label))
             });
             snippets.push(
                 Snippet::source(text)
-                    .line_start(place.line as usize)
-                    .path(place.file.to_string())
+                    .line_start(location.line as usize)
+                    .path(location.file.to_string())
                     .annotations(annotations),
             );
         }

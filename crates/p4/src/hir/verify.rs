@@ -13,13 +13,13 @@ use crate::span::Span;
 
 /// Returns one sentence for each violated invariant of a typed program; empty if all hold.
 pub fn verify(program: &Program) -> Vec<String> {
-    let mut verifier = HirVerifier { p: program, violations: Vec::new() };
+    let mut verifier = HirVerifier { program, violations: Vec::new() };
     verifier.verify_program();
     verifier.violations
 }
 
 struct HirVerifier<'p> {
-    p: &'p Program,
+    program: &'p Program,
     violations: Vec<String>,
 }
 
@@ -28,24 +28,27 @@ impl HirVerifier<'_> {
         self.violations.push(format!("{:?}: {what}", expr.span));
     }
 
+    /// Verifies all declarations of the program. Violations are collected, not returned.
     fn verify_program(&mut self) {
-        let p = self.p;
-        for local in &p.locals {
+        let program = self.program;
+        for local in &program.locals {
             if !matches!(local.kind, LocalKind::ConstructorParam(..)) && !self.is_known(local.ty) {
                 self.violations.push(format!("{:?}: `{}` is of no known type", local.span, local.name));
             }
         }
-        p.functions.iter().for_each(|f| self.verify_stmts(&f.body));
-        p.actions.iter().for_each(|a| self.verify_stmts(&a.body));
-        p.instances.iter().for_each(|i| self.verify_construct(&i.construct));
-        for table in &p.tables {
+        program.functions.iter().for_each(|f| self.verify_stmts(&f.body));
+        program.actions.iter().for_each(|a| self.verify_stmts(&a.body));
+        program.instances.iter().for_each(|i| self.verify_construct(&i.construct));
+        for table in &program.tables {
             table.keys.iter().for_each(|k| self.verify_expr(&k.expr));
             for listed in &table.actions {
-                let params = &p.actions[listed.action.index()].params;
+                let params = &program.actions[listed.action.index()].params;
                 self.verify_args(&params[..listed.args.len().min(params.len())], &listed.args, &[]);
             }
             let exprs = table.default_action.1.iter().chain(&table.size);
-            exprs.chain(table.properties.iter().filter_map(|p| p.value.as_ref())).for_each(|e| self.verify_expr(e));
+            exprs
+                .chain(table.properties.iter().filter_map(|program| program.value.as_ref()))
+                .for_each(|e| self.verify_expr(e));
             for entry in &table.entries {
                 self.verify_keyset(&entry.keyset);
                 entry.args.iter().for_each(|e| self.verify_expr(e));
@@ -54,7 +57,7 @@ impl HirVerifier<'_> {
                 }
             }
         }
-        for object in &p.objects {
+        for object in &program.objects {
             match &object.kind {
                 ObjectKind::Parser(body) => {
                     self.verify_locals(&body.locals);
@@ -78,14 +81,14 @@ impl HirVerifier<'_> {
     fn verify_locals(&mut self, locals: &[LocalDecl]) {
         for local in locals {
             if let LocalDecl::Var(id, Some(init)) = local {
-                self.verify_type(self.p.locals[id.index()].ty, init);
+                self.verify_type(self.program.locals[id.index()].ty, init);
             }
         }
     }
 
     /// Returns whether the type contains no unknown or inferred component.
     fn is_known(&self, ty: Ty) -> bool {
-        match self.p.types.kind(ty) {
+        match self.program.types.kind(ty) {
             TyKind::Unknown | TyKind::Infer(_) | TyKind::InvalidHeader => false,
             TyKind::Struct(_, args) | TyKind::Extern(_, args) | TyKind::Object(_, args) | TyKind::Tuple(args) => {
                 args.iter().all(|t| self.is_known(*t))
@@ -99,7 +102,7 @@ impl HirVerifier<'_> {
     fn verify_type(&mut self, ty: Ty, expr: &Expr) {
         self.verify_expr(expr);
         if expr.ty != ty {
-            let (have, want) = (self.p.type_text(expr.ty), self.p.type_text(ty));
+            let (have, want) = (self.program.type_text(expr.ty), self.program.type_text(ty));
             self.report_violation(expr, &format!("a `{have}` stands where a `{want}` is needed"));
         }
     }
@@ -108,10 +111,12 @@ impl HirVerifier<'_> {
         stmts.iter().for_each(|s| self.verify_stmt(s));
     }
 
+    /// Verifies a statement and all statements and expressions in it: conditions are bools, and
+    /// both sides of an assignment have one type, except the amount of a shift.
     fn verify_stmt(&mut self, stmt: &Stmt) {
         match &stmt.kind {
             StmtKind::Block(stmts) => self.verify_stmts(stmts),
-            StmtKind::Var(id, Some(init)) => self.verify_type(self.p.locals[id.index()].ty, init),
+            StmtKind::Var(id, Some(init)) => self.verify_type(self.program.locals[id.index()].ty, init),
             StmtKind::Assign { left, op, right } => {
                 self.verify_expr(left);
                 match op {
@@ -145,7 +150,7 @@ impl HirVerifier<'_> {
             StmtKind::ForIn { var, over, body } => {
                 match over {
                     super::ForRange::Range(lo, hi) => {
-                        let ty = self.p.locals[var.index()].ty;
+                        let ty = self.program.locals[var.index()].ty;
                         self.verify_type(ty, lo);
                         self.verify_type(ty, hi);
                     }
@@ -171,6 +176,8 @@ impl HirVerifier<'_> {
         }
     }
 
+    /// Verifies an expression and its operands: each has a known type, and operands of one type
+    /// have it exactly, because the checker has made all conversions explicit.
     fn verify_expr(&mut self, expr: &Expr) {
         if !self.is_known(expr.ty) {
             self.report_violation(expr, "an expression is of no known type");
@@ -207,12 +214,13 @@ impl HirVerifier<'_> {
         }
     }
 
+    /// Verifies the elements of the list `expr`: their number and types fit its type.
     fn verify_elements(&mut self, expr: &Expr, elements: &[Expr]) {
-        let wanted = match self.p.types.kind(expr.ty) {
+        let element_types = match self.program.types.kind(expr.ty) {
             TyKind::Struct(id, args) => {
                 // Types of generic fields are not compared, because only lowering substitutes type
                 // arguments.
-                let decl = &self.p.structs[id.index()];
+                let decl = &self.program.structs[id.index()];
                 if args.is_empty() { decl.fields.iter().map(|f| f.ty).collect() } else { Vec::new() }
             }
             TyKind::Tuple(types) => types.clone(),
@@ -220,13 +228,13 @@ impl HirVerifier<'_> {
             TyKind::List(element) => vec![*element; elements.len()],
             _ => return self.report_violation(expr, "a list is of no type that has elements"),
         };
-        if wanted.is_empty() {
+        if element_types.is_empty() {
             return elements.iter().for_each(|e| self.verify_expr(e));
         }
-        if wanted.len() != elements.len() {
+        if element_types.len() != elements.len() {
             self.report_violation(expr, "a list has the wrong number of elements");
         }
-        wanted.into_iter().zip(elements).for_each(|(ty, e)| self.verify_type(ty, e));
+        element_types.into_iter().zip(elements).for_each(|(ty, e)| self.verify_type(ty, e));
     }
 
     fn verify_construct(&mut self, construct: &Construct) {
@@ -245,7 +253,7 @@ impl HirVerifier<'_> {
     }
 
     fn verify_call(&mut self, call: &Call) {
-        let p = self.p;
+        let p = self.program;
         self.verify_order(call.span, &call.order, call.args.len());
         let params: &[LocalId] = match &call.callee {
             Callee::Function(id) => &p.functions[id.index()].params,
@@ -262,7 +270,7 @@ impl HirVerifier<'_> {
 
     fn verify_args(&mut self, params: &[LocalId], args: &[CallArg], type_args: &[Ty]) {
         if params.len() != args.len() || type_args.iter().any(|t| !self.is_known(*t)) {
-            let span = params.first().map(|p| self.p.locals[p.index()].span);
+            let span = params.first().map(|p| self.program.locals[p.index()].span);
             self.violations.push(format!("{span:?}: arguments do not go with the parameters declared here"));
         }
         args.iter().for_each(|a| self.verify_arg(a));

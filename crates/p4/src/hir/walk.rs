@@ -8,7 +8,7 @@ pub fn walk_expr(expr: &Expr, f: &mut dyn FnMut(&Expr)) {
     for_children(expr, &mut |child| walk_expr(child, f));
 }
 
-/// Calls `f` for each direct child of the expression.
+/// Calls `f` for each direct child of the expression: operands, elements and arguments.
 pub fn for_children<'e>(expr: &'e Expr, f: &mut dyn FnMut(&'e Expr)) {
     match &expr.kind {
         ExprKind::Field(a, _)
@@ -81,52 +81,54 @@ pub fn walk_stmts(stmts: &[Stmt], f: &mut dyn FnMut(&Expr), c: &mut dyn FnMut(&C
     }
 }
 
-fn walk_stmt(stmt: &Stmt, f: &mut dyn FnMut(&Expr), c: &mut dyn FnMut(&Call)) {
+/// Calls `on_expr` for each expression in the statement with its descendants, and `on_call` for
+/// each call that is a statement of its own.
+fn walk_stmt(stmt: &Stmt, on_expr: &mut dyn FnMut(&Expr), on_call: &mut dyn FnMut(&Call)) {
     match &stmt.kind {
-        StmtKind::Block(stmts) => walk_stmts(stmts, f, c),
-        StmtKind::Var(_, init) => init.iter().for_each(|e| walk_expr(e, f)),
+        StmtKind::Block(stmts) => walk_stmts(stmts, on_expr, on_call),
+        StmtKind::Var(_, init) => init.iter().for_each(|e| walk_expr(e, on_expr)),
         StmtKind::Assign { left, right, .. } => {
-            walk_expr(left, f);
-            walk_expr(right, f);
+            walk_expr(left, on_expr);
+            walk_expr(right, on_expr);
         }
         StmtKind::Call(call) => {
-            c(call);
-            walk_call(call, f);
+            on_call(call);
+            walk_call(call, on_expr);
         }
         StmtKind::If(cond, then, els) => {
-            walk_expr(cond, f);
-            walk_stmt(then, f, c);
-            els.iter().for_each(|s| walk_stmt(s, f, c));
+            walk_expr(cond, on_expr);
+            walk_stmt(then, on_expr, on_call);
+            els.iter().for_each(|s| walk_stmt(s, on_expr, on_call));
         }
         StmtKind::SwitchAction { cases, .. } => {
-            cases.iter().filter_map(|k| k.body.as_ref()).for_each(|s| walk_stmt(s, f, c));
+            cases.iter().filter_map(|k| k.body.as_ref()).for_each(|s| walk_stmt(s, on_expr, on_call));
         }
         StmtKind::SwitchValue { on, cases } => {
-            walk_expr(on, f);
-            cases.iter().filter_map(|k| k.body.as_ref()).for_each(|s| walk_stmt(s, f, c));
+            walk_expr(on, on_expr);
+            cases.iter().filter_map(|k| k.body.as_ref()).for_each(|s| walk_stmt(s, on_expr, on_call));
         }
         StmtKind::For { init, cond, update, body } => {
-            walk_stmts(init, f, c);
-            walk_expr(cond, f);
-            walk_stmts(update, f, c);
-            walk_stmt(body, f, c);
+            walk_stmts(init, on_expr, on_call);
+            walk_expr(cond, on_expr);
+            walk_stmts(update, on_expr, on_call);
+            walk_stmt(body, on_expr, on_call);
         }
         StmtKind::ForIn { over, body, .. } => {
             match over {
                 ForRange::Range(a, b) => {
-                    walk_expr(a, f);
-                    walk_expr(b, f);
+                    walk_expr(a, on_expr);
+                    walk_expr(b, on_expr);
                 }
-                ForRange::Elements(e) => walk_expr(e, f),
+                ForRange::Elements(e) => walk_expr(e, on_expr),
             }
-            walk_stmt(body, f, c);
+            walk_stmt(body, on_expr, on_call);
         }
-        StmtKind::Return(value) => value.iter().for_each(|e| walk_expr(e, f)),
+        StmtKind::Return(value) => value.iter().for_each(|e| walk_expr(e, on_expr)),
         StmtKind::Instance(_) | StmtKind::Break | StmtKind::Continue | StmtKind::Exit => {}
     }
 }
 
-/// Calls `f` for the expression and its descendants; `f` can change them.
+/// Calls `f` for the expression, then for its descendants as `f` left them; `f` can change them.
 pub fn walk_expr_mut(expr: &mut Expr, f: &mut dyn FnMut(&mut Expr)) {
     f(expr);
     match &mut expr.kind {

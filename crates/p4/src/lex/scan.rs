@@ -116,7 +116,8 @@ pub(crate) struct ScannedTokens {
 }
 
 /// Returns all tokens of `text`. `pieces` gives the origin of each range of the text. The last
-/// token is [`Tok::Eof`] at `end`.
+/// token is [`Tok::Eof`] at `end`. After `max_tokens` tokens, scanning stops, and the result says
+/// where.
 ///
 /// A line that begins with `#` is not part of the program: `# 12 "file"` sets the origin of the
 /// next line. Other such lines are reported as unknown directives.
@@ -125,7 +126,7 @@ pub(crate) fn scan_tokens(
     pieces: &[TextPiece],
     map: &mut SourceMap,
     end: Span,
-    most: usize,
+    max_tokens: usize,
 ) -> ScannedTokens {
     let mut scanner = Scanner {
         text,
@@ -136,7 +137,7 @@ pub(crate) fn scan_tokens(
         found: ScannedTokens { tokens: Vec::new(), diagnostics: Vec::new(), truncated_at: None },
     };
     while scanner.next_token(map) {
-        if scanner.found.tokens.len() > most {
+        if scanner.found.tokens.len() > max_tokens {
             scanner.found.truncated_at = scanner.found.tokens.pop().map(|token| token.span);
             break;
         }
@@ -196,9 +197,10 @@ struct Scanner<'t> {
 }
 
 impl Scanner<'_> {
-    /// Reads one token; returns false at the end.
+    /// Reads one token, or a line that begins with `#`, which gives none. Returns false at the end
+    /// of the text.
     fn next_token(&mut self, map: &mut SourceMap) -> bool {
-        let before = self.at;
+        let previous_end = self.at;
         // A `#` after a comment at the beginning of a line is no directive, but it is still the
         // first token of its line.
         let mut line_start = self.skip_blanks();
@@ -231,7 +233,13 @@ impl Scanner<'_> {
             return true;
         }
         let text = self.interner.intern(spelled);
-        self.found.tokens.push(Token { kind, text, span, has_space_before: start > before, is_line_start: line_start });
+        self.found.tokens.push(Token {
+            kind,
+            text,
+            span,
+            has_space_before: start > previous_end,
+            is_line_start: line_start,
+        });
         true
     }
 
@@ -278,7 +286,8 @@ impl Scanner<'_> {
         false
     }
 
-    /// Skips a line that begins with `#`.
+    /// Skips a line that begins with `#`. `# 12 "file"` or `#line 12 "file"` sets the line number
+    /// and file name of the next line in `map`; any other is reported.
     fn skip_directive(&mut self, map: &mut SourceMap) {
         let start = self.at;
         let len = self.remaining_text().find('\n').unwrap_or(self.remaining_text().len());
@@ -290,9 +299,9 @@ impl Scanner<'_> {
         if let Ok(number) = words[..digits].parse::<u32>() {
             let name = words[digits..].trim_start().strip_prefix('"').and_then(|name| name.split('"').next());
             let text = map.file(span.file).map(|file| file.text.clone()).unwrap_or_default();
-            let tail = text.get(span.hi as usize..).unwrap_or("");
-            let next = tail.find('\n').map_or(text.len(), |newline| span.hi as usize + newline + 1);
-            map.add_line_directive(span.file, next as u32, number, name.map(Arc::from));
+            let after_line = text.get(span.hi as usize..).unwrap_or("");
+            let next_line = after_line.find('\n').map_or(text.len(), |newline| span.hi as usize + newline + 1);
+            map.add_line_directive(span.file, next_line as u32, number, name.map(Arc::from));
             return;
         }
         let word: String = words.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();

@@ -1,5 +1,5 @@
-//! Allocates storage (variables, headers, stacks and unions of the pipeline) for values and reuses
-//! it.
+//! Allocates storage for values and reuses it.
+//! Storage is variables, headers, stacks and unions of the pipeline.
 
 use super::lowering::{LowerResult, Lowering, MAX_VARS};
 use super::storage::Storage;
@@ -71,6 +71,8 @@ impl Lowering<'_> {
         self.allocate_named(&name, ty, storage, loc, span)
     }
 
+    /// Allocates storage for a value of type `ty` under the name `name`, part by part; parts are
+    /// named after their path. `storage` says whether it is metadata of the architecture or local.
     fn allocate_named(
         &mut self,
         name: &str,
@@ -103,11 +105,11 @@ impl Lowering<'_> {
                 self.pipeline.add_union(name, ids.collect());
                 Storage::Union { members }
             }
-            TypeLayout::Stack(of, size) => {
+            TypeLayout::Stack(element_ty, size) => {
                 let mut elems = Vec::new();
-                for n in 0..size {
-                    let name = self.unique_name(&format!("{name}[{n}]"));
-                    elems.push(self.allocate_named(&name, of, storage, loc, span)?);
+                for index in 0..size {
+                    let name = self.unique_name(&format!("{name}[{index}]"));
+                    elems.push(self.allocate_named(&name, element_ty, storage, loc, span)?);
                 }
                 let ids = elems.iter().filter_map(|m| match m {
                     Storage::Header { id, .. } => Some(*id),

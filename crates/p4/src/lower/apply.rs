@@ -27,8 +27,9 @@ impl Lowering<'_> {
         done.map(|()| result)
     }
 
-    /// Applies a table. `after` ends the block after the code of an action. Its arguments are the
-    /// index of the action in the table and whether the lookup hit.
+    /// Applies a table: evaluates its keys, looks them up, and inlines each of its actions as an
+    /// arm. `after` ends the block after the code of an action. Its arguments are the index of the
+    /// action in the table and the run-time bool whether the lookup hit.
     pub(super) fn apply_with(
         &mut self,
         id: hir::TableId,
@@ -45,39 +46,40 @@ impl Lowering<'_> {
         }
         self.before_apply(table);
         let arms = self.builder.apply_table(&self.pipeline, table, keys);
-        let outer = self.table.replace(TableContext { ir: table, hir: id });
-        let mut done = Ok(());
-        for (n, (arm, action)) in arms.into_iter().zip(&decl.actions).enumerate() {
+        let outer_table = self.table.replace(TableContext { ir: table, hir: id });
+        let mut outcome = Ok(());
+        for (action_index, (arm, action)) in arms.into_iter().zip(&decl.actions).enumerate() {
             self.builder.switch_to(arm.block);
             let lowered = self.run_action(action, arm.params, span);
-            done = done.and(lowered);
+            outcome = outcome.and(lowered);
             if !self.builder.is_terminated() {
-                after(self, n, arm.hit);
+                after(self, action_index, arm.hit);
             }
         }
-        self.table = outer;
+        self.table = outer_table;
         self.builder.set_loc(loc);
-        done
+        outcome
     }
 
-    /// Lowers the code of an action that a table runs with the given action data.
+    /// Lowers the code of an action that a table runs. Parameters with a direction get the
+    /// arguments of the table's action list, the others the action data `data`.
     fn run_action(&mut self, action: &hir::TableAction, data: Vec<Value>, span: Span) -> LowerResult<()> {
         let decl = &self.hir.actions[action.action.index()];
-        let mut given = action.args.iter();
+        let mut listed_args = action.args.iter();
         let mut data = data.into_iter();
         let mut args = Vec::with_capacity(decl.params.len());
         for param in &decl.params {
             let arg = if self.direction(*param) == Direction::None {
                 data.next().map(|value| InlineArg::Data(RValue::Scalar(value)))
             } else {
-                given.next().map(InlineArg::Call)
+                listed_args.next().map(InlineArg::Call)
             };
             match arg {
                 Some(arg) => args.push(arg),
                 None => return self.error("missing-argument", action.span, "this action lacks an argument"),
             }
         }
-        // Parameters with a direction come first. Action data are already evaluated.
+        // Evaluate the listed arguments in their order; action data are already values.
         let mut order = action.order.positions(action.args.len());
         order.extend(order.len()..args.len());
         self.inline_code(InlinedCode::Action(action.action), &[], &args, &order, span).map(|_| ())

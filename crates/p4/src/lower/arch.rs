@@ -37,7 +37,8 @@ const PNA_BLOCKS_WITH_PRE: [&str; 4] = ["main_parser", "pre_control", "main_cont
 const PASS_NUMBER: Type = Type::Bit(3);
 
 impl Lowering<'_> {
-    /// Lowers the whole program.
+    /// Lowers the whole program from its instance `main`: global externs, then the package, then
+    /// its programmable blocks.
     pub(super) fn lower_program(&mut self) -> LowerResult<()> {
         let Some(main) = self.hir.main else {
             let start = Span::new(FileId(0), 0, 0);
@@ -51,8 +52,9 @@ impl Lowering<'_> {
         self.pipeline.arch = match &**package {
             "V1Switch" => Arch::V1Model,
             "PNA_NIC" => Arch::Pna,
-            other => {
-                let message = format!("not supported: the architecture of {}", architectures::describe_package(other));
+            unknown => {
+                let message =
+                    format!("not supported: the architecture of {}", architectures::describe_package(unknown));
                 let error = Diagnostic::error(architectures::UNSUPPORTED, decl.construct.span, message);
                 return self.report(error.help(architectures::package_help()));
             }
@@ -60,26 +62,27 @@ impl Lowering<'_> {
         self.package_info(&decl.annotations);
         self.declare_errors();
         self.record_reason_enums();
-        let mut done = Ok(());
+        // All are resolved before the first error ends lowering, so that all errors are reported.
+        let mut outcome = Ok(());
         for id in &self.hir.globals {
             if let Constructor::Extern(of, _) = self.hir.instances[id.index()].construct.what
                 && self.is_known_extern(of)
             {
-                done = done.and(self.resolve_instance(*id).map(|_| ()));
+                outcome = outcome.and(self.resolve_instance(*id).map(|_| ()));
             }
         }
-        done?;
+        outcome?;
         let ConstValue::Package(package) = self.resolve_instance(main)? else {
             return self.unsupported(decl.span, "a `main` that is not a package");
         };
         self.controller_headers();
-        let done = match self.pipeline.arch {
+        let outcome = match self.pipeline.arch {
             Arch::V1Model => self.lower_v1model(&package),
             Arch::Pna => self.lower_pna(&package),
         };
         self.declare_called_actions();
         self.warn_of_unused_tables();
-        done
+        outcome
     }
 
     /// Declares the errors of the program in order, so that `error` values keep their numbers.
@@ -175,41 +178,45 @@ impl Lowering<'_> {
         }
     }
 
+    /// Lowers the six blocks of v1model with the storage that they share: headers, metadata,
+    /// standard metadata. The parameters of the ingress control give their types. A later block is
+    /// lowered even after an error, so that all errors are reported.
     fn lower_v1model(&mut self, package: &PackageInstance) -> LowerResult<()> {
         self.check_blocks(package, &[&V1MODEL_BLOCKS])?;
-        let mut parts = Vec::new();
+        let mut blocks = Vec::new();
         for n in 0..V1MODEL_BLOCKS.len() {
-            parts.push(self.package_arg(package, n)?);
+            blocks.push(self.package_arg(package, n)?);
         }
-        let [parser, verify, ingress, egress, compute, deparser] = parts[..] else { return Ok(()) };
+        let [parser, verify, ingress, egress, compute, deparser] = blocks[..] else { return Ok(()) };
         let (hdr, _) = self.allocate_shared(ingress, 0, StorageClass::Meta)?;
         let (meta, meta_ty) = self.allocate_shared(ingress, 1, StorageClass::Meta)?;
         let (standard, _) = self.allocate_shared(ingress, 2, StorageClass::Intrinsic)?;
         self.register_intrinsics("standard_metadata", &standard, ingress, 2);
         self.field_lists(&meta, meta_ty);
         let packet = || Binding::Const(ConstValue::Packet);
-        let place = |place: &Storage| Binding::Storage(place.clone());
-        let three = || vec![place(&hdr), place(&meta), place(&standard)];
-        let mut all = three();
-        all.insert(0, packet());
-        let mut done = self.lower_block(ControlKind::Parser, parser, all);
-        done = done.and(self.lower_block(ControlKind::VerifyChecksum, verify, vec![place(&hdr), place(&meta)]));
-        done = done.and(self.lower_block(ControlKind::Ingress, ingress, three()));
-        done = done.and(self.lower_block(ControlKind::Egress, egress, three()));
-        done = done.and(self.lower_block(ControlKind::ComputeChecksum, compute, vec![place(&hdr), place(&meta)]));
-        done.and(self.lower_block(ControlKind::Deparser, deparser, vec![packet(), place(&hdr)]))
+        let bind = |storage: &Storage| Binding::Storage(storage.clone());
+        let shared_args = || vec![bind(&hdr), bind(&meta), bind(&standard)];
+        let mut parser_args = shared_args();
+        parser_args.insert(0, packet());
+        let mut outcome = self.lower_block(ControlKind::Parser, parser, parser_args);
+        outcome = outcome.and(self.lower_block(ControlKind::VerifyChecksum, verify, vec![bind(&hdr), bind(&meta)]));
+        outcome = outcome.and(self.lower_block(ControlKind::Ingress, ingress, shared_args()));
+        outcome = outcome.and(self.lower_block(ControlKind::Egress, egress, shared_args()));
+        outcome = outcome.and(self.lower_block(ControlKind::ComputeChecksum, compute, vec![bind(&hdr), bind(&meta)]));
+        outcome.and(self.lower_block(ControlKind::Deparser, deparser, vec![packet(), bind(&hdr)]))
     }
 
     /// Lowers PNA, with or without the pre control of the older interface
-    /// (`programs/include/pna.p4`).
+    /// (`programs/include/pna.p4`). The parameters of the main control give the types of the shared
+    /// storage. A later block is lowered even after an error, so that all errors are reported.
     fn lower_pna(&mut self, package: &PackageInstance) -> LowerResult<()> {
         self.check_blocks(package, &[&PNA_BLOCKS, &PNA_BLOCKS_WITH_PRE])?;
         let has_pre = package.args.len() == PNA_BLOCKS_WITH_PRE.len();
-        let main_at = if has_pre { 2 } else { 1 };
+        let main_index = if has_pre { 2 } else { 1 };
         let parser = self.package_arg(package, 0)?;
         let pre = if has_pre { Some(self.package_arg(package, 1)?) } else { None };
-        let main = self.package_arg(package, main_at)?;
-        let deparser = self.package_arg(package, main_at + 1)?;
+        let main = self.package_arg(package, main_index)?;
+        let deparser = self.package_arg(package, main_index + 1)?;
         let (hdr, _) = self.allocate_shared(main, 0, StorageClass::Meta)?;
         let (meta, _) = self.allocate_shared(main, 1, StorageClass::Meta)?;
         let istd = self.pna_input("istd", main, 2)?;
@@ -217,20 +224,20 @@ impl Lowering<'_> {
         self.register_intrinsics("ostd", &ostd, main, 3);
         let parser_istd = self.pna_input("parser_istd", parser, 3)?;
         let packet = || Binding::Const(ConstValue::Packet);
-        let place = |place: &Storage| Binding::Storage(place.clone());
-        let mut done = Ok(());
-        let parser_args = vec![packet(), place(&hdr), place(&meta), place(&parser_istd.place)];
-        done = done.and(self.lower_block_with_pass(
+        let bind = |storage: &Storage| Binding::Storage(storage.clone());
+        let mut outcome = Ok(());
+        let parser_args = vec![packet(), bind(&hdr), bind(&meta), bind(&parser_istd.place)];
+        outcome = outcome.and(self.lower_block_with_pass(
             ControlKind::MainParser,
             parser,
             parser_args,
             parser_istd.recirculated,
         ));
-        done = done.and(self.lower_pre_control(pre));
-        let main_args = [&hdr, &meta, &istd.place, &ostd].map(place).to_vec();
-        done = done.and(self.lower_block_with_pass(ControlKind::MainControl, main, main_args, istd.recirculated));
-        let deparser_args = vec![packet(), place(&hdr), place(&meta), place(&ostd)];
-        done.and(self.lower_block(ControlKind::MainDeparser, deparser, deparser_args))
+        outcome = outcome.and(self.lower_pre_control(pre));
+        let main_args = [&hdr, &meta, &istd.place, &ostd].map(bind).to_vec();
+        outcome = outcome.and(self.lower_block_with_pass(ControlKind::MainControl, main, main_args, istd.recirculated));
+        let deparser_args = vec![packet(), bind(&hdr), bind(&meta), bind(&ostd)];
+        outcome.and(self.lower_block(ControlKind::MainDeparser, deparser, deparser_args))
     }
 
     /// Lowers the pre control. A program without one gets an empty body, so that engines handle a
@@ -277,7 +284,9 @@ impl Lowering<'_> {
         self.lower_block_with_pass(kind, id, args, None)
     }
 
-    /// Lowers one programmable block that first computes `recirculated` from the pass number.
+    /// Lowers one programmable block, an object instance, with `args` bound to its parameters, and
+    /// adds it to the pipeline. If `recirculated` is set, the block first computes that flag from
+    /// the pass number: a packet of a later pass was recirculated.
     fn lower_block_with_pass(
         &mut self,
         kind: ControlKind,
@@ -303,10 +312,10 @@ impl Lowering<'_> {
             let pass = self.builder.load(&self.pipeline, pass);
             let first = self.builder.constant(Const::new(PASS_NUMBER, 0u8));
             let is_first = self.builder.eq(pass, first);
-            let again = self.builder.logical_not(is_first);
-            self.builder.store(flag, again);
+            let is_recirculated = self.builder.logical_not(is_first);
+            self.builder.store(flag, is_recirculated);
         }
-        let done = self.lower_object_body(id, span);
+        let outcome = self.lower_object_body(id, span);
         if !self.builder.is_terminated() {
             self.builder.ret();
         }
@@ -314,6 +323,6 @@ impl Lowering<'_> {
         self.enter_context(outer);
         let body = std::mem::take(&mut self.builder).finish();
         self.pipeline.controls.push(Control { name: name.to_string(), kind, body });
-        done.map(|_| ())
+        outcome.map(|_| ())
     }
 }

@@ -1,5 +1,6 @@
-//! Evaluates arguments of extern calls with side effects before the call, in source order
-//! (specification, section "Calling convention: call by copy in/copy out").
+//! Evaluates arguments of extern calls with side effects before the call, in source order.
+//!
+//! See the specification, section "Calling convention: call by copy in/copy out".
 //!
 //! The lowering of each extern evaluates its arguments by number when it needs them. That order is
 //! not observable as long as evaluation is pure. Otherwise [`Lowering::prepare_args`] evaluates all
@@ -16,27 +17,31 @@ use crate::span::Span;
 use ir::Value;
 
 impl Lowering<'_> {
-    /// Evaluates the arguments of an extern call if their evaluation has side effects. Compile-time
-    /// known arguments are skipped.
+    /// Evaluates the arguments of an extern call in the order of the source if their evaluation has
+    /// side effects. Returns one result for each argument, `None` for those to be evaluated later,
+    /// such as compile-time known ones; an empty list if no argument has side effects.
     pub(super) fn prepare_args(&mut self, call: &Call, params: &[LocalId]) -> LowerResult<Vec<Option<PreparedArg>>> {
         if call.args.iter().all(is_pure_arg) {
             return Ok(Vec::new());
         }
         let mut prepared = vec![None; call.args.len()];
         let order = call.order.positions(call.args.len());
-        for (at, n) in order.iter().copied().enumerate() {
-            let CallArg::Expr(arg) = &call.args[n] else { continue };
+        for (position, arg_index) in order.iter().copied().enumerate() {
+            let CallArg::Expr(arg) = &call.args[arg_index] else { continue };
             if matches!(self.layout(arg.ty), TypeLayout::Opaque | TypeLayout::CompileTime)
                 || self.try_eval_const(arg).is_some()
             {
                 continue;
             }
-            let direction = params.get(n).map_or(Direction::In, |param| self.direction(*param));
-            prepared[n] = Some(if matches!(direction, Direction::Out | Direction::InOut) {
+            let direction = params.get(arg_index).map_or(Direction::In, |param| self.direction(*param));
+            prepared[arg_index] = Some(if matches!(direction, Direction::Out | Direction::InOut) {
                 PreparedArg::LValue(self.resolve_lvalue(arg)?)
             } else {
                 let mut val = self.eval_expr(arg)?;
-                if holds_reference(&val) && !order[at + 1..].iter().all(|later| is_pure_arg(&call.args[*later])) {
+                // A later argument with side effects could change the referenced storage.
+                if holds_reference(&val)
+                    && !order[position + 1..].iter().all(|later_index| is_pure_arg(&call.args[*later_index]))
+                {
                     val = self.snapshot(val, arg.ty, arg.span)?;
                 }
                 PreparedArg::Value(val)

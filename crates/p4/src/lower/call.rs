@@ -31,15 +31,16 @@ impl<'a> Lowering<'a> {
         result
     }
 
+    /// Lowers a call by the kind of its callee; `ty` is the P4 type of the call's value.
     fn lower_callee(&mut self, call: &Call, ty: Ty) -> LowerResult<RValue> {
         match &call.callee {
             Callee::Function(id) => self.inline_call(InlinedCode::Function(*id), call),
             Callee::Action(id) => self.inline_call(InlinedCode::Action(*id), call),
             Callee::ExternFunction(id) => self.lower_extern_call(*id, call, ty),
-            Callee::Method(object, id, n) => self.lower_method_call(object, *id, *n, call, ty),
+            Callee::Method(object, id, method_index) => self.lower_method_call(object, *id, *method_index, call, ty),
             Callee::Apply(object) => {
-                let known = self.object_ref(object, call.span)?;
-                let id = self.known_object(&known, call.span)?;
+                let instance = self.object_ref(object, call.span)?;
+                let id = self.known_object(&instance, call.span)?;
                 self.inline_call(InlinedCode::Object(id), call)
             }
             Callee::ApplyTable(table) => {
@@ -51,9 +52,9 @@ impl<'a> Lowering<'a> {
             Callee::SetInvalid(header) => self.set_validity(header, false),
             Callee::PushFront(stack, count) => self.push_front(stack, *count),
             Callee::PopFront(stack, count) => self.pop_front(stack, *count),
-            Callee::SizeOf(which, of) => {
-                let known = ConstValue::Int(self.eval_size(*which, *of));
-                Ok(self.const_to_rvalue(&known, ty))
+            Callee::SizeOf(measure, sized_ty) => {
+                let size = ConstValue::Int(self.eval_size(*measure, *sized_ty));
+                Ok(self.const_to_rvalue(&size, ty))
             }
             Callee::This(_) => self.unsupported(call.span, "`this`"),
         }
@@ -131,6 +132,8 @@ impl<'a> Lowering<'a> {
         }
     }
 
+    /// Returns the context in which the body of `code` is lowered: its object, the prefix of its
+    /// variable names, and its type arguments `type_args`.
     fn code_context(&mut self, code: InlinedCode, type_args: &[Ty]) -> LoweringContext {
         match code {
             InlinedCode::Function(id) => {
@@ -161,7 +164,9 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Lowers a body with its parameters bound.
+    /// Lowers the body of `code` in its `context`, with its parameters bound, and emits the
+    /// copy-outs. Restores the caller's bindings and context afterwards. `result` is the type of
+    /// the returned value.
     fn lower_inlined(
         &mut self,
         code: InlinedCode,
@@ -170,29 +175,30 @@ impl<'a> Lowering<'a> {
         result: Ty,
         span: Span,
     ) -> LowerResult<RValue> {
-        let outer = self.enter_context(context);
+        let outer_context = self.enter_context(context);
         let mut frame = InlineFrame { copy_outs: bound.copy_outs, owned: bound.owned, ..InlineFrame::default() };
         for (id, binding) in bound.bindings {
             frame.saved.push((id, self.locals[id.index()].replace(binding)));
         }
         self.frames.push(frame);
-        let done = self.lower_body(code, result, span);
+        let outcome = self.lower_body(code, result, span);
         let current = self.builder.current();
         let frame = self.frames.pop().unwrap_or_default();
-        for (id, place) in frame.owned {
-            self.release_storage(id, place);
+        for (id, storage) in frame.owned {
+            self.release_storage(id, storage);
         }
         for (id, binding) in frame.saved.into_iter().rev() {
             self.locals[id.index()] = binding;
         }
-        self.enter_context(outer);
+        self.enter_context(outer_context);
+        // `exit` in the body leaves all callers, but their copy-outs are performed on the way.
         if let Some(exit) = frame.exit {
             self.builder.switch_to(exit);
             self.emit_copy_outs(&frame.copy_outs)?;
             self.lower_exit();
             self.continue_at(current);
         }
-        let val = done?;
+        let val = outcome?;
         if !self.builder.is_terminated() {
             self.emit_copy_outs(&frame.copy_outs)?;
         }
@@ -255,56 +261,61 @@ impl<'a> Lowering<'a> {
         self.lower_code_with_returns(body, result, span)
     }
 
+    /// Lowers a body that has `return` before its end: each `return` jumps to one block after the
+    /// body, and passes a scalar as its block parameter, any other value through storage.
     fn lower_code_with_returns(&mut self, body: &[Stmt], result: Ty, span: Span) -> LowerResult<RValue> {
-        let ret = self.builder.create_block();
-        let to = match self.layout(result) {
+        let return_block = self.builder.create_block();
+        let target = match self.layout(result) {
             TypeLayout::Void => None,
-            TypeLayout::Scalar(ty) => Some((result, ReturnTarget::Param(self.builder.append_param(ret, ty)))),
+            TypeLayout::Scalar(ty) => Some((result, ReturnTarget::Param(self.builder.append_param(return_block, ty)))),
             _ => Some((result, ReturnTarget::Storage(self.allocate_temporary("result", result, span)?))),
         };
         if let Some(frame) = self.frames.last_mut() {
-            frame.ret = Some(ret);
-            frame.result = to.clone();
+            frame.ret = Some(return_block);
+            frame.result = target.clone();
         }
         self.lower_stmts(body)?;
         if !self.builder.is_terminated() {
-            match &to {
+            match &target {
                 Some((_, ReturnTarget::Param(_))) => {
                     let val = self.default_value(result);
                     let value = self.scalar_value(val, result, span)?;
-                    self.builder.jump_with(ret, vec![value]);
+                    self.builder.jump_with(return_block, vec![value]);
                 }
-                _ => self.builder.jump(ret),
+                _ => self.builder.jump(return_block),
             }
         }
-        self.builder.switch_to(ret);
-        Ok(match to {
+        self.builder.switch_to(return_block);
+        Ok(match target {
             None => RValue::Void,
             Some((_, ReturnTarget::Param(value))) => RValue::Scalar(value),
-            Some((_, ReturnTarget::Storage(place))) => self.read_storage(&place),
+            Some((_, ReturnTarget::Storage(storage))) => self.read_storage(&storage),
         })
     }
 
-    /// Lowers `return`.
+    /// Lowers `return`. It jumps to the return block of the innermost inlined call, with the
+    /// converted value.
     pub(super) fn lower_return(&mut self, value: Option<&Expr>, span: Span) -> LowerResult<()> {
-        let Some((ret, result)) = self.frames.last().and_then(|f| f.ret.map(|ret| (ret, f.result.clone()))) else {
+        let Some((return_block, result)) =
+            self.frames.last().and_then(|f| f.ret.map(|return_block| (return_block, f.result.clone())))
+        else {
             return self.unsupported(span, "`return` here");
         };
         let args = match (value, result) {
-            (Some(value), Some((ty, to))) => {
+            (Some(value), Some((ty, target))) => {
                 let val = self.eval_expr(value)?;
                 let val = self.convert_value(val, value.ty, ty, span)?;
-                match to {
+                match target {
                     ReturnTarget::Param(_) => vec![self.scalar_value(val, ty, span)?],
-                    ReturnTarget::Storage(place) => {
-                        self.assign_value(&place, val, ty, span)?;
+                    ReturnTarget::Storage(storage) => {
+                        self.assign_value(&storage, val, ty, span)?;
                         Vec::new()
                     }
                 }
             }
             _ => Vec::new(),
         };
-        self.builder.jump_with(ret, args);
+        self.builder.jump_with(return_block, args);
         Ok(())
     }
 

@@ -16,7 +16,8 @@ use num_traits::{Signed, ToPrimitive, Zero};
 const MAX_SHIFT: u32 = 1 << 16;
 
 impl Lowering<'_> {
-    /// Returns the known value of an expression, or `None` without an error.
+    /// Returns the compile-time known value of an expression; `None` without an error if it has
+    /// none.
     pub(super) fn try_eval_const(&mut self, expr: &Expr) -> Option<ConstValue> {
         Some(match &expr.kind {
             ExprKind::Int(n) => ConstValue::Int(n.clone()),
@@ -25,8 +26,8 @@ impl Lowering<'_> {
             ExprKind::Error(n) => ConstValue::Error(*n),
             ExprKind::EnumMember(id, n) => ConstValue::Enum(*id, *n),
             ExprKind::Local(id) => {
-                if let Some(Binding::Const(known)) = &self.locals[id.index()] {
-                    return Some(known.clone());
+                if let Some(Binding::Const(constant)) = &self.locals[id.index()] {
+                    return Some(constant.clone());
                 }
                 self.objects[self.current_object.index()].arguments.get(id).cloned()?
             }
@@ -39,12 +40,12 @@ impl Lowering<'_> {
             },
             ExprKind::Default => self.known_default(expr.ty)?,
             ExprKind::Cast(operand) => {
-                let known = self.try_eval_const(operand)?;
-                self.known_cast(known, expr.ty)?
+                let constant = self.try_eval_const(operand)?;
+                self.known_cast(constant, expr.ty)?
             }
             ExprKind::Unary(op, operand) => {
-                let known = self.try_eval_const(operand)?;
-                self.known_unary(*op, known, expr.ty)?
+                let constant = self.try_eval_const(operand)?;
+                self.known_unary(*op, constant, expr.ty)?
             }
             ExprKind::Binary(op, left, right) => {
                 let (a, b) = (self.try_eval_const(left)?, self.try_eval_const(right)?);
@@ -137,9 +138,10 @@ impl Lowering<'_> {
         })
     }
 
-    /// Converts a known value to the value of an expression of that type.
-    pub(super) fn const_to_rvalue(&mut self, known: &ConstValue, ty: Ty) -> RValue {
-        match (known, self.types.kind(ty)) {
+    /// Converts the known value `constant` to the value of an expression of type `ty`. Objects and
+    /// other values without run-time representation give [`RValue::Object`].
+    pub(super) fn const_to_rvalue(&mut self, constant: &ConstValue, ty: Ty) -> RValue {
+        match (constant, self.types.kind(ty)) {
             (ConstValue::Int(n), TyKind::InfInt) => return RValue::Int(n.clone()),
             (ConstValue::Text(text), _) => return RValue::Text(text.clone()),
             (ConstValue::Tuple(items), _) => {
@@ -152,7 +154,7 @@ impl Lowering<'_> {
             _ => {}
         }
         if let TypeLayout::Scalar(scalar) = self.layout(ty)
-            && let Some(bits) = self.const_bits(known, scalar)
+            && let Some(bits) = self.const_bits(constant, scalar)
         {
             return RValue::Scalar(self.builder.constant(Const::new(scalar, bits)));
         }
@@ -174,25 +176,27 @@ impl Lowering<'_> {
         })
     }
 
-    fn known_cast(&mut self, known: ConstValue, ty: Ty) -> Option<ConstValue> {
+    /// Returns a known value cast to `ty`. Numbers are truncated to the width; `None` if a number
+    /// is needed and the value is none.
+    fn known_cast(&mut self, constant: ConstValue, ty: Ty) -> Option<ConstValue> {
         let ty = self.substitute_scope_params(ty);
-        let number = |lower: &Self| match &known {
+        let as_number = |lower: &Self| match &constant {
             ConstValue::Int(n) => Some(n.clone()),
             ConstValue::Bool(b) => Some(BigInt::from(u8::from(*b))),
             ConstValue::Enum(id, n) => lower.hir.enums[id.index()].members.get(*n)?.1.clone(),
             _ => None,
         };
         match self.types.kind(ty).clone() {
-            TyKind::Bit(w) => Some(ConstValue::Int(fit_to_width(number(self)?, w, false))),
-            TyKind::Int(w) => Some(ConstValue::Int(fit_to_width(number(self)?, w, true))),
-            TyKind::InfInt => Some(ConstValue::Int(number(self)?)),
-            TyKind::Bool => Some(ConstValue::Bool(!number(self)?.is_zero())),
-            TyKind::NewType(_) => self.known_cast(known, self.behind_new_types(ty)),
-            TyKind::Enum(id) => match (&known, self.hir.enums[id.index()].underlying) {
-                (ConstValue::Int(_), Some(of)) => self.known_cast(known, of),
-                _ => Some(known),
+            TyKind::Bit(width) => Some(ConstValue::Int(fit_to_width(as_number(self)?, width, false))),
+            TyKind::Int(width) => Some(ConstValue::Int(fit_to_width(as_number(self)?, width, true))),
+            TyKind::InfInt => Some(ConstValue::Int(as_number(self)?)),
+            TyKind::Bool => Some(ConstValue::Bool(!as_number(self)?.is_zero())),
+            TyKind::NewType(_) => self.known_cast(constant, self.behind_new_types(ty)),
+            TyKind::Enum(id) => match (&constant, self.hir.enums[id.index()].underlying) {
+                (ConstValue::Int(_), Some(underlying_ty)) => self.known_cast(constant, underlying_ty),
+                _ => Some(constant),
             },
-            _ => Some(known),
+            _ => Some(constant),
         }
     }
 
@@ -216,6 +220,8 @@ impl Lowering<'_> {
         })
     }
 
+    /// Returns the result of a binary operator on known values, in the type `ty`. `None` if it is
+    /// not known: other operands, a division by zero or a negative number, a huge shift or result.
     fn known_binary(&mut self, op: BinaryOp, a: ConstValue, b: ConstValue, ty: Ty) -> Option<ConstValue> {
         use BinaryOp::*;
         let (a, b) = match (a, b) {
@@ -238,8 +244,9 @@ impl Lowering<'_> {
             }
             _ => return None,
         };
+        // Limits keep constant evaluation from using all memory.
         let shift = b.to_u32().filter(|b| *b <= MAX_SHIFT);
-        let n = match op {
+        let result = match op {
             Add => a + b,
             Sub => a - b,
             Mul => a * b,
@@ -258,7 +265,7 @@ impl Lowering<'_> {
             Ge => return Some(ConstValue::Bool(a >= b)),
             _ => return None,
         };
-        (n.bits() <= u64::from(ir::MAX_WIDTH)).then(|| self.truncate_const(n, ty))
+        (result.bits() <= u64::from(ir::MAX_WIDTH)).then(|| self.truncate_const(result, ty))
     }
 
     /// Evaluates `minSizeInBits()` or a related method.

@@ -59,15 +59,16 @@ pub(super) fn returns_early(stmts: &[Stmt]) -> bool {
 }
 
 impl Lowering<'_> {
-    /// Returns the variables that an action mentions, directly or through called actions.
+    /// Returns the variables that an action mentions, directly or through called actions. The
+    /// result is cached per action.
     pub(super) fn mentioned_locals(&mut self, id: hir::ActionId) -> Rc<HashSet<LocalId>> {
-        if let Some(known) = self.mentions.get(&id) {
-            return Rc::clone(known);
+        if let Some(cached) = self.mentions.get(&id) {
+            return Rc::clone(cached);
         }
         let mut locals = HashSet::new();
         let mut seen = HashSet::from([id]);
-        let mut todo = vec![id];
-        while let Some(action) = todo.pop() {
+        let mut pending = vec![id];
+        while let Some(action) = pending.pop() {
             walk_stmts(
                 &self.hir.actions[action.index()].body,
                 &mut |e| {
@@ -79,7 +80,7 @@ impl Lowering<'_> {
                     if let Callee::Action(callee) = &call.callee
                         && seen.insert(*callee)
                     {
-                        todo.push(*callee);
+                        pending.push(*callee);
                     }
                 },
             );

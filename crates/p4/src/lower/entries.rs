@@ -1,5 +1,5 @@
-//! Lowers entries that the program declares, and their priorities (specification, section "Entry
-//! priorities").
+//! Lowers entries that the program declares, and their priorities.
+//! See the specification, section "Entry priorities".
 
 use super::const_value::ConstValue;
 use super::lowering::{LowerResult, Lowering};
@@ -11,7 +11,8 @@ use num_bigint::{BigInt, BigUint};
 use num_traits::{One, ToPrimitive, Zero};
 
 impl Lowering<'_> {
-    /// Lowers the entries of a table.
+    /// Lowers the entries that the program declares for a table, in the order of the source.
+    /// Entries of a table without priorities get priority 0.
     pub(super) fn lower_entries(&mut self, decl: &hir::Table, table: &Table) -> LowerResult<Vec<ConstEntry>> {
         let priorities = if table.has_priority() { self.entry_priorities(decl)? } else { vec![0; decl.entries.len()] };
         let kinds: Vec<(MatchKind, Type)> = table.match_keys().map(|(_, k)| (k.kind, k.ty)).collect();
@@ -52,28 +53,32 @@ impl Lowering<'_> {
         kinds.iter().enumerate().map(|(n, (kind, ty))| self.key_match(item(n), *kind, *ty, span)).collect()
     }
 
+    /// Returns the match of one key from an item of a key set, for a key with the match kind `kind`
+    /// and the type `ty`. An item that the match kind cannot express is an error.
     fn key_match(&mut self, item: &KeysetItem, kind: MatchKind, ty: Type, span: Span) -> LowerResult<KeyMatch> {
-        let ones = (BigUint::one() << ty.width()) - 1u8;
-        let plain = match item {
+        let all_ones = (BigUint::one() << ty.width()) - 1u8;
+        let simple = match item {
             KeysetItem::Any => kind.key_match(ty, None),
             KeysetItem::Value(value) => kind.key_match(ty, Some(self.eval_bits(value, ty)?)),
             KeysetItem::Mask(..) | KeysetItem::Range(..) | KeysetItem::ValueSet(_) => None,
         };
-        if let Some(plain) = plain {
-            return Ok(plain);
+        if let Some(simple) = simple {
+            return Ok(simple);
         }
         match (kind, item) {
-            (MatchKind::Ternary, KeysetItem::Mask(v, m)) => {
-                let (value, mask) = self.masked_value(v, m, ty)?;
+            (MatchKind::Ternary, KeysetItem::Mask(value_expr, mask_expr)) => {
+                let (value, mask) = self.masked_value(value_expr, mask_expr, ty)?;
                 Ok(KeyMatch::Ternary { value, mask })
             }
-            (MatchKind::Lpm, KeysetItem::Mask(v, m)) => {
-                let (value, mask) = self.masked_value(v, m, ty)?;
+            (MatchKind::Lpm, KeysetItem::Mask(value_expr, mask_expr)) => {
+                let (value, mask) = self.masked_value(value_expr, mask_expr, ty)?;
                 match prefix_length(&mask, ty.width()) {
                     Some(prefix_len) => Ok(KeyMatch::Lpm { value, prefix_len }),
-                    None => {
-                        self.error("not-a-prefix", m.span, "the mask of an lpm key must be a prefix: ones, then zeros")
-                    }
+                    None => self.error(
+                        "not-a-prefix",
+                        mask_expr.span,
+                        "the mask of an lpm key must be a prefix: ones, then zeros",
+                    ),
                 }
             }
             (MatchKind::Range, KeysetItem::Range(lo, hi)) => {
@@ -83,13 +88,13 @@ impl Lowering<'_> {
                 }
                 Ok(KeyMatch::Range { lo: low, hi: high })
             }
-            (MatchKind::Exact | MatchKind::Optional, KeysetItem::Mask(v, m)) => {
-                let (value, mask) = self.masked_value(v, m, ty)?;
+            (MatchKind::Exact | MatchKind::Optional, KeysetItem::Mask(value_expr, mask_expr)) => {
+                let (value, mask) = self.masked_value(value_expr, mask_expr, ty)?;
                 match kind {
-                    MatchKind::Exact if mask == ones => Ok(KeyMatch::Exact(value)),
-                    MatchKind::Optional if mask == ones => Ok(KeyMatch::Optional(Some(value))),
+                    MatchKind::Exact if mask == all_ones => Ok(KeyMatch::Exact(value)),
+                    MatchKind::Optional if mask == all_ones => Ok(KeyMatch::Optional(Some(value))),
                     MatchKind::Optional if mask.is_zero() => Ok(KeyMatch::Optional(None)),
-                    _ => self.error("key-form", m.span, "a key of this match kind can't have a mask"),
+                    _ => self.error("key-form", mask_expr.span, "a key of this match kind can't have a mask"),
                 }
             }
             _ => {
@@ -103,7 +108,9 @@ impl Lowering<'_> {
         Ok((self.eval_bits(value, ty)? & &mask, mask))
     }
 
-    /// Returns the priorities of the entries; the largest wins.
+    /// Returns the priorities of the entries as in P4Runtime: the largest wins. The properties
+    /// `largest_priority_wins` and `priority_delta` give the meaning of written priorities, and the
+    /// step for entries without one.
     fn entry_priorities(&mut self, decl: &hir::Table) -> LowerResult<Vec<i32>> {
         let count = decl.entries.len() as i64;
         if decl.const_entries {
@@ -114,23 +121,23 @@ impl Lowering<'_> {
             _ => true,
         };
         let delta = match self.known_property(decl, "priority_delta") {
-            Some(ConstValue::Int(n)) => n.to_i64().unwrap_or(1),
+            Some(ConstValue::Int(index)) => index.to_i64().unwrap_or(1),
             _ => 1,
         };
         let mut numbers: Vec<i64> = Vec::new();
-        let given = decl.entries.iter().any(|e| e.priority.is_some());
-        for (n, entry) in decl.entries.iter().enumerate() {
+        let has_written = decl.entries.iter().any(|e| e.priority.is_some());
+        for (index, entry) in decl.entries.iter().enumerate() {
             let number = match &entry.priority {
                 Some(p) => self.checked_priority(p, entry.span)?,
-                None if given => match numbers.last() {
+                None if has_written => match numbers.last() {
                     Some(last) => last + if largest_wins { -delta } else { delta },
                     None => {
                         let message = "the first entry must have a priority if others have one";
                         return self.error("missing-priority", entry.span, message);
                     }
                 },
-                None if largest_wins => 1 + (count - 1 - n as i64) * delta,
-                None => 1 + n as i64 * delta,
+                None if largest_wins => 1 + (count - 1 - index as i64) * delta,
+                None => 1 + index as i64 * delta,
             };
             numbers.push(number);
         }
@@ -138,8 +145,9 @@ impl Lowering<'_> {
             (numbers.iter().min().copied().unwrap_or(0), numbers.iter().max().copied().unwrap_or(0));
         let mut priorities = Vec::with_capacity(numbers.len());
         for (number, entry) in numbers.into_iter().zip(&decl.entries) {
-            let normal = if largest_wins { number } else { least + greatest - number };
-            match i32::try_from(normal) {
+            // If the smallest wins in the source, mirror the numbers within their range.
+            let runtime_priority = if largest_wins { number } else { least + greatest - number };
+            match i32::try_from(runtime_priority) {
                 Ok(priority) if number >= 0 => priorities.push(priority),
                 _ => return self.error("priority-range", entry.span, "the priority of this entry is out of range"),
             }

@@ -22,6 +22,8 @@ impl Lowering<'_> {
         self.with_depth(expr.span, |lower| lower.eval_kind(expr))
     }
 
+    /// Evaluates an expression by its kind. A number of type `int` stays a number; headers and
+    /// other values in storage are returned as references, not copied.
     fn eval_kind(&mut self, expr: &Expr) -> LowerResult<RValue> {
         match &expr.kind {
             ExprKind::Int(n) => match self.layout(expr.ty) {
@@ -30,8 +32,8 @@ impl Lowering<'_> {
             },
             ExprKind::Bool(b) => Ok(RValue::Scalar(self.builder.bool(*b))),
             ExprKind::Str(text) => Ok(RValue::Text(text.clone())),
-            ExprKind::Error(n) => {
-                let name = &self.hir.errors[*n];
+            ExprKind::Error(index) => {
+                let name = &self.hir.errors[*index];
                 Ok(RValue::Scalar(self.error_value(name)))
             }
             ExprKind::EnumMember(id, n) => Ok(self.const_to_rvalue(&ConstValue::Enum(*id, *n), expr.ty)),
@@ -74,9 +76,9 @@ impl Lowering<'_> {
             ExprKind::InvalidHeader => Ok(RValue::Invalid(self.substitute_scope_params(expr.ty))),
             ExprKind::Default => Ok(self.default_value(expr.ty)),
             ExprKind::Call(call) => match &call.callee {
-                Callee::SizeOf(which, ty) => {
-                    let known = ConstValue::Int(self.eval_size(*which, *ty));
-                    Ok(self.const_to_rvalue(&known, expr.ty))
+                Callee::SizeOf(measure, ty) => {
+                    let size = ConstValue::Int(self.eval_size(*measure, *ty));
+                    Ok(self.const_to_rvalue(&size, expr.ty))
                 }
                 _ => self.lower_call(call, expr.ty),
             },
@@ -88,26 +90,31 @@ impl Lowering<'_> {
         }
     }
 
+    /// Evaluates the struct, header, stack or list `expr` with the members `items`, in the order
+    /// `order`. A member that refers to storage is copied if a later one has side effects, which
+    /// could change it.
     fn eval_aggregate(&mut self, items: &[Expr], order: &EvalOrder, expr: &Expr) -> LowerResult<RValue> {
-        let mut parts = vec![RValue::Void; items.len()];
+        let mut members = vec![RValue::Void; items.len()];
         let positions = order.positions(items.len());
-        for (at, n) in positions.iter().copied().enumerate() {
-            let item = &items[n];
-            let mut val = self.eval_expr(item)?;
-            let ty = self.member_type(expr.ty, n);
-            if let (RValue::Int(_), TypeLayout::Scalar(_)) = (&val, self.layout(ty)) {
-                val = RValue::Scalar(self.scalar_value(val, ty, item.span)?);
+        for (position, member_index) in positions.iter().copied().enumerate() {
+            let item = &items[member_index];
+            let mut member = self.eval_expr(item)?;
+            let ty = self.member_type(expr.ty, member_index);
+            if let (RValue::Int(_), TypeLayout::Scalar(_)) = (&member, self.layout(ty)) {
+                member = RValue::Scalar(self.scalar_value(member, ty, item.span)?);
             }
-            if holds_reference(&val) && !positions[at + 1..].iter().all(|later| is_pure(&items[*later])) {
-                val = self.snapshot(val, item.ty, item.span)?;
+            if holds_reference(&member)
+                && !positions[position + 1..].iter().all(|later_index| is_pure(&items[*later_index]))
+            {
+                member = self.snapshot(member, item.ty, item.span)?;
             }
-            parts[n] = val;
+            members[member_index] = member;
         }
         let ty = self.substitute_scope_params(expr.ty);
         Ok(match self.layout(ty) {
-            TypeLayout::Header(..) => RValue::Header(parts.into()),
-            TypeLayout::Stack(..) => RValue::Stack(parts.into(), ty),
-            _ => RValue::Struct(parts.into()),
+            TypeLayout::Header(..) => RValue::Header(members.into()),
+            TypeLayout::Stack(..) => RValue::Stack(members.into(), ty),
+            _ => RValue::Struct(members.into()),
         })
     }
 
@@ -131,6 +138,8 @@ impl Lowering<'_> {
         if self.is_inf_int(expr.ty) { self.try_eval_const(expr) } else { None }
     }
 
+    /// Evaluates the binary operator expression `expr`. Both sides get the same width first, except
+    /// in shifts and `++`.
     fn eval_binary(&mut self, op: ast::BinaryOp, left: &Expr, right: &Expr, expr: &Expr) -> LowerResult<RValue> {
         if let Some(known) = self.try_known_int(expr) {
             return Ok(self.const_to_rvalue(&known, expr.ty));
@@ -138,87 +147,92 @@ impl Lowering<'_> {
         if matches!(op, ast::BinaryOp::And | ast::BinaryOp::Or) {
             return self.eval_logical(op, left, right).map(RValue::Scalar);
         }
-        let mut a = self.eval_expr(left)?;
-        if holds_reference(&a) && !is_pure(right) {
-            a = self.snapshot(a, left.ty, left.span)?;
+        let mut left_value = self.eval_expr(left)?;
+        if holds_reference(&left_value) && !is_pure(right) {
+            left_value = self.snapshot(left_value, left.ty, left.span)?;
         }
-        let b = self.eval_expr(right)?;
+        let right_value = self.eval_expr(right)?;
         if matches!(op, ast::BinaryOp::Eq | ast::BinaryOp::Ne) {
             // An invalid header literal takes the type of the other side.
             let ty = if left.ty == Types::INT { right.ty } else { left.ty };
-            let same = self.emit_equal(&a, &b, ty, expr.span)?;
-            let same = if op == ast::BinaryOp::Ne { self.builder.logical_not(same) } else { same };
-            return Ok(RValue::Scalar(same));
+            let is_equal = self.emit_equal(&left_value, &right_value, ty, expr.span)?;
+            let is_equal = if op == ast::BinaryOp::Ne { self.builder.logical_not(is_equal) } else { is_equal };
+            return Ok(RValue::Scalar(is_equal));
         }
-        let keeps = matches!(op, ast::BinaryOp::Shl | ast::BinaryOp::Shr | ast::BinaryOp::Concat);
-        let (a, b) = if keeps { (a, b) } else { self.same_width(a, b) };
-        let a = self.scalar_value(a, left.ty, left.span)?;
-        let b = match (op, b) {
+        let keeps_widths = matches!(op, ast::BinaryOp::Shl | ast::BinaryOp::Shr | ast::BinaryOp::Concat);
+        let (left_value, right_value) =
+            if keeps_widths { (left_value, right_value) } else { self.same_width(left_value, right_value) };
+        let left_value = self.scalar_value(left_value, left.ty, left.span)?;
+        let right_value = match (op, right_value) {
             (ast::BinaryOp::Shl | ast::BinaryOp::Shr, RValue::Int(n)) => {
                 let bits = u32::try_from(&n).unwrap_or(u32::MAX);
                 self.builder.bits(32, bits)
             }
-            (_, b) => self.scalar_value(b, right.ty, right.span)?,
+            (_, right_value) => self.scalar_value(right_value, right.ty, right.span)?,
         };
-        self.emit_binary(op, a, b, expr).map(RValue::Scalar)
+        self.emit_binary(op, left_value, right_value, expr).map(RValue::Scalar)
     }
 
     /// Converts an operand of type `int` to the type of the other operand, or to the wider type if
     /// both are integers.
-    fn same_width(&mut self, a: RValue, b: RValue) -> (RValue, RValue) {
-        match (a, b) {
-            (RValue::Int(n), RValue::Scalar(b)) => {
-                let ty = self.builder.value_type(b);
-                (RValue::Scalar(self.scalar_constant(ty, &n)), RValue::Scalar(b))
+    fn same_width(&mut self, left: RValue, right: RValue) -> (RValue, RValue) {
+        match (left, right) {
+            (RValue::Int(n), RValue::Scalar(right)) => {
+                let ty = self.builder.value_type(right);
+                (RValue::Scalar(self.scalar_constant(ty, &n)), RValue::Scalar(right))
             }
-            (RValue::Scalar(a), RValue::Int(n)) => {
-                let ty = self.builder.value_type(a);
-                (RValue::Scalar(a), RValue::Scalar(self.scalar_constant(ty, &n)))
+            (RValue::Scalar(left), RValue::Int(n)) => {
+                let ty = self.builder.value_type(left);
+                (RValue::Scalar(left), RValue::Scalar(self.scalar_constant(ty, &n)))
             }
-            (RValue::Scalar(a), RValue::Scalar(b)) => {
-                let (at, bt) = (self.builder.value_type(a), self.builder.value_type(b));
-                match (at, bt) {
+            (RValue::Scalar(left), RValue::Scalar(right)) => {
+                let (left_ty, right_ty) = (self.builder.value_type(left), self.builder.value_type(right));
+                match (left_ty, right_ty) {
                     // Only run-time numbers of type `int` can differ in width.
-                    (ir::Type::Int(x), ir::Type::Int(y)) if x < y => {
-                        (RValue::Scalar(self.builder.cast(bt, a)), RValue::Scalar(b))
+                    (ir::Type::Int(left_bits), ir::Type::Int(right_bits)) if left_bits < right_bits => {
+                        (RValue::Scalar(self.builder.cast(right_ty, left)), RValue::Scalar(right))
                     }
-                    (ir::Type::Int(x), ir::Type::Int(y)) if x > y => {
-                        (RValue::Scalar(a), RValue::Scalar(self.builder.cast(at, b)))
+                    (ir::Type::Int(left_bits), ir::Type::Int(right_bits)) if left_bits > right_bits => {
+                        (RValue::Scalar(left), RValue::Scalar(self.builder.cast(left_ty, right)))
                     }
-                    _ => (RValue::Scalar(a), RValue::Scalar(b)),
+                    _ => (RValue::Scalar(left), RValue::Scalar(right)),
                 }
             }
-            (a, b) => (a, b),
+            (left, right) => (left, right),
         }
     }
 
     /// Lowers `&&` or `||`. The right side gets its own block if it has side effects.
     fn eval_logical(&mut self, op: ast::BinaryOp, left: &Expr, right: &Expr) -> LowerResult<Value> {
-        let and = op == ast::BinaryOp::And;
+        let is_and = op == ast::BinaryOp::And;
         if let Some(known) = self.known_condition(left) {
-            return if known == and { self.eval_scalar(right) } else { Ok(self.builder.bool(known)) };
+            return if known == is_and { self.eval_scalar(right) } else { Ok(self.builder.bool(known)) };
         }
-        let a = self.eval_scalar(left)?;
+        let left_value = self.eval_scalar(left)?;
         if is_pure(right) {
-            let b = self.eval_scalar(right)?;
-            let op = if and { BinaryOp::And } else { BinaryOp::Or };
-            return Ok(self.builder.binary(op, a, b));
+            let right_value = self.eval_scalar(right)?;
+            let op = if is_and { BinaryOp::And } else { BinaryOp::Or };
+            return Ok(self.builder.binary(op, left_value, right_value));
         }
-        let (more, join) = (self.builder.create_block(), self.builder.create_block());
+        let (right_block, join) = (self.builder.create_block(), self.builder.create_block());
+        // The result of a skipped right side is the left value, passed as the block's argument.
         let result = self.builder.append_param(join, Type::Bool);
-        let (done, go) = (Self::call_with_arg(join, a), BlockCall::to(more));
-        if and {
-            self.builder.branch_with(a, go, done)
+        let (to_join, to_right) = (Self::call_with_arg(join, left_value), BlockCall::to(right_block));
+        if is_and {
+            self.builder.branch_with(left_value, to_right, to_join)
         } else {
-            self.builder.branch_with(a, done, go)
+            self.builder.branch_with(left_value, to_join, to_right)
         }
-        self.builder.switch_to(more);
-        let b = self.eval_scalar(right)?;
-        self.builder.jump_with(join, vec![b]);
+        self.builder.switch_to(right_block);
+        let right_value = self.eval_scalar(right)?;
+        self.builder.jump_with(join, vec![right_value]);
         self.builder.switch_to(join);
         Ok(result)
     }
 
+    /// Evaluates the conditional expression `expr`. Scalars without side effects become a select,
+    /// because it needs no branch; other scalars a block parameter, and other values temporary
+    /// storage.
     fn eval_mux(&mut self, cond: &Expr, yes: &Expr, no: &Expr, expr: &Expr) -> LowerResult<RValue> {
         if let Some(known) = self.try_known_int(expr) {
             return Ok(self.const_to_rvalue(&known, expr.ty));
@@ -231,23 +245,24 @@ impl Lowering<'_> {
         let cond = self.eval_scalar(cond)?;
         if let TypeLayout::Scalar(ty) = self.layout(expr.ty) {
             if is_pure(yes) && is_pure(no) {
-                let then = self.eval_scalar(yes)?;
-                let els = self.eval_scalar(no)?;
-                return Ok(RValue::Scalar(self.builder.select(cond, then, els)));
+                let yes_value = self.eval_scalar(yes)?;
+                let no_value = self.eval_scalar(no)?;
+                return Ok(RValue::Scalar(self.builder.select(cond, yes_value, no_value)));
             }
             return self.emit_mux_blocks(cond, yes, no, ty).map(RValue::Scalar);
         }
-        let place = self.allocate_temporary("mux", expr.ty, expr.span)?;
-        let (then, els, join) = (self.builder.create_block(), self.builder.create_block(), self.builder.create_block());
-        self.builder.branch(cond, then, els);
-        for (block, side) in [(then, yes), (els, no)] {
+        let storage = self.allocate_temporary("mux", expr.ty, expr.span)?;
+        let (then_block, else_block, join) =
+            (self.builder.create_block(), self.builder.create_block(), self.builder.create_block());
+        self.builder.branch(cond, then_block, else_block);
+        for (block, side) in [(then_block, yes), (else_block, no)] {
             self.builder.switch_to(block);
             let val = self.eval_expr(side)?;
-            self.store_value(&place, &val, side.span)?;
+            self.store_value(&storage, &val, side.span)?;
             self.builder.jump(join);
         }
         self.builder.switch_to(join);
-        Ok(self.read_storage(&place))
+        Ok(self.read_storage(&storage))
     }
 
     fn emit_mux_blocks(&mut self, cond: Value, yes: &Expr, no: &Expr, ty: Type) -> LowerResult<Value> {

@@ -17,7 +17,8 @@ use std::sync::Arc;
 pub(super) type OutArg = Option<(LValue, Ty)>;
 
 impl<'a> Lowering<'a> {
-    /// Instantiates an extern object.
+    /// Instantiates an extern object of the type `id`; `naming` has its name for the control plane.
+    /// An extern that the architecture does not define is an error.
     pub(super) fn create_extern(
         &mut self,
         id: hir::ExternId,
@@ -51,17 +52,19 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Lowers a method call of an extern object.
+    /// Lowers a call of method `method_index` (an index) of the extern type `id` on `object`. `ty`
+    /// is the P4 type of the call's value. Arguments are evaluated first, in the order of the
+    /// source.
     pub(super) fn lower_method_call(
         &mut self,
         object: &ObjectRef,
         id: hir::ExternId,
-        n: usize,
+        method_index: usize,
         call: &Call,
         ty: Ty,
     ) -> LowerResult<RValue> {
         let decl: &'a hir::Extern = &self.hir.externs[id.index()];
-        let Some(method) = decl.methods.get(n) else { return Ok(RValue::Void) };
+        let Some(method) = decl.methods.get(method_index) else { return Ok(RValue::Void) };
         self.with_prepared(call, &method.params, |lower| match &*decl.name {
             "packet_in" => lower.packet_in(&method.name, call, ty),
             "packet_out" => lower.packet_out(&method.name, call),
@@ -233,7 +236,8 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Appends the variables that an expression names.
+    /// Appends the variables that an expression names: those of a variable, field or element, or of
+    /// each item in a list.
     pub(super) fn named_vars(&mut self, expr: &Expr, out: &mut Vec<ir::VarId>) -> LowerResult<()> {
         match &expr.kind {
             hir::ExprKind::Aggregate(items, _) => {
@@ -245,8 +249,8 @@ impl<'a> Lowering<'a> {
             hir::ExprKind::Cast(inner) => self.named_vars(inner, out),
             // An index with side effects names no variable and is already evaluated.
             hir::ExprKind::Local(_) | hir::ExprKind::Field(..) | hir::ExprKind::Index(..) if is_pure(expr) => {
-                if let LValue::Storage(place) = self.resolve_lvalue(expr)? {
-                    out.extend(place.vars());
+                if let LValue::Storage(storage) = self.resolve_lvalue(expr)? {
+                    out.extend(storage.vars());
                 }
                 Ok(())
             }

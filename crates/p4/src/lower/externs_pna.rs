@@ -9,7 +9,8 @@ use crate::span::Span;
 use ir::{BlockCall, Const, ExternArg, ExternFn, ExternKind, HashAlgorithm, Type};
 
 impl Lowering<'_> {
-    /// Returns the extern that a constructor creates; `None` if PNA does not define it.
+    /// Returns the extern object that the constructor call `construct` of the type `name` creates;
+    /// `None` if PNA does not define such a type.
     pub(super) fn pna_object(&mut self, name: &str, construct: &Construct) -> LowerResult<Option<ExternKind>> {
         Ok(Some(match name {
             "Hash" => ExternKind::Hash {
@@ -82,6 +83,9 @@ impl Lowering<'_> {
         }
     }
 
+    /// Lowers a call of the method `method` of `object`, an instance of the PNA extern type named
+    /// `ty`. `result` is the P4 type of the call's value; a method without a result gives
+    /// [`RValue::Void`].
     pub(super) fn pna_method(
         &mut self,
         object: ir::ExternId,
@@ -90,18 +94,18 @@ impl Lowering<'_> {
         call: &Call,
         result: Ty,
     ) -> LowerResult<RValue> {
-        let of = Some(object);
+        let receiver = Some(object);
         match (ty, &*method.name) {
             ("Counter", "count") => {
                 let mut args = vec![ExternArg::Value(self.scalar_arg(call, 0)?)];
                 self.optional_arg(call, 1, &mut args)?;
-                self.builder.call_extern(of, ExternFn::CounterCount, args, &[]);
+                self.builder.call_extern(receiver, ExternFn::CounterCount, args, &[]);
             }
             ("DirectCounter", "count") => {
                 let table = self.calling_table("DirectCounter.count", call.span)?;
                 let mut args = vec![ExternArg::Table(table.ir)];
                 self.optional_arg(call, 0, &mut args)?;
-                self.builder.call_extern(of, ExternFn::DirectCounterCount, args, &[]);
+                self.builder.call_extern(receiver, ExternFn::DirectCounterCount, args, &[]);
             }
             ("Meter", "execute") => {
                 let mut args = vec![ExternArg::Value(self.scalar_arg(call, 0)?)];
@@ -111,28 +115,33 @@ impl Lowering<'_> {
             ("DirectMeter", "execute") => {
                 let table = self.calling_table("DirectMeter.execute", call.span)?;
                 let mut args = vec![ExternArg::Table(table.ir)];
-                let coloured = method.params.first().is_some_and(|p| &*self.local_decl(*p).name == "color");
-                let length = usize::from(coloured);
-                if coloured {
+                // `execute` has two overloads, with and without the color that the packet already
+                // has.
+                let takes_color = method.params.first().is_some_and(|p| &*self.local_decl(*p).name == "color");
+                let length_index = usize::from(takes_color);
+                if takes_color {
                     args.push(ExternArg::Value(self.scalar_arg(call, 0)?));
-                } else if matches!(call.args.get(length), Some(CallArg::Expr(_))) {
+                // The IR puts the color before the packet length. A call that passes only a length
+                // gets green, as in a color-blind meter.
+                } else if matches!(call.args.get(length_index), Some(CallArg::Expr(_))) {
                     let ty = self.result_type(object, ExternFn::DirectMeterExecute, result, call)?;
                     args.push(ExternArg::Value(self.green_color(ty)));
                 }
-                self.optional_arg(call, length, &mut args)?;
+                self.optional_arg(call, length_index, &mut args)?;
                 return self.call_with_result(object, ExternFn::DirectMeterExecute, args, result, call);
             }
             ("Register", "read") => {
                 let index = self.scalar_arg(call, 0)?;
                 let elem = self.register_elem(object);
-                let values = self.builder.call_extern(of, ExternFn::RegisterRead, vec![ExternArg::Value(index)], &elem);
+                let values =
+                    self.builder.call_extern(receiver, ExternFn::RegisterRead, vec![ExternArg::Value(index)], &elem);
                 let ty = self.substitute_scope_params(result);
                 return Ok(self.build_from_scalars(ty, &mut values.into_iter()));
             }
             ("Register", "write") => {
                 let index = self.scalar_arg(call, 0)?;
                 let data = self.data_arg(call, 1)?;
-                self.builder.call_extern(of, ExternFn::RegisterWrite, vec![ExternArg::Value(index), data], &[]);
+                self.builder.call_extern(receiver, ExternFn::RegisterWrite, vec![ExternArg::Value(index), data], &[]);
             }
             ("Hash", "get_hash") => {
                 let args = if call.args.len() > 1 {
@@ -148,13 +157,15 @@ impl Lowering<'_> {
             ("Random", "read") => return self.call_with_result(object, ExternFn::RandomRead, Vec::new(), result, call),
             ("Digest", "pack") => {
                 let data = self.data_arg(call, 0)?;
-                self.builder.call_extern(of, ExternFn::DigestPack, vec![data], &[]);
+                self.builder.call_extern(receiver, ExternFn::DigestPack, vec![data], &[]);
             }
             (ty, method) => return self.unknown_extern(&format!("{ty}.{method}"), call.span),
         }
         Ok(RValue::Void)
     }
 
+    /// Lowers a call of `method` of `object`, an instance of the extern type `ty`: `Checksum` or
+    /// `InternetChecksum`. `result` is the P4 type of the call's value.
     fn pna_checksum(
         &mut self,
         object: ir::ExternId,
@@ -233,6 +244,8 @@ impl Lowering<'_> {
         Ok(())
     }
 
+    /// Lowers a call of PNA's extern function `name`; `ty` is the P4 type of the call's value. A
+    /// function that acts on the table of the calling action gets that table as its first argument.
     pub(super) fn pna_function(&mut self, name: &str, call: &Call, ty: Ty) -> LowerResult<RValue> {
         match name {
             "drop_packet" => self.emit_effect(ExternFn::DropPacket, Vec::new()),
@@ -313,25 +326,27 @@ impl Lowering<'_> {
         done.map(|()| RValue::Void)
     }
 
-    /// Lowers `add_entry(action name, parameters, profile)`; these arguments start at index `at`.
-    fn add_entry(&mut self, call: &Call, at: usize) -> LowerResult<RValue> {
+    /// Lowers `add_entry(action name, parameters, profile)`; these arguments start at index
+    /// `first_arg`. Returns a bool: whether the entry was added.
+    fn add_entry(&mut self, call: &Call, first_arg: usize) -> LowerResult<RValue> {
         let context = self.calling_table("add_entry", call.span)?;
-        let name = self.text_arg(call, at)?;
+        let name = self.text_arg(call, first_arg)?;
         let decl = &self.hir.tables[context.hir.index()];
         let action = decl.actions.iter().position(|a| self.hir.actions[a.action.index()].name == name);
+        // Both lists have the same order, so an index in the typed program is valid in the IR.
         let action = action.and_then(|n| self.pipeline.tables[context.ir].actions.get(n)).map(|a| a.action);
         let Some(action) = action else {
             let message = format!("table `{}` has no action `{name}`", decl.name);
             return self.error("unknown-action", call.span, message);
         };
-        let ExternArg::Values(values) = self.data_arg(call, at + 1)? else { return Ok(RValue::Void) };
+        let ExternArg::Values(values) = self.data_arg(call, first_arg + 1)? else { return Ok(RValue::Void) };
         let types: Vec<Type> = self.pipeline.actions[action].params.iter().map(|p| p.ty).collect();
         if types.len() != values.len() {
             let message = format!("action `{name}` takes {} parameters, not {}", types.len(), values.len());
             return self.error("missing-argument", call.span, message);
         }
         let values = values.into_iter().zip(types).map(|(value, ty)| self.builder.cast(ty, value)).collect();
-        let profile = self.scalar_arg(call, at + 2)?;
+        let profile = self.scalar_arg(call, first_arg + 2)?;
         let args = vec![
             ExternArg::Table(context.ir),
             ExternArg::Action(action),
@@ -371,22 +386,24 @@ impl Lowering<'_> {
         Ok(RValue::Scalar(self.builder.select(*added, success, not_done)))
     }
 
-    /// Lowers `update_expire_info(restart the timer, change the profile, profile)`.
+    /// Lowers `update_expire_info(restart the timer, change the profile, profile)`: if the timer
+    /// restarts, either sets the new expire-time profile, which also restarts it, or only restarts
+    /// it.
     fn update_expire_info(&mut self, call: &Call) -> LowerResult<RValue> {
         let table = self.calling_table("update_expire_info", call.span)?;
-        let restart = self.scalar_arg(call, 0)?;
-        let change = self.scalar_arg(call, 1)?;
+        let restarts = self.scalar_arg(call, 0)?;
+        let changes_profile = self.scalar_arg(call, 1)?;
         let profile = self.scalar_arg(call, 2)?;
-        self.emit_if(restart, |lower| {
-            let [set, only, join] = [(); 3].map(|()| lower.builder.create_block());
-            lower.builder.branch(change, set, only);
-            lower.builder.switch_to(set);
+        self.emit_if(restarts, |lower| {
+            let [set_profile, restart_only, join] = [(); 3].map(|()| lower.builder.create_block());
+            lower.builder.branch(changes_profile, set_profile, restart_only);
+            lower.builder.switch_to(set_profile);
             lower.emit_effect(
                 ExternFn::SetEntryExpireTime,
                 vec![ExternArg::Table(table.ir), ExternArg::Value(profile)],
             )?;
             lower.builder.jump(join);
-            lower.builder.switch_to(only);
+            lower.builder.switch_to(restart_only);
             lower.emit_effect(ExternFn::RestartExpireTimer, vec![ExternArg::Table(table.ir)])?;
             lower.builder.jump(join);
             lower.builder.switch_to(join);
@@ -398,24 +415,27 @@ impl Lowering<'_> {
     /// three blocks, the first argument is a bool: whether the packet comes from the network.
     fn select_by_direction(&mut self, call: &Call) -> LowerResult<RValue> {
         let direction = self.scalar_arg(call, 0)?;
-        let inward = match self.builder.value_type(direction) {
+        let is_from_net = match self.builder.value_type(direction) {
             Type::Bool => direction,
             ty => {
                 let net_to_host = self.builder.constant(Const::new(ty, 0u8));
                 self.builder.eq(direction, net_to_host)
             }
         };
-        let (Some(CallArg::Expr(yes)), Some(CallArg::Expr(no))) = (call.args.get(1), call.args.get(2)) else {
+        let (Some(CallArg::Expr(net_to_host_arg)), Some(CallArg::Expr(host_to_net_arg))) =
+            (call.args.get(1), call.args.get(2))
+        else {
             return Ok(RValue::Void);
         };
-        let (mut then, mut els) = (Vec::new(), Vec::new());
-        let val = self.arg_value(1, yes)?;
-        self.append_scalars(&val, yes.ty, yes.span, &mut then)?;
-        let val = self.arg_value(2, no)?;
-        self.append_scalars(&val, no.ty, no.span, &mut els)?;
+        // Both arguments are flattened, because the IR selects scalars, not structs.
+        let (mut net_scalars, mut host_scalars) = (Vec::new(), Vec::new());
+        let val = self.arg_value(1, net_to_host_arg)?;
+        self.append_scalars(&val, net_to_host_arg.ty, net_to_host_arg.span, &mut net_scalars)?;
+        let val = self.arg_value(2, host_to_net_arg)?;
+        self.append_scalars(&val, host_to_net_arg.ty, host_to_net_arg.span, &mut host_scalars)?;
         let chosen: Vec<ir::Value> =
-            then.into_iter().zip(els).map(|(a, b)| self.builder.select(inward, a, b)).collect();
-        let ty = self.substitute_scope_params(yes.ty);
+            net_scalars.into_iter().zip(host_scalars).map(|(a, b)| self.builder.select(is_from_net, a, b)).collect();
+        let ty = self.substitute_scope_params(net_to_host_arg.ty);
         Ok(self.build_from_scalars(ty, &mut chosen.into_iter()))
     }
 }

@@ -11,7 +11,8 @@ use crate::span::Span;
 use ir::{CounterUnit, ExternArg, ExternFn, ExternInst, ExternKind, MeterUnit, Type};
 
 impl Lowering<'_> {
-    /// Returns the extern that a constructor creates; `None` if v1model does not define it.
+    /// Returns the extern object that the constructor call `construct` of the type `name` creates;
+    /// `None` if v1model does not define such a type.
     pub(super) fn v1model_object(&mut self, name: &str, construct: &Construct) -> LowerResult<Option<ExternKind>> {
         Ok(Some(match name {
             "counter" => ExternKind::Counter {
@@ -61,6 +62,8 @@ impl Lowering<'_> {
         Ok(ExternKind::ActionSelector { algorithm, size, output_width })
     }
 
+    /// Lowers a call of the method `method` of `object`, an instance of the v1model extern type
+    /// named `ty`. Most results go to an `out` argument; only `Checksum16.get` has a value.
     pub(super) fn v1model_method(
         &mut self,
         object: ir::ExternId,
@@ -129,8 +132,8 @@ impl Lowering<'_> {
     /// the table.
     fn read_direct_meter(&mut self, object: ir::ExternId, call: &Call) -> LowerResult<RValue> {
         let context = self.calling_table("direct_meter.read", call.span)?;
-        let out = self.out_arg(call, 0)?;
-        let ty = self.out_type(&out, call.span)?;
+        let target = self.out_arg(call, 0)?;
+        let ty = self.out_type(&target, call.span)?;
         if self.pipeline.tables[context.ir].direct_meter != Some(object) {
             // The action belongs to several tables, and this one has no meter.
             self.report_warning(
@@ -146,9 +149,11 @@ impl Lowering<'_> {
         };
         let colour = self.builder.load(&self.pipeline, colour);
         let colour = self.builder.cast(ty, colour);
-        self.set_out(out, colour, call.span)
+        self.set_out(target, colour, call.span)
     }
 
+    /// Lowers a call of v1model's extern function `name`. Results go to `out` arguments, so the
+    /// value is [`RValue::Void`].
     pub(super) fn v1model_function(&mut self, name: &str, call: &Call, _ty: Ty) -> LowerResult<RValue> {
         match name {
             "mark_to_drop" => self.mark_to_drop(call),
@@ -224,12 +229,15 @@ impl Lowering<'_> {
         self.emit_effect(func, vec![ExternArg::Value(check), ExternArg::Str(text)])
     }
 
+    /// Lowers `verify_checksum` or `update_checksum`, with or without payload: `(condition, data,
+    /// checksum, algorithm)`. For an update, `checksum` is an `inout` argument that receives the
+    /// result; its old value is passed too, because it remains if the condition is false.
     fn lower_checksum(&mut self, func: ExternFn, call: &Call) -> LowerResult<RValue> {
         let condition = self.scalar_arg(call, 0)?;
         let data = self.data_arg(call, 1)?;
         let updates = matches!(func, ExternFn::UpdateChecksum | ExternFn::UpdateChecksumWithPayload);
-        let out = if updates { self.out_arg(call, 2)? } else { None };
-        let old = match &out {
+        let target = if updates { self.out_arg(call, 2)? } else { None };
+        let checksum = match &target {
             Some((access, ty)) => {
                 let val = self.read_lvalue(access, *ty, call.span)?;
                 self.scalar_value(val, *ty, call.span)?
@@ -237,13 +245,13 @@ impl Lowering<'_> {
             None => self.scalar_arg(call, 2)?,
         };
         let algorithm = self.member_arg(call, 3)?;
-        let args = vec![ExternArg::Value(condition), data, ExternArg::Value(old), ExternArg::Str(algorithm)];
+        let args = vec![ExternArg::Value(condition), data, ExternArg::Value(checksum), ExternArg::Str(algorithm)];
         if !updates {
             return self.emit_effect(func, args);
         }
-        let ty = self.builder.value_type(old);
+        let ty = self.builder.value_type(checksum);
         let value = self.builder.call_extern(None, func, args, &[ty])[0];
-        self.set_out(out, value, call.span)
+        self.set_out(target, value, call.span)
     }
 
     /// Lowers `mark_to_drop()` and `mark_to_drop(standard_metadata)`. If the argument is a copy of
@@ -253,19 +261,20 @@ impl Lowering<'_> {
         let Some(CallArg::Expr(metadata)) = call.args.first() else {
             return self.emit_effect(ExternFn::MarkToDrop, Vec::new());
         };
-        let LValue::Storage(place) = self.arg_access(0, metadata)? else {
+        let LValue::Storage(copy) = self.arg_access(0, metadata)? else {
             return self.unsupported(metadata.span, "marking this");
         };
-        let spec = self.metadata_field(&place, metadata.ty, "egress_spec");
-        let own = self.pipeline.intrinsics.get("standard_metadata.egress_spec").copied();
-        if spec.is_some() && spec == own {
+        let egress_spec = self.metadata_field(&copy, metadata.ty, "egress_spec");
+        let own_egress_spec = self.pipeline.intrinsics.get("standard_metadata.egress_spec").copied();
+        if egress_spec.is_some() && egress_spec == own_egress_spec {
             return self.emit_effect(ExternFn::MarkToDrop, Vec::new());
         }
-        if let Some(var) = spec {
+        if let Some(var) = egress_spec {
+            // 511 is the egress port that means "drop" in v1model.
             let drop = self.builder.bits(9, 511u32);
             self.builder.store(var, drop);
         }
-        if let Some(var) = self.metadata_field(&place, metadata.ty, "mcast_grp") {
+        if let Some(var) = self.metadata_field(&copy, metadata.ty, "mcast_grp") {
             let none = self.builder.bits(16, 0u8);
             self.builder.store(var, none);
         }

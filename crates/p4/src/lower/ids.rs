@@ -1,5 +1,5 @@
-//! Checks that control-plane names and ids given by the program are unique (P4Runtime
-//! specification, section "ID Allocation").
+//! Checks that control-plane names and ids given by the program are unique.
+//! See the P4Runtime specification, section "ID Allocation".
 
 use super::lowering::{LowerResult, Lowering};
 use super::names;
@@ -37,14 +37,16 @@ impl Lowering<'_> {
                 "give one of them another name with `@name`, or instantiate the object that declares it only once";
             return self.report(Diagnostic::error("duplicate-name", span, message).help(help));
         }
+        // The highest byte of a P4Runtime id tells the kind of object (P4Runtime specification, "ID
+        // Allocation"). The program may leave it 0.
         let id = preamble.id;
-        let Some(prefix) = id_prefix(kind).filter(|_| id != 0) else { return Ok(()) };
-        if id >> 24 != 0 && id >> 24 != prefix {
+        let Some(kind_byte) = id_prefix(kind).filter(|_| id != 0) else { return Ok(()) };
+        if id >> 24 != 0 && id >> 24 != kind_byte {
             let message = format!("the highest byte of `@id({id:#x})` is not that of a {kind}");
-            let help = format!("write @id({:#010x}), or leave the byte 0", prefix << 24 | id & 0xff_ffff);
+            let help = format!("write @id({:#010x}), or leave the byte 0", kind_byte << 24 | id & 0xff_ffff);
             return self.report(Diagnostic::error("bad-id", span, message).help(help));
         }
-        if !self.used_ids.insert(prefix << 24 | id) {
+        if !self.used_ids.insert(kind_byte << 24 | id) {
             let message = format!("two {kind}s have the id {id:#x}");
             let help = "give one of them another `@id`, or none: then the id is derived from the name";
             return self.report(Diagnostic::error("bad-id", span, message).help(help));

@@ -52,7 +52,8 @@ impl Lowering<'_> {
         Ok(known)
     }
 
-    /// Instantiates a constructor call.
+    /// Instantiates a constructor call and returns the object as a known value. `naming` has the
+    /// names for the control plane and for variables.
     pub(super) fn instantiate(&mut self, construct: &Construct, naming: &InstanceName) -> LowerResult<ConstValue> {
         match construct.what {
             Constructor::Extern(id, _) => {
@@ -75,7 +76,9 @@ impl Lowering<'_> {
         }
     }
 
-    /// Returns the known values of constructor arguments.
+    /// Returns the known values of constructor arguments. Objects among them are named after their
+    /// parameter, below `naming`; `by_type` says that they are named after their type instead, as
+    /// the blocks of a package.
     fn eval_constructor_args(
         &mut self,
         params: &[hir::LocalId],
@@ -100,6 +103,9 @@ impl Lowering<'_> {
         Ok(args)
     }
 
+    /// Creates an instance of the parser or control `decl` and declares its locals, which can
+    /// instantiate further objects. The limits on depth and number stop programs in which instances
+    /// multiply.
     fn create_object(
         &mut self,
         decl: hir::TypeDeclId,
@@ -121,10 +127,10 @@ impl Lowering<'_> {
         } else {
             (naming.path.clone(), naming.scope.clone())
         };
-        let inner = InstanceName { path: path.clone(), scope: scope.clone(), ..naming.clone() };
-        let args = self.eval_constructor_args(&object.constructor_params, construct, &inner, false)?;
+        let inner_naming = InstanceName { path: path.clone(), scope: scope.clone(), ..naming.clone() };
+        let args = self.eval_constructor_args(&object.constructor_params, construct, &inner_naming, false)?;
         let subst = Rc::new(self.substitution(&object.type_params, &construct.type_args));
-        let new = ObjectInstance {
+        let instance = ObjectInstance {
             decl: Some(decl),
             path,
             scope,
@@ -134,16 +140,18 @@ impl Lowering<'_> {
             ..ObjectInstance::outside()
         };
         let id = ObjectInstanceId::from_index(self.objects.len());
-        self.objects.push(new);
-        let outer = std::mem::replace(&mut self.current_object, id);
+        self.objects.push(instance);
+        let outer_object = std::mem::replace(&mut self.current_object, id);
         let outer_subst = std::mem::replace(&mut self.subst, subst);
-        let done = self.declare_locals(decl);
-        self.current_object = outer;
+        let outcome = self.declare_locals(decl);
+        self.current_object = outer_object;
         self.subst = outer_subst;
-        done.map(|()| ConstValue::Object(id))
+        outcome.map(|()| ConstValue::Object(id))
     }
 
-    /// Declares the used declarations of a new object.
+    /// Declares the locals of the current object, an instance of `decl`, that its code uses. Extern
+    /// objects are declared in any case, because the control plane can use them. All are tried, so
+    /// that all errors are reported.
     fn declare_locals(&mut self, decl: hir::TypeDeclId) -> LowerResult<()> {
         let locals = match &self.hir.objects[decl.index()].kind {
             ObjectKind::Parser(body) => &body.locals,
@@ -155,7 +163,7 @@ impl Lowering<'_> {
         let is_extern = |lower: &Self, id: &hir::InstanceId| {
             matches!(lower.hir.instances[id.index()].construct.what, Constructor::Extern(..))
         };
-        let mut done = Ok(());
+        let mut outcome = Ok(());
         for local in locals {
             let declared = match local {
                 LocalDecl::Instance(id) if is_extern(self, id) || used.instances.contains(id) => {
@@ -165,9 +173,9 @@ impl Lowering<'_> {
                 LocalDecl::ValueSet(id) if used.value_sets.contains(id) => self.declare_value_set(*id).map(|_| ()),
                 _ => Ok(()),
             };
-            done = done.and(declared);
+            outcome = outcome.and(declared);
         }
-        done
+        outcome
     }
 
     /// Returns constructor argument `n`.

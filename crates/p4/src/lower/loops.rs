@@ -1,5 +1,5 @@
-//! Lowers loops: `for` and `for ... in` become cycles of blocks. Loops over the elements of a value
-//! are unrolled.
+//! Lowers loops: `for` and `for ... in` become cycles of blocks.
+//! Loops over the elements of a value are unrolled.
 
 use super::frame::{Binding, LoopTargets};
 use super::lowering::{LowerResult, Lowering};
@@ -58,6 +58,15 @@ impl Lowering<'_> {
         }
     }
 
+    /// Lowers `for (T var in lo..hi) body`, with both ends included, to a cycle of blocks. The head
+    /// has the current value as its block parameter.
+    ///
+    /// ```text
+    /// head(current): if current <= last goto inside, else end
+    /// inside:        var = current; body; goto next
+    /// next:          if current == last goto end, else step
+    /// step:          goto head(current + 1)
+    /// ```
     fn for_range(&mut self, var: LocalId, lo: &Expr, hi: &Expr, body: &Stmt, span: Span) -> LowerResult<()> {
         let ty = self.substitute_scope_params(self.local_decl(var).ty);
         let scalar = self.scalar_type(ty, span)?;
@@ -68,29 +77,31 @@ impl Lowering<'_> {
         let hi_val = self.convert_value(hi_val, hi.ty, ty, hi.span)?;
         let last = self.scalar_value(hi_val, ty, hi.span)?;
         let [head, inside, next, step, end] = [(); 5].map(|()| self.builder.create_block());
-        let at = self.builder.append_param(head, scalar);
+        let current = self.builder.append_param(head, scalar);
         self.builder.jump_with(head, vec![first]);
         self.builder.switch_to(head);
-        let go = self.builder.binary(BinaryOp::Le, at, last);
-        self.builder.branch(go, inside, end);
+        let is_in_range = self.builder.binary(BinaryOp::Le, current, last);
+        self.builder.branch(is_in_range, inside, end);
         self.builder.switch_to(inside);
         self.declare_var(var, None)?;
-        if let Some(Binding::Storage(place)) = self.locals[var.index()].clone() {
-            self.store_value(&place, &RValue::Scalar(at), span)?;
+        if let Some(Binding::Storage(storage)) = self.locals[var.index()].clone() {
+            self.store_value(&storage, &RValue::Scalar(current), span)?;
         }
         self.lower_iteration(body, end, next)?;
         self.builder.switch_to(next);
         // The test precedes the increment, because the increment can wrap around.
-        let done = self.builder.eq(at, last);
-        self.builder.branch(done, end, step);
+        let is_last = self.builder.eq(current, last);
+        self.builder.branch(is_last, end, step);
         self.builder.switch_to(step);
         let one = self.builder.constant(ir::Const::new(scalar, 1u8));
-        let stepped = self.builder.add(at, one);
+        let stepped = self.builder.add(current, one);
         self.builder.jump_with(head, vec![stepped]);
         self.builder.switch_to(end);
         Ok(())
     }
 
+    /// Lowers `for (T var in elements) body` over a stack or list. The loop is unrolled, because
+    /// the elements are different storage. They are copied first, because the body can change them.
     fn for_elements(&mut self, var: LocalId, elements: &Expr, body: &Stmt, span: Span) -> LowerResult<()> {
         let val = self.eval_expr(elements)?;
         let val = self.snapshot(val, elements.ty, elements.span)?;
@@ -101,14 +112,14 @@ impl Lowering<'_> {
         };
         let ty = self.substitute_scope_params(self.local_decl(var).ty);
         let end = self.builder.create_block();
-        for n in 0..count {
+        for index in 0..count {
             self.check_size(span)?;
-            let part = self.value_part(&val, n);
-            let from = self.member_type(elements.ty, n);
-            let part = self.convert_value(part, from, ty, span)?;
+            let element = self.value_part(&val, index);
+            let element_ty = self.member_type(elements.ty, index);
+            let element = self.convert_value(element, element_ty, ty, span)?;
             self.declare_var(var, None)?;
-            if let Some(Binding::Storage(place)) = self.locals[var.index()].clone() {
-                self.store_value(&place, &part, span)?;
+            if let Some(Binding::Storage(storage)) = self.locals[var.index()].clone() {
+                self.store_value(&storage, &element, span)?;
             }
             let next = self.builder.create_block();
             self.lower_iteration(body, end, next)?;

@@ -93,6 +93,8 @@ pub(super) struct Lowering<'a> {
 }
 
 impl<'a> Lowering<'a> {
+    /// Creates the state for lowering the typed program `hir` to a pipeline named `name`. The
+    /// architecture is set when `main` is lowered.
     pub(super) fn new(hir: &'a Program, sources: &'a SourceMap, name: &str) -> Self {
         Lowering {
             hir,

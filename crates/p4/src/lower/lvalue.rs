@@ -18,7 +18,8 @@ use num_traits::ToPrimitive;
 use std::rc::Rc;
 
 impl Lowering<'_> {
-    /// Resolves an expression as an l-value; evaluates any other expression.
+    /// Resolves an expression as an l-value. An expression that is none gives an [`LValue::Value`].
+    /// Emits the code that evaluates indices and checks stack bounds.
     pub(super) fn resolve_lvalue(&mut self, expr: &Expr) -> LowerResult<LValue> {
         match &expr.kind {
             ExprKind::Local(id) => self.resolve_local(*id, expr),
@@ -70,13 +71,15 @@ impl Lowering<'_> {
         }
     }
 
+    /// Resolves `stack[index]`. A known index selects one element; with an index from the packet,
+    /// all elements are candidates.
     fn resolve_index(&mut self, stack: &Expr, index: &Expr) -> LowerResult<LValue> {
-        let known = match self.try_eval_const(index) {
+        let known_index = match self.try_eval_const(index) {
             Some(ConstValue::Int(n)) => Some(n),
             _ => None,
         };
         let base = self.resolve_lvalue(stack)?;
-        if let Some(n) = known {
+        if let Some(n) = known_index {
             return Ok(self.project_element(base, &n));
         }
         // An element of a variable stays in place while the index is evaluated. The result of a
@@ -87,16 +90,16 @@ impl Lowering<'_> {
             }
             base => base,
         };
-        let value = self.eval_scalar(index)?;
+        let index_value = self.eval_scalar(index)?;
         match base {
             LValue::Storage(Storage::Stack { elems, .. } | Storage::Struct(elems)) => {
-                Ok(LValue::Dynamic { candidates: elems, index: value, next: None })
+                Ok(LValue::Dynamic { candidates: elems, index: index_value, next: None })
             }
             LValue::Value(RValue::Ref(Storage::Stack { elems, .. })) => {
-                Ok(LValue::Dynamic { candidates: elems, index: value, next: None })
+                Ok(LValue::Dynamic { candidates: elems, index: index_value, next: None })
             }
             LValue::Value(val @ (RValue::Stack(..) | RValue::Struct(_))) => {
-                self.index_temporary_stack(&val, value, index.span)
+                self.index_temporary_stack(&val, index_value, index.span)
             }
             _ => self.unsupported(index.span, "an index that is only known at run time here"),
         }
@@ -195,21 +198,25 @@ impl Lowering<'_> {
         self.builder.cast(Type::Bit(width), shifted)
     }
 
+    /// Reads the candidate with the run-time `index`; `ty` is the type of each candidate. Scalars
+    /// are chosen by a chain of selects, other values by one branch for each candidate. An index
+    /// out of range gives zero or an invalid header.
     fn read_candidate(&mut self, candidates: &[Storage], index: Value, ty: Ty, span: Span) -> LowerResult<RValue> {
         match self.layout(ty) {
             TypeLayout::Scalar(scalar) => {
                 let mut value = self.zero_constant(scalar);
                 for (n, candidate) in candidates.iter().enumerate() {
-                    let Some(here) = self.emit_index_test(index, n) else { break };
+                    let Some(is_index) = self.emit_index_test(index, n) else { break };
                     let Storage::Scalar(var) = candidate else { continue };
                     let loaded = self.builder.load(&self.pipeline, *var);
-                    value = self.builder.select(here, loaded, value);
+                    value = self.builder.select(is_index, loaded, value);
                 }
                 Ok(RValue::Scalar(value))
             }
             TypeLayout::Struct(members) => {
                 let mut parts = Vec::new();
                 for (n, member) in members.iter().enumerate() {
+                    // Each member of a struct has its own list of candidates.
                     let part = |c: &Storage| c.part(n).cloned().unwrap_or(Storage::Nothing);
                     let candidates: Vec<Storage> = candidates.iter().map(part).collect();
                     parts.push(self.read_candidate(&candidates, index, member.ty, span)?);
@@ -217,18 +224,18 @@ impl Lowering<'_> {
                 Ok(RValue::Struct(parts.into()))
             }
             _ => {
-                let place = self.allocate_temporary("element", ty, span)?;
+                let storage = self.allocate_temporary("element", ty, span)?;
                 self.emit_index_paths(index, candidates.len(), |lower, n| match n {
                     Some(n) => {
                         let val = lower.read_storage(&candidates[n]);
-                        lower.store_value(&place, &val, span)
+                        lower.store_value(&storage, &val, span)
                     }
                     None => {
-                        lower.invalidate(&place);
+                        lower.invalidate(&storage);
                         Ok(())
                     }
                 })?;
-                Ok(RValue::Ref(place))
+                Ok(RValue::Ref(storage))
             }
         }
     }
@@ -243,24 +250,27 @@ impl Lowering<'_> {
         Some(self.builder.eq(index, n))
     }
 
-    /// Emits one path for each index below `count` and one for all others (`None`), and joins them.
+    /// Emits a `switch` on `index` with one path for each value below `count` and one for all
+    /// others, and joins them. `emit_path` emits the code of a path; it gets the index, `None` on
+    /// the path of the others.
     pub(super) fn emit_index_paths(
         &mut self,
         index: Value,
         count: usize,
-        mut way: impl FnMut(&mut Self, Option<usize>) -> LowerResult<()>,
+        mut emit_path: impl FnMut(&mut Self, Option<usize>) -> LowerResult<()>,
     ) -> LowerResult<()> {
         let ty = self.builder.value_type(index);
-        let fits = |n: &usize| ty.width() >= usize::BITS || n >> ty.width() == 0;
+        // A narrow index cannot have the value of a late candidate.
+        let is_representable = |n: &usize| ty.width() >= usize::BITS || n >> ty.width() == 0;
         let cases: Vec<(usize, ir::Block)> =
-            (0..count).filter(fits).map(|n| (n, self.builder.create_block())).collect();
+            (0..count).filter(is_representable).map(|n| (n, self.builder.create_block())).collect();
         let (default, join) = (self.builder.create_block(), self.builder.create_block());
         let consts = cases.iter().map(|(n, block)| (Const::new(ty, *n), *block)).collect();
         self.builder.switch(index, consts, default);
-        let ways = cases.into_iter().map(|(n, block)| (Some(n), block)).chain([(None, default)]);
-        for (n, block) in ways {
+        let paths = cases.into_iter().map(|(n, block)| (Some(n), block)).chain([(None, default)]);
+        for (n, block) in paths {
             self.builder.switch_to(block);
-            way(self, n)?;
+            emit_path(self, n)?;
             if !self.builder.is_terminated() {
                 self.builder.jump(join);
             }
@@ -269,29 +279,33 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Writes to an l-value.
+    /// Writes `val` of type `ty` to an l-value. Bits of a scalar are written by reading the scalar,
+    /// replacing the bits and writing it again.
     pub(super) fn write_lvalue(&mut self, access: &LValue, val: RValue, ty: Ty, span: Span) -> LowerResult<()> {
         match access {
-            LValue::Storage(place) => self.assign_value(place, val, ty, span),
+            LValue::Storage(storage) => self.assign_value(storage, val, ty, span),
             LValue::Dynamic { candidates, index, .. } => self.write_candidate(candidates, *index, val, ty, span),
-            LValue::Slice { base, hi, lo, ty: whole } => {
+            LValue::Slice { base, hi, lo, ty: base_ty } => {
                 let bits = self.scalar_value(val, ty, span)?;
-                let old = self.read_lvalue(base, *whole, span)?;
-                let old = self.scalar_value(old, *whole, span)?;
+                let old = self.read_lvalue(base, *base_ty, span)?;
+                let old = self.scalar_value(old, *base_ty, span)?;
                 let new = self.replace_bits(old, *hi, *lo, bits);
-                self.write_lvalue(base, RValue::Scalar(new), *whole, span)
+                self.write_lvalue(base, RValue::Scalar(new), *base_ty, span)
             }
-            LValue::DynSlice { base, lo, width, ty: whole } => {
+            LValue::DynSlice { base, lo, width, ty: base_ty } => {
                 let bits = self.scalar_value(val, ty, span)?;
-                let old = self.read_lvalue(base, *whole, span)?;
-                let old = self.scalar_value(old, *whole, span)?;
+                let old = self.read_lvalue(base, *base_ty, span)?;
+                let old = self.scalar_value(old, *base_ty, span)?;
                 let new = self.replace_bits_at(old, *lo, *width, bits);
-                self.write_lvalue(base, RValue::Scalar(new), *whole, span)
+                self.write_lvalue(base, RValue::Scalar(new), *base_ty, span)
             }
             LValue::Value(_) => self.unsupported(span, "assigning to this"),
         }
     }
 
+    /// Writes `val` to the candidate with the run-time `index`; an index out of range writes
+    /// nothing. Every scalar candidate is stored again, with its old value unless it is the one,
+    /// because this needs no branch.
     fn write_candidate(
         &mut self,
         candidates: &[Storage],
@@ -301,15 +315,15 @@ impl Lowering<'_> {
         span: Span,
     ) -> LowerResult<()> {
         if let TypeLayout::Scalar(scalar) = self.layout(ty) {
-            let mut new = self.scalar_value(val, ty, span)?;
-            if self.builder.value_type(new) != scalar {
-                new = self.builder.cast(scalar, new);
+            let mut new_value = self.scalar_value(val, ty, span)?;
+            if self.builder.value_type(new_value) != scalar {
+                new_value = self.builder.cast(scalar, new_value);
             }
             for (n, candidate) in candidates.iter().enumerate() {
-                let Some(here) = self.emit_index_test(index, n) else { break };
+                let Some(is_index) = self.emit_index_test(index, n) else { break };
                 let Storage::Scalar(var) = candidate else { continue };
-                let old = self.builder.load(&self.pipeline, *var);
-                let value = self.builder.select(here, new, old);
+                let old_value = self.builder.load(&self.pipeline, *var);
+                let value = self.builder.select(is_index, new_value, old_value);
                 self.builder.store(*var, value);
             }
             return Ok(());

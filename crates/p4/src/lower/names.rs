@@ -48,7 +48,7 @@ pub(super) fn annotation_number(annotations: &Annotations, name: &str) -> Option
     }
 }
 
-/// Returns an annotation as P4Info shows it.
+/// Returns an annotation as P4Info shows it, with its `@` and its body.
 pub(super) fn annotation_text(annotation: &Annotation) -> String {
     let name = annotation.name.as_str();
     match &annotation.body {
@@ -138,7 +138,9 @@ pub(super) fn build_preamble(name: String, annotations: &Annotations) -> Preambl
 }
 
 impl Lowering<'_> {
-    /// Returns the P4Runtime name of a key; `None` if the expression is too complex.
+    /// Returns the P4Runtime name of a key: the path of its expression, such as `hdr.ipv4.dst`, or
+    /// its `@name`. A name that begins with a dot replaces the whole path. `None` if the expression
+    /// is too complex.
     pub(super) fn key_name(&mut self, expr: &Expr) -> Option<String> {
         Some(match &expr.kind {
             ExprKind::Local(id) => {
@@ -146,8 +148,8 @@ impl Lowering<'_> {
                 let name = local_name(&local.name, &local.annotations);
                 name.strip_prefix('.').unwrap_or(name).to_string()
             }
-            ExprKind::Field(base, n) => {
-                let (name, annotations) = self.field_name(base, *n)?;
+            ExprKind::Field(base, field_index) => {
+                let (name, annotations) = self.field_name(base, *field_index)?;
                 match local_name(&name, &annotations).strip_prefix('.') {
                     Some(absolute) => absolute.to_string(),
                     None => format!("{}.{}", self.key_name(base)?, local_name(&name, &annotations)),
@@ -160,9 +162,9 @@ impl Lowering<'_> {
             ExprKind::Binary(ast::BinaryOp::BitAnd, left, right) => {
                 format!("{} & {}", self.key_name(left)?, self.key_name(right)?)
             }
-            ExprKind::Int(n) => {
+            ExprKind::Int(number) => {
                 let text = self.sources.text(expr.span).trim();
-                if text.is_empty() { n.to_string() } else { literal_name(text, n) }
+                if text.is_empty() { number.to_string() } else { literal_name(text, number) }
             }
             ExprKind::Bool(b) => b.to_string(),
             ExprKind::Call(call) => match &call.callee {

@@ -12,7 +12,8 @@ use ir::{BinaryOp, Type, Value};
 const RUNTIME_INT_MARGIN: u32 = 64;
 
 impl Lowering<'_> {
-    /// Emits an operator on two scalars.
+    /// Emits an operator on two scalars, which have the same type except in shifts and `++`. `expr`
+    /// is the whole expression, for errors.
     pub(super) fn emit_binary(&mut self, op: ast::BinaryOp, a: Value, b: Value, expr: &Expr) -> LowerResult<Value> {
         use ast::BinaryOp as Ast;
         let op = match op {
@@ -47,7 +48,8 @@ impl Lowering<'_> {
         self.builder.cast(Type::Bit(width), value)
     }
 
-    /// Converts a value to another type.
+    /// Converts the value `val` of type `from` to the type `to`, member by member for structs,
+    /// headers and stacks. The checker has accepted the conversion.
     pub(super) fn convert_value(&mut self, val: RValue, from: Ty, to: Ty, span: Span) -> LowerResult<RValue> {
         match self.layout(to) {
             TypeLayout::Scalar(ty) => match val {
@@ -79,9 +81,9 @@ impl Lowering<'_> {
                 RValue::Invalid(_) => Ok(RValue::Invalid(self.substitute_scope_params(to))),
                 other => Ok(other),
             },
-            TypeLayout::Stack(of, _) => match val {
+            TypeLayout::Stack(element_ty, _) => match val {
                 RValue::Struct(parts) | RValue::Stack(parts, _) => {
-                    let types = vec![of; parts.len()];
+                    let types = vec![element_ty; parts.len()];
                     let to = self.substitute_scope_params(to);
                     Ok(RValue::Stack(self.convert_parts(&parts, from, &types, span)?.into(), to))
                 }

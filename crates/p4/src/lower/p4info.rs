@@ -13,7 +13,8 @@ use ir::{DataType, NamedType, Param};
 use num_bigint::BigUint;
 
 impl Lowering<'_> {
-    /// Returns the P4Runtime description of a type and records named types.
+    /// Returns the P4Runtime description of a type and records named types. A type that P4Runtime
+    /// cannot describe gives an empty tuple.
     pub(super) fn data_type(&mut self, ty: Ty) -> DataType {
         let ty = self.substitute_scope_params(ty);
         if self.is_too_large(ty) {
@@ -26,9 +27,9 @@ impl Lowering<'_> {
             TyKind::Varbit(w) => DataType::Varbit(w),
             TyKind::Error => DataType::Error,
             TyKind::Tuple(types) => DataType::Tuple(types.into_iter().map(|t| self.data_type(t)).collect()),
-            TyKind::Stack(of, size) => match self.data_type(of) {
+            TyKind::Stack(element_ty, size) => match self.data_type(element_ty) {
                 DataType::Named(name) => DataType::Stack(name, size),
-                other => other,
+                unnamed => unnamed,
             },
             TyKind::Struct(id, _) => self.named_struct(id, ty),
             TyKind::Enum(id) => self.named_enum(id),
@@ -53,6 +54,8 @@ impl Lowering<'_> {
         DataType::Named(name.to_string())
     }
 
+    /// Records a struct, header or union as a named type of P4Info, with its fields, and returns
+    /// the reference by name. `ty` is the type with its type arguments.
     fn named_struct(&mut self, id: hir::StructId, ty: Ty) -> DataType {
         let decl = &self.hir.structs[id.index()];
         let name = names::control_plane_name("", &decl.name, &decl.annotations);
@@ -130,27 +133,28 @@ impl Lowering<'_> {
         })
     }
 
-    /// Checks and records the string mapping of a type that the control plane represents as
-    /// strings.
-    fn record_string_mapping(&mut self, name: &str, annotations: &ast::Annotations, of: Ty) {
+    /// Checks and records `@p4runtime_translation_mappings`, the strings that the control plane
+    /// uses for values of the type `name`, which has the underlying type `underlying_ty`. Strings
+    /// and values must map one to one.
+    fn record_string_mapping(&mut self, name: &str, annotations: &ast::Annotations, underlying_ty: Ty) {
         let Some(annotation) = names::find_annotation(annotations, "p4runtime_translation_mappings") else { return };
-        let width = match self.types.kind(of) {
+        let width = match self.types.kind(underlying_ty) {
             TyKind::Bit(width) => *width,
             _ => 0,
         };
         let strings = annotation.mappings().unwrap_or_default();
-        for (at, (string, value)) in strings.iter().enumerate() {
-            let before = &strings[..at];
-            let wrong = if value.bits() > u64::from(width) {
+        for (index, (string, value)) in strings.iter().enumerate() {
+            let earlier = &strings[..index];
+            let problem = if value.bits() > u64::from(width) {
                 format!("{value} does not fit in the {width} bits of `{name}`")
-            } else if before.iter().any(|(other, _)| other == string) {
+            } else if earlier.iter().any(|(earlier_entry, _)| earlier_entry == string) {
                 format!("\"{string}\" is mapped twice")
-            } else if let Some((other, _)) = before.iter().find(|(_, other)| other == value) {
-                format!("{value} is mapped to by \"{other}\" and by \"{string}\"")
+            } else if let Some((earlier_entry, _)) = earlier.iter().find(|(_, earlier_entry)| earlier_entry == value) {
+                format!("{value} is mapped to by \"{earlier_entry}\" and by \"{string}\"")
             } else {
                 continue;
             };
-            let diagnostic = Diagnostic::error("bad-annotation", annotation.span, wrong);
+            let diagnostic = Diagnostic::error("bad-annotation", annotation.span, problem);
             let help = "give each string one value of the type, and each value one string";
             self.diagnostics.push(diagnostic.help(help));
             return;
@@ -178,15 +182,18 @@ impl Lowering<'_> {
         }
     }
 
-    /// Declares packet_in and packet_out.
+    /// Declares the headers that are marked `@controller_header`: `packet_in` and `packet_out`.
+    /// Hidden fields are left out; nested structs become their leaves.
     pub(super) fn controller_headers(&mut self) {
-        for (n, decl) in self.hir.structs.iter().enumerate() {
+        for (struct_index, decl) in self.hir.structs.iter().enumerate() {
             let Some(annotation) = names::find_annotation(&decl.annotations, "controller_header") else { continue };
             let Some(name) = annotation.single_string() else { continue };
             if decl.kind != StructKind::Header || !decl.type_params.is_empty() {
                 continue;
             }
-            let Some(ty) = self.types.find(&TyKind::Struct(hir::StructId(n as u32), Vec::new())) else { continue };
+            let Some(ty) = self.types.find(&TyKind::Struct(hir::StructId(struct_index as u32), Vec::new())) else {
+                continue;
+            };
             let TypeLayout::Header(header, _) = self.layout(ty) else { continue };
             let mut fields = Vec::new();
             for field in &decl.fields {

@@ -1,5 +1,5 @@
-//! Reads the annotations of `main`: `@pkginfo`, `@platform_property` (P4Runtime specification,
-//! section "PkgInfo").
+//! Reads the annotations of `main`: `@pkginfo`, `@platform_property`.
+//! See the P4Runtime specification, section "PkgInfo".
 
 use super::lowering::Lowering;
 use super::names;
@@ -28,8 +28,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// Returns the pairs with known keys of all annotations with that name. Reports repeated and
-    /// unknown keys.
+    /// Returns the `key = value` pairs with the known keys `keys` of all annotations `@name`.
+    /// Reports repeated and unknown keys, and annotations without pairs.
     fn package_pairs<'x>(
         &mut self,
         name: &str,
@@ -39,7 +39,7 @@ impl Lowering<'_> {
         let mut pairs = Vec::new();
         for annotation in annotations.iter().filter(|a| a.name.as_str() == name) {
             match annotation.key_values() {
-                Some(given) => pairs.extend(given),
+                Some(written) => pairs.extend(written),
                 None => {
                     let error = Diagnostic::error("bad-annotation", annotation.span, format!("`@{name}` needs pairs"));
                     self.diagnostics.push(error.help(format!("write @{name}({} = ...)", keys[0])));
@@ -47,7 +47,7 @@ impl Lowering<'_> {
             }
         }
         let mut seen = HashSet::new();
-        let mut known = Vec::new();
+        let mut known_pairs = Vec::new();
         for pair in pairs {
             let key = pair.name.as_str();
             if !seen.insert(key) {
@@ -55,14 +55,14 @@ impl Lowering<'_> {
                 let error = Diagnostic::error("bad-annotation", pair.span, message);
                 self.diagnostics.push(error.help("remove one of them"));
             } else if keys.contains(&key) {
-                known.push(pair);
+                known_pairs.push(pair);
             } else {
                 let message = format!("`@{name}` has no key `{key}`; it is not shown in P4Info");
                 let warning = Diagnostic::warning("bad-annotation", pair.span, message);
                 self.diagnostics.push(warning.help(format!("the keys are {}", keys.join(", "))));
             }
         }
-        known
+        known_pairs
     }
 
     fn check_pkginfo(&mut self, pair: &NamedExpr) {

@@ -28,26 +28,29 @@ impl Lowering<'_> {
         }
     }
 
+    /// Lowers `extract(header)` or `extract(header, bits)`, where `bits` is the size of the
+    /// header's `varbit` field. `extract(_)` reads into a temporary header. For `stack.next`, each
+    /// element has its own path, which also advances the stack's next index.
     fn lower_extract(&mut self, call: &Call) -> LowerResult<RValue> {
         let Some(arg) = call.args.first() else { return Ok(RValue::Void) };
         let (access, ty) = match arg {
             CallArg::Expr(header) => (self.arg_access(0, header)?, header.ty),
             _ => {
                 let ty = call.type_args.first().copied().unwrap_or(crate::hir::Types::VOID);
-                let place = self.allocate_temporary("skipped", ty, call.span)?;
-                (LValue::Storage(place), ty)
+                let storage = self.allocate_temporary("skipped", ty, call.span)?;
+                (LValue::Storage(storage), ty)
             }
         };
         let bits = self.optional_scalar_arg(call, 1)?;
         match access {
-            LValue::Storage(place) => self.extract_to(&place, bits, call.span)?,
+            LValue::Storage(storage) => self.extract_to(&storage, bits, call.span)?,
             LValue::Dynamic { candidates, index, next } => {
                 self.emit_index_paths(index, candidates.len(), |lower, n| match n {
                     Some(n) => {
                         lower.extract_to(&candidates[n], bits, call.span)?;
                         if let Some(next) = next {
-                            let new = lower.builder.bits(32, n + 1);
-                            lower.builder.store(next, new);
+                            let advanced = lower.builder.bits(32, n + 1);
+                            lower.builder.store(next, advanced);
                         }
                         Ok(())
                     }
@@ -57,8 +60,9 @@ impl Lowering<'_> {
                         Ok(())
                     }
                     None => {
-                        let place = lower.allocate_temporary("skipped", ty, call.span)?;
-                        lower.extract_to(&place, bits, call.span)
+                        // The packet advances even if the index selects no element.
+                        let storage = lower.allocate_temporary("skipped", ty, call.span)?;
+                        lower.extract_to(&storage, bits, call.span)
                     }
                 })?;
             }
@@ -78,26 +82,28 @@ impl Lowering<'_> {
         Ok(())
     }
 
+    /// Lowers `lookahead<T>()`: reads the bits of a value of type `ty` without advancing. A struct
+    /// or header is read as one wide scalar and cut into its leaves, the first in the highest bits.
     fn lower_lookahead(&mut self, ty: Ty, span: Span) -> LowerResult<RValue> {
         if let TypeLayout::Scalar(scalar) = self.layout(ty) {
             return Ok(RValue::Scalar(self.builder.lookahead(scalar)));
         }
         let mut leaves = Vec::new();
         self.append_scalar_types(ty, &mut leaves);
-        let total = leaves.iter().fold(0u64, |sum, ty| sum + u64::from(ty.width()));
-        let plain = leaves.iter().all(|ty| matches!(ty, Type::Bit(_) | Type::Int(_) | Type::Bool));
-        let Some(total) = u32::try_from(total).ok().filter(|w| plain && *w <= ir::MAX_WIDTH) else {
+        let total_bits = leaves.iter().fold(0u64, |sum, ty| sum + u64::from(ty.width()));
+        let has_fixed_width = leaves.iter().all(|ty| matches!(ty, Type::Bit(_) | Type::Int(_) | Type::Bool));
+        let Some(total_bits) = u32::try_from(total_bits).ok().filter(|w| has_fixed_width && *w <= ir::MAX_WIDTH) else {
             return self.unsupported(span, "looking ahead at a value of this type");
         };
-        let bits = self.builder.lookahead(Type::Bit(total));
-        let mut at = total;
+        let bits = self.builder.lookahead(Type::Bit(total_bits));
+        let mut end_bit = total_bits;
         let mut values = Vec::new();
         for leaf in leaves {
             let value = match leaf.width() {
                 0 => self.zero_constant(Type::Bit(0)),
-                width => self.builder.slice(bits, at - 1, at - width),
+                width => self.builder.slice(bits, end_bit - 1, end_bit - width),
             };
-            at -= leaf.width();
+            end_bit -= leaf.width();
             values.push(self.builder.cast(leaf, value));
         }
         let ty = self.substitute_scope_params(ty);
@@ -114,11 +120,13 @@ impl Lowering<'_> {
         Ok(RValue::Void)
     }
 
+    /// Emits the headers in a value of type `ty`, in order; an invalid header emits nothing at run
+    /// time. `data` is the argument, for errors. A header that is not in storage is stored first.
     fn emit_value(&mut self, val: &RValue, ty: Ty, data: &Expr) -> LowerResult<()> {
         match val {
-            RValue::Ref(place) => {
+            RValue::Ref(storage) => {
                 let mut headers: Vec<HeaderId> = Vec::new();
-                place.for_each_leaf(&mut |leaf| {
+                storage.for_each_leaf(&mut |leaf| {
                     if let StorageLeaf::Header(id) = leaf {
                         headers.push(id);
                     }
@@ -132,8 +140,8 @@ impl Lowering<'_> {
                 }
             }
             RValue::Header(..) => {
-                let place = self.store_in_temporary(val, ty, data.span)?;
-                self.emit_value(&RValue::Ref(place), ty, data)?;
+                let storage = self.store_in_temporary(val, ty, data.span)?;
+                self.emit_value(&RValue::Ref(storage), ty, data)?;
             }
             RValue::Invalid(_) | RValue::Void => {}
             _ => return self.unsupported(data.span, "emitting something other than a header"),

@@ -1,5 +1,6 @@
-//! Binds parameters with copy-in and copy-out (specification, section "Calling convention: call by
-//! copy in/copy out").
+//! Binds parameters with copy-in and copy-out.
+//!
+//! See the specification, section "Calling convention: call by copy in/copy out".
 //!
 //! A parameter shares the storage of its argument only if that is not observable: the callee
 //! reaches no other storage that overlaps it, and no argument evaluated later has side effects.
@@ -33,7 +34,9 @@ impl Lowering<'_> {
         }
     }
 
-    /// Evaluates arguments in source order and binds parameters. Copy-outs have the same order.
+    /// Evaluates arguments and binds parameters. `order` has the parameter indices in the order of
+    /// the arguments in the source; arguments are evaluated, and copied out, in this order.
+    /// `context` is that of the called code, `action` the called action, if it is one.
     pub(super) fn bind_args(
         &mut self,
         params: &[LocalId],
@@ -43,51 +46,54 @@ impl Lowering<'_> {
         action: Option<hir::ActionId>,
     ) -> LowerResult<BoundParams> {
         let mut bound = BoundParams::default();
-        for (at, n) in order.iter().copied().enumerate() {
-            let (Some(param), Some(arg)) = (params.get(n), args.get(n)) else { continue };
+        for (position, param_index) in order.iter().copied().enumerate() {
+            let (Some(param), Some(arg)) = (params.get(param_index), args.get(param_index)) else { continue };
             let ty = self.substitute_params(self.local_decl(*param).ty, &context.subst);
             match arg {
                 InlineArg::Data(val) => bound.bindings.push((*param, Binding::Value(val.clone()))),
                 InlineArg::Call(CallArg::Missing) => bound.bindings.push((*param, Binding::Const(ConstValue::Missing))),
                 InlineArg::Call(CallArg::DontCare) => {
-                    let place = self.param_storage(*param, context, &mut bound)?;
-                    self.clear_storage(&place);
+                    let storage = self.param_storage(*param, context, &mut bound)?;
+                    self.clear_storage(&storage);
                 }
                 InlineArg::Call(CallArg::Expr(expr)) => {
-                    let later_are_pure = order[at + 1..].iter().all(|later| args.get(*later).is_none_or(is_pure));
-                    let shared = later_are_pure && self.may_share(params, args, n, expr, action);
-                    self.bind_arg(*param, ty, expr, shared, context, &mut bound)?;
+                    let later_are_pure =
+                        order[position + 1..].iter().all(|later_index| args.get(*later_index).is_none_or(is_pure));
+                    let can_share = later_are_pure && self.may_share(params, args, param_index, expr, action);
+                    self.bind_arg(*param, ty, expr, can_share, context, &mut bound)?;
                 }
             }
         }
         Ok(bound)
     }
 
+    /// Binds one parameter to the argument `expr`. If `can_share`, the parameter uses the
+    /// argument's own storage where that cannot be observed; otherwise it has a copy.
     fn bind_arg(
         &mut self,
         param: LocalId,
         ty: Ty,
         expr: &Expr,
-        shared: bool,
+        can_share: bool,
         context: &LoweringContext,
         bound: &mut BoundParams,
     ) -> LowerResult<()> {
         if let TypeLayout::Opaque = self.layout(ty) {
             let naming =
                 InstanceName { by_type: false, ..self.instance_name(&self.local_decl(param).name, &Vec::new()) };
-            let known = self.eval_constructor_arg(expr, &naming)?;
-            bound.bindings.push((param, Binding::Const(known)));
+            let object = self.eval_constructor_arg(expr, &naming)?;
+            bound.bindings.push((param, Binding::Const(object)));
             return Ok(());
         }
         let direction = self.direction(param);
         let writes = matches!(direction, Direction::Out | Direction::InOut);
-        if shared && (writes || !matches!(self.layout(ty), TypeLayout::Scalar(_))) {
+        if can_share && (writes || !matches!(self.layout(ty), TypeLayout::Scalar(_))) {
             match self.resolve_lvalue(expr)? {
-                LValue::Storage(place) if !(writes && self.differs_from_copy(&place)) => {
+                LValue::Storage(storage) if !(writes && self.differs_from_copy(&storage)) => {
                     if direction == Direction::Out {
-                        self.clear_storage(&place);
+                        self.clear_storage(&storage);
                     }
-                    bound.bindings.push((param, Binding::Storage(place)));
+                    bound.bindings.push((param, Binding::Storage(storage)));
                     return Ok(());
                 }
                 LValue::Value(val) if !writes => {
@@ -115,6 +121,8 @@ impl Lowering<'_> {
         }
     }
 
+    /// Binds an `in` parameter, or one without direction, to a copy of the argument's value. Values
+    /// without headers need no storage, because SSA values do not change.
     fn bind_in(
         &mut self,
         param: LocalId,
@@ -128,14 +136,17 @@ impl Lowering<'_> {
         if self.has_headers(ty) {
             // The value can be in this very storage if it is the result of a nested call of the
             // same function.
-            let place = self.param_storage(param, context, bound)?;
-            self.assign_value(&place, val, ty, expr.span)
+            let storage = self.param_storage(param, context, bound)?;
+            self.assign_value(&storage, val, ty, expr.span)
         } else {
             bound.bindings.push((param, Binding::Value(val)));
             Ok(())
         }
     }
 
+    /// Binds an `out` or `inout` parameter to storage of its own, and schedules the copy to the
+    /// argument's l-value at the end of the call. `out` parameters start with zeros and invalid
+    /// headers.
     fn bind_out(
         &mut self,
         param: LocalId,
@@ -147,14 +158,14 @@ impl Lowering<'_> {
     ) -> LowerResult<()> {
         let to = self.resolve_lvalue(expr)?;
         if direction == Direction::Out {
-            let place = self.param_storage(param, context, bound)?;
-            self.clear_storage(&place);
-            bound.copy_outs.push(CopyOut { to, from: place, ty, span: expr.span });
+            let storage = self.param_storage(param, context, bound)?;
+            self.clear_storage(&storage);
+            bound.copy_outs.push(CopyOut { to, from: storage, ty, span: expr.span });
         } else {
             let val = self.read_lvalue(&to, ty, expr.span)?;
-            let place = self.param_storage(param, context, bound)?;
-            self.assign_value(&place, val, ty, expr.span)?;
-            bound.copy_outs.push(CopyOut { to, from: place, ty, span: expr.span });
+            let storage = self.param_storage(param, context, bound)?;
+            self.assign_value(&storage, val, ty, expr.span)?;
+            bound.copy_outs.push(CopyOut { to, from: storage, ty, span: expr.span });
         }
         Ok(())
     }
@@ -175,28 +186,30 @@ impl Lowering<'_> {
         Ok(place)
     }
 
-    /// Returns whether parameter `n` can share the storage of its argument.
+    /// Returns whether parameter `param_index`, with the argument `expr`, can share the storage of
+    /// its argument: the call reaches that storage in no other way, or all ways only read it.
+    /// `action` is the called action, which can also mention the variables of its control.
     fn may_share(
         &mut self,
         params: &[LocalId],
         args: &[InlineArg],
-        n: usize,
+        param_index: usize,
         expr: &Expr,
         action: Option<hir::ActionId>,
     ) -> bool {
-        let Some(local) = root_variable(expr) else { return false };
-        if !is_static(expr) || self.locals[local.index()].is_none() {
+        let Some(variable) = root_variable(expr) else { return false };
+        if !is_static(expr) || self.locals[variable.index()].is_none() {
             return false;
         }
-        if action.is_some_and(|action| self.mentioned_locals(action).contains(&local)) {
+        if action.is_some_and(|action| self.mentioned_locals(action).contains(&variable)) {
             return false;
         }
         let reads_only = |lower: &Self, n: usize| {
             params.get(n).is_some_and(|p| matches!(lower.direction(*p), Direction::In | Direction::None))
         };
-        (0..args.len()).filter(|m| *m != n).all(|m| match &args[m] {
-            InlineArg::Call(CallArg::Expr(other)) if mentions_local(other, local) => {
-                (reads_only(self, n) && reads_only(self, m)) || self.disjoint(expr, other)
+        (0..args.len()).filter(|other_index| *other_index != param_index).all(|other_index| match &args[other_index] {
+            InlineArg::Call(CallArg::Expr(other)) if mentions_local(other, variable) => {
+                (reads_only(self, param_index) && reads_only(self, other_index)) || self.disjoint(expr, other)
             }
             _ => true,
         })

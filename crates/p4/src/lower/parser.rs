@@ -18,7 +18,8 @@ pub(super) struct StateBlocks {
 }
 
 impl Lowering<'_> {
-    /// Lowers the states of a parser and continues at accept.
+    /// Lowers the states of parser instance `id` to one block each and continues in the block of
+    /// `accept`. All states are lowered even after an error, so that all errors are reported.
     pub(super) fn lower_states(&mut self, id: ObjectInstanceId, body: &ParserBody) -> LowerResult<()> {
         let mut states = StateBlocks {
             blocks: body.states.iter().map(|_| self.builder.create_block()).collect(),
@@ -28,8 +29,8 @@ impl Lowering<'_> {
         // States of the programmable block itself have no prefix.
         let prefix = if self.frames.len() > 1 {
             let object = &self.objects[id.index()];
-            let top = object.scope.split('.').next().unwrap_or("").len();
-            format!("{}.", object.scope.get(top + 1..).unwrap_or(&object.scope))
+            let top_len = object.scope.split('.').next().unwrap_or("").len();
+            format!("{}.", object.scope.get(top_len + 1..).unwrap_or(&object.scope))
         } else {
             String::new()
         };
@@ -39,21 +40,21 @@ impl Lowering<'_> {
         }
         let Some(start) = states.blocks.get(body.start) else { return Ok(()) };
         self.builder.jump(*start);
-        let mut done = Ok(());
+        let mut outcome = Ok(());
         let reached = reached_states(body);
-        for (n, state) in body.states.iter().enumerate() {
-            self.builder.switch_to(states.blocks[n]);
-            if !reached.contains(&n) {
+        for (index, state) in body.states.iter().enumerate() {
+            self.builder.switch_to(states.blocks[index]);
+            if !reached.contains(&index) {
                 // As in p4c, declarations used only in unreachable states count as unused. The
                 // passes remove the block.
                 self.builder.reject();
                 continue;
             }
             let lowered = self.lower_stmts(&state.body);
-            done = done.and(lowered);
+            outcome = outcome.and(lowered);
             if !self.builder.is_terminated() {
                 let lowered = self.lower_transition(&state.transition, &mut states);
-                done = done.and(lowered);
+                outcome = outcome.and(lowered);
             }
         }
         if let Some(reject) = states.reject {
@@ -61,7 +62,7 @@ impl Lowering<'_> {
             self.builder.reject();
         }
         self.builder.switch_to(states.accept);
-        done
+        outcome
     }
 
     fn lower_transition(&mut self, transition: &Transition, states: &mut StateBlocks) -> LowerResult<()> {

@@ -7,7 +7,8 @@ use crate::hir::{ExprKind, Property};
 use ir::{ExternKind, Table, Type, VarKind};
 
 impl Lowering<'_> {
-    /// Reads the properties of a table other than keys, actions, entries and size.
+    /// Reads the properties of a table other than keys, actions, entries and size: attached
+    /// externs, and flags. The text of every other property is kept for P4Info.
     pub(super) fn read_properties(&mut self, properties: &[Property], table: &mut Table) -> LowerResult<()> {
         for property in properties {
             let attached = match &*property.name {
@@ -27,6 +28,8 @@ impl Lowering<'_> {
         }
         self.check_attached(properties, table)?;
         if table.direct_meter.is_some() && self.pipeline.arch == ir::Arch::V1Model {
+            // v1model executes a direct meter at the hit and reads the color later, so the table
+            // keeps it.
             let name = self.unique_name(&format!("{}.$colour", table.preamble.name));
             table.meter_result = Some(self.pipeline.add_var(name, Type::Bit(8), VarKind::Local, table.loc));
         }
@@ -51,23 +54,24 @@ impl Lowering<'_> {
         }
     }
 
-    /// Returns the extern object that a property names or constructs.
+    /// Returns the extern object that a property of the table named `table` names or constructs;
+    /// `None` if it is an omitted optional argument.
     fn attached_extern(&mut self, property: &Property, table: &str) -> LowerResult<Option<ir::ExternId>> {
         let Some(value) = &property.value else {
             return self.unsupported(property.span, format_args!("this value of `{}`", property.name));
         };
-        let known = match &value.kind {
+        let object = match &value.kind {
             ExprKind::Construct(construct) => {
                 let naming = self.property_naming(property, table);
                 self.instantiate(construct, &naming)?
             }
             ExprKind::Instance(id) => self.resolve_instance(*id)?,
             _ => match self.try_eval_const(value) {
-                Some(known) => known,
+                Some(constant) => constant,
                 None => return self.unsupported(value.span, format_args!("this value of `{}`", property.name)),
             },
         };
-        match known {
+        match object {
             ConstValue::Extern(object) => Ok(Some(object)),
             ConstValue::Missing => Ok(None),
             _ => self.unsupported(value.span, format_args!("this value of `{}`", property.name)),
@@ -86,17 +90,20 @@ impl Lowering<'_> {
         InstanceName { scope: path.clone(), path, annotations, by_type: false }
     }
 
-    /// Reports attached objects of the wrong kind.
+    /// Reports attached objects of the wrong kind: an action profile, a direct counter or a direct
+    /// meter is needed.
     fn check_attached(&mut self, properties: &[Property], table: &Table) -> LowerResult<()> {
-        let kind = |lower: &Self, object: Option<ir::ExternId>| object.map(|o| lower.pipeline.externs[o].kind.clone());
-        let profile = kind(self, table.implementation)
+        let kind_of =
+            |lower: &Self, object: Option<ir::ExternId>| object.map(|o| lower.pipeline.externs[o].kind.clone());
+        let profile_fits = kind_of(self, table.implementation)
             .is_none_or(|k| matches!(k, ExternKind::ActionProfile { .. } | ExternKind::ActionSelector { .. }));
-        let counter = kind(self, table.direct_counter).is_none_or(|k| matches!(k, ExternKind::DirectCounter { .. }));
-        let meter = kind(self, table.direct_meter).is_none_or(|k| matches!(k, ExternKind::DirectMeter { .. }));
+        let counter_fits =
+            kind_of(self, table.direct_counter).is_none_or(|k| matches!(k, ExternKind::DirectCounter { .. }));
+        let meter_fits = kind_of(self, table.direct_meter).is_none_or(|k| matches!(k, ExternKind::DirectMeter { .. }));
         for (fits, names) in [
-            (profile, ["implementation", "pna_implementation"]),
-            (counter, ["counters", "pna_direct_counter"]),
-            (meter, ["meters", "pna_direct_meter"]),
+            (profile_fits, ["implementation", "pna_implementation"]),
+            (counter_fits, ["counters", "pna_direct_counter"]),
+            (meter_fits, ["meters", "pna_direct_meter"]),
         ] {
             if fits {
                 continue;

@@ -1,5 +1,5 @@
-//! Lowers `select`: leading constant cases become a switch, the others a chain of tests. The first
-//! matching case wins.
+//! Lowers `select`: the first matching case wins.
+//! Leading constant cases become a switch, the others a chain of tests.
 
 use super::lowering::{LowerResult, Lowering};
 use super::parser::StateBlocks;
@@ -10,6 +10,9 @@ use num_bigint::BigUint;
 use std::collections::HashSet;
 
 impl Lowering<'_> {
+    /// Lowers `select (exprs) { cases }` to branches to the blocks of the target states. With a
+    /// single selected value, leading cases with constants become one `switch`; the rest is a chain
+    /// of tests, because the first case that matches wins.
     pub(super) fn lower_select(
         &mut self,
         exprs: &[Expr],
@@ -21,24 +24,25 @@ impl Lowering<'_> {
         for expr in exprs {
             values.push(self.eval_scalar(expr)?);
         }
-        let mut rest = cases;
+        let mut remaining = cases;
         if let [value] = values[..] {
             let mut consts = Vec::new();
             let mut seen = HashSet::new();
-            while let Some((case, more)) = rest.split_first() {
+            while let Some((case, more)) = remaining.split_first() {
                 let Some(bits) = self.constant_case(case, value) else { break };
                 let target = self.state_block(case.target, states, case.span)?;
+                // A repeated constant never matches, because its first case wins.
                 if seen.insert(bits.clone()) {
                     consts.push((Const::new(self.builder.value_type(value), bits), target));
                 }
-                rest = more;
+                remaining = more;
             }
             if !consts.is_empty() {
-                let next = match rest.first() {
+                let next = match remaining.first() {
                     Some(case) if is_catch_all(case) => self.state_block(case.target, states, case.span)?,
                     _ => self.builder.create_block(),
                 };
-                let catches_all = rest.first().is_some_and(is_catch_all);
+                let catches_all = remaining.first().is_some_and(is_catch_all);
                 self.builder.switch(value, consts, next);
                 if catches_all {
                     return Ok(());
@@ -46,7 +50,7 @@ impl Lowering<'_> {
                 self.builder.switch_to(next);
             }
         }
-        self.select_chain(&values, rest, states, span)
+        self.select_chain(&values, remaining, states, span)
     }
 
     /// Returns the bits of a case that is a constant of one column.
@@ -57,6 +61,8 @@ impl Lowering<'_> {
         self.const_bits(&known, ty)
     }
 
+    /// Lowers `cases` as a chain of tests of `values`, in order. If none matches, the packet is
+    /// rejected with `error.NoMatch`.
     fn select_chain(
         &mut self,
         values: &[Value],
@@ -73,9 +79,9 @@ impl Lowering<'_> {
                 self.builder.jump(target);
                 return Ok(());
             };
-            let next = self.builder.create_block();
-            self.builder.branch(matches, target, next);
-            self.builder.switch_to(next);
+            let next_test = self.builder.create_block();
+            self.builder.branch(matches, target, next_test);
+            self.builder.switch_to(next_test);
         }
         self.set_location(span);
         self.reject_no_match();
@@ -105,6 +111,7 @@ impl Lowering<'_> {
         Ok(all)
     }
 
+    /// Emits the test whether `value` is in a key set item; `None` if it matches any value.
     fn match_keyset_item(&mut self, item: &KeysetItem, value: Value) -> LowerResult<Option<Value>> {
         Ok(Some(match item {
             KeysetItem::Any => return Ok(None),

@@ -1,5 +1,5 @@
-//! Lowers header validity and stack operations (specification, sections "Operations on headers" and
-//! "Operations on header stacks").
+//! Lowers header validity and stack operations.
+//! See the specification, sections "Operations on headers" and "Operations on header stacks".
 
 use super::lowering::{LowerResult, Lowering};
 use super::storage::Storage;
@@ -9,22 +9,24 @@ use ir::{BinaryOp, Value};
 use std::rc::Rc;
 
 impl Lowering<'_> {
-    /// Lowers `h.isValid()`.
+    /// Lowers `h.isValid()`. For a stack element with a run-time index, it selects the validity of
+    /// that element; an index out of range gives false.
     pub(super) fn is_valid(&mut self, header: &Expr) -> LowerResult<Value> {
         match self.resolve_lvalue(header)? {
-            LValue::Storage(place) => Ok(self.emit_validity(&RValue::Ref(place))),
+            LValue::Storage(storage) => Ok(self.emit_validity(&RValue::Ref(storage))),
             LValue::Value(val) => Ok(self.emit_validity(&val)),
             LValue::Dynamic { candidates, index, .. } => {
                 let mut result = self.builder.bool(false);
                 let ty = self.builder.value_type(index);
                 for (n, candidate) in candidates.iter().enumerate() {
+                    // A narrow index cannot select a later element.
                     if ty.width() < usize::BITS && n >> ty.width() != 0 {
                         break;
                     }
-                    let n = self.builder.constant(ir::Const::new(ty, n));
-                    let here = self.builder.eq(index, n);
+                    let element_index = self.builder.constant(ir::Const::new(ty, n));
+                    let is_index = self.builder.eq(index, element_index);
                     let valid = self.emit_validity(&RValue::Ref(candidate.clone()));
-                    result = self.builder.select(here, valid, result);
+                    result = self.builder.select(is_index, valid, result);
                 }
                 Ok(result)
             }

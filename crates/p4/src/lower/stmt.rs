@@ -24,6 +24,7 @@ impl Lowering<'_> {
         done
     }
 
+    /// Lowers one statement into the current block.
     fn lower_stmt(&mut self, stmt: &Stmt) -> LowerResult<()> {
         match &stmt.kind {
             StmtKind::Block(stmts) => self.lower_stmts(stmts),
@@ -46,7 +47,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// Lowers a variable declaration.
+    /// Lowers a variable declaration and binds the variable. Without initial value, it starts with
+    /// zeros and invalid headers. A declaration in a loop uses the same storage each time.
     pub(super) fn declare_var(&mut self, id: LocalId, init: Option<&Expr>) -> LowerResult<()> {
         let val = match init {
             Some(init) => Some(self.eval_expr(init)?),
@@ -57,22 +59,24 @@ impl Lowering<'_> {
             self.bind_local(id, Binding::Value(val.unwrap_or(RValue::Void)));
             return Ok(());
         }
-        let place = match &self.locals[id.index()] {
-            Some(Binding::Storage(place)) if self.is_declared_in_frame(id) => place.clone(),
+        let storage = match &self.locals[id.index()] {
+            Some(Binding::Storage(storage)) if self.is_declared_in_frame(id) => storage.clone(),
             _ => {
-                let place = self.acquire_storage(id)?;
-                self.record_owned_storage(id, place.clone());
-                place
+                let storage = self.acquire_storage(id)?;
+                self.record_owned_storage(id, storage.clone());
+                storage
             }
         };
         match val {
-            Some(val) => self.assign_value(&place, val, ty, self.local_decl(id).span)?,
-            None => self.clear_storage(&place),
+            Some(val) => self.assign_value(&storage, val, ty, self.local_decl(id).span)?,
+            None => self.clear_storage(&storage),
         }
-        self.bind_local(id, Binding::Storage(place));
+        self.bind_local(id, Binding::Storage(storage));
         Ok(())
     }
 
+    /// Lowers `left = right` or `left op= right`. The l-value is resolved once, before the right
+    /// side is evaluated, so that an index in it has its effects once.
     fn assignment(&mut self, left: &Expr, op: Option<ast::BinaryOp>, right: &Expr) -> LowerResult<()> {
         let access = self.resolve_lvalue(left)?;
         let val = match op {
@@ -81,16 +85,16 @@ impl Lowering<'_> {
                 self.fit_value(val, right, left)?
             }
             Some(op) => {
-                let old = self.read_lvalue(&access, left.ty, left.span)?;
-                let a = self.scalar_value(old, left.ty, left.span)?;
-                let b = match (op, self.eval_expr(right)?) {
+                let current = self.read_lvalue(&access, left.ty, left.span)?;
+                let left_value = self.scalar_value(current, left.ty, left.span)?;
+                let right_value = match (op, self.eval_expr(right)?) {
                     (ast::BinaryOp::Shl | ast::BinaryOp::Shr, RValue::Int(n)) => {
                         let bits = u32::try_from(&n).unwrap_or(u32::MAX);
                         self.builder.bits(32, bits)
                     }
                     (_, val) => self.scalar_value(val, left.ty, right.span)?,
                 };
-                RValue::Scalar(self.emit_binary(op, a, b, right)?)
+                RValue::Scalar(self.emit_binary(op, left_value, right_value, right)?)
             }
         };
         self.write_lvalue(&access, val, left.ty, left.span)
@@ -105,6 +109,8 @@ impl Lowering<'_> {
         }
     }
 
+    /// Lowers `if`. A condition that is known at compile time leaves one branch. Both branches are
+    /// lowered even after an error in one, so that all errors are reported.
     fn lower_if(&mut self, cond: &Expr, then: &Stmt, els: Option<&Stmt>) -> LowerResult<()> {
         if let Some(known) = self.known_condition(cond) {
             let taken = if known { Some(then) } else { els };
@@ -116,15 +122,15 @@ impl Lowering<'_> {
         let mut join = None;
         self.builder.branch(cond, then_block, els_block);
         self.builder.switch_to(then_block);
-        let mut done = self.lower_stmts(std::slice::from_ref(then));
+        let mut outcome = self.lower_stmts(std::slice::from_ref(then));
         self.join_at(&mut join);
         self.builder.switch_to(els_block);
         if let Some(els) = els {
-            done = done.and(self.lower_stmts(std::slice::from_ref(els)));
+            outcome = outcome.and(self.lower_stmts(std::slice::from_ref(els)));
         }
         self.join_at(&mut join);
         self.continue_at(join);
-        done
+        outcome
     }
 
     /// Jumps to the join block, which is created on demand.

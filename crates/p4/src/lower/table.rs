@@ -9,7 +9,8 @@ use crate::span::Span;
 use ir::{ActionCall, ActionRef, MatchKind, Table};
 
 impl<'a> Lowering<'a> {
-    /// Returns the table in the current object; declares it on first use.
+    /// Returns the table in the current object; declares it on first use, because an object that is
+    /// instantiated twice has two tables.
     pub(super) fn declare_table(&mut self, id: hir::TableId) -> LowerResult<ir::TableId> {
         if let Some(known) = self.objects[self.current_object.index()].tables.get(&id) {
             return Ok(*known);
@@ -55,11 +56,13 @@ impl<'a> Lowering<'a> {
         Ok(table)
     }
 
+    /// Declares a key element. Its name for the control plane is its annotation `@name`, or its
+    /// expression; an expression without an obvious name is an error.
     fn declare_key(&mut self, key: &hir::Key) -> LowerResult<ir::MatchKey> {
         let ty = self.scalar_type(key.expr.ty, key.span)?;
         let kind = self.match_kind(key.match_kind, key.span)?;
-        let explicit = names::find_annotation(&key.annotations, "name").and_then(|a| a.single_string());
-        let name = match explicit.map(|name| name.strip_prefix('.').unwrap_or(name).to_string()) {
+        let annotated = names::find_annotation(&key.annotations, "name").and_then(|a| a.single_string());
+        let name = match annotated.map(|name| name.strip_prefix('.').unwrap_or(name).to_string()) {
             Some(name) => Some(name),
             None => self.key_name(&key.expr),
         };
@@ -87,13 +90,15 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Returns the action in the current object; declares it on first use.
+    /// Returns the action in the current object, or the global one; declares it on first use. Only
+    /// parameters without direction become action data.
     pub(super) fn declare_action(&mut self, id: hir::ActionId) -> LowerResult<ir::ActionId> {
         let decl = &self.hir.actions[id.index()];
         let current_object = &self.objects[self.current_object.index()];
-        let known = if decl.owner.is_some() { current_object.actions.get(&id) } else { self.global_actions.get(&id) };
-        if let Some(known) = known {
-            return Ok(*known);
+        let declared =
+            if decl.owner.is_some() { current_object.actions.get(&id) } else { self.global_actions.get(&id) };
+        if let Some(declared) = declared {
+            return Ok(*declared);
         }
         let path = if decl.owner.is_some() { current_object.path.as_str() } else { "" };
         let preamble =
@@ -156,6 +161,8 @@ impl<'a> Lowering<'a> {
         Ok(set)
     }
 
+    /// Appends the keys of a value set with elements of type `ty`: one for each scalar, named
+    /// `name` or as its struct field. Annotations of a field apply to all keys in it.
     fn value_set_keys(&mut self, name: &str, ty: hir::Ty, span: Span, out: &mut Vec<ir::MatchKey>) -> LowerResult<()> {
         let ty = self.substitute_scope_params(ty);
         match self.layout(ty) {
@@ -177,11 +184,11 @@ impl<'a> Lowering<'a> {
                 };
                 for (n, member) in members.iter().enumerate() {
                     let annotations = fields.get(n).map(|f| f.annotations.clone()).unwrap_or_default();
-                    let from = out.len();
+                    let first_key = out.len();
                     let name = names::control_plane_name("", &member.name, &annotations);
                     self.value_set_keys(&name, member.ty, span, out)?;
                     let kind = self.match_annotation(&annotations).unwrap_or(MatchKind::Exact);
-                    for key in &mut out[from..] {
+                    for key in &mut out[first_key..] {
                         key.kind = kind;
                         key.id = names::annotation_id(&annotations);
                         key.annotations = names::documented_annotations(&annotations, &["match"]);

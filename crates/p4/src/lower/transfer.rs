@@ -89,10 +89,11 @@ impl Lowering<'_> {
         }
     }
 
-    /// Stores a value. References in `val` must not overlap `place` at a different position
+    /// Stores `val` in `target`, which has the same type. A header becomes valid with its fields.
+    /// References in `val` must not overlap `target` at a different position
     /// ([`Lowering::assign_value`] ensures that).
-    pub(super) fn store_value(&mut self, place: &Storage, val: &RValue, span: Span) -> LowerResult<()> {
-        match (place, val) {
+    pub(super) fn store_value(&mut self, target: &Storage, val: &RValue, span: Span) -> LowerResult<()> {
+        match (target, val) {
             (Storage::Nothing, _) | (_, RValue::Void) => {}
             (Storage::Scalar(var), RValue::Scalar(value)) => self.builder.store(*var, *value),
             (Storage::Scalar(var), RValue::Int(n)) => {
@@ -111,11 +112,11 @@ impl Lowering<'_> {
                     self.store_value(part, val, span)?;
                 }
             }
-            (place, RValue::Invalid(_)) => self.invalidate(place),
+            (target, RValue::Invalid(_)) => self.invalidate(target),
             (Storage::Header { id, .. }, RValue::Ref(src)) => {
-                self.copy_to_header(*id, place, src);
+                self.copy_to_header(*id, target, src);
             }
-            (place, RValue::Ref(src)) => self.copy_storage(place, src),
+            (target, RValue::Ref(src)) => self.copy_storage(target, src),
             (Storage::Stack { elems, next, .. }, RValue::Stack(vals, _)) => {
                 for (part, val) in elems.iter().zip(vals.iter()) {
                     self.store_value(part, val, span)?;
@@ -145,10 +146,10 @@ impl Lowering<'_> {
         }
     }
 
-    /// Copies to a header. For a member of a union, an invalid source invalidates the whole union
-    /// (specification, "Operations on header unions"). A valid source invalidates the other members
-    /// implicitly.
-    fn copy_to_header(&mut self, id: HeaderId, place: &Storage, src: &Storage) {
+    /// Copies the header `src` to the header `id`, stored at `target`. For a member of a union, an
+    /// invalid source invalidates the whole union (specification, "Operations on header unions"). A
+    /// valid source invalidates the other members implicitly.
+    fn copy_to_header(&mut self, id: HeaderId, target: &Storage, src: &Storage) {
         let members = union_members(&self.pipeline, id).to_vec();
         match header_id(src) {
             Some(src_id) if members.contains(&src_id) => {
@@ -156,7 +157,7 @@ impl Lowering<'_> {
                 let is_valid = self.builder.is_valid(src_id);
                 self.builder.branch(is_valid, valid, invalid);
                 self.builder.switch_to(valid);
-                self.copy_storage(place, src);
+                self.copy_storage(target, src);
                 self.builder.jump(join);
                 self.builder.switch_to(invalid);
                 members.into_iter().for_each(|member| self.builder.set_invalid(member));
@@ -165,7 +166,7 @@ impl Lowering<'_> {
             }
             _ => {
                 self.invalidate_siblings(id);
-                self.copy_storage(place, src);
+                self.copy_storage(target, src);
             }
         }
     }
@@ -208,22 +209,25 @@ impl Lowering<'_> {
         }
     }
 
-    /// Copies the referenced storage of a value, so that later side effects do not change it.
+    /// Copies the storage that a value refers to into temporaries, so that later side effects do
+    /// not change the value. `ty` is its type.
     pub(super) fn snapshot(&mut self, val: RValue, ty: Ty, span: Span) -> LowerResult<RValue> {
         Ok(match val {
             RValue::Ref(_) => RValue::Ref(self.store_in_temporary(&val, ty, span)?),
             RValue::Struct(parts) if parts.iter().any(holds_reference) => {
                 let types: Vec<Ty> = match self.layout(ty) {
                     TypeLayout::Struct(members) => members.iter().map(|m| m.ty).collect(),
-                    TypeLayout::List(of) => vec![of; parts.len()],
+                    TypeLayout::List(element_ty) => vec![element_ty; parts.len()],
                     _ => return self.unsupported(span, "copying a value of this type"),
                 };
                 let parts = parts.iter().zip(types).map(|(part, ty)| self.snapshot(part.clone(), ty, span));
                 RValue::Struct(parts.collect::<LowerResult<Vec<RValue>>>()?.into())
             }
             RValue::Stack(parts, stack) if parts.iter().any(holds_reference) => {
-                let TypeLayout::Stack(of, _) = self.layout(stack) else { return Ok(RValue::Stack(parts, stack)) };
-                let parts = parts.iter().map(|part| self.snapshot(part.clone(), of, span));
+                let TypeLayout::Stack(element_ty, _) = self.layout(stack) else {
+                    return Ok(RValue::Stack(parts, stack));
+                };
+                let parts = parts.iter().map(|part| self.snapshot(part.clone(), element_ty, span));
                 RValue::Stack(parts.collect::<LowerResult<Vec<RValue>>>()?.into(), stack)
             }
             val => val,
@@ -250,7 +254,8 @@ impl Lowering<'_> {
         self.store_value(place, &val, span)
     }
 
-    /// Appends the scalars of a value in order, without validity bits.
+    /// Appends the scalars of a value in order, without validity bits. `ty` is the P4 type of
+    /// `val`. An invalid header gives zeros.
     pub(super) fn append_scalars(&mut self, val: &RValue, ty: Ty, span: Span, out: &mut Vec<Value>) -> LowerResult<()> {
         match val {
             RValue::Scalar(value) => out.push(*value),
@@ -261,8 +266,8 @@ impl Lowering<'_> {
                     self.append_scalars(part, ty, span, out)?;
                 }
             }
-            RValue::Ref(place) => {
-                for var in place.vars() {
+            RValue::Ref(storage) => {
+                for var in storage.vars() {
                     out.push(self.builder.load(&self.pipeline, var));
                 }
             }
@@ -325,7 +330,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// Returns `a == b` for values of one type.
+    /// Emits `a == b` for values of the type `ty` and returns the bool. Two headers are equal if
+    /// both are invalid, or both are valid with equal fields.
     pub(super) fn emit_equal(&mut self, a: &RValue, b: &RValue, ty: Ty, span: Span) -> LowerResult<Value> {
         match self.layout(ty) {
             TypeLayout::Scalar(_) => {
@@ -334,19 +340,21 @@ impl Lowering<'_> {
                 Ok(self.builder.eq(a, b))
             }
             TypeLayout::Header(_, members) => {
-                let (va, vb) = (self.emit_validity(a), self.emit_validity(b));
-                let same = self.builder.eq(va, vb);
+                let (a_valid, b_valid) = (self.emit_validity(a), self.emit_validity(b));
+                let same_validity = self.builder.eq(a_valid, b_valid);
                 // Fields of invalid headers read as zero, so two invalid headers also have equal
                 // fields.
-                self.emit_equal_parts(a, b, members.iter().map(|m| m.ty).collect(), Some(same), span)
+                self.emit_equal_parts(a, b, members.iter().map(|m| m.ty).collect(), Some(same_validity), span)
             }
             TypeLayout::Struct(members) | TypeLayout::Union(members) => {
                 self.emit_equal_parts(a, b, members.iter().map(|m| m.ty).collect(), None, span)
             }
-            TypeLayout::Stack(of, size) => self.emit_equal_parts(a, b, vec![of; size as usize], None, span),
-            TypeLayout::List(of) => {
+            TypeLayout::Stack(element_ty, size) => {
+                self.emit_equal_parts(a, b, vec![element_ty; size as usize], None, span)
+            }
+            TypeLayout::List(element_ty) => {
                 let len = if let RValue::Struct(parts) = a { parts.len() } else { 0 };
-                self.emit_equal_parts(a, b, vec![of; len], None, span)
+                self.emit_equal_parts(a, b, vec![element_ty; len], None, span)
             }
             _ => match (a, b) {
                 (RValue::Int(a), RValue::Int(b)) => Ok(self.builder.bool(a == b)),
@@ -374,21 +382,22 @@ impl Lowering<'_> {
     }
 }
 
-/// Collects the headers that storing `val` would copy from a different position.
-fn collect_misplaced(place: &Storage, val: &RValue, out: &mut HashSet<StorageLeaf>) {
+/// Adds to `out` the leaves (scalars and headers) that storing `val` in `target` would copy from a
+/// different position. Such a copy can read a leaf that an earlier part of it has overwritten.
+fn collect_misplaced(target: &Storage, val: &RValue, out: &mut HashSet<StorageLeaf>) {
     match val {
         RValue::Ref(src) => {
-            let (mut theirs, mut ours) = (Vec::new(), Vec::new());
-            src.for_each_leaf(&mut |leaf| theirs.push(leaf));
-            place.for_each_leaf(&mut |leaf| ours.push(leaf));
-            if theirs != ours {
-                out.extend(theirs);
+            let (mut source_leaves, mut target_leaves) = (Vec::new(), Vec::new());
+            src.for_each_leaf(&mut |leaf| source_leaves.push(leaf));
+            target.for_each_leaf(&mut |leaf| target_leaves.push(leaf));
+            if source_leaves != target_leaves {
+                out.extend(source_leaves);
             }
         }
         RValue::Struct(parts) | RValue::Header(parts) | RValue::Stack(parts, _) => {
             for (n, part) in parts.iter().enumerate() {
-                match place.part(n) {
-                    Some(place) => collect_misplaced(place, part, out),
+                match target.part(n) {
+                    Some(target) => collect_misplaced(target, part, out),
                     None => collect_misplaced(&Storage::Nothing, part, out),
                 }
             }

@@ -69,31 +69,34 @@ impl Lowering<'_> {
         shape
     }
 
+    /// Returns the structure of the values of a type, without type parameters: an enum with an
+    /// underlying type, or a new type, has the layout of the type behind it. Headers and enums are
+    /// declared in the pipeline on first use.
     fn build_layout(&mut self, ty: Ty) -> TypeLayout {
         match self.types.kind(ty).clone() {
             TyKind::Bool => TypeLayout::Scalar(Type::Bool),
-            TyKind::Bit(w) => TypeLayout::Scalar(Type::Bit(w)),
-            TyKind::Int(w) => TypeLayout::Scalar(Type::Int(w)),
-            TyKind::Varbit(w) => TypeLayout::Scalar(Type::Varbit(w)),
+            TyKind::Bit(width) => TypeLayout::Scalar(Type::Bit(width)),
+            TyKind::Int(width) => TypeLayout::Scalar(Type::Int(width)),
+            TyKind::Varbit(width) => TypeLayout::Scalar(Type::Varbit(width)),
             TyKind::Error => TypeLayout::Scalar(Type::Error),
             TyKind::Enum(id) => match self.hir.enums[id.index()].underlying {
-                Some(of) => self.layout(of),
+                Some(inner) => self.layout(inner),
                 None => TypeLayout::Scalar(Type::Enum(self.declare_enum(id))),
             },
             TyKind::NewType(_) => {
-                let of = self.behind_new_types(ty);
-                self.layout(of)
+                let inner = self.behind_new_types(ty);
+                self.layout(inner)
             }
             TyKind::Struct(id, args) => self.struct_layout(id, &args),
             TyKind::Tuple(tys) => {
                 let member = |(n, ty): (usize, &Ty)| LayoutMember { name: format!("f{n}").into(), ty: *ty };
                 TypeLayout::Struct(tys.iter().enumerate().map(member).collect())
             }
-            TyKind::Stack(of, size) => TypeLayout::Stack(of, size),
-            TyKind::List(of) => TypeLayout::List(of),
+            TyKind::Stack(inner, size) => TypeLayout::Stack(inner, size),
+            TyKind::List(inner) => TypeLayout::List(inner),
             TyKind::InfInt | TyKind::Str | TyKind::MatchKind => TypeLayout::CompileTime,
             TyKind::Void => TypeLayout::Void,
-            TyKind::Set(of) => self.layout(of),
+            TyKind::Set(inner) => self.layout(inner),
             _ => TypeLayout::Opaque,
         }
     }
@@ -106,6 +109,8 @@ impl Lowering<'_> {
         ty
     }
 
+    /// Returns the layout of struct `id` with the type arguments `args`. A generic header is
+    /// declared once for each list of arguments, with a number after its name.
     fn struct_layout(&mut self, id: hir::StructId, args: &[Ty]) -> TypeLayout {
         let decl = &self.hir.structs[id.index()];
         let subst = decl.type_params.iter().copied().zip(args.iter().copied()).collect();
@@ -120,8 +125,8 @@ impl Lowering<'_> {
                 self.header_fields("", &members, &mut fields);
                 let mut name = decl.name.to_string();
                 if !args.is_empty() {
-                    let known = self.pipeline.header_types.values().filter(|t| t.name.starts_with(&name)).count();
-                    name = format!("{name}_{known}");
+                    let instances = self.pipeline.header_types.values().filter(|t| t.name.starts_with(&name)).count();
+                    name = format!("{name}_{instances}");
                 }
                 TypeLayout::Header(self.pipeline.header_types.push(ir::HeaderType { name, fields }), members)
             }
@@ -212,37 +217,41 @@ impl Lowering<'_> {
         measured
     }
 
+    /// Returns the number of storage units (scalars, plus one for each struct or header) of a
+    /// value, and whether it contains headers.
     fn measure_storage_parts(&mut self, ty: Ty) -> (usize, bool) {
-        let mut headers = false;
+        let mut has_headers_inside = false;
         let size = match self.layout(ty) {
             TypeLayout::Scalar(_) => 1,
-            shape @ (TypeLayout::Struct(_) | TypeLayout::Header(..) | TypeLayout::Union(_)) => {
-                headers = !matches!(shape, TypeLayout::Struct(_));
-                let (TypeLayout::Struct(members) | TypeLayout::Header(_, members) | TypeLayout::Union(members)) = shape
+            aggregate @ (TypeLayout::Struct(_) | TypeLayout::Header(..) | TypeLayout::Union(_)) => {
+                has_headers_inside = !matches!(aggregate, TypeLayout::Struct(_));
+                let (TypeLayout::Struct(members) | TypeLayout::Header(_, members) | TypeLayout::Union(members)) =
+                    aggregate
                 else {
                     return (0, false);
                 };
                 members.iter().fold(1, |sum: usize, m| {
-                    headers |= self.has_headers(m.ty);
+                    has_headers_inside |= self.has_headers(m.ty);
                     sum.saturating_add(self.storage_size(m.ty))
                 })
             }
-            TypeLayout::Stack(of, size) => {
-                headers = true;
-                self.storage_size(of).saturating_mul(size as usize)
+            TypeLayout::Stack(element_ty, size) => {
+                has_headers_inside = true;
+                self.storage_size(element_ty).saturating_mul(size as usize)
             }
             _ => 0,
         };
-        (size, headers)
+        (size, has_headers_inside)
     }
 
     /// Returns the minimum and maximum size in bits (specification, section "Reading type sizes").
+    /// Types without a size give 0.
     pub(super) fn size_in_bits(&mut self, ty: Ty) -> (u64, u64) {
         if self.is_too_large(ty) {
             return (0, 0);
         }
         match self.layout(ty) {
-            TypeLayout::Scalar(Type::Varbit(w)) => (0, w.into()),
+            TypeLayout::Scalar(Type::Varbit(width)) => (0, width.into()),
             TypeLayout::Scalar(ty) => (ty.width().into(), ty.width().into()),
             TypeLayout::Struct(members) | TypeLayout::Header(_, members) => {
                 members.iter().fold((0, 0), |(lo, hi), m| {
@@ -252,11 +261,11 @@ impl Lowering<'_> {
             }
             TypeLayout::Union(members) => {
                 let sizes: Vec<_> = members.iter().map(|m| self.size_in_bits(m.ty)).collect();
-                let least = sizes.iter().map(|s| s.0).min().unwrap_or(0);
-                (least, sizes.iter().map(|s| s.1).max().unwrap_or(0))
+                let smallest = sizes.iter().map(|s| s.0).min().unwrap_or(0);
+                (smallest, sizes.iter().map(|s| s.1).max().unwrap_or(0))
             }
-            TypeLayout::Stack(of, size) => {
-                let (lo, hi) = self.size_in_bits(of);
+            TypeLayout::Stack(element_ty, size) => {
+                let (lo, hi) = self.size_in_bits(element_ty);
                 (lo * u64::from(size), hi * u64::from(size))
             }
             _ => (0, 0),

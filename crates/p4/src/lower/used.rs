@@ -111,11 +111,11 @@ impl<'a> Lowering<'a> {
     /// Declares the actions that controls call by name and no table lists. They have no parameters,
     /// because the call contains their data.
     pub(super) fn declare_called_actions(&mut self) {
-        for (of, id) in std::mem::take(&mut self.called_actions) {
+        for (owner, id) in std::mem::take(&mut self.called_actions) {
             let decl = &self.hir.actions[id.index()];
-            let object = &self.objects[of.index()];
-            let known = if decl.owner.is_some() { &object.actions } else { &self.global_actions };
-            if known.contains_key(&id) {
+            let object = &self.objects[owner.index()];
+            let declared = if decl.owner.is_some() { &object.actions } else { &self.global_actions };
+            if declared.contains_key(&id) {
                 continue;
             }
             let path = if decl.owner.is_some() { object.path.as_str() } else { "" };
@@ -126,11 +126,11 @@ impl<'a> Lowering<'a> {
             }
             let loc = self.source_loc(decl.span);
             let action = self.pipeline.actions.push(ir::Action { preamble, params: Vec::new(), loc });
-            let known = match decl.owner {
-                Some(_) => &mut self.objects[of.index()].actions,
+            let declared = match decl.owner {
+                Some(_) => &mut self.objects[owner.index()].actions,
                 None => &mut self.global_actions,
             };
-            known.insert(id, action);
+            declared.insert(id, action);
         }
     }
 
@@ -211,6 +211,9 @@ impl<'a> UsageWalk<'_, 'a> {
         leaves
     }
 
+    /// Adds the declarations that a statement uses; branches that are known not to run use nothing.
+    /// Returns whether `return` or `exit` ends the statement, so that the following code is
+    /// unreachable.
     fn visit_stmt(&mut self, stmt: &'a Stmt) -> Termination {
         match &stmt.kind {
             StmtKind::Block(stmts) => return self.visit_stmts(stmts),
@@ -286,6 +289,8 @@ impl<'a> UsageWalk<'_, 'a> {
         }
     }
 
+    /// Adds the declarations that a call uses: its table, action or instance, and those in its
+    /// arguments.
     fn visit_call(&mut self, call: &'a Call) {
         match &call.callee {
             Callee::ApplyTable(table) => _ = self.used.tables.insert(*table),

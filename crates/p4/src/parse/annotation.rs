@@ -34,9 +34,10 @@ impl P4Parser<'_> {
         Ok(annotation)
     }
 
-    /// Reports a well-known annotation with a body of the wrong form.
+    /// Reports a well-known annotation with a body of the wrong form, and shows the right one.
+    /// Unknown annotations can have any body.
     fn check_annotation_form(&mut self, annotation: &Annotation) {
-        let (fits, form) = match annotation.name.as_str() {
+        let (is_valid, form) = match annotation.name.as_str() {
             "name"
             | "deprecated"
             | "noWarn"
@@ -47,9 +48,9 @@ impl P4Parser<'_> {
                 (annotation.single_string().is_some(), format!("@{}(\"...\")", annotation.name))
             }
             "id" | "max_group_size" | "max_member_weight" => {
-                let fits = |expr: &Expr| matches!(&expr.kind, ExprKind::Int(n) if u32::try_from(&n.value).is_ok());
-                let fits = matches!(annotation.exprs(), Some([number]) if fits(number));
-                (fits, format!("@{}(7), with a number of 32 bits", annotation.name))
+                let is_u32 = |expr: &Expr| matches!(&expr.kind, ExprKind::Int(n) if u32::try_from(&n.value).is_ok());
+                let is_valid = matches!(annotation.exprs(), Some([number]) if is_u32(number));
+                (is_valid, format!("@{}(7), with a number of 32 bits", annotation.name))
             }
             "tableonly" | "defaultonly" | "hidden" => {
                 let is_empty = match &annotation.body {
@@ -70,7 +71,7 @@ impl P4Parser<'_> {
             ),
             _ => return,
         };
-        if !fits {
+        if !is_valid {
             let message = format!("the body of `@{}` has the wrong form", annotation.name);
             let diagnostic = Diagnostic::error("bad-annotation", annotation.span, message);
             self.report(diagnostic.help(format!("write {form}")));
@@ -116,10 +117,11 @@ impl P4Parser<'_> {
         Ok(self.build_unstructured(from, to))
     }
 
-    /// Parses `(...)` with balanced parentheses.
+    /// Parses `(...)` with balanced parentheses, as the body of an annotation. Its tokens are kept,
+    /// and parsed as a list of expressions or of `name = value` where they form one.
     fn unstructured_body(&mut self) -> ParseResult<AnnotationBody> {
-        let open = self.expect(Tok::LParen)?;
-        let from = self.at;
+        let open_paren = self.expect(Tok::LParen)?;
+        let start = self.at;
         let mut depth = 0usize;
         loop {
             match self.kind() {
@@ -128,15 +130,15 @@ impl P4Parser<'_> {
                 Tok::LParen => depth += 1,
                 Tok::Eof => {
                     let message = "the annotation's `(` is never closed";
-                    return self.fail_with(Diagnostic::error("syntax", open, message).help("add `)`"));
+                    return self.fail_with(Diagnostic::error("syntax", open_paren, message).help("add `)`"));
                 }
                 _ => {}
             }
             self.bump();
         }
-        let to = self.at;
-        let body = self.build_unstructured(from, to);
-        self.at = to + 1;
+        let end = self.at;
+        let body = self.build_unstructured(start, end);
+        self.at = end + 1;
         Ok(body)
     }
 
@@ -151,30 +153,30 @@ impl P4Parser<'_> {
         AnnotationBody::Unstructured(Unstructured { tokens, text, exprs, key_values })
     }
 
-    /// Parses the tokens `from..to` as comma-separated items; `None` if they are not. Reports no
-    /// errors.
-    fn try_comma_list<T>(&mut self, from: usize, to: usize, item: fn(&mut Self) -> ParseResult<T>) -> Option<Vec<T>> {
-        let found = self.diagnostics.len();
-        let unknown = self.unknown_types.len();
-        let outer = std::mem::replace(&mut self.is_gt_closing, false);
-        self.at = from;
+    /// Parses the tokens `from..to` (indices) as comma-separated items with the parser `item`;
+    /// `None` if they are not. Reports no errors, because the tokens can have any other form.
+    fn try_comma_list<T>(&mut self, start: usize, end: usize, item: fn(&mut Self) -> ParseResult<T>) -> Option<Vec<T>> {
+        let diagnostics_before = self.diagnostics.len();
+        let unknown_before = self.unknown_types.len();
+        let was_gt_closing = std::mem::replace(&mut self.is_gt_closing, false);
+        self.at = start;
         let mut items = Vec::new();
-        let mut whole = from == to;
-        while self.at < to {
+        let mut is_complete = start == end;
+        while self.at < end {
             match item(self) {
                 Ok(parsed) => items.push(parsed),
                 Err(_) => break,
             }
-            whole = self.at == to;
-            if whole || !self.eat(Tok::Comma) {
+            is_complete = self.at == end;
+            if is_complete || !self.eat(Tok::Comma) {
                 break;
             }
         }
-        let clean = self.diagnostics.len() == found;
-        self.diagnostics.truncate(found);
-        self.unknown_types.truncate(unknown);
-        self.is_gt_closing = outer;
-        (whole && clean).then_some(items)
+        let has_no_errors = self.diagnostics.len() == diagnostics_before;
+        self.diagnostics.truncate(diagnostics_before);
+        self.unknown_types.truncate(unknown_before);
+        self.is_gt_closing = was_gt_closing;
+        (is_complete && has_no_errors).then_some(items)
     }
 
     /// Parses `[a, b]` or `[k = a, l = b]`.

@@ -75,10 +75,12 @@ impl P4Parser<'_> {
         Ok(Some(params))
     }
 
+    /// Parses the rest of a parser after its parameters; `None` for a parser type, which has no
+    /// body. Declarations after a state are reported and kept.
     fn parser_body(&mut self) -> ParseResult<Option<ParserBody>> {
         let Some(constructor_params) = self.constructor_params()? else { return Ok(None) };
         let start = self.span();
-        let found = self.diagnostics.len();
+        let errors_before = self.diagnostics.len();
         let mut locals = Vec::new();
         let mut states: Vec<ParserState> = Vec::new();
         let items = self.parse_braced(Self::parser_item)?;
@@ -98,7 +100,7 @@ impl P4Parser<'_> {
                 }
             }
         }
-        if states.is_empty() && self.diagnostics.len() == found {
+        if states.is_empty() && self.diagnostics.len() == errors_before {
             let diagnostic = Diagnostic::error("syntax", self.last_span(), "the parser has no state");
             self.report(diagnostic.help("add `state start { ... }`"));
         }
@@ -162,23 +164,25 @@ impl P4Parser<'_> {
         Ok(ParserState { annotations, name, stmts, transition, span: self.span_since(start) })
     }
 
-    /// Parses statements up to and including the final transition.
+    /// Parses the statements of a state from `{` to `}`, and its final transition, if there is one.
+    /// An error in a statement is reported, and parsing continues after that statement.
     fn state_body(&mut self) -> ParseResult<(Vec<Stmt>, Option<Transition>)> {
-        let open = self.expect(Tok::LBrace)?;
+        let open_brace = self.expect(Tok::LBrace)?;
         let mut stmts = Vec::new();
         let mut transition = None;
         while !self.is(Tok::RBrace) {
-            self.check_unclosed(open)?;
+            self.check_unclosed(open_brace)?;
             if self.is(Tok::State) && self.is_name_at(1) && self.kind_at(2) == Tok::LBrace {
                 let diagnostic = Diagnostic::error("syntax", self.span(), "expected `}`, found another state");
-                return self.fail_with(diagnostic.label(open, "this `{` is never closed"));
+                return self.fail_with(diagnostic.label(open_brace, "this `{` is never closed"));
             }
-            if let Some(done) = &transition {
-                let done: &Transition = done;
-                let span = done.span;
+            if let Some(last_transition) = &transition {
+                let last_transition: &Transition = last_transition;
+                let span = last_transition.span;
                 let diagnostic =
                     Diagnostic::error("syntax", self.span(), "nothing can follow the transition of a state");
                 self.report(diagnostic.label(span, "the transition"));
+                // The error is reported already; failing makes the parser skip the statement.
                 self.parse_or_recover(|_| ParseResult::<()>::Err(super::cursor::SyntaxErrorReported));
                 continue;
             }
@@ -233,10 +237,12 @@ impl P4Parser<'_> {
         Ok(SelectCase { keyset, state, span: self.span_since(start) })
     }
 
+    /// Parses the rest of the control `name` after its parameters; `None` for a control type, which
+    /// has no body. A missing `apply` block is reported and becomes an empty one.
     fn control_body(&mut self, name: &Ident) -> ParseResult<Option<ControlBody>> {
         let Some(constructor_params) = self.constructor_params()? else { return Ok(None) };
         let start = self.span();
-        let found = self.diagnostics.len();
+        let errors_before = self.diagnostics.len();
         let items = self.parse_braced(Self::control_item)?;
         let span = self.span_since(start);
         let mut locals = Vec::new();
@@ -257,7 +263,7 @@ impl P4Parser<'_> {
             }
         }
         let apply = apply.unwrap_or_else(|| {
-            if self.diagnostics.len() == found {
+            if self.diagnostics.len() == errors_before {
                 let end = self.last_span();
                 let diagnostic = Diagnostic::error("syntax", end, format!("control `{name}` has no `apply` block"));
                 self.report(diagnostic.help("add `apply { ... }` at its end"));
@@ -267,6 +273,7 @@ impl P4Parser<'_> {
         Ok(Some(ControlBody { constructor_params, locals, apply, span }))
     }
 
+    /// Parses a declaration in a control, or its `apply` block.
     fn control_item(&mut self) -> ParseResult<ControlItem> {
         let start = self.span();
         let annotations = self.parse_annotations()?;

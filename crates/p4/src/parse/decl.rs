@@ -33,7 +33,8 @@ impl P4Parser<'_> {
         Program { decls }
     }
 
-    /// Parses a declaration; `None` for a forward declaration of an extern (`extern T;`).
+    /// Parses a declaration with its annotations; `None` for a forward declaration of an extern
+    /// (`extern T;`), which adds nothing to the program.
     fn parse_decl(&mut self) -> ParseResult<Option<Decl>> {
         let start = self.span();
         let annotations = self.parse_annotations()?;
@@ -57,35 +58,38 @@ impl P4Parser<'_> {
         }))
     }
 
-    /// Parses `T f(params) { ... }` or `T(args) name;`.
+    /// Parses `T f(params) { ... }` or `T(args) name;`, which begin with the same tokens. `start`
+    /// is the first token of the annotations.
     fn function_or_instance(&mut self, annotations: Annotations, start: Span) -> ParseResult<Decl> {
-        let at = self.at;
+        let type_start = self.at;
         if !self.at_type() && !self.is_name_at(0) && !self.is(Tok::Dot) {
             let message = format!("expected a declaration, found {}", self.token().describe());
             return self.fail(message);
         }
-        let mark = self.unknown_types.len();
+        // Unknown type names are reported after the declaration, because type parameters of the
+        // function follow their first use: `T f<T>(...)`.
+        let unknown_before = self.unknown_types.len();
         let ty = self.parse_result_type()?;
-        if let [name] = &self.unknown_types[mark..]
+        if let [name] = &self.unknown_types[unknown_before..]
             && self.is_name_at(0)
             && self.is_misspelled_keyword(&name.name)
         {
-            self.report_unknown_types(mark, &[]);
+            self.report_unknown_types(unknown_before, &[]);
             return Err(SyntaxErrorReported);
         }
-        if self.is(Tok::LParen) && self.at > at {
-            self.report_unknown_types(mark, &[]);
+        if self.is(Tok::LParen) && self.at > type_start {
+            self.report_unknown_types(unknown_before, &[]);
             return Ok(Decl::Instance(self.instance_decl(annotations, ty, start)?));
         }
         if self.is_name_at(0) && matches!(self.kind_at(1), Tok::Semi | Tok::Assign | Tok::LBracket) {
-            self.report_unknown_types(mark, &[]);
+            self.report_unknown_types(unknown_before, &[]);
             let name = self.parse_name()?;
             let message = format!("expected `(`, found {}", self.token().describe());
             let diagnostic = Diagnostic::error("syntax", self.span(), message)
                 .label(name.span, "a variable is not allowed at the top level");
             return self.fail_with(diagnostic.help("make it a `const`, or declare it in a parser, control or action"));
         }
-        Ok(Decl::Function(self.parse_function_after_type(annotations, ty, mark, start)?))
+        Ok(Decl::Function(self.parse_function_after_type(annotations, ty, unknown_before, start)?))
     }
 
     /// Parses a function after its result type. Unknown types of the latter start at `mark`.
@@ -165,10 +169,10 @@ impl P4Parser<'_> {
         }
         let (ty, name) = self.parse_declarator(ty)?;
         let initializer = if self.eat(Tok::Assign) {
-            let scope = self.scopes.depth();
+            let outer_depth = self.scopes.depth();
             self.scopes.push();
             let members = self.parse_nested(|p| p.parse_braced(Self::parse_object_member));
-            self.scopes.truncate(scope);
+            self.scopes.truncate(outer_depth);
             Some(members?)
         } else {
             None
@@ -205,10 +209,14 @@ impl P4Parser<'_> {
         Ok(ActionDecl { annotations, name, params, body, span: self.span_since(start) })
     }
 
+    /// Parses `extern T f(params);`, `extern T { ... }` or `extern T;`; `None` for the last, a
+    /// forward declaration.
     fn extern_decl(&mut self, annotations: Annotations, start: Span) -> ParseResult<Option<Decl>> {
         self.expect(Tok::Extern)?;
-        let object = self.is_name_at(0) && matches!(self.kind_at(1), Tok::LBrace | Tok::Lt | Tok::Semi);
-        if !object || (self.is_type_name_at(0) && self.kind_at(1) == Tok::Lt && !self.opens_brace_after_angle()) {
+        let is_object = self.is_name_at(0) && matches!(self.kind_at(1), Tok::LBrace | Tok::Lt | Tok::Semi);
+        // `extern Name<` can begin an object with type parameters, or a function with a result of a
+        // generic type. Only an object has a `{` after the `>`.
+        if !is_object || (self.is_type_name_at(0) && self.kind_at(1) == Tok::Lt && !self.opens_brace_after_angle()) {
             let method = self.parse_method(annotations, start, None)?;
             return Ok(Some(Decl::ExternFunction(method)));
         }
@@ -217,7 +225,7 @@ impl P4Parser<'_> {
         if self.eat(Tok::Semi) {
             return Ok(None);
         }
-        let scope = self.scopes.depth();
+        let outer_depth = self.scopes.depth();
         self.scopes.push();
         let type_params = self.parse_type_params()?;
         let methods = self.parse_braced(|p| {
@@ -225,7 +233,7 @@ impl P4Parser<'_> {
             let annotations = p.parse_annotations()?;
             p.parse_method(annotations, start, Some(&name))
         });
-        self.scopes.truncate(scope);
+        self.scopes.truncate(outer_depth);
         let methods = methods?;
         Ok(Some(Decl::Extern(ExternDecl { annotations, name, type_params, methods, span: self.span_since(start) })))
     }
@@ -247,7 +255,8 @@ impl P4Parser<'_> {
         }
     }
 
-    /// Parses a prototype including its `;`. In the extern object `object` it can be a constructor.
+    /// Parses the prototype of a function or method including its `;`. In the extern object
+    /// `object` it can be a constructor, which has the object's name and no result type.
     fn parse_method(
         &mut self,
         annotations: Annotations,
@@ -255,10 +264,10 @@ impl P4Parser<'_> {
         object: Option<&Ident>,
     ) -> ParseResult<MethodDecl> {
         let is_abstract = self.eat(Tok::Abstract);
-        let scope = self.scopes.depth();
-        let constructor = self.is_name_at(0) && self.kind_at(1) == Tok::LParen;
-        let mark = self.unknown_types.len();
-        let (result, name, type_params, params) = if constructor {
+        let outer_depth = self.scopes.depth();
+        let is_constructor = self.is_name_at(0) && self.kind_at(1) == Tok::LParen;
+        let unknown_before = self.unknown_types.len();
+        let (result, name, type_params, params) = if is_constructor {
             let name = self.parse_name()?;
             if object.is_none_or(|object| object.name != name.name) {
                 return self.fail_missing_result_type(&name, object);
@@ -267,10 +276,10 @@ impl P4Parser<'_> {
             (None, name, Vec::new(), self.parse_params()?)
         } else {
             let result = self.parse_result_type()?;
-            let (name, type_params, params) = self.parse_prototype_after_type(mark)?;
+            let (name, type_params, params) = self.parse_prototype_after_type(unknown_before)?;
             (Some(result), name, type_params, params)
         };
-        self.scopes.truncate(scope);
+        self.scopes.truncate(outer_depth);
         self.expect(Tok::Semi)?;
         Ok(MethodDecl { annotations, is_abstract, result, name, type_params, params, span: self.span_since(start) })
     }
@@ -367,18 +376,20 @@ impl P4Parser<'_> {
         Ok(MembersDecl { members, span: self.span_since(start) })
     }
 
+    /// Parses `typedef T X;` or `type T X;`. `typedef` can also declare the struct, header or enum
+    /// that it names.
     fn typedef_decl(&mut self, annotations: Annotations, start: Span) -> ParseResult<TypedefDecl> {
         let is_new = self.is(Tok::Type);
         self.bump();
-        let inner = self.span();
-        let nested = if is_new { Vec::new() } else { self.parse_annotations()? };
+        let inner_start = self.span();
+        let inner_annotations = if is_new { Vec::new() } else { self.parse_annotations()? };
         let (ty, name) = match self.kind() {
             Tok::Struct | Tok::Header | Tok::HeaderUnion if !is_new => {
-                let declared = self.struct_decl(nested, inner)?;
+                let declared = self.struct_decl(inner_annotations, inner_start)?;
                 (TypedefTarget::Struct(Box::new(declared)), self.parse_name()?)
             }
             Tok::Enum if !is_new => {
-                let declared = self.enum_decl(nested, inner)?;
+                let declared = self.enum_decl(inner_annotations, inner_start)?;
                 (TypedefTarget::Enum(Box::new(declared)), self.parse_name()?)
             }
             _ => {

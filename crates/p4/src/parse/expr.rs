@@ -55,7 +55,8 @@ impl P4Parser<'_> {
     }
 
     /// Returns the infix operator at the current position, its precedence, and its number of
-    /// tokens. Excludes `&&&` and `..`, because they belong to key sets.
+    /// tokens. Excludes `&&&` and `..`, because they belong to key sets. A larger precedence binds
+    /// tighter. `>>` is two tokens, because it can also close two lists of type arguments.
     fn infix_operator(&self) -> Option<(BinaryOp, u8, usize)> {
         let op = match self.kind() {
             Tok::BarBar => (BinaryOp::Or, 1),
@@ -108,11 +109,12 @@ impl P4Parser<'_> {
         Ok(Expr { kind: ExprKind::Unary { op, operand: Box::new(operand) }, span })
     }
 
-    /// Parses a primary expression without suffixes. A cast with its operand is one.
+    /// Parses a primary expression without suffixes: a literal, a name, a list, or an expression in
+    /// parentheses. A cast with its operand is one.
     pub fn parse_primary(&mut self) -> ParseResult<Expr> {
         self.height = 1;
         let span = self.span();
-        let simple = |p: &mut Self, kind| {
+        let one_token = |p: &mut Self, kind| {
             p.bump();
             Ok(Expr { kind, span })
         };
@@ -120,15 +122,15 @@ impl P4Parser<'_> {
             Tok::Int => self.parse_integer_literal(),
             Tok::Str => {
                 let text = self.token().text.clone();
-                let inner = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(&text);
-                let kind = ExprKind::Str(inner.into());
-                simple(self, kind)
+                let unquoted = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(&text);
+                let kind = ExprKind::Str(unquoted.into());
+                one_token(self, kind)
             }
-            Tok::True => simple(self, ExprKind::Bool(true)),
-            Tok::False => simple(self, ExprKind::Bool(false)),
-            Tok::This => simple(self, ExprKind::This),
-            Tok::Dots => simple(self, ExprKind::Dots),
-            Tok::InvalidHeader => simple(self, ExprKind::InvalidHeader),
+            Tok::True => one_token(self, ExprKind::Bool(true)),
+            Tok::False => one_token(self, ExprKind::Bool(false)),
+            Tok::This => one_token(self, ExprKind::This),
+            Tok::Dots => one_token(self, ExprKind::Dots),
+            Tok::InvalidHeader => one_token(self, ExprKind::InvalidHeader),
             Tok::LBrace => self.parse_initializer_list(),
             Tok::LParen => self.parse_parenthesised(),
             _ if self.at_type() => {
@@ -168,11 +170,13 @@ impl P4Parser<'_> {
         }
     }
 
-    /// Parses `(expr)` or `(type) operand`.
+    /// Parses `(expr)` or `(type) operand`. A type that a member or a call follows begins an
+    /// expression: `(E.member)`.
     fn parse_parenthesised(&mut self) -> ParseResult<Expr> {
         let start = self.expect(Tok::LParen)?;
-        let outer = std::mem::replace(&mut self.is_gt_closing, false);
-        let inner = self.parse_nested(|p| {
+        // Within parentheses, `>` is an operator, even in a list of type arguments.
+        let was_gt_closing = std::mem::replace(&mut self.is_gt_closing, false);
+        let expr_or_type = self.parse_nested(|p| {
             if !p.at_type() && !p.at_cast_to_unknown() {
                 return p.parse_expr().map(Ok);
             }
@@ -182,10 +186,10 @@ impl P4Parser<'_> {
             }
             p.parse_expr_after_type(ty).map(Ok)
         });
-        self.is_gt_closing = outer;
-        let inner = inner?;
+        self.is_gt_closing = was_gt_closing;
+        let expr_or_type = expr_or_type?;
         self.expect(Tok::RParen)?;
-        match inner {
+        match expr_or_type {
             Ok(expr) => Ok(Expr { kind: expr.kind, span: self.span_since(start) }),
             Err(ty) => self.parse_cast_operand(start, ty),
         }
@@ -216,7 +220,8 @@ impl P4Parser<'_> {
         self.parse_expr_after(first)
     }
 
-    /// Parses `T.member` (without its suffixes) or `T(args)` after the type `T`.
+    /// Parses `T.member` (without its suffixes) or `T(args)` after the type `T`. A type alone is no
+    /// value and is reported.
     pub fn parse_type_suffix(&mut self, ty: Type) -> ParseResult<Expr> {
         let span = ty.span;
         match self.kind() {

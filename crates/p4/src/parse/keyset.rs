@@ -5,7 +5,8 @@ use crate::ast::{BinaryOp, Expr, ExprKind, Keyset};
 use crate::lex::Tok;
 
 impl P4Parser<'_> {
-    /// Parses a key set: one element, or a tuple in parentheses.
+    /// Parses a key set: one element, or a tuple in parentheses. A single value in parentheses is
+    /// an element.
     pub fn parse_keyset(&mut self) -> ParseResult<Keyset> {
         let start = self.span();
         if !self.is(Tok::LParen) {
@@ -27,9 +28,9 @@ impl P4Parser<'_> {
         };
         if self.is(Tok::RParen) && is_plain_value(&first) {
             self.bump();
-            let inner = Expr { kind: first.kind, span: self.span_since(start) };
-            let inner = self.parse_suffixes(inner, false)?;
-            return self.parse_keyset_after(inner);
+            let parenthesized = Expr { kind: first.kind, span: self.span_since(start) };
+            let parenthesized = self.parse_suffixes(parenthesized, false)?;
+            return self.parse_keyset_after(parenthesized);
         }
         let mut elements = vec![first];
         while self.eat(Tok::Comma) {

@@ -7,7 +7,8 @@ use crate::lex::Tok;
 
 impl P4Parser<'_> {
     /// Parses all suffixes of `expr`. At the start of a statement (`in_statement`), `<` always
-    /// begins type arguments, because no comparison can occur there.
+    /// begins type arguments, because no comparison can occur there. The height of the expression
+    /// tree is tracked, because it is limited.
     pub fn parse_suffixes(&mut self, mut expr: Expr, in_statement: bool) -> ParseResult<Expr> {
         loop {
             let height = self.height;
@@ -39,12 +40,13 @@ impl P4Parser<'_> {
         }
     }
 
-    /// Parses `[index]`, `[hi:lo]` or `[lo+:width]`. Sets the height to that of the bracketed
-    /// expressions.
+    /// Parses `[index]`, `[hi:lo]` or `[lo+:width]` after `base`. Sets the parser's height to that
+    /// of the bracketed expressions.
     fn parse_subscript(&mut self, base: Expr) -> ParseResult<ExprKind> {
         let base = Box::new(base);
         self.expect(Tok::LBracket)?;
-        let outer = std::mem::replace(&mut self.is_gt_closing, false);
+        // Within brackets, `>` is an operator, even in a list of type arguments.
+        let was_gt_closing = std::mem::replace(&mut self.is_gt_closing, false);
         let first = Box::new(self.parse_expr()?);
         let height = self.height;
         let kind = match self.kind() {
@@ -60,7 +62,7 @@ impl P4Parser<'_> {
             }
             _ => ExprKind::Index { base, index: first },
         };
-        self.is_gt_closing = outer;
+        self.is_gt_closing = was_gt_closing;
         self.height = self.height.max(height);
         self.expect(Tok::RBracket)?;
         Ok(kind)
@@ -69,14 +71,14 @@ impl P4Parser<'_> {
     /// Returns whether `<` after `callee` begins type arguments, as opposed to a comparison. It
     /// does if a type follows that does not itself begin a value (`a < E.x`).
     fn angle_begins_type_args(&self, callee: &Expr) -> bool {
-        let generic = match &callee.kind {
+        let is_generic = match &callee.kind {
             ExprKind::Name(path) => {
                 self.scopes.lookup(path.as_str(), path.is_absolute) == Some(NameKind::GenericFunction)
             }
             ExprKind::Member { .. } => false,
             _ => return false,
         };
-        if generic {
+        if is_generic {
             return true;
         }
         match self.kind_at(1) {
@@ -89,8 +91,8 @@ impl P4Parser<'_> {
             // `f<T>(x)` with an unknown type `T`. The alternative, a comparison of comparisons,
             // would be an error as well.
             Tok::Ident => {
-                let unknown = self.scopes.lookup(&self.peek_at(1).text, false).is_none();
-                unknown
+                let is_unknown = self.scopes.lookup(&self.peek_at(1).text, false).is_none();
+                is_unknown
                     && self.kind_at(2) == Tok::Gt
                     && self.kind_at(3) == Tok::LParen
                     && !self.peek_at(3).has_space_before

@@ -94,8 +94,8 @@ impl P4Parser<'_> {
     /// its closing brace, or before a `}` or keyword that belongs to another item.
     fn skip_item(&mut self, start: usize) {
         // Braces of the item that were open at the error, for example of an initialiser.
-        let failed_in = self.open_brace_count(start);
-        let mut depth = failed_in;
+        let depth_at_error = self.open_brace_count(start);
+        let mut depth = depth_at_error;
         loop {
             match self.kind() {
                 Tok::Eof => return,
@@ -113,8 +113,9 @@ impl P4Parser<'_> {
                     self.bump();
                     return;
                 }
+                // A keyword at the very start belongs to the item itself.
                 _ if self.at > start && self.at_top_level_keyword() => return,
-                _ if self.at > start && depth <= failed_in && self.at_item_keyword() => return,
+                _ if self.at > start && depth <= depth_at_error && self.at_item_keyword() => return,
                 _ => {}
             }
             self.bump();

@@ -38,6 +38,7 @@ impl P4Parser<'_> {
         })
     }
 
+    /// Parses a statement with its annotations. A statement that begins like a declaration is one.
     fn stmt_kind(&mut self) -> ParseResult<StmtKind> {
         let start = self.span();
         let annotations = self.parse_annotations()?;
@@ -192,7 +193,9 @@ impl P4Parser<'_> {
         Ok(StmtKind::Assign { target, op, op_span, value })
     }
 
-    /// Returns the `=` or `op=` at the current position and its number of tokens.
+    /// Returns the `=` or `op=` at the current position and its number of tokens. The operator is
+    /// `None` for `=`. `>>=` is two tokens, because `>>` can also close two lists of type
+    /// arguments.
     fn assign_operator(&self) -> Option<(Option<BinaryOp>, usize)> {
         let op = match self.kind() {
             Tok::Assign => return Some((None, 1)),
@@ -215,6 +218,8 @@ impl P4Parser<'_> {
         Some((Some(op), 1))
     }
 
+    /// Converts the parsed expression `expr` of a statement without `=`, which must be a call.
+    /// Anything else is reported, as the misspelling that it probably is.
     fn call_stmt(&mut self, expr: Expr) -> ParseResult<StmtKind> {
         let unknown_type = |callee: &Expr| match &callee.kind {
             ExprKind::Name(path) => Some(path.name.clone()),

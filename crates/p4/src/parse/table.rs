@@ -20,6 +20,7 @@ impl P4Parser<'_> {
         Ok(TableDecl { annotations, name, properties, span: self.span_since(start) })
     }
 
+    /// Parses one property of a table: key, actions, entries, or `name = expression;`.
     fn parse_table_property(&mut self) -> ParseResult<TableProperty> {
         let start = self.span();
         let annotations = self.parse_annotations()?;

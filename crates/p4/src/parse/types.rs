@@ -58,18 +58,20 @@ impl P4Parser<'_> {
         Ok((ty, name))
     }
 
+    /// Parses a type without the array suffixes of stacks. `void` is an error, because only results
+    /// have that type.
     fn parse_base_type(&mut self) -> ParseResult<Type> {
         self.height = 1;
         let start = self.span();
-        let simple = |p: &mut Self, kind| {
+        let one_token = |p: &mut Self, kind| {
             p.bump();
             Ok(Type { kind, span: start })
         };
         match self.kind() {
-            Tok::Bool => simple(self, TypeKind::Bool),
-            Tok::Error => simple(self, TypeKind::Error),
-            Tok::MatchKind => simple(self, TypeKind::MatchKind),
-            Tok::String => simple(self, TypeKind::String),
+            Tok::Bool => one_token(self, TypeKind::Bool),
+            Tok::Error => one_token(self, TypeKind::Error),
+            Tok::MatchKind => one_token(self, TypeKind::MatchKind),
+            Tok::String => one_token(self, TypeKind::String),
             Tok::Bit | Tok::IntType | Tok::Varbit => self.parse_sized_type(),
             Tok::Tuple => {
                 self.bump();

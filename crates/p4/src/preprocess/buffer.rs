@@ -95,6 +95,8 @@ pub(super) fn is_blank(byte: u8) -> bool {
 }
 
 impl LineBuffer {
+    /// Creates the buffer of a file, before its first line; a byte order mark is skipped. `path` is
+    /// where the file was read, `name` its name for `__FILE__`.
     pub fn new(file: FileId, path: PathBuf, found_in: SearchLocation, name: &str, text: &str) -> Self {
         let mut bytes = Vec::with_capacity(text.len() + 1);
         bytes.extend_from_slice(text.as_bytes());
@@ -163,7 +165,10 @@ impl LineBuffer {
         self.next_line < self.limit
     }
 
-    /// Reads the logical line that begins at `next_line`.
+    /// Reads the logical line that begins at `next_line`. Physical lines are joined in place: a
+    /// splice (backslash and newline) is removed by moving the following bytes down. Each splice
+    /// and trigraph becomes a note at its position, which also tells by how many bytes the text
+    /// after it was moved.
     pub fn read_line(&mut self) {
         self.notes.clear();
         self.next_note = 0;
@@ -173,52 +178,52 @@ impl LineBuffer {
         let start = self.at;
         let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
         let len = self.bytes[start..].iter().position(is_end).unwrap_or(self.limit.saturating_sub(start));
-        let mut source = (start + len).min(self.limit);
-        let mut target = source;
+        let mut read_at = (start + len).min(self.limit);
+        let mut write_at = read_at;
         if !self.is_internal {
-            self.note_trigraphs(start, source);
+            self.note_trigraphs(start, read_at);
         }
         // After a splice, only a backslash in the appended text can start another splice.
-        let mut from = start;
+        let mut splice_limit = start;
         loop {
-            if source == self.limit {
+            if read_at == self.limit {
                 break;
             }
-            if source != target {
-                self.bytes[target] = self.bytes[source];
+            if read_at != write_at {
+                self.bytes[write_at] = self.bytes[read_at];
             }
-            if self.bytes[source] == b'\r' && self.bytes[source + 1] == b'\n' {
-                source += 1;
-                if source == self.limit {
+            if self.bytes[read_at] == b'\r' && self.bytes[read_at + 1] == b'\n' {
+                read_at += 1;
+                if read_at == self.limit {
                     break;
                 }
             }
-            let blanks = self.bytes[from..target].iter().rev().take_while(|byte| is_blank(**byte)).count();
-            let Some(backslash) = (target - blanks).checked_sub(1).filter(|at| *at >= from) else { break };
+            let blanks = self.bytes[splice_limit..write_at].iter().rev().take_while(|byte| is_blank(**byte)).count();
+            let Some(backslash) = (write_at - blanks).checked_sub(1).filter(|at| *at >= splice_limit) else { break };
             if self.is_internal || self.bytes[backslash] != b'\\' {
                 break;
             }
-            let shift = source + 1 - backslash;
-            let before = self.notes.last().map_or(0, |note| note.shift);
-            let origin = (backslash + before) as u32;
+            let shift = read_at + 1 - backslash;
+            let shift_before = self.notes.last().map_or(0, |note| note.shift);
+            let origin = (backslash + shift_before) as u32;
             let kind = LineNoteKind::Splice { blank: blanks > 0 };
             self.notes.push(LineNote { at: backslash, shift, origin, kind });
-            from = backslash;
-            target = backslash;
-            source += 1;
-            while source < self.limit && !matches!(self.bytes[source], b'\n' | b'\r') {
-                if let Some(third) = trigraph_third(&self.bytes[source..]) {
+            splice_limit = backslash;
+            write_at = backslash;
+            read_at += 1;
+            while read_at < self.limit && !matches!(self.bytes[read_at], b'\n' | b'\r') {
+                if let Some(third) = trigraph_third(&self.bytes[read_at..]) {
                     let kind = LineNoteKind::Trigraph { ends_line: false, third };
-                    self.notes.push(LineNote { at: target, shift, origin: source as u32, kind });
+                    self.notes.push(LineNote { at: write_at, shift, origin: read_at as u32, kind });
                 }
-                self.bytes[target] = self.bytes[source];
-                target += 1;
-                source += 1;
+                self.bytes[write_at] = self.bytes[read_at];
+                write_at += 1;
+                read_at += 1;
             }
         }
-        self.bytes[target] = b'\n';
-        self.next_line = source + 1;
-        self.find_line_ends(target);
+        self.bytes[write_at] = b'\n';
+        self.next_line = read_at + 1;
+        self.find_line_ends(write_at);
     }
 
     fn note_trigraphs(&mut self, start: usize, end: usize) {

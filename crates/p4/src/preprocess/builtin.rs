@@ -7,7 +7,8 @@ use super::token::{PpToken, PpTokenKind, flag, push_quoted};
 use crate::diag::Diagnostic;
 
 impl Preprocessor<'_> {
-    /// Expands the built-in macro at `name`; false if the name remains.
+    /// Expands the built-in macro at `name` to one token; returns false if the name remains, which
+    /// is `_Pragma` where it has no effect.
     pub(super) fn expand_builtin(&mut self, builtin: BuiltinMacro, name: &PpToken) -> bool {
         let (kind, text) = match builtin {
             BuiltinMacro::Pragma => {
@@ -34,8 +35,8 @@ impl Preprocessor<'_> {
             BuiltinMacro::Timestamp => (PpTokenKind::Str, quote_string("??? ??? ?? ??:??:?? ????")),
             BuiltinMacro::One => (PpTokenKind::Number, "1".to_owned()),
             BuiltinMacro::HasInclude | BuiltinMacro::HasIncludeNext => {
-                let found = self.eval_has_include(name, builtin == BuiltinMacro::HasIncludeNext);
-                (PpTokenKind::Number, u8::from(found).to_string())
+                let exists = self.eval_has_include(name, builtin == BuiltinMacro::HasIncludeNext);
+                (PpTokenKind::Number, u8::from(exists).to_string())
             }
         };
         self.state.is_skipping = false;
@@ -54,8 +55,10 @@ impl Preprocessor<'_> {
         if in_call { name.line } else { self.invocation_line }
     }
 
-    /// Evaluates `__has_include("file")` or `__has_include(<file>)`.
-    fn eval_has_include(&mut self, name: &PpToken, next: bool) -> bool {
+    /// Evaluates `__has_include("file")` or `__has_include(<file>)`: returns whether the file
+    /// exists. With `starts_after_current`, the search starts after the directory of the current
+    /// file. `name` is the macro's use.
+    fn eval_has_include(&mut self, name: &PpToken, starts_after_current: bool) -> bool {
         if !self.state.in_directive() {
             let message = format!("`{}` can be used in conditions only", name.spelling());
             self.report(Diagnostic::error("bad-condition", name.span, message));
@@ -64,8 +67,8 @@ impl Preprocessor<'_> {
         self.state.angled_headers = true;
         let wants_padding = std::mem::replace(&mut self.state.directive_wants_padding, true);
         let mut token = self.get_solid_unless_end();
-        let parenthesis = token.kind == PpTokenKind::OpenParen;
-        if parenthesis {
+        let has_parenthesis = token.kind == PpTokenKind::OpenParen;
+        if has_parenthesis {
             token = self.get_solid_unless_end();
         } else {
             let message = format!("`(` is missing after `{}`", name.spelling());
@@ -85,13 +88,16 @@ impl Preprocessor<'_> {
             }
         };
         self.state.directive_wants_padding = wants_padding;
-        let quoted = token.kind == PpTokenKind::Str;
-        let found = file.is_some_and(|file| self.skip_eval == 0 && self.find_file(&file, quoted, next).is_some());
-        if parenthesis && self.get_solid_unless_end().kind != PpTokenKind::CloseParen {
+        let is_quoted = token.kind == PpTokenKind::Str;
+        // No file is searched in an operand that is not evaluated.
+        let exists = file.is_some_and(|file| {
+            self.skip_eval == 0 && self.find_file(&file, is_quoted, starts_after_current).is_some()
+        });
+        if has_parenthesis && self.get_solid_unless_end().kind != PpTokenKind::CloseParen {
             let message = format!("`)` is missing after `{}`", name.spelling());
             self.report(Diagnostic::error("bad-condition", token.span, message));
         }
-        found
+        exists
     }
 
     /// Returns the next token. The end of an argument is not consumed.

@@ -42,12 +42,13 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Executes `#elif`, `#elifdef` or `#elifndef`.
+    /// Executes `#elif`, `#elifdef` or `#elifndef`, spelled `name`. Its condition is evaluated only
+    /// if no branch before it was taken; otherwise its text is skipped.
     pub(super) fn execute_elif(&mut self, directive: Directive, name: &str) {
         let Some(condition) = self.buffer.conditions.last_mut() else { return self.report_unopened(name) };
-        let after_else = std::mem::replace(&mut condition.directive, "elif") == "else";
+        let is_after_else = std::mem::replace(&mut condition.directive, "elif") == "else";
         let skip_others = condition.skip_others;
-        if after_else {
+        if is_after_else {
             self.report_after_else(name);
         }
         if skip_others {
@@ -59,9 +60,9 @@ impl Preprocessor<'_> {
             let holds = self.condition_holds("elif");
             self.state.is_skipping = !holds;
         } else if let Some(macro_name) = self.macro_name(name, false) {
-            let defined = self.names.is_defined(macro_name.value);
+            let is_defined = self.names.is_defined(macro_name.value);
             self.check_end(name, false);
-            self.state.is_skipping = defined != (directive == Directive::Elifdef);
+            self.state.is_skipping = is_defined != (directive == Directive::Elifdef);
         } else {
             self.state.is_skipping = true;
         }

@@ -26,7 +26,8 @@ impl Preprocessor<'_> {
         self.report(Diagnostic::warning("bad-constant", span, message));
     }
 
-    /// Returns the value of a number. Reports an invalid one and returns 0.
+    /// Returns the value of a number. Reports an invalid one and returns 0. A number without suffix
+    /// is signed unless it needs all 64 bits.
     pub(super) fn eval_number(&mut self, token: &PpToken) -> ConditionInt {
         let text = token.spelling();
         let bytes = text.as_bytes();
@@ -55,10 +56,10 @@ impl Preprocessor<'_> {
         let mut overflow = false;
         for digit in digits {
             let digit = u64::from(char::from(*digit).to_digit(base).unwrap_or(0));
-            let wide = u128::from(num.bits) * u128::from(base) + u128::from(digit);
-            num.overflow = wide > u128::from(u64::MAX);
+            let exact = u128::from(num.bits) * u128::from(base) + u128::from(digit);
+            num.overflow = exact > u128::from(u64::MAX);
             overflow |= num.overflow;
-            num.bits = wide as u64;
+            num.bits = exact as u64;
         }
         if overflow {
             self.warn_constant(token.span, "the number has more than 64 bits; the high bits are dropped");
@@ -71,54 +72,55 @@ impl Preprocessor<'_> {
         num
     }
 
-    /// Returns the value of `'c'`. In a constant of several characters, each has 8 bits and the
-    /// last four count.
+    /// Returns the value of `'c'` or `L'c'`. In a constant of several characters, each has 8 bits
+    /// and the last four count, as in cpp. In a wide constant, the last character counts.
     pub(super) fn character_constant(&mut self, token: &PpToken) -> ConditionInt {
-        let wide = token.kind == PpTokenKind::WideChar;
+        let is_wide = token.kind == PpTokenKind::WideChar;
         let text = token.spelling();
-        let inner = text.get(if wide { 2 } else { 1 }..text.len() - 1).unwrap_or("");
-        let mut rest = inner.as_bytes();
+        let content = text.get(if is_wide { 2 } else { 1 }..text.len() - 1).unwrap_or("");
+        let mut remaining = content.as_bytes();
         let mut codes: Vec<u32> = Vec::new();
-        let mut bytes = 0usize;
+        let mut units = 0usize;
         let mut value = 0u32;
-        while !rest.is_empty() {
-            let (code, len) = self.read_character(rest, if wide { 32 } else { 8 }, token.span);
+        while !remaining.is_empty() {
+            let (code, len) = self.read_character(remaining, if is_wide { 32 } else { 8 }, token.span);
             match code {
                 ConstantChar::Byte(code) => {
                     codes.push(code);
-                    value = if wide { code } else { value << 8 | code };
-                    bytes += 1;
+                    value = if is_wide { code } else { value << 8 | code };
+                    units += 1;
                 }
                 ConstantChar::Character(code) | ConstantChar::Universal(code) => {
                     let character = char::from_u32(code).unwrap_or('\u{fffd}');
                     codes.push(code);
-                    if wide {
+                    if is_wide {
                         value = code;
-                        bytes += 1;
+                        units += 1;
                     } else {
                         for byte in character.encode_utf8(&mut [0; 4]).bytes() {
                             value = value << 8 | u32::from(byte);
-                            bytes += 1;
+                            units += 1;
                         }
                     }
                 }
             }
-            rest = &rest[len..];
+            remaining = &remaining[len..];
         }
-        if bytes == 0 {
+        if units == 0 {
             return self.bad_constant(token.span, "the character constant is empty".to_owned());
         }
-        match bytes {
+        match units {
             1 => {}
-            _ if wide || bytes > 4 => self.warn_constant(token.span, "the constant has too many characters"),
+            _ if is_wide || units > 4 => self.warn_constant(token.span, "the constant has too many characters"),
             _ => self.warn_constant(token.span, "the constant has several characters"),
         }
-        let signed = if bytes == 1 && !wide { i64::from(value as u8 as i8) } else { i64::from(value as i32) };
+        // A single character is a signed `char`, so its bit 7 is the sign.
+        let signed = if units == 1 && !is_wide { i64::from(value as u8 as i8) } else { i64::from(value as i32) };
         ConditionInt { bits: signed as u64, ..ConditionInt::ZERO }
     }
 
-    /// Returns the first character or escape of `text`, and the number of bytes that it takes
-    /// there. Numeric escapes have `width` bits.
+    /// Returns the first character or escape of `text`, which is not empty, and the number of bytes
+    /// that it takes there. Numeric escapes have `width` bits.
     pub(super) fn read_character(&mut self, text: &[u8], width: u32, span: Span) -> (ConstantChar, usize) {
         if text[0] != b'\\' {
             return match first_character(text) {
@@ -150,27 +152,30 @@ impl Preprocessor<'_> {
         (ConstantChar::Byte(code), 2)
     }
 
+    /// Reads a numeric escape of `text`: digits of `base` from index `start` on, at most
+    /// `max_digits` of them. Returns its code, reduced to `width` bits, and the number of bytes of
+    /// the whole escape.
     fn numeric_escape(
         &mut self,
         text: &[u8],
         start: usize,
         base: u32,
-        most: usize,
+        max_digits: usize,
         width: u32,
         span: Span,
     ) -> (ConstantChar, usize) {
-        let digits = text[start..].iter().take(most).take_while(|byte| char::from(**byte).is_digit(base)).count();
+        let digits = text[start..].iter().take(max_digits).take_while(|byte| char::from(**byte).is_digit(base)).count();
         let mut code = 0u64;
-        let mut overflow = false;
+        let mut has_overflow = false;
         for digit in &text[start..start + digits] {
-            overflow |= code >> 60 != 0;
+            has_overflow |= code >> 60 != 0;
             code = code << base.trailing_zeros() | u64::from(char::from(*digit).to_digit(base).unwrap_or(0));
         }
         if digits == 0 {
             self.report(Diagnostic::error("bad-condition", span, "digits are missing after `\\x`"));
         }
         let mask = u64::from(u32::MAX) >> (32 - width);
-        if overflow || code > mask {
+        if has_overflow || code > mask {
             self.warn_constant(span, "the escape sequence is a number that is too large");
         }
         (ConstantChar::Byte((code & mask) as u32), start + digits)

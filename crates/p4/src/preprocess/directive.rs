@@ -34,6 +34,7 @@ pub(super) enum Directive {
 }
 
 impl Directive {
+    /// Returns the directive of that name; `None` if cpp knows no such directive.
     fn of(name: &str) -> Option<Directive> {
         Some(match name {
             "define" => Directive::Define,
@@ -71,10 +72,12 @@ impl Directive {
 }
 
 impl Preprocessor<'_> {
-    /// Executes the directive that begins with `hash`; false if the line is text.
+    /// Executes the directive that begins with `hash`. Returns false if the line is text, because
+    /// no known directive follows the `#`. A directive within the arguments of a macro call
+    /// interrupts their collection, which continues after it.
     pub(super) fn handle_directive(&mut self, hash: &PpToken) -> bool {
-        let arguments = std::mem::replace(&mut self.state.arguments, ArgumentProgress::None);
-        if arguments != ArgumentProgress::None {
+        let arguments_before = std::mem::replace(&mut self.state.arguments, ArgumentProgress::None);
+        if arguments_before != ArgumentProgress::None {
             self.state.prevent_expansion = 0;
         }
         self.state.directive = DirectiveContext::Other;
@@ -104,7 +107,7 @@ impl Preprocessor<'_> {
         }
         self.state.directive = DirectiveContext::No;
         self.state.angled_headers = false;
-        if arguments != ArgumentProgress::None {
+        if arguments_before != ArgumentProgress::None {
             self.state.arguments = ArgumentProgress::Collected;
             self.state.prevent_expansion = 1;
         }
@@ -119,6 +122,8 @@ impl Preprocessor<'_> {
         }
     }
 
+    /// Executes a directive after its name `name`; each reads its own arguments. Errors are
+    /// reported.
     fn execute_directive(&mut self, directive: Directive, name: &PpToken) {
         match directive {
             Directive::Define => self.execute_define(),
@@ -200,7 +205,8 @@ impl Preprocessor<'_> {
         if text.is_empty() { "(no message)".to_owned() } else { text }
     }
 
-    /// Executes `#line 12` or `#line 12 "file"`: the next line is line 12.
+    /// Executes `#line 12` or `#line 12 "file"`: the next line is line 12, in that file. Later
+    /// positions are reported with these numbers.
     fn execute_line(&mut self) {
         let token = self.get_token();
         let digits = token.spelling();
@@ -212,13 +218,13 @@ impl Preprocessor<'_> {
             return;
         }
         let mut number = 0u32;
-        let mut wrapped = false;
+        let mut has_overflow = false;
         for digit in digits.bytes() {
             let next = u64::from(number) * 10 + u64::from(digit - b'0');
-            wrapped |= next > u64::from(u32::MAX);
+            has_overflow |= next > u64::from(u32::MAX);
             number = next as u32;
         }
-        if wrapped {
+        if has_overflow {
             let message = "the line number has more than 32 bits; the high bits are dropped";
             self.report(Diagnostic::warning("bad-directive", token.span, message));
         }
@@ -287,6 +293,9 @@ impl Preprocessor<'_> {
         found
     }
 
+    /// Reads `predicate(answer)` of `#assert`, `#unassert` or a condition: returns the predicate
+    /// and the tokens of the answer. The answer can be omitted, which gives `None` for it, unless
+    /// `needs_answer`. Returns `None` after an error.
     fn read_assertion_unexpanded(&mut self, needs_answer: bool) -> Option<(Symbol, Option<Vec<PpToken>>)> {
         let predicate = self.get_token();
         if predicate.kind != PpTokenKind::Name {

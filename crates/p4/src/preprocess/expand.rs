@@ -37,6 +37,9 @@ impl Preprocessor<'_> {
         token
     }
 
+    /// Returns the next token after macro expansion: from the top context, or from the text if
+    /// there is none. A macro name starts its expansion and gives padding; a name that is not
+    /// expanded is returned as it is. Within directives, padding and comments are dropped.
     fn get_token_inner(&mut self) -> PpToken {
         loop {
             if self.is_stopped {
@@ -126,7 +129,9 @@ impl Preprocessor<'_> {
         self.push_context(ContextTokens::List(list), self.top_owner(), origin);
     }
 
-    /// Starts the expansion of the macro at `name`; false if the name remains.
+    /// Starts the expansion of the macro at `name`: pushes its body as a context and disables the
+    /// macro. Returns false if the name remains, because a function-like macro has no arguments
+    /// here, or its arguments are wrong.
     fn enter_macro(&mut self, name: &PpToken) -> bool {
         self.state.angled_headers = false;
         let definition = match &self.names.node(name.value).definition {
@@ -137,9 +142,11 @@ impl Preprocessor<'_> {
             }
             MacroDefinition::None => return false,
         };
+        // Uses of other macros in the arguments then keep the line of this use for `__LINE__`.
         self.is_about_to_expand = true;
         let origin = Some((name.span, name.line));
         if definition.is_function_like {
+            // Arguments are collected unexpanded, because the operands of `#` and `##` remain so.
             self.state.prevent_expansion += 1;
             self.state.arguments = ArgumentProgress::Looked;
             let arguments = self.read_call_arguments(name, &definition);
@@ -159,8 +166,9 @@ impl Preprocessor<'_> {
         true
     }
 
-    /// Returns the arguments if a parenthesis follows. Otherwise restores the white space that was
-    /// read.
+    /// Returns the arguments of the macro use at `name` if a parenthesis follows. Otherwise
+    /// restores the white space that was read, and returns `None`, as after an error in the
+    /// arguments.
     fn read_call_arguments(&mut self, name: &PpToken, definition: &Rc<Macro>) -> Option<Vec<MacroArgument>> {
         let mut padding: Option<PpToken> = None;
         let token = loop {
@@ -168,9 +176,11 @@ impl Preprocessor<'_> {
             if token.kind != PpTokenKind::Padding {
                 break token;
             }
+            // Of several padding tokens, one is kept: the last with a source, or one with white
+            // space.
             let replaces = padding
                 .as_ref()
-                .is_none_or(|last| !last.has(flag::SOURCE) || (!last.is_white() && !token.has(flag::SOURCE)));
+                .is_none_or(|kept| !kept.has(flag::SOURCE) || (!kept.is_white() && !token.has(flag::SOURCE)));
             if replaces {
                 padding = Some(token);
             }
@@ -196,27 +206,29 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Reads the arguments of a call after its opening parenthesis.
+    /// Reads the arguments of the macro call at `name`, after its opening parenthesis. A variadic
+    /// macro has one argument for `...`, which can be missing. Returns `None` after an error: a
+    /// parenthesis that is never closed, or a wrong number of arguments.
     fn collect_arguments(&mut self, name: &PpToken, definition: &Rc<Macro>) -> Option<Vec<MacroArgument>> {
         let params = definition.params.len();
         let mut arguments: Vec<MacroArgument> = Vec::new();
         let mut count = 0;
-        let last = loop {
+        let delimiter = loop {
             count += 1;
             let open_ended = definition.is_variadic && count == params;
-            let (tokens, last) = self.collect_argument(open_ended);
+            let (tokens, delimiter) = self.collect_argument(open_ended);
             let argument = MacroArgument { tokens, ..MacroArgument::default() };
             // Extra arguments are dropped, because they are an error in any case.
             if count <= params.max(1) {
                 arguments.push(argument);
             }
-            if matches!(last.kind, PpTokenKind::CloseParen | PpTokenKind::End) {
-                break last;
+            if matches!(delimiter.kind, PpTokenKind::CloseParen | PpTokenKind::End) {
+                break delimiter;
             }
         };
-        if last.kind == PpTokenKind::End {
-            if last.has(flag::ARGUMENT) {
-                self.unread_token(last);
+        if delimiter.kind == PpTokenKind::End {
+            if delimiter.has(flag::ARGUMENT) {
+                self.unread_token(delimiter);
             }
             if !self.is_stopped {
                 let message = format!("the arguments of macro `{}` are never closed", name.spelling());
@@ -224,32 +236,35 @@ impl Preprocessor<'_> {
             }
             return None;
         }
+        // `M()` of a macro without parameters has one empty argument, which is none.
         if count == 1 && params == 0 && arguments.first().is_some_and(|argument| argument.tokens.is_empty()) {
             count = 0;
         }
-        let enough = count == params || (definition.is_variadic && count + 1 == params);
-        if !enough {
+        let count_fits = count == params || (definition.is_variadic && count + 1 == params);
+        if !count_fits {
             let message = format!("macro `{}` takes {params} arguments, not {count}", name.spelling());
             let diagnostic = Diagnostic::error("macro-arguments", name.span, message);
             self.report(diagnostic.label(definition.span, "defined here"));
             return None;
         }
         if definition.is_variadic {
-            let none = count == 1 && arguments.first().is_some_and(|argument| argument.tokens.is_empty());
-            let is_missing = count < params || none;
+            let is_only_empty = count == 1 && arguments.first().is_some_and(|argument| argument.tokens.is_empty());
+            let is_missing = count < params || is_only_empty;
             arguments.resize_with(params, MacroArgument::default);
-            if let Some(variable) = arguments.last_mut() {
-                variable.is_missing = is_missing;
+            if let Some(variadic) = arguments.last_mut() {
+                variadic.is_missing = is_missing;
             }
         }
         Some(arguments)
     }
 
-    /// Returns the tokens of one argument and the token after it.
+    /// Returns the tokens of one argument, without padding at its ends, and the delimiter after it:
+    /// a comma, `)`, the end, or the `#` of a directive. Commas belong to an `open_ended` argument
+    /// (`...`).
     fn collect_argument(&mut self, open_ended: bool) -> (Vec<PpToken>, PpToken) {
         let mut tokens: Vec<PpToken> = Vec::new();
         let mut depth = 0usize;
-        let last = loop {
+        let delimiter = loop {
             let token = self.get_token();
             match token.kind {
                 PpTokenKind::Padding if tokens.is_empty() => continue,
@@ -266,10 +281,10 @@ impl Preprocessor<'_> {
         while tokens.last().is_some_and(|token| token.kind == PpTokenKind::Padding) {
             tokens.pop();
         }
-        (tokens, last)
+        (tokens, delimiter)
     }
 
-    /// Expands an argument unless it is already expanded.
+    /// Expands the macros in an argument and stores the result in it, unless that is done already.
     pub(super) fn expand_argument(&mut self, argument: &mut MacroArgument) {
         if argument.expanded.is_some() {
             return;
@@ -277,11 +292,13 @@ impl Preprocessor<'_> {
         let mut expanded = Vec::new();
         if !argument.tokens.is_empty() && self.enter_nested(argument.tokens[0].span) {
             let mut list = argument.tokens.clone();
+            // An end token closes the argument, because the expansion must not read the text after
+            // it.
             let end = PpToken::new(PpTokenKind::End, flag::ARGUMENT, self.last_span);
             list.push(end);
             let depth = self.contexts.len();
             self.push_context(ContextTokens::List(list), self.top_owner(), None);
-            let ignored = std::mem::replace(&mut self.state.ignores_pragma, true);
+            let ignored_before = std::mem::replace(&mut self.state.ignores_pragma, true);
             loop {
                 let token = self.get_token();
                 if token.kind == PpTokenKind::End {
@@ -292,7 +309,7 @@ impl Preprocessor<'_> {
             while self.contexts.len() > depth {
                 self.pop_context();
             }
-            self.state.ignores_pragma = ignored;
+            self.state.ignores_pragma = ignored_before;
             self.macro_depth -= 1;
         }
         argument.expanded = Some(expanded);

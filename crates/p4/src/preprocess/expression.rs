@@ -29,7 +29,8 @@ enum ConditionOperator {
 }
 
 impl ConditionOperator {
-    /// Returns the precedence, and whether the operator is left-associative.
+    /// Returns the precedence, and whether the operator is left-associative. A larger precedence
+    /// binds tighter.
     fn priority(self) -> (u8, bool) {
         match self {
             ConditionOperator::End | ConditionOperator::Close => (0, false),
@@ -80,50 +81,54 @@ impl Preprocessor<'_> {
         }
     }
 
+    /// Evaluates the rest of the line as the condition of the directive `directive`, by operator
+    /// precedence parsing as in cpp: the stack has pending operators, each with the operand after
+    /// it.
     fn eval_condition(&mut self, directive: &str) -> Result<ConditionInt, ConditionError> {
         let mut stack = vec![OperatorFrame {
             operator: ConditionOperator::End,
             span: self.directive_span,
             value: ConditionInt::ZERO,
         }];
-        let mut want_value = true;
+        let mut expects_operand = true;
         loop {
             let token = self.get_solid_token();
             if !self.spend_tokens(1, token.span) {
                 return Err(ConditionError(token.span, String::new()));
             }
-            let Some(operator) = operator_of(&token, want_value) else {
+            let Some(operator) = operator_of(&token, expects_operand) else {
                 if !is_operand(token.kind) {
                     let message = format!("`{}` does not belong in the condition", token.spelling());
                     return Err(ConditionError(token.span, message));
                 }
-                if !want_value {
+                if !expects_operand {
                     return Err(missing_operator_error(&token));
                 }
-                want_value = false;
+                expects_operand = false;
                 let value = self.eval_operand(&token)?;
                 if let Some(top) = stack.last_mut() {
                     top.value = value;
                 }
                 continue;
             };
-            let place =
+            let error_span =
                 if token.kind == PpTokenKind::End { self.directive_span.to(self.last_span) } else { token.span };
             if operator.is_prefix() {
-                if !want_value {
+                if !expects_operand {
                     return Err(missing_operator_error(&token));
                 }
-            } else if want_value {
-                check_operand_missing(&stack, operator, &token, place, directive)?;
+            } else if expects_operand {
+                check_operand_missing(&stack, operator, &token, error_span, directive)?;
             }
-            self.reduce_operators(&mut stack, operator, place)?;
+            self.reduce_operators(&mut stack, operator, error_span)?;
             match operator {
                 ConditionOperator::End => return Ok(stack.pop().map_or(ConditionInt::ZERO, |frame| frame.value)),
+                // `(` and its value are reduced to one operand, so an operator follows.
                 ConditionOperator::Close => continue,
-                ConditionOperator::Binary(kind) => self.begin_lazy(&stack, kind, place)?,
+                ConditionOperator::Binary(kind) => self.begin_lazy(&stack, kind, error_span)?,
                 _ => {}
             }
-            want_value = true;
+            expects_operand = true;
             stack.push(OperatorFrame { operator, span: token.span, value: ConditionInt::ZERO });
         }
     }
@@ -148,19 +153,22 @@ impl Preprocessor<'_> {
         Ok(())
     }
 
-    /// Applies the stacked operators that bind tighter than the next operator, `operator`.
+    /// Applies the stacked operators that bind tighter than the next operator, `operator`. A
+    /// closing parenthesis stops at its opening one, and `:` at its `?`. `operator_span` is the
+    /// operator, for errors.
     fn reduce_operators(
         &mut self,
         stack: &mut Vec<OperatorFrame>,
         operator: ConditionOperator,
-        place: Span,
+        operator_span: Span,
     ) -> Result<(), ConditionError> {
         if operator == ConditionOperator::Open {
             return Ok(());
         }
-        let (priority, left) = operator.priority();
-        let priority = i16::from(priority) - i16::from(left);
-        while let Some(top) = stack.last().filter(|top| priority < i16::from(top.operator.priority().0)) {
+        let (limit, is_left_associative) = operator.priority();
+        // A left-associative operator also applies those of its own precedence.
+        let limit = i16::from(limit) - i16::from(is_left_associative);
+        while let Some(top) = stack.last().filter(|top| limit < i16::from(top.operator.priority().0)) {
             match top.operator {
                 ConditionOperator::Open => {
                     if operator != ConditionOperator::Close {
@@ -181,7 +189,7 @@ impl Preprocessor<'_> {
             }
         }
         if operator == ConditionOperator::Close {
-            return Err(ConditionError(place, "`)` without `(`".to_owned()));
+            return Err(ConditionError(operator_span, "`)` without `(`".to_owned()));
         }
         Ok(())
     }
@@ -209,19 +217,21 @@ impl Preprocessor<'_> {
         condition.value.is_unsigned = is_unsigned;
     }
 
+    /// Replaces the two top operands by the result of the binary operator `kind`. The right side of
+    /// `||` or `&&` that the left side decides was counted in `skip_eval`, which ends here.
     fn reduce_binary(&mut self, stack: &mut Vec<OperatorFrame>, kind: PpTokenKind) {
         let Some(right) = stack.pop() else { return };
-        let skipped = self.skip_eval > 0;
+        let is_skipped = self.skip_eval > 0;
         let Some(left) = stack.last_mut() else { return };
-        let holds = left.value.bits != 0;
+        let left_holds = left.value.bits != 0;
         match kind {
             PpTokenKind::OrOr => {
-                self.skip_eval -= u32::from(holds);
-                left.value = ConditionInt::from_bool(holds || right.value.bits != 0);
+                self.skip_eval -= u32::from(left_holds);
+                left.value = ConditionInt::from_bool(left_holds || right.value.bits != 0);
             }
             PpTokenKind::AndAnd => {
-                self.skip_eval -= u32::from(!holds);
-                left.value = ConditionInt::from_bool(holds && right.value.bits != 0);
+                self.skip_eval -= u32::from(!left_holds);
+                left.value = ConditionInt::from_bool(left_holds && right.value.bits != 0);
             }
             PpTokenKind::Div | PpTokenKind::Mod if right.value.bits == 0 => {
                 // cpp continues with the absolute value of the dividend.
@@ -230,7 +240,7 @@ impl Preprocessor<'_> {
                     left.value = left.value.negate();
                 }
                 let overflow = left.value.overflow;
-                if !skipped {
+                if !is_skipped {
                     self.report(Diagnostic::error("bad-condition", right.span, "division by zero"));
                 }
                 self.check_overflow(overflow, right.span);

@@ -21,15 +21,17 @@ pub(super) struct FoundFile {
 }
 
 impl Preprocessor<'_> {
+    /// Executes a directive that includes a file: finds the file and makes it the text that is read
+    /// next. `#import` skips a file that was entered before.
     pub(super) fn execute_include(&mut self, directive: Directive) {
         self.state.directive = DirectiveContext::Include;
-        let mut next = directive == Directive::IncludeNext;
-        if next && self.outer.is_empty() {
+        let mut starts_after_current = directive == Directive::IncludeNext;
+        if starts_after_current && self.outer.is_empty() {
             let message = "`#include_next` in the main file is an `#include`";
             self.report(Diagnostic::warning("include-next", self.directive_span, message));
-            next = false;
+            starts_after_current = false;
         }
-        let Some((name, quoted, span)) = self.included_name() else { return };
+        let Some((name, is_quoted, span)) = self.included_name() else { return };
         if name.is_empty() {
             self.report(Diagnostic::error("bad-directive", span, "the file's name is empty"));
             return;
@@ -42,7 +44,7 @@ impl Preprocessor<'_> {
             return;
         }
         self.skip_rest_of_line();
-        let Some(found) = self.find_include(&name, quoted, next, span) else { return };
+        let Some(found) = self.find_include(&name, is_quoted, starts_after_current, span) else { return };
         if directive == Directive::Import {
             let was_entered = self.entered_files.contains(&normalize_path(&found.path));
             self.once_files.insert(normalize_path(&found.path));
@@ -53,9 +55,11 @@ impl Preprocessor<'_> {
         self.enter_file(found, span);
     }
 
+    /// Makes a file the text that is read next, unless `#pragma once` excludes it. Reading
+    /// continues in the current file after its end. `span` is the directive, for errors.
     fn enter_file(&mut self, found: FoundFile, span: Span) {
-        let key = normalize_path(&found.path);
-        if self.once_files.contains(&key) && self.entered_files.contains(&key) {
+        let normalized = normalize_path(&found.path);
+        if self.once_files.contains(&normalized) && self.entered_files.contains(&normalized) {
             return;
         }
         if self.map.files().count() >= self.options.limits.files {
@@ -65,14 +69,14 @@ impl Preprocessor<'_> {
         if !self.spend_bytes(found.text.len(), span) {
             return;
         }
-        self.entered_files.insert(key);
+        self.entered_files.insert(normalized);
         let name = found.path.display().to_string();
-        let buffer = |file| LineBuffer::new(file, found.path.clone(), found.found_in, &name, &found.text);
+        let new_buffer = |file| LineBuffer::new(file, found.path.clone(), found.found_in, &name, &found.text);
         let file = self.map.add(name.clone(), found.text.as_str());
-        let buffer = buffer(file);
+        let new_buffer = new_buffer(file);
         self.mark_entry();
-        let outer = std::mem::replace(&mut self.buffer, buffer);
-        self.outer.push(outer);
+        let outer_buffer = std::mem::replace(&mut self.buffer, new_buffer);
+        self.outer.push(outer_buffer);
         self.counts.includes += 1;
         self.mark_file(" 1");
     }
@@ -118,7 +122,8 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Joins the tokens up to `>` into a file name. `<` has been read.
+    /// Joins the tokens up to `>` into a file name; `<` has been read. White space between tokens
+    /// becomes one blank.
     pub(super) fn glue_header(&mut self) -> String {
         let mut name = String::new();
         loop {
@@ -180,8 +185,17 @@ impl Preprocessor<'_> {
         Ok(None)
     }
 
-    fn find_include(&mut self, name: &str, quoted: bool, next: bool, span: Span) -> Option<FoundFile> {
-        let dirs = self.search_path(quoted, next);
+    /// Searches the file `name` in the directories for its form: `"name"` if `is_quoted`, otherwise
+    /// `<name>`. With `starts_after_current`, the search starts after the directory of the current
+    /// file. Reports a missing file at `span` and returns `None`.
+    fn find_include(
+        &mut self,
+        name: &str,
+        is_quoted: bool,
+        starts_after_current: bool,
+        span: Span,
+    ) -> Option<FoundFile> {
+        let dirs = self.search_path(is_quoted, starts_after_current);
         match self.search_file(name, &dirs) {
             Ok(Some(found)) => return Some(found),
             Ok(None) => {}
@@ -196,8 +210,8 @@ impl Preprocessor<'_> {
             let shown: Vec<String> = dirs.iter().map(|(dir, _)| format!("`{}`", shown_dir(dir))).collect();
             help = format!("searched in {}; give a directory with -I", shown.join(", "));
         }
-        if let Some(foreign) = crate::architectures::unsupported_include_help(name) {
-            help = foreign;
+        if let Some(unsupported) = crate::architectures::unsupported_include_help(name) {
+            help = unsupported;
         }
         let message = format!("there is no file `{name}`");
         self.report(Diagnostic::error(INCLUDE_NOT_FOUND, span, message).help(help));

@@ -1,5 +1,5 @@
-//! Reads tokens of the text line by line. Handles white space, comments, directives and skipped
-//! text.
+//! Reads tokens of the text line by line.
+//! Handles white space, comments, directives and skipped text.
 
 use super::buffer::{LineNoteKind, is_blank};
 use super::preprocessor::{ArgumentProgress, DirectiveContext, Preprocessor};
@@ -47,7 +47,8 @@ impl Preprocessor<'_> {
     }
 
     /// Returns the next token of the text. [`PpTokenKind::End`] marks the end of a directive, or of
-    /// a file within the arguments of a macro.
+    /// a file within the arguments of a macro. An end token outside of both, at the end of all
+    /// text, begins a line.
     pub(super) fn lex_direct(&mut self) -> PpToken {
         let mut flags = 0;
         loop {
@@ -56,8 +57,8 @@ impl Preprocessor<'_> {
             }
             if self.buffer.is_line_used_up {
                 if !self.fresh_line() {
-                    let open = self.state.in_directive() || self.state.arguments != ArgumentProgress::None;
-                    return self.end_token(if open { 0 } else { flag::LINE_START });
+                    let is_nested_end = self.state.in_directive() || self.state.arguments != ArgumentProgress::None;
+                    return self.end_token(if is_nested_end { 0 } else { flag::LINE_START });
                 }
                 flags = flag::LINE_START;
                 if self.state.arguments == ArgumentProgress::Collected {
@@ -70,7 +71,8 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Returns the next token of the line; `None` at its end and after a dropped comment.
+    /// Returns the next token of the line; `None` at its end and after a dropped comment. `flags`
+    /// are the flag bits for the token: blanks before it add `WHITE`, and a newline clears all.
     fn lex_on_line(&mut self, flags: &mut u16) -> Option<PpToken> {
         loop {
             self.pass_notes(false);
@@ -81,6 +83,7 @@ impl Preprocessor<'_> {
                 }
                 b'\n' => {
                     self.buffer.at += 1;
+                    // The newline after the last line starts no line, so it is not counted.
                     if self.buffer.at < self.buffer.limit || self.state.directive == DirectiveContext::Include {
                         self.buffer.line += 1;
                     }
@@ -146,21 +149,26 @@ impl Preprocessor<'_> {
         }
     }
 
+    /// Scans the token at the current position, which is neither white space nor a comment, and
+    /// moves behind it. Interns names; reports names that cannot be used here and strings with a
+    /// zero byte.
     fn plain_token(&mut self, flags: u16) -> PpToken {
-        let at = self.buffer.at;
-        let lo = self.buffer.offset(at);
+        let start = self.buffer.at;
+        let span_start = self.buffer.offset(start);
         let line = self.buffer.line;
         if flags & flag::LINE_START != 0 {
-            self.line_start = (line, self.buffer.column(at));
+            self.line_start = (line, self.buffer.column(start));
         }
-        let scanned = scan_token(&self.buffer.bytes, at, self.state.angled_headers);
+        let scanned = scan_token(&self.buffer.bytes, start, self.state.angled_headers);
         self.buffer.at = scanned.end;
-        let hi = self.buffer.offset(scanned.end - 1) + 1;
-        let span = Span::new(self.buffer.file, lo, hi);
+        // The end is computed from the last byte, because the byte after it can be on another
+        // source line after a splice.
+        let span_end = self.buffer.offset(scanned.end - 1) + 1;
+        let span = Span::new(self.buffer.file, span_start, span_end);
         self.last_span = span;
         let mut token = PpToken { line, ..PpToken::new(scanned.kind, flags, span) };
         if scanned.kind >= PpTokenKind::Name {
-            let text = String::from_utf8_lossy(&self.buffer.bytes[at..scanned.end]);
+            let text = String::from_utf8_lossy(&self.buffer.bytes[start..scanned.end]);
             if scanned.kind == PpTokenKind::Name {
                 token.value = self.names.intern(&text);
                 token.text = Some(self.names.node(token.value).text.clone());
@@ -168,9 +176,9 @@ impl Preprocessor<'_> {
                 self.check_name(token.value, span);
             } else {
                 token.text = Some((&*text).into());
-                let nul = text.contains('\0');
+                let has_nul = text.contains('\0');
                 drop(text);
-                if nul && !self.state.is_skipping && scanned.kind != PpTokenKind::Other {
+                if has_nul && !self.state.is_skipping && scanned.kind != PpTokenKind::Other {
                     let message = "characters with the code 0 are in this string";
                     self.report(Diagnostic::warning("nul-character", span, message));
                 }
@@ -201,70 +209,72 @@ impl Preprocessor<'_> {
     /// */`, because further text can follow on its line.
     fn read_comment(&mut self, flags: u16) -> PpToken {
         let start = self.buffer.at;
-        let lo = self.buffer.offset(start);
+        let span_start = self.buffer.offset(start);
         let line = self.buffer.line;
         if flags & flag::LINE_START != 0 {
             self.line_start = (line, self.buffer.column(start));
         }
         let file = self.buffer.file;
-        let of_line = self.buffer.bytes[start + 1] == b'/';
-        if of_line {
+        let is_line_comment = self.buffer.bytes[start + 1] == b'/';
+        if is_line_comment {
             while self.buffer.byte() != b'\n' {
                 self.buffer.at += 1;
             }
             self.pass_notes(true);
         } else if !self.skip_block_comment() {
-            let span = Span::new(file, lo, self.buffer.offset(self.buffer.at));
+            let span = Span::new(file, span_start, self.buffer.offset(self.buffer.at));
             let diagnostic = Diagnostic::error("syntax", span, "this comment is never closed");
             self.has_open_comment = true;
             self.report(diagnostic.help("add the closing `*/`"));
         }
-        let hi = self.buffer.offset(self.buffer.at.max(start + 1) - 1) + 1;
-        let span = Span::new(file, lo, hi);
+        let span_end = self.buffer.offset(self.buffer.at.max(start + 1) - 1) + 1;
+        let span = Span::new(file, span_start, span_end);
         self.last_span = span;
         let mut token = PpToken { line, ..PpToken::new(PpTokenKind::Comment, flags, span) };
         if self.state.keeps_comments() && !self.state.is_skipping {
             let mut bytes = &self.buffer.bytes[start..self.buffer.at.max(start)];
-            if let Some((b'\n', head)) = bytes.split_last() {
-                bytes = head;
+            if let Some((b'\n', without_newline)) = bytes.split_last() {
+                bytes = without_newline;
             }
             let text = String::from_utf8_lossy(bytes);
             let in_arguments = self.state.arguments != ArgumentProgress::None;
-            token.text = Some(if of_line && in_arguments { block_comment(&text).into() } else { (&*text).into() });
+            token.text =
+                Some(if is_line_comment && in_arguments { block_comment(&text).into() } else { (&*text).into() });
         }
         token
     }
 
-    /// Skips `/* ... */`; false if the file ends first.
+    /// Skips `/* ... */`, also over several lines; returns false if the file ends first.
     fn skip_block_comment(&mut self) -> bool {
-        let mut at = self.buffer.at + 2;
-        if self.buffer.bytes.get(at) == Some(&b'/') {
-            at += 1;
+        let mut position = self.buffer.at + 2;
+        // In `/*/`, the `*` belongs to the opening alone.
+        if self.buffer.bytes.get(position) == Some(&b'/') {
+            position += 1;
         }
         loop {
-            match self.buffer.bytes.get(at).copied().unwrap_or(b'\n') {
-                b'/' if self.buffer.bytes[at - 1] == b'*' => {
-                    self.buffer.at = at + 1;
+            match self.buffer.bytes.get(position).copied().unwrap_or(b'\n') {
+                b'/' if self.buffer.bytes[position - 1] == b'*' => {
+                    self.buffer.at = position + 1;
                     self.pass_notes(true);
                     return true;
                 }
                 b'\n' => {
-                    self.buffer.at = at;
+                    self.buffer.at = position;
                     self.pass_notes(true);
                     if !self.buffer.has_line() {
                         return false;
                     }
                     self.buffer.read_line();
                     self.buffer.line += 1;
-                    at = self.buffer.at;
+                    position = self.buffer.at;
                 }
-                _ => at += 1,
+                _ => position += 1,
             }
         }
     }
 
-    /// Moves to a line with text; false at the end of a directive, of all text, and of a file
-    /// within arguments.
+    /// Moves to a line with text, and leaves included files at their end. Returns false at the end
+    /// of a directive, of all text, and of a file within the arguments of a macro.
     fn fresh_line(&mut self) -> bool {
         if self.state.in_directive() {
             return false;

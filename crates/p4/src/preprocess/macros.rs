@@ -77,6 +77,7 @@ impl Preprocessor<'_> {
         }
     }
 
+    /// Enters the definition `new` of the macro at `name`. Warns if a different definition exists.
     fn enter_definition(&mut self, name: &PpToken, new: Macro) {
         let node = self.names.node(name.value);
         let differs = match &node.definition {
@@ -85,10 +86,10 @@ impl Preprocessor<'_> {
             MacroDefinition::User(old) => node.is_guarded || !old.same_as(&new),
         };
         if differs {
-            let label = self.names.user_macro(name.value).map(|old| old.span);
+            let old_span = self.names.user_macro(name.value).map(|old| old.span);
             let message = format!("`{}` is defined differently", name.spelling());
             let mut diagnostic = Diagnostic::warning("macro-redefined", name.span, message);
-            if let Some(span) = label.filter(|span| *span != Span::default()) {
+            if let Some(span) = old_span.filter(|span| *span != Span::default()) {
                 diagnostic = diagnostic.label(span, "the definition before");
             }
             self.report(diagnostic.help(format!("write `#undef {}` first if it is meant", name.spelling())));
@@ -100,8 +101,9 @@ impl Preprocessor<'_> {
         node.is_guarded |= is_guarded;
     }
 
-    /// Reads parameters and body.
+    /// Reads the parameters, which are appended to `params`, and the body of the macro at `name`.
     fn read_definition(&mut self, name: &PpToken, params: &mut MacroParams) -> Result<Macro, DefinitionError> {
+        // `(` directly after the name begins parameters; after a blank it belongs to the body.
         let mut peeked = Some(self.lex_direct());
         let mut is_function_like = false;
         if let Some(first) = peeked.as_ref().filter(|first| !first.is_white()) {
@@ -123,29 +125,32 @@ impl Preprocessor<'_> {
         Ok(new)
     }
 
-    /// Reads the parameters after the opening parenthesis.
+    /// Reads the parameters of a macro after the opening parenthesis. `...` alone is the parameter
+    /// `__VA_ARGS__`; `name...` is GCC's form with a name.
     fn read_macro_params(&mut self, params: &mut MacroParams) -> Result<(), DefinitionError> {
-        let mut after_name = false;
+        let mut is_after_name = false;
         loop {
             let token = self.lex_token();
             let refused = |message: &str, help| Err((token.span, message.to_owned(), help));
             match token.kind {
-                PpTokenKind::Name if !after_name && !params.is_variadic => {
-                    after_name = true;
+                PpTokenKind::Name if !is_after_name && !params.is_variadic => {
+                    is_after_name = true;
                     self.add_param(params, token.value, token.span)?;
                 }
-                PpTokenKind::CloseParen if after_name || params.names.is_empty() || params.is_variadic => return Ok(()),
-                PpTokenKind::Comma if after_name && !params.is_variadic => after_name = false,
+                PpTokenKind::CloseParen if is_after_name || params.names.is_empty() || params.is_variadic => {
+                    return Ok(());
+                }
+                PpTokenKind::Comma if is_after_name && !params.is_variadic => is_after_name = false,
                 PpTokenKind::Ellipsis if !params.is_variadic => {
                     params.is_variadic = true;
-                    if !after_name {
+                    if !is_after_name {
                         self.add_param(params, self.names.va_args, token.span)?;
                         self.state.va_args_ok = true;
                     }
                 }
                 _ if params.is_variadic => return refused("nothing but `)` can be after `...`", "add `)`"),
                 PpTokenKind::End => return refused("the macro's parameters are not closed", "add `)`"),
-                _ if after_name => {
+                _ if is_after_name => {
                     let message = "the macro's parameters are names with commas between them";
                     return refused(message, "write `,` or `)`");
                 }
@@ -178,25 +183,28 @@ impl Preprocessor<'_> {
         token
     }
 
+    /// Reads the body of the macro `new` up to the end of the line. `#` and `##` become flags of
+    /// their operands: `STRINGIFY` of the parameter after `#`, `PASTE_LEFT` of the token before
+    /// `##`. `peeked` is the first token, if it is already read.
     fn read_macro_body(&mut self, new: &mut Macro, peeked: Option<PpToken>) -> Result<(), DefinitionError> {
         const EDGE: &str = "`##` cannot be at the edge of a macro";
         const EDGE_HELP: &str = "put a token on both sides of it";
         let mut tracker = VaOptTracker::new(new.is_variadic);
         let mut peeked = peeked;
         let mut after_paste: Option<Span> = None;
-        let mut last_va_opt = new.span;
+        let mut va_opt_span = new.span;
         loop {
             let mut token = peeked.take().unwrap_or_else(|| self.read_body_token());
             token.flags &= !flag::LINE_START;
             let is_va_opt = new.is_variadic && token.kind == PpTokenKind::Name && token.value == self.names.va_opt;
             if is_va_opt {
-                last_va_opt = token.span;
+                va_opt_span = token.span;
             }
             // Other uses of `#` are text, because cpp treats it like that for assembler.
-            let stringified = new.is_function_like && (token.kind == PpTokenKind::Param || is_va_opt);
-            let behind_extra = new.extra_pastes.last().is_some_and(|(at, _)| *at == new.body.len());
-            if stringified
-                && !behind_extra
+            let can_be_stringified = new.is_function_like && (token.kind == PpTokenKind::Param || is_va_opt);
+            let is_after_extra_paste = new.extra_pastes.last().is_some_and(|(at, _)| *at == new.body.len());
+            if can_be_stringified
+                && !is_after_extra_paste
                 && new.body.last().is_some_and(|last| last.kind == PpTokenKind::Hash)
                 && let Some(hash) = new.body.pop()
             {
@@ -209,7 +217,7 @@ impl Preprocessor<'_> {
                     return Err((span, EDGE.to_owned(), EDGE_HELP));
                 }
                 if !tracker.is_complete() {
-                    return Err((last_va_opt, "the `(` of `__VA_OPT__` is never closed".to_owned(), "add `)`"));
+                    return Err((va_opt_span, "the `(` of `__VA_OPT__` is never closed".to_owned(), "add `)`"));
                 }
                 break;
             }

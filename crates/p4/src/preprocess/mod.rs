@@ -83,15 +83,15 @@ pub fn preprocess(loader: &dyn FileLoader, main: &Path, options: &PreprocessOpti
     pp.preprocess_main(main);
     let end = pp.main_file.and_then(|file| pp.map.file(file).map(|f| f.text.len() as u32)).unwrap_or(0);
     let file = pp.main_file.unwrap_or_default();
-    let end = Span::new(file, end, end);
-    let most = options.limits.tokens;
-    let tokens = scan_tokens(&pp.printer.text, &pp.printer.pieces, &mut pp.map, end, most);
+    let end_span = Span::new(file, end, end);
+    let max_tokens = options.limits.tokens;
+    let tokens = scan_tokens(&pp.printer.text, &pp.printer.pieces, &mut pp.map, end_span, max_tokens);
     let is_stopped = pp.is_stopped;
     for diagnostic in tokens.diagnostics {
         // After a stop, cut-off text is not the fault of the program. An unclosed comment was
         // already reported.
-        let closed = is_stopped || (pp.has_open_comment && diagnostic.is_error());
-        if !closed && !pp.is_stopped {
+        let is_consequence = is_stopped || (pp.has_open_comment && diagnostic.is_error());
+        if !is_consequence && !pp.is_stopped {
             pp.report(diagnostic);
         }
     }
@@ -110,7 +110,8 @@ pub fn preprocess_text(loader: &dyn FileLoader, main: &Path, options: &Preproces
 }
 
 impl Preprocessor<'_> {
-    /// Reads the main file to its end.
+    /// Reads the main file to its end and prints its tokens. A file that cannot be read is
+    /// reported.
     fn preprocess_main(&mut self, main: &Path) {
         let name = main.display().to_string();
         match self.loader.load(main, self.options.limits.file_bytes) {

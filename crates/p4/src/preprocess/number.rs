@@ -35,27 +35,28 @@ impl ConditionInt {
         ConditionInt { overflow: !self.is_unsigned && self.bits == 1 << 63, ..self.with_bits(self.bits.wrapping_neg()) }
     }
 
-    /// Applies a binary operator other than `&&` and `||`. The divisor must not be 0.
+    /// Applies a binary operator other than `&&` and `||`. The divisor must not be 0. As in C, the
+    /// result is unsigned if one operand is; only signed results can overflow.
     pub fn binary(kind: PpTokenKind, a: ConditionInt, b: ConditionInt) -> ConditionInt {
         let is_unsigned = a.is_unsigned || b.is_unsigned;
-        let made = |(bits, overflow): (i64, bool)| ConditionInt {
+        let from_signed = |(bits, overflow): (i64, bool)| ConditionInt {
             bits: bits as u64,
             is_unsigned,
             overflow: overflow && !is_unsigned,
         };
-        let plain = |bits: u64| ConditionInt { bits, is_unsigned, overflow: false };
-        let (x, y) = (a.signed(), b.signed());
+        let from_bits = |bits: u64| ConditionInt { bits, is_unsigned, overflow: false };
+        let (a_signed, b_signed) = (a.signed(), b.signed());
         match kind {
-            PpTokenKind::Plus => made(x.overflowing_add(y)),
-            PpTokenKind::Minus => made(x.overflowing_sub(y)),
-            PpTokenKind::Mult => made(x.overflowing_mul(y)),
-            PpTokenKind::Div if is_unsigned => plain(a.bits / b.bits),
-            PpTokenKind::Mod if is_unsigned => plain(a.bits % b.bits),
-            PpTokenKind::Div => made(x.overflowing_div(y)),
-            PpTokenKind::Mod => plain(x.wrapping_rem(y) as u64),
-            PpTokenKind::And => plain(a.bits & b.bits),
-            PpTokenKind::Or => plain(a.bits | b.bits),
-            PpTokenKind::Xor => plain(a.bits ^ b.bits),
+            PpTokenKind::Plus => from_signed(a_signed.overflowing_add(b_signed)),
+            PpTokenKind::Minus => from_signed(a_signed.overflowing_sub(b_signed)),
+            PpTokenKind::Mult => from_signed(a_signed.overflowing_mul(b_signed)),
+            PpTokenKind::Div if is_unsigned => from_bits(a.bits / b.bits),
+            PpTokenKind::Mod if is_unsigned => from_bits(a.bits % b.bits),
+            PpTokenKind::Div => from_signed(a_signed.overflowing_div(b_signed)),
+            PpTokenKind::Mod => from_bits(a_signed.wrapping_rem(b_signed) as u64),
+            PpTokenKind::And => from_bits(a.bits & b.bits),
+            PpTokenKind::Or => from_bits(a.bits | b.bits),
+            PpTokenKind::Xor => from_bits(a.bits ^ b.bits),
             PpTokenKind::ShiftLeft | PpTokenKind::ShiftRight => shift_number(a, b, kind == PpTokenKind::ShiftLeft),
             // Keep the overflow flag of the right side, because cpp warns about it a second time.
             PpTokenKind::Comma => b,

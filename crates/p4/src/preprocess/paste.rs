@@ -26,7 +26,8 @@ impl Preprocessor<'_> {
         self.push_continued(vec![left]);
     }
 
-    /// Returns the token that `left` and `right` form together, if they do.
+    /// Returns the token that `left` and `right` form together by `##`; `None` if they form none.
+    /// `name` is the use of the macro, for errors.
     pub(super) fn paste_tokens(&mut self, left: &PpToken, right: &PpToken, name: &PpToken) -> Option<PpToken> {
         // cpp reads the result as a separate text without skipping. `#elif` makes that visible.
         self.state.is_skipping = false;
@@ -35,19 +36,20 @@ impl Preprocessor<'_> {
             let comment = left.spelling();
             let end = comment.get(2..).and_then(|inner| inner.find("*/")).map_or(comment.len(), |at| at + 2);
             self.buffer.line += comment[..end].matches('\n').count() as u32;
-            let nothing = right.spelling().is_empty();
-            return nothing.then(|| PpToken { flags: left.flags & flag::WHITE, ..left.clone() });
+            let is_right_empty = right.spelling().is_empty();
+            return is_right_empty.then(|| PpToken { flags: left.flags & flag::WHITE, ..left.clone() });
         }
         // Two slashes would begin a comment.
-        let apart = left.kind == PpTokenKind::Div && right.kind != PpTokenKind::Assign;
-        if apart {
+        let begins_comment = left.kind == PpTokenKind::Div && right.kind != PpTokenKind::Assign;
+        if begins_comment {
             return None;
         }
-        let (head, tail) = (left.spelling(), right.spelling());
-        let mut text = String::with_capacity(head.len() + tail.len() + 1);
-        text.push_str(head);
-        text.push_str(tail);
+        let (left_text, right_text) = (left.spelling(), right.spelling());
+        let mut text = String::with_capacity(left_text.len() + right_text.len() + 1);
+        text.push_str(left_text);
+        text.push_str(right_text);
         self.spend_tokens(text.len() / 8, name.span);
+        // The scanner needs a newline at the end of its text.
         text.push('\n');
         let scanned = scan_token(text.as_bytes(), 0, self.state.angled_headers);
         if scanned.end + 1 != text.len() {

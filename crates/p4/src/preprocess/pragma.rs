@@ -12,6 +12,8 @@ impl Preprocessor<'_> {
         self.state.prevent_expansion = self.state.prevent_expansion.saturating_sub(1);
     }
 
+    /// Executes the pragma after `#pragma`; an unknown one has no effect. Macros are not expanded
+    /// in it.
     fn execute_pragma_unexpanded(&mut self) {
         let first = self.get_token();
         match first.spelling() {
@@ -42,6 +44,8 @@ impl Preprocessor<'_> {
         }
     }
 
+    /// Executes the pragma after `#pragma GCC`; `space` is the token `GCC`. An unknown one has no
+    /// effect.
     fn execute_gcc_pragma(&mut self, space: &PpToken) {
         let name = self.get_token();
         match name.spelling() {
@@ -65,6 +69,8 @@ impl Preprocessor<'_> {
         }
     }
 
+    /// Executes `#pragma GCC poison`: each name up to the end of the line is undefined, and any
+    /// later use of it is an error.
     fn execute_poison(&mut self) {
         loop {
             self.state.poisoned_ok = true;

@@ -134,6 +134,8 @@ pub(super) struct Preprocessor<'a> {
 }
 
 impl<'a> Preprocessor<'a> {
+    /// Creates a preprocessor without any text yet. With `markers`, the output contains lines such
+    /// as `# 12 "file"`, as cpp writes them.
     pub fn new(loader: &'a dyn FileLoader, options: &'a PreprocessOptions, markers: bool) -> Self {
         Preprocessor {
             loader,

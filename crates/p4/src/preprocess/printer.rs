@@ -43,8 +43,10 @@ impl OutputPrinter {
         }
     }
 
-    /// Writes a token after the necessary white space.
-    pub fn write_token(&mut self, token: &PpToken, exact: bool) {
+    /// Writes a token after the necessary white space, and records its origin. `is_verbatim` says
+    /// that the text of its span is its spelling. Padding is not written, but decides about the
+    /// white space.
+    pub fn write_token(&mut self, token: &PpToken, is_verbatim: bool) {
         match token.kind {
             PpTokenKind::Padding => {
                 self.gap.get_or_insert_default().add(token);
@@ -53,46 +55,46 @@ impl OutputPrinter {
             PpTokenKind::End => return,
             _ => {}
         }
-        let white = match self.gap.take() {
+        let needs_blank = match self.gap.take() {
             Some(gap) => gap.is_white(token) || self.would_paste(token),
             None => token.is_white(),
         };
-        if white {
+        if needs_blank {
             self.text.push(' ');
         }
         self.printed = true;
         let spelling = token.spelling();
         self.previous = Some(PreviousToken { kind: token.kind, backslash: spelling.starts_with('\\') });
         let (start, len) = (self.text.len() as u32, spelling.len() as u32);
-        self.pieces.push(TextPiece { start, len, span: token.span, is_verbatim: exact });
+        self.pieces.push(TextPiece { start, len, span: token.span, is_verbatim });
         self.text.push_str(spelling);
         if token.kind > PpTokenKind::Name {
             self.line += spelling.bytes().filter(|byte| *byte == b'\n').count() as u32;
         }
     }
 
-    /// Returns whether `token` and the one before could be read as a different token. Conservative,
-    /// as in cpp.
+    /// Returns whether `token` and the one before could be read as a different token without a
+    /// blank between them. Errs towards a blank, as cpp does.
     fn would_paste(&self, token: &PpToken) -> bool {
         let Some(previous) = self.previous else { return token.kind == PpTokenKind::Hash };
         let (before, after) = (previous.kind, token.kind);
-        let first = after.text().bytes().next().unwrap_or(0);
-        if before <= PpTokenKind::ShiftLeft && first == b'=' {
+        let first_byte = after.text().bytes().next().unwrap_or(0);
+        if before <= PpTokenKind::ShiftLeft && first_byte == b'=' {
             return true;
         }
         match before {
-            PpTokenKind::Greater => first == b'>',
-            PpTokenKind::Less => matches!(first, b'<' | b'%' | b':'),
-            PpTokenKind::Plus => first == b'+',
-            PpTokenKind::Minus => matches!(first, b'-' | b'>'),
-            PpTokenKind::Div => matches!(first, b'/' | b'*'),
-            PpTokenKind::Mod => matches!(first, b':' | b'>'),
-            PpTokenKind::And => first == b'&',
-            PpTokenKind::Or => first == b'|',
-            PpTokenKind::Colon => matches!(first, b':' | b'>'),
-            PpTokenKind::Arrow => first == b'*',
-            PpTokenKind::Dot => matches!(first, b'.' | b'%') || after == PpTokenKind::Number,
-            PpTokenKind::Hash => matches!(first, b'#' | b'%'),
+            PpTokenKind::Greater => first_byte == b'>',
+            PpTokenKind::Less => matches!(first_byte, b'<' | b'%' | b':'),
+            PpTokenKind::Plus => first_byte == b'+',
+            PpTokenKind::Minus => matches!(first_byte, b'-' | b'>'),
+            PpTokenKind::Div => matches!(first_byte, b'/' | b'*'),
+            PpTokenKind::Mod => matches!(first_byte, b':' | b'>'),
+            PpTokenKind::And => first_byte == b'&',
+            PpTokenKind::Or => first_byte == b'|',
+            PpTokenKind::Colon => matches!(first_byte, b':' | b'>'),
+            PpTokenKind::Arrow => first_byte == b'*',
+            PpTokenKind::Dot => matches!(first_byte, b'.' | b'%') || after == PpTokenKind::Number,
+            PpTokenKind::Hash => matches!(first_byte, b'#' | b'%'),
             PpTokenKind::Name => {
                 let is_word = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
                 matches!(after, PpTokenKind::Name | PpTokenKind::Char | PpTokenKind::Str)
@@ -100,10 +102,10 @@ impl OutputPrinter {
             }
             PpTokenKind::Number => {
                 matches!(after, PpTokenKind::Number | PpTokenKind::Name | PpTokenKind::Char)
-                    || matches!(first, b'.' | b'+' | b'-')
+                    || matches!(first_byte, b'.' | b'+' | b'-')
             }
             PpTokenKind::Other => previous.backslash && after == PpTokenKind::Name,
-            PpTokenKind::LessEqual => first == b'>',
+            PpTokenKind::LessEqual => first_byte == b'>',
             _ => false,
         }
     }

@@ -34,8 +34,9 @@ impl MacroSubstitution<'_> {
 }
 
 impl Preprocessor<'_> {
-    /// Returns the body of `definition` with `arguments` substituted, used at `name`. Expands the
-    /// arguments first, except next to `#` and `##`.
+    /// Returns the body of `definition` with `arguments` substituted, for the macro use at `name`.
+    /// Arguments are expanded first, except next to `#` and `##`. Returns no tokens if the budget
+    /// of tokens is exhausted.
     pub(super) fn replace_arguments(
         &mut self,
         definition: &Macro,
@@ -44,39 +45,43 @@ impl Preprocessor<'_> {
     ) -> Vec<PpToken> {
         let mut arguments = arguments;
         arguments.resize_with(definition.params.len(), MacroArgument::default);
-        let mut new =
+        let mut substitution =
             MacroSubstitution { definition, arguments, name: name.clone(), out: Vec::new(), va_opt_start: None };
-        self.prepare_arguments(&mut new);
-        let mut tracker = VaOptTracker::new(definition.is_variadic);
-        for (at, token) in definition.body.iter().enumerate() {
+        self.prepare_arguments(&mut substitution);
+        let mut va_opt = VaOptTracker::new(definition.is_variadic);
+        for (position, token) in definition.body.iter().enumerate() {
             if self.is_stopped {
                 break;
             }
-            let update = tracker.update(token, self.names.va_opt, |_| {
-                let Some(variable) = new.arguments.last_mut() else { return false };
-                self.expand_argument(variable);
-                variable.expanded.iter().flatten().any(|token| token.kind != PpTokenKind::Padding)
+            let update = va_opt.update(token, self.names.va_opt, |_| {
+                // `__VA_OPT__` keeps its content if the variable arguments expand to at least one
+                // token.
+                let Some(variadic) = substitution.arguments.last_mut() else { return false };
+                self.expand_argument(variadic);
+                variadic.expanded.iter().flatten().any(|token| token.kind != PpTokenKind::Padding)
             });
             match update {
-                Ok(VaOptTreatment::Include) if token.kind == PpTokenKind::Param => self.replace_parameter(&mut new, at),
+                Ok(VaOptTreatment::Include) if token.kind == PpTokenKind::Param => {
+                    self.replace_parameter(&mut substitution, position)
+                }
                 Ok(VaOptTreatment::Include) => {
-                    let token = new.at_use(token);
-                    new.out.push(token);
+                    let token = substitution.at_use(token);
+                    substitution.out.push(token);
                 }
                 Ok(VaOptTreatment::Begin) => {
-                    if at > 0 && !new.follows_paste(at) {
-                        new.out.push(PpToken::padding(token));
+                    if position > 0 && !substitution.follows_paste(position) {
+                        substitution.out.push(PpToken::padding(token));
                     }
-                    new.va_opt_start = new.out.len().checked_sub(1);
+                    substitution.va_opt_start = substitution.out.len().checked_sub(1);
                 }
-                Ok(VaOptTreatment::End) => self.end_va_opt(&mut new, token, tracker.stringify()),
+                Ok(VaOptTreatment::End) => self.end_va_opt(&mut substitution, token, va_opt.stringify()),
                 Ok(VaOptTreatment::Drop) | Err(_) => {}
             }
         }
-        if !self.spend_tokens(new.out.len(), name.span) {
+        if !self.spend_tokens(substitution.out.len(), name.span) {
             return Vec::new();
         }
-        new.out
+        substitution.out
     }
 
     /// Expands or stringifies the arguments that the body needs. The order is that of the body,
@@ -99,13 +104,17 @@ impl Preprocessor<'_> {
         }
     }
 
-    fn replace_parameter(&mut self, new: &mut MacroSubstitution<'_>, at: usize) {
-        let token = &new.definition.body[at];
-        let index = token.value as usize;
-        let follows_paste = new.follows_paste(at);
+    /// Appends the argument for the parameter at index `position` of the macro body: as a string
+    /// after `#`, unexpanded next to `##`, otherwise expanded. Padding around it keeps its tokens
+    /// apart from the body's. As in GCC, `, ## __VA_ARGS__` drops the comma if the variable
+    /// arguments are missing.
+    fn replace_parameter(&mut self, substitution: &mut MacroSubstitution<'_>, position: usize) {
+        let token = &substitution.definition.body[position];
+        let param_index = token.value as usize;
+        let follows_paste = substitution.follows_paste(position);
         let paste_left = token.has(flag::PASTE_LEFT);
-        let Some(argument) = new.arguments.get(index) else { return };
-        let mut piece: Vec<PpToken> = if token.has(flag::STRINGIFY) {
+        let Some(argument) = substitution.arguments.get(param_index) else { return };
+        let mut tokens: Vec<PpToken> = if token.has(flag::STRINGIFY) {
             argument.string.iter().cloned().collect()
         } else if paste_left || follows_paste {
             argument.tokens.clone()
@@ -115,95 +124,99 @@ impl Preprocessor<'_> {
         let is_missing = argument.is_missing;
         // Index of the token with a `##` flag that depends on the substituted tokens.
         let mut flagged: Option<usize> = None;
-        let plain = !token.has(flag::STRINGIFY) && !paste_left;
-        if plain
+        let is_plain = !token.has(flag::STRINGIFY) && !paste_left;
+        if is_plain
             && follows_paste
-            && let Some(last) = new.out.last()
+            && let Some(last) = substitution.out.last()
         {
-            let variable = new.definition.is_variadic && index + 1 == new.definition.params.len();
-            if last.kind == PpTokenKind::Comma && variable {
+            let is_variadic_param =
+                substitution.definition.is_variadic && param_index + 1 == substitution.definition.params.len();
+            if last.kind == PpTokenKind::Comma && is_variadic_param {
                 if is_missing {
-                    new.out.pop();
+                    substitution.out.pop();
                 } else {
-                    flagged = Some(new.out.len() - 1);
+                    flagged = Some(substitution.out.len() - 1);
                 }
-            } else if piece.is_empty() {
-                flagged = Some(new.out.len() - 1);
+            } else if tokens.is_empty() {
+                flagged = Some(substitution.out.len() - 1);
             }
-        } else if plain && !follows_paste && new.at_va_opt_start() {
-            let padding = piece.iter().take_while(|token| token.kind == PpTokenKind::Padding).count();
-            piece.drain(..padding);
+        } else if is_plain && !follows_paste && substitution.at_va_opt_start() {
+            let padding = tokens.iter().take_while(|token| token.kind == PpTokenKind::Padding).count();
+            tokens.drain(..padding);
         }
-        let wants_padding = !self.state.in_directive() || self.state.directive_wants_padding;
-        if wants_padding && at > 0 && !follows_paste && !new.at_va_opt_start() {
-            new.out.push(PpToken::padding(token));
+        let needs_padding = !self.state.in_directive() || self.state.directive_wants_padding;
+        if needs_padding && position > 0 && !follows_paste && !substitution.at_va_opt_start() {
+            substitution.out.push(PpToken::padding(token));
         }
-        if !piece.is_empty() {
-            if !self.spend_tokens(piece.len(), new.name.span) {
+        if !tokens.is_empty() {
+            if !self.spend_tokens(tokens.len(), substitution.name.span) {
                 return;
             }
-            new.out.append(&mut piece);
+            substitution.out.append(&mut tokens);
             if paste_left {
-                flagged = Some(new.out.len() - 1);
+                flagged = Some(substitution.out.len() - 1);
             }
         }
         if !self.state.in_directive() && !paste_left {
-            new.out.push(PpToken::avoid_paste());
+            substitution.out.push(PpToken::avoid_paste());
         }
-        if let Some(flagged) = flagged.and_then(|at| new.out.get_mut(at)) {
+        if let Some(flagged) = flagged.and_then(|position| substitution.out.get_mut(position)) {
             flagged.set(flag::PASTE_LEFT, paste_left);
         }
     }
 
-    /// Handles the end of `__VA_OPT__(...)` at its closing parenthesis `close`.
-    fn end_va_opt(&mut self, new: &mut MacroSubstitution<'_>, close: &PpToken, stringify: bool) {
-        let start = new.va_opt_start.take();
-        let first = start.map_or(0, |start| start + 1);
+    /// Handles the end of `__VA_OPT__(...)` at its closing parenthesis `close`: joins the content
+    /// to a string if `stringify`, and moves the `##` of the parenthesis to the last token of the
+    /// content.
+    fn end_va_opt(&mut self, substitution: &mut MacroSubstitution<'_>, close: &PpToken, stringify: bool) {
+        let before_index = substitution.va_opt_start.take();
+        let first = before_index.map_or(0, |before_index| before_index + 1);
         if stringify {
-            let tokens = new.out.split_off(first.min(new.out.len()));
-            let pasted = self.paste_within(tokens, &new.name);
-            let mut string = self.stringify_tokens(&pasted, &new.name);
+            let tokens = substitution.out.split_off(first.min(substitution.out.len()));
+            let pasted = self.paste_within(tokens, &substitution.name);
+            let mut string = self.stringify_tokens(&pasted, &substitution.name);
             string.set(flag::PASTE_LEFT, close.has(flag::PASTE_LEFT));
-            new.out.push(string);
+            substitution.out.push(string);
             return;
         }
-        let empty = new.out.len() == first;
-        if empty
-            && let Some(before) = start.and_then(|start| new.out.get_mut(start))
+        let is_empty = substitution.out.len() == first;
+        if is_empty
+            && let Some(before) = before_index.and_then(|before_index| substitution.out.get_mut(before_index))
             && before.has(flag::PASTE_LEFT)
         {
             before.set(flag::PASTE_LEFT, false);
         }
         if !close.has(flag::PASTE_LEFT) {
-            new.out.push(PpToken::avoid_paste());
+            substitution.out.push(PpToken::avoid_paste());
             return;
         }
-        let is_avoid = |token: &PpToken| token.kind == PpTokenKind::Padding && !token.has(flag::SOURCE);
-        while new.out.len() > first && new.out.last().is_some_and(is_avoid) {
-            new.out.pop();
+        let only_separates = |token: &PpToken| token.kind == PpTokenKind::Padding && !token.has(flag::SOURCE);
+        while substitution.out.len() > first && substitution.out.last().is_some_and(only_separates) {
+            substitution.out.pop();
         }
-        if let Some(last) = new.out.last_mut()
+        if let Some(last) = substitution.out.last_mut()
             && last.kind != PpTokenKind::Padding
         {
             last.set(flag::PASTE_LEFT, true);
         }
     }
 
-    /// Applies `##` within a list of tokens.
+    /// Applies `##` within a list of tokens, from left to right. If two tokens do not form one, the
+    /// error is reported at `name`, and both remain.
     fn paste_within(&mut self, tokens: Vec<PpToken>, name: &PpToken) -> Vec<PpToken> {
         let mut out: Vec<PpToken> = Vec::new();
         let mut tokens = tokens.into_iter().peekable();
         while let Some(mut left) = tokens.next() {
             while left.has(flag::PASTE_LEFT) {
                 let Some(right) = tokens.peek() else { break };
-                let more = right.has(flag::PASTE_LEFT);
+                let is_pasted_again = right.has(flag::PASTE_LEFT);
                 let Some(pasted) = self.paste_tokens(&left, right, name) else {
                     left.set(flag::PASTE_LEFT, false);
                     break;
                 };
                 tokens.next();
                 left = pasted;
-                left.set(flag::PASTE_LEFT, more);
+                left.set(flag::PASTE_LEFT, is_pasted_again);
             }
             left.set(flag::PASTE_LEFT, false);
             out.push(left);
@@ -211,11 +224,12 @@ impl Preprocessor<'_> {
         out
     }
 
-    /// Applies `#`: returns the spelling of the tokens with single blanks as a string.
+    /// Applies `#`: returns the spelling of the tokens, with single blanks in place of white space,
+    /// as a string. Quotes and backslashes in strings are escaped. `name` is the use of the macro.
     pub(super) fn stringify_tokens(&mut self, tokens: &[PpToken], name: &PpToken) -> PpToken {
         let mut text = String::from("\"");
         let mut gap = PaddingGap::default();
-        let mut backslashes = 0;
+        let mut trailing_backslashes = 0;
         for token in tokens {
             if token.kind == PpTokenKind::Padding {
                 gap.add(token);
@@ -230,11 +244,11 @@ impl Preprocessor<'_> {
             } else {
                 text.push_str(token.spelling());
             }
-            let backslash = token.kind == PpTokenKind::Other && token.spelling().starts_with('\\');
-            backslashes = if backslash { backslashes + 1 } else { 0 };
+            let is_backslash = token.kind == PpTokenKind::Other && token.spelling().starts_with('\\');
+            trailing_backslashes = if is_backslash { trailing_backslashes + 1 } else { 0 };
         }
         let span = tokens.first().map_or(name.span, |first| first.span);
-        if backslashes % 2 == 1 {
+        if trailing_backslashes % 2 == 1 {
             let message = "the last backslash is dropped, because it would escape the closing quote";
             self.report(Diagnostic::warning("bad-string", name.span, message));
             text.pop();

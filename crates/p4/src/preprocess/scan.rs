@@ -73,8 +73,10 @@ fn scan_header(bytes: &[u8], at: usize) -> Option<ScannedPpToken> {
     (bytes[at + len] == b'>').then_some(ScannedPpToken { kind: PpTokenKind::Header, end: at + len + 1 })
 }
 
-fn scan_punctuation(bytes: &[u8], at: usize) -> ScannedPpToken {
-    let [first, second, third] = [0, 1, 2].map(|offset| bytes.get(at + offset).copied().unwrap_or(b'\n'));
+/// Scans the punctuation at byte `start`: the longest operator that begins there, or a single
+/// character of the kind `Other`.
+fn scan_punctuation(bytes: &[u8], start: usize) -> ScannedPpToken {
+    let [first, second, third] = [0, 1, 2].map(|offset| bytes.get(start + offset).copied().unwrap_or(b'\n'));
     let (kind, len) = match (first, second, third) {
         (b'<', b'<', b'=') => (PpTokenKind::ShiftLeftAssign, 3),
         (b'>', b'>', b'=') => (PpTokenKind::ShiftRightAssign, 3),
@@ -102,13 +104,14 @@ fn scan_punctuation(bytes: &[u8], at: usize) -> ScannedPpToken {
             (b'#', b'#') => (PpTokenKind::Paste, 2),
             _ => match single_char_kind(first) {
                 Some(kind) => (kind, 1),
-                None => (PpTokenKind::Other, character_len(&bytes[at..])),
+                None => (PpTokenKind::Other, character_len(&bytes[start..])),
             },
         },
     };
-    ScannedPpToken { kind, end: at + len }
+    ScannedPpToken { kind, end: start + len }
 }
 
+/// Returns the kind of a token of one punctuation character; `None` if the byte is none.
 fn single_char_kind(byte: u8) -> Option<PpTokenKind> {
     Some(match byte {
         b'=' => PpTokenKind::Assign,

@@ -70,7 +70,9 @@ impl VaOptTracker {
         self.state == VaOptState::Outside
     }
 
-    /// Returns the treatment of `token`. Calls `has_arguments` at most once.
+    /// Advances to the body token `token` and returns its treatment, or the error that it makes.
+    /// `va_opt` is the symbol of `__VA_OPT__`. Calls `has_arguments` at most once, to ask whether
+    /// the macro use has variable arguments.
     pub fn update(
         &mut self,
         token: &PpToken,

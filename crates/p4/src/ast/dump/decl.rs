@@ -9,6 +9,7 @@ use crate::ast::{
     StructDecl, TableDecl, TableProperty, TransitionKind, TypedefDecl, TypedefTarget,
 };
 
+/// Returns a declaration as an S-expression: its keyword and name first, then its parts.
 pub(super) fn decl(d: &Decl) -> SExpr {
     match d {
         Decl::Const(d) => const_decl(d),

@@ -5,6 +5,7 @@ use crate::ast::{
     Annotation, AnnotationBody, Arg, Expr, ExprKind, IntLiteral, Keyset, NamedExpr, Type, TypeKind, UnaryOp,
 };
 
+/// Returns an expression as an S-expression: the operator or kind first, then the operands.
 pub(super) fn expr(e: &Expr) -> SExpr {
     match &e.kind {
         ExprKind::Int(literal) => int(literal),
@@ -72,6 +73,7 @@ pub(super) fn keyset(keys: &Keyset) -> SExpr {
     }
 }
 
+/// Returns a written type as an S-expression; a type without parts is a single word.
 pub(super) fn ty(t: &Type) -> SExpr {
     match &t.kind {
         TypeKind::Bool => SExpr::word("bool"),

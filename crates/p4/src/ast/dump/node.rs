@@ -63,7 +63,8 @@ impl SExpr {
         }
     }
 
-    /// Appends the text to `out`, starting at column `indent`.
+    /// Appends the text to `out`, starting at column `indent`: in one line if it fits, otherwise
+    /// with one child a line.
     pub fn write(&self, indent: usize, out: &mut String) {
         if let Some(line) = self.to_line(WIDTH.saturating_sub(indent)) {
             out.push_str(&line);
@@ -74,12 +75,12 @@ impl SExpr {
             SExpr::List(children) => {
                 out.push('(');
                 // Leading words stay on the first line, because they name the node.
-                let words = children.iter().take_while(|child| matches!(child, SExpr::Word(_))).count();
-                for (at, child) in children.iter().enumerate() {
-                    if at >= words.max(1) {
+                let leading_words = children.iter().take_while(|child| matches!(child, SExpr::Word(_))).count();
+                for (index, child) in children.iter().enumerate() {
+                    if index >= leading_words.max(1) {
                         out.push('\n');
                         out.extend(std::iter::repeat_n(' ', indent + 2));
-                    } else if at > 0 {
+                    } else if index > 0 {
                         out.push(' ');
                     }
                     child.write(indent + 2, out);

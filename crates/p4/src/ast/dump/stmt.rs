@@ -9,6 +9,7 @@ pub(super) fn block(b: &Block) -> SExpr {
     SExpr::list("block").with_all(annotations(&b.annotations)).with_all(b.stmts.iter().map(stmt))
 }
 
+/// Returns a statement as an S-expression: its keyword first, then its parts.
 pub(super) fn stmt(s: &Stmt) -> SExpr {
     match &s.kind {
         StmtKind::Assign { target, op, value, .. } => {

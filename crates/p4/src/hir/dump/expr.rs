@@ -7,22 +7,24 @@ use crate::hir::{
 use num_bigint::BigInt;
 
 impl HirDump<'_> {
+    /// Returns the text of an expression, fully parenthesized. A `?` stands for an index that the
+    /// program does not have.
     pub(super) fn expr_text(&self, expr: &Expr) -> String {
-        let p = self.program;
+        let program = self.program;
         match &expr.kind {
             ExprKind::Int(value) => self.int_text(value, expr.ty),
             ExprKind::Bool(b) => b.to_string(),
             ExprKind::Str(text) => format!("{text:?}"),
-            ExprKind::Error(at) => format!("error.{}", p.errors.get(*at).map_or("?", |n| n)),
-            ExprKind::MatchKind(at) => format!("match_kind.{}", p.match_kinds.get(*at).map_or("?", |n| n)),
-            ExprKind::EnumMember(id, at) => {
-                let decl = &p.enums[id.index()];
-                format!("{}.{}", decl.name, decl.members.get(*at).map_or("?", |(n, _)| n))
+            ExprKind::Error(index) => format!("error.{}", program.errors.get(*index).map_or("?", |n| n)),
+            ExprKind::MatchKind(index) => format!("match_kind.{}", program.match_kinds.get(*index).map_or("?", |n| n)),
+            ExprKind::EnumMember(id, index) => {
+                let decl = &program.enums[id.index()];
+                format!("{}.{}", decl.name, decl.members.get(*index).map_or("?", |(n, _)| n))
             }
             ExprKind::Local(id) => self.local_name(*id).to_owned(),
-            ExprKind::Instance(id) => p.instances[id.index()].name.to_string(),
+            ExprKind::Instance(id) => program.instances[id.index()].name.to_string(),
             ExprKind::Construct(construct) => self.construct_text(construct),
-            ExprKind::Field(base, at) => self.field_text(base, *at),
+            ExprKind::Field(base, index) => self.field_text(base, *index),
             ExprKind::Index(base, index) => format!("{}[{}]", self.expr_text(base), self.expr_text(index)),
             ExprKind::StackNext(base) => format!("{}.next", self.expr_text(base)),
             ExprKind::StackLast(base) => format!("{}.last", self.expr_text(base)),
@@ -48,8 +50,8 @@ impl HirDump<'_> {
             ExprKind::InvalidHeader => format!("({}){{#}}", self.type_text(expr.ty)),
             ExprKind::Default => format!("({}){{...}}", self.type_text(expr.ty)),
             ExprKind::Call(call) => self.call_text(call),
-            ExprKind::ApplyHit(table) => format!("{}.apply().hit", p.tables[table.index()].name),
-            ExprKind::ApplyMiss(table) => format!("{}.apply().miss", p.tables[table.index()].name),
+            ExprKind::ApplyHit(table) => format!("{}.apply().hit", program.tables[table.index()].name),
+            ExprKind::ApplyMiss(table) => format!("{}.apply().miss", program.tables[table.index()].name),
         }
     }
 
@@ -87,24 +89,30 @@ impl HirDump<'_> {
         format!("{name}{}({})", self.type_args_text(&construct.type_args), args.join(", "))
     }
 
+    /// Returns the text of a call: callee, type arguments, arguments, and their evaluation order if
+    /// it is not that of the parameters.
     pub(super) fn call_text(&self, call: &Call) -> String {
-        let p = self.program;
+        let program = self.program;
         let name = match &call.callee {
-            Callee::Function(id) => p.functions[id.index()].name.to_string(),
-            Callee::ExternFunction(id) => p.extern_functions[id.index()].name.to_string(),
-            Callee::Action(id) => p.actions[id.index()].name.to_string(),
-            Callee::Method(object, id, at) => {
-                format!("{}.{}", self.object_ref_text(object), Self::method_name(&p.externs[id.index()].methods, *at))
+            Callee::Function(id) => program.functions[id.index()].name.to_string(),
+            Callee::ExternFunction(id) => program.extern_functions[id.index()].name.to_string(),
+            Callee::Action(id) => program.actions[id.index()].name.to_string(),
+            Callee::Method(object, id, method_index) => {
+                format!(
+                    "{}.{}",
+                    self.object_ref_text(object),
+                    Self::method_name(&program.externs[id.index()].methods, *method_index)
+                )
             }
             Callee::Apply(object) => format!("{}.apply", self.object_ref_text(object)),
-            Callee::ApplyTable(table) => format!("{}.apply", p.tables[table.index()].name),
+            Callee::ApplyTable(table) => format!("{}.apply", program.tables[table.index()].name),
             Callee::IsValid(base) => format!("{}.isValid", self.expr_text(base)),
             Callee::SetValid(base) => format!("{}.setValid", self.expr_text(base)),
             Callee::SetInvalid(base) => format!("{}.setInvalid", self.expr_text(base)),
             Callee::PushFront(base, count) => return format!("{}.push_front({count})", self.expr_text(base)),
             Callee::PopFront(base, count) => return format!("{}.pop_front({count})", self.expr_text(base)),
-            Callee::SizeOf(which, ty) => format!("{}.{}", self.type_text(*ty), size_name(*which)),
-            Callee::This(at) => format!("this.#{at}"),
+            Callee::SizeOf(measure, ty) => format!("{}.{}", self.type_text(*ty), size_name(*measure)),
+            Callee::This(method_index) => format!("this.#{method_index}"),
         };
         format!(
             "{name}{}({}{})",

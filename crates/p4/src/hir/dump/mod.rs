@@ -40,47 +40,49 @@ impl HirDump<'_> {
         self.write_line("}");
     }
 
+    /// Writes the declarations of the program: types first, then functions, global actions, objects
+    /// with a body, and instances.
     fn write_program(&mut self) {
-        let p = self.program;
-        self.write_line(&format!("error {{ {} }}", p.errors.join(", ")));
-        self.write_line(&format!("match_kind {{ {} }}", p.match_kinds.join(", ")));
-        for e in &p.enums {
-            let under = e.underlying.map_or(String::new(), |ty| format!("{} ", self.type_text(ty)));
+        let program = self.program;
+        self.write_line(&format!("error {{ {} }}", program.errors.join(", ")));
+        self.write_line(&format!("match_kind {{ {} }}", program.match_kinds.join(", ")));
+        for e in &program.enums {
+            let underlying = e.underlying.map_or(String::new(), |ty| format!("{} ", self.type_text(ty)));
             let members = e.members.iter().map(|(name, value)| match value {
                 Some(value) => format!("{name} = {value}"),
                 None => name.to_string(),
             });
             let members: Vec<String> = members.collect();
-            self.write_line(&format!("enum {under}{} {{ {} }}", e.name, members.join(", ")));
+            self.write_line(&format!("enum {underlying}{} {{ {} }}", e.name, members.join(", ")));
         }
-        for n in &p.newtypes {
+        for n in &program.newtypes {
             self.write_line(&format!("type {} {};", self.type_text(n.of), n.name));
         }
-        for s in &p.structs {
-            let head = format!("{} {}{}", s.kind.as_str(), s.name, self.type_params_text(&s.type_params));
-            self.write_braced(&head, |d| {
+        for s in &program.structs {
+            let signature = format!("{} {}{}", s.kind.as_str(), s.name, self.type_params_text(&s.type_params));
+            self.write_braced(&signature, |d| {
                 for f in &s.fields {
                     d.write_line(&format!("{} {};", d.type_text(f.ty), f.name));
                 }
             });
         }
-        for f in &p.functions {
-            let head = format!(
+        for f in &program.functions {
+            let signature = format!(
                 "{} {}{}({})",
                 self.type_text(f.result),
                 f.name,
                 self.type_params_text(&f.type_params),
                 self.params_text(&f.params)
             );
-            self.write_braced(&head, |d| d.write_stmts(&f.body));
+            self.write_braced(&signature, |d| d.write_stmts(&f.body));
         }
-        for a in p.actions.iter().filter(|a| a.owner.is_none()) {
+        for a in program.actions.iter().filter(|a| a.owner.is_none()) {
             self.write_action(a);
         }
-        for o in &p.objects {
+        for o in &program.objects {
             self.write_object(o);
         }
-        for id in &p.globals {
+        for id in &program.globals {
             self.write_instance(*id);
         }
     }

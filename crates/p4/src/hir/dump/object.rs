@@ -6,25 +6,26 @@ use crate::hir::{
 };
 
 impl HirDump<'_> {
+    /// Writes a parser or control with its body. Declarations without a body are left out.
     pub(super) fn write_object(&mut self, object: &Object) {
-        let (word, body) = match &object.kind {
+        let (keyword, has_body) = match &object.kind {
             ObjectKind::Parser(_) => ("parser", true),
             ObjectKind::Control(_) => ("control", true),
             _ => ("", false),
         };
-        if !body {
+        if !has_body {
             return;
         }
-        let mut head = format!(
-            "{word} {}{}({})",
+        let mut signature = format!(
+            "{keyword} {}{}({})",
             object.name,
             self.type_params_text(&object.type_params),
             self.params_text(&object.params)
         );
         if !object.constructor_params.is_empty() {
-            head.push_str(&format!("({})", self.params_text(&object.constructor_params)));
+            signature.push_str(&format!("({})", self.params_text(&object.constructor_params)));
         }
-        self.write_braced(&head, |d| match &object.kind {
+        self.write_braced(&signature, |d| match &object.kind {
             ObjectKind::Parser(body) => d.write_parser(body),
             ObjectKind::Control(body) => d.write_control(body),
             _ => {}
@@ -63,6 +64,7 @@ impl HirDump<'_> {
         self.write_braced("apply", |d| d.write_stmts(&body.apply));
     }
 
+    /// Writes the declarations of a parser or control in order, one line or block for each.
     fn write_locals(&mut self, locals: &[LocalDecl]) {
         for local in locals {
             match local {
@@ -91,30 +93,33 @@ impl HirDump<'_> {
         self.write_braced(&head, |d| d.write_stmts(&action.body));
     }
 
+    /// Writes a table with its keys, actions, default action, entries and properties. A `?` stands
+    /// for a reference that the program does not have.
     fn write_table(&mut self, table: &Table) {
-        let p = self.program;
-        let action = |at: usize| table.actions.get(at).map_or("?", |a| &p.actions[a.action.index()].name);
+        let program = self.program;
+        let action_name =
+            |index: usize| table.actions.get(index).map_or("?", |a| &program.actions[a.action.index()].name);
         self.write_braced(&format!("table {}", table.name), |d| {
             for key in &table.keys {
-                let kind = p.match_kinds.get(key.match_kind).map_or("?", |k| k);
+                let kind = program.match_kinds.get(key.match_kind).map_or("?", |k| k);
                 d.write_line(&format!("key {}: {kind};", d.expr_text(&key.expr)));
             }
-            for (at, listed) in table.actions.iter().enumerate() {
+            for (index, listed) in table.actions.iter().enumerate() {
                 d.write_line(&format!(
                     "action {}({}{});",
-                    action(at),
+                    action_name(index),
                     d.call_args_text(&listed.args),
                     HirDump::eval_order_text(&listed.order)
                 ));
             }
-            let (at, args) = &table.default_action;
-            let word = if table.const_default { "const " } else { "" };
-            d.write_line(&format!("{word}default_action {}({});", action(*at), d.expr_list_text(args)));
+            let (index, args) = &table.default_action;
+            let const_word = if table.const_default { "const " } else { "" };
+            d.write_line(&format!("{const_word}default_action {}({});", action_name(*index), d.expr_list_text(args)));
             for entry in &table.entries {
-                let word = if table.const_entries || entry.is_const { "const " } else { "" };
-                let priority = entry.priority.as_ref().map_or(String::new(), |p| format!(" priority={p}"));
+                let const_word = if table.const_entries || entry.is_const { "const " } else { "" };
+                let priority = entry.priority.as_ref().map_or(String::new(), |number| format!(" priority={number}"));
                 let (keys, args) = (d.keyset_text(&entry.keyset), d.expr_list_text(&entry.args));
-                d.write_line(&format!("{word}entry{priority} {keys}: {}({args});", action(entry.action)));
+                d.write_line(&format!("{const_word}entry{priority} {keys}: {}({args});", action_name(entry.action)));
             }
             if let Some(size) = &table.size {
                 d.write_line(&format!("size {};", d.expr_text(size)));

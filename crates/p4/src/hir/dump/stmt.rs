@@ -18,34 +18,35 @@ impl HirDump<'_> {
         }
     }
 
+    /// Writes a statement with its nested statements; one without is a single line.
     fn write_stmt(&mut self, stmt: &Stmt) {
         match &stmt.kind {
             StmtKind::Block(stmts) => self.write_braced("block", |d| d.write_stmts(stmts)),
             StmtKind::Instance(id) => self.write_instance(*id),
-            StmtKind::If(condition, yes, no) => {
-                self.write_braced(&format!("if ({})", self.expr_text(condition)), |d| d.write_block_content(yes));
-                if let Some(no) = no {
-                    self.write_braced("else", |d| d.write_block_content(no));
+            StmtKind::If(condition, then_stmt, else_stmt) => {
+                self.write_braced(&format!("if ({})", self.expr_text(condition)), |d| d.write_block_content(then_stmt));
+                if let Some(else_stmt) = else_stmt {
+                    self.write_braced("else", |d| d.write_block_content(else_stmt));
                 }
             }
             StmtKind::SwitchAction { table, cases } => self.write_switch_action(*table, cases),
             StmtKind::SwitchValue { on, cases } => {
-                let head = format!("switch ({})", self.expr_text(on));
-                self.write_braced(&head, |d| cases.iter().for_each(|c| d.write_value_case(c)));
+                let signature = format!("switch ({})", self.expr_text(on));
+                self.write_braced(&signature, |d| cases.iter().for_each(|c| d.write_value_case(c)));
             }
             StmtKind::For { init, cond, update, body } => {
-                let list =
+                let stmt_list =
                     |stmts: &[Stmt]| stmts.iter().map(|s| self.simple_stmt_text(s)).collect::<Vec<_>>().join(", ");
-                let head = format!("for ({}; {}; {})", list(init), self.expr_text(cond), list(update));
-                self.write_braced(&head, |d| d.write_block_content(body));
+                let signature = format!("for ({}; {}; {})", stmt_list(init), self.expr_text(cond), stmt_list(update));
+                self.write_braced(&signature, |d| d.write_block_content(body));
             }
             StmtKind::ForIn { var, over, body } => {
-                let over = match over {
+                let range_text = match over {
                     ForRange::Range(lo, hi) => format!("{} .. {}", self.expr_text(lo), self.expr_text(hi)),
                     ForRange::Elements(e) => self.expr_text(e),
                 };
-                let head = format!("for ({} in {over})", self.param_text(*var));
-                self.write_braced(&head, |d| d.write_block_content(body));
+                let signature = format!("for ({} in {range_text})", self.param_text(*var));
+                self.write_braced(&signature, |d| d.write_block_content(body));
             }
             _ => {
                 let text = self.simple_stmt_text(stmt);
