@@ -1,5 +1,5 @@
-//! Control-flow analysis of a body: predecessors, reverse postorder, dominators. Blocks that do not
-//! exist are skipped; the verifier reports them.
+//! Control-flow analysis of a body: predecessors, reverse postorder, dominators.
+//! Blocks that do not exist are skipped; the verifier reports them.
 
 use crate::body::{BlockData, Body, Terminator, TerminatorData};
 use crate::declaration::SourceLoc;
@@ -21,22 +21,25 @@ pub struct Cfg {
 }
 
 impl Cfg {
-    /// Computes predecessors, the reverse postorder and the dominator tree.
+    /// Computes the predecessors of each block, the reverse postorder and the dominator tree.
+    /// `position` is the inverse of the order; `subtree` lets [`Cfg::dominates`] compare two
+    /// numbers.
     pub fn new(body: &Body) -> Self {
         let mut preds = vec![Vec::new(); body.blocks.len()];
         for (block, data) in body.blocks.iter() {
-            for succ in data.successors() {
-                if let Some(list) = preds.get_mut(succ.index())
-                    && list.last() != Some(&block)
+            for successor in data.successors() {
+                // A block with two edges to the same successor is one predecessor.
+                if let Some(block_preds) = preds.get_mut(successor.index())
+                    && block_preds.last() != Some(&block)
                 {
-                    list.push(block);
+                    block_preds.push(block);
                 }
             }
         }
         let order = reverse_postorder(body);
         let mut position = vec![None; body.blocks.len()];
-        for (n, block) in order.iter().enumerate() {
-            position[block.index()] = Some(n);
+        for (index, block) in order.iter().enumerate() {
+            position[block.index()] = Some(index);
         }
         let idom = immediate_dominators(&order, &position, &preds);
         let subtree = subtrees(&idom);
@@ -102,9 +105,9 @@ pub fn reverse_postorder(body: &Body) -> Vec<Block> {
     if let Some(entry) = body.entry {
         visit(entry, &mut seen, &mut stack);
     }
-    while let Some((block, rest)) = stack.last_mut() {
-        match rest.pop() {
-            Some(next) => visit(next, &mut seen, &mut stack),
+    while let Some((block, unvisited)) = stack.last_mut() {
+        match unvisited.pop() {
+            Some(successor) => visit(successor, &mut seen, &mut stack),
             None => {
                 order.push(*block);
                 stack.pop();
@@ -116,7 +119,9 @@ pub fn reverse_postorder(body: &Body) -> Vec<Block> {
 }
 
 /// Computes immediate dominators (Cooper, Harvey and Kennedy, "A Simple, Fast Dominance
-/// Algorithm").
+/// Algorithm"). All numbers in it, and in the result, are positions in the reverse postorder
+/// `order`; `position` has that of each block, `None` if the block is unreachable. The entry
+/// dominates itself.
 fn immediate_dominators(order: &[Block], position: &[Option<usize>], preds: &[Vec<Block>]) -> Vec<usize> {
     const NONE: usize = usize::MAX;
     let mut idom = vec![NONE; order.len()];
@@ -126,16 +131,16 @@ fn immediate_dominators(order: &[Block], position: &[Option<usize>], preds: &[Ve
     let mut changed = true;
     while changed {
         changed = false;
-        for at in 1..order.len() {
-            let mut new = NONE;
-            for pred in preds[order[at].index()].iter().filter_map(|p| position[p.index()]) {
+        for block_position in 1..order.len() {
+            let mut new_idom = NONE;
+            for pred in preds[order[block_position].index()].iter().filter_map(|p| position[p.index()]) {
                 if idom[pred] == NONE {
                     continue;
                 }
-                new = if new == NONE { pred } else { intersect(&idom, new, pred) };
+                new_idom = if new_idom == NONE { pred } else { intersect(&idom, new_idom, pred) };
             }
-            if idom[at] != new {
-                idom[at] = new;
+            if idom[block_position] != new_idom {
+                idom[block_position] = new_idom;
                 changed = true;
             }
         }

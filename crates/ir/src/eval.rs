@@ -51,36 +51,37 @@ pub fn unary(op: UnaryOp, ty: Type, a: &BigUint) -> BigUint {
 /// unsigned, of any width. A comparison gives 0 or 1.
 pub fn binary(op: BinaryOp, ty: Type, a: &BigUint, b: &BigUint) -> BigUint {
     let width = ty.width();
+    // Narrow types have a faster implementation on machine words.
     if width <= 128 {
-        let small = |x: &BigUint| wrap(128, x).to_u128().unwrap_or_default();
+        let to_u128 = |bits: &BigUint| wrap(128, bits).to_u128().unwrap_or_default();
         // A shift by 2^128 or more equals one by 2^127: both exceed any width.
-        let right = if b.bits() > 127 && matches!(op, BinaryOp::Shl | BinaryOp::Shr) { 1 << 127 } else { small(b) };
-        return BigUint::from(narrow::binary(op, ty, small(a), right));
+        let right = if b.bits() > 127 && matches!(op, BinaryOp::Shl | BinaryOp::Shr) { 1 << 127 } else { to_u128(b) };
+        return BigUint::from(narrow::binary(op, ty, to_u128(a), right));
     }
     if let BinaryOp::Shl | BinaryOp::Shr = op {
         return wide_shift(op, ty, &wrap(width, a), b);
     }
-    let (x, y) = (to_number(ty, a), to_number(ty, b));
-    let flag = |f: bool| BigUint::from(u8::from(f));
+    let (a_number, b_number) = (to_number(ty, a), to_number(ty, b));
+    let from_bool = |f: bool| BigUint::from(u8::from(f));
     let number = match op {
-        BinaryOp::Add => x + y,
-        BinaryOp::Sub => x - y,
-        BinaryOp::Mul => x * y,
-        BinaryOp::Div if y.is_zero() => BigInt::zero(),
-        BinaryOp::Div => x / y,
-        BinaryOp::Mod if y.is_zero() => x,
-        BinaryOp::Mod => x % y,
-        BinaryOp::AddSat => saturate(ty, x + y),
-        BinaryOp::SubSat => saturate(ty, x - y),
+        BinaryOp::Add => a_number + b_number,
+        BinaryOp::Sub => a_number - b_number,
+        BinaryOp::Mul => a_number * b_number,
+        BinaryOp::Div if b_number.is_zero() => BigInt::zero(),
+        BinaryOp::Div => a_number / b_number,
+        BinaryOp::Mod if b_number.is_zero() => a_number,
+        BinaryOp::Mod => a_number % b_number,
+        BinaryOp::AddSat => saturate(ty, a_number + b_number),
+        BinaryOp::SubSat => saturate(ty, a_number - b_number),
         BinaryOp::And => return wrap(width, a) & wrap(width, b),
         BinaryOp::Or => return wrap(width, a) | wrap(width, b),
         BinaryOp::Xor => return wrap(width, a) ^ wrap(width, b),
-        BinaryOp::Eq => return flag(x == y),
-        BinaryOp::Ne => return flag(x != y),
-        BinaryOp::Lt => return flag(x < y),
-        BinaryOp::Le => return flag(x <= y),
-        BinaryOp::Gt => return flag(x > y),
-        BinaryOp::Ge => return flag(x >= y),
+        BinaryOp::Eq => return from_bool(a_number == b_number),
+        BinaryOp::Ne => return from_bool(a_number != b_number),
+        BinaryOp::Lt => return from_bool(a_number < b_number),
+        BinaryOp::Le => return from_bool(a_number <= b_number),
+        BinaryOp::Gt => return from_bool(a_number > b_number),
+        BinaryOp::Ge => return from_bool(a_number >= b_number),
         BinaryOp::Shl | BinaryOp::Shr => BigInt::zero(),
     };
     from_number(ty, &number)
@@ -130,32 +131,32 @@ pub fn concat(high: &BigUint, low: &BigUint, low_width: u32) -> BigUint {
 /// Returns the result of an instruction, if it follows from constant operands alone. `varbit`
 /// operands are not folded, because their length is known only at run time.
 pub fn fold<'c>(inst: &Inst, constant: impl Fn(Value) -> Option<&'c Const>) -> Option<Const> {
-    let scalar = |v: &Value| constant(*v).filter(|c| !matches!(c.ty, Type::Varbit(_)));
+    let constant_scalar = |v: &Value| constant(*v).filter(|c| !matches!(c.ty, Type::Varbit(_)));
     match inst {
         Inst::Const(c) => Some(c.clone()),
         Inst::Unary(op, a) => {
-            let a = scalar(a)?;
+            let a = constant_scalar(a)?;
             Some(Const { ty: a.ty, bits: unary(*op, a.ty, &a.bits) })
         }
         Inst::Binary(op, a, b) => {
-            let (a, b) = (scalar(a)?, scalar(b)?);
+            let (a, b) = (constant_scalar(a)?, constant_scalar(b)?);
             Some(Const { ty: binary_type(*op, a.ty), bits: binary(*op, a.ty, &a.bits, &b.bits) })
         }
         Inst::Cast(to, a) => {
-            let a = scalar(a).filter(|_| !matches!(to, Type::Varbit(_)))?;
+            let a = constant_scalar(a).filter(|_| !matches!(to, Type::Varbit(_)))?;
             Some(Const { ty: *to, bits: cast(a.ty, *to, &a.bits) })
         }
         Inst::Slice { value, hi, lo } => {
-            let a = scalar(value)?;
+            let a = constant_scalar(value)?;
             Some(Const { ty: slice_type(*hi, *lo), bits: slice(&a.bits, *hi, *lo) })
         }
         Inst::Concat(high, low) => {
-            let (high, low) = (scalar(high)?, scalar(low)?);
+            let (high, low) = (constant_scalar(high)?, constant_scalar(low)?);
             Some(Const { ty: concat_type(high.ty, low.ty), bits: concat(&high.bits, &low.bits, low.ty.width()) })
         }
         Inst::Select { cond, then, els } => {
-            let chosen = if scalar(cond)?.bits.is_zero() { els } else { then };
-            scalar(chosen).cloned()
+            let chosen = if constant_scalar(cond)?.bits.is_zero() { els } else { then };
+            constant_scalar(chosen).cloned()
         }
         _ => None,
     }

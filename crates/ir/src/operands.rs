@@ -1,5 +1,4 @@
-//! Visitors for the operands of instructions and terminators, and for the successors of
-//! terminators.
+//! Visitors for operands of instructions and terminators, and for successors.
 
 use crate::body::{BlockCall, Body, ExternArg, Inst, Terminator};
 use crate::entity::{Block, Value};

@@ -38,19 +38,19 @@ impl ResultType {
 /// Returns the results of an instruction. An operand that does not exist counts as `bit<0>`; the
 /// verifier reports it.
 pub fn result_types(inst: &Inst, body: &Body, pipeline: &Pipeline) -> Vec<ResultType> {
-    let ty = |v: &Value| body.value_type(*v);
-    let one = |t: Type| vec![ResultType::Is(t)];
+    let type_of = |v: &Value| body.value_type(*v);
+    let single = |t: Type| vec![ResultType::Is(t)];
     match inst {
-        Inst::Const(c) => one(c.ty),
-        Inst::Load(var) => one(pipeline.vars.get(*var).map_or(Type::Bit(0), |v| v.ty)),
-        Inst::Unary(_, a) => one(ty(a)),
-        Inst::Binary(op, a, _) => one(binary_type(*op, ty(a))),
-        Inst::Cast(t, _) | Inst::Lookahead(t) => one(*t),
-        Inst::Slice { hi, lo, .. } => one(slice_type(*hi, *lo)),
-        Inst::Concat(a, b) => one(concat_type(ty(a), ty(b))),
-        Inst::Select { then, .. } => one(ty(then)),
-        Inst::IsValid(_) | Inst::InValueSet(..) => one(Type::Bool),
-        Inst::PacketLength => one(Type::Bit(32)),
+        Inst::Const(c) => single(c.ty),
+        Inst::Load(var) => single(pipeline.vars.get(*var).map_or(Type::Bit(0), |v| v.ty)),
+        Inst::Unary(_, a) => single(type_of(a)),
+        Inst::Binary(op, a, _) => single(binary_type(*op, type_of(a))),
+        Inst::Cast(t, _) | Inst::Lookahead(t) => single(*t),
+        Inst::Slice { hi, lo, .. } => single(slice_type(*hi, *lo)),
+        Inst::Concat(a, b) => single(concat_type(type_of(a), type_of(b))),
+        Inst::Select { then, .. } => single(type_of(then)),
+        Inst::IsValid(_) | Inst::InValueSet(..) => single(Type::Bool),
+        Inst::PacketLength => single(Type::Bit(32)),
         Inst::Store(..)
         | Inst::SetValid(_)
         | Inst::SetInvalid(_)
@@ -81,6 +81,7 @@ pub fn concat_type(high: Type, low: Type) -> Type {
 }
 
 /// Returns the results of an extern call. A method called without its object has no known results.
+/// A result that the program chooses is only required to be numeric or a color.
 pub fn extern_result_types(
     func: ExternFn,
     object: Option<ExternId>,
@@ -89,7 +90,7 @@ pub fn extern_result_types(
     pipeline: &Pipeline,
 ) -> Vec<ResultType> {
     let extern_kind = object.and_then(|o| pipeline.externs.get(o)).map(|o| &o.kind);
-    let arg_type = |n: usize| match args.get(n) {
+    let arg_type = |index: usize| match args.get(index) {
         Some(ExternArg::Value(v)) => vec![ResultType::Is(body.value_type(*v))],
         _ => vec![ResultType::Numeric],
     };

@@ -179,6 +179,8 @@ impl<'a> ExpressionParser<'a> {
             left = arithmetic(f, left, self.primary()?)?;
         }
     }
+    /// Parses a literal, a negation or an expression in parentheses; `None` for anything else. The
+    /// nesting is limited, because annotations can be hostile.
     fn primary(&mut self) -> Option<Expression> {
         self.depth += 1;
         let value = if self.depth > 32 {

@@ -142,7 +142,9 @@ fn compare_messages(location: &FieldPath, ours: &MessageTree, theirs: &MessageTr
 
 type ValuePair<'v> = (String, Option<&'v MessageValue>, Option<&'v MessageValue>);
 
-/// Pairs corresponding values: by position, by key, or else by equality.
+/// Pairs the values of a repeated field in two P4Infos: by position if `ordered`, by key if all
+/// values have one, or else by equality. Returns the label of each pair, our value and theirs;
+/// `None` for a value without counterpart.
 fn pair_up<'v>(ours: &[&'v MessageValue], theirs: &[&'v MessageValue], ordered: bool) -> Vec<ValuePair<'v>> {
     let key_of = |v: &MessageValue| match v {
         MessageValue::Message(m) => message_label(m),
@@ -151,9 +153,9 @@ fn pair_up<'v>(ours: &[&'v MessageValue], theirs: &[&'v MessageValue], ordered: 
     let keys: Option<Vec<String>> = ours.iter().chain(theirs).map(|v| key_of(v)).collect();
     if let Some(keys) = keys.filter(|_| !ordered) {
         let mut pairs: BTreeMap<String, (Option<&MessageValue>, Option<&MessageValue>)> = BTreeMap::new();
-        for (n, (key, value)) in keys.into_iter().zip(ours.iter().chain(theirs)).enumerate() {
+        for (index, (key, value)) in keys.into_iter().zip(ours.iter().chain(theirs)).enumerate() {
             let slot = pairs.entry(key).or_default();
-            if n < ours.len() {
+            if index < ours.len() {
                 slot.0 = Some(value);
             } else {
                 slot.1 = Some(value);
@@ -165,15 +167,15 @@ fn pair_up<'v>(ours: &[&'v MessageValue], theirs: &[&'v MessageValue], ordered: 
     if !ordered {
         // Values that both have are not a difference. The remaining values are paired arbitrarily.
         left.retain(|value| match right.iter().position(|other| other == value) {
-            Some(at) => {
-                right.remove(at);
+            Some(other_index) => {
+                right.remove(other_index);
                 false
             }
             None => true,
         });
     }
     let len = left.len().max(right.len());
-    (0..len).map(|n| (n.to_string(), left.get(n).copied(), right.get(n).copied())).collect()
+    (0..len).map(|index| (index.to_string(), left.get(index).copied(), right.get(index).copied())).collect()
 }
 
 fn compare_values(

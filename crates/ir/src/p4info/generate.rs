@@ -19,7 +19,7 @@ const DEFAULT_TABLE_SIZE: u64 = 1024;
 /// before and after passes.
 pub fn generate(pipeline: &Pipeline) -> P4Info {
     let mut generator = P4InfoGenerator {
-        p: pipeline,
+        pipeline,
         symbols: collect_symbols(pipeline),
         types: TypeTable::new(pipeline),
         info: P4Info::default(),
@@ -35,7 +35,7 @@ pub fn generate(pipeline: &Pipeline) -> P4Info {
 }
 
 pub(super) struct P4InfoGenerator<'p> {
-    pub p: &'p Pipeline,
+    pub pipeline: &'p Pipeline,
     pub symbols: Symbols,
     pub types: TypeTable<'p>,
     pub info: P4Info,
@@ -61,25 +61,25 @@ pub(super) fn id_prefix(kind: &ExternKind) -> Option<IdPrefix> {
 
 /// Assigns ids to all objects. Hidden objects get ids as well, because the ids of others must not
 /// depend on their visibility.
-fn collect_symbols(p: &Pipeline) -> Symbols {
+fn collect_symbols(pipeline: &Pipeline) -> Symbols {
     let mut symbols = Symbols::default();
-    for action in p.actions.values() {
+    for action in pipeline.actions.values() {
         symbols.add_symbol(IdPrefix::Action, &action.preamble.name, action.preamble.id);
     }
-    for table in p.tables.values() {
+    for table in pipeline.tables.values() {
         symbols.add_symbol(IdPrefix::Table, &table.preamble.name, table.preamble.id);
     }
-    for object in p.externs.values() {
+    for object in pipeline.externs.values() {
         if let Some(prefix) = id_prefix(&object.kind) {
             symbols.add_symbol(prefix, &object.preamble.name, object.preamble.id);
         }
     }
-    for set in p.value_sets.values() {
+    for set in pipeline.value_sets.values() {
         symbols.add_symbol(IdPrefix::ValueSet, &set.preamble.name, set.preamble.id);
     }
-    for header in &p.controller_headers {
+    for header in &pipeline.controller_headers {
         // By the name of the type; the annotation's name is only for display.
-        if let Some(ty) = p.header_types.get(header.header) {
+        if let Some(ty) = pipeline.header_types.get(header.header) {
             symbols.add_symbol(IdPrefix::ControllerHeader, &ty.name, header.preamble.id);
         }
     }
@@ -87,18 +87,19 @@ fn collect_symbols(p: &Pipeline) -> Symbols {
     symbols
 }
 
-fn pkg_info(p: &Pipeline) -> PkgInfo {
-    let arch = match p.arch {
+/// Returns the message PkgInfo: architecture, `@pkginfo` and `@platform_property` of the package.
+fn pkg_info(pipeline: &Pipeline) -> PkgInfo {
+    let arch = match pipeline.arch {
         Arch::V1Model => "v1model",
         Arch::Pna => "pna",
     };
     let mut info = PkgInfo {
         arch: arch.into(),
-        annotations: exported_annotations(&p.annotations, &["pkginfo", "platform_property"]),
-        doc: documentation(&p.annotations),
+        annotations: exported_annotations(&pipeline.annotations, &["pkginfo", "platform_property"]),
+        doc: documentation(&pipeline.annotations),
         ..PkgInfo::default()
     };
-    for (key, value) in find_all(&p.annotations, "pkginfo").flat_map(|a| a.pairs()) {
+    for (key, value) in find_all(&pipeline.annotations, "pkginfo").flat_map(|a| a.pairs()) {
         let Expression::String(value) = value else { continue };
         match key.as_str() {
             "name" => info.name = value,
@@ -110,7 +111,7 @@ fn pkg_info(p: &Pipeline) -> PkgInfo {
             _ => {}
         }
     }
-    for (key, value) in find_all(&p.annotations, "platform_property").flat_map(|a| a.pairs()) {
+    for (key, value) in find_all(&pipeline.annotations, "platform_property").flat_map(|a| a.pairs()) {
         if let Expression::Int(value) = value {
             info.platform_properties.insert(key, value);
         }
@@ -154,33 +155,36 @@ impl P4InfoGenerator<'_> {
     }
 
     fn action_id(&self, action: ActionId) -> u32 {
-        self.p.actions.get(action).map_or(0, |a| self.symbols.symbol_id(IdPrefix::Action, &a.preamble.name))
+        self.pipeline.actions.get(action).map_or(0, |a| self.symbols.symbol_id(IdPrefix::Action, &a.preamble.name))
     }
 
     fn generate_tables(&mut self) {
-        for table in self.p.tables.values().filter(|t| !t.preamble.hidden) {
+        for table in self.pipeline.tables.values().filter(|t| !t.preamble.hidden) {
             let shown = self.generate_table(table);
             self.info.tables.push(shown);
         }
     }
 
+    /// Returns a table's description in P4Info. Selector keys are left out, because entries do not
+    /// match them. Ids of absent objects are 0, as protobuf omits them.
     fn generate_table(&mut self, table: &Table) -> model::Table {
         let default = self.action_id(table.default_action.action);
         let initial_default_action = self.generate_default_action(table, default);
-        let direct = [(table.direct_counter, IdPrefix::DirectCounter), (table.direct_meter, IdPrefix::DirectMeter)];
+        let direct_objects =
+            [(table.direct_counter, IdPrefix::DirectCounter), (table.direct_meter, IdPrefix::DirectMeter)];
         let extern_id = |object, prefix| {
-            let object = self.p.externs.get(object);
+            let object = self.pipeline.externs.get(object);
             object.map_or(0, |o| self.symbols.symbol_id(prefix, &o.preamble.name))
         };
         let size = table.size.filter(|s| *s != 0).unwrap_or(DEFAULT_TABLE_SIZE);
-        let mut shown = model::Table {
+        let mut description = model::Table {
             preamble: self.generate_preamble(IdPrefix::Table, &table.preamble, &[]),
             match_fields: Vec::new(),
             action_refs: table.actions.iter().map(|a| self.generate_action_ref(a)).collect(),
             const_default_action_id: if table.const_default { default } else { 0 },
             initial_default_action,
             implementation_id: table.implementation.map_or(0, |o| extern_id(o, IdPrefix::ActionProfile)),
-            direct_resource_ids: direct.into_iter().filter_map(|(o, p)| Some(extern_id(o?, p))).collect(),
+            direct_resource_ids: direct_objects.into_iter().filter_map(|(o, p)| Some(extern_id(o?, p))).collect(),
             size: i64::try_from(size).unwrap_or(i64::MAX),
             notify_idle_timeout: table.idle_timeout,
             is_const_table: table.const_entries,
@@ -188,8 +192,8 @@ impl P4InfoGenerator<'_> {
         };
         let ids = field_ids(table.keys.iter().map(|k| k.id));
         let keys = table.keys.iter().zip(ids).filter(|(k, _)| k.kind != MatchKind::Selector);
-        shown.match_fields = keys.map(|(k, id)| self.generate_match_field(k, id, &[])).collect();
-        shown
+        description.match_fields = keys.map(|(k, id)| self.generate_match_field(k, id, &[])).collect();
+        description
     }
 
     fn generate_action_ref(&self, action: &crate::table::ActionRef) -> model::ActionRef {
@@ -210,7 +214,7 @@ impl P4InfoGenerator<'_> {
 
     fn generate_default_action(&mut self, table: &Table, action_id: u32) -> model::ActionCall {
         let call = &table.default_action;
-        let params = self.p.actions.get(call.action).map(|a| a.params.as_slice()).unwrap_or_default();
+        let params = self.pipeline.actions.get(call.action).map(|a| a.params.as_slice()).unwrap_or_default();
         let arguments = params.iter().zip(&call.args).zip(1..).map(|((param, value), position)| {
             let width = self.types.describe_scalar(param.ty, param.type_name.as_deref()).bitwidth;
             (if param.id == 0 { position } else { param.id }, padded_bytes(value, width))
@@ -239,7 +243,7 @@ impl P4InfoGenerator<'_> {
     }
 
     fn generate_actions(&mut self) {
-        for action in self.p.actions.values().filter(|a| !a.preamble.hidden) {
+        for action in self.pipeline.actions.values().filter(|a| !a.preamble.hidden) {
             let preamble = self.generate_preamble(IdPrefix::Action, &action.preamble, &[]);
             let ids = field_ids(action.params.iter().map(|p| p.id));
             let params = action.params.iter().zip(ids).map(|(p, id)| self.generate_param(p, id, true)).collect();
@@ -261,8 +265,8 @@ impl P4InfoGenerator<'_> {
     }
 
     fn generate_controller_headers(&mut self) {
-        for header in self.p.controller_headers.iter().filter(|h| !h.preamble.hidden) {
-            let name = self.p.header_types.get(header.header).map_or("", |t| &t.name);
+        for header in self.pipeline.controller_headers.iter().filter(|h| !h.preamble.hidden) {
+            let name = self.pipeline.header_types.get(header.header).map_or("", |t| &t.name);
             let mut preamble = self.generate_preamble(IdPrefix::ControllerHeader, &header.preamble, &[]);
             preamble.id = self.symbols.symbol_id(IdPrefix::ControllerHeader, name);
             preamble.alias = header.preamble.name.clone();
@@ -279,7 +283,7 @@ impl P4InfoGenerator<'_> {
     }
 
     fn generate_value_sets(&mut self) {
-        for set in self.p.value_sets.values() {
+        for set in self.pipeline.value_sets.values() {
             let shown = self.generate_value_set(set);
             self.info.value_sets.push(shown);
         }

@@ -6,6 +6,7 @@ use super::txtpb::MessageTree;
 
 /// `P4DataTypeSpec`.
 impl ToMessage for TypeSpec {
+    /// Returns the message `P4DataTypeSpec`: one field, named after the kind of the type.
     fn to_message(&self) -> MessageTree {
         match self {
             TypeSpec::Bit(_) | TypeSpec::Int(_) | TypeSpec::Varbit(_) => {

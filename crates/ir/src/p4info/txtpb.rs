@@ -59,6 +59,7 @@ pub(super) fn print(message: &MessageTree) -> String {
     out
 }
 
+/// Appends the fields of a message, one a line, indented by `indent` blanks.
 fn print_fields(message: &MessageTree, indent: usize, out: &mut String) {
     for (name, value) in &message.fields {
         out.push_str(&" ".repeat(indent));
@@ -161,6 +162,8 @@ impl TxtpbParser<'_> {
         }
         Ok(String::from_utf8_lossy(&self.text[start..self.at]).into_owned())
     }
+    /// Parses fields up to a `}` or the end, neither of which is consumed. `depth` is the number of
+    /// messages around them. A list `name: [a, b]` gives one field for each value.
     fn parse_fields(&mut self, depth: u32) -> Result<MessageTree, String> {
         if depth > MAX_DEPTH {
             return Err(self.error_at_line("messages are nested too deep"));
@@ -179,8 +182,8 @@ impl TxtpbParser<'_> {
                 }
                 Some(_) => {
                     let name = self.word()?;
-                    let colon = self.eat(b':');
-                    if colon && self.eat(b'[') {
+                    let has_colon = self.eat(b':');
+                    if has_colon && self.eat(b'[') {
                         while !self.eat(b']') {
                             message.fields.push((name.clone(), self.parse_value(depth)?));
                         }
@@ -191,6 +194,7 @@ impl TxtpbParser<'_> {
             }
         }
     }
+    /// Parses the value of a field: a message in braces, strings, or a word such as a number.
     fn parse_value(&mut self, depth: u32) -> Result<MessageValue, String> {
         match self.peek() {
             Some(b'{') => {

@@ -65,11 +65,13 @@ impl<'p> TypeTable<'p> {
         Some(name.to_string())
     }
 
+    /// Returns the description of a type, which refers to named types by name, and adds those to
+    /// the type information.
     pub fn describe_data_type(&mut self, ty: &DataType) -> TypeSpec {
         match ty {
-            DataType::Bit(w) => TypeSpec::Bit(*w),
-            DataType::Int(w) => TypeSpec::Int(*w),
-            DataType::Varbit(w) => TypeSpec::Varbit(*w),
+            DataType::Bit(width) => TypeSpec::Bit(*width),
+            DataType::Int(width) => TypeSpec::Int(*width),
+            DataType::Varbit(width) => TypeSpec::Varbit(*width),
             DataType::Bool => TypeSpec::Bool,
             DataType::Error => {
                 self.info.error.get_or_insert_with(|| self.pipeline.errors.clone());
@@ -102,7 +104,8 @@ impl<'p> TypeTable<'p> {
         members.iter().map(|(name, ty)| (name.clone(), self.describe_data_type(ty))).collect()
     }
 
-    /// Describes a type and the types of its members.
+    /// Describes a type and the types of its members. Types that are already described are left
+    /// out.
     fn describe_type(&mut self, name: &str) {
         let Some(ty) = self.named.get(name).copied() else { return };
         let key = name.to_string();
@@ -130,12 +133,12 @@ impl<'p> TypeTable<'p> {
                 let members = members.iter().map(|(name, value)| (name.clone(), padded_bytes(value, *width))).collect();
                 self.info.serializable_enums.insert(key, SerializableEnum { bitwidth: *width, members });
             }
-            NamedType::NewType(of, translation) if !self.info.new_types.contains_key(name) => {
+            NamedType::NewType(inner, translation) if !self.info.new_types.contains_key(name) => {
                 let placeholder = NewType::Original(TypeSpec::Bool);
                 self.info.new_types.insert(key.clone(), placeholder);
-                let original = NewType::Original(self.underlying(of));
-                let shown = translation.as_ref().map_or(original, |(uri, w)| NewType::Translated(uri.clone(), *w));
-                self.info.new_types.insert(key, shown);
+                let original = NewType::Original(self.underlying(inner));
+                let described = translation.as_ref().map_or(original, |(uri, w)| NewType::Translated(uri.clone(), *w));
+                self.info.new_types.insert(key, described);
                 if let Some(annotations) = self.pipeline.type_annotations.get(name) {
                     let annotations = super::annotation::exported_annotations(annotations, &[]);
                     self.info.new_type_annotations.insert(name.to_string(), annotations);

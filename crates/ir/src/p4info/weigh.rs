@@ -25,6 +25,8 @@ pub fn weigh_differences(ours: &P4Info, differences: Vec<P4InfoDifference>) -> P
     P4InfoAgreement { conflicts, remarks }
 }
 
+/// Reports whether a difference prevents a controller with the P4Info `theirs` from using a device
+/// with `ours`. Documentation, package information and sizes that the device exceeds do not.
 fn is_conflict(difference: &P4InfoDifference, ours: &P4Info) -> bool {
     let fields: Vec<&str> = difference.fields.iter().map(String::as_str).collect();
     match fields[..] {

@@ -1,5 +1,6 @@
-//! Removes dead stores: those that are overwritten in the same block before any read, and those to
-//! a local variable that no path reads later.
+//! Removes dead stores, which nothing can read.
+//! They are overwritten in the same block before any read, or go to a local variable that no path
+//! reads later.
 
 use crate::body::{Body, ExternArg, Inst};
 use crate::cfg::reverse_postorder;
@@ -11,6 +12,9 @@ use std::collections::{HashMap, HashSet};
 /// blocks are removed.
 const MAX_LIVENESS_BITS: usize = 1 << 26;
 
+/// Removes dead stores from all controls: first those that are overwritten in their block, then
+/// those to locals that no control reads later. The second part is left out if its sets would be
+/// too large.
 pub(super) fn remove_dead_stores(pipeline: &mut Pipeline) {
     let mut controls = std::mem::take(&mut pipeline.controls);
     for control in controls.values_mut() {
@@ -21,14 +25,14 @@ pub(super) fn remove_dead_stores(pipeline: &mut Pipeline) {
         controls.values().map(|c| LocalLiveness::new(&c.body, &locals)).collect();
     // A local keeps its value from one control to the next, so a variable that a control reads
     // before it writes it is live at every exit.
-    let at_end: Option<Vec<bool>> = liveness.iter().try_fold(vec![false; locals.count], |mut all, l| {
-        let entry = l.as_ref()?.at_entry.iter();
-        all.iter_mut().zip(entry).for_each(|(a, e)| *a |= *e);
-        Some(all)
+    let live_at_end: Option<Vec<bool>> = liveness.iter().try_fold(vec![false; locals.count], |mut union, control| {
+        let at_entry = control.as_ref()?.at_entry.iter();
+        union.iter_mut().zip(at_entry).for_each(|(is_live, is_live_at_entry)| *is_live |= *is_live_at_entry);
+        Some(union)
     });
-    if let Some(at_end) = at_end {
+    if let Some(live_at_end) = live_at_end {
         for control in controls.values_mut() {
-            remove_unread_stores(&mut control.body, &locals, &at_end);
+            remove_unread_stores(&mut control.body, &locals, &live_at_end);
         }
     }
     pipeline.controls = controls;
@@ -62,34 +66,36 @@ fn observed_headers(inst: &Inst, p: &Pipeline) -> Vec<HeaderId> {
     }
 }
 
-fn remove_overwritten_stores(body: &mut Body, p: &Pipeline) {
+/// Removes stores to variables that the same block overwrites before any read. `pending` has the
+/// index of the last store to each variable that nothing has read since.
+fn remove_overwritten_stores(body: &mut Body, pipeline: &Pipeline) {
     for data in body.blocks.values_mut() {
         let mut pending: HashMap<VarId, usize> = HashMap::new();
         let mut dead = HashSet::new();
-        for (n, inst) in data.insts.iter().enumerate() {
+        for (index, inst) in data.insts.iter().enumerate() {
             match &inst.inst {
                 Inst::Load(var) => {
                     pending.remove(var);
                 }
                 Inst::Store(var, _) => {
-                    if let Some(earlier) = pending.insert(*var, n) {
+                    if let Some(earlier) = pending.insert(*var, index) {
                         dead.insert(earlier);
                     }
                 }
                 inst if may_read_any_variable(inst) => pending.clear(),
                 inst => {
-                    for header in observed_headers(inst, p) {
-                        for field in p.headers.get(header).iter().flat_map(|h| &h.fields) {
+                    for header in observed_headers(inst, pipeline) {
+                        for field in pipeline.headers.get(header).iter().flat_map(|h| &h.fields) {
                             pending.remove(field);
                         }
                     }
                 }
             }
         }
-        let mut n = 0;
+        let mut index = 0;
         data.insts.retain(|_| {
-            n += 1;
-            !dead.contains(&(n - 1))
+            index += 1;
+            !dead.contains(&(index - 1))
         });
     }
 }
@@ -125,19 +131,19 @@ impl LocalIndex {
 fn transfer_backward(inst: &Inst, locals: &LocalIndex, live: &mut [bool]) {
     match inst {
         Inst::Store(var, _) => {
-            if let Some(n) = locals.get(*var) {
-                live[n] = false;
+            if let Some(local_index) = locals.get(*var) {
+                live[local_index] = false;
             }
         }
         Inst::Load(var) => {
-            if let Some(n) = locals.get(*var) {
-                live[n] = true;
+            if let Some(local_index) = locals.get(*var) {
+                live[local_index] = true;
             }
         }
         Inst::Extern { args, .. } => {
             for var in args.iter().flat_map(|a| if let ExternArg::Vars(vars) = a { vars.as_slice() } else { &[] }) {
-                if let Some(n) = locals.get(*var) {
-                    live[n] = true;
+                if let Some(local_index) = locals.get(*var) {
+                    live[local_index] = true;
                 }
             }
         }
@@ -170,14 +176,15 @@ fn live_at_start(body: &Body, locals: &LocalIndex, at_end: &[bool]) -> Option<Ve
     let mut changed = true;
     while changed {
         changed = false;
+        // Backwards, because liveness flows from a block to its predecessors.
         for block in order.iter().rev() {
-            let mut now = live_out(body, *block, &live, at_end);
+            let mut live_here = live_out(body, *block, &live, at_end);
             for inst in body.blocks[*block].insts.iter().rev() {
-                transfer_backward(&inst.inst, locals, &mut now);
-                merge_exit_liveness(&inst.inst, &mut now, at_end);
+                transfer_backward(&inst.inst, locals, &mut live_here);
+                merge_exit_liveness(&inst.inst, &mut live_here, at_end);
             }
-            if live[block.index()] != now {
-                live[block.index()] = now;
+            if live[block.index()] != live_here {
+                live[block.index()] = live_here;
                 changed = true;
             }
         }
@@ -206,26 +213,27 @@ fn live_out(body: &Body, block: crate::Block, live: &[Vec<bool>], at_end: &[bool
     out
 }
 
-/// Removes stores to locals that are not live after them.
+/// Removes stores to locals that are not live after them. `at_end` are the locals that are live at
+/// all exits of the body.
 fn remove_unread_stores(body: &mut Body, locals: &LocalIndex, at_end: &[bool]) {
     let Some(live) = live_at_start(body, locals, at_end) else { return };
     for block in reverse_postorder(body) {
-        let mut now = live_out(body, block, &live, at_end);
+        let mut live_here = live_out(body, block, &live, at_end);
         let data = &mut body.blocks[block];
         let mut keep = vec![true; data.insts.len()];
-        for (n, inst) in data.insts.iter().enumerate().rev() {
+        for (index, inst) in data.insts.iter().enumerate().rev() {
             if let Inst::Store(var, _) = &inst.inst
-                && locals.get(*var).is_some_and(|v| !now[v])
+                && locals.get(*var).is_some_and(|local_index| !live_here[local_index])
             {
-                keep[n] = false;
+                keep[index] = false;
             }
-            transfer_backward(&inst.inst, locals, &mut now);
-            merge_exit_liveness(&inst.inst, &mut now, at_end);
+            transfer_backward(&inst.inst, locals, &mut live_here);
+            merge_exit_liveness(&inst.inst, &mut live_here, at_end);
         }
-        let mut n = 0;
+        let mut index = 0;
         data.insts.retain(|_| {
-            n += 1;
-            keep[n - 1]
+            index += 1;
+            keep[index - 1]
         });
     }
 }

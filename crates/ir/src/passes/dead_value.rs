@@ -30,28 +30,29 @@ fn use_counts(body: &Body) -> Vec<usize> {
     counts
 }
 
-/// Removes pure instructions with unused results.
+/// Removes pure instructions with unused results. Removing one can leave its operands unused, so
+/// they are checked next.
 pub fn remove_dead_values(body: &mut Body) {
     let mut counts = use_counts(body);
-    let mut place: Vec<Option<(Block, usize)>> = vec![None; body.values.len()];
-    let mut work = Vec::new();
+    let mut definition_of: Vec<Option<(Block, usize)>> = vec![None; body.values.len()];
+    let mut worklist = Vec::new();
     for (block, data) in body.blocks.iter() {
-        for (n, inst) in data.insts.iter().enumerate().filter(|(_, i)| i.inst.is_pure()) {
+        for (inst_index, inst) in data.insts.iter().enumerate().filter(|(_, i)| i.inst.is_pure()) {
             let [result] = inst.results[..] else { continue };
-            place[result.index()] = Some((block, n));
+            definition_of[result.index()] = Some((block, inst_index));
             if counts[result.index()] == 0 {
-                work.push(result);
+                worklist.push(result);
             }
         }
     }
     let mut dead: Vec<Vec<bool>> = body.blocks.values().map(|d| vec![false; d.insts.len()]).collect();
-    while let Some(value) = work.pop() {
-        let Some((block, n)) = place[value.index()] else { continue };
-        dead[block.index()][n] = true;
-        body.blocks[block].insts[n].inst.for_each_use(|v| {
+    while let Some(value) = worklist.pop() {
+        let Some((block, inst_index)) = definition_of[value.index()] else { continue };
+        dead[block.index()][inst_index] = true;
+        body.blocks[block].insts[inst_index].inst.for_each_use(|v| {
             counts[v.index()] -= 1;
             if counts[v.index()] == 0 {
-                work.push(v);
+                worklist.push(v);
             }
         });
     }
@@ -65,27 +66,27 @@ pub fn remove_dead_values(body: &mut Body) {
 /// arms are kept, because the table supplies them.
 fn remove_unused_params(body: &mut Body) -> bool {
     let counts = use_counts(body);
-    let mut fixed = vec![false; body.blocks.len()];
+    let mut is_arm = vec![false; body.blocks.len()];
     for data in body.blocks.values() {
         if let Some(Terminator::Apply { arms, .. }) = data.term.as_ref().map(|t| &t.term) {
-            arms.iter().for_each(|arm| fixed[arm.block.index()] = true);
+            arms.iter().for_each(|arm| is_arm[arm.block.index()] = true);
         }
     }
-    let unused = |(block, data): (Block, &crate::BlockData)| -> Vec<bool> {
-        data.params.iter().map(|p| !fixed[block.index()] && counts[p.index()] == 0).collect()
+    let is_unused = |(block, data): (Block, &crate::BlockData)| -> Vec<bool> {
+        data.params.iter().map(|p| !is_arm[block.index()] && counts[p.index()] == 0).collect()
     };
-    let unused: Vec<Vec<bool>> = body.blocks.iter().map(unused).collect();
-    if !unused.iter().flatten().any(|u| *u) {
+    let is_unused: Vec<Vec<bool>> = body.blocks.iter().map(is_unused).collect();
+    if !is_unused.iter().flatten().any(|u| *u) {
         return false;
     }
-    for (data, unused) in body.blocks.values_mut().zip(&unused) {
-        let mut flags = unused.iter();
+    for (data, is_unused) in body.blocks.values_mut().zip(&is_unused) {
+        let mut flags = is_unused.iter();
         data.params.retain(|_| !flags.next().copied().unwrap_or(false));
     }
     for data in body.blocks.values_mut() {
         let Some(term) = &mut data.term else { continue };
         term.term.for_each_call_mut(|call| {
-            let mut flags = unused[call.block.index()].iter();
+            let mut flags = is_unused[call.block.index()].iter();
             call.args.retain(|_| !flags.next().copied().unwrap_or(false));
         });
     }

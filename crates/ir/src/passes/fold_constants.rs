@@ -13,8 +13,10 @@ pub(super) fn fold_constants(pipeline: &mut Pipeline) {
     pipeline.controls.values_mut().for_each(|c| fold_body(&mut c.body));
 }
 
+/// Replaces instructions with constant operands by constants, results that equal an operand by that
+/// operand, and branches on constants by jumps.
 fn fold_body(body: &mut Body) {
-    let mut known =
+    let mut known_constants =
         KnownConstants { constants: vec![None; body.values.len()], negation_of: vec![None; body.values.len()] };
     let mut renamed: Vec<Option<Value>> = vec![None; body.values.len()];
     // In this order a definition comes before its uses.
@@ -24,19 +26,19 @@ fn fold_body(body: &mut Body) {
             inst.inst.map_values(|v| renamed.get(v.index()).copied().flatten().unwrap_or(v));
             let [result] = inst.results[..] else { continue };
             // A cast can produce an ordinal without a member, which a constant must not be.
-            let folds = !matches!(inst.inst, Inst::Cast(Type::Error | Type::Enum(_), _));
-            if let Some(constant) = eval::fold(&inst.inst, |v| known.constant(v)).filter(|_| folds) {
+            let may_fold = !matches!(inst.inst, Inst::Cast(Type::Error | Type::Enum(_), _));
+            if let Some(constant) = eval::fold(&inst.inst, |v| known_constants.constant(v)).filter(|_| may_fold) {
                 inst.inst = Inst::Const(constant.clone());
-                known.constants[result.index()] = Some(constant);
-            } else if let Some(same) = known.equivalent_operand(&inst.inst) {
-                renamed[result.index()] = Some(same);
-            } else if let Inst::Unary(UnaryOp::LogicalNot, of) = inst.inst {
-                known.negation_of[result.index()] = Some(of);
+                known_constants.constants[result.index()] = Some(constant);
+            } else if let Some(equal_operand) = known_constants.equivalent_operand(&inst.inst) {
+                renamed[result.index()] = Some(equal_operand);
+            } else if let Inst::Unary(UnaryOp::LogicalNot, operand) = inst.inst {
+                known_constants.negation_of[result.index()] = Some(operand);
             }
         }
         if let Some(term) = &mut data.term {
             term.term.map_values(|v| renamed.get(v.index()).copied().flatten().unwrap_or(v));
-            fold_terminator(&mut term.term, &known);
+            fold_terminator(&mut term.term, &known_constants);
             fold_same_targets(&mut term.term);
         }
         body.blocks[block] = data;
@@ -68,17 +70,19 @@ impl KnownConstants {
     }
 }
 
-fn fold_terminator(term: &mut Terminator, known: &KnownConstants) {
+/// Replaces a branch or switch on a constant by a jump. A branch on the negation of a value becomes
+/// a branch on that value with swapped targets.
+fn fold_terminator(term: &mut Terminator, known_constants: &KnownConstants) {
     if let Terminator::Branch { cond, then, els } = term
-        && let Some(of) = known.negation_of.get(cond.index()).copied().flatten()
+        && let Some(operand) = known_constants.negation_of.get(cond.index()).copied().flatten()
     {
-        *cond = of;
+        *cond = operand;
         std::mem::swap(then, els);
     }
     let target = match term {
-        Terminator::Branch { cond, then, els } => match known.constant(*cond) {
-            Some(c) => {
-                if c.bits.is_zero() {
+        Terminator::Branch { cond, then, els } => match known_constants.constant(*cond) {
+            Some(constant) => {
+                if constant.bits.is_zero() {
                     els.clone()
                 } else {
                     then.clone()
@@ -86,9 +90,9 @@ fn fold_terminator(term: &mut Terminator, known: &KnownConstants) {
             }
             None => return,
         },
-        Terminator::Switch { value, cases, default } => match known.constant(*value) {
-            Some(c) => {
-                let case = cases.iter().find(|(case, _)| case.bits == c.bits);
+        Terminator::Switch { value, cases, default } => match known_constants.constant(*value) {
+            Some(constant) => {
+                let case = cases.iter().find(|(case, _)| case.bits == constant.bits);
                 case.map_or(&*default, |(_, call)| call).clone()
             }
             None => return,

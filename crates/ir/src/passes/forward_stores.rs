@@ -1,5 +1,6 @@
-//! Replaces a load by the value stored or loaded last, if nothing in between can change the
-//! variable (store-to-load forwarding).
+//! Store-to-load forwarding: replaces a load by the value stored or loaded last.
+//!
+//! Nothing in between may change the variable.
 //!
 //! Available values are tracked along straight lines: through a block, and into a block with one
 //! predecessor. A store to a field of a header has no effect while the header is invalid, so it
@@ -24,14 +25,17 @@ pub(super) fn forward_stores(pipeline: &mut Pipeline) {
     pipeline.controls = controls;
 }
 
+/// Replaces loads in a body by values that are known at that point. A block with a single
+/// predecessor continues with the values known at the end of that; any other block starts with
+/// none.
 fn forward_body(body: &mut Body, pipeline: &Pipeline) {
     let cfg = Cfg::new(body);
     let mut at_end: HashMap<Block, AvailableValues> = HashMap::new();
     let mut renamed: Vec<Option<Value>> = vec![None; body.values.len()];
     for block in cfg.reverse_postorder() {
-        let mut known = match cfg.predecessors(*block) {
-            [only] if cfg.is_reachable(*only) && Some(*block) != body.entry => {
-                at_end.get(only).cloned().unwrap_or_default()
+        let mut available = match cfg.predecessors(*block) {
+            [predecessor] if cfg.is_reachable(*predecessor) && Some(*block) != body.entry => {
+                at_end.get(predecessor).cloned().unwrap_or_default()
             }
             _ => AvailableValues::default(),
         };
@@ -39,26 +43,27 @@ fn forward_body(body: &mut Body, pipeline: &Pipeline) {
         data.insts.retain_mut(|inst| {
             inst.inst.map_values(|v| renamed.get(v.index()).copied().flatten().unwrap_or(v));
             let (Inst::Load(var), [result]) = (&inst.inst, &inst.results[..]) else {
-                known.apply_inst(&inst.inst, pipeline);
+                available.apply_inst(&inst.inst, pipeline);
                 return true;
             };
-            match known.vars.get(var) {
+            match available.vars.get(var) {
                 Some(value) if body.values.get(*value) == body.values.get(*result) => {
                     renamed[result.index()] = Some(*value);
                     false
                 }
                 _ => {
-                    known.vars.insert(*var, *result);
+                    available.vars.insert(*var, *result);
                     true
                 }
             }
         });
         if let Some(term) = &data.term {
-            known.apply_terminator(&term.term, pipeline);
+            available.apply_terminator(&term.term, pipeline);
         }
         body.blocks[*block] = data;
-        if known.vars.len() + known.valid.len() <= MAX_CARRIED {
-            at_end.insert(*block, known);
+        // A larger set is dropped, because copying sets per block could take quadratic time.
+        if available.vars.len() + available.valid.len() <= MAX_CARRIED {
+            at_end.insert(*block, available);
         }
     }
     rename_values(body, &renamed);
@@ -73,9 +78,11 @@ struct AvailableValues {
 }
 
 impl AvailableValues {
-    fn apply_inst(&mut self, inst: &Inst, p: &Pipeline) {
+    /// Updates the known values by the effect of an instruction: a store makes its value known,
+    /// unless it is to a field of a header that may be invalid; other effects make values unknown.
+    fn apply_inst(&mut self, inst: &Inst, pipeline: &Pipeline) {
         match inst {
-            Inst::Store(var, value) => match p.vars.get(*var).map(|v| v.kind) {
+            Inst::Store(var, value) => match pipeline.vars.get(*var).map(|v| v.kind) {
                 Some(VarKind::Field(header, _)) if self.valid.get(&header) != Some(&true) => {
                     self.vars.remove(var);
                 }
@@ -86,19 +93,19 @@ impl AvailableValues {
             },
             // Making a valid header valid changes nothing.
             Inst::SetValid(h) if self.valid.get(h) == Some(&true) => {}
-            Inst::SetValid(h) => self.invalidate_header(*h, Some(true), p),
-            Inst::SetInvalid(h) => self.invalidate_header(*h, Some(false), p),
+            Inst::SetValid(h) => self.invalidate_header(*h, Some(true), pipeline),
+            Inst::SetInvalid(h) => self.invalidate_header(*h, Some(false), pipeline),
             Inst::CopyHeader { dst, src } => {
                 let valid = self.valid.get(src).copied();
-                self.invalidate_header(*dst, valid, p);
+                self.invalidate_header(*dst, valid, pipeline);
             }
             Inst::Extract(h) | Inst::ExtractVarbit(h, _) => {
-                self.invalidate_header(*h, Some(true), p);
-                self.invalidate_intrinsics(p);
+                self.invalidate_header(*h, Some(true), pipeline);
+                self.invalidate_intrinsics(pipeline);
             }
-            Inst::Advance(_) | Inst::Lookahead(_) | Inst::Verify(..) => self.invalidate_intrinsics(p),
+            Inst::Advance(_) | Inst::Lookahead(_) | Inst::Verify(..) => self.invalidate_intrinsics(pipeline),
             Inst::Extern { args, .. } => {
-                self.invalidate_intrinsics(p);
+                self.invalidate_intrinsics(pipeline);
                 for var in args.iter().flat_map(|a| if let ExternArg::Vars(vars) = a { vars.as_slice() } else { &[] }) {
                     self.vars.remove(var);
                 }

@@ -1,6 +1,7 @@
-//! Shortens paths. A jump to an empty block is redirected to the block's target, and a block with
-//! one predecessor that jumps to it is appended to the predecessor. The first block of a parser
-//! state is kept, because explanations show that the state was entered.
+//! Shortens paths: redirects jumps over empty blocks and merges straight lines.
+//! A jump to an empty block is redirected to the block's target, and a block with one predecessor
+//! that jumps to it is appended to the predecessor. The first block of a parser state is kept,
+//! because explanations show that the state was entered.
 
 use crate::body::{BlockCall, Body, Terminator, TerminatorData};
 use crate::entity::{Block, Entity, Value};
@@ -41,51 +42,54 @@ fn forwarding_terminators(body: &Body, states: &[bool]) -> Vec<Option<Terminator
 /// block itself, or a cycle. The arguments of an empty block's jump are defined before it, so they
 /// are defined at each jump to it.
 fn resolve_jump_targets(forwarding: &[Option<TerminatorData>]) -> Vec<Option<BlockCall>> {
-    let next = |block: usize| match forwarding.get(block) {
+    let jump_of = |block: usize| match forwarding.get(block) {
         Some(Some(TerminatorData { term: Terminator::Jump(call), .. })) => Some(call),
         _ => None,
     };
-    let mut ends: Vec<Option<BlockCall>> = vec![None; forwarding.len()];
+    let mut final_targets: Vec<Option<BlockCall>> = vec![None; forwarding.len()];
     let mut seen = vec![false; forwarding.len()];
     for start in 0..forwarding.len() {
         let mut path = Vec::new();
-        let mut at = start;
-        let end = loop {
-            if seen[at] {
+        let mut current = start;
+        let final_target = loop {
+            if seen[current] {
                 // Already resolved, or a cycle, which has no final target.
-                break ends[at].clone();
+                break final_targets[current].clone();
             }
-            seen[at] = true;
-            let Some(call) = next(at) else { break None };
-            path.push(at);
-            if next(call.block.index()).is_none() {
+            seen[current] = true;
+            let Some(call) = jump_of(current) else { break None };
+            path.push(current);
+            if jump_of(call.block.index()).is_none() {
                 break Some(call.clone());
             }
-            at = call.block.index();
+            current = call.block.index();
         };
-        path.into_iter().for_each(|block| ends[block] = end.clone());
+        path.into_iter().for_each(|block| final_targets[block] = final_target.clone());
     }
-    ends
+    final_targets
 }
 
+/// Redirects each jump to an empty block to the final target of that block. A jump to an empty
+/// block that leaves the control is replaced by that terminator.
 fn thread_jumps(body: &mut Body) {
     let forwarding = forwarding_terminators(body, &state_entry_flags(body));
-    let ends = resolve_jump_targets(&forwarding);
+    let final_targets = resolve_jump_targets(&forwarding);
     for data in body.blocks.values_mut() {
         let Some(term) = &mut data.term else { continue };
         term.term.for_each_call_mut(|call| {
-            if let Some(Some(end)) = ends.get(call.block.index()) {
-                *call = end.clone();
+            if let Some(Some(replacement)) = final_targets.get(call.block.index()) {
+                *call = replacement.clone();
             }
         });
-        let leaves = match &term.term {
+        let exit_terminator = match &term.term {
             Terminator::Jump(call) => forwarding.get(call.block.index()).cloned().flatten(),
             _ => None,
         };
-        if let Some(end @ TerminatorData { term: Terminator::Return | Terminator::Exit | Terminator::Reject, .. }) =
-            leaves
+        if let Some(
+            replacement @ TerminatorData { term: Terminator::Return | Terminator::Exit | Terminator::Reject, .. },
+        ) = exit_terminator
         {
-            *term = end;
+            *term = replacement;
         }
         fold_same_targets(&mut term.term);
     }
@@ -101,12 +105,12 @@ pub(super) fn fold_same_targets(term: &mut Terminator) {
     *term = Terminator::Jump(only);
 }
 
-/// Merges a block that ends in a jump with the target, if no other edge leads there and the target is
-/// not the entry of a parser state. Arguments of the jump replace the parameters of the target.
+/// Merges a block that ends in a jump with the target, if no other edge leads there and the target
+/// is not the entry of a parser state. Arguments of the jump replace the parameters of the target.
 fn merge_straight_lines(body: &mut Body) {
     let mut predecessor_counts = vec![0usize; body.blocks.len()];
-    for succ in body.blocks.values().filter_map(|d| d.term.as_ref()).flat_map(|t| t.term.successors()) {
-        predecessor_counts[succ.index()] += 1;
+    for successor in body.blocks.values().filter_map(|d| d.term.as_ref()).flat_map(|t| t.term.successors()) {
+        predecessor_counts[successor.index()] += 1;
     }
     // The start of the body is an edge to the entry as well.
     if let Some(entry) = body.entry {
@@ -133,9 +137,9 @@ fn merge_straight_lines(body: &mut Body) {
             for (param, arg) in data.params.iter().zip(args) {
                 renamed[param.index()] = Some(arg);
             }
-            let into = &mut body.blocks[block];
-            into.insts.append(&mut data.insts);
-            into.term = data.term;
+            let merged = &mut body.blocks[block];
+            merged.insts.append(&mut data.insts);
+            merged.term = data.term;
         }
     }
     rename_values(body, &renamed);

@@ -1,10 +1,12 @@
-//! Removes unreferenced local variables and local headers. Metadata and the parsed representation
-//! are kept, because people inspect them.
+//! Removes unreferenced local variables and local headers.
+//! Metadata and the parsed representation are kept, because people inspect them.
 
 use crate::body::{ExternArg, Inst};
 use crate::entity::{Entity, EntityMap, HeaderId, VarId};
 use crate::pipeline::{Pipeline, VarKind};
 
+/// Removes local variables and local headers that no code names, and renumbers the references to
+/// all others. Headers of unions remain, because the union names them.
 pub(super) fn remove_unused_variables(pipeline: &mut Pipeline) {
     let used = UsedEntities::new(pipeline);
     let keep_header: Vec<bool> = pipeline
@@ -68,6 +70,7 @@ impl UsedEntities {
             *slot = true;
         }
     }
+    /// Marks the variables and headers that an instruction names as used.
     fn mark_inst(&mut self, inst: &Inst) {
         match inst {
             Inst::Load(v) | Inst::Store(v, _) => self.mark_var(*v),
@@ -97,39 +100,45 @@ impl UsedEntities {
     }
 }
 
-fn renumber_references(p: &mut Pipeline, var: impl Fn(VarId) -> VarId, header: impl Fn(HeaderId) -> HeaderId) {
-    for data in p.vars.values_mut() {
+/// Replaces each reference to a variable or header in the pipeline by its new number, which
+/// `new_var` and `new_header` return.
+fn renumber_references(
+    pipeline: &mut Pipeline,
+    new_var: impl Fn(VarId) -> VarId,
+    new_header: impl Fn(HeaderId) -> HeaderId,
+) {
+    for data in pipeline.vars.values_mut() {
         if let VarKind::Field(h, _) = &mut data.kind {
-            *h = header(*h);
+            *h = new_header(*h);
         }
     }
-    p.headers.values_mut().flat_map(|h| &mut h.fields).for_each(|v| *v = var(*v));
-    for stack in p.stacks.values_mut() {
-        stack.next = var(stack.next);
-        stack.elements.iter_mut().for_each(|h| *h = header(*h));
+    pipeline.headers.values_mut().flat_map(|h| &mut h.fields).for_each(|v| *v = new_var(*v));
+    for stack in pipeline.stacks.values_mut() {
+        stack.next = new_var(stack.next);
+        stack.elements.iter_mut().for_each(|h| *h = new_header(*h));
     }
-    p.unions.values_mut().flat_map(|u| &mut u.members).for_each(|h| *h = header(*h));
-    p.intrinsics.values_mut().for_each(|v| *v = var(*v));
-    p.field_lists.values_mut().flatten().for_each(|v| *v = var(*v));
-    p.tables.values_mut().filter_map(|t| t.meter_result.as_mut()).for_each(|v| *v = var(*v));
-    let blocks = p.controls.values_mut().flat_map(|c| c.body.blocks.values_mut());
+    pipeline.unions.values_mut().flat_map(|u| &mut u.members).for_each(|h| *h = new_header(*h));
+    pipeline.intrinsics.values_mut().for_each(|v| *v = new_var(*v));
+    pipeline.field_lists.values_mut().flatten().for_each(|v| *v = new_var(*v));
+    pipeline.tables.values_mut().filter_map(|t| t.meter_result.as_mut()).for_each(|v| *v = new_var(*v));
+    let blocks = pipeline.controls.values_mut().flat_map(|c| c.body.blocks.values_mut());
     for inst in blocks.flat_map(|d| &mut d.insts) {
         match &mut inst.inst {
-            Inst::Load(v) | Inst::Store(v, _) => *v = var(*v),
+            Inst::Load(v) | Inst::Store(v, _) => *v = new_var(*v),
             Inst::IsValid(h)
             | Inst::SetValid(h)
             | Inst::SetInvalid(h)
             | Inst::Extract(h)
             | Inst::ExtractVarbit(h, _)
-            | Inst::Emit(h) => *h = header(*h),
+            | Inst::Emit(h) => *h = new_header(*h),
             Inst::CopyHeader { dst, src } => {
-                *dst = header(*dst);
-                *src = header(*src);
+                *dst = new_header(*dst);
+                *src = new_header(*src);
             }
             Inst::Extern { args, .. } => {
                 for arg in args {
                     if let ExternArg::Vars(vars) = arg {
-                        vars.iter_mut().for_each(|v| *v = var(*v));
+                        vars.iter_mut().for_each(|v| *v = new_var(*v));
                     }
                 }
             }

@@ -73,7 +73,8 @@ pub(super) fn line_and_column(text: &str, offset: usize) -> (u32, u32) {
     (count(lines), count(before[line_start..].chars().count()))
 }
 
-/// Splits a text into tokens, the last of which is [`TokenKind::End`].
+/// Splits a text into tokens, the last of which is [`TokenKind::End`]. Each has the number of
+/// braces around it.
 pub(super) fn lex(text: &str) -> Result<Vec<TextToken<'_>>, TextError> {
     let mut lexer = Lexer { text, at: 0, line: 1, tokens: Vec::new() };
     let mut depth = 0u32;
@@ -82,15 +83,16 @@ pub(super) fn lex(text: &str) -> Result<Vec<TextToken<'_>>, TextError> {
         lexer.skip_blanks();
         let (line, offset) = (lexer.line, lexer.at);
         let kind = lexer.next_token_kind()?;
-        let end = kind == TokenKind::End;
+        let is_end = kind == TokenKind::End;
+        // A closing brace has the depth outside of it, like its opening brace.
         if kind == TokenKind::Sign("}") {
             depth = depth.saturating_sub(1);
         }
-        let opens = kind == TokenKind::Sign("{");
+        let is_opening = kind == TokenKind::Sign("{");
         lexer.tokens.push(TextToken { kind, offset, is_first_on_line: line != last_line, brace_depth: depth });
-        depth += u32::from(opens);
+        depth += u32::from(is_opening);
         last_line = line;
-        if end {
+        if is_end {
             return Ok(lexer.tokens);
         }
     }
@@ -119,33 +121,36 @@ impl<'a> Lexer<'a> {
             }
         }
     }
+    /// Reads the next token after white space; [`TokenKind::End`] at the end of the text.
     fn next_token_kind(&mut self) -> Result<TokenKind<'a>, TextError> {
-        let rest = self.remaining_text();
-        let Some(c) = rest.chars().next() else { return Ok(TokenKind::End) };
-        if c.is_ascii_alphabetic() || c == '_' {
+        let remaining = self.remaining_text();
+        let Some(first) = remaining.chars().next() else { return Ok(TokenKind::End) };
+        if first.is_ascii_alphabetic() || first == '_' {
             return Ok(TokenKind::Word(self.lex_word()));
         }
-        if c.is_ascii_digit() {
+        if first.is_ascii_digit() {
             return self.lex_number();
         }
-        if c == '"' {
+        if first == '"' {
             return Ok(TokenKind::Str(self.lex_string()?));
         }
-        if let Some(after) = rest.strip_prefix('$') {
+        if let Some(after_dollar) = remaining.strip_prefix('$') {
             self.at += 1;
-            return match after.chars().next() {
+            return match after_dollar.chars().next() {
                 Some('"') => Ok(TokenKind::Name(self.lex_string()?)),
-                Some(c) if c.is_ascii_alphabetic() || c == '_' => Ok(TokenKind::Name(Cow::Borrowed(self.lex_word()))),
+                Some(first) if first.is_ascii_alphabetic() || first == '_' => {
+                    Ok(TokenKind::Name(Cow::Borrowed(self.lex_word())))
+                }
                 _ => Err(self.error("`$` without a name", "write `$name` or `$\"odd name\"`")),
             };
         }
-        match SIGNS.into_iter().find(|s| rest.starts_with(s)) {
+        match SIGNS.into_iter().find(|s| remaining.starts_with(s)) {
             Some(sign) => {
                 self.at += sign.len();
                 Ok(TokenKind::Sign(sign))
             }
             None => Err(self.error(
-                format!("the character `{}` has no meaning here", c.escape_default()),
+                format!("the character `{}` has no meaning here", first.escape_default()),
                 "remove it, or put names with odd characters in quotes",
             )),
         }
@@ -172,9 +177,9 @@ impl<'a> Lexer<'a> {
                 }
                 self.at = end + 1;
             }
-            let goes_on = bytes.get(self.at) == Some(&b'.')
+            let has_next_part = bytes.get(self.at) == Some(&b'.')
                 && bytes.get(self.at + 1).is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_');
-            if !goes_on {
+            if !has_next_part {
                 return &self.text[start..self.at];
             }
             self.at += 1;
@@ -209,31 +214,33 @@ impl<'a> Lexer<'a> {
             _ => self.lex_escaped_string(body).map(Cow::Owned),
         }
     }
+    /// Reads a string with escapes and returns its content. `body` is the text after the opening
+    /// quote. The lexer then stands after the closing quote.
     fn lex_escaped_string(&mut self, body: &str) -> Result<String, TextError> {
-        let mut out = String::new();
+        let mut content = String::new();
         let mut chars = body.char_indices();
         while let Some((at, c)) = chars.next() {
             match c {
                 '"' => {
                     self.at += at + 2;
-                    return Ok(out);
+                    return Ok(content);
                 }
                 '\n' => break,
                 '\\' => match chars.next().map(|(_, c)| c) {
-                    Some('n') => out.push('\n'),
-                    Some('r') => out.push('\r'),
-                    Some('t') => out.push('\t'),
-                    Some(c @ ('"' | '\\')) => out.push(c),
+                    Some('n') => content.push('\n'),
+                    Some('r') => content.push('\r'),
+                    Some('t') => content.push('\t'),
+                    Some(c @ ('"' | '\\')) => content.push(c),
                     Some('u') => {
                         let (c, len) = unicode_escape(chars.as_str()).ok_or_else(|| {
                             self.error("this `\\u` escape is no character", "write `\\u{hex digits}`")
                         })?;
-                        out.push(c);
+                        content.push(c);
                         chars.nth(len - 1);
                     }
                     _ => return Err(self.error("unknown escape in a string", "use \\\" \\\\ \\n \\r \\t \\u{hex}")),
                 },
-                c => out.push(c),
+                c => content.push(c),
             }
         }
         Err(self.error("the string has no end", "close it with `\"` on the same line; a line end is `\\n`"))

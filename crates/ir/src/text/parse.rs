@@ -25,9 +25,10 @@ const MAX_TUPLE_DEPTH: u32 = 32;
 /// All errors found, at least one, in the order of the text: parsing continues at the next
 /// statement.
 pub fn parse(text: &str) -> Result<Pipeline, Vec<TextError>> {
-    let start = |message: &str, help: String| vec![TextError { line: 1, col: 1, message: message.into(), help }];
+    let error_at_start =
+        |message: &str, help: String| vec![TextError { line: 1, col: 1, message: message.into(), help }];
     if text.len() > MAX_TEXT_BYTES {
-        return Err(start("the text is too long", format!("at most {MAX_TEXT_BYTES} bytes")));
+        return Err(error_at_start("the text is too long", format!("at most {MAX_TEXT_BYTES} bytes")));
     }
     let tokens = lex(text).map_err(|e| vec![e])?;
     let mut parser =
@@ -38,7 +39,7 @@ pub fn parse(text: &str) -> Result<Pipeline, Vec<TextError>> {
         Some(pipeline) if parser.errors.is_empty() => Ok(pipeline),
         _ => {
             if parser.errors.is_empty() {
-                return Err(start("no pipeline", "start with `pipeline \"name\" v1model`".into()));
+                return Err(error_at_start("no pipeline", "start with `pipeline \"name\" v1model`".into()));
             }
             parser.errors.sort_by_key(|e| (e.line, e.col));
             Err(parser.errors)
@@ -239,29 +240,32 @@ impl<'a> TextParser<'a> {
         }
         Ok(items)
     }
-    /// Parses a reference: `$name` or `var12`.
+    /// Parses a reference to an entity of `kind`: `$name`, or its prefix with its index, such as
+    /// `var12`. An index is not checked here.
     pub fn parse_entity<E: Entity>(&mut self, kind: EntityKind) -> TextResult<E> {
-        let what = kind.keyword();
-        let found = match self.token_kind() {
+        let kind_word = kind.keyword();
+        let index = match self.token_kind() {
             TokenKind::Name(name) => match self.names.look_up(kind, name) {
                 Some(NameLookup::One(index)) => index,
                 Some(NameLookup::Ambiguous) => {
-                    let message = format!("more than one {what} is called `${}`", clip_for_message(name));
+                    let message = format!("more than one {kind_word} is called `${}`", clip_for_message(name));
                     return Err(self.error(message, format!("say which: `{}0`, `{0}1`, ...", kind.prefix())));
                 }
                 None => {
-                    let message = format!("no {what} is called `${}`", clip_for_message(name));
-                    return Err(self.error(message, format!("declare it: `{what} ${} ...`", clip_for_message(name))));
+                    let message = format!("no {kind_word} is called `${}`", clip_for_message(name));
+                    return Err(
+                        self.error(message, format!("declare it: `{kind_word} ${} ...`", clip_for_message(name)))
+                    );
                 }
             },
             TokenKind::Word(word) => match numbered_index(word, kind.prefix()) {
                 Some(index) => index,
-                None => return self.expected_error(&format!("a {what}, as `$name` or `{}0`", kind.prefix())),
+                None => return self.expected_error(&format!("a {kind_word}, as `$name` or `{}0`", kind.prefix())),
             },
-            _ => return self.expected_error(&format!("a {what}, as `$name` or `{}0`", kind.prefix())),
+            _ => return self.expected_error(&format!("a {kind_word}, as `$name` or `{}0`", kind.prefix())),
         };
         self.advance();
-        Ok(resolve::entity_from_index(found))
+        Ok(resolve::entity_from_index(index))
     }
     /// Parses a numbered entity: `block3`, `v7`.
     pub fn parse_numbered<E: Entity>(&mut self, prefix: &str, what: &str) -> TextResult<E> {
@@ -343,6 +347,8 @@ impl<'a> TextParser<'a> {
     pub fn parse_string_after(&mut self, word: &str) -> TextResult<Option<String>> {
         if self.eat_word(word) { self.parse_string("a string").map(Some) } else { Ok(None) }
     }
+    /// Parses a data type of the control plane. `depth` is the number of tuples around it, which is
+    /// limited.
     pub fn parse_data_type(&mut self, depth: u32) -> TextResult<DataType> {
         if depth > MAX_TUPLE_DEPTH {
             return Err(self.error("tuples are nested too deep", format!("at most {MAX_TUPLE_DEPTH} levels")));

@@ -21,6 +21,9 @@ enum Statement {
 }
 
 impl TextParser<'_> {
+    /// Parses `control "name" role { body }` after its keyword. An error in a line is recorded, and
+    /// parsing continues with the next one. Values are numbered `v0`, `v1`, ... over the whole
+    /// control.
     pub fn parse_control(&mut self) -> TextResult<Control> {
         let start = self.at;
         let name = self.parse_string("the control's name, as a string")?;
@@ -30,10 +33,10 @@ impl TextParser<'_> {
         let mut types = ValueTypes::new();
         loop {
             if self.is_sign("}") {
-                let ends = self.token().brace_depth == 0;
+                let closes_control = self.token().brace_depth == 0;
                 self.advance();
                 // Otherwise the brace closes a statement that had an error.
-                if ends {
+                if closes_control {
                     break;
                 }
                 continue;
@@ -41,10 +44,10 @@ impl TextParser<'_> {
             if *self.token_kind() == TokenKind::End || self.has_max_errors() {
                 return self.expected_error("`}` at the end of the control");
             }
-            let at = self.at;
+            let line_start = self.at;
             let result = self.parse_body_line(&mut body, &mut types).and_then(|()| self.end_of_statement());
             if let Err(error) = result {
-                self.recover_from(error, at, 1);
+                self.recover_from(error, line_start, 1);
                 // The control ended inside the erroneous statement; the next declaration starts
                 // here.
                 if self.token().brace_depth == 0 && !self.is_sign("}") {
@@ -118,11 +121,13 @@ impl TextParser<'_> {
         Ok(())
     }
 
+    /// Parses an instruction with its results, or a terminator, and adds it to the last block of
+    /// `body`. The types of the results are added to `types`.
     fn parse_statement(&mut self, body: &mut Body, types: &mut ValueTypes) -> TextResult<()> {
-        let at = self.at;
+        let start = self.at;
         let mut results = Vec::new();
-        let defines = matches!(self.token_kind(), TokenKind::Word(word) if numbered_index(word, "v").is_some());
-        if defines {
+        let has_results = matches!(self.token_kind(), TokenKind::Word(word) if numbered_index(word, "v").is_some());
+        if has_results {
             results.push(self.parse_definition(types)?);
             while self.eat_sign(",") {
                 results.push(self.parse_definition(types)?);
@@ -131,20 +136,20 @@ impl TextParser<'_> {
         }
         let statement = self.parse_operation()?;
         let loc = self.parse_loc()?;
-        let Some(last) = body.blocks.len().checked_sub(1) else {
-            return Err(self.error_at(at, "an instruction before the first block", "start with `block0:`"));
+        let Some(last_block) = body.blocks.len().checked_sub(1) else {
+            return Err(self.error_at(start, "an instruction before the first block", "start with `block0:`"));
         };
-        let data = &mut body.blocks[Block::from_index(last)];
+        let data = &mut body.blocks[Block::from_index(last_block)];
         match statement {
             _ if data.term.is_some() => {
-                Err(self.error_at(at, "an instruction after the block's end", "start the next block before it"))
+                Err(self.error_at(start, "an instruction after the block's end", "start the next block before it"))
             }
             Statement::Inst(inst) => {
                 data.insts.push(InstData { inst, results, loc });
                 Ok(())
             }
             Statement::Term(_) if !results.is_empty() => {
-                Err(self.error_at(at, "a terminator has no results", "remove the results and `=`"))
+                Err(self.error_at(start, "a terminator has no results", "remove the results and `=`"))
             }
             Statement::Term(term) => {
                 data.term = Some(TerminatorData { term, loc });
@@ -153,8 +158,9 @@ impl TextParser<'_> {
         }
     }
 
+    /// Parses an instruction or a terminator, without results.
     fn parse_operation(&mut self) -> TextResult<Statement> {
-        let at = self.at;
+        let start = self.at;
         let word = self.parse_word("an instruction")?;
         if let Some(op) = UnaryOp::from_keyword(word) {
             return Ok(Statement::Inst(Inst::Unary(op, self.parse_value()?)));
@@ -169,8 +175,8 @@ impl TextParser<'_> {
         match self.parse_instruction(word)? {
             Some(inst) => Ok(Statement::Inst(inst)),
             None => {
-                let message = format!("{} is no instruction", self.tokens[at].kind.describe());
-                Err(self.error_at(at, message, "the instructions are listed in docs/reference/ir.md"))
+                let message = format!("{} is no instruction", self.tokens[start].kind.describe());
+                Err(self.error_at(start, message, "the instructions are listed in docs/reference/ir.md"))
             }
         }
     }
@@ -185,6 +191,8 @@ impl TextParser<'_> {
         Ok((a, second(self)?))
     }
 
+    /// Parses the operands of the instruction `word`, in the order in which the printer writes
+    /// them; `None` for another word.
     fn parse_instruction(&mut self, word: &str) -> TextResult<Option<Inst>> {
         Ok(Some(match word {
             "const" => Inst::Const(self.parse_constant()?),
@@ -275,6 +283,7 @@ impl TextParser<'_> {
         Ok(BlockCall { block, args })
     }
 
+    /// Parses the operands of the terminator `word`; `None` for another word.
     fn parse_terminator(&mut self, word: &str) -> TextResult<Option<Terminator>> {
         Ok(Some(match word {
             "jump" => Terminator::Jump(self.parse_block_call()?),

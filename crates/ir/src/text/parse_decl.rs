@@ -43,74 +43,77 @@ impl TextParser<'_> {
         Ok(pipeline)
     }
 
-    fn parse_declaration(&mut self, p: &mut Pipeline, errors_seen: &mut bool) -> TextResult<()> {
-        let at = self.at;
+    /// Parses one declaration and adds it to the pipeline `pipeline`. `errors_seen` says whether
+    /// the list of errors was already parsed, and is set by it. References can name declarations
+    /// that follow.
+    fn parse_declaration(&mut self, pipeline: &mut Pipeline, errors_seen: &mut bool) -> TextResult<()> {
+        let start = self.at;
         match self.parse_word("a declaration")? {
-            "annotation" => p.annotations.push(self.parse_string("the annotation, as a string")?),
-            "file" => p.files.push(self.parse_string("the file's name, as a string")?),
+            "annotation" => pipeline.annotations.push(self.parse_string("the annotation, as a string")?),
+            "file" => pipeline.files.push(self.parse_string("the file's name, as a string")?),
             "errors" => {
                 if std::mem::replace(errors_seen, true) {
-                    return Err(self.error_at(at, "a second list of errors", "put all of them in one list"));
+                    return Err(self.error_at(start, "a second list of errors", "put all of them in one list"));
                 }
-                p.errors = self.parse_names_in_braces()?;
+                pipeline.errors = self.parse_names_in_braces()?;
             }
             "enum" => {
                 let name = self.parse_declared_name()?;
-                p.enums.push(Enum { name, members: self.parse_names_in_braces()? });
+                pipeline.enums.push(Enum { name, members: self.parse_names_in_braces()? });
             }
-            "header_type" => _ = p.header_types.push(self.parse_header_type()?),
-            "var" => _ = p.vars.push(self.parse_var()?),
-            "header" => _ = p.headers.push(self.parse_header()?),
+            "header_type" => _ = pipeline.header_types.push(self.parse_header_type()?),
+            "var" => _ = pipeline.vars.push(self.parse_var()?),
+            "header" => _ = pipeline.headers.push(self.parse_header()?),
             "stack" => {
                 let name = self.parse_declared_name()?;
                 self.expect_keyword("next")?;
                 let next = self.parse_entity(EntityKind::Var)?;
-                let elements = self.parse_list("{", "}", |p| p.parse_entity(EntityKind::Header))?;
-                p.stacks.push(Stack { name, elements, next });
+                let elements = self.parse_list("{", "}", |parser| parser.parse_entity(EntityKind::Header))?;
+                pipeline.stacks.push(Stack { name, elements, next });
             }
             "union" => {
                 let name = self.parse_declared_name()?;
-                let members = self.parse_list("{", "}", |p| p.parse_entity(EntityKind::Header))?;
-                p.unions.push(Union { name, members });
+                let members = self.parse_list("{", "}", |parser| parser.parse_entity(EntityKind::Header))?;
+                pipeline.unions.push(Union { name, members });
             }
             "intrinsic" => {
                 let name = self.parse_string("the variable's P4 name, as a string")?;
                 self.expect_sign("=")?;
                 let var = self.parse_entity(EntityKind::Var)?;
-                if p.intrinsics.insert(name, var).is_some() {
-                    return Err(self.error_at(at, "a second variable of that P4 name", "leave one of them out"));
+                if pipeline.intrinsics.insert(name, var).is_some() {
+                    return Err(self.error_at(start, "a second variable of that P4 name", "leave one of them out"));
                 }
             }
             "field_list" => {
                 let number = self.parse_int()?;
-                let vars = self.parse_list("{", "}", |p| p.parse_entity(EntityKind::Var))?;
-                if p.field_lists.insert(number, vars).is_some() {
-                    return Err(self.error_at(at, "a second field list of that number", "give it another number"));
+                let vars = self.parse_list("{", "}", |parser| parser.parse_entity(EntityKind::Var))?;
+                if pipeline.field_lists.insert(number, vars).is_some() {
+                    return Err(self.error_at(start, "a second field list of that number", "give it another number"));
                 }
             }
             "type" => {
                 let (name, ty) = self.parse_named_type()?;
                 let annotations = self.parse_annotations()?;
                 if !annotations.is_empty() {
-                    p.type_annotations.insert(name.clone(), annotations);
+                    pipeline.type_annotations.insert(name.clone(), annotations);
                 }
-                p.named_types.push((name, ty));
+                pipeline.named_types.push((name, ty));
             }
             "mapping" => {
                 let (name, strings) = self.parse_mapping()?;
-                if p.mappings.insert(name, strings).is_some() {
-                    return Err(self.error_at(at, "a second mapping of that type", "put all its strings in one"));
+                if pipeline.mappings.insert(name, strings).is_some() {
+                    return Err(self.error_at(start, "a second mapping of that type", "put all its strings in one"));
                 }
             }
-            "controller_header" => p.controller_headers.push(self.parse_controller_header()?),
-            "extern" => _ = p.externs.push(self.parse_extern_inst()?),
-            "value_set" => _ = p.value_sets.push(self.parse_value_set()?),
-            "action" => _ = p.actions.push(self.parse_action()?),
-            "table" => _ = p.tables.push(self.parse_table()?),
-            "control" => _ = p.controls.push(self.parse_control()?),
+            "controller_header" => pipeline.controller_headers.push(self.parse_controller_header()?),
+            "extern" => _ = pipeline.externs.push(self.parse_extern_inst()?),
+            "value_set" => _ = pipeline.value_sets.push(self.parse_value_set()?),
+            "action" => _ = pipeline.actions.push(self.parse_action()?),
+            "table" => _ = pipeline.tables.push(self.parse_table()?),
+            "control" => _ = pipeline.controls.push(self.parse_control()?),
             _ => {
-                let message = format!("{} declares nothing", self.tokens[at].kind.describe());
-                return Err(self.error_at(at, message, "start the line with var, header, table, control, ..."));
+                let message = format!("{} declares nothing", self.tokens[start].kind.describe());
+                return Err(self.error_at(start, message, "start the line with var, header, table, control, ..."));
             }
         }
         Ok(())
@@ -162,30 +165,33 @@ impl TextParser<'_> {
 
     /// Parses `$a`, or `$a .. $b` for all variables from one to the other.
     fn parse_var_range(&mut self) -> TextResult<Vec<VarId>> {
-        let at = self.at;
+        let start = self.at;
         let first: VarId = self.parse_entity(EntityKind::Var)?;
         if !self.eat_sign("..") {
             return Ok(vec![first]);
         }
         let last: VarId = self.parse_entity(EntityKind::Var)?;
         let count = last.index().checked_sub(first.index()).map_or(0, |n| n + 1);
+        // A short text could name the same long range often, so the sum of all ranges is limited.
         self.expanded_refs = self.expanded_refs.saturating_add(count);
         if count == 0 {
             return Err(self.error_at(
-                at,
+                start,
                 "the range goes backwards",
                 "put the variable that is declared first on the left",
             ));
         }
         if last.index() >= self.names.entity_count(EntityKind::Var) || self.expanded_refs > MAX_EXPANDED_REFS {
-            return Err(self.error_at(at, "the range is too long", "list the variables one by one"));
+            return Err(self.error_at(start, "the range is too long", "list the variables one by one"));
         }
         Ok((first.0..=last.0).map(VarId).collect())
     }
 
+    /// Parses `"name" kind { members }` after the keyword `type`: a named type of the control
+    /// plane.
     fn parse_named_type(&mut self) -> TextResult<(String, NamedType)> {
         let name = self.parse_string("the type's name, as a string")?;
-        let at = self.at;
+        let kind_start = self.at;
         let ty = match self.parse_word("what the type is")? {
             "struct" => NamedType::Struct(self.parse_data_members()?),
             "header" => NamedType::Header(self.parse_data_members()?),
@@ -209,9 +215,9 @@ impl TextParser<'_> {
                 NamedType::NewType(ty, self.parse_translation()?)
             }
             _ => {
-                let message = format!("{} is no kind of type", self.tokens[at].kind.describe());
+                let message = format!("{} is no kind of type", self.tokens[kind_start].kind.describe());
                 let help = "it is one of struct, header, union, enum, serializable_enum, new_type";
-                return Err(self.error_at(at, message, help));
+                return Err(self.error_at(kind_start, message, help));
             }
         };
         Ok((name, ty))

@@ -13,8 +13,9 @@ impl TextParser<'_> {
         Ok(ExternInst { preamble, kind, loc: self.parse_loc()? })
     }
 
+    /// Parses the kind of an extern object with its parameters.
     fn parse_extern_kind(&mut self) -> TextResult<ExternKind> {
-        let at = self.at;
+        let start = self.at;
         Ok(match self.parse_word("what the object is")? {
             "counter" => {
                 let size = self.parse_size()?;
@@ -48,8 +49,8 @@ impl TextParser<'_> {
                 ExternKind::Digest { data_type, fields: self.parse_list("(", ")", Self::parse_type)? }
             }
             _ => {
-                let message = format!("{} is no kind of extern object", self.tokens[at].kind.describe());
-                return Err(self.error_at(at, message, "it is one of counter, meter, register, digest, ..."));
+                let message = format!("{} is no kind of extern object", self.tokens[start].kind.describe());
+                return Err(self.error_at(start, message, "it is one of counter, meter, register, digest, ..."));
             }
         })
     }

@@ -31,8 +31,10 @@ impl TextParser<'_> {
         Ok(table)
     }
 
+    /// Parses one line of a table: a key, action, property or entry. The default action goes to
+    /// `default`, because it is mandatory and checked at the end.
     fn parse_table_line(&mut self, table: &mut Table, default: &mut Option<ActionCall>) -> TextResult<()> {
-        let at = self.at;
+        let start = self.at;
         match self.parse_word("a property of the table or `}`")? {
             "key" => table.keys.push(self.parse_key()?),
             "action" => {
@@ -67,8 +69,8 @@ impl TextParser<'_> {
                 table.entries.push(entry);
             }
             _ => {
-                let message = format!("a table has no {}", self.tokens[at].kind.describe());
-                return Err(self.error_at(at, message, "see the grammar in docs/reference/ir.md"));
+                let message = format!("a table has no {}", self.tokens[start].kind.describe());
+                return Err(self.error_at(start, message, "see the grammar in docs/reference/ir.md"));
             }
         }
         Ok(())

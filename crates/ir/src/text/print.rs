@@ -145,6 +145,7 @@ impl TextPrinter<'_> {
             DataType::Stack(name, size) => self.write_text(format_args!("stack {} {size}", quote_string(name))),
         }
     }
+    /// Prints the kind of an extern object with its parameters, as the parser reads them.
     pub fn print_extern_kind(&mut self, kind: &ExternKind) {
         use super::keywords::KeywordEnum;
         match kind {

@@ -8,6 +8,7 @@ use crate::entity::Value;
 use crate::pipeline::Control;
 
 impl TextPrinter<'_> {
+    /// Prints a control: entry block, parser states, then its blocks with their instructions.
     pub fn print_control(&mut self, control: &Control) {
         self.write_line(format_args!("control {} {} {{", quote_string(&control.name), control.kind.keyword()));
         let body = &control.body;
@@ -79,6 +80,7 @@ impl TextPrinter<'_> {
         self.write_line("");
     }
 
+    /// Prints an instruction without its results.
     fn print_inst(&mut self, inst: &Inst) {
         match inst {
             Inst::Const(value) => {
@@ -171,6 +173,7 @@ impl TextPrinter<'_> {
         }
     }
 
+    /// Prints a terminator; a switch or table application has one line for each case or arm.
     fn print_terminator(&mut self, term: &Terminator) {
         match term {
             Terminator::Jump(call) => {

@@ -9,64 +9,65 @@ use crate::table::{Action, ActionCall, ConstEntry, KeyMatch, MatchKey, Param, Ta
 use crate::types::Type;
 
 impl TextPrinter<'_> {
+    /// Prints the pipeline: each kind of declaration in the order of its indices, controls last.
     pub fn print_pipeline(&mut self) {
-        let p = self.pipeline;
-        self.write_line(format_args!("pipeline {} {}", quote_string(&p.name), p.arch.keyword()));
-        for annotation in &p.annotations {
+        let pipeline = self.pipeline;
+        self.write_line(format_args!("pipeline {} {}", quote_string(&pipeline.name), pipeline.arch.keyword()));
+        for annotation in &pipeline.annotations {
             self.write_line(format_args!("annotation {}", quote_string(annotation)));
         }
-        for file in &p.files {
+        for file in &pipeline.files {
             self.write_line(format_args!("file {}", quote_string(file)));
         }
-        self.print_names_in_braces("errors", &p.errors);
-        for e in p.enums.values() {
+        self.print_names_in_braces("errors", &pipeline.errors);
+        for e in pipeline.enums.values() {
             self.print_names_in_braces(&format!("enum {}", dollar_name(&e.name)), &e.members);
         }
-        p.header_types.values().for_each(|t| self.print_header_type(t));
-        p.vars.values().for_each(|v| self.print_var(v));
-        p.headers.values().for_each(|h| self.print_header(h));
-        for s in p.stacks.values() {
+        pipeline.header_types.values().for_each(|t| self.print_header_type(t));
+        pipeline.vars.values().for_each(|v| self.print_var(v));
+        pipeline.headers.values().for_each(|h| self.print_header(h));
+        for s in pipeline.stacks.values() {
             self.write_text(format_args!("stack {} next ", dollar_name(&s.name)));
             self.print_entity(EntityKind::Var, s.next);
             self.write_text(" { ");
-            self.print_list(&s.elements, |p, h| p.print_entity(EntityKind::Header, *h));
+            self.print_list(&s.elements, |printer, h| printer.print_entity(EntityKind::Header, *h));
             self.write_line(" }");
         }
-        for u in p.unions.values() {
+        for u in pipeline.unions.values() {
             self.write_text(format_args!("union {} {{ ", dollar_name(&u.name)));
-            self.print_list(&u.members, |p, h| p.print_entity(EntityKind::Header, *h));
+            self.print_list(&u.members, |printer, h| printer.print_entity(EntityKind::Header, *h));
             self.write_line(" }");
         }
-        for (name, var) in &p.intrinsics {
+        for (name, var) in &pipeline.intrinsics {
             self.write_text(format_args!("intrinsic {} = ", quote_string(name)));
             self.print_entity(EntityKind::Var, *var);
             self.write_line("");
         }
-        for (number, vars) in &p.field_lists {
+        for (number, vars) in &pipeline.field_lists {
             self.write_text(format_args!("field_list {number} {{ "));
-            self.print_list(vars, |p, v| p.print_entity(EntityKind::Var, *v));
+            self.print_list(vars, |printer, v| printer.print_entity(EntityKind::Var, *v));
             self.write_line(" }");
         }
-        p.named_types.iter().for_each(|(name, ty)| self.print_named_type(name, ty));
-        for (name, strings) in &p.mappings {
+        pipeline.named_types.iter().for_each(|(name, ty)| self.print_named_type(name, ty));
+        for (name, strings) in &pipeline.mappings {
             self.write_text(format_args!("mapping {} {{ ", quote_string(name)));
-            self.print_list(strings, |p, (string, value)| {
-                p.write_text(format_args!("{} = {}", quote_string(string), format_number(value)))
+            self.print_list(strings, |printer, (string, value)| {
+                printer.write_text(format_args!("{} = {}", quote_string(string), format_number(value)))
             });
             self.write_line(" }");
         }
-        p.controller_headers.iter().for_each(|h| self.print_controller_header(h));
-        for e in p.externs.values() {
+        pipeline.controller_headers.iter().for_each(|h| self.print_controller_header(h));
+        for e in pipeline.externs.values() {
             self.write_text(format_args!("extern {}: ", dollar_name(&e.preamble.name)));
             self.print_extern_kind(&e.kind);
             self.print_preamble(&e.preamble);
             self.print_loc(e.loc);
             self.write_line("");
         }
-        p.value_sets.values().for_each(|s| self.print_value_set(s));
-        p.actions.values().for_each(|a| self.print_action(a));
-        p.tables.values().for_each(|t| self.print_table(t));
-        p.controls.values().for_each(|c| self.print_control(c));
+        pipeline.value_sets.values().for_each(|s| self.print_value_set(s));
+        pipeline.actions.values().for_each(|a| self.print_action(a));
+        pipeline.tables.values().for_each(|t| self.print_table(t));
+        pipeline.controls.values().for_each(|c| self.print_control(c));
     }
 
     fn print_names_in_braces(&mut self, head: &str, names: &[String]) {
@@ -85,6 +86,7 @@ impl TextPrinter<'_> {
         self.write_line("}");
     }
 
+    /// Prints a variable with its type and its role, for example `var $x: bit<8> local`.
     fn print_var(&mut self, var: &Var) {
         self.write_text(format_args!("var {}: ", dollar_name(&var.name)));
         self.print_type(var.ty);
@@ -126,6 +128,7 @@ impl TextPrinter<'_> {
         self.write_line(if header.local { " local" } else { "" });
     }
 
+    /// Prints a named type of the control plane with its members and annotations.
     fn print_named_type(&mut self, name: &str, ty: &NamedType) {
         self.write_text(format_args!("type {} ", quote_string(name)));
         match ty {
@@ -232,6 +235,7 @@ impl TextPrinter<'_> {
         self.write_text(")");
     }
 
+    /// Prints a table: keys, actions, default action, properties and entries, one a line.
     fn print_table(&mut self, table: &Table) {
         self.write_text(format_args!("table {}", dollar_name(&table.preamble.name)));
         self.print_preamble(&table.preamble);
@@ -253,13 +257,13 @@ impl TextPrinter<'_> {
             self.write_line(format_args!("  size {size}"));
         }
         self.print_table_externs(table);
-        for (flag, word) in [
+        for (is_set, keyword) in [
             (table.add_on_miss, "add_on_miss"),
             (table.idle_timeout, "idle_timeout"),
             (table.const_entries, "const_entries"),
         ] {
-            if flag {
-                self.write_line(format_args!("  {word}"));
+            if is_set {
+                self.write_line(format_args!("  {keyword}"));
             }
         }
         for (name, text) in &table.properties {

@@ -64,7 +64,7 @@ impl PipelineVerifier<'_> {
     }
 
     pub(super) fn verify_controls(&mut self) {
-        let p = self.p;
+        let p = self.pipeline;
         let order = controls_of(p.arch);
         let mut last = None;
         for control in p.controls.values() {
@@ -80,6 +80,9 @@ impl PipelineVerifier<'_> {
         }
     }
 
+    /// Verifies the body of the control at `cursor`: entry, parser states, types of values, then
+    /// each instruction and terminator, with its uses of values. `cursor` moves along, for
+    /// messages.
     fn verify_body(&mut self, cursor: &mut VerifyCursor<'_>) {
         let body = &cursor.control.body;
         match body.entry {
@@ -101,9 +104,9 @@ impl PipelineVerifier<'_> {
         let cfg = Cfg::new(body);
         for (block, data) in body.blocks.iter() {
             cursor.block = Some(block);
-            for (n, inst) in data.insts.iter().enumerate() {
-                (cursor.inst, cursor.loc) = (Some(n), inst.loc);
-                inst.inst.for_each_use(|v| self.verify_value_use(cursor, &cfg, &definitions, v, n));
+            for (inst_index, inst) in data.insts.iter().enumerate() {
+                (cursor.inst, cursor.loc) = (Some(inst_index), inst.loc);
+                inst.inst.for_each_use(|v| self.verify_value_use(cursor, &cfg, &definitions, v, inst_index));
                 self.verify_inst(cursor, inst);
             }
             cursor.inst = None;
@@ -154,7 +157,7 @@ impl PipelineVerifier<'_> {
     }
 
     /// Checks that a use comes after its definition. `position` is the number of instructions of
-    /// the block before the use.
+    /// the block before the use. `definitions` is indexed by value.
     fn verify_value_use(
         &mut self,
         cursor: &VerifyCursor<'_>,
@@ -168,9 +171,10 @@ impl PipelineVerifier<'_> {
             None => self.report_at(cursor, ViolationKind::MissingEntity(value.to_string())),
             Some(None) => self.report_at(cursor, ViolationKind::NeverDefined(value.to_string())),
             Some(Some(def)) => {
-                let before = if def.block == block { def.after <= position } else { cfg.dominates(def.block, block) };
+                let is_defined_before =
+                    if def.block == block { def.after <= position } else { cfg.dominates(def.block, block) };
                 // Unreachable code has no order.
-                if !before && cfg.is_reachable(block) {
+                if !is_defined_before && cfg.is_reachable(block) {
                     self.report_at(cursor, ViolationKind::NotDominated(value.to_string()));
                 }
             }
@@ -203,6 +207,8 @@ impl PipelineVerifier<'_> {
         }
     }
 
+    /// Verifies a terminator: its jumps, the types of its operands, distinct cases of a switch, and
+    /// that the control may contain it.
     fn verify_terminator(&mut self, cursor: &VerifyCursor<'_>, term: &Terminator) {
         term.for_each_call(|call| self.verify_block_call(cursor, call));
         match term {
@@ -234,19 +240,21 @@ impl PipelineVerifier<'_> {
         }
     }
 
+    /// Verifies a table application: types of the keys, and exactly one arm for each action of the
+    /// table.
     fn verify_apply(&mut self, cursor: &VerifyCursor<'_>, table: TableId, keys: &[Value], arms: &[ActionArm]) {
         if cursor.class == ControlClass::Parser {
             self.report_at(cursor, ViolationKind::WrongPlace { what: "a table application".into(), place: "controls" });
         }
-        let Some(data) = self.p.tables.get(table) else {
+        let Some(table_data) = self.pipeline.tables.get(table) else {
             self.report_at(cursor, ViolationKind::MissingEntity(table.to_string()));
             return;
         };
-        if data.keys.len() != keys.len() {
+        if table_data.keys.len() != keys.len() {
             let what = "keys".to_string();
-            self.report_at(cursor, ViolationKind::Count { what, expected: data.keys.len(), found: keys.len() });
+            self.report_at(cursor, ViolationKind::Count { what, expected: table_data.keys.len(), found: keys.len() });
         }
-        for (key, value) in data.keys.iter().zip(keys) {
+        for (key, value) in table_data.keys.iter().zip(keys) {
             self.expect_type(cursor, *value, key.ty);
         }
         let mut seen = HashSet::new();
@@ -254,14 +262,14 @@ impl PipelineVerifier<'_> {
             if !seen.insert(arm.action) {
                 self.report_at(cursor, ViolationKind::ListedTwice(format!("the arm of {}", arm.action)));
             }
-            if data.actions.iter().any(|a| a.action == arm.action) {
+            if table_data.actions.iter().any(|a| a.action == arm.action) {
                 self.verify_arm(cursor, arm);
             } else {
                 self.report_at(cursor, ViolationKind::NotAnAction(arm.action.to_string()));
             }
         }
-        for action in data.actions.iter().filter(|a| !seen.contains(&a.action)) {
-            let name = self.p.actions.get(action.action).map_or("", |a| &a.preamble.name);
+        for action in table_data.actions.iter().filter(|a| !seen.contains(&a.action)) {
+            let name = self.pipeline.actions.get(action.action).map_or("", |a| &a.preamble.name);
             self.report_at(cursor, ViolationKind::MissingArm(format!("{} {name}", action.action)));
         }
     }
@@ -272,7 +280,7 @@ impl PipelineVerifier<'_> {
             self.report_at(cursor, ViolationKind::MissingEntity(arm.block.to_string()));
             return;
         };
-        let params = self.p.actions.get(arm.action).map(|a| a.params.as_slice()).unwrap_or_default();
+        let params = self.pipeline.actions.get(arm.action).map(|a| a.params.as_slice()).unwrap_or_default();
         if target.params.len() != params.len() + 1 {
             let what = format!("parameters of {}, which is the arm of {}", arm.block, arm.action);
             self.report_at(

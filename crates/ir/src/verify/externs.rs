@@ -16,10 +16,14 @@ struct ExternSignature {
     arch: Option<Arch>,
 }
 
+/// Returns the signature of an extern function: the kind of object of a method, the shapes of its
+/// arguments, and its architecture, if only one has it. Each letter of a shape is an argument: `v`
+/// a scalar, `V` the leaves of an aggregate, `s` a string, `r` variables, `t` a table, `a` an
+/// action.
 fn extern_signature(func: ExternFn) -> ExternSignature {
     use ExternFn::*;
     let method = |object, shapes| ExternSignature { object: Some(object), shapes, arch: None };
-    let both = |shapes| ExternSignature { object: None, shapes, arch: None };
+    let any_arch = |shapes| ExternSignature { object: None, shapes, arch: None };
     let v1model = |shapes| ExternSignature { object: None, shapes, arch: Some(Arch::V1Model) };
     let pna = |shapes| ExternSignature { object: None, shapes, arch: Some(Arch::Pna) };
     match func {
@@ -44,9 +48,9 @@ fn extern_signature(func: ExternFn) -> ExternSignature {
         VerifyChecksum | UpdateChecksum | VerifyChecksumWithPayload | UpdateChecksumWithPayload => v1model(&["vVvs"]),
         Clone => v1model(&["svr"]),
         Resubmit | Recirculate => v1model(&["r"]),
-        Truncate => both(&["v"]),
-        Assert | Assume => both(&["vs"]),
-        LogMsg => both(&["s", "sV"]),
+        Truncate => any_arch(&["v"]),
+        Assert | Assume => any_arch(&["vs"]),
+        LogMsg => any_arch(&["s", "sV"]),
         DropPacket | PnaRecirculate | AllocateFlowId => pna(&[""]),
         SendToPort | IsHostPort | IsNetPort => pna(&["v"]),
         MirrorPacket => pna(&["vv"]),
@@ -99,9 +103,11 @@ fn describe_shape(shape: &str) -> String {
 }
 
 impl PipelineVerifier<'_> {
+    /// Verifies the extern objects: types and initial values of registers, results of hashes and
+    /// checksums, bounds of random numbers, data of digests.
     pub(super) fn verify_externs(&mut self) {
-        let p = self.p;
-        for object in p.externs.values() {
+        let pipeline = self.pipeline;
+        for object in pipeline.externs.values() {
             let name = &object.preamble.name;
             match &object.kind {
                 ExternKind::Register { elem, initial, data_type, .. } => {
@@ -181,15 +187,15 @@ impl PipelineVerifier<'_> {
     ) -> Vec<ViolationKind> {
         let signature = extern_signature(func);
         let mut violations = Vec::new();
-        if let Some(arch) = signature.arch.filter(|a| *a != self.p.arch) {
-            let place = if arch == Arch::Pna { "PNA" } else { "v1model" };
-            violations.push(ViolationKind::WrongPlace { what: format!("`{}`", func.name()), place });
+        if let Some(arch) = signature.arch.filter(|a| *a != self.pipeline.arch) {
+            let arch_name = if arch == Arch::Pna { "PNA" } else { "v1model" };
+            violations.push(ViolationKind::WrongPlace { what: format!("`{}`", func.name()), place: arch_name });
         }
         let bad_object = |expected: String| ViolationKind::Object { func: func.name(), expected };
         match (signature.object, object) {
             (Some(kind), None) => violations.push(bad_object(format!("is called without its {kind}"))),
             (None, Some(_)) => violations.push(bad_object("is no method, but has an object".into())),
-            (Some(kind), Some(object)) => match self.p.externs.get(object) {
+            (Some(kind), Some(object)) => match self.pipeline.externs.get(object) {
                 None => violations.push(ViolationKind::MissingEntity(object.to_string())),
                 Some(o) if kind_name(&o.kind) != kind => {
                     violations.push(bad_object(format!("is a method of a {kind}, not of a {}", kind_name(&o.kind))));
@@ -214,13 +220,13 @@ impl PipelineVerifier<'_> {
         for arg in args {
             match arg {
                 ExternArg::Vars(vars) => {
-                    let missing = vars.iter().filter(|v| self.p.vars.get(**v).is_none());
+                    let missing = vars.iter().filter(|v| self.pipeline.vars.get(**v).is_none());
                     violations.extend(missing.map(|v| ViolationKind::MissingEntity(v.to_string())));
                 }
-                ExternArg::Table(t) if self.p.tables.get(*t).is_none() => {
+                ExternArg::Table(t) if self.pipeline.tables.get(*t).is_none() => {
                     violations.push(ViolationKind::MissingEntity(t.to_string()))
                 }
-                ExternArg::Action(a) if self.p.actions.get(*a).is_none() => {
+                ExternArg::Action(a) if self.pipeline.actions.get(*a).is_none() => {
                     violations.push(ViolationKind::MissingEntity(a.to_string()))
                 }
                 _ => {}
@@ -228,6 +234,7 @@ impl PipelineVerifier<'_> {
         }
     }
 
+    /// Appends the violations of the argument types that a function or its object determines.
     fn verify_arg_types(
         &self,
         func: ExternFn,
@@ -237,8 +244,8 @@ impl PipelineVerifier<'_> {
         violations: &mut Vec<ViolationKind>,
     ) {
         use ExternFn::*;
-        let mut leaves = |what: &str, at: usize, types: &[Type]| {
-            let Some(ExternArg::Values(values)) = args.get(at) else { return };
+        let mut check_leaves = |what: &str, arg_index: usize, types: &[Type]| {
+            let Some(ExternArg::Values(values)) = args.get(arg_index) else { return };
             if values.len() != types.len() {
                 let what = what.to_string();
                 violations.push(ViolationKind::Count { what, expected: types.len(), found: values.len() });
@@ -252,24 +259,24 @@ impl PipelineVerifier<'_> {
         };
         match func {
             RegisterWrite => {
-                let kind = object.and_then(|o| self.p.externs.get(o)).map(|o| &o.kind);
+                let kind = object.and_then(|o| self.pipeline.externs.get(o)).map(|o| &o.kind);
                 if let Some(ExternKind::Register { elem, .. }) = kind {
-                    leaves("leaves of the register", 1, elem);
+                    check_leaves("leaves of the register", 1, elem);
                 }
             }
             AddEntry => {
                 if let Some(ExternArg::Action(action)) = args.get(1)
-                    && let Some(action) = self.p.actions.get(*action)
+                    && let Some(action) = self.pipeline.actions.get(*action)
                 {
                     let types: Vec<Type> = action.params.iter().map(|p| p.ty).collect();
-                    leaves("parameters of the action", 2, &types);
+                    check_leaves("parameters of the action", 2, &types);
                 }
             }
             _ => {}
         }
         // Type of the first scalar where the function fixes it; other scalars have types of the
         // program.
-        let fixed = match func {
+        let fixed_type = match func {
             VerifyChecksum
             | UpdateChecksum
             | VerifyChecksumWithPayload
@@ -279,7 +286,7 @@ impl PipelineVerifier<'_> {
             InternetChecksumSetState => Some(Type::Bit(16)),
             _ => None,
         };
-        if let (Some(expected), Some(ExternArg::Value(v))) = (fixed, args.first()) {
+        if let (Some(expected), Some(ExternArg::Value(v))) = (fixed_type, args.first()) {
             let found = body.value_type(*v);
             if found != expected {
                 violations.push(ViolationKind::Type { what: v.to_string(), expected, found });

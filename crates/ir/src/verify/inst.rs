@@ -8,6 +8,9 @@ use crate::result_types::result_types;
 use crate::types::{MAX_WIDTH, Type};
 
 impl PipelineVerifier<'_> {
+    /// Verifies an instruction at `cursor`: its results, the types of its operands, the existence
+    /// of the entities that it names, and that the control may contain it. Violations are
+    /// collected.
     pub(super) fn verify_inst(&mut self, cursor: &VerifyCursor<'_>, data: &InstData) {
         self.verify_results(cursor, data);
         let body = &cursor.control.body;
@@ -18,11 +21,11 @@ impl PipelineVerifier<'_> {
                 }
             }
             Inst::Load(var) => {
-                if self.p.vars.get(*var).is_none() {
+                if self.pipeline.vars.get(*var).is_none() {
                     self.report_at(cursor, ViolationKind::MissingEntity(var.to_string()));
                 }
             }
-            Inst::Store(var, value) => match self.p.vars.get(*var) {
+            Inst::Store(var, value) => match self.pipeline.vars.get(*var) {
                 None => self.report_at(cursor, ViolationKind::MissingEntity(var.to_string())),
                 Some(var) => self.expect_type(cursor, *value, var.ty),
             },
@@ -48,14 +51,17 @@ impl PipelineVerifier<'_> {
                 self.expect_type(cursor, *cond, Type::Bool);
                 self.expect_type(cursor, *els, body.value_type(*then));
             }
-            Inst::IsValid(h) | Inst::SetValid(h) | Inst::SetInvalid(h) => self.verify_header_ref(cursor, *h),
+            Inst::IsValid(header) | Inst::SetValid(header) | Inst::SetInvalid(header) => {
+                self.verify_header_ref(cursor, *header)
+            }
             Inst::CopyHeader { dst, src } => {
                 self.verify_header_ref(cursor, *dst);
                 self.verify_header_ref(cursor, *src);
-                if let (Some(d), Some(s)) = (self.p.headers.get(*dst), self.p.headers.get(*src))
-                    && d.ty != s.ty
+                if let (Some(dst_header), Some(src_header)) =
+                    (self.pipeline.headers.get(*dst), self.pipeline.headers.get(*src))
+                    && dst_header.ty != src_header.ty
                 {
-                    let what = format!("header {}", s.name);
+                    let what = format!("header {}", src_header.name);
                     self.report_at(
                         cursor,
                         ViolationKind::ExternKind { what, expected: "of the type that it is copied to" },
@@ -78,12 +84,13 @@ impl PipelineVerifier<'_> {
         }
     }
 
+    /// Verifies the number and types of an instruction's results.
     fn verify_results(&mut self, cursor: &VerifyCursor<'_>, data: &InstData) {
         let body = &cursor.control.body;
-        if matches!(data.inst, Inst::Load(var) if self.p.vars.get(var).is_none()) {
+        if matches!(data.inst, Inst::Load(var) if self.pipeline.vars.get(var).is_none()) {
             return;
         }
-        let types = result_types(&data.inst, body, self.p);
+        let types = result_types(&data.inst, body, self.pipeline);
         if types.len() != data.results.len() {
             let what = "results".to_string();
             self.report_at(cursor, ViolationKind::Count { what, expected: types.len(), found: data.results.len() });
@@ -104,7 +111,7 @@ impl PipelineVerifier<'_> {
     }
 
     fn verify_header_ref(&mut self, cursor: &VerifyCursor<'_>, header: HeaderId) {
-        if self.p.headers.get(header).is_none() {
+        if self.pipeline.headers.get(header).is_none() {
             self.report_at(cursor, ViolationKind::MissingEntity(header.to_string()));
         }
     }
@@ -127,24 +134,26 @@ impl PipelineVerifier<'_> {
         }
     }
 
+    /// Verifies the operand types of a binary instruction: equal, except for a shift amount, which
+    /// is unsigned.
     fn verify_binary(&mut self, cursor: &VerifyCursor<'_>, op: BinaryOp, a: Value, b: Value) {
         use BinaryOp::*;
-        let (left, right) = (cursor.control.body.value_type(a), cursor.control.body.value_type(b));
-        let defined = match op {
+        let (left_ty, right_ty) = (cursor.control.body.value_type(a), cursor.control.body.value_type(b));
+        let is_defined = match op {
             Eq | Ne => true,
-            And | Or | Xor => left.is_numeric() || left == Type::Bool,
-            Add | Sub | Mul | Div | Mod | AddSat | SubSat | Shl | Shr | Lt | Le | Gt | Ge => left.is_numeric(),
+            And | Or | Xor => left_ty.is_numeric() || left_ty == Type::Bool,
+            Add | Sub | Mul | Div | Mod | AddSat | SubSat | Shl | Shr | Lt | Le | Gt | Ge => left_ty.is_numeric(),
         };
-        if !defined {
-            self.report_at(cursor, ViolationKind::BadOperand { op: "the operation", ty: left });
+        if !is_defined {
+            self.report_at(cursor, ViolationKind::BadOperand { op: "the operation", ty: left_ty });
         }
         if matches!(op, Shl | Shr) {
-            if !matches!(right, Type::Bit(_)) {
+            if !matches!(right_ty, Type::Bit(_)) {
                 let what = format!("the shift amount {b}");
-                self.report_at(cursor, ViolationKind::TypeClass { what, expected: "bit<N>", found: right });
+                self.report_at(cursor, ViolationKind::TypeClass { what, expected: "bit<N>", found: right_ty });
             }
         } else {
-            self.expect_type(cursor, b, left);
+            self.expect_type(cursor, b, left_ty);
         }
     }
 
@@ -159,7 +168,7 @@ impl PipelineVerifier<'_> {
 
     fn verify_in_value_set(&mut self, cursor: &VerifyCursor<'_>, set: crate::ValueSetId, keys: &[Value]) {
         self.expect_in_parser(cursor, "in_value_set");
-        let Some(set) = self.p.value_sets.get(set) else {
+        let Some(set) = self.pipeline.value_sets.get(set) else {
             self.report_at(cursor, ViolationKind::MissingEntity(set.to_string()));
             return;
         };
@@ -178,6 +187,7 @@ impl PipelineVerifier<'_> {
         }
     }
 
+    /// Verifies an instruction that only parsers contain; others pass.
     fn verify_parser_inst(&mut self, cursor: &VerifyCursor<'_>, inst: &Inst) {
         match inst {
             Inst::Extract(header) => {
@@ -191,7 +201,7 @@ impl PipelineVerifier<'_> {
                 self.expect_in_parser(cursor, "extract_varbit");
                 self.verify_header_ref(cursor, *header);
                 self.expect_type(cursor, *bits, Type::Bit(32));
-                if self.p.headers.get(*header).is_some() && self.varbit_count(*header) != 1 {
+                if self.pipeline.headers.get(*header).is_some() && self.varbit_count(*header) != 1 {
                     self.report_at(cursor, ViolationKind::Varbits("no varbit field for the given length"));
                 }
             }
@@ -221,7 +231,7 @@ impl PipelineVerifier<'_> {
     }
 
     fn varbit_count(&self, header: HeaderId) -> usize {
-        let ty = self.p.headers.get(header).and_then(|h| self.p.header_types.get(h.ty));
+        let ty = self.pipeline.headers.get(header).and_then(|h| self.pipeline.header_types.get(h.ty));
         ty.map_or(0, |t| t.fields.iter().filter(|f| matches!(f.ty, Type::Varbit(_))).count())
     }
 }

@@ -84,7 +84,7 @@ impl std::error::Error for VerifyError {}
 /// # Errors
 /// The violations, at most 100.
 pub fn verify(pipeline: &Pipeline) -> Result<(), Vec<VerifierViolation>> {
-    let mut verifier = PipelineVerifier { p: pipeline, violations: Vec::new() };
+    let mut verifier = PipelineVerifier { pipeline, violations: Vec::new() };
     verifier.verify_declarations();
     verifier.verify_tables();
     verifier.verify_externs();
@@ -101,7 +101,7 @@ pub fn verify_after(after: &str, pipeline: &Pipeline) -> Result<(), VerifyError>
 }
 
 struct PipelineVerifier<'p> {
-    p: &'p Pipeline,
+    pipeline: &'p Pipeline,
     violations: Vec<VerifierViolation>,
 }
 
