@@ -185,23 +185,24 @@ impl WriteBatch {
         mut apply: impl FnMut(&WriteBatch) -> Result<(), WriteError>,
     ) -> Vec<(StateUpdate, UpdateError)> {
         let mut refused = Vec::new();
-        let mut rest = self;
-        while !rest.updates.is_empty() {
-            let Err(error) = apply(&rest) else { break };
-            let behind = rest.updates.split_off((error.index + 1).min(rest.updates.len()));
-            let Some(bad) = rest.updates.pop() else { break };
-            refused.push((bad, error.error));
+        let mut remaining = self;
+        while !remaining.updates.is_empty() {
+            let Err(error) = apply(&remaining) else { break };
+            // The updates before the refused one are tried as a batch of their own.
+            let after_refused = remaining.updates.split_off((error.index + 1).min(remaining.updates.len()));
+            let Some(refused_update) = remaining.updates.pop() else { break };
+            refused.push((refused_update, error.error));
             // The writes before the rejected one were valid a moment ago. If packets have changed
             // that, each is tried individually.
-            if !rest.updates.is_empty() && apply(&rest).is_err() {
-                for update in rest.updates {
-                    let one = WriteBatch { updates: vec![update] };
-                    if let Err(error) = apply(&one) {
-                        refused.extend(one.updates.into_iter().map(|update| (update, error.error.clone())));
+            if !remaining.updates.is_empty() && apply(&remaining).is_err() {
+                for update in remaining.updates {
+                    let single = WriteBatch { updates: vec![update] };
+                    if let Err(error) = apply(&single) {
+                        refused.extend(single.updates.into_iter().map(|update| (update, error.error.clone())));
                     }
                 }
             }
-            rest = WriteBatch { updates: behind };
+            remaining = WriteBatch { updates: after_refused };
         }
         refused
     }

@@ -97,15 +97,17 @@ impl EntryIndex {
         Arc::make_mut(&mut self.shards[shard]).find_mut(key_hash.hash, has_identity(key, priority))
     }
 
-    /// Inserts the entry that `make` creates, if none has this key and priority. Returns whether it
-    /// did.
+    /// Inserts the entry that `create_entry` creates, if none has this key and priority. Returns
+    /// whether it did.
     pub fn insert(
         &mut self,
         key_hash: EntryHash,
         key: &[u64],
         priority: i32,
-        make: impl FnOnce() -> StoredEntry,
+        create_entry: impl FnOnce() -> StoredEntry,
     ) -> bool {
+        // A small index has one shard; a large one is split, so that a write after a snapshot
+        // copies little.
         if self.entry_count == MAX_UNSHARDED_ENTRIES && self.shards.len() == 1 {
             self.split_into_shards(0);
         }
@@ -116,7 +118,7 @@ impl EntryIndex {
             hash_table::Entry::Occupied(_) => false,
             hash_table::Entry::Vacant(vacant) => {
                 self.entry_count += 1;
-                vacant.insert(make());
+                vacant.insert(create_entry());
                 true
             }
         }

@@ -18,17 +18,20 @@ impl ControlState {
     pub fn lookup(&self, table: TableId, values: &[BigUint]) -> Option<StoredEntry> {
         let layout = self.layouts.get(table.0 as usize)?;
         let state = &self.tables[table.0 as usize];
-        let wide = |(field, value): (&PackedKeyField, &BigUint)| value.bits() > u64::from(field.width);
-        if values.len() != layout.fields.len() || layout.fields.iter().zip(values).any(wide) {
+        let is_too_wide = |(field, value): (&PackedKeyField, &BigUint)| value.bits() > u64::from(field.width);
+        if values.len() != layout.fields.len() || layout.fields.iter().zip(values).any(is_too_wide) {
             return None;
         }
         let lpm_keys = layout.fields.iter().filter(|f| f.kind == MatchKind::Lpm).count();
-        let others = layout.fields.iter().any(|f| !matches!(f.kind, MatchKind::Lpm | MatchKind::Exact));
-        match (lpm_keys, others) {
+        let has_other_kinds = layout.fields.iter().any(|f| !matches!(f.kind, MatchKind::Lpm | MatchKind::Exact));
+        match (lpm_keys, has_other_kinds) {
             (0, false) => state.get_entry(&packed_exact_key(layout, values, 0), 0).cloned(),
             (1, false) => {
-                let lens = state.prefix_lens.keys().rev();
-                lens.filter_map(|len| state.get_entry(&packed_exact_key(layout, values, *len), 0)).next().cloned()
+                let longest_first = state.prefix_lens.keys().rev();
+                longest_first
+                    .filter_map(|len| state.get_entry(&packed_exact_key(layout, values, *len), 0))
+                    .next()
+                    .cloned()
             }
             _ => {
                 let values: Vec<Vec<u64>> = layout.fields.iter().zip(values).map(value_words).collect();

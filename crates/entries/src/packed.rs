@@ -182,8 +182,8 @@ impl PackedEntry {
         })
     }
 
-    /// Converts to the control plane's form; `None` if the number of key or argument words is wrong
-    /// for the table and action.
+    /// Converts to the control plane's form, with numbers of any width; `None` if the number of key
+    /// or argument words is wrong for the table and action.
     pub fn to_table_entry(&self, pipeline: &Pipeline) -> Option<TableEntry> {
         let layout = KeyLayout::new(&pipeline.tables.get(self.table)?.keys);
         if let StoredActionRef::Call(action, args) = self.action() {

@@ -343,48 +343,49 @@ impl PackedEntry {
     }
 }
 
-/// Packs an entry; for a deletion, only its identity. The checks are in the order of
-/// [`crate::ControlState::apply`].
+/// Packs an entry for its table; for a deletion, only its identity. The checks are in the order of
+/// [`crate::ControlState::apply`], so that both report the same error of several.
 pub(crate) fn pack_entry(
     pipeline: &Pipeline,
     layout: &KeyLayout,
     kind: UpdateKind,
-    given: &TableEntry,
+    written: &TableEntry,
 ) -> Result<PackedEntry, EntryError> {
-    let table = validate::find_table(pipeline, given.table)?;
+    let table = validate::find_table(pipeline, written.table)?;
     let keys = KeyPacker { owner: &table.preamble.name, declared: &table.keys, layout };
-    let mut entry = PackedEntry::with_zero_key(given.table, layout.len);
-    entry.priority = given.priority;
-    keys.pack_into(&given.keys, entry.key_mut())?;
+    let mut entry = PackedEntry::with_zero_key(written.table, layout.len);
+    entry.priority = written.priority;
+    keys.pack_into(&written.keys, entry.key_mut())?;
     if kind == UpdateKind::Delete {
         return Ok(entry);
     }
-    match &given.action {
+    match &written.action {
         ActionSpec::Member(id) => entry.set_action(StoredActionRef::Member(*id), 0),
         ActionSpec::Group(id) => entry.set_action(StoredActionRef::Group(*id), 0),
-        ActionSpec::Call(given) => {
+        ActionSpec::Call(written) => {
             if let Some(id) = table.implementation.filter(|id| pipeline.externs.get(*id).is_some()) {
                 return Err(validate::needs_member_error(pipeline, table, id));
             }
-            let args = pack_valid_args(pipeline, table, given, false)?;
-            entry.set_action(StoredActionRef::Call(given.action, &args), 0);
+            let args = pack_valid_args(pipeline, table, written, false)?;
+            entry.set_action(StoredActionRef::Call(written.action, &args), 0);
         }
     }
-    entry.idle_timeout_ns = given.idle_timeout_ns;
-    entry.counter = given.counter;
-    entry.is_const = given.is_const;
-    entry.set_extras(given.meter, given.provenance.as_ref(), &given.metadata);
+    entry.idle_timeout_ns = written.idle_timeout_ns;
+    entry.counter = written.counter;
+    entry.is_const = written.is_const;
+    entry.set_extras(written.meter, written.provenance.as_ref(), &written.metadata);
     Ok(entry)
 }
 
-/// Packs the arguments of an action that the table lists.
+/// Packs the arguments of an action that the table lists, for the default action (`is_default`) or
+/// an entry. Checks their number and widths.
 pub(crate) fn pack_valid_args(
     pipeline: &Pipeline,
     table: &Table,
     call: &ActionCall,
-    default: bool,
+    is_default: bool,
 ) -> Result<PackedKey, EntryError> {
-    let action = validate::listed_action(pipeline, table, call.action, default)?;
+    let action = validate::listed_action(pipeline, table, call.action, is_default)?;
     if action.params.len() != call.args.len() {
         return Err(validate::arity_error(table, action, call.args.len()));
     }

@@ -61,30 +61,32 @@ impl ProfileGroup {
     /// (as in RFC 2992, the list is not renumbered). The list is repeated as often as exact
     /// proportions need, up to [`MAX_GROUP_WEIGHT`] positions. It is empty if no member is up.
     pub fn weighted_members(&self) -> impl Iterator<Item = u32> {
-        let all = || self.members.iter().flat_map(|m| std::iter::repeat_n(m.member, m.weight as usize));
-        let full: Vec<u32> = all().collect();
+        let repeated_members = || self.members.iter().flat_map(|m| std::iter::repeat_n(m.member, m.weight as usize));
+        let all_members: Vec<u32> = repeated_members().collect();
         if self.down_members.is_empty() {
-            return full.into_iter();
+            return all_members.into_iter();
         }
-        let up: Vec<u32> = all().filter(|member| !self.down_members.contains(member)).collect();
-        if up.is_empty() {
+        let up_members: Vec<u32> = repeated_members().filter(|member| !self.down_members.contains(member)).collect();
+        if up_members.is_empty() {
             return Vec::new().into_iter();
         }
-        let vacant = full.len() - up.len();
-        let exact = up.len() / gcd(up.len(), vacant);
-        let rounds = exact.min(MAX_GROUP_WEIGHT as usize / full.len()).max(1);
-        let mut given = 0;
-        let mut places = Vec::with_capacity(full.len() * rounds);
-        for member in std::iter::repeat_n(&full, rounds).flatten() {
+        let vacant_count = all_members.len() - up_members.len();
+        // After this many repetitions, the vacant positions divide evenly among the positions of
+        // the members that are up.
+        let exact_rounds = up_members.len() / gcd(up_members.len(), vacant_count);
+        let rounds = exact_rounds.min(MAX_GROUP_WEIGHT as usize / all_members.len()).max(1);
+        let mut filled = 0;
+        let mut positions = Vec::with_capacity(all_members.len() * rounds);
+        for member in std::iter::repeat_n(&all_members, rounds).flatten() {
             if !self.down_members.contains(member) {
-                places.push(*member);
+                positions.push(*member);
                 continue;
             }
             // Distributes evenly over the members that are up, even if few positions are vacant.
-            places.push(up[given * up.len() / (vacant * rounds)]);
-            given += 1;
+            positions.push(up_members[filled * up_members.len() / (vacant_count * rounds)]);
+            filled += 1;
         }
-        places.into_iter()
+        positions.into_iter()
     }
 }
 
@@ -102,7 +104,9 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Updates a member; `action` is valid for the profile's tables.
+    /// Inserts, modifies or deletes a member, and checks that it exists or not, as `kind` demands;
+    /// `action` is valid for the profile's tables, and `None` for a deletion. A member of a group
+    /// cannot be deleted.
     pub(crate) fn update_member(
         &mut self,
         pipeline: &Pipeline,
@@ -112,17 +116,17 @@ impl Profile {
     ) -> Result<(), UpdateError> {
         let object = &pipeline.externs[update.profile];
         let name = || object.preamble.name.clone();
-        let (what, id) = ("member", update.id);
-        let present = self.members.contains_key(&id);
-        match (kind, present, action) {
-            (UpdateKind::Insert, true, _) => return Err(UpdateError::Exists { what, name: name(), id }),
+        let (object_kind, id) = ("member", update.id);
+        let exists = self.members.contains_key(&id);
+        match (kind, exists, action) {
+            (UpdateKind::Insert, true, _) => return Err(UpdateError::Exists { what: object_kind, name: name(), id }),
             (UpdateKind::Modify | UpdateKind::Delete, false, _) => {
-                return Err(UpdateError::Missing { what, name: name(), id });
+                return Err(UpdateError::Missing { what: object_kind, name: name(), id });
             }
             (UpdateKind::Delete, true, _) | (_, _, None) => {
                 let users = self.groups.values().filter(|g| g.members.iter().any(|m| m.member == id)).count() as u64;
                 if users > 0 {
-                    return Err(UpdateError::InUse { what, name: name(), id, users });
+                    return Err(UpdateError::InUse { what: object_kind, name: name(), id, users });
                 }
                 self.members.remove(&id);
             }
@@ -143,7 +147,8 @@ impl Profile {
         Ok(())
     }
 
-    /// Updates a group.
+    /// Inserts, modifies or deletes a group, and checks that it exists or not, as `kind` demands.
+    /// `ports` decides which of its members are up.
     pub(crate) fn update_group(
         &mut self,
         pipeline: &Pipeline,
@@ -152,11 +157,11 @@ impl Profile {
         ports: &PortStatuses,
     ) -> Result<(), UpdateError> {
         let name = || pipeline.externs[update.profile].preamble.name.clone();
-        let (what, id) = ("group", update.id);
+        let (object_kind, id) = ("group", update.id);
         match (kind, self.groups.contains_key(&id)) {
-            (UpdateKind::Insert, true) => return Err(UpdateError::Exists { what, name: name(), id }),
+            (UpdateKind::Insert, true) => return Err(UpdateError::Exists { what: object_kind, name: name(), id }),
             (UpdateKind::Modify | UpdateKind::Delete, false) => {
-                return Err(UpdateError::Missing { what, name: name(), id });
+                return Err(UpdateError::Missing { what: object_kind, name: name(), id });
             }
             (UpdateKind::Delete, true) => {
                 self.groups.remove(&id);
@@ -183,13 +188,15 @@ impl Profile {
         }
     }
 
+    /// Returns the members of a group in the order of their ids, after checking that each exists,
+    /// is listed once, and that the weights are positive and their sum is within the limit.
     fn checked_members(
         &self,
         update: &ActionProfileGroup,
         name: &dyn Fn() -> String,
     ) -> Result<Vec<GroupMember>, UpdateError> {
         let mut seen = BTreeSet::new();
-        let mut total: u32 = 0;
+        let mut total_weight: u32 = 0;
         for GroupMember { member, weight, .. } in update.members.iter().copied() {
             if !self.members.contains_key(&member) {
                 return Err(UpdateError::Missing { what: "member", name: name(), id: member });
@@ -197,10 +204,10 @@ impl Profile {
             if !seen.insert(member) {
                 return Err(UpdateError::MemberTwice { name: name(), group: update.id, member });
             }
-            total = total.saturating_add(weight);
-            if weight == 0 || total > MAX_GROUP_WEIGHT {
-                let most = MAX_GROUP_WEIGHT;
-                return Err(UpdateError::Weight { name: name(), group: update.id, member, weight, most });
+            total_weight = total_weight.saturating_add(weight);
+            if weight == 0 || total_weight > MAX_GROUP_WEIGHT {
+                let max_weight = MAX_GROUP_WEIGHT;
+                return Err(UpdateError::Weight { name: name(), group: update.id, member, weight, most: max_weight });
             }
         }
         let mut members = update.members.clone();

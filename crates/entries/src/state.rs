@@ -75,23 +75,23 @@ impl TableState {
         self.entries.prefetch_entry(self.entries.hash_key(key, priority));
     }
 
-    /// Inserts the entry that `make` creates, if none has this key and priority and the table has
-    /// fewer than `size` entries.
+    /// Inserts the entry that `create_entry` creates, if none has this key and priority and the
+    /// table has fewer than `size` entries.
     pub fn insert(
         &mut self,
         layout: &KeyLayout,
         key: &[u64],
         priority: i32,
         size: Option<u64>,
-        make: impl FnOnce() -> StoredEntry,
+        create_entry: impl FnOnce() -> StoredEntry,
     ) -> Result<(), InsertError> {
-        let full = size.filter(|size| self.entries.len() as u64 >= *size);
+        let reached_size = size.filter(|size| self.entries.len() as u64 >= *size);
         let key_hash = self.entries.hash_key(key, priority);
-        if let Some(size) = full {
-            let there = self.entries.get_entry(key_hash, key, priority).is_some();
-            return Err(if there { InsertError::Duplicate } else { InsertError::Full(size) });
+        if let Some(size) = reached_size {
+            let exists = self.entries.get_entry(key_hash, key, priority).is_some();
+            return Err(if exists { InsertError::Duplicate } else { InsertError::Full(size) });
         }
-        if !self.entries.insert(key_hash, key, priority, make) {
+        if !self.entries.insert(key_hash, key, priority, create_entry) {
             return Err(InsertError::Duplicate);
         }
         self.by_precedence.take();
@@ -120,7 +120,8 @@ impl TableState {
         self.entries.reserve(more);
     }
 
-    /// Removes the entry with this key and priority, if `check` allows it.
+    /// Removes the entry with this key and priority, if `check` allows it. Returns the entry,
+    /// `None` if there is none, or the error of `check`.
     pub fn remove_if<E>(
         &mut self,
         layout: &KeyLayout,
@@ -130,6 +131,7 @@ impl TableState {
     ) -> Result<Option<StoredEntry>, E> {
         let key_hash = self.entries.hash_key(key, priority);
         let Some(entry) = self.entries.remove_if(key_hash, key, priority, check)? else { return Ok(None) };
+        // The cached order of the entries is computed again on demand.
         self.by_precedence.take();
         if let Some(len) = prefix_len(layout, key)
             && let Some(count) = self.prefix_lens.get_mut(&len)
@@ -397,6 +399,8 @@ impl ControlState {
     }
 }
 
+/// Returns the initial state of a table: its default action and the entries that the program
+/// declares. `sequence` is the number of the last entry inserted in any table, and advances.
 fn initial_table(
     pipeline: &Pipeline,
     id: TableId,
@@ -411,7 +415,7 @@ fn initial_table(
         let call = packer::pack_call(pipeline, table, &declared.action, false)?;
         let file = pipeline.files.get(usize::from(declared.loc.file));
         let provenance = file.map(|file| Arc::from(format!("{file}:{}", declared.loc.line)));
-        let made = StoredEntry::new(EntryFields {
+        let entry = StoredEntry::new(EntryFields {
             key: &key,
             priority: declared.priority,
             is_const: declared.is_const || table.const_entries,
@@ -421,7 +425,7 @@ fn initial_table(
             extras: EntryExtras::boxed_if_any(None, provenance.as_ref(), &[]),
         });
         // The first of several entries with the same key wins, so the others are dropped.
-        if state.insert(layout, &key, declared.priority, None, || made).is_ok() {
+        if state.insert(layout, &key, declared.priority, None, || entry).is_ok() {
             *sequence += 1;
         }
     }

@@ -75,6 +75,8 @@ pub(crate) struct EntryFields<'a> {
 }
 
 impl StoredEntry {
+    /// Creates an entry in one allocation: a header, then the words of key, arguments, and of those
+    /// of idle timeout and priority that are not 0. Flags in the header say which are there.
     #[inline]
     pub(crate) fn new(fields: EntryFields<'_>) -> StoredEntry {
         let (action_id, args, mut flags): (_, &[u64], _) = match fields.action {

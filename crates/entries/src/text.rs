@@ -116,12 +116,14 @@ pub fn find_table(pipeline: &Pipeline, name: &str) -> Result<TableId, EntryTextE
 /// unambiguous.
 pub fn parse_entry(pipeline: &Pipeline, text: &str) -> Result<TableEntry, EntryTextError> {
     let text = text.trim();
-    let (table_name, rest) = split_table(text).ok_or_else(|| syntax_error(text, "expected `table:` first"))?;
-    let (keys, rest) = rest.split_once("->").ok_or_else(|| syntax_error(text, "expected `->` before the action"))?;
+    let (table_name, after_table) = split_table(text).ok_or_else(|| syntax_error(text, "expected `table:` first"))?;
+    let (keys, after_arrow) =
+        after_table.split_once("->").ok_or_else(|| syntax_error(text, "expected `->` before the action"))?;
     let id = find_table(pipeline, table_name.trim())?;
     let table = &pipeline.tables[id];
     let keys = parse_keys(&table.preamble.name, &table.keys, keys)?;
-    let (action, options) = split_action(rest.trim()).ok_or_else(|| syntax_error(rest, "expected an action"))?;
+    let (action, options) =
+        split_action(after_arrow.trim()).ok_or_else(|| syntax_error(after_arrow, "expected an action"))?;
     let action = parse_action(pipeline, table, action)?;
     let mut entry = TableEntry::new(id, keys, action);
     for option in options.split_whitespace() {
@@ -208,14 +210,16 @@ fn parse_keys(owner: &str, keys: &[MatchKey], text: &str) -> Result<Vec<KeyMatch
     declared.iter().zip(given).map(one).collect()
 }
 
-/// Parses a comma-separated list of `name=text` or `text`. Returns the text for each of `known`.
+/// Parses a comma-separated list of `name=text` or `text`; a text without name belongs to the name
+/// at its position. Returns the text for each name in `known`, `None` if it is missing. `owner` and
+/// `what` name the table or action, and the kind of item, in errors.
 fn parse_list<'a>(
     owner: &str,
     what: &'static str,
     known: &[&str],
     text: &'a str,
 ) -> Result<Vec<Option<&'a str>>, EntryTextError> {
-    let mut given = vec![None; known.len()];
+    let mut texts = vec![None; known.len()];
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
     for (position, item) in items.enumerate() {
         let (name, value) = match item.split_once('=') {
@@ -230,49 +234,53 @@ fn parse_list<'a>(
             let name = name.unwrap_or(value).to_owned();
             return Err(EntryTextError::UnknownName { owner: owner.to_owned(), what, name, known: known.join(", ") });
         };
-        given[index] = Some(value);
+        texts[index] = Some(value);
     }
-    Ok(given)
+    Ok(texts)
 }
 
 fn all_ones(width: u32) -> BigUint {
     (BigUint::one() << width) - BigUint::one()
 }
 
+/// Parses the match of one key in a form of its match kind: `value`, `value/length`,
+/// `value&&&mask`, `lo..hi`, or `*` for any value.
 fn parse_match(key: &MatchKey, text: &str) -> Result<KeyMatch, EntryTextError> {
     let kind = key.kind.keyword();
-    let no = || EntryTextError::Match { key: key.name.clone(), kind, text: text.to_owned() };
+    let error = || EntryTextError::Match { key: key.name.clone(), kind, text: text.to_owned() };
     if text == "*" {
-        return key.kind.key_match(key.ty, None).ok_or_else(no);
+        return key.kind.key_match(key.ty, None).ok_or_else(error);
     }
     let width = key.ty.width();
     if let Some((value, mask)) = text.split_once("&&&") {
         let (value, mask) = (parse_value(value.trim())?, parse_value(mask.trim())?);
-        return if key.kind == MatchKind::Ternary { Ok(KeyMatch::Ternary { value, mask }) } else { Err(no()) };
+        return if key.kind == MatchKind::Ternary { Ok(KeyMatch::Ternary { value, mask }) } else { Err(error()) };
     }
     if let Some((value, length)) = text.split_once('/') {
         let value = parse_value(value.trim())?;
-        let prefix_len: u32 = length.trim().parse().map_err(|_| no())?;
+        let prefix_len: u32 = length.trim().parse().map_err(|_| error())?;
         return match key.kind {
             MatchKind::Lpm => Ok(KeyMatch::Lpm { value, prefix_len }),
             MatchKind::Ternary if prefix_len <= width => {
-                let host = width - prefix_len;
-                Ok(KeyMatch::Ternary { value, mask: (all_ones(width) >> host) << host })
+                let host_bits = width - prefix_len;
+                Ok(KeyMatch::Ternary { value, mask: (all_ones(width) >> host_bits) << host_bits })
             }
-            _ => Err(no()),
+            _ => Err(error()),
         };
     }
     if let Some((lo, hi)) = text.split_once("..") {
         let (lo, hi) = (parse_value(lo.trim())?, parse_value(hi.trim())?);
-        return if key.kind == MatchKind::Range { Ok(KeyMatch::Range { lo, hi }) } else { Err(no()) };
+        return if key.kind == MatchKind::Range { Ok(KeyMatch::Range { lo, hi }) } else { Err(error()) };
     }
-    key.kind.key_match(key.ty, Some(parse_value(text)?)).ok_or_else(no)
+    key.kind.key_match(key.ty, Some(parse_value(text)?)).ok_or_else(error)
 }
 
+/// Parses a number: decimal, `0x` or `0b` with `_` between digits, `true`, `false`, an IPv4, IPv6
+/// or MAC address. The length is limited, because the conversion takes quadratic time.
 fn parse_value(text: &str) -> Result<BigUint, EntryTextError> {
-    let no = || EntryTextError::Value { text: text.to_owned() };
+    let error = || EntryTextError::Value { text: text.to_owned() };
     if text.len() > 20_000 {
-        return Err(no());
+        return Err(error());
     }
     let number = match text {
         "true" => Some(BigUint::one()),
@@ -280,15 +288,15 @@ fn parse_value(text: &str) -> Result<BigUint, EntryTextError> {
         _ if text.contains('.') => text.parse::<Ipv4Addr>().ok().map(|a| BigUint::from(u32::from(a))),
         _ if text.contains(':') => parse_colons(text),
         _ => {
-            let clean = text.replace('_', "");
-            match clean.get(..2) {
-                Some("0x" | "0X") => BigUint::from_str_radix(&clean[2..], 16).ok(),
-                Some("0b" | "0B") => BigUint::from_str_radix(&clean[2..], 2).ok(),
-                _ => BigUint::from_str_radix(&clean, 10).ok(),
+            let digits = text.replace('_', "");
+            match digits.get(..2) {
+                Some("0x" | "0X") => BigUint::from_str_radix(&digits[2..], 16).ok(),
+                Some("0b" | "0B") => BigUint::from_str_radix(&digits[2..], 2).ok(),
+                _ => BigUint::from_str_radix(&digits, 10).ok(),
             }
         }
     };
-    number.ok_or_else(no)
+    number.ok_or_else(error)
 }
 
 /// Parses a MAC address (six groups of two digits) or an IPv6 address.
@@ -300,13 +308,14 @@ fn parse_colons(text: &str) -> Option<BigUint> {
     text.parse::<Ipv6Addr>().ok().map(|a| BigUint::from(u128::from(a)))
 }
 
+/// Parses `name(arguments)`, `member N` or `group N` as the action of an entry.
 fn parse_action(pipeline: &Pipeline, table: &ir::Table, text: &str) -> Result<ActionSpec, EntryTextError> {
-    let number = |n: &str| n.trim().parse().map_err(|_| syntax_error(text, "expected a number"));
+    let parse_number = |n: &str| n.trim().parse().map_err(|_| syntax_error(text, "expected a number"));
     if let Some(id) = text.strip_prefix("member ") {
-        return Ok(ActionSpec::Member(number(id)?));
+        return Ok(ActionSpec::Member(parse_number(id)?));
     }
     if let Some(id) = text.strip_prefix("group ") {
-        return Ok(ActionSpec::Group(number(id)?));
+        return Ok(ActionSpec::Group(parse_number(id)?));
     }
     let (name, args) = text.split_once('(').unwrap_or((text, ""));
     let name = name.trim();
@@ -315,9 +324,9 @@ fn parse_action(pipeline: &Pipeline, table: &ir::Table, text: &str) -> Result<Ac
         EntryTextError::UnknownAction { table: table.preamble.name.clone(), name: name.to_owned(), known }
     })?;
     let action = &pipeline.actions[id];
-    let known: Vec<&str> = action.params.iter().map(|p| p.name.as_str()).collect();
-    let given = parse_list(&action.preamble.name, "parameter", &known, args.trim_end_matches(')'))?;
-    let one = |(param, text): (&Param, Option<&str>)| match text {
+    let param_names: Vec<&str> = action.params.iter().map(|p| p.name.as_str()).collect();
+    let arg_texts = parse_list(&action.preamble.name, "parameter", &param_names, args.trim_end_matches(')'))?;
+    let parse_arg = |(param, text): (&Param, Option<&str>)| match text {
         Some(text) => parse_value(text),
         None => Err(EntryTextError::Missing {
             owner: format!("action {}", action.preamble.name),
@@ -325,11 +334,12 @@ fn parse_action(pipeline: &Pipeline, table: &ir::Table, text: &str) -> Result<Ac
             name: param.name.clone(),
         }),
     };
-    let args: Result<Vec<BigUint>, _> = action.params.iter().zip(given).map(one).collect();
+    let args: Result<Vec<BigUint>, _> = action.params.iter().zip(arg_texts).map(parse_arg).collect();
     Ok(ActionSpec::Call(ActionCall { action: id, args: args? }))
 }
 
 /// Formats an entry in the syntax of [`parse_entry`]. The entry must be valid for the pipeline.
+/// Priority and timeout are left out if they are 0.
 pub fn format_entry(pipeline: &Pipeline, entry: &TableEntry) -> String {
     let Some(table) = pipeline.tables.get(entry.table) else { return format!("table number {}", entry.table.0) };
     let mut out = format!("{}: {} -> ", table.preamble.name, format_key_list(&table.keys, &entry.keys));

@@ -1,5 +1,5 @@
-//! Validation of entries for their tables. All checks are on the packed form, independent of how it
-//! was built.
+//! Validation of entries for their tables.
+//! All checks are on the packed form, independent of how it was built.
 
 use crate::bits::{big_from_words, fits_width, words_for};
 use crate::entry::{MeterConfig, StoredActionRef, UpdateKind};
@@ -52,21 +52,23 @@ fn no_host_bits(field: &PackedKeyField, value: &[u64], prefix_len: u32) -> bool 
     value.iter().take(whole).all(|word| *word == 0) && value.get(whole).is_none_or(|word| word & ((1 << rest) - 1) == 0)
 }
 
-/// Returns the error of an invalid field.
+/// Returns the error of an invalid key field. `words` is the packed key; `owner` and `name` are the
+/// names of the table and the key. The order of the tests decides which of several errors is shown.
 fn field_error(owner: &str, name: &str, field: &PackedKeyField, words: &[u64]) -> EntryError {
     let (table, width) = (owner.to_owned(), field.width);
+    // The second number is a mask, prefix length, upper bound or presence, by the match kind.
     let (value, second) = (big_from_words(field.value(words)), big_from_words(field.second(words)));
-    let wide = |value: &BigUint| value.bits() > u64::from(width);
+    let is_too_wide = |value: &BigUint| value.bits() > u64::from(width);
     let key = name.to_owned();
     if field.kind == MatchKind::Optional && second != BigUint::one() {
         let presence = second.try_into().unwrap_or(u64::MAX);
         return EntryError::Presence { table, key, presence, value };
     }
-    if wide(&value) {
+    if is_too_wide(&value) {
         return value_too_wide_error(owner, name, value, width);
     }
     match field.pattern(words) {
-        KeyFieldPattern::Masked { .. } | KeyFieldPattern::Range { .. } if wide(&second) => {
+        KeyFieldPattern::Masked { .. } | KeyFieldPattern::Range { .. } if is_too_wide(&second) => {
             value_too_wide_error(owner, name, second, width)
         }
         KeyFieldPattern::Range { .. } => EntryError::EmptyRange { table, key, lo: value, hi: second },
@@ -94,30 +96,30 @@ fn largest_value(width: u32) -> BigUint {
     (BigUint::one() << width) - BigUint::one()
 }
 
-/// Returns the action, if the table lists it, for an entry (`default` false) or as the default
-/// action.
+/// Returns the action `id`, if the table lists it for that use: as the default action
+/// (`is_default`) or in an entry.
 pub fn listed_action<'a>(
     pipeline: &'a Pipeline,
     table: &Table,
     id: ActionId,
-    default: bool,
+    is_default: bool,
 ) -> Result<&'a ir::Action, EntryError> {
     let name = || table.preamble.name.clone();
-    let found = table.actions.iter().find(|listed| listed.action == id);
-    let (Some(listed), Some(action)) = (found, pipeline.actions.get(id)) else {
-        let known = table.actions.iter().filter_map(|a| pipeline.actions.get(a.action));
-        let known: Vec<&str> = known.map(|a| a.preamble.name.as_str()).collect();
+    let listed_action = table.actions.iter().find(|listed| listed.action == id);
+    let (Some(listed), Some(action)) = (listed_action, pipeline.actions.get(id)) else {
+        let listed_names = table.actions.iter().filter_map(|a| pipeline.actions.get(a.action));
+        let listed_names: Vec<&str> = listed_names.map(|a| a.preamble.name.as_str()).collect();
         let action = match pipeline.actions.get(id) {
             Some(action) => action.preamble.name.clone(),
             None => format!("number {}", id.0),
         };
-        return Err(EntryError::UnknownAction { table: name(), action, known: known.join(", ") });
+        return Err(EntryError::UnknownAction { table: name(), action, known: listed_names.join(", ") });
     };
     let action_name = || action.preamble.name.clone();
-    if listed.default_only && !default {
+    if listed.default_only && !is_default {
         return Err(EntryError::DefaultOnly { table: name(), action: action_name() });
     }
-    if listed.table_only && default {
+    if listed.table_only && is_default {
         return Err(EntryError::TableOnly { table: name(), action: action_name() });
     }
     Ok(action)
@@ -152,28 +154,28 @@ pub fn needs_member_error(pipeline: &Pipeline, table: &Table, profile: ExternId)
     EntryError::NeedsMember { table: table.preamble.name.clone(), profile }
 }
 
-/// Checks an action and its packed arguments for a table, as an entry's (`default` false) or the
-/// default action.
+/// Checks an action and its packed arguments `words` for a table, as the default action
+/// (`is_default`) or in an entry. Each argument must have its number of words and fit its width.
 pub fn check_args(
     pipeline: &Pipeline,
     table: &Table,
     id: ActionId,
     words: &[u64],
-    default: bool,
+    is_default: bool,
 ) -> Result<(), EntryError> {
-    let action = listed_action(pipeline, table, id, default)?;
-    let mut rest = words;
+    let action = listed_action(pipeline, table, id, is_default)?;
+    let mut remaining = words;
     for param in &action.params {
         let width = param.ty.width();
-        let Some((value, behind)) = rest.split_at_checked(words_for(width)) else {
+        let Some((value, after_value)) = remaining.split_at_checked(words_for(width)) else {
             return Err(arg_words_error(table, action, words.len()));
         };
         if !fits_width(value, width) {
             return Err(arg_too_wide_error(table, action, param, big_from_words(value)));
         }
-        rest = behind;
+        remaining = after_value;
     }
-    match rest {
+    match remaining {
         [] => Ok(()),
         _ => Err(arg_words_error(table, action, words.len())),
     }
@@ -185,21 +187,22 @@ fn arg_words_error(table: &Table, action: &ir::Action, got: usize) -> EntryError
     EntryError::ArgWords { table, action, expected, got }
 }
 
-/// Checks the action of an entry or the default action. The state checks that members and groups
-/// exist.
+/// Checks the action of an entry, or the default action if `is_default`. A table with an action
+/// profile takes members and groups in entries, other tables calls. The state checks that members
+/// and groups exist.
 pub fn check_action(
     pipeline: &Pipeline,
     table: &Table,
     action: StoredActionRef<'_>,
-    default: bool,
+    is_default: bool,
 ) -> Result<(), EntryError> {
     let name = || table.preamble.name.clone();
     let profile = table.implementation.and_then(|id| Some((id, pipeline.externs.get(id)?)));
     match (action, profile) {
-        (StoredActionRef::Call(id, words), None) => check_args(pipeline, table, id, words, default),
+        (StoredActionRef::Call(id, words), None) => check_args(pipeline, table, id, words, is_default),
         // The default action of a table with a profile is the program's own action, which is not a
         // member of the profile.
-        (StoredActionRef::Call(id, words), Some(_)) if default => check_args(pipeline, table, id, words, default),
+        (StoredActionRef::Call(id, words), Some(_)) if is_default => check_args(pipeline, table, id, words, is_default),
         (StoredActionRef::Call(..), Some((id, _))) => Err(needs_member_error(pipeline, table, id)),
         (StoredActionRef::Member(_) | StoredActionRef::Group(_), None) => Err(EntryError::NoProfile { table: name() }),
         (StoredActionRef::Member(_), Some(_)) => Ok(()),
@@ -211,6 +214,7 @@ pub fn check_action(
 }
 
 /// Checks the attributes of an entry that do not depend on other entries, except key and action.
+/// For a deletion, only the identity counts.
 pub fn check_attributes(table: &Table, entry: &PackedEntry, kind: UpdateKind) -> Result<(), EntryError> {
     let name = || table.preamble.name.clone();
     let got = entry.priority;

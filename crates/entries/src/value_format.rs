@@ -69,6 +69,8 @@ const ADDRESS_NAME_PARTS: [&str; 17] = [
 const MAC_NAME_PARTS: [&str; 9] = ["mac", "dmac", "smac", "eth", "ethernet", "addr", "src", "dst", "address"];
 
 impl ValueFormat<'_> {
+    /// Returns the notation of the value: as an address if its width fits and an annotation
+    /// `@format`, the name of its type or a word of its own name says so; as a number otherwise.
     fn notation(&self) -> ValueNotation {
         if self.ty == Type::Bool {
             return ValueNotation::Bool;

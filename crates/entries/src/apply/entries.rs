@@ -45,31 +45,34 @@ impl Transaction<'_> {
         found.ok_or_else(|| self.not_found_error(id.table, &key, id.priority))
     }
 
-    fn insert_entry(&mut self, table: &Table, given: &PackedEntry) -> Result<(), EntryError> {
-        let id = given.table;
-        self.check_action(table, given.action(), false)?;
+    /// Inserts the entry `packed`, with a valid key and attributes, after checking its action, and
+    /// records the change. A second entry with its key and priority is an error, as is a full
+    /// table.
+    fn insert_entry(&mut self, table: &Table, packed: &PackedEntry) -> Result<(), EntryError> {
+        let id = packed.table;
+        self.check_action(table, packed.action(), false)?;
         let sequence = self.state.sequence + 1;
         let (layout, table_state) = self.state.table_mut(id);
         let changes = &mut self.changes;
         // The entry is written completely before its index slot, because the write of the slot can
         // stall, and incrementing a reference count waits for all earlier writes.
-        let made = table_state.insert(layout, given.key(), given.priority, table.size, || {
-            let entry = given.to_stored(sequence);
-            changes.push(StateChange::Inserted(id, entry.clone(), given.counter.unwrap_or_default()));
+        let inserted = table_state.insert(layout, packed.key(), packed.priority, table.size, || {
+            let entry = packed.to_stored(sequence);
+            changes.push(StateChange::Inserted(id, entry.clone(), packed.counter.unwrap_or_default()));
             entry
         });
-        made.map_err(|no_room| {
+        inserted.map_err(|error| {
             let name = table.preamble.name.clone();
-            match no_room {
+            match error {
                 InsertError::Full(size) => EntryError::Full { table: name, size },
                 InsertError::Duplicate => {
-                    let entry = self.state.describe_entry(id, given.key(), given.priority);
+                    let entry = self.state.describe_entry(id, packed.key(), packed.priority);
                     EntryError::Duplicate { table: name, entry }
                 }
             }
         })?;
         self.state.sequence = sequence;
-        self.count_action_use(table, given.action(), true);
+        self.count_action_use(table, packed.action(), true);
         Ok(())
     }
 
@@ -105,24 +108,25 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Checks an action, including the existence of its member or group.
+    /// Checks an action, including the existence of its member or group; `is_default` says that it
+    /// becomes the table's default action.
     pub(super) fn check_action(
         &self,
         table: &Table,
         action: StoredActionRef<'_>,
-        default: bool,
+        is_default: bool,
     ) -> Result<(), EntryError> {
-        validate::check_action(self.pipeline, table, action, default)?;
+        validate::check_action(self.pipeline, table, action, is_default)?;
         let Some(id) = table.implementation else { return Ok(()) };
-        let name = || (table.preamble.name.clone(), self.pipeline.externs[id].preamble.name.clone());
+        let names = || (table.preamble.name.clone(), self.pipeline.externs[id].preamble.name.clone());
         let profile = self.state.profile(id);
         match action {
             StoredActionRef::Member(member) if !profile.is_some_and(|p| p.members.contains_key(&member)) => {
-                let (table, profile) = name();
+                let (table, profile) = names();
                 Err(EntryError::UnknownMember { table, profile, member })
             }
             StoredActionRef::Group(group) if !profile.is_some_and(|p| p.groups.contains_key(&group)) => {
-                let (table, profile) = name();
+                let (table, profile) = names();
                 Err(EntryError::UnknownGroup { table, profile, group })
             }
             _ => Ok(()),
@@ -149,6 +153,8 @@ impl Transaction<'_> {
         EntryError::NotFound { table, entry: self.state.describe_entry(id, key, priority) }
     }
 
+    /// Sets the default action of table `id`; `None` restores that of the program, which is valid
+    /// and can be set even if it is `const`.
     pub(super) fn set_default_action(&mut self, id: TableId, spec: Option<&ActionSpec>) -> Result<(), EntryError> {
         let pipeline = self.pipeline;
         let table = validate::find_table(pipeline, id)?;
@@ -168,10 +174,10 @@ impl Transaction<'_> {
             self.check_action(table, action.packed(), true)?;
         }
         let (_, table_state) = self.state.table_mut(id);
-        let old = std::mem::replace(&mut table_state.default, action.clone());
-        self.count_action_use(table, old.packed(), false);
+        let previous = std::mem::replace(&mut table_state.default, action.clone());
+        self.count_action_use(table, previous.packed(), false);
         self.count_action_use(table, action.packed(), true);
-        self.undo_log.push(UndoRecord::Default(id, old));
+        self.undo_log.push(UndoRecord::Default(id, previous));
         self.changes.push(StateChange::DefaultAction(id));
         Ok(())
     }

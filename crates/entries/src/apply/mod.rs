@@ -1,5 +1,5 @@
-//! Application of a batch: each update is checked and applied in turn, and all are undone if one is
-//! rejected.
+//! Application of a batch of updates, as a whole or not at all.
+//! Each update is checked and applied in turn, and all are undone if one is rejected.
 
 mod entries;
 mod objects;
@@ -66,27 +66,28 @@ impl ControlState {
         batch: &WriteBatch,
     ) -> Result<Vec<StateChange>, WriteError> {
         let pipeline = self.pipeline.clone();
-        let sequence = self.sequence;
-        let capacity = batch.updates.len();
+        let sequence_before = self.sequence;
+        let update_count = batch.updates.len();
         self.reserve_for_batch(batch);
-        changes.reserve(capacity);
+        changes.reserve(update_count);
         let mut transaction = Transaction { state: self, pipeline: &pipeline, undo_log: Vec::new(), changes };
         for (index, update) in batch.updates.iter().enumerate() {
-            if index % PREFETCH_AHEAD == 0 && capacity >= BULK_BATCH_LEN {
-                batch.updates[index..capacity.min(index + PREFETCH_AHEAD)]
+            // In a large batch, request the cache lines of the next updates ahead of their use.
+            if index % PREFETCH_AHEAD == 0 && update_count >= BULK_BATCH_LEN {
+                batch.updates[index..update_count.min(index + PREFETCH_AHEAD)]
                     .iter()
                     .for_each(|update| transaction.prefetch_update(update));
             }
             if let Err(error) = transaction.apply_update(update) {
                 transaction.roll_back();
-                self.sequence = sequence;
+                self.sequence = sequence_before;
                 return Err(WriteError { index, error });
             }
         }
         let changes = transaction.changes;
         // A link change that affects no group does not change the version of the tables.
-        let of_ports = |update: &StateUpdate| matches!(update, StateUpdate::Ports(_));
-        if !changes.is_empty() || !batch.updates.iter().all(of_ports) || batch.updates.is_empty() {
+        let is_link_change = |update: &StateUpdate| matches!(update, StateUpdate::Ports(_));
+        if !changes.is_empty() || !batch.updates.iter().all(is_link_change) || batch.updates.is_empty() {
             self.version += 1;
         }
         Ok(changes)
@@ -114,8 +115,8 @@ impl ControlState {
         }
         for ((table, count), declared) in self.tables.iter_mut().zip(counts).zip(self.pipeline.tables.values()) {
             // Entries beyond the table's size will be rejected.
-            let most = declared.size.map_or(usize::MAX, |size| usize::try_from(size).unwrap_or(usize::MAX));
-            let count = count.min(most.saturating_sub(table.entries.len()));
+            let max_entries = declared.size.map_or(usize::MAX, |size| usize::try_from(size).unwrap_or(usize::MAX));
+            let count = count.min(max_entries.saturating_sub(table.entries.len()));
             if count >= BULK_BATCH_LEN {
                 triomphe::Arc::make_mut(table).reserve(count);
             }
@@ -129,7 +130,7 @@ impl ControlState {
 
     /// Adds an entry for a packet (PNA `add_entry`). Key and arguments are packed and valid, and
     /// all keys are exact. Returns `None` if the key exists, the table is full, or its entries are
-    /// const.
+    /// const. Otherwise the version of the state advances, as for a write.
     pub fn add_from_data_plane(
         &mut self,
         table: TableId,
@@ -138,8 +139,8 @@ impl ControlState {
         idle_timeout_ns: u64,
     ) -> Option<StoredEntry> {
         let declared = self.pipeline.tables.get(table)?;
-        let full = declared.size.is_some_and(|size| self.entry_count(table) as u64 >= size);
-        if full || declared.const_entries || self.get_entry(table, &key, 0).is_some() {
+        let is_full = declared.size.is_some_and(|size| self.entry_count(table) as u64 >= size);
+        if is_full || declared.const_entries || self.get_entry(table, &key, 0).is_some() {
             return None;
         }
         self.sequence += 1;
@@ -193,6 +194,8 @@ impl Transaction<'_> {
         }
     }
 
+    /// Checks and applies one update, and records the change and how to undo it. After an error,
+    /// the transaction is rolled back.
     fn apply_update(&mut self, update: &StateUpdate) -> Result<(), UpdateError> {
         match update {
             StateUpdate::Packed(kind, entry) => self.apply_packed_entry(*kind, entry)?,
@@ -236,6 +239,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
+    /// Undoes all updates so far, the last first: inverts the changes of entries, and restores
+    /// other objects from their saved states.
     fn roll_back(self) {
         let state = self.state;
         for change in self.changes.into_iter().rev() {
@@ -245,8 +250,8 @@ impl Transaction<'_> {
                 StateChange::Inserted(_, entry, _) => drop(table_state.remove(layout, entry.key(), entry.priority())),
                 StateChange::Modified(_, old, ..) => drop(table_state.replace(old)),
                 StateChange::Deleted(_, entry) => {
-                    let there = table_state.insert(layout, entry.key(), entry.priority(), None, || entry.clone());
-                    debug_assert!(there.is_ok(), "it was there before");
+                    let restored = table_state.insert(layout, entry.key(), entry.priority(), None, || entry.clone());
+                    debug_assert!(restored.is_ok(), "it was there before");
                 }
                 _ => {}
             }

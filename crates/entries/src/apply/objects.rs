@@ -1,5 +1,5 @@
-//! Updates of all objects except entries: profiles, meters, counters, registers, value sets, groups
-//! and sessions.
+//! Updates of all objects except entries.
+//! The objects are profiles, meters, counters, registers, value sets, groups and sessions.
 
 use super::{MAX_REPLICAS, Transaction, UndoRecord};
 use crate::batch::*;
@@ -13,13 +13,15 @@ use std::sync::Arc;
 
 /// Updates of externs, value sets, groups and sessions.
 impl Transaction<'_> {
+    /// Updates a member of an action profile. Its action must be valid for each table that uses the
+    /// profile; a member that entries use cannot be deleted.
     pub(super) fn apply_member(&mut self, kind: UpdateKind, member: &ActionProfileMember) -> Result<(), UpdateError> {
         let pipeline = self.pipeline;
         let name = self.profile_name(member.profile)?;
         let mut action = None;
         if kind != UpdateKind::Delete {
-            let users = pipeline.tables.values().filter(|t| t.implementation == Some(member.profile));
-            for table in users {
+            let user_tables = pipeline.tables.values().filter(|t| t.implementation == Some(member.profile));
+            for table in user_tables {
                 action = Some(packer::pack_call(pipeline, table, &member.action, false)?);
             }
             if action.is_none() {
@@ -142,22 +144,24 @@ impl Transaction<'_> {
         }
     }
 
+    /// Sets the configuration of the meter at `index` in the array `id`; `None` removes it.
     pub(super) fn set_meter(
         &mut self,
         id: ExternId,
         index: u64,
         config: Option<&MeterConfig>,
     ) -> Result<(), UpdateError> {
-        let size = |kind: &ExternKind| match kind {
+        let size_of = |kind: &ExternKind| match kind {
             ExternKind::Meter { size, .. } => Some(*size),
             _ => None,
         };
-        self.check_index(id, index, "meter", size)?;
+        self.check_index(id, index, "meter", size_of)?;
         if let Some(config) = config {
             let name = || self.pipeline.externs[id].preamble.name.clone();
             validate::check_meter(config).map_err(|source| UpdateError::Meter { name: name(), index, source })?;
         }
-        if !self.is_saved(|u| matches!(u, UndoRecord::Meters(_))) {
+        // All meters are saved once in a transaction, before the first change.
+        if !self.is_saved(|record| matches!(record, UndoRecord::Meters(_))) {
             self.undo_log.push(UndoRecord::Meters(self.state.meters.clone()));
         }
         let meters = Arc::make_mut(&mut self.state.meters);
@@ -169,19 +173,23 @@ impl Transaction<'_> {
         Ok(())
     }
 
+    /// Records that the registers of the array `id` get `values`, one number for each leaf of the
+    /// register's type: those at `index`, or all of them (`None`). The engines write them.
     pub(super) fn set_register(
         &mut self,
         id: ExternId,
         index: Option<u64>,
         values: &[num_bigint::BigUint],
     ) -> Result<(), UpdateError> {
-        let size = |kind: &ExternKind| match kind {
+        let size_of = |kind: &ExternKind| match kind {
             ExternKind::Register { size, .. } => Some(*size),
             _ => None,
         };
         match index {
-            Some(index) => self.check_index(id, index, "register", size)?,
-            None if size(&self.find_object(id)?.kind).is_none() => return Err(self.wrong_extern_error(id, "register")),
+            Some(index) => self.check_index(id, index, "register", size_of)?,
+            None if size_of(&self.find_object(id)?.kind).is_none() => {
+                return Err(self.wrong_extern_error(id, "register"));
+            }
             None => {}
         }
         let object = self.find_object(id)?;
@@ -257,12 +265,14 @@ fn check_replica_count(what: &'static str, id: u32, replicas: &[Replica]) -> Res
     }
 }
 
+/// Inserts, modifies or deletes the object `id` in `map`, and checks that it exists or not, as
+/// `kind` demands. `what` is the kind of object in errors.
 fn apply_keyed_object<T: Clone>(
     map: &mut BTreeMap<u32, T>,
     kind: UpdateKind,
     what: &'static str,
     id: u32,
-    new: &T,
+    object: &T,
 ) -> Result<(), UpdateError> {
     let name = || "the packet replication engine".to_owned();
     match (kind, map.contains_key(&id)) {
@@ -273,7 +283,7 @@ fn apply_keyed_object<T: Clone>(
             Ok(())
         }
         _ => {
-            map.insert(id, new.clone());
+            map.insert(id, object.clone());
             Ok(())
         }
     }
