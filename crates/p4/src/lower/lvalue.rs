@@ -304,8 +304,8 @@ impl Lowering<'_> {
     }
 
     /// Writes `val` to the candidate with the run-time `index`; an index out of range writes
-    /// nothing. Every scalar candidate is stored again, with its old value unless it is the one,
-    /// because this needs no branch.
+    /// nothing. Every scalar candidate is stored again, with its old value unless the index selects
+    /// it, because this needs no branch.
     fn write_candidate(
         &mut self,
         candidates: &[Storage],

@@ -61,8 +61,8 @@ impl Lowering<'_> {
         let name = names::control_plane_name("", &decl.name, &decl.annotations);
         let field_names: Vec<String> =
             decl.fields.iter().map(|f| names::control_plane_name("", &f.name, &f.annotations)).collect();
-        let shape = self.layout(ty);
-        self.record_named_type(&name, |lower| match (decl.kind, shape) {
+        let layout = self.layout(ty);
+        self.record_named_type(&name, |lower| match (decl.kind, layout) {
             (StructKind::Header, _) => NamedType::Header(lower.flat_header(ty)),
             (StructKind::HeaderUnion, TypeLayout::Union(members)) => {
                 let member = |(name, m): (String, &LayoutMember)| match lower.data_type(m.ty) {

@@ -89,6 +89,7 @@ impl Lowering<'_> {
                 let left_value = self.scalar_value(current, left.ty, left.span)?;
                 let right_value = match (op, self.eval_expr(right)?) {
                     (ast::BinaryOp::Shl | ast::BinaryOp::Shr, RValue::Int(n)) => {
+                        // A larger amount shifts out all bits as well.
                         let bits = u32::try_from(&n).unwrap_or(u32::MAX);
                         self.builder.bits(32, bits)
                     }

@@ -94,6 +94,7 @@ impl Preprocessor<'_> {
             }
             self.report(diagnostic.help(format!("write `#undef {}` first if it is meant", name.spelling())));
         }
+        // As in cpp, even an equal definition of these names is reported.
         let is_guarded = name.spelling().starts_with("__STDC_");
         self.names.undefine(name.value);
         let node = self.names.node_mut(name.value);

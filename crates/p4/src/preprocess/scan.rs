@@ -73,8 +73,8 @@ fn scan_header(bytes: &[u8], at: usize) -> Option<ScannedPpToken> {
     (bytes[at + len] == b'>').then_some(ScannedPpToken { kind: PpTokenKind::Header, end: at + len + 1 })
 }
 
-/// Scans the punctuation at byte `start`: the longest operator that begins there, or a single
-/// character of the kind `Other`.
+/// Scans the punctuation at byte `start`: the longest operator that begins there. Any other
+/// character has the kind `Other`.
 fn scan_punctuation(bytes: &[u8], start: usize) -> ScannedPpToken {
     let [first, second, third] = [0, 1, 2].map(|offset| bytes.get(start + offset).copied().unwrap_or(b'\n'));
     let (kind, len) = match (first, second, third) {
