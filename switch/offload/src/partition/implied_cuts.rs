@@ -84,26 +84,22 @@ pub fn add_implied_cut_points(
     extend_hot_tables(pipeline, control, &mut cut_points);
     loop {
         let mut added: Vec<(ProgramPoint, String)> = Vec::new();
-        let is_behind_cut = |point: ProgramPoint| {
-            cut_points.keys().any(|cut_point| *cut_point == point || reach.reaches(*cut_point, point))
-        };
+        let is_behind_cut =
+            |point: ProgramPoint| cut_points.keys().any(|cut| *cut == point || reach.reaches(*cut, point));
         let split_sums = split_checksums(body, &cut_points, &accesses, &reach);
         for access in &accesses {
-            let is_unsplit_sum =
-                matches!(access.state, Some(OneSidedState::Sum(object)) if !split_sums.contains(&object));
+            let is_whole = matches!(access.state, Some(OneSidedState::Sum(object)) if !split_sums.contains(&object));
             // The point is unreachable in the upper half if all packets leave at an earlier cut
             // point of its block.
             let mut earlier_cuts = cut_points.range((access.place.0, PointInBlock::Inst(0))..=access.place);
-            if is_unsplit_sum || earlier_cuts.any(|(point, cut)| *point == access.place || !cut.point.is_hot_miss) {
+            if is_whole || earlier_cuts.any(|(point, cut)| *point == access.place || !cut.point.is_hot_miss) {
                 continue;
             }
-            if access.is_uncarriable && cut_points.keys().any(|cut_point| reach.reaches(access.place, *cut_point)) {
+            if access.is_uncarriable && cut_points.keys().any(|cut| reach.reaches(access.place, *cut)) {
                 added.push((access.place, format!("{} cannot be carried to the cut point after it", access.name)));
             } else if let Some(state) = access.state {
-                let later_access = accesses
-                    .iter()
-                    .find(|later_access| later_access.state == Some(state) && is_behind_cut(later_access.place));
-                if later_access.is_some() {
+                let is_later = |later: &PointAccess| later.state == Some(state) && is_behind_cut(later.place);
+                if accesses.iter().any(is_later) {
                     added.push((
                         access.place,
                         format!("{} is also used after a cut point, and must be on one side", access.name),
@@ -132,7 +128,7 @@ pub fn add_implied_cut_points(
     }
     if !cut_points.is_empty() {
         reject_second_pass(pipeline, body, |point| {
-            cut_points.keys().any(|cut_point| *cut_point == point || reach.reaches(*cut_point, point))
+            cut_points.keys().any(|cut| *cut == point || reach.reaches(*cut, point))
         })?;
     }
     let reached = reachable_cut_points(body, &cut_points);

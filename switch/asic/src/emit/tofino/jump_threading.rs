@@ -68,7 +68,7 @@ fn duplicate_decision(p: &Pipeline, body: &mut Body, cfg: &Cfg, join: Block) -> 
             _ => None,
         })
     };
-    let stored_everywhere: Vec<VarId> = data
+    let stored_vars: Vec<VarId> = data
         .insts
         .iter()
         .filter_map(|i| match i.inst {
@@ -80,23 +80,21 @@ fn duplicate_decision(p: &Pipeline, body: &mut Body, cfg: &Cfg, join: Block) -> 
     let is_used_later = data.insts.iter().flat_map(|i| &i.results).any(|v| is_used_outside(body, *v, join));
     let is_own_exit =
         |call: &BlockCall| is_exit(body, call.block) && call.args.is_empty() && cfg.predecessors(call.block).len() == 1;
-    if stored_everywhere.is_empty()
+    if stored_vars.is_empty()
         || is_used_later
         || !(is_own_exit(&then) || is_own_exit(&els))
         || ![&then, &els].iter().all(|c| c.args.is_empty())
     {
         return false;
     }
-    let last_stored: HashMap<(Block, VarId), Value> = preds
-        .iter()
-        .flat_map(|b| stored_everywhere.iter().filter_map(|v| Some(((*b, *v), last_stored(*b, *v)?))))
-        .collect();
+    let stored: HashMap<(Block, VarId), Value> =
+        preds.iter().flat_map(|b| stored_vars.iter().filter_map(|v| Some(((*b, *v), last_stored(*b, *v)?)))).collect();
     for pred in preds {
         let edge_block = split_edge(body, pred, join);
         let mut renamed: HashMap<Value, Value> = HashMap::new();
         for inst in &data.insts {
             if let Inst::Load(var) = inst.inst
-                && let Some(value) = last_stored.get(&(pred, var))
+                && let Some(value) = stored.get(&(pred, var))
             {
                 renamed.insert(inst.results[0], *value);
                 continue;
