@@ -102,7 +102,9 @@ impl MessageSizes {
         MessageSizes { kinds: all.values().map(kind).collect(), numbers }
     }
 
-    /// Adds up the sizes of a message's contents, up to the first invalid field.
+    /// Adds up the sizes of a message's contents, up to the first invalid field. `kind` is the
+    /// number of the message's type, `add` adds bytes and fails beyond the limit. Contents deeper
+    /// than `depth` are not counted, because decoding rejects them.
     fn weigh(
         &self,
         kind: usize,
@@ -113,8 +115,8 @@ impl MessageSizes {
         let Some(depth) = depth.checked_sub(1) else { return Ok(()) };
         while let Some(tag) = varint(&mut bytes) {
             let field = u32::try_from(tag >> 3).unwrap_or(0);
-            let shape = self.kinds[kind].fields.get(&field).copied().unwrap_or(FieldSize::Place);
-            let inside = match tag & 7 {
+            let field_size = self.kinds[kind].fields.get(&field).copied().unwrap_or(FieldSize::Place);
+            let content = match tag & 7 {
                 0 => varint(&mut bytes).map(|_| None),
                 1 => take(&mut bytes, 8).map(|_| None),
                 2 => varint(&mut bytes).and_then(|length| take(&mut bytes, length)).map(Some),
@@ -124,16 +126,18 @@ impl MessageSizes {
                 3 | 4 => continue,
                 _ => None,
             };
-            let Some(inside) = inside else { return Ok(()) };
-            match (shape, inside) {
+            let Some(content) = content else { return Ok(()) };
+            match (field_size, content) {
                 (FieldSize::Place, _) => {}
-                (FieldSize::Text, inside) => add(inside.map_or(0, <[u8]>::len))?,
-                (FieldSize::Texts, inside) => add(GROWTH * size_of::<bytes::Bytes>() + inside.map_or(0, <[u8]>::len))?,
-                (FieldSize::Numbers, inside) => add(GROWTH * 8 * inside.map_or(1, <[u8]>::len))?,
-                (FieldSize::One(kind), Some(inside)) => self.weigh(kind, inside, depth, add)?,
-                (FieldSize::Many(kind), Some(inside)) => {
+                (FieldSize::Text, content) => add(content.map_or(0, <[u8]>::len))?,
+                (FieldSize::Texts, content) => {
+                    add(GROWTH * size_of::<bytes::Bytes>() + content.map_or(0, <[u8]>::len))?
+                }
+                (FieldSize::Numbers, content) => add(GROWTH * 8 * content.map_or(1, <[u8]>::len))?,
+                (FieldSize::One(kind), Some(content)) => self.weigh(kind, content, depth, add)?,
+                (FieldSize::Many(kind), Some(content)) => {
                     add(GROWTH * self.kinds[kind].size)?;
-                    self.weigh(kind, inside, depth, add)?;
+                    self.weigh(kind, content, depth, add)?;
                 }
                 // Decoding stops here.
                 (FieldSize::One(_) | FieldSize::Many(_), None) => return Ok(()),
@@ -167,36 +171,37 @@ fn shape(field: &FieldDescriptorProto, numbers: &BTreeMap<String, usize>) -> Fie
 }
 
 /// Returns an upper bound of the size of the Rust struct of a message in bytes: its fields with
-/// alignment, and one alternative of each `oneof`.
+/// alignment, and one alternative of each `oneof`. `enclosing` has the messages that contain this
+/// one.
 fn size<'a>(
     message: &'a DescriptorProto,
     all: &BTreeMap<String, &'a DescriptorProto>,
-    around: &mut Vec<*const DescriptorProto>,
+    enclosing: &mut Vec<*const DescriptorProto>,
 ) -> usize {
-    let mut plain = 8;
-    let mut choices = BTreeMap::<i32, usize>::new();
-    around.push(std::ptr::from_ref(message));
+    let mut field_bytes = 8;
+    let mut oneof_bytes = BTreeMap::<i32, usize>::new();
+    enclosing.push(std::ptr::from_ref(message));
     for field in &message.field {
         let bytes = match (field.label() == Label::Repeated, field.r#type()) {
             (true, _) => 24,
             (false, Type::Message | Type::Group) => match all.get(field.type_name()) {
                 // Recursive messages are boxed.
-                Some(inner) if !around.contains(&std::ptr::from_ref(*inner)) => 8 + size(inner, all, around),
+                Some(inner) if !enclosing.contains(&std::ptr::from_ref(*inner)) => 8 + size(inner, all, enclosing),
                 _ => 8,
             },
             (false, Type::String | Type::Bytes) => 32,
             (false, _) => 16,
         };
         match field.oneof_index {
-            Some(choice) => choices.entry(choice).and_modify(|most| *most = bytes.max(*most)).or_insert(bytes),
+            Some(oneof) => oneof_bytes.entry(oneof).and_modify(|max| *max = bytes.max(*max)).or_insert(bytes),
             None => {
-                plain += bytes;
-                &mut plain
+                field_bytes += bytes;
+                &mut field_bytes
             }
         };
     }
-    around.pop();
-    plain + choices.values().map(|most| most + 8).sum::<usize>()
+    enclosing.pop();
+    field_bytes + oneof_bytes.values().map(|max| max + 8).sum::<usize>()
 }
 
 #[cfg(test)]

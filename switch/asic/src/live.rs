@@ -119,40 +119,42 @@ pub fn live_at_boundaries(pipeline: &Pipeline, back: impl Fn(ControlKind, &LiveS
     }
 }
 
+/// Computes the live state of v1model from the deparser's end backwards. `back` maps the live state
+/// at the end of a block to that at its start.
 fn v1model_boundaries(pipeline: &Pipeline, back: impl Fn(ControlKind, &LiveSet) -> LiveSet) -> LiveAtBoundaries {
-    let std = |name: &str| intrinsic(pipeline, &format!("standard_metadata.{name}"));
+    let standard = |name: &str| intrinsic(pipeline, &format!("standard_metadata.{name}"));
     let mut end = LiveSet::default();
     end.add_var(cpu_variable(pipeline));
     add_preserved_vars(pipeline, ExternFn::Recirculate, &mut end);
     let deparser = back(ControlKind::Deparser, &end);
     let mut end = back(ControlKind::ComputeChecksum, &deparser);
-    end.add_var(std("egress_spec"));
+    end.add_var(standard("egress_spec"));
     end.add_var(drop_variable(pipeline));
     add_preserved_vars(pipeline, ExternFn::Clone, &mut end);
     let mut begin = back(ControlKind::Egress, &end);
-    add_length_inputs(pipeline, std("packet_length"), &mut begin);
+    add_length_inputs(pipeline, standard("packet_length"), &mut begin);
     if calls_extern(pipeline, ControlKind::Egress, ExternFn::Clone) {
         // A clone of the final packet passes egress again; of its metadata only the preserved
         // fields survive.
-        let mut again = begin.clone();
-        metadata(pipeline).for_each(|var| remove_if_present(&mut again.vars, var.index()));
-        end.join(&again);
+        let mut recloned = begin.clone();
+        metadata(pipeline).for_each(|var| remove_if_present(&mut recloned.vars, var.index()));
+        end.join(&recloned);
         begin = back(ControlKind::Egress, &end);
-        add_length_inputs(pipeline, std("packet_length"), &mut begin);
+        add_length_inputs(pipeline, standard("packet_length"), &mut begin);
     }
     for name in
         ["egress_port", "egress_spec", "instance_type", "packet_length", "enq_timestamp", "egress_global_timestamp"]
     {
-        begin.remove_var(std(name));
+        begin.remove_var(standard(name));
     }
-    let mut last = begin.clone();
+    let mut ingress_end = begin.clone();
     // The traffic manager reads these, and clones of the packet keep their preserved fields.
-    last.add_var(std("egress_spec"));
-    last.add_var(std("mcast_grp"));
-    last.add_var(drop_variable(pipeline));
-    add_preserved_vars(pipeline, ExternFn::Clone, &mut last);
-    add_preserved_vars(pipeline, ExternFn::Resubmit, &mut last);
-    LiveAtBoundaries { first: last, between: begin, second: end }
+    ingress_end.add_var(standard("egress_spec"));
+    ingress_end.add_var(standard("mcast_grp"));
+    ingress_end.add_var(drop_variable(pipeline));
+    add_preserved_vars(pipeline, ExternFn::Clone, &mut ingress_end);
+    add_preserved_vars(pipeline, ExternFn::Resubmit, &mut ingress_end);
+    LiveAtBoundaries { first: ingress_end, between: begin, second: end }
 }
 
 /// Returns the live state at the start of each block of a control for which nothing has run. The
@@ -258,27 +260,30 @@ impl<P: ExecutedPart> LivenessAnalysis<'_, P> {
         live
     }
 
-    /// Returns the live state before a block's terminator.
+    /// Returns the live state before a block's terminator. `end` is live at the body's end, `begin`
+    /// at each block's start.
     fn live_before_terminator(&self, block: Block, end: &LiveSet, begin: &[LiveSet]) -> LiveSet {
         let Some(term) = self.body.blocks[block].term.as_ref() else { return end.clone() };
         let mut live = LiveSet::default();
-        let matters = self.progress.is_decision_pending(block);
+        let is_pending = self.progress.is_decision_pending(block);
         match &term.term {
             Terminator::Return | Terminator::Exit | Terminator::Reject => return end.clone(),
-            Terminator::Branch { cond, .. } if matters => live.values.grow_and_insert(cond.index()),
-            Terminator::Switch { value, .. } if matters => live.values.grow_and_insert(value.index()),
+            Terminator::Branch { cond, .. } if is_pending => live.values.grow_and_insert(cond.index()),
+            Terminator::Switch { value, .. } if is_pending => live.values.grow_and_insert(value.index()),
             Terminator::Apply { table, keys, arms } => {
-                let (first, last) = self.progress.pending_lookups(*table);
-                if last {
+                let (first_pending, last_pending) = self.progress.pending_lookups(*table);
+                if last_pending {
                     keys.iter().for_each(|key| live.values.grow_and_insert(key.index()));
                 }
-                if !first && (last || matters) {
+                // The first part's lookup has run: a later part needs to know the arm that it
+                // chose, if any.
+                if !first_pending && (last_pending || is_pending) {
                     live.arms.grow_and_insert(block.index());
                 }
                 for arm in arms {
                     let mut arm_live = begin[arm.block.index()].clone();
                     // After the first part's lookup, the action data may be available.
-                    if first {
+                    if first_pending {
                         self.body.blocks[arm.block]
                             .params
                             .iter()
@@ -304,27 +309,28 @@ impl<P: ExecutedPart> LivenessAnalysis<'_, P> {
         live
     }
 
-    /// Applies the backward transfer function of an instruction.
+    /// Applies the backward transfer function of an instruction: removes the state that it defines
+    /// from `live`, and adds the state that it reads if its result or effect is needed.
     fn transfer_backward(&self, data: &ir::InstData, live: &mut LiveSet) {
-        let wanted = data.results.iter().any(|result| live.values.contains(result.index()));
+        let is_result_live = data.results.iter().any(|result| live.values.contains(result.index()));
         data.results.iter().for_each(|result| remove_if_present(&mut live.values, result.index()));
-        let mut needed = true;
+        let mut is_needed = true;
         match &data.inst {
             Inst::Load(var) => {
-                if wanted {
+                if is_result_live {
                     live.add_var(Some(*var));
                 }
             }
             Inst::Store(var, _) => {
-                needed = live.vars.contains(var.index());
+                is_needed = live.vars.contains(var.index());
                 remove_if_present(&mut live.vars, var.index());
                 // A field of an invalid header stays 0.
-                if let (VarKind::Field(header, _), true) = (self.pipeline.vars[*var].kind, needed) {
+                if let (VarKind::Field(header, _), true) = (self.pipeline.vars[*var].kind, is_needed) {
                     live.headers.grow_and_insert(header.index());
                 }
             }
             Inst::IsValid(header) => {
-                if wanted {
+                if is_result_live {
                     live.headers.grow_and_insert(header.index());
                 }
             }
@@ -345,9 +351,9 @@ impl<P: ExecutedPart> LivenessAnalysis<'_, P> {
             }
             // Calls with effects besides their results.
             Inst::Extern { .. } | Inst::Extract(_) | Inst::ExtractVarbit(..) | Inst::Advance(_) | Inst::Verify(..) => {}
-            _ => needed = wanted,
+            _ => is_needed = is_result_live,
         }
-        if needed {
+        if is_needed {
             data.inst.for_each_use(|value| live.values.grow_and_insert(value.index()));
         }
     }
@@ -362,31 +368,33 @@ impl<P: ExecutedPart> LivenessAnalysis<'_, P> {
         self.pipeline.headers[header].fields.iter().for_each(|var| remove_if_present(&mut live.vars, var.index()));
     }
 
+    /// Applies the backward transfer function of a header copy: state of `dst` that is live becomes
+    /// state of `src`.
     fn transfer_header_copy(&self, dst: HeaderId, src: HeaderId, live: &mut LiveSet) {
         if dst == src {
             return;
         }
-        let (to, from) = (&self.pipeline.headers[dst].fields, &self.pipeline.headers[src].fields);
-        let mut more = LiveSet::default();
-        for (to, from) in to.iter().zip(from) {
-            if live.vars.contains(to.index()) {
-                more.vars.grow_and_insert(from.index());
+        let (dst_fields, src_fields) = (&self.pipeline.headers[dst].fields, &self.pipeline.headers[src].fields);
+        let mut added = LiveSet::default();
+        for (dst_fields, src_fields) in dst_fields.iter().zip(src_fields) {
+            if live.vars.contains(dst_fields.index()) {
+                added.vars.grow_and_insert(src_fields.index());
                 // A copy from an invalid header copies no fields.
-                more.headers.grow_and_insert(src.index());
+                added.headers.grow_and_insert(src.index());
             }
         }
         if live.headers.contains(dst.index()) {
-            more.headers.grow_and_insert(src.index());
+            added.headers.grow_and_insert(src.index());
         }
         // Whether the other members of a union stay valid depends on the source's validity.
-        let touches = |other: HeaderId| {
+        let is_live = |other: HeaderId| {
             let fields = &self.pipeline.headers[other].fields;
             live.headers.contains(other.index()) || fields.iter().any(|var| live.vars.contains(var.index()))
         };
-        if self.union_siblings(dst).any(touches) {
-            more.headers.grow_and_insert(src.index());
+        if self.union_siblings(dst).any(is_live) {
+            added.headers.grow_and_insert(src.index());
         }
         self.remove_header(dst, live);
-        live.join(&more);
+        live.join(&added);
     }
 }

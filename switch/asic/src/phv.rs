@@ -83,29 +83,29 @@ pub fn phv_of_program(target: &ChipTarget, program: &ResourceDemand) -> PhvUse {
 /// of the gress uses it or if it crosses into the gress.
 pub fn phv_of_pipe(target: &ChipTarget, program: &ResourceDemand, placement: &Placement, pipe: u32) -> PhvUse {
     let bridges = bridged_fields(program, placement);
-    let on = |tables: &[usize], hop: usize| {
+    let is_in_hop = |tables: &[usize], hop: usize| {
         tables.iter().any(|n| placement.tables.get(*n).is_some_and(|t| t.pieces.iter().any(|p| p.hop == hop)))
     };
     let hops = placement.path.hops.iter().enumerate().filter(|(_, h)| h.pipe == pipe);
-    let halves: Vec<Vec<PhvSlice>> = hops
+    let gress_slices: Vec<Vec<PhvSlice>> = hops
         .map(|(hop, _)| {
-            let crosses = |at: Option<usize>, name: &str| {
-                at.and_then(|at| bridges.get(at)).is_some_and(|b| b.fields.iter().any(|f| f == name))
+            let crosses = |bridge: Option<usize>, name: &str| {
+                bridge.and_then(|bridge| bridges.get(bridge)).is_some_and(|b| b.fields.iter().any(|f| f == name))
             };
             let fields: Vec<(&PhvField, bool)> = program
                 .fields
                 .iter()
-                .map(|f| (f, on(&f.written, hop) || on(&f.read, hop)))
+                .map(|f| (f, is_in_hop(&f.written, hop) || is_in_hop(&f.read, hop)))
                 .filter(|(f, used)| {
-                    let metadata = f.header.is_none() && !f.is_validity();
-                    !metadata || *used || crosses(hop.checked_sub(1), &f.name) || crosses(Some(hop), &f.name)
+                    let is_metadata = f.header.is_none() && !f.is_validity();
+                    !is_metadata || *used || crosses(hop.checked_sub(1), &f.name) || crosses(Some(hop), &f.name)
                 })
                 .collect();
             slice_fields(program, &fields)
         })
         .collect();
 
-    pack_slices(target, &halves)
+    pack_slices(target, &gress_slices)
 }
 
 /// Computes the parser resources that a program needs.
@@ -129,24 +129,24 @@ pub fn parser_use(target: &ChipTarget, program: &ResourceDemand) -> ParserUse {
 fn max_path_sum(program: &ResourceDemand, cost: impl Fn(&crate::demand::ParserStateDemand) -> u32) -> u32 {
     let count = program.parser.len();
     let mut sums = vec![None; count];
-    let mut open = vec![false; count];
+    let mut is_open = vec![false; count];
     // Depth-first search with an explicit stack. The sum of a state is known after those of all its
     // successors.
     let mut stack: Vec<(usize, usize)> = (0..count.min(1)).map(|n| (n, 0)).collect();
-    while let Some((state, next)) = stack.pop() {
-        open[state] = true;
-        let behind = &program.parser[state].next;
-        match behind.get(next) {
-            Some(&to) => {
-                stack.push((state, next + 1));
-                if to < count && sums[to].is_none() && !open[to] {
-                    stack.push((to, 0));
+    while let Some((state, next_index)) = stack.pop() {
+        is_open[state] = true;
+        let successors = &program.parser[state].next;
+        match successors.get(next_index) {
+            Some(&successor) => {
+                stack.push((state, next_index + 1));
+                if successor < count && sums[successor].is_none() && !is_open[successor] {
+                    stack.push((successor, 0));
                 }
             }
             None => {
-                let rest = behind.iter().filter_map(|n| *sums.get(*n)?).max().unwrap_or(0);
-                sums[state] = Some(cost(&program.parser[state]).saturating_add(rest));
-                open[state] = false;
+                let max_after = successors.iter().filter_map(|n| *sums.get(*n)?).max().unwrap_or(0);
+                sums[state] = Some(cost(&program.parser[state]).saturating_add(max_after));
+                is_open[state] = false;
             }
         }
     }
@@ -154,31 +154,33 @@ fn max_path_sum(program: &ResourceDemand, cost: impl Fn(&crate::demand::ParserSt
 }
 
 /// Slices fields into runs that are allocated together: header fields that share a byte, extended
-/// over fields of equal use; metadata fields one by one; all validity bits together.
+/// over fields of equal use; metadata fields one by one; all validity bits together. Each field
+/// comes with whether a table uses it.
 fn slice_fields(program: &ResourceDemand, fields: &[(&PhvField, bool)]) -> Vec<PhvSlice> {
-    let mut chunks = Vec::new();
+    let mut slices = Vec::new();
     let validities = fields.iter().filter(|(f, _)| f.is_validity()).count() as u32;
-    chunks.push(PhvSlice { bits: validities, used: true, alive: None });
-    let mut at = 0;
-    while at < fields.len() {
-        let (field, _) = fields[at];
+    slices.push(PhvSlice { bits: validities, used: true, alive: None });
+    let mut index = 0;
+    while index < fields.len() {
+        let (field, _) = fields[index];
         if field.header.is_none() {
             if !field.is_validity() {
-                chunks.push(PhvSlice { bits: field.bits, used: true, alive: live_range(program, field) });
+                slices.push(PhvSlice { bits: field.bits, used: true, alive: live_range(program, field) });
             }
-            at += 1;
+            index += 1;
             continue;
         }
-        let end = at + fields[at..].iter().take_while(|(f, _)| f.header == field.header).count();
-        slice_header(&fields[at..end], &mut chunks);
-        at = end;
+        let end = index + fields[index..].iter().take_while(|(f, _)| f.header == field.header).count();
+        slice_header(&fields[index..end], &mut slices);
+        index = end;
     }
-    chunks.retain(|c| c.bits > 0);
-    chunks
+    slices.retain(|c| c.bits > 0);
+    slices
 }
 
-fn slice_header(fields: &[(&PhvField, bool)], chunks: &mut Vec<PhvSlice>) {
-    let mut run: Option<(u32, bool)> = None;
+/// Appends the slices of one header: runs of whole bytes of equal use (`true`: a table uses it).
+fn slice_header(fields: &[(&PhvField, bool)], slices: &mut Vec<PhvSlice>) {
+    let mut open_run: Option<(u32, bool)> = None;
     let (mut bits, mut used) = (0u32, false);
     for (n, (field, field_used)) in fields.iter().enumerate() {
         bits = bits.saturating_add(field.bits);
@@ -186,17 +188,17 @@ fn slice_header(fields: &[(&PhvField, bool)], chunks: &mut Vec<PhvSlice>) {
         if !bits.is_multiple_of(8) && n + 1 < fields.len() {
             continue;
         }
-        run = match run {
-            Some((sum, same)) if same == used => Some((sum.saturating_add(bits), used)),
-            Some((sum, other)) => {
-                chunks.push(PhvSlice { bits: sum, used: other, alive: None });
+        open_run = match open_run {
+            Some((sum, run_used)) if run_used == used => Some((sum.saturating_add(bits), used)),
+            Some((sum, run_used)) => {
+                slices.push(PhvSlice { bits: sum, used: run_used, alive: None });
                 Some((bits, used))
             }
             None => Some((bits, used)),
         };
         (bits, used) = (0, false);
     }
-    chunks.extend(run.map(|(bits, used)| PhvSlice { bits, used, alive: None }));
+    slices.extend(open_run.map(|(bits, used)| PhvSlice { bits, used, alive: None }));
 }
 
 /// Returns the live range of a field, from the table that first writes it to the table that last
@@ -207,30 +209,30 @@ fn live_range(program: &ResourceDemand, field: &PhvField) -> Option<(usize, usiz
     Some((first.min(last), last.max(first)))
 }
 
-/// Assigns containers to slices, wide ones first, with the fewest containers for each. Slices with
-/// disjoint live ranges share containers.
-fn pack_slices(target: &ChipTarget, halves: &[Vec<PhvSlice>]) -> PhvUse {
-    let kind = |c: &crate::target::PhvContainers| ContainerUse {
+/// Assigns containers to slices, wide ones first, with the fewest containers for each. `gresses`
+/// has the slices of each gress. Slices with disjoint live ranges share containers.
+fn pack_slices(target: &ChipTarget, gresses: &[Vec<PhvSlice>]) -> PhvUse {
+    let unused = |c: &crate::target::PhvContainers| ContainerUse {
         bits: c.bits,
         carry_only: c.carry_only,
         used: 0,
         has: c.count,
     };
-    let mut phv = PhvUse { containers: target.phv.iter().map(kind).collect(), field_bits: 0, missing_bits: 0 };
-    for chunks in halves {
-        let mut own: Vec<Vec<Option<(usize, usize)>>> = vec![Vec::new(); phv.containers.len()];
-        let mut sorted = chunks.clone();
+    let mut phv = PhvUse { containers: target.phv.iter().map(unused).collect(), field_bits: 0, missing_bits: 0 };
+    for slices in gresses {
+        let mut taken: Vec<Vec<Option<(usize, usize)>>> = vec![Vec::new(); phv.containers.len()];
+        let mut sorted = slices.clone();
         // Headers come first because they do not share. Metadata follows in order of first use, so
         // that a dead slice's container is reused.
         sorted.sort_by_key(|c| (c.alive, std::cmp::Reverse(c.bits)));
-        for chunk in sorted {
-            phv.field_bits = phv.field_bits.saturating_add(chunk.bits);
-            place_slice(&mut phv, &mut own, chunk);
+        for slice in sorted {
+            phv.field_bits = phv.field_bits.saturating_add(slice.bits);
+            place_slice(&mut phv, &mut taken, slice);
         }
-        for (kind, containers) in phv.containers.iter_mut().zip(&target.phv) {
+        for (unused, containers) in phv.containers.iter_mut().zip(&target.phv) {
             // A group of containers belongs to one gress.
             let group = containers.group.max(1);
-            kind.used = kind.used.div_ceil(group).saturating_mul(group).min(kind.has);
+            unused.used = unused.used.div_ceil(group).saturating_mul(group).min(unused.has);
         }
     }
     phv

@@ -32,6 +32,8 @@ impl SwitchWing for SwitchEngines {
         Ok(Arc::new(SwitchPlan { target, fold: *fold, compress: Compress(compress.clone()), room }))
     }
 
+    /// Returns the factory of an engine for a program partitioned over tiers, as the configuration
+    /// says.
     fn tiers_factory(&self, division: TierDivision<'_>) -> SharedEngineFactory {
         let TierDivision { setting, above, below, down, up } = division;
         let TiersSetting {
@@ -45,11 +47,11 @@ impl SwitchWing for SwitchEngines {
             ..
         } = setting;
         let hot = hot.iter().map(|(name, entries)| (name.clone(), TableMode::Hot(*entries)));
-        let held = hot.chain(absent.iter().map(|name| (name.clone(), TableMode::Absent))).collect();
+        let table_modes = hot.chain(absent.iter().map(|name| (name.clone(), TableMode::Absent))).collect();
         Arc::new(TiersPlan {
             above,
             below,
-            table_modes: held,
+            table_modes,
             key: *bridge_key,
             lower_port: *lower_port,
             down,

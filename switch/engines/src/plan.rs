@@ -85,20 +85,20 @@ impl PlacedProgram {
 }
 
 /// Returns the sizes of all tables and objects.
-pub(crate) fn requested_sizes(room: &ChipSizing, pipeline: &Pipeline) -> Result<TableSizes, String> {
+pub(crate) fn requested_sizes(sizing: &ChipSizing, pipeline: &Pipeline) -> Result<TableSizes, String> {
     let indexed = pipeline.externs.values().filter(|inst| inst.kind.is_indexed());
     let mut sizes = TableSizes::new();
     for table in pipeline.tables.values() {
-        let own = table.entries.len() as u64;
-        let entries = table.size.map_or(room.others, |size| room.others.min(size.max(1))).max(own);
+        let declared_entries = table.entries.len() as u64;
+        let entries = table.size.map_or(sizing.others, |size| sizing.others.min(size.max(1))).max(declared_entries);
         sizes.insert(table.preamble.name.clone(), entries);
     }
     for object in indexed {
-        let count = element_count(&object.kind).map_or(room.others, |size| room.others.min(size.max(1)));
+        let count = element_count(&object.kind).map_or(sizing.others, |size| sizing.others.min(size.max(1)));
         sizes.insert(object.preamble.name.clone(), count);
     }
-    sizes.extend(room.tables.clone());
-    if let Some((file, text)) = &room.sizing {
+    sizes.extend(sizing.tables.clone());
+    if let Some((file, text)) = &sizing.sizing {
         let sizing = Sizing::parse(text, &AllowedNames::from_pipeline(pipeline)).map_err(|mistakes| {
             let lines: Vec<String> = mistakes.iter().map(|mistake| format!("{file}:{mistake}")).collect();
             lines.join("; ")
@@ -153,8 +153,8 @@ impl SwitchPlan {
         settings: &Config,
     ) -> Result<(MappedSwitch, PlacedProgram), SwitchPlanError> {
         if let Some(table) = table_applied_twice(pipeline) {
-            let why = "is applied twice on one path through the program, and a chip looks up a table once per pass: write it as two tables";
-            return Err(SwitchPlanError::Impossible(format!("{}: table {table} {why}", pipeline.name)));
+            let reason = "is applied twice on one path through the program, and a chip looks up a table once per pass: write it as two tables";
+            return Err(SwitchPlanError::Impossible(format!("{}: table {table} {reason}", pipeline.name)));
         }
         let sizes = requested_sizes(&self.room, pipeline).map_err(SwitchPlanError::Impossible)?;
         // Key digests use a secret random seed, because senders could otherwise construct keys that
@@ -172,6 +172,8 @@ impl SwitchPlan {
         Err(last_error)
     }
 
+    /// Places the transformed program on a chip with `pipes` folded pipes. A chip that is too small
+    /// is [`SwitchPlanError::Full`]; the caller can then fold more pipes.
     fn place_folded(
         &self,
         pipeline: &Arc<Pipeline>,

@@ -89,64 +89,65 @@ pub fn assign_tenants(
     shared: &TableSizes,
     mut fits: impl FnMut(&TableSizes) -> bool,
 ) -> Clusters {
-    let total = |t: &Tenant| t.entries.values().sum::<u64>();
-    tenants.sort_by(|a, b| total(b).cmp(&total(a)).then_with(|| a.name.cmp(&b.name)));
+    let entry_count = |t: &Tenant| t.entries.values().sum::<u64>();
+    tenants.sort_by(|a, b| entry_count(b).cmp(&entry_count(a)).then_with(|| a.name.cmp(&b.name)));
     let mut result = Clusters::default();
-    let (mut head, mut tail) = (0, tenants.len());
-    while head < tail {
+    let (mut first, mut end) = (0, tenants.len());
+    while first < end {
         if result.clusters.len() == MAX_CLUSTERS {
             result.cut_off = true;
             break;
         }
-        let taken = largest_fit(&tenants[head..tail], shared, &mut fits, false);
-        if taken == 0 {
+        let large = largest_fit(&tenants[first..end], shared, &mut fits, false);
+        if large == 0 {
             if result.too_large.len() < MAX_NAMED {
-                result.too_large.push(tenants[head].name.clone());
+                result.too_large.push(tenants[first].name.clone());
             }
-            head += 1;
+            first += 1;
             continue;
         }
         let mut entries = shared.clone();
-        tenants[head..head + taken].iter().for_each(|t| add_entries(&mut entries, &t.entries));
-        let largest = tenants[head].name.clone();
-        head += taken;
-        let small = largest_fit(&tenants[head..tail], &entries, &mut fits, true);
-        tenants[tail - small..tail].iter().for_each(|t| add_entries(&mut entries, &t.entries));
-        tail -= small;
-        result.clusters.push(Cluster { tenants: (taken + small) as u64, largest, entries });
+        tenants[first..first + large].iter().for_each(|t| add_entries(&mut entries, &t.entries));
+        let largest = tenants[first].name.clone();
+        first += large;
+        let small = largest_fit(&tenants[first..end], &entries, &mut fits, true);
+        tenants[end - small..end].iter().for_each(|t| add_entries(&mut entries, &t.entries));
+        end -= small;
+        result.clusters.push(Cluster { tenants: (large + small) as u64, largest, entries });
     }
     result
 }
 
-/// Returns the number of tenants from the front (or back) that fit in addition to `there`.
+/// Returns the number of tenants from the front (or, with `from_back`, from the back) that fit in
+/// addition to the entries `present`.
 fn largest_fit(
     tenants: &[Tenant],
-    there: &TableSizes,
+    present: &TableSizes,
     fits: &mut impl FnMut(&TableSizes) -> bool,
-    back: bool,
+    from_back: bool,
 ) -> usize {
     let mut try_with = |count: usize| {
-        let mut entries = there.clone();
-        let some = if back { &tenants[tenants.len() - count..] } else { &tenants[..count] };
-        some.iter().for_each(|t| add_entries(&mut entries, &t.entries));
+        let mut entries = present.clone();
+        let chosen = if from_back { &tenants[tenants.len() - count..] } else { &tenants[..count] };
+        chosen.iter().for_each(|t| add_entries(&mut entries, &t.entries));
         fits(&entries)
     };
-    let (mut good, mut bad) = (0, tenants.len() + 1);
+    let (mut fitting, mut failing) = (0, tenants.len() + 1);
     // Doubles first, because a cluster holds far fewer tenants than the region.
     let mut step = 1;
-    while step < bad && try_with(step) {
-        good = step;
+    while step < failing && try_with(step) {
+        fitting = step;
         step = (step * 2).min(tenants.len());
-        if good == tenants.len() {
-            return good;
+        if fitting == tenants.len() {
+            return fitting;
         }
     }
-    bad = bad.min(step);
-    while bad - good > 1 {
-        let middle = good + (bad - good) / 2;
-        if try_with(middle) { good = middle } else { bad = middle }
+    failing = failing.min(step);
+    while failing - fitting > 1 {
+        let middle = fitting + (failing - fitting) / 2;
+        if try_with(middle) { fitting = middle } else { failing = middle }
     }
-    good
+    fitting
 }
 
 #[cfg(test)]

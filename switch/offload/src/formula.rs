@@ -100,8 +100,9 @@ impl Formula {
         }
     }
 
+    /// Returns the value of a node with the parameters.
     fn value(&self, node: &FormulaNode, parameters: &Parameters) -> Result<f64, FormulaError> {
-        let (op, pair) = match node {
+        let (op, operands) = match node {
             FormulaNode::Number(value) => return Ok(*value),
             FormulaNode::Name(name) => {
                 return parameters.get(name).copied().ok_or_else(|| FormulaError::Unknown {
@@ -110,9 +111,9 @@ impl Formula {
                     known: parameters.keys().cloned().collect::<Vec<_>>().join(", "),
                 });
             }
-            FormulaNode::Pair(op, pair) => (op, pair),
+            FormulaNode::Pair(op, operands) => (op, operands),
         };
-        let (a, b) = (self.value(&pair.0, parameters)?, self.value(&pair.1, parameters)?);
+        let (a, b) = (self.value(&operands.0, parameters)?, self.value(&operands.1, parameters)?);
         Ok(match op {
             FormulaOp::Add => a + b,
             FormulaOp::Sub => a - b,
@@ -181,6 +182,7 @@ impl FormulaParser<'_> {
         }
     }
 
+    /// Parses a number, a parameter, a negation or an expression in parentheses.
     fn parse_factor(&mut self) -> Result<FormulaNode, FormulaError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {

@@ -142,34 +142,36 @@ impl HotSet {
     /// without hits are not added, but stay if there is capacity.
     pub fn reselect(&mut self, state: &ControlState, hits: impl Fn(&StoredEntry) -> u64) -> HotSetDelta {
         let mut groups: HashMap<ExactKey, Vec<&StoredEntry>> = HashMap::new();
-        let mut wanted: Vec<(u64, &StoredEntry)> = Vec::new();
+        let mut candidates: Vec<(u64, &StoredEntry)> = Vec::new();
         for entry in state.entries(self.table) {
-            let (hits, stays) = (hits(entry), self.contains(entry.key(), entry.priority()));
-            if hits > 0 || stays {
-                wanted.push((hits.saturating_mul(if stays { STICKINESS_PERCENT } else { 100 }), entry));
+            let (hits, is_present) = (hits(entry), self.contains(entry.key(), entry.priority()));
+            if hits > 0 || is_present {
+                // A present entry counts more than its hits, so that entries of equal rates do not
+                // alternate.
+                candidates.push((hits.saturating_mul(if is_present { STICKINESS_PERCENT } else { 100 }), entry));
             }
             groups.entry(self.exact_key(entry.key())).or_default().push(entry);
         }
-        wanted.sort_by_key(|(weight, entry)| (Reverse(*weight), entry.sequence()));
-        let mut choice =
+        candidates.sort_by_key(|(weight, entry)| (Reverse(*weight), entry.sequence()));
+        let mut selection =
             HotSetSelection { layout: &self.layout, groups, taken: HashSet::new(), step_budget: STEP_BUDGET };
-        for (_, entry) in wanted {
-            choice.select_with_shadowing(entry, self.capacity);
+        for (_, entry) in candidates {
+            selection.select_with_shadowing(entry, self.capacity);
         }
-        let taken = choice.taken;
-        let stays = |entry: &StoredEntry| taken.contains(&entry_identity(entry));
-        let out: Vec<StoredEntry> = self.entries().filter(|entry| !stays(entry)).cloned().collect();
-        let comes = |entry: &&StoredEntry| stays(entry) && !self.contains(entry.key(), entry.priority());
-        let mut new: Vec<StoredEntry> = state.entries(self.table).filter(comes).cloned().collect();
-        new.sort_by_key(StoredEntry::sequence);
-        for entry in &out {
+        let taken = selection.taken;
+        let is_selected = |entry: &StoredEntry| taken.contains(&entry_identity(entry));
+        let removed: Vec<StoredEntry> = self.entries().filter(|entry| !is_selected(entry)).cloned().collect();
+        let is_new = |entry: &&StoredEntry| is_selected(entry) && !self.contains(entry.key(), entry.priority());
+        let mut added: Vec<StoredEntry> = state.entries(self.table).filter(is_new).cloned().collect();
+        added.sort_by_key(StoredEntry::sequence);
+        for entry in &removed {
             self.on_delete(entry.key(), entry.priority());
         }
-        for entry in &new {
+        for entry in &added {
             self.chosen.entry(self.exact_key(entry.key())).or_default().push(entry.clone());
         }
-        self.count += new.len() as u64;
-        HotSetDelta { removed: out, added: new }
+        self.count += added.len() as u64;
+        HotSetDelta { removed, added }
     }
 
     /// Removes entries that the switch refused for lack of capacity.
@@ -194,7 +196,7 @@ struct HotSetSelection<'a> {
 
 impl HotSetSelection<'_> {
     /// Selects an entry with all entries that shadow it, if capacity permits.
-    fn select_with_shadowing(&mut self, entry: &StoredEntry, room: u64) {
+    fn select_with_shadowing(&mut self, entry: &StoredEntry, capacity: u64) {
         if self.taken.contains(&entry_identity(entry)) {
             return;
         }
@@ -205,21 +207,21 @@ impl HotSetSelection<'_> {
             .get(&*self.layout.exact_words(entry.key()).collect::<ExactKey>())
             .map(Vec::as_slice)
             .unwrap_or_default();
-        let mut more: BTreeMap<EntryIdentity, &StoredEntry> = BTreeMap::from([(entry_identity(entry), entry)]);
-        let mut open = vec![entry];
-        while let Some(weak) = open.pop() {
-            if group.len() > self.step_budget || self.taken.len() + more.len() > room as usize {
+        let mut added: BTreeMap<EntryIdentity, &StoredEntry> = BTreeMap::from([(entry_identity(entry), entry)]);
+        let mut unvisited = vec![entry];
+        while let Some(shadowed) = unvisited.pop() {
+            if group.len() > self.step_budget || self.taken.len() + added.len() > capacity as usize {
                 return;
             }
             self.step_budget -= if group.len() == 1 { 0 } else { group.len() };
-            for strong in group.iter().filter(|other| can_shadow(self.layout, other, weak)) {
-                let id = entry_identity(strong);
-                if !self.taken.contains(&id) && more.insert(id, strong).is_none() {
-                    open.push(strong);
+            for shadowing in group.iter().filter(|other| can_shadow(self.layout, other, shadowed)) {
+                let id = entry_identity(shadowing);
+                if !self.taken.contains(&id) && added.insert(id, shadowing).is_none() {
+                    unvisited.push(shadowing);
                 }
             }
         }
-        self.taken.extend(more.into_keys());
+        self.taken.extend(added.into_keys());
     }
 }
 

@@ -245,19 +245,21 @@ impl SizingChecker<'_> {
         Sizing { parameters, tables, objects, values, tenants }
     }
 
+    /// Resolves the names of a section (`kind_name`) among the known ones, and evaluates each
+    /// amount once with the parameters. Errors are reported; their lines are left out.
     fn check_amounts(
         &mut self,
-        given: BTreeMap<String, Spanned<Amount>>,
+        amounts_by_name: BTreeMap<String, Spanned<Amount>>,
         known: &[String],
-        what: &str,
+        kind_name: &str,
         parameters: &Parameters,
     ) -> Vec<(String, Formula)> {
         let mut amounts: Vec<(String, Formula)> = Vec::new();
-        for (name, amount) in given {
+        for (name, amount) in amounts_by_name {
             let span = amount.span();
-            let Some(full) = self.resolve_name(&name, known, what, span.clone()) else { continue };
-            if amounts.iter().any(|(other, _)| *other == full) {
-                self.report_error(span, format!("`{name}` is `{full}`, which is listed twice; remove one line"));
+            let Some(full_name) = self.resolve_name(&name, known, kind_name, span.clone()) else { continue };
+            if amounts.iter().any(|(other, _)| *other == full_name) {
+                self.report_error(span, format!("`{name}` is `{full_name}`, which is listed twice; remove one line"));
                 continue;
             }
             let formula = match amount.into_inner() {
@@ -265,7 +267,7 @@ impl SizingChecker<'_> {
                 Amount::Formula(text) => Formula::parse(&text),
             };
             match formula.and_then(|formula| formula.entry_count(parameters).map(|_| formula)) {
-                Ok(formula) => amounts.push((full, formula)),
+                Ok(formula) => amounts.push((full_name, formula)),
                 Err(error) => self.report_error(span, error.to_string()),
             }
         }

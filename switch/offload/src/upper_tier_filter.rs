@@ -50,65 +50,72 @@ impl UpperTierFilter {
         self.replaced.clear();
         self.evicted.clear();
         let mut entries = changes.iter().filter_map(changed_entry);
-        let mut above = WriteBatch::new();
+        let mut upper = WriteBatch::new();
         for update in &batch.updates {
             match update {
                 StateUpdate::Entry(..) | StateUpdate::Packed(..) => {
                     if let Some((_, _, change)) = entries.next() {
-                        self.filter_entry(change, &mut above);
+                        self.filter_entry(change, &mut upper);
                     }
                 }
                 StateUpdate::DirectCounter(id, _) => {
                     let is_above = entries.next().is_some_and(|(table, entry, _)| self.holds_entry(table, entry));
-                    above.updates.extend(is_above.then(|| StateUpdate::DirectCounter(id.clone(), Counter::default())));
+                    upper.updates.extend(is_above.then(|| StateUpdate::DirectCounter(id.clone(), Counter::default())));
                 }
                 // The change concerns no hot entry, because a table with a direct meter is on one
                 // side.
                 StateUpdate::DirectMeter(id, _) => {
                     entries.next();
-                    above.updates.extend(self.applied.contains(&id.table).then(|| update.clone()));
+                    upper.updates.extend(self.applied.contains(&id.table).then(|| update.clone()));
                 }
                 StateUpdate::DefaultAction(table, _) if !self.applied.contains(table) => {}
                 StateUpdate::Counter(object, index, _) => {
-                    above.push(StateUpdate::Counter(*object, *index, Counter::default()));
+                    upper.push(StateUpdate::Counter(*object, *index, Counter::default()));
                 }
                 other => {
-                    above.push(other.clone());
+                    upper.push(other.clone());
                 }
             }
         }
-        above
+        upper
     }
 
-    fn filter_entry(&mut self, change: &StateChange, above: &mut WriteBatch) {
+    /// Adds an entry's change to the writes for the upper tier, if the table is there:
+    /// all changes of a complete table, those of present entries of a hot one. An insertion that
+    /// shadows hot entries evicts them.
+    fn filter_entry(&mut self, change: &StateChange, upper: &mut WriteBatch) {
         let Some((table, entry, _)) = changed_entry(change).filter(|(table, ..)| self.applied.contains(table)) else {
             return;
         };
-        let mut hot = self.hot.get_mut(&table);
-        let is_hot = hot.is_some();
+        let mut hot_set = self.hot.get_mut(&table);
+        let is_hot = hot_set.is_some();
         match change {
-            StateChange::Inserted(..) => match hot {
+            StateChange::Inserted(..) => match hot_set {
                 None => {
-                    above.push_stored(UpdateKind::Insert, table, entry);
+                    upper.push_stored(UpdateKind::Insert, table, entry);
                 }
-                Some(hot) => {
-                    for out in hot.on_insert(entry) {
-                        above.push_stored(UpdateKind::Delete, table, &out);
-                        self.replaced.push((table, out.clone()));
-                        self.evicted.push((table, out));
+                Some(hot_set) => {
+                    for evicted in hot_set.on_insert(entry) {
+                        upper.push_stored(UpdateKind::Delete, table, &evicted);
+                        self.replaced.push((table, evicted.clone()));
+                        self.evicted.push((table, evicted));
                     }
                 }
             },
-            StateChange::Modified(_, old, _, counter) if hot.as_mut().is_none_or(|hot| hot.on_modify(entry)) => {
-                above.push_stored(UpdateKind::Modify, table, entry);
+            StateChange::Modified(_, old, _, counter)
+                if hot_set.as_mut().is_none_or(|hot_set| hot_set.on_modify(entry)) =>
+            {
+                upper.push_stored(UpdateKind::Modify, table, entry);
                 self.replaced.extend(is_hot.then(|| (table, old.clone())));
                 if counter.is_some() {
                     let id = EntryId::from_stored(&self.layouts[table.index()], table, entry);
-                    above.push(StateUpdate::DirectCounter(id, Counter::default()));
+                    upper.push(StateUpdate::DirectCounter(id, Counter::default()));
                 }
             }
-            StateChange::Deleted(..) if hot.is_none_or(|hot| hot.on_delete(entry.key(), entry.priority())) => {
-                above.push_stored(UpdateKind::Delete, table, entry);
+            StateChange::Deleted(..)
+                if hot_set.is_none_or(|hot_set| hot_set.on_delete(entry.key(), entry.priority())) =>
+            {
+                upper.push_stored(UpdateKind::Delete, table, entry);
                 self.replaced.extend(is_hot.then(|| (table, entry.clone())));
             }
             _ => {}

@@ -90,19 +90,20 @@ impl ConnectionLimiter {
         }
     }
 
-    /// Does the handshake; `None` if it fails.
+    /// Does the TLS handshake and returns the connection with its permit; `None` if it
+    /// fails or takes too long.
     async fn perform_handshake(
         self,
         stream: TcpStream,
         peer: Peer,
-        place: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
         credentials: Credentials,
     ) -> Option<AdmittedConnection> {
         let acceptor = credentials.acceptor()?;
         match tokio::time::timeout(self.limits.handshake_time, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => {
                 let peer = peer.with(stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()));
-                Some(self.admit_connection(ConnectionTransport::Tls(Box::new(stream)), peer, place))
+                Some(self.admit_connection(ConnectionTransport::Tls(Box::new(stream)), peer, permit))
             }
             Ok(Err(error)) => {
                 info!(who = %peer, %error, "closed a connection: its TLS handshake failed");
@@ -144,11 +145,13 @@ impl ConnectionAcceptor {
 impl tokio_stream::Stream for ConnectionAcceptor {
     type Item = io::Result<AdmittedConnection>;
 
+    /// Returns the next connection whose handshake is complete, and starts the handshakes of new
+    /// ones.
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
-            while let Poll::Ready(Some(done)) = self.handshakes.poll_join_next(context) {
-                if let Ok(Some(guest)) = done {
-                    return Poll::Ready(Some(Ok(guest)));
+            while let Poll::Ready(Some(handshake)) = self.handshakes.poll_join_next(context) {
+                if let Ok(Some(connection)) = handshake {
+                    return Poll::Ready(Some(Ok(connection)));
                 }
             }
             if let Some(pause) = &mut self.pause {
@@ -157,8 +160,8 @@ impl tokio_stream::Stream for ConnectionAcceptor {
             }
             match std::task::ready!(self.listener.poll_accept(context)) {
                 Ok((stream, address)) => {
-                    if let Some(guest) = self.accept_stream(stream, Peer::at(Some(address))) {
-                        return Poll::Ready(Some(Ok(guest)));
+                    if let Some(connection) = self.accept_stream(stream, Peer::at(Some(address))) {
+                        return Poll::Ready(Some(Ok(connection)));
                     }
                 }
                 // Most likely the process has no free file descriptors, which become available when
@@ -181,6 +184,7 @@ impl Connected for AdmittedConnection {
 }
 
 impl AsyncRead for AdmittedConnection {
+    /// Reads from the connection. Fails if the server closes it, or if its first request is late.
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -194,15 +198,15 @@ impl AsyncRead for AdmittedConnection {
         {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        let before = buffer.filled().len();
-        let read = self.wire.poll_read(context, buffer);
+        let old_len = buffer.filled().len();
+        let result = self.wire.poll_read(context, buffer);
         if self.hurry.is_some() {
-            self.received += buffer.filled().len() - before;
+            self.received += buffer.filled().len() - old_len;
             if self.received >= BEGUN {
                 self.hurry = None;
             }
         }
-        read
+        result
     }
 }
 

@@ -37,22 +37,22 @@ pub fn check_agreement(
     if agreement.conflicts.is_empty() {
         return Ok(agreement.remarks.iter().map(describe_difference).collect());
     }
-    let mut shown = String::new();
-    let mut left = agreement.conflicts.len();
+    let mut text = String::new();
+    let mut not_shown = agreement.conflicts.len();
     for conflict in agreement.conflicts.iter().map(describe_difference) {
-        if !shown.is_empty() && shown.len() + conflict.len() > MAX_REFUSAL {
-            shown.push_str(&format!("; and {left} more"));
+        if !text.is_empty() && text.len() + conflict.len() > MAX_REFUSAL {
+            text.push_str(&format!("; and {not_shown} more"));
             break;
         }
-        shown.push_str(if shown.is_empty() { "" } else { "; " });
-        shown.push_str(&truncate_text(&conflict, MAX_REFUSAL));
-        left -= 1;
+        text.push_str(if text.is_empty() { "" } else { "; " });
+        text.push_str(&truncate_text(&conflict, MAX_REFUSAL));
+        not_shown -= 1;
     }
     let count = agreement.conflicts.len();
-    let places = if count == 1 { "1 place".to_owned() } else { format!("{count} places") };
+    let count_text = if count == 1 { "1 place".to_owned() } else { format!("{count} places") };
     Err(P4RuntimeError::invalid(format!(
-        "the P4Info is not that of the device config: they disagree in {places}. \
-         Give the P4Info that was compiled with the device config, from the same source and options. {shown}"
+        "the P4Info is not that of the device config: they disagree in {count_text}. \
+         Give the P4Info that was compiled with the device config, from the same source and options. {text}"
     )))
 }
 

@@ -96,7 +96,7 @@ impl Arbitration {
         let scope = Arc::new(RoleScope::read(config.as_ref())?);
         let election = update.election_id.map(election_of);
         if let (Some(role), Some(id)) = (self.roles.get(&name), election)
-            && role.live.iter().any(|(other, theirs)| *other != stream && *theirs == Some(id))
+            && role.live.iter().any(|(other, used)| *other != stream && *used == Some(id))
         {
             return Err(P4RuntimeError::invalid(format!(
                 "election id {id} is in use by another client of role \"{name}\"; give each client one of its own"
@@ -111,9 +111,9 @@ impl Arbitration {
             role.highest = election;
             (role.config, role.scope) = (config, Some(scope));
             role.accepts_writes = false;
-            return Ok(ArbitrationEffect::Handover(self.messages_to(&name, |to| to != stream)));
+            return Ok(ArbitrationEffect::Handover(self.messages_to(&name, |receiver| receiver != stream)));
         }
-        Ok(ArbitrationEffect::Messages(self.messages_to(&name, |to| was_primary || to == stream)))
+        Ok(ArbitrationEffect::Messages(self.messages_to(&name, |receiver| was_primary || receiver == stream)))
     }
 
     fn check_identity(&self, stream: StreamId, device: u64, name: &str) -> Result<(), P4RuntimeError> {
@@ -186,7 +186,7 @@ impl Arbitration {
         election: Option<Uint128>,
     ) -> Result<Arc<RoleScope>, P4RuntimeError> {
         self.check_device(device)?;
-        let denied = |why: String| Err(P4RuntimeError::new(Code::PermissionDenied, why));
+        let denied = |reason: String| Err(P4RuntimeError::new(Code::PermissionDenied, reason));
         let Some(state) = self.roles.get(role) else {
             return match role {
                 "" => denied("there is no primary; become it with a MasterArbitrationUpdate".into()),
@@ -254,10 +254,11 @@ impl Arbitration {
         (self.roles.get(name)?.primary() == Some(stream)).then_some(name)
     }
 
-    fn messages_to(&self, name: &str, to: impl Fn(StreamId) -> bool) -> Vec<ArbitrationMessage> {
+    /// Returns the arbitration messages to the clients of a role that `is_receiver` selects.
+    fn messages_to(&self, name: &str, is_receiver: impl Fn(StreamId) -> bool) -> Vec<ArbitrationMessage> {
         let Some(role) = self.roles.get(name) else { return Vec::new() };
         let primary = role.primary();
-        let advice = |stream: StreamId| {
+        let message_for = |stream: StreamId| {
             let (code, message) = match primary {
                 Some(primary) if primary == stream => (rpc::Code::Ok, "you are primary"),
                 Some(_) => (rpc::Code::AlreadyExists, "another client is primary"),
@@ -277,7 +278,7 @@ impl Arbitration {
             };
             ArbitrationMessage { stream, message }
         };
-        role.live.keys().copied().filter(|stream| to(*stream)).map(advice).collect()
+        role.live.keys().copied().filter(|stream| is_receiver(*stream)).map(message_for).collect()
     }
 }
 

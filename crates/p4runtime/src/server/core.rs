@@ -87,8 +87,8 @@ impl ServerState {
         limits: Limits,
         counters: Arc<Counters>,
     ) -> ServerState {
-        let bounds = ArbitrationLimits { roles: limits.roles, clients: limits.clients_per_role };
-        let arbitration = Arbitration::new(device.id(), bounds);
+        let arbitration_limits = ArbitrationLimits { roles: limits.roles, clients: limits.clients_per_role };
+        let arbitration = Arbitration::new(device.id(), arbitration_limits);
         ServerState {
             long_read_permits: FairSemaphore::new(limits.reads),
             long_turns: Arc::new(Semaphore::new(read_bounds::AT_WORK)),
@@ -129,7 +129,7 @@ impl ServerState {
         if let Some(program) = program.as_ref().filter(|p| Arc::ptr_eq(&p.config.pipeline, &running.pipeline)) {
             return Ok(program.clone());
         }
-        let new = Arc::new(ActivePipeline::new(running, &*self.device));
+        let active = Arc::new(ActivePipeline::new(running, &*self.device));
         let mut digests = self.digests();
         // On the first call, the digests are those of the previous process or those that the device
         // has stored.
@@ -137,10 +137,10 @@ impl ServerState {
         if program.is_none() && configs.is_empty() {
             configs = self.device.digests();
         }
-        configs.retain(|id, _| new.has_digest(*id));
+        configs.retain(|id, _| active.has_digest(*id));
         digests.configure(&configs);
-        *program = Some(new.clone());
-        Ok(new)
+        *program = Some(active.clone());
+        Ok(active)
     }
 
     /// Converts a packet from a controller to the device's form.

@@ -87,23 +87,23 @@ impl Digests {
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` if a message cannot be decoded.
-    pub fn restore(&mut self, lists: u64, forms: Vec<DigestSnapshot>, now: Instant) -> Result<(), P4RuntimeError> {
+    pub fn restore(&mut self, lists: u64, snapshots: Vec<DigestSnapshot>, now: Instant) -> Result<(), P4RuntimeError> {
         let mut enabled = BTreeMap::new();
-        for form in forms {
-            let mut digest = DigestState::new(form.config);
-            for bytes in form.messages {
+        for snapshot in snapshots {
+            let mut digest = DigestState::new(snapshot.config);
+            for bytes in snapshot.messages {
                 let data = P4Data::decode(&*bytes).map_err(|error| {
                     P4RuntimeError::invalid(format!(
                         "a buffered message of digest {:#x} cannot be decoded: {error}",
-                        form.number
+                        snapshot.number
                     ))
                 })?;
-                digest.since = digest.since.or(Some(now.checked_sub(form.age).unwrap_or(now)));
+                digest.since = digest.since.or(Some(now.checked_sub(snapshot.age).unwrap_or(now)));
                 if digest.buffered.insert(data.encode_to_vec()) {
                     digest.buffer.push(data);
                 }
             }
-            enabled.insert(form.number, digest);
+            enabled.insert(snapshot.number, digest);
         }
         (self.enabled, self.lists) = (enabled, lists);
         Ok(())

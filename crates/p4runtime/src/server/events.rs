@@ -34,14 +34,14 @@ pub fn event_queue(room: usize, held: ServerStateHandle) -> (EventSink, Receiver
     (Arc::new(sink), receiver)
 }
 
-/// Delivers events until the device drops its sink.
+/// Delivers events until the device drops its sink. Also sends digest lists when their time is due.
 pub async fn deliver_events(core: Arc<ServerState>, mut events: Receiver<DeviceEvent>) {
     let mut batch = Vec::with_capacity(AT_ONCE);
     loop {
-        let due = core.digests().next_deadline();
+        let deadline = core.digests().next_deadline();
         let timer = async {
-            match due {
-                Some(at) => tokio::time::sleep_until(at.into()).await,
+            match deadline {
+                Some(deadline_time) => tokio::time::sleep_until(deadline_time.into()).await,
                 None => std::future::pending().await,
             }
         };
@@ -69,6 +69,8 @@ impl ServerState {
         clients.arbitration.primaries().filter_map(with_outbox).collect()
     }
 
+    /// Delivers a batch of events and empties it. Without a running program, the events are counted
+    /// as lost.
     fn deliver_batch(&self, events: &mut Vec<DeviceEvent>) {
         let digests = events.iter().filter(|event| matches!(event, DeviceEvent::Digest { .. })).count() as u64;
         let Ok(program) = self.program() else {
@@ -107,10 +109,12 @@ impl ServerState {
         }
     }
 
+    /// Adds a digest message to its list, and sends the list to `primaries` if it is
+    /// full.
     fn deliver_digest(
         &self,
         program: &ActivePipeline,
-        to: &[Primary],
+        primaries: &[Primary],
         digest: ir::ExternId,
         values: &[num_bigint::BigUint],
         strings: &Option<StringsOf<'_>>,
@@ -125,7 +129,7 @@ impl ServerState {
         }
         let list = self.digests().add_message(number, data, Instant::now());
         if let Some(list) = list {
-            self.send_list(to, list);
+            self.send_list(primaries, list);
         }
     }
 

@@ -71,6 +71,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
+    /// Returns the limits of a server without limits in its configuration.
     fn default() -> Limits {
         Limits {
             connections: 256,

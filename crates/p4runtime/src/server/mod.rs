@@ -142,17 +142,17 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let limits = options.limits.clone();
-    let receiving = AdmissionLayer::new(&limits);
-    let mut prepared = Vec::new();
+    let admission_layer = AdmissionLayer::new(&limits);
+    let mut bound = Vec::new();
     for listener in listeners {
         let address = listener.local_addr()?;
         let tls = options.tls_where.is_at(address);
         if tls && options.credentials.acceptor().is_none() {
             return Err(ServeError::Unprotected { address });
         }
-        prepared.push((transport(&limits, &receiving), listener, tls.then(|| options.credentials.clone())));
+        bound.push((transport(&limits, &admission_layer), listener, tls.then(|| options.credentials.clone())));
     }
-    let core = Arc::new(ServerState::new(
+    let server_state = Arc::new(ServerState::new(
         device,
         options.state_handle.clone(),
         options.credentials,
@@ -160,29 +160,33 @@ pub async fn serve(
         options.counters.clone(),
     ));
     let (sink, events) = events::event_queue(limits.events, options.state_handle);
-    core.device.subscribe(sink);
-    let delivery = tokio::spawn(events::deliver_events(core.clone(), events));
+    server_state.device.subscribe(sink);
+    let delivery = tokio::spawn(events::deliver_events(server_state.clone(), events));
 
     let (close, closed) = watch::channel(false);
     let (drain, draining) = watch::channel(false);
-    let places = Arc::new(Semaphore::new(limits.connections));
-    options.monitor.attach(&core, &places, limits.connections);
-    let door = ConnectionLimiter { permits: places, limits: limits.clone(), closed, counters: options.counters };
+    let connection_permits = Arc::new(Semaphore::new(limits.connections));
+    options.monitor.attach(&server_state, &connection_permits, limits.connections);
+    let connection_limiter =
+        ConnectionLimiter { permits: connection_permits, limits: limits.clone(), closed, counters: options.counters };
     let (health_reporter, health) = tonic_health::server::health_reporter();
     health_reporter.set_serving::<P4RuntimeServer<Service>>().await;
-    let p4runtime = P4RuntimeServer::new(Service(core.clone(), options.observer.clone()))
+    let p4runtime = P4RuntimeServer::new(Service(server_state.clone(), options.observer.clone()))
         .max_decoding_message_size(limits.message_bytes.max(4 << 20));
     let mut servers = tokio::task::JoinSet::new();
-    for (mut transport, listener, credentials) in prepared {
+    for (mut transport, listener, credentials) in bound {
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(proto::FILE_DESCRIPTOR_SET)
             .build_v1()?;
         let router = transport.add_service(p4runtime.clone()).add_service(health.clone()).add_service(reflection);
         let mut draining = draining.clone();
-        let end = async move { drop(draining.wait_for(|draining| *draining).await) };
-        servers.spawn(router.serve_with_incoming_shutdown(door.clone().accept_connections(listener, credentials), end));
+        let until_drained = async move { drop(draining.wait_for(|draining| *draining).await) };
+        servers.spawn(router.serve_with_incoming_shutdown(
+            connection_limiter.clone().accept_connections(listener, credentials),
+            until_drained,
+        ));
     }
-    drop((door, draining));
+    drop((connection_limiter, draining));
 
     let ended = tokio::select! {
         () = shutdown => Ok(()),
@@ -190,9 +194,9 @@ pub async fn serve(
     };
     health_reporter.set_not_serving::<P4RuntimeServer<Service>>().await;
     drain.send_replace(true);
-    core.end_all_streams();
-    let all = async { while servers.join_next().await.is_some() {} };
-    if tokio::time::timeout(limits.shutdown_time, all).await.is_err() {
+    server_state.end_all_streams();
+    let all_ended = async { while servers.join_next().await.is_some() {} };
+    if tokio::time::timeout(limits.shutdown_time, all_ended).await.is_err() {
         close.send_replace(true);
     }
     delivery.abort();

@@ -113,7 +113,7 @@ impl ServerMonitor {
     pub fn clients(&self) -> Vec<ConnectedClient> {
         let Some(core) = self.core.lock().upgrade() else { return Vec::new() };
         let clients = core.clients();
-        let one = |(id, outbox): (&StreamId, &Arc<super::outbox::Outbox>)| {
+        let connected_client = |(id, outbox): (&StreamId, &Arc<super::outbox::Outbox>)| {
             let (role, election, primary) = match clients.arbitration.stream_status(*id) {
                 Some((role, election, primary)) => (Some(role.to_owned()), election, primary),
                 None => (None, None, false),
@@ -128,6 +128,6 @@ impl ServerMonitor {
                 queued_messages: outbox.waiting(),
             }
         };
-        clients.outboxes.iter().map(one).collect()
+        clients.outboxes.iter().map(connected_client).collect()
     }
 }

@@ -168,6 +168,7 @@ impl OutboxReader {
 impl tokio_stream::Stream for OutboxReader {
     type Item = Result<StreamMessageResponse, Status>;
 
+    /// Returns the next message. After the last one comes the error that ended the stream, if any.
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut inner = self.outbox.inner.lock();
         if let Some((message, size)) = inner.queue.pop_front() {

@@ -99,20 +99,20 @@ impl ServerState {
         request: &GetForwardingPipelineConfigRequest,
     ) -> Result<Option<ForwardingPipelineConfig>, P4RuntimeError> {
         self.clients().arbitration.check_device(request.device_id)?;
-        let wanted = ResponseType::try_from(request.response_type)
+        let response_type = ResponseType::try_from(request.response_type)
             .map_err(|_| P4RuntimeError::invalid(format!("response type {} is not known", request.response_type)))?;
         let Some(running) = self.device.running() else { return Ok(None) };
         let mut config = ForwardingPipelineConfig {
             cookie: running.cookie.map(|cookie| Cookie { cookie }),
             ..ForwardingPipelineConfig::default()
         };
-        if matches!(wanted, ResponseType::All | ResponseType::P4infoAndCookie) {
+        if matches!(response_type, ResponseType::All | ResponseType::P4infoAndCookie) {
             let info = P4Info::decode(running.p4info).map_err(|error| {
                 P4RuntimeError::new(Code::DataLoss, format!("the P4Info that was kept is damaged: {error}"))
             })?;
             config.p4info = Some(info);
         }
-        if matches!(wanted, ResponseType::All | ResponseType::DeviceConfigAndCookie) {
+        if matches!(response_type, ResponseType::All | ResponseType::DeviceConfigAndCookie) {
             config.p4_device_config = running.device_config;
         }
         Ok(Some(config))

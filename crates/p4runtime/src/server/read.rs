@@ -79,7 +79,8 @@ pub(super) struct ReadOrigin {
 }
 
 impl ServerState {
-    /// Starts a read.
+    /// Starts a read. A short response is complete when the function returns; a long one waits for
+    /// a permit and then comes from a thread of its own, at the client's speed.
     ///
     /// # Errors
     /// `NOT_FOUND`: another device or an unknown role. `FAILED_PRECONDITION`: no pipeline runs.
@@ -87,45 +88,53 @@ impl ServerState {
     pub async fn read(
         self: &Arc<Self>,
         request: ReadRequest,
-        by: ReadOrigin,
+        origin: ReadOrigin,
     ) -> Result<ReadResponseStream, P4RuntimeError> {
         let scope = self.clients().arbitration.read_scope(request.device_id, &request.role)?;
         self.config_snapshot()?;
-        let own = by.admitted.take_connection_permit();
-        let ends = |_| P4RuntimeError::new(Code::Unavailable, "the server is shutting down");
-        let permit = self.short_turns.clone().acquire_owned().await.map_err(ends)?;
+        let connection_permit = origin.admitted.take_connection_permit();
+        let shutting_down = |_| P4RuntimeError::new(Code::Unavailable, "the server is shutting down");
+        let permit = self.short_turns.clone().acquire_owned().await.map_err(shutting_down)?;
         let snapshot = self.snapshot_between_writes(scope.clone()).await?;
         let work = move || {
-            let short = snapshot.read_short(&request);
+            let short_response = snapshot.read_short(&request);
             drop((permit, snapshot));
-            (short, request)
+            (short_response, request)
         };
         let request = match tokio::task::spawn_blocking(work).await {
             Ok((Some((entities, end)), _)) => {
                 let part = (!entities.is_empty()).then_some(ReadResponse { entities });
-                return Ok(ReadResponseStream::complete(own, part, end));
+                return Ok(ReadResponseStream::complete(connection_permit, part, end));
             }
             Ok((None, request)) => request,
             Err(_) => return Err(P4RuntimeError::new(Code::Internal, "the server failed to execute this request")),
         };
-        let (request, place) = self.acquire_long_permit(request, by).await?;
+        let (request, long_permit) = self.acquire_long_permit(request, origin).await?;
         let snapshot = self.snapshot_between_writes(scope).await?;
-        let (filling, answer) = ReadResponseStream::new(own);
+        let (filling, stream) = ReadResponseStream::new(connection_permit);
         let stall = [self.limits.stall_time, self.limits.stall_time_beside_others];
-        let places = self.long_read_permits.clone();
+        let long_read_permits = self.long_read_permits.clone();
         let turns = TimeSlices::new(&self.long_turns);
-        let feed = ResponseChunker { filling, stall, places, entities: Vec::new(), bytes: 0, _place: place, turns };
+        let chunker = ResponseChunker {
+            filling,
+            stall,
+            places: long_read_permits,
+            entities: Vec::new(),
+            bytes: 0,
+            _place: long_permit,
+            turns,
+        };
         let work = move || {
             // An error only costs latency of other threads.
             let _ = rustix::process::nice(NICER);
-            snapshot.send(&request, feed);
+            snapshot.send(&request, chunker);
         };
         // The read has a thread of its own instead of one of a pool. Entities are allocated here
         // and freed by the sender, and the allocator's cache of a thread is freed with the thread.
         let thread = std::thread::Builder::new().name("read".to_owned()).spawn(work);
         let no_thread =
             |error| P4RuntimeError::new(Code::ResourceExhausted, format!("no thread for the read: {error}"));
-        thread.map(|_| answer).map_err(no_thread)
+        thread.map(|_| stream).map_err(no_thread)
     }
 
     /// Waits for a permit for a long response and returns it with the request, which holds no other
@@ -133,24 +142,25 @@ impl ServerState {
     async fn acquire_long_permit(
         &self,
         request: ReadRequest,
-        by: ReadOrigin,
+        origin: ReadOrigin,
     ) -> Result<(ReadRequest, FairPermit), P4RuntimeError> {
-        if let Some(place) = self.long_read_permits.try_acquire(&by.client) {
-            return Ok((request, place));
+        if let Some(permit) = self.long_read_permits.try_acquire(&origin.client) {
+            return Ok((request, permit));
         }
+        // Encoded again, because the decoded form can be far larger.
         let packed = request.encode_to_vec();
         drop(request);
         if packed.len() > WAITING {
             let (reads, kib) = (self.limits.reads, WAITING >> 10);
-            let why = format!(
+            let reason = format!(
                 "{reads} long reads are in progress, and a request of more than {kib} KiB cannot wait; ask for less at once, or retry later"
             );
-            return Err(P4RuntimeError::new(Code::ResourceExhausted, why));
+            return Err(P4RuntimeError::new(Code::ResourceExhausted, reason));
         }
-        by.admitted.release_permits();
-        let place = self.long_read_permits.acquire(by.client).await;
+        origin.admitted.release_permits();
+        let permit = self.long_read_permits.acquire(origin.client).await;
         let request = ReadRequest::decode(&packed[..]);
-        request.map(|request| (request, place)).map_err(|error| P4RuntimeError::new(Code::Internal, error.to_string()))
+        request.map(|request| (request, permit)).map_err(|error| P4RuntimeError::new(Code::Internal, error.to_string()))
     }
 
     /// Takes a snapshot between two writes, so that each write is visible completely or not at all.
@@ -211,10 +221,10 @@ impl ReadSnapshot {
         request: &ReadRequest,
         sink: &mut dyn FnMut(Entity) -> ControlFlow<()>,
     ) -> Option<Vec<Result<(), P4RuntimeError>>> {
-        let mut parts = Vec::with_capacity(request.entities.len());
-        for wanted in &request.entities {
+        let mut results = Vec::with_capacity(request.entities.len());
+        for filter in &request.entities {
             let mut flow = ControlFlow::Continue(());
-            let part = self.read_one(wanted, &mut |entity: Entity| {
+            let result = self.read_one(filter, &mut |entity: Entity| {
                 if self.scope.covers(&entity) {
                     flow = sink(entity);
                 }
@@ -223,9 +233,9 @@ impl ReadSnapshot {
             if flow.is_break() {
                 return None;
             }
-            parts.push(part);
+            results.push(result);
         }
-        Some(parts)
+        Some(results)
     }
 
     fn read_one(&self, wanted: &Entity, sink: &mut dyn FnMut(Entity) -> ControlFlow<()>) -> Result<(), P4RuntimeError> {

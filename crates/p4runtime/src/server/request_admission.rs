@@ -169,40 +169,41 @@ impl AdmittedBody {
         AdmittedBody { body, places, held, at: BodyProgress::default(), reads, large: None, waiting: None }
     }
 
-    /// Parses bytes. Returns the permit that they need first, if it is missing.
+    /// Parses bytes as gRPC frames (a header with the length, then the message). Returns the permit
+    /// that they need first, if it is missing; the bytes are then parsed again from the start.
     fn parse_bytes(&mut self, mut bytes: &[u8]) -> Option<NeededPermit> {
         if self.reads.is_some() {
             return Some(NeededPermit::Own);
         }
-        let mut at = self.at;
+        let mut position = self.at;
         let mut last_of_large = false;
         while !bytes.is_empty() {
-            if at.headed < HEADER {
-                let count = bytes.len().min(HEADER - at.headed);
-                at.header[at.headed..at.headed + count].copy_from_slice(&bytes[..count]);
-                (at.headed, bytes) = (at.headed + count, &bytes[count..]);
-                if at.headed < HEADER {
+            if position.headed < HEADER {
+                let count = bytes.len().min(HEADER - position.headed);
+                position.header[position.headed..position.headed + count].copy_from_slice(&bytes[..count]);
+                (position.headed, bytes) = (position.headed + count, &bytes[count..]);
+                if position.headed < HEADER {
                     break;
                 }
-                let [_, length @ ..] = at.header;
-                at.left = u32::from_be_bytes(length) as usize;
-                if at.left > self.places.large_from && self.large.is_none() {
+                let [_, length @ ..] = position.header;
+                position.left = u32::from_be_bytes(length) as usize;
+                if position.left > self.places.large_from && self.large.is_none() {
                     return Some(NeededPermit::Large);
                 }
             } else {
-                let count = bytes.len().min(at.left);
-                (at.left, bytes) = (at.left - count, &bytes[count..]);
+                let count = bytes.len().min(position.left);
+                (position.left, bytes) = (position.left - count, &bytes[count..]);
             }
-            if at.left == 0 {
+            if position.left == 0 {
                 let held = self.held.lock();
                 if !held.answered && held.permits.is_empty() {
                     return Some(NeededPermit::Request);
                 }
-                at.headed = 0;
+                position.headed = 0;
                 last_of_large = self.large.is_some();
             }
         }
-        self.at = at;
+        self.at = position;
         // A request holds the permit until its response, a stream until its next message is
         // complete.
         if last_of_large {
@@ -242,17 +243,18 @@ impl Body for AdmittedBody {
     type Data = Bytes;
     type Error = Status;
 
+    /// Passes on a frame of the body once all permits that its messages need are there.
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         loop {
             let bytes = match &mut self.waiting {
-                Some((bytes, needs, place)) => {
-                    let place = std::task::ready!(place.as_mut().poll(context));
-                    let (bytes, needs) = (bytes.clone(), *needs);
+                Some((bytes, needed_permit, permit)) => {
+                    let permit = std::task::ready!(permit.as_mut().poll(context));
+                    let (bytes, needed_permit) = (bytes.clone(), *needed_permit);
                     self.waiting = None;
-                    let Ok(place) = place else {
+                    let Ok(permit) = permit else {
                         return Poll::Ready(Some(Err(Status::unavailable("the server is shutting down"))));
                     };
-                    self.store_permit(needs, place);
+                    self.store_permit(needed_permit, permit);
                     bytes
                 }
                 None => match std::task::ready!(Pin::new(&mut self.body).poll_frame(context)) {
@@ -265,7 +267,7 @@ impl Body for AdmittedBody {
             };
             match self.parse_bytes(&bytes) {
                 None => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
-                Some(needs) => self.wait_for_permit(bytes, needs),
+                Some(needed_permit) => self.wait_for_permit(bytes, needed_permit),
             }
         }
     }

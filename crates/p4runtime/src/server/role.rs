@@ -71,11 +71,11 @@ impl RoleScope {
         if *self == RoleScope::Full {
             return true;
         }
-        let table = |entry: &Option<v1::TableEntry>| entry.as_ref().is_some_and(|entry| self.has(entry.table_id));
+        let has_table = |entry: &Option<v1::TableEntry>| entry.as_ref().is_some_and(|entry| self.has(entry.table_id));
         match &entity.entity {
             Some(E::TableEntry(entry)) => self.has(entry.table_id),
-            Some(E::DirectCounterEntry(entry)) => table(&entry.table_entry),
-            Some(E::DirectMeterEntry(entry)) => table(&entry.table_entry),
+            Some(E::DirectCounterEntry(entry)) => has_table(&entry.table_entry),
+            Some(E::DirectMeterEntry(entry)) => has_table(&entry.table_entry),
             Some(E::ActionProfileMember(member)) => self.has(member.action_profile_id),
             Some(E::ActionProfileGroup(group)) => self.has(group.action_profile_id),
             Some(E::MeterEntry(entry)) => self.has(entry.meter_id),

@@ -72,25 +72,27 @@ impl P4Runtime for Service {
     type ReadStream = ReadResponseStream;
     type StreamChannelStream = OutboxReader;
 
+    /// Executes a `Write`: checks the permission and that the client is primary, waits for earlier
+    /// writes, and checks again.
     async fn write(&self, request: Request<WriteRequest>) -> Result<Response<WriteResponse>, Status> {
         let work = async {
             self.check_permission(&request, ClientPermission::TableWriter)?;
             let peer = Connection::of(request.extensions()).peer;
             let (core, request) = (self.0.clone(), request.into_inner());
             #[allow(deprecated)]
-            let who = (request.device_id, request.role_id, request.election_id);
+            let primary_claim = (request.device_id, request.role_id, request.election_id);
             let check = |core: &ServerState| {
-                let primary = core.primary_scope(who.0, who.1, &request.role, who.2);
+                let primary = core.primary_scope(primary_claim.0, primary_claim.1, &request.role, primary_claim.2);
                 primary
                     .inspect_err(|refusal| refused_write(&peer, &request, &refusal.message))
                     .map_err(|refusal| refusal.status())
             };
             check(&core)?;
-            let turn = core.acquire_write_guard().await;
+            let write_guard = core.acquire_write_guard().await;
             // The primary can have changed meanwhile.
             let scope = check(&core)?;
             let work = move || {
-                let _turn = turn;
+                let _turn = write_guard;
                 core.write(&request, &scope).inspect_err(|status| refused_write(&peer, &request, status.message()))
             };
             join_result(tokio::task::spawn_blocking(work).await).map(|()| Response::new(WriteResponse {}))
@@ -110,6 +112,8 @@ impl P4Runtime for Service {
         self.run_observed(RequestKind::Read, work).await
     }
 
+    /// Executes a `SetForwardingPipelineConfig` in order with writes, and logs it with its
+    /// duration.
     async fn set_forwarding_pipeline_config(
         &self,
         request: Request<SetForwardingPipelineConfigRequest>,
@@ -126,14 +130,14 @@ impl P4Runtime for Service {
                 if *scope == RoleScope::Full { Ok(()) } else { Err(P4RuntimeError::new(Code::PermissionDenied, why)) }
             };
             check(&core).map_err(|refusal| refusal.status())?;
-            let turn = core.acquire_write_guard().await;
+            let write_guard = core.acquire_write_guard().await;
             check(&core).map_err(|refusal| refusal.status())?;
             let work = move || {
-                let _turn = turn;
+                let _turn = write_guard;
                 let (role, how) = (request.role.clone(), request.action().as_str_name());
-                let began = Instant::now();
+                let start = Instant::now();
                 let outcome = core.set_pipeline(request);
-                let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+                let ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
                 match &outcome {
                     Ok(differences) => {
                         let running = core.device.running();

@@ -74,6 +74,8 @@ impl ServerState {
 }
 
 impl StreamSession {
+    /// Processes the messages of a stream until the client or the server ends it, or its token is
+    /// revoked.
     async fn run(self, mut inbound: Streaming<StreamMessageRequest>) {
         let credentials = self.core.credentials.clone();
         let revoked = credentials.wait_for_revocation(self.client.presented_token, self.client.permission);
@@ -145,36 +147,38 @@ impl StreamSession {
         self.outbox.offer_error(StreamMessageResponse { update: Some(Out::Error(error)) });
     }
 
+    /// Processes an arbitration update. A new primary's writes are accepted after those of the last
+    /// one have ended.
     async fn arbitrate(&self, update: &MasterArbitrationUpdate) -> Result<(), P4RuntimeError> {
         if update.election_id.is_some() && self.client.permission < ClientPermission::TableWriter {
-            let why = format!(
+            let reason = format!(
                 "the token is {}: leave the election id out, or send a table-writer's token",
                 self.client.permission
             );
-            return Err(P4RuntimeError::new(Code::PermissionDenied, why));
+            return Err(P4RuntimeError::new(Code::PermissionDenied, reason));
         }
-        let waits = {
+        let is_handover = {
             let mut clients = self.core.clients();
-            let (waits, advice) = match clients.arbitration.handle_update(self.id, update)? {
-                ArbitrationEffect::Messages(advice) => (false, advice),
-                ArbitrationEffect::Handover(advice) => (true, advice),
+            let (is_handover, messages) = match clients.arbitration.handle_update(self.id, update)? {
+                ArbitrationEffect::Messages(messages) => (false, messages),
+                ArbitrationEffect::Handover(messages) => (true, messages),
             };
-            clients.queue_messages(advice);
-            waits
+            clients.queue_messages(messages);
+            is_handover
         };
-        if waits {
+        if is_handover {
             self.core.digests().clear_unacknowledged();
-            let turn = self.core.acquire_write_guard().await;
+            let write_guard = self.core.acquire_write_guard().await;
             let mut clients = self.core.clients();
-            let advice = clients.arbitration.accept_writes(self.id);
+            let messages = clients.arbitration.accept_writes(self.id);
             let role = clients.arbitration.role_of_primary(self.id).map(str::to_owned);
-            clients.queue_messages(advice.into_iter().collect());
+            clients.queue_messages(messages.into_iter().collect());
             drop(clients);
             if let (Some(role), Some(election)) = (role, update.election_id) {
                 let election = election_of(election);
                 info!(who = %self.client.peer, stream = self.id, role, %election, "a controller is primary");
             }
-            drop(turn);
+            drop(write_guard);
         }
         Ok(())
     }

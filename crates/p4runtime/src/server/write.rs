@@ -67,8 +67,8 @@ impl ServerState {
             Atomicity::RollbackOnError | Atomicity::DataplaneAtomic => writing.write_atomically(),
         }
         .map_err(|refusal| refusal.status())?;
-        let all_good = writing.results.iter().all(Result::is_ok);
-        if digests && (all_good || atomicity == Atomicity::ContinueOnError) {
+        let all_ok = writing.results.iter().all(Result::is_ok);
+        if digests && (all_ok || atomicity == Atomicity::ContinueOnError) {
             writing.store_digests().map_err(|refusal| refusal.status())?;
         }
         status_of_parts("updates", &writing.results)
@@ -189,30 +189,31 @@ impl WriteRequestState<'_> {
         }
     }
 
-    /// Translates updates in order; stops at the first error if `only_all`.
+    /// Translates updates (by index in the request) in order; stops at the first error if
+    /// `only_all`. The result has the index of the update that each write comes from.
     fn translate(&self, indices: &[usize], only_all: bool) -> Result<UpdateGroup, P4RuntimeError> {
-        let mut attempt = UpdateGroup { batch: WriteBatch::new(), owners: Vec::new(), refused: Vec::new() };
+        let mut group = UpdateGroup { batch: WriteBatch::new(), owners: Vec::new(), refused: Vec::new() };
         if indices.is_empty() {
-            return Ok(attempt);
+            return Ok(group);
         }
         let mut oneshots = Oneshots::new(&self.program.schema, self.state()?, self.updates);
-        attempt.batch.updates.reserve(indices.len());
-        attempt.owners.reserve(indices.len());
+        group.batch.updates.reserve(indices.len());
+        group.owners.reserve(indices.len());
         for index in indices.iter().copied() {
             match self.program.schema.translate_update(&mut oneshots, &self.updates[index]) {
                 Ok(updates) => {
-                    attempt.owners.extend(updates.iter().map(|_| index));
-                    attempt.batch.updates.extend(updates);
+                    group.owners.extend(updates.iter().map(|_| index));
+                    group.batch.updates.extend(updates);
                 }
                 Err(refusal) => {
-                    attempt.refused.push((index, refusal));
+                    group.refused.push((index, refusal));
                     if only_all {
                         break;
                     }
                 }
             }
         }
-        Ok(attempt)
+        Ok(group)
     }
 
     /// Passes a batch to the device. Returns the rejected write, if any.

@@ -11,48 +11,61 @@ use num_bigint::BigUint;
 impl Schema {
     /// Decodes an action of a table with its arguments (section "Action Specification"). The write
     /// checks later whether entries or the default action can use it.
-    pub(super) fn decode_action(&self, table: &TableSchema, given: &v1::Action) -> Result<ActionCall, P4RuntimeError> {
-        let Some((_, id)) = table.actions.iter().find(|(number, _)| *number == given.action_id) else {
+    pub(super) fn decode_action(
+        &self,
+        table: &TableSchema,
+        message: &v1::Action,
+    ) -> Result<ActionCall, P4RuntimeError> {
+        let Some((_, id)) = table.actions.iter().find(|(number, _)| *number == message.action_id) else {
             let name = |(_, id): &(u32, ActionId)| self.actions.get(id.0 as usize).map_or("", |action| &action.name);
-            let known: Vec<&str> = table.actions.iter().map(name).collect();
+            let declared: Vec<&str> = table.actions.iter().map(name).collect();
             return Err(P4RuntimeError::invalid(format!(
                 "table {}: it has no action with id {:#x}; its actions are {}",
                 table.name,
-                given.action_id,
-                known.join(", ")
+                message.action_id,
+                declared.join(", ")
             )));
         };
         let action = &self.actions[id.0 as usize];
-        let place = |what: &str| format!("table {}, action {}, parameter {what}", table.name, action.name);
+        let error_place = |name: &str| format!("table {}, action {}, parameter {name}", table.name, action.name);
         let mut args: Vec<Option<BigUint>> = vec![None; action.params.len()];
-        for param in &given.params {
-            let guess = (param.param_id as usize).wrapping_sub(1);
-            let is_it = |at: usize| action.params.get(at).is_some_and(|known| known.id == param.param_id);
-            let at = if is_it(guess) { Some(guess) } else { (0..action.params.len()).find(|at| is_it(*at)) };
-            let Some(at) = at else {
-                let known: Vec<String> = action.params.iter().map(|p| format!("{} {}", p.id, p.name)).collect();
+        for param in &message.params {
+            // Compilers number parameters from 1 in order, so the id mostly gives the position.
+            let usual_index = (param.param_id as usize).wrapping_sub(1);
+            let has_id = |index: usize| action.params.get(index).is_some_and(|declared| declared.id == param.param_id);
+            let index = if has_id(usual_index) {
+                Some(usual_index)
+            } else {
+                (0..action.params.len()).find(|index| has_id(*index))
+            };
+            let Some(index) = index else {
+                let declared: Vec<String> = action.params.iter().map(|p| format!("{} {}", p.id, p.name)).collect();
                 return Err(P4RuntimeError::invalid(format!(
                     "table {}, action {}: it has no parameter with id {}; it has {}",
                     table.name,
                     action.name,
                     param.param_id,
-                    if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+                    if declared.is_empty() { "none".to_owned() } else { declared.join(", ") }
                 )));
             };
-            let known = &action.params[at];
-            let value = known.scalar.decode(&param.value, &|| place(&known.name))?;
-            if args[at].replace(value).is_some() {
+            let declared = &action.params[index];
+            let value = declared.scalar.decode(&param.value, &|| error_place(&declared.name))?;
+            if args[index].replace(value).is_some() {
                 return Err(P4RuntimeError::invalid(format!(
                     "{}: it is given twice; give it once",
-                    place(&known.name)
+                    error_place(&declared.name)
                 )));
             }
         }
-        let missing = |at: usize| {
-            let known = &action.params[at];
-            P4RuntimeError::invalid(format!("{}: it is missing; give param_id {}", place(&known.name), known.id))
+        let missing = |index: usize| {
+            let declared = &action.params[index];
+            P4RuntimeError::invalid(format!(
+                "{}: it is missing; give param_id {}",
+                error_place(&declared.name),
+                declared.id
+            ))
         };
-        let args = args.into_iter().enumerate().map(|(at, arg)| arg.ok_or_else(|| missing(at)));
+        let args = args.into_iter().enumerate().map(|(index, arg)| arg.ok_or_else(|| missing(index)));
         Ok(ActionCall { action: *id, args: args.collect::<Result<_, _>>()? })
     }
 

@@ -123,14 +123,15 @@ impl Schema {
         }
     }
 
+    /// Reads the counts of one indexed counter or of all, at one index or at all.
     pub(super) fn read_counters(
         &self,
         device: &dyn Device,
-        wanted: &v1::CounterEntry,
+        pattern: &v1::CounterEntry,
         sink: EntitySink<'_>,
     ) -> ReadFlow {
         for (counter, index) in
-            self::selected_objects(&self.counters, wanted.counter_id, wanted.index.as_ref(), "counter")?
+            self::selected_objects(&self.counters, pattern.counter_id, pattern.index.as_ref(), "counter")?
         {
             for index in selected_elements(counter, index) {
                 let Some(data) = device.counter(counter.id, index) else { break };
@@ -162,44 +163,45 @@ impl Schema {
         self.read_direct(state, wanted.table_entry.as_ref(), &has, &no_counter, &show, sink)
     }
 
-    /// Reads direct resources: of all tables that have them, of all entries of a table, or of one
-    /// entry, which must exist.
+    /// Reads direct resources: of all tables that have them (`has_resource`), of all entries of a
+    /// table, or of one entry, which must exist. `encode` encodes the resource of an entry,
+    /// `refuse` returns the error for a table without it.
     pub(super) fn read_direct(
         &self,
         state: &ControlState,
-        wanted: Option<&v1::TableEntry>,
-        has: &dyn Fn(&ir::Table) -> bool,
+        pattern: Option<&v1::TableEntry>,
+        has_resource: &dyn Fn(&ir::Table) -> bool,
         refuse: &dyn Fn(&TableSchema) -> P4RuntimeError,
-        show: &dyn Fn(&TableSchema, &StoredEntry, v1::TableEntry) -> v1::entity::Entity,
+        encode: &dyn Fn(&TableSchema, &StoredEntry, v1::TableEntry) -> v1::entity::Entity,
         sink: EntitySink<'_>,
     ) -> ReadFlow {
-        let mut all = |table: &TableSchema| {
+        let mut send_entries = |table: &TableSchema| {
             for entry in state.entries(table.id) {
-                sink(entity(show(table, entry, self.entry_key(table, entry))))?;
+                sink(entity(encode(table, entry, self.entry_key(table, entry))))?;
             }
             ControlFlow::Continue(())
         };
-        let Some(wanted) = wanted.filter(|wanted| wanted.table_id != 0) else {
-            for table in self.tables.values().filter(|table| has(&self.pipeline.tables[table.id])) {
-                if all(table).is_break() {
+        let Some(pattern) = pattern.filter(|pattern| pattern.table_id != 0) else {
+            for table in self.tables.values().filter(|table| has_resource(&self.pipeline.tables[table.id])) {
+                if send_entries(table).is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
             return Ok(ControlFlow::Continue(()));
         };
-        let (table, declared) = self.table(wanted.table_id)?;
-        if !has(declared) {
+        let (table, declared) = self.table(pattern.table_id)?;
+        if !has_resource(declared) {
             return Err(refuse(table));
         }
-        if wanted.r#match.is_empty() && wanted.priority == 0 && !wanted.is_default_action {
-            return Ok(all(table));
+        if pattern.r#match.is_empty() && pattern.priority == 0 && !pattern.is_default_action {
+            return Ok(send_entries(table));
         }
-        let (table, _, id) = self.entry_id(wanted)?;
+        let (table, _, id) = self.entry_id(pattern)?;
         let key = super::keys::pack_key(&table.layout, &id.keys);
         let Some(entry) = state.get_entry(table.id, &key, id.priority) else {
             return Err(self.no_entry(table, &id.keys, id.priority));
         };
-        Ok(sink(entity(show(table, entry, self.entry_key(table, entry)))))
+        Ok(sink(entity(encode(table, entry, self.entry_key(table, entry)))))
     }
 }
 

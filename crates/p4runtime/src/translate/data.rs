@@ -128,6 +128,7 @@ impl<'a> DataTraversal<'a> {
         Ok(())
     }
 
+    /// Decodes a value of a type and appends its leaves to `out`, in the order of declaration.
     fn decode(&mut self, spec: &TypeSpec, data: &v1::P4Data, out: &mut Vec<BigUint>) -> Result<(), P4RuntimeError> {
         let types = self.types;
         match (spec, &data.data) {
@@ -205,38 +206,39 @@ impl<'a> DataTraversal<'a> {
         Ok(v1::P4Header { is_valid: true, bitstrings: bitstrings? })
     }
 
+    /// Encodes a value of a type from its leaves, which it takes from `leaves` in order.
     fn encode(
         &mut self,
         spec: &TypeSpec,
-        given: &mut std::slice::Iter<'_, BigUint>,
+        leaves: &mut std::slice::Iter<'_, BigUint>,
     ) -> Result<v1::P4Data, P4RuntimeError> {
         let types = self.types;
         let data = match spec {
-            TypeSpec::Bit(_) | TypeSpec::Int(_) => D::Bitstring(self.bytes(given)?),
-            TypeSpec::SerializableEnum(_) => D::EnumValue(self.bytes(given)?),
+            TypeSpec::Bit(_) | TypeSpec::Int(_) => D::Bitstring(self.bytes(leaves)?),
+            TypeSpec::SerializableEnum(_) => D::EnumValue(self.bytes(leaves)?),
             TypeSpec::Bool => {
                 self.leaf()?;
-                D::Bool(*self.value(given)? != BigUint::ZERO)
+                D::Bool(*self.value(leaves)? != BigUint::ZERO)
             }
             TypeSpec::Tuple(specs) => {
-                let members: Result<_, _> = specs.iter().map(|spec| self.encode(spec, given)).collect();
+                let members: Result<_, _> = specs.iter().map(|spec| self.encode(spec, leaves)).collect();
                 D::Tuple(v1::P4StructLike { members: members? })
             }
             TypeSpec::Struct(name) => {
                 let members: Result<_, _> =
-                    self.struct_members(name).iter().map(|(_, spec)| self.encode(spec, given)).collect();
+                    self.struct_members(name).iter().map(|(_, spec)| self.encode(spec, leaves)).collect();
                 D::Struct(v1::P4StructLike { members: members? })
             }
-            TypeSpec::Header(name) => D::Header(self.header_data(name, given)?),
+            TypeSpec::Header(name) => D::Header(self.header_data(name, leaves)?),
             TypeSpec::HeaderStack(name, size) => {
-                let entries: Result<_, _> = (0..*size).map(|_| self.header_data(name, given)).collect();
+                let entries: Result<_, _> = (0..*size).map(|_| self.header_data(name, leaves)).collect();
                 D::HeaderStack(v1::P4HeaderStack { entries: entries? })
             }
-            TypeSpec::Enum(name) => D::Enum(self.name_of(types.enums.get(name).map_or(&[], Vec::as_slice), given)?),
-            TypeSpec::Error => D::Error(self.name_of(types.error.as_deref().unwrap_or(&[]), given)?),
+            TypeSpec::Enum(name) => D::Enum(self.name_of(types.enums.get(name).map_or(&[], Vec::as_slice), leaves)?),
+            TypeSpec::Error => D::Error(self.name_of(types.error.as_deref().unwrap_or(&[]), leaves)?),
             TypeSpec::NewType(name) => match types.new_types.get(name) {
-                Some(NewType::Original(spec)) => return self.encode(spec, given),
-                Some(NewType::Translated(..)) | None => D::Bitstring(self.bytes(given)?),
+                Some(NewType::Original(spec)) => return self.encode(spec, leaves),
+                Some(NewType::Translated(..)) | None => D::Bitstring(self.bytes(leaves)?),
             },
             TypeSpec::HeaderUnion(_) | TypeSpec::HeaderUnionStack(..) => return Err(self.no_unions()),
             TypeSpec::Varbit(_) => return Err(self.no_varbits()),

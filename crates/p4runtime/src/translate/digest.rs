@@ -50,9 +50,9 @@ impl Schema {
         let Some(config) = given.config.as_ref().filter(|_| kind != UpdateKind::Delete) else {
             return Ok(Some(DigestWrite { digest, kind, config: DigestConfig::default() }));
         };
-        let number = |value: i64, what: &str| {
+        let number = |value: i64, field: &str| {
             u64::try_from(value).map_err(|_| {
-                P4RuntimeError::invalid(format!("{}: {what} is {value}; it cannot be negative", object.name))
+                P4RuntimeError::invalid(format!("{}: {field} is {value}; it cannot be negative", object.name))
             })
         };
         let config = DigestConfig {

@@ -20,21 +20,22 @@ fn write(kind: UpdateKind, mut entry: TableEntry, action: ActionSpec) -> StateUp
 const NO_ACTION: ActionSpec = ActionSpec::Member(0);
 
 impl Schema {
+    /// Translates the write of a table entry.
     pub(super) fn table_entry(
         &self,
         oneshots: &Oneshots,
         kind: UpdateKind,
-        given: &v1::TableEntry,
+        message: &v1::TableEntry,
     ) -> Result<Vec<StateUpdate>, P4RuntimeError> {
-        let (table, declared) = self.table(given.table_id)?;
-        if given.is_const {
+        let (table, declared) = self.table(message.table_id)?;
+        if message.is_const {
             return Err(P4RuntimeError::invalid(format!(
                 "table {}: only the program's own entries are const; leave is_const out",
                 table.name
             )));
         }
-        if given.is_default_action {
-            return self.default_entry(table, declared, kind, given);
+        if message.is_default_action {
+            return self.default_entry(table, declared, kind, message);
         }
         if kind == UpdateKind::Insert && table.fields.list.is_empty() {
             return Err(P4RuntimeError::invalid(format!(
@@ -42,8 +43,8 @@ impl Schema {
                 table.name
             )));
         }
-        let keys = table.fields.decode(&given.r#match)?;
-        let mut entry = TableEntry::new(table.id, keys, NO_ACTION).with_priority(given.priority);
+        let keys = table.fields.decode(&message.r#match)?;
+        let mut entry = TableEntry::new(table.id, keys, NO_ACTION).with_priority(message.priority);
         if kind == UpdateKind::Delete {
             let new = NewEntry { table, declared, entry, remark: EntryMetadata::default() };
             return Ok(match declared.implementation {
@@ -51,15 +52,15 @@ impl Schema {
                 Some(_) => self.delete_with_set(oneshots, new),
             });
         }
-        attributes(table, declared, given, &mut entry)?;
-        let remark = EntryMetadata {
-            metadata: given.metadata.clone(),
-            cookie: given.controller_metadata,
+        attributes(table, declared, message, &mut entry)?;
+        let metadata = EntryMetadata {
+            metadata: message.metadata.clone(),
+            cookie: message.controller_metadata,
             ..EntryMetadata::default()
         };
-        entry.metadata = remark.pack();
-        let new = NewEntry { table, declared, entry, remark };
-        match given.action.as_ref().map(|action| &action.r#type) {
+        entry.metadata = metadata.pack();
+        let new = NewEntry { table, declared, entry, remark: metadata };
+        match message.action.as_ref().map(|action| &action.r#type) {
             None if kind == UpdateKind::Insert => Err(P4RuntimeError::invalid(format!(
                 "table {}: the entry has no action; give one (only MODIFY can leave it out)",
                 table.name
@@ -83,7 +84,7 @@ impl Schema {
         action: &T,
     ) -> Result<ActionSpec, P4RuntimeError> {
         let profile = self.profile_of(declared);
-        let (what, id) = match action {
+        let (kind_name, id) = match action {
             T::Action(action) => {
                 return match profile {
                     None => Ok(ActionSpec::Call(self.decode_action(table, action)?)),
@@ -101,19 +102,19 @@ impl Schema {
         };
         let Some(profile) = profile else {
             return Err(P4RuntimeError::invalid(format!(
-                "table {}: it has no action profile; give an action instead of a {what}",
+                "table {}: it has no action profile; give an action instead of a {kind_name}",
                 table.name
             )));
         };
-        if what == "group" && !profile.with_selector {
+        if kind_name == "group" && !profile.with_selector {
             return Err(P4RuntimeError::invalid(format!(
                 "table {}: {} is an action profile and has no groups; give a member",
                 table.name, profile.name
             )));
         }
-        check_id(&profile.name, what, id)?;
+        check_id(&profile.name, kind_name, id)?;
         self.check_not_mixed(oneshots, profile, false)?;
-        Ok(if what == "group" { ActionSpec::Group(id) } else { ActionSpec::Member(id) })
+        Ok(if kind_name == "group" { ActionSpec::Group(id) } else { ActionSpec::Member(id) })
     }
 
     /// Decodes a modification without an action, which keeps the action. Const entries permit no
@@ -123,14 +124,14 @@ impl Schema {
         oneshots: &Oneshots,
         new: NewEntry<'_>,
     ) -> Result<Vec<StateUpdate>, P4RuntimeError> {
-        let NewEntry { table, declared, mut entry, mut remark } = new;
+        let NewEntry { table, declared, mut entry, remark: mut new_metadata } = new;
         let Some(old) = oneshots.entry(table, &entry.keys, entry.priority) else {
             return Err(self.no_entry(table, &entry.keys, entry.priority));
         };
         if !old.is_const() && !declared.const_entries {
-            let known = EntryMetadata::unpack(old.metadata());
-            (remark.selection, remark.semantics) = (known.selection, known.semantics);
-            entry.metadata = remark.pack();
+            let old_metadata = EntryMetadata::unpack(old.metadata());
+            (new_metadata.selection, new_metadata.semantics) = (old_metadata.selection, old_metadata.semantics);
+            entry.metadata = new_metadata.pack();
             return Ok(vec![write(UpdateKind::Modify, entry, old.action().to_spec(&self.pipeline))]);
         }
         if !entry.metadata.is_empty() || entry.idle_timeout_ns != 0 {
@@ -152,28 +153,30 @@ impl Schema {
         Ok(updates)
     }
 
+    /// Translates the write of a default entry. Without an action, the table gets back the default
+    /// action of the program.
     fn default_entry(
         &self,
         table: &TableSchema,
         declared: &ir::Table,
         kind: UpdateKind,
-        given: &v1::TableEntry,
+        message: &v1::TableEntry,
     ) -> Result<Vec<StateUpdate>, P4RuntimeError> {
-        let invalid = |what: &str| Err(P4RuntimeError::invalid(format!("table {}: {what}", table.name)));
+        let invalid = |reason: &str| Err(P4RuntimeError::invalid(format!("table {}: {reason}", table.name)));
         if kind != UpdateKind::Modify {
             return invalid("its default entry is always there, it can only be modified; send MODIFY");
         }
-        is_default(table, given)?;
-        if given.idle_timeout_ns != 0 || given.time_since_last_hit.is_some() {
+        is_default(table, message)?;
+        if message.idle_timeout_ns != 0 || message.time_since_last_hit.is_some() {
             return invalid("a default entry has no idle timeout; leave it out");
         }
-        if !given.metadata.is_empty() || given.controller_metadata != 0 {
+        if !message.metadata.is_empty() || message.controller_metadata != 0 {
             let name = &table.name;
             return Err(P4RuntimeError::unimplemented(format!(
                 "table {name}: metadata of a default entry is not kept; leave it out"
             )));
         }
-        if given.counter_data.is_some() || given.meter_config.is_some() || given.meter_counter_data.is_some() {
+        if message.counter_data.is_some() || message.meter_config.is_some() || message.meter_counter_data.is_some() {
             let name = &table.name;
             return Err(P4RuntimeError::unimplemented(format!(
                 "table {name}: its default entry has no counter and no meter of its own; leave them out"
@@ -185,7 +188,7 @@ impl Schema {
                 format!("table {}: its default action is const, it can only be changed in the program", table.name),
             ));
         }
-        let action = match given.action.as_ref().map(|action| &action.r#type) {
+        let action = match message.action.as_ref().map(|action| &action.r#type) {
             None => None,
             Some(Some(T::Action(action))) => Some(ActionSpec::Call(self.decode_action(table, action)?)),
             Some(None) => return invalid("the default entry's action is empty; leave it out to reset it"),
@@ -226,28 +229,30 @@ pub(super) fn is_default(table: &TableSchema, given: &v1::TableEntry) -> Result<
 fn attributes(
     table: &TableSchema,
     declared: &ir::Table,
-    given: &v1::TableEntry,
+    message: &v1::TableEntry,
     entry: &mut TableEntry,
 ) -> Result<(), P4RuntimeError> {
     let name = &table.name;
-    if given.meter_counter_data.is_some() {
+    if message.meter_counter_data.is_some() {
         return Err(super::meter::no_color_counters(&format!("table {name}")));
     }
-    if given.time_since_last_hit.is_some() {
+    if message.time_since_last_hit.is_some() {
         return Err(P4RuntimeError::invalid(format!(
             "table {name}: time_since_last_hit can only be read, not written; leave it out"
         )));
     }
-    if given.idle_timeout_ns != 0 && !declared.idle_timeout {
+    if message.idle_timeout_ns != 0 && !declared.idle_timeout {
         return Err(P4RuntimeError::invalid(format!(
             "table {name}: entries have no idle timeout; leave it out, or declare support for it in the program"
         )));
     }
-    entry.idle_timeout_ns = u64::try_from(given.idle_timeout_ns).map_err(|_| {
+    entry.idle_timeout_ns = u64::try_from(message.idle_timeout_ns).map_err(|_| {
         P4RuntimeError::invalid(format!("table {name}: the idle timeout is negative; give nanoseconds, or 0 for none"))
     })?;
-    let place = || format!("table {name}");
-    entry.counter = given.counter_data.as_ref().map(|data| super::counter::decode_counter(data, &place)).transpose()?;
-    entry.meter = given.meter_config.as_ref().map(|config| super::meter::decode_meter(config, &place)).transpose()?;
+    let error_place = || format!("table {name}");
+    entry.counter =
+        message.counter_data.as_ref().map(|data| super::counter::decode_counter(data, &error_place)).transpose()?;
+    entry.meter =
+        message.meter_config.as_ref().map(|config| super::meter::decode_meter(config, &error_place)).transpose()?;
     Ok(())
 }

@@ -71,20 +71,21 @@ impl MatchFieldSchemas {
         ))
     }
 
-    fn decode_match(&self, field: &MatchFieldSchema, given: &FieldMatch) -> Result<KeyMatch, P4RuntimeError> {
+    /// Decodes the match of a field, which must be of the kind that the key has.
+    fn decode_match(&self, field: &MatchFieldSchema, message: &FieldMatch) -> Result<KeyMatch, P4RuntimeError> {
         use f::FieldMatchType as T;
-        let place = &|| self.place(field);
+        let error_place = &|| self.place(field);
         let scalar = &field.scalar;
-        match (field.kind, &given.field_match_type) {
-            (MatchKind::Exact, Some(T::Exact(exact))) => Ok(KeyMatch::Exact(scalar.decode(&exact.value, place)?)),
+        match (field.kind, &message.field_match_type) {
+            (MatchKind::Exact, Some(T::Exact(exact))) => Ok(KeyMatch::Exact(scalar.decode(&exact.value, error_place)?)),
             (MatchKind::Ternary, Some(T::Ternary(ternary))) => self.ternary(field, ternary),
             (MatchKind::Lpm, Some(T::Lpm(lpm))) => self.lpm(field, lpm),
             (MatchKind::Range, Some(T::Range(range))) => self.range(field, range),
             (MatchKind::Optional, Some(T::Optional(optional))) => {
-                Ok(KeyMatch::Optional(Some(scalar.decode(&optional.value, place)?)))
+                Ok(KeyMatch::Optional(Some(scalar.decode(&optional.value, error_place)?)))
             }
-            (kind, given) => {
-                let got = match given {
+            (kind, message) => {
+                let given_kind = match message {
                     Some(T::Exact(_)) => "an exact match",
                     Some(T::Ternary(_)) => "a ternary match",
                     Some(T::Lpm(_)) => "an lpm match",
@@ -93,7 +94,11 @@ impl MatchFieldSchemas {
                     Some(T::Other(_)) => "a match of another kind",
                     None => "a match without a kind",
                 };
-                Err(P4RuntimeError::invalid(format!("{}: {got} is given, but the key is {}", place(), kind.keyword())))
+                Err(P4RuntimeError::invalid(format!(
+                    "{}: {given_kind} is given, but the key is {}",
+                    error_place(),
+                    kind.keyword()
+                )))
             }
         }
     }
@@ -133,26 +138,28 @@ impl MatchFieldSchemas {
         }
     }
 
-    fn range(&self, field: &MatchFieldSchema, given: &f::Range) -> Result<KeyMatch, P4RuntimeError> {
-        let place = &|| self.place(field);
-        let lo = field.scalar.decode(&given.low, place)?;
-        let hi = field.scalar.decode(&given.high, place)?;
+    /// Decodes a range. A range of all values is an error, because P4Runtime requires that it is
+    /// left out.
+    fn range(&self, field: &MatchFieldSchema, message: &f::Range) -> Result<KeyMatch, P4RuntimeError> {
+        let error_place = &|| self.place(field);
+        let lo = field.scalar.decode(&message.low, error_place)?;
+        let hi = field.scalar.decode(&message.high, error_place)?;
         if field.kind.key_match(field.scalar.ty, None) == Some(KeyMatch::Range { lo: lo.clone(), hi: hi.clone() }) {
             return Err(P4RuntimeError::invalid(format!(
                 "{}: the range has all values; leave the match out to match everything",
-                place()
+                error_place()
             )));
         }
         // Flipping the sign bits maps the order of two's complement to that of unsigned numbers.
-        let sign = match field.scalar.ty.is_signed() {
+        let sign_bit = match field.scalar.ty.is_signed() {
             true => BigUint::one() << field.scalar.width().saturating_sub(1),
             false => BigUint::ZERO,
         };
-        match (&lo ^ &sign) <= (&hi ^ &sign) {
+        match (&lo ^ &sign_bit) <= (&hi ^ &sign_bit) {
             true => Ok(KeyMatch::Range { lo, hi }),
             false => Err(P4RuntimeError::invalid(format!(
                 "{}: the range {lo:#x}..{hi:#x} is empty; the lower bound comes first",
-                place()
+                error_place()
             ))),
         }
     }
@@ -197,12 +204,13 @@ fn split_match(key: &KeyMatch, width: u32) -> (Vec<u64>, Vec<u64>) {
     }
 }
 
-/// Encodes the match of a field; `None` if it matches everything.
+/// Encodes the match of a field; `None` if it matches everything. `second` is the mask, the prefix
+/// length or the upper bound.
 fn encode_one(field: &MatchFieldSchema, value: &[u64], second: &[u64]) -> Option<FieldMatch> {
     use f::FieldMatchType as T;
     let scalar = &field.scalar;
     let is_zero = |words: &[u64]| words.iter().all(|word| *word == 0);
-    let given = match field.kind {
+    let match_type = match field.kind {
         MatchKind::Exact | MatchKind::Selector => T::Exact(f::Exact { value: scalar.encode(value) }),
         MatchKind::Ternary | MatchKind::Optional | MatchKind::Lpm if is_zero(second) => return None,
         MatchKind::Ternary => T::Ternary(f::Ternary { value: values::encode(value), mask: scalar.encode_mask(second) }),
@@ -219,5 +227,5 @@ fn encode_one(field: &MatchFieldSchema, value: &[u64], second: &[u64]) -> Option
         }
         MatchKind::Optional => T::Optional(f::Optional { value: scalar.encode(value) }),
     };
-    Some(FieldMatch { field_id: field.id, field_match_type: Some(given) })
+    Some(FieldMatch { field_id: field.id, field_match_type: Some(match_type) })
 }

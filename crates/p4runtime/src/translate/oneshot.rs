@@ -153,7 +153,8 @@ impl Schema {
         }
     }
 
-    /// Decodes an entry with an action set.
+    /// Decodes an entry with an action set. Its group and members get reserved ids; an update of an
+    /// entry keeps the ids of the earlier set and deletes the members that it no longer needs.
     pub(super) fn action_set(
         &self,
         oneshots: &Oneshots,
@@ -173,47 +174,47 @@ impl Schema {
         self.check_not_mixed(oneshots, profile, true)?;
         let watches = check_members(oneshots, profile, set)?;
         let mut calls = Vec::new();
-        for (one, watch) in set.action_profile_actions.iter().zip(watches) {
-            let Some(action) = &one.action else {
+        for (set_action, watch) in set.action_profile_actions.iter().zip(watches) {
+            let Some(action) = &set_action.action else {
                 return Err(P4RuntimeError::invalid(format!("table {}: an action of the set is missing", table.name)));
             };
-            calls.push((self.decode_action(table, action)?, (u32::try_from(one.weight).unwrap_or(0), watch)));
+            calls.push((self.decode_action(table, action)?, (u32::try_from(set_action.weight).unwrap_or(0), watch)));
         }
-        let old = match kind {
+        let old_group = match kind {
             UpdateKind::Modify => match oneshots.entry(table, &entry.keys, entry.priority) {
-                Some(old) => group_of(old).map(|group| hidden(oneshots.model(), profile.id, group)),
+                Some(old_group) => group_of(old_group).map(|group| hidden(oneshots.model(), profile.id, group)),
                 None => return Err(self.no_entry(table, &entry.keys, entry.priority)),
             },
             _ => None,
         };
         let empty = Profile::default();
-        let kept = oneshots.model().profile(profile.id).unwrap_or(&empty);
-        let new = allocate_ids(kept, old.as_ref(), calls.len());
-        if new.members.len() < calls.len() || new.group == 0 {
+        let current_profile = oneshots.model().profile(profile.id).unwrap_or(&empty);
+        let new_ids = allocate_ids(current_profile, old_group.as_ref(), calls.len());
+        if new_ids.members.len() < calls.len() || new_ids.group == 0 {
             return Err(P4RuntimeError::new(Code::ResourceExhausted, format!("{}: no numbers are left", profile.name)));
         }
-        entry.action = ActionSpec::Group(new.group);
-        let members = new.members.iter().copied();
+        entry.action = ActionSpec::Group(new_ids.group);
+        let members = new_ids.members.iter().copied();
         let group = ActionProfileGroup {
             profile: profile.id,
-            id: new.group,
+            id: new_ids.group,
             members: members
                 .clone()
                 .zip(&calls)
                 .map(|(member, (_, (weight, watch)))| GroupMember { member, weight: *weight, watch: *watch })
                 .collect(),
         };
-        let known = old.as_ref().map_or(&[][..], |old| &old.members);
+        let old_members = old_group.as_ref().map_or(&[][..], |old_group| &old_group.members);
         let kind_of = |is_known: bool| if is_known { UpdateKind::Modify } else { UpdateKind::Insert };
         let mut updates = Vec::new();
         for (id, (action, _)) in members.zip(calls) {
             let member = ActionProfileMember { profile: profile.id, id, action };
-            updates.push(StateUpdate::Member(kind_of(known.contains(&id)), member));
+            updates.push(StateUpdate::Member(kind_of(old_members.contains(&id)), member));
         }
-        updates.push(StateUpdate::Group(kind_of(old.is_some()), group));
+        updates.push(StateUpdate::Group(kind_of(old_group.is_some()), group));
         updates.push(StateUpdate::Entry(kind, entry));
-        let gone = known.iter().filter(|id| !new.members.contains(id));
-        updates.extend(gone.map(|id| delete_member(profile.id, *id)));
+        let removed = old_members.iter().filter(|id| !new_ids.members.contains(id));
+        updates.extend(removed.map(|id| delete_member(profile.id, *id)));
         Ok(updates)
     }
 
@@ -240,18 +241,18 @@ impl Schema {
         group: u32,
     ) -> Option<v1::ActionProfileActionSet> {
         let profile = state.profile(table.implementation?).filter(|_| is_hidden(&group))?;
-        let places = &profile.groups.get(&group)?.members;
-        let one = |place: &GroupMember| {
-            let action = match &profile.members.get(&place.member)?.action {
+        let group_members = &profile.groups.get(&group)?.members;
+        let set_action = |member: &GroupMember| {
+            let action = match &profile.members.get(&member.member)?.action {
                 StoredAction::Call(id, words) => self.action_message(*id, words),
                 StoredAction::Member(_) | StoredAction::Group(_) => return None,
             };
-            let weight = i32::try_from(place.weight).unwrap_or(i32::MAX);
-            let watch_kind = port_bytes(place.watch).map(WatchKind::WatchPort);
+            let weight = i32::try_from(member.weight).unwrap_or(i32::MAX);
+            let watch_kind = port_bytes(member.watch).map(WatchKind::WatchPort);
             Some(v1::ActionProfileAction { action: Some(action), weight, watch_kind })
         };
         Some(v1::ActionProfileActionSet {
-            action_profile_actions: places.iter().filter_map(one).collect(),
+            action_profile_actions: group_members.iter().filter_map(set_action).collect(),
             ..v1::ActionProfileActionSet::default()
         })
     }
@@ -300,22 +301,22 @@ fn check_members(
     let mut watches = Vec::with_capacity(set.action_profile_actions.len());
     let name = &profile.name;
     let mut total: i64 = 0;
-    for one in &set.action_profile_actions {
-        super::profile::check_weight(profile, one.weight)?;
-        total += i64::from(one.weight);
-        let given = one.watch_kind.as_ref().map(|kind| match kind {
+    for set_action in &set.action_profile_actions {
+        super::profile::check_weight(profile, set_action.weight)?;
+        total += i64::from(set_action.weight);
+        let port_field = set_action.watch_kind.as_ref().map(|kind| match kind {
             WatchKind::WatchPort(port) => WatchPortField::Bytes(port),
             WatchKind::Watch(port) => WatchPortField::Number(*port),
         });
-        watches.push(watch_port(oneshots, profile, given)?);
+        watches.push(watch_port(oneshots, profile, port_field)?);
     }
-    let (size, what) = match profile.semantics {
+    let (size, counted) = match profile.semantics {
         SizeSemantics::SumOfWeights => (total, "weights add up to"),
         SizeSemantics::SumOfMembers { .. } => (set.action_profile_actions.len() as i64, "actions are"),
     };
     match profile.max_group_size > 0 && size > profile.max_group_size {
         true => Err(P4RuntimeError::invalid(format!(
-            "{name}: the set's {what} {size}, more than its max_group_size {}; leave some out",
+            "{name}: the set's {counted} {size}, more than its max_group_size {}; leave some out",
             profile.max_group_size
         ))),
         false => Ok(watches),
@@ -323,44 +324,45 @@ fn check_members(
 }
 
 /// Checks that the modes of a set are those of the selector, because a group has no mode of its own
-/// and selectors always hash.
+/// and selectors always hash. Returns selection mode and size semantics as numbers, for reads of
+/// the entry.
 fn action_set_modes(profile: &ProfileSchema, set: &v1::ActionProfileActionSet) -> Result<(u8, u8), P4RuntimeError> {
     use v1::action_profile_action_set::{ActionSelectionMode as Mode, SizeSemantics as Size};
-    let no = |what: &str, help: &str| {
+    let refuse = |mode_name: &str, help: &str| {
         Err(P4RuntimeError::unimplemented(format!(
-            "{}: {what} of a single group cannot differ from the selector's; leave it out, or give {help}",
+            "{}: {mode_name} of a single group cannot differ from the selector's; leave it out, or give {help}",
             profile.name
         )))
     };
-    let own = match profile.semantics {
+    let selector_size = match profile.semantics {
         SizeSemantics::SumOfWeights => Size::SumOfWeights,
         SizeSemantics::SumOfMembers { .. } => Size::SumOfMembers,
     };
     match Mode::try_from(set.action_selection_mode) {
         Ok(Mode::DefaultModeDeterminedByActionSelector | Mode::Hash) => {}
-        _ => return no("the selection mode", "HASH"),
+        _ => return refuse("the selection mode", "HASH"),
     }
     match Size::try_from(set.size_semantics) {
-        Ok(size) if size == Size::DefaultSizeDeterminedByActionSelector || size == own => {}
-        _ => return no("the size's meaning", own.as_str_name()),
+        Ok(size) if size == Size::DefaultSizeDeterminedByActionSelector || size == selector_size => {}
+        _ => return refuse("the size's meaning", selector_size.as_str_name()),
     }
     Ok((set.action_selection_mode as u8, set.size_semantics as u8))
 }
 
 /// Decodes the watch port of a member, which must be a port of the device (section "Action Profile
-/// Group Programming").
+/// Group Programming"). `None`: the member has no watch port.
 pub(super) fn watch_port(
     oneshots: &Oneshots,
     profile: &ProfileSchema,
-    given: Option<WatchPortField<'_>>,
+    port_field: Option<WatchPortField<'_>>,
 ) -> Result<Option<u32>, P4RuntimeError> {
-    let place = || format!("{}, watch_port", profile.name);
-    let port = match given {
+    let error_place = || format!("{}, watch_port", profile.name);
+    let port = match port_field {
         None => return Ok(None),
         // An empty port means none.
         Some(WatchPortField::Bytes([])) | Some(WatchPortField::Number(0)) => return Ok(None),
         Some(WatchPortField::Bytes(bytes)) => values::decode_u64(bytes, PORT_WIDTH)
-            .map_err(|error| P4RuntimeError::new(Code::OutOfRange, format!("{}: {error}", place())))?
+            .map_err(|error| P4RuntimeError::new(Code::OutOfRange, format!("{}: {error}", error_place())))?
             as u32,
         Some(WatchPortField::Number(number)) => u32::try_from(number)
             .map_err(|_| P4RuntimeError::invalid(format!("{}, watch: port {number} is negative", profile.name)))?,
@@ -370,7 +372,7 @@ pub(super) fn watch_port(
             let known: Vec<String> = ports.keys().map(u32::to_string).collect();
             Err(P4RuntimeError::invalid(format!(
                 "{}: the device has no port {port}; it has {}",
-                place(),
+                error_place(),
                 if known.is_empty() { "none".to_owned() } else { known.join(", ") }
             )))
         }

@@ -49,23 +49,25 @@ impl PacketHeader {
         self.fields.iter().find(|field| field.id == Some(id)).map(|field| (&*field.name, &field.scalar))
     }
 
-    pub fn encode(&self, given: &[v1::PacketMetadata]) -> Result<Vec<u8>, P4RuntimeError> {
+    /// Encodes the metadata of a packet as the bytes of its controller header. Each field must be
+    /// given once.
+    pub fn encode(&self, metadata_list: &[v1::PacketMetadata]) -> Result<Vec<u8>, P4RuntimeError> {
         let mut values: Vec<Option<BigUint>> = vec![None; self.fields.len()];
-        for one in given {
-            let is_it = |field: &PacketField| field.id == Some(one.metadata_id);
-            let Some(at) = self.fields.iter().position(is_it) else {
+        for metadata in metadata_list {
+            let has_id = |field: &PacketField| field.id == Some(metadata.metadata_id);
+            let Some(index) = self.fields.iter().position(has_id) else {
                 let known = self.fields.iter().filter_map(|field| Some(format!("{} {}", field.id?, field.name)));
                 return Err(P4RuntimeError::invalid(format!(
                     "{}: it has no metadata with id {}; it has {}",
                     self.name,
-                    one.metadata_id,
+                    metadata.metadata_id,
                     known.collect::<Vec<_>>().join(", ")
                 )));
             };
-            let field = &self.fields[at];
-            let place = || format!("{}, metadata {}", self.name, field.name);
-            if values[at].replace(field.scalar.decode(&one.value, &place)?).is_some() {
-                return Err(P4RuntimeError::invalid(format!("{}: it is given twice; give it once", place())));
+            let field = &self.fields[index];
+            let error_place = || format!("{}, metadata {}", self.name, field.name);
+            if values[index].replace(field.scalar.decode(&metadata.value, &error_place)?).is_some() {
+                return Err(P4RuntimeError::invalid(format!("{}: it is given twice; give it once", error_place())));
             }
         }
         let mut bits = BitWriter { bytes: vec![0; self.len], at: 0 };

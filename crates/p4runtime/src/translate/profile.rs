@@ -30,14 +30,15 @@ pub(super) fn check_weight(profile: &ProfileSchema, weight: i32) -> Result<(), P
 }
 
 impl Schema {
+    /// Translates the write of a member of an action profile.
     pub(super) fn member(
         &self,
         oneshots: &Oneshots,
         kind: UpdateKind,
-        given: &v1::ActionProfileMember,
+        message: &v1::ActionProfileMember,
     ) -> Result<Vec<StateUpdate>, P4RuntimeError> {
-        let profile = find(&self.profiles, given.action_profile_id, "action profile")?;
-        let id = given.member_id;
+        let profile = find(&self.profiles, message.action_profile_id, "action profile")?;
+        let id = message.member_id;
         check_id(&profile.name, "member", id)?;
         let write = |action| vec![StateUpdate::Member(kind, ActionProfileMember { profile: profile.id, id, action })];
         if kind == UpdateKind::Delete {
@@ -45,7 +46,7 @@ impl Schema {
             return Ok(write(ActionCall { action: ActionId(0), args: Vec::new() }));
         }
         self.check_not_mixed(oneshots, profile, false)?;
-        let Some(action) = &given.action else {
+        let Some(action) = &message.action else {
             return Err(P4RuntimeError::invalid(format!("{}: member {id} has no action; give one", profile.name)));
         };
         let Some(table) = profile.table.and_then(|table| self.shown_table(table)) else {
@@ -54,35 +55,37 @@ impl Schema {
         Ok(write(self.decode_action(table, action)?))
     }
 
+    /// Translates the write of a group of an action selector, with the checks of its size and watch
+    /// ports.
     pub(super) fn group(
         &self,
         oneshots: &Oneshots,
         kind: UpdateKind,
-        given: &v1::ActionProfileGroup,
+        message: &v1::ActionProfileGroup,
     ) -> Result<Vec<StateUpdate>, P4RuntimeError> {
-        let profile = find(&self.profiles, given.action_profile_id, "action profile")?;
+        let profile = find(&self.profiles, message.action_profile_id, "action profile")?;
         if !profile.with_selector {
             return Err(P4RuntimeError::invalid(format!(
                 "{}: it is an action profile and has no groups; write members",
                 profile.name
             )));
         }
-        let id = given.group_id;
+        let id = message.group_id;
         check_id(&profile.name, "group", id)?;
         let write = |members| vec![StateUpdate::Group(kind, ActionProfileGroup { profile: profile.id, id, members })];
         if kind == UpdateKind::Delete {
             return Ok(write(Vec::new()));
         }
         self.check_not_mixed(oneshots, profile, false)?;
-        max_size(profile, id, given.max_size)?;
+        max_size(profile, id, message.max_size)?;
         let mut members = Vec::new();
-        for member in &given.members {
+        for member in &message.members {
             check_weight(profile, member.weight)?;
-            let given = member.watch_kind.as_ref().map(|kind| match kind {
+            let port_field = member.watch_kind.as_ref().map(|kind| match kind {
                 WatchKind::WatchPort(port) => WatchPortField::Bytes(port),
                 WatchKind::Watch(port) => WatchPortField::Number(*port),
             });
-            let watch = watch_port(oneshots, profile, given)?;
+            let watch = watch_port(oneshots, profile, port_field)?;
             members.push(GroupMember { member: member.member_id, weight: member.weight as u32, watch });
         }
         let size = match profile.semantics {
@@ -137,47 +140,51 @@ impl Schema {
         }
     }
 
+    /// Reads the members of a profile or of all, but not those of action sets, which have reserved
+    /// ids.
     pub(super) fn read_members(
         &self,
         state: &ControlState,
-        wanted: &v1::ActionProfileMember,
+        pattern: &v1::ActionProfileMember,
         sink: EntitySink<'_>,
     ) -> ReadFlow {
-        for profile in self.wanted_profiles(wanted.action_profile_id, wanted.member_id, "member")? {
-            let kept = state.profile(profile.id).into_iter().flat_map(|kept| kept.members.range(..FIRST_HIDDEN));
-            let mut found = false;
-            for (id, member) in kept.filter(|(id, _)| wanted.member_id == 0 || **id == wanted.member_id) {
-                found = true;
+        for profile in self.wanted_profiles(pattern.action_profile_id, pattern.member_id, "member")? {
+            let stored = state.profile(profile.id).into_iter().flat_map(|stored| stored.members.range(..FIRST_HIDDEN));
+            let mut is_found = false;
+            for (id, member) in stored.filter(|(id, _)| pattern.member_id == 0 || **id == pattern.member_id) {
+                is_found = true;
                 let StoredAction::Call(action, words) = &member.action else { continue };
                 let message = self.member_message(profile, *id, self.action_message(*action, words));
                 if sink(entity(v1::entity::Entity::ActionProfileMember(message))).is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
-            was_found(found, profile, "member", wanted.member_id)?;
+            was_found(is_found, profile, "member", pattern.member_id)?;
         }
         Ok(ControlFlow::Continue(()))
     }
 
+    /// Reads the groups of a selector or of all, but not those of action sets, which have reserved
+    /// ids.
     pub(super) fn read_groups(
         &self,
         state: &ControlState,
-        wanted: &v1::ActionProfileGroup,
+        pattern: &v1::ActionProfileGroup,
         sink: EntitySink<'_>,
     ) -> ReadFlow {
-        for profile in self.wanted_profiles(wanted.action_profile_id, wanted.group_id, "group")? {
-            let kept = state.profile(profile.id).into_iter().flat_map(|kept| kept.groups.range(..FIRST_HIDDEN));
-            let mut found = false;
+        for profile in self.wanted_profiles(pattern.action_profile_id, pattern.group_id, "group")? {
+            let stored = state.profile(profile.id).into_iter().flat_map(|stored| stored.groups.range(..FIRST_HIDDEN));
+            let mut is_found = false;
             for (id, ProfileGroup { members, .. }) in
-                kept.filter(|(id, _)| wanted.group_id == 0 || **id == wanted.group_id)
+                stored.filter(|(id, _)| pattern.group_id == 0 || **id == pattern.group_id)
             {
-                found = true;
+                is_found = true;
                 let message = Schema::group_message(profile, *id, members);
                 if sink(entity(v1::entity::Entity::ActionProfileGroup(message))).is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
-            was_found(found, profile, "group", wanted.group_id)?;
+            was_found(is_found, profile, "group", pattern.group_id)?;
         }
         Ok(ControlFlow::Continue(()))
     }

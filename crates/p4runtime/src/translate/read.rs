@@ -37,31 +37,32 @@ impl Schema {
         self.read_entity(device, state, &wanted, &mut named).map(drop)
     }
 
+    /// Reads the entities that a pattern matches, and passes them to the sink.
     fn read_entity(
         &self,
         device: &dyn Device,
         state: &ControlState,
-        wanted: &v1::Entity,
+        pattern: &v1::Entity,
         sink: EntitySink<'_>,
     ) -> ReadFlow {
-        let Some(wanted) = &wanted.entity else {
+        let Some(pattern) = &pattern.entity else {
             return Err(P4RuntimeError::invalid("the request has an entity without a kind; set one of its fields"));
         };
-        match wanted {
-            E::TableEntry(wanted) => self.read_entries(device, state, wanted, sink),
-            E::ActionProfileMember(wanted) => self.read_members(state, wanted, sink),
-            E::ActionProfileGroup(wanted) => self.read_groups(state, wanted, sink),
-            E::CounterEntry(wanted) => self.read_counters(device, wanted, sink),
-            E::DirectCounterEntry(wanted) => self.read_direct_counters(device, state, wanted, sink),
-            E::MeterEntry(wanted) => self.read_meters(state, wanted, sink),
-            E::DirectMeterEntry(wanted) => self.read_direct_meters(state, wanted, sink),
-            E::RegisterEntry(wanted) => self.read_registers(device, wanted, sink),
-            E::ValueSetEntry(wanted) => self.read_value_sets(state, wanted, sink),
-            E::PacketReplicationEngineEntry(wanted) => replication::read(state, wanted, sink),
+        match pattern {
+            E::TableEntry(pattern) => self.read_entries(device, state, pattern, sink),
+            E::ActionProfileMember(pattern) => self.read_members(state, pattern, sink),
+            E::ActionProfileGroup(pattern) => self.read_groups(state, pattern, sink),
+            E::CounterEntry(pattern) => self.read_counters(device, pattern, sink),
+            E::DirectCounterEntry(pattern) => self.read_direct_counters(device, state, pattern, sink),
+            E::MeterEntry(pattern) => self.read_meters(state, pattern, sink),
+            E::DirectMeterEntry(pattern) => self.read_direct_meters(state, pattern, sink),
+            E::RegisterEntry(pattern) => self.read_registers(device, pattern, sink),
+            E::ValueSetEntry(pattern) => self.read_value_sets(state, pattern, sink),
+            E::PacketReplicationEngineEntry(pattern) => replication::read(state, pattern, sink),
             E::DigestEntry(_) => Err(P4RuntimeError::new(Code::Internal, "a digest's configuration is not of tables")),
             // No extern types exist, so that a read of all returns none.
-            E::ExternEntry(wanted) if wanted.extern_type_id == 0 => Ok(ControlFlow::Continue(())),
-            E::ExternEntry(wanted) => Err(no_extern(wanted.extern_type_id)),
+            E::ExternEntry(pattern) if pattern.extern_type_id == 0 => Ok(ControlFlow::Continue(())),
+            E::ExternEntry(pattern) => Err(no_extern(pattern.extern_type_id)),
         }
     }
 }

@@ -41,21 +41,23 @@ impl Filter {
 }
 
 impl Schema {
+    /// Reads the entries of a table that the message `pattern` matches: all fields that it sets are
+    /// filters. Table id 0: the entries of all tables.
     pub(super) fn read_entries(
         &self,
         device: &dyn Device,
         state: &ControlState,
-        wanted: &v1::TableEntry,
+        pattern: &v1::TableEntry,
         sink: EntitySink<'_>,
     ) -> ReadFlow {
-        if wanted.table_id == 0 {
-            return self.read_all(device, state, wanted, sink);
+        if pattern.table_id == 0 {
+            return self.read_all(device, state, pattern, sink);
         }
-        let (table, declared) = self.table(wanted.table_id)?;
-        let along = direct_resources(table, declared, wanted)?;
-        if wanted.is_default_action {
-            is_default(table, wanted)?;
-            if along.hit {
+        let (table, declared) = self.table(pattern.table_id)?;
+        let direct = direct_resources(table, declared, pattern)?;
+        if pattern.is_default_action {
+            is_default(table, pattern)?;
+            if direct.hit {
                 let name = &table.name;
                 return Err(P4RuntimeError::invalid(format!(
                     "table {name}: a default entry has no idle time; leave time_since_last_hit out"
@@ -63,55 +65,56 @@ impl Schema {
             }
             return Ok(sink(self.default_message(state, table, declared)));
         }
-        let filter = self.filter(table, declared, wanted)?;
-        let mut show = |entry: &StoredEntry| {
-            let message = self.entry_message(device, state, table, declared, entry, along);
+        let filter = self.filter(table, declared, pattern)?;
+        let mut send = |entry: &StoredEntry| {
+            let message = self.entry_message(device, state, table, declared, entry, direct);
             sink(entity(v1::entity::Entity::TableEntry(message)))
         };
         // An entry with all of its key and priority given is found by a single lookup.
         if let Some(key) = filter.key.as_ref().filter(|_| declared.has_priority() == (filter.priority != 0)) {
-            let found = state.get_entry(table.id, key, filter.priority).filter(|entry| filter.matches(entry));
-            return Ok(found.map_or(ControlFlow::Continue(()), show));
+            let entry = state.get_entry(table.id, key, filter.priority).filter(|entry| filter.matches(entry));
+            return Ok(entry.map_or(ControlFlow::Continue(()), send));
         }
         for entry in state.entries(table.id).filter(|entry| filter.matches(entry)) {
-            if show(entry).is_break() {
+            if send(entry).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
     }
 
+    /// Reads the entries of all tables. P4Runtime permits no filter then.
     fn read_all(
         &self,
         device: &dyn Device,
         state: &ControlState,
-        wanted: &v1::TableEntry,
+        pattern: &v1::TableEntry,
         sink: EntitySink<'_>,
     ) -> ReadFlow {
-        let filtered = !wanted.r#match.is_empty()
-            || wanted.action.is_some()
-            || wanted.priority != 0
-            || wanted.is_default_action
-            || !wanted.metadata.is_empty()
-            || wanted.controller_metadata != 0;
-        if filtered {
+        let is_filtered = !pattern.r#match.is_empty()
+            || pattern.action.is_some()
+            || pattern.priority != 0
+            || pattern.is_default_action
+            || !pattern.metadata.is_empty()
+            || pattern.controller_metadata != 0;
+        if is_filtered {
             return Err(P4RuntimeError::invalid(
                 "entries of all tables are requested (table_id 0) with a filter; give table_id, or no filter",
             ));
         }
-        if wanted.meter_counter_data.is_some() {
+        if pattern.meter_counter_data.is_some() {
             return Err(super::meter::no_color_counters("table entries"));
         }
         for table in self.tables.values() {
             let declared = &self.pipeline.tables[table.id];
             // Each table includes the direct resources that it has.
-            let along = DirectResources {
-                counter: wanted.counter_data.is_some() && declared.direct_counter.is_some(),
-                meter: wanted.meter_config.is_some() && declared.direct_meter.is_some(),
-                hit: wanted.time_since_last_hit.is_some() && declared.idle_timeout,
+            let direct = DirectResources {
+                counter: pattern.counter_data.is_some() && declared.direct_counter.is_some(),
+                meter: pattern.meter_config.is_some() && declared.direct_meter.is_some(),
+                hit: pattern.time_since_last_hit.is_some() && declared.idle_timeout,
             };
             for entry in state.entries(table.id) {
-                let message = self.entry_message(device, state, table, declared, entry, along);
+                let message = self.entry_message(device, state, table, declared, entry, direct);
                 if sink(entity(v1::entity::Entity::TableEntry(message))).is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
@@ -120,25 +123,27 @@ impl Schema {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// Decodes the filter of a read: key, priority, action id and metadata. A field that is not set
+    /// matches everything.
     fn filter(
         &self,
         table: &TableSchema,
         declared: &ir::Table,
-        wanted: &v1::TableEntry,
+        pattern: &v1::TableEntry,
     ) -> Result<Filter, P4RuntimeError> {
-        let key = match wanted.r#match.is_empty() {
+        let key = match pattern.r#match.is_empty() {
             true => None,
-            false => Some(pack_key(&table.layout, &table.fields.decode(&wanted.r#match)?)),
+            false => Some(pack_key(&table.layout, &table.fields.decode(&pattern.r#match)?)),
         };
-        let invalid = |what: &str| Err(P4RuntimeError::invalid(format!("table {}: {what}", table.name)));
-        let action = match wanted.action.as_ref().map(|action| &action.r#type) {
+        let invalid = |reason: &str| Err(P4RuntimeError::invalid(format!("table {}: {reason}", table.name)));
+        let action = match pattern.action.as_ref().map(|action| &action.r#type) {
             None => None,
             Some(_) if declared.implementation.is_some() => {
                 return invalid("entries cannot be filtered by their member or group; leave the action out");
             }
             Some(Some(v1::table_action::Type::Action(action))) if action.params.is_empty() => {
-                let known = table.actions.iter().find(|(number, _)| *number == action.action_id);
-                let Some((_, id)) = known else {
+                let listed = table.actions.iter().find(|(number, _)| *number == action.action_id);
+                let Some((_, id)) = listed else {
                     return invalid(&format!("it has no action with id {:#x}", action.action_id));
                 };
                 Some(*id)
@@ -148,8 +153,8 @@ impl Schema {
             }
             Some(_) => return invalid("entries can be filtered by an action_id only"),
         };
-        let (metadata, cookie) = (wanted.metadata.clone(), wanted.controller_metadata);
-        Ok(Filter { key, priority: wanted.priority, action, metadata, cookie })
+        let (metadata, cookie) = (pattern.metadata.clone(), pattern.controller_metadata);
+        Ok(Filter { key, priority: pattern.priority, action, metadata, cookie })
     }
 
     /// Encodes table, keys and priority.
@@ -162,6 +167,7 @@ impl Schema {
         }
     }
 
+    /// Encodes an entry, with the direct resources that `direct` names.
     fn entry_message(
         &self,
         device: &dyn Device,
@@ -169,32 +175,32 @@ impl Schema {
         table: &TableSchema,
         declared: &ir::Table,
         entry: &StoredEntry,
-        along: DirectResources,
+        direct: DirectResources,
     ) -> v1::TableEntry {
         use v1::table_action::Type as T;
-        let remark = EntryMetadata::unpack(entry.metadata());
+        let metadata = EntryMetadata::unpack(entry.metadata());
         let action = match entry.action() {
             StoredActionRef::Call(id, words) => T::Action(self.action_message(id, words)),
             StoredActionRef::Member(id) => T::ActionProfileMemberId(id),
             StoredActionRef::Group(id) => match self.action_set_message(state, declared, id) {
                 None => T::ActionProfileGroupId(id),
                 Some(set) => T::ActionProfileActionSet(v1::ActionProfileActionSet {
-                    action_selection_mode: remark.selection.into(),
-                    size_semantics: remark.semantics.into(),
+                    action_selection_mode: metadata.selection.into(),
+                    size_semantics: metadata.semantics.into(),
                     ..set
                 }),
             },
         };
-        let counter = along.counter.then(|| device.direct_counter(table.id, entry).unwrap_or_default());
-        let hit = along.hit.then(|| device.idle_for(table.id, entry).unwrap_or(0));
+        let counter = direct.counter.then(|| device.direct_counter(table.id, entry).unwrap_or_default());
+        let idle_ns = direct.hit.then(|| device.idle_for(table.id, entry).unwrap_or(0));
         v1::TableEntry {
             action: Some(v1::TableAction { r#type: Some(action) }),
-            controller_metadata: remark.cookie,
-            metadata: remark.metadata,
-            meter_config: entry.meter().filter(|_| along.meter).map(super::meter::encode_meter),
+            controller_metadata: metadata.cookie,
+            metadata: metadata.metadata,
+            meter_config: entry.meter().filter(|_| direct.meter).map(super::meter::encode_meter),
             counter_data: counter.map(super::counter::encode_counter),
             idle_timeout_ns: i64::try_from(entry.idle_timeout_ns()).unwrap_or(i64::MAX),
-            time_since_last_hit: hit.map(idle_time),
+            time_since_last_hit: idle_ns.map(idle_time),
             is_const: entry.is_const() || declared.const_entries,
             ..self.entry_key(table, entry)
         }
@@ -235,21 +241,22 @@ fn idle_time(ns: u64) -> v1::table_entry::IdleTimeout {
     v1::table_entry::IdleTimeout { elapsed_ns: i64::try_from(ns).unwrap_or(i64::MAX) }
 }
 
+/// Returns the direct resources that a read asks for. Refuses those that the table does not have.
 fn direct_resources(
     table: &TableSchema,
     declared: &ir::Table,
-    wanted: &v1::TableEntry,
+    pattern: &v1::TableEntry,
 ) -> Result<DirectResources, P4RuntimeError> {
     let name = &table.name;
-    if wanted.meter_counter_data.is_some() {
+    if pattern.meter_counter_data.is_some() {
         return Err(super::meter::no_color_counters(&format!("table {name}")));
     }
-    let along = DirectResources {
-        counter: wanted.counter_data.is_some(),
-        meter: wanted.meter_config.is_some(),
-        hit: wanted.time_since_last_hit.is_some(),
+    let direct = DirectResources {
+        counter: pattern.counter_data.is_some(),
+        meter: pattern.meter_config.is_some(),
+        hit: pattern.time_since_last_hit.is_some(),
     };
-    let lacking = match along {
+    let lacking = match direct {
         DirectResources { counter: true, .. } if declared.direct_counter.is_none() => {
             "has no direct counter; leave counter_data out"
         }
@@ -259,7 +266,7 @@ fn direct_resources(
         DirectResources { hit: true, .. } if !declared.idle_timeout => {
             "has no idle timeouts; leave time_since_last_hit out"
         }
-        _ => return Ok(along),
+        _ => return Ok(direct),
     };
     Err(P4RuntimeError::invalid(format!("table {name}: it {lacking}")))
 }

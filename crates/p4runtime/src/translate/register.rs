@@ -46,14 +46,15 @@ impl Schema {
         Ok(v1::RegisterEntry { register_id: register.number, index, data: Some(data) })
     }
 
+    /// Reads the elements of one register or of all, at one index or at all.
     pub(super) fn read_registers(
         &self,
         device: &dyn Device,
-        wanted: &v1::RegisterEntry,
+        pattern: &v1::RegisterEntry,
         sink: EntitySink<'_>,
     ) -> ReadFlow {
-        let registers = match wanted.register_id {
-            0 if wanted.index.is_some() => {
+        let registers = match pattern.register_id {
+            0 if pattern.index.is_some() => {
                 return Err(P4RuntimeError::invalid(
                     "an index of no register is requested; give its id too, or neither to read all",
                 ));
@@ -62,7 +63,7 @@ impl Schema {
             id => vec![find(&self.registers, id, "register")?],
         };
         for register in registers {
-            let index = decode_index(&register.0, wanted.index.as_ref())?;
+            let index = decode_index(&register.0, pattern.index.as_ref())?;
             for index in selected_elements(&register.0, index) {
                 let Some(values) = device.register(register.0.id, index) else { break };
                 let message = self.register_message(register, Some(index), &values)?;

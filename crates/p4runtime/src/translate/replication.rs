@@ -34,27 +34,28 @@ fn multicast(kind: UpdateKind, given: &v1::MulticastGroupEntry) -> Result<Multic
     Ok(MulticastGroup { id, replicas: replicas(&what, &given.replicas)? })
 }
 
-fn clone_session(kind: UpdateKind, given: &v1::CloneSessionEntry) -> Result<CloneSession, P4RuntimeError> {
-    let id = numbered("clone session", given.session_id)?;
+/// Decodes a clone session; for a deletion, its id alone.
+fn clone_session(kind: UpdateKind, message: &v1::CloneSessionEntry) -> Result<CloneSession, P4RuntimeError> {
+    let id = numbered("clone session", message.session_id)?;
     if kind == UpdateKind::Delete {
         return Ok(CloneSession { id, ..CloneSession::default() });
     }
-    let what = format!("clone session {id}");
-    let packet_length = u32::try_from(given.packet_length_bytes).map_err(|_| {
-        P4RuntimeError::invalid(format!("{what}: packet_length_bytes is negative; give 0 for whole packets"))
+    let owner = format!("clone session {id}");
+    let packet_length = u32::try_from(message.packet_length_bytes).map_err(|_| {
+        P4RuntimeError::invalid(format!("{owner}: packet_length_bytes is negative; give 0 for whole packets"))
     })?;
-    if given.class_of_service > u32::from(u8::MAX) {
+    if message.class_of_service > u32::from(u8::MAX) {
         return Err(P4RuntimeError::invalid(format!(
-            "{what}: class of service {} is not from 0 to 255",
-            given.class_of_service
+            "{owner}: class of service {} is not from 0 to 255",
+            message.class_of_service
         )));
     }
     Ok(CloneSession {
         id,
-        replicas: replicas(&what, &given.replicas)?,
+        replicas: replicas(&owner, &message.replicas)?,
         multicast_group: None,
         packet_length,
-        class_of_service: given.class_of_service,
+        class_of_service: message.class_of_service,
     })
 }
 
@@ -65,26 +66,27 @@ fn numbered(what: &str, id: u32) -> Result<u32, P4RuntimeError> {
     }
 }
 
-fn replicas(what: &str, given: &[v1::Replica]) -> Result<Vec<Replica>, P4RuntimeError> {
+/// Decodes replicas, each a port with an instance. `owner` names the group or session in errors.
+fn replicas(owner: &str, messages: &[v1::Replica]) -> Result<Vec<Replica>, P4RuntimeError> {
     let mut seen = BTreeSet::new();
-    let mut replicas = Vec::with_capacity(given.len());
-    for replica in given {
-        let port = port(what, replica.port_kind.as_ref())?;
+    let mut replicas = Vec::with_capacity(messages.len());
+    for replica in messages {
+        let port = port(owner, replica.port_kind.as_ref())?;
         if !replica.backup_replicas.is_empty() {
             return Err(P4RuntimeError::unimplemented(format!(
-                "{what}, port {port}: backup replicas are not supported; leave them out, and change the group when a port goes down"
+                "{owner}, port {port}: backup replicas are not supported; leave them out, and change the group when a port goes down"
             )));
         }
         let instance = u16::try_from(replica.instance).map_err(|_| {
             P4RuntimeError::invalid(format!(
-                "{what}, port {port}: instance {} is not from 0 to 65535",
+                "{owner}, port {port}: instance {} is not from 0 to 65535",
                 replica.instance
             ))
         })?;
         let replica = Replica { port, instance };
         if !seen.insert(replica) {
             return Err(P4RuntimeError::invalid(format!(
-                "{what}: port {port} with instance {instance} is there twice; give the copies different instances"
+                "{owner}: port {port} with instance {instance} is there twice; give the copies different instances"
             )));
         }
         replicas.push(replica);

@@ -139,15 +139,16 @@ impl Schema {
         &self.info
     }
 
+    /// Adds the tables that P4Info shows, which are in the order of the pipeline.
     fn add_tables(&mut self) {
         let (pipeline, info) = (self.pipeline.clone(), &self.info);
-        let shown = pipeline.tables.iter().filter(|(_, table)| !table.preamble.hidden).zip(&info.tables);
-        for ((id, table), shown) in shown {
-            let (number, name) = (shown.preamble.id, table.preamble.name.clone());
+        let info_tables = pipeline.tables.iter().filter(|(_, table)| !table.preamble.hidden).zip(&info.tables);
+        for ((id, table), info_table) in info_tables {
+            let (number, name) = (info_table.preamble.id, table.preamble.name.clone());
             let keys = table.match_keys().map(|(_, key)| key);
-            let fields = fields(&pipeline, format!("table {name}"), keys, &shown.match_fields);
+            let fields = fields(&pipeline, format!("table {name}"), keys, &info_table.match_fields);
             let actions: Vec<(u32, ActionId)> =
-                shown.action_refs.iter().map(|a| a.id).zip(table.actions.iter().map(|a| a.action)).collect();
+                info_table.action_refs.iter().map(|a| a.id).zip(table.actions.iter().map(|a| a.action)).collect();
             for (number, action) in &actions {
                 // Includes actions that P4Info does not show.
                 if let Some(action) = self.actions.get_mut(action.0 as usize) {
@@ -189,28 +190,29 @@ impl Schema {
         }
     }
 
+    /// Adds the counters, meters, registers and digests that P4Info shows.
     fn add_objects(&mut self) {
         let pipeline = &self.pipeline;
-        let make = |preamble: &ir::p4info::Preamble, size: i64, is_it: &dyn Fn(&ExternKind) -> bool| {
+        let object_schema = |preamble: &ir::p4info::Preamble, size: i64, has_kind: &dyn Fn(&ExternKind) -> bool| {
             let (number, name) = (preamble.id, preamble.name.clone());
-            let id = object(pipeline, &name, is_it)?;
+            let id = object(pipeline, &name, has_kind)?;
             Some((number, ObjectSchema { id, number, name, size: u64::try_from(size).unwrap_or(0) }))
         };
         let counters = self.info.counters.iter();
         let is_counter = |kind: &ExternKind| matches!(kind, ExternKind::Counter { .. });
-        self.counters = counters.filter_map(|c| make(&c.preamble, c.size, &is_counter)).collect();
+        self.counters = counters.filter_map(|c| object_schema(&c.preamble, c.size, &is_counter)).collect();
         let meters = self.info.meters.iter();
         let is_meter = |kind: &ExternKind| matches!(kind, ExternKind::Meter { .. });
-        self.meters = meters.filter_map(|m| make(&m.preamble, m.size, &is_meter)).collect();
+        self.meters = meters.filter_map(|m| object_schema(&m.preamble, m.size, &is_meter)).collect();
         let is_register = |kind: &ExternKind| matches!(kind, ExternKind::Register { .. });
         for register in &self.info.registers {
-            if let Some((number, object)) = make(&register.preamble, register.size, &is_register) {
+            if let Some((number, object)) = object_schema(&register.preamble, register.size, &is_register) {
                 self.registers.insert(number, (object, register.type_spec.clone()));
             }
         }
         let is_digest = |kind: &ExternKind| matches!(kind, ExternKind::Digest { .. });
         for digest in &self.info.digests {
-            if let Some((number, object)) = make(&digest.preamble, 0, &is_digest) {
+            if let Some((number, object)) = object_schema(&digest.preamble, 0, &is_digest) {
                 self.digests.insert(number, (object, digest.type_spec.clone()));
             }
         }
@@ -273,14 +275,15 @@ fn fields<'a>(
     MatchFieldSchemas { owner, list: keys.zip(shown).map(field).collect() }
 }
 
-/// Returns all actions in the order of the pipeline.
-fn actions(pipeline: &Pipeline, info: &P4Info) -> Vec<ActionSchema> {
-    let mut shown = info.actions.iter();
-    let one = |action: &ir::Action| {
-        let shown = if action.preamble.hidden { None } else { shown.next() };
-        let param = |(at, param): (usize, &ir::Param)| {
-            let at_place = || if param.id == 0 { at as u32 + 1 } else { param.id };
-            let id = shown.and_then(|shown| shown.params.get(at)).map_or_else(at_place, |shown| shown.id);
+/// Returns all actions in the order of the pipeline. An action that P4Info does not show has the
+/// number 0.
+fn actions(pipeline: &Pipeline, p4info: &P4Info) -> Vec<ActionSchema> {
+    let mut info_actions = p4info.actions.iter();
+    let action_schema = |action: &ir::Action| {
+        let info = if action.preamble.hidden { None } else { info_actions.next() };
+        let param = |(index, param): (usize, &ir::Param)| {
+            let default_id = || if param.id == 0 { index as u32 + 1 } else { param.id };
+            let id = info.and_then(|info| info.params.get(index)).map_or_else(default_id, |param| param.id);
             ParamSchema {
                 id,
                 name: param.name.clone(),
@@ -288,10 +291,10 @@ fn actions(pipeline: &Pipeline, info: &P4Info) -> Vec<ActionSchema> {
             }
         };
         ActionSchema {
-            number: shown.map_or(0, |shown| shown.preamble.id),
+            number: info.map_or(0, |info| info.preamble.id),
             name: action.preamble.name.clone(),
             params: action.params.iter().enumerate().map(param).collect(),
         }
     };
-    pipeline.actions.values().map(one).collect()
+    pipeline.actions.values().map(action_schema).collect()
 }

@@ -49,17 +49,17 @@ impl Schema {
         if self.strings.is_empty() {
             return self.update_of(oneshots, kind, entity);
         }
-        let given = v1::Entity { entity: Some(entity.clone()) };
+        let original = v1::Entity { entity: Some(entity.clone()) };
         let mut pending = std::mem::take(&mut oneshots.pending);
-        let numbered = self.numbered_update(oneshots.model(), &mut pending, kind, &given);
+        let numbered = self.numbered_update(oneshots.model(), &mut pending, kind, &original);
         oneshots.pending = pending;
         let updates = numbered.and_then(|numbered| match &numbered.entity {
             Some(entity) => self.update_of(oneshots, kind, entity),
             None => Ok(Vec::new()),
         });
-        let fresh = oneshots.pending.take_new_strings(updates.is_ok());
+        let new_strings = oneshots.pending.take_new_strings(updates.is_ok());
         // New numbers of strings come first, so that a reader of the entry finds its strings.
-        updates.map(|updates| string_writes(fresh).chain(updates).collect())
+        updates.map(|updates| string_writes(new_strings).chain(updates).collect())
     }
 
     /// Translates the update of an entity without strings.

@@ -11,21 +11,22 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 impl Schema {
+    /// Translates the write of a value set, which replaces all of its members.
     pub(super) fn value_set_write(
         &self,
         kind: UpdateKind,
-        given: &v1::ValueSetEntry,
+        message: &v1::ValueSetEntry,
     ) -> Result<Vec<StateUpdate>, P4RuntimeError> {
         only_modify(kind, "a value set")?;
-        let set = find(&self.sets, given.value_set_id, "value set")?;
+        let set = find(&self.sets, message.value_set_id, "value set")?;
         let mut seen: HashSet<Vec<KeyMatch>> = HashSet::new();
         let mut members = Vec::new();
-        for (at, member) in given.members.iter().enumerate() {
+        for (index, member) in message.members.iter().enumerate() {
             let keys = set.fields.decode(&member.r#match)?;
             if !seen.insert(keys.clone()) {
                 return Err(P4RuntimeError::new(
                     Code::AlreadyExists,
-                    format!("{}: member {at} (from 0) is there twice; give it once", set.fields.owner),
+                    format!("{}: member {index} (from 0) is there twice; give it once", set.fields.owner),
                 ));
             }
             members.push(keys);

@@ -52,6 +52,7 @@ pub(super) struct StepAssigner<'a, 'p> {
 }
 
 impl<'a, 'p> StepAssigner<'a, 'p> {
+    /// Assigns all code of a graph to the nodes of tables and steps, block by block.
     pub fn assign_steps(
         graph: &'a StageGraph<'p>,
         leaves: &'a [ValueLeaves],
@@ -68,16 +69,16 @@ impl<'a, 'p> StepAssigner<'a, 'p> {
             hit_flags: BTreeSet::new(),
         };
         let (regions, region_of, tables) = (Vec::new(), vec![usize::MAX; count], BTreeMap::new());
-        let mut walk =
+        let mut assigner =
             StepAssigner { graph, leaves, state, regions, region_of, tables, deparsed: BTreeSet::new(), code };
-        for at in 0..count {
-            walk.enter_region(at);
-            for (moment, inst) in graph.block_data(at).insts.iter().enumerate() {
-                walk.assign_inst(at, moment, inst);
+        for block in 0..count {
+            assigner.enter_region(block);
+            for (index, inst) in graph.block_data(block).insts.iter().enumerate() {
+                assigner.assign_inst(block, index, inst);
             }
-            walk.assign_terminator(at);
+            assigner.assign_terminator(block);
         }
-        walk.code
+        assigner.code
     }
 
     /// Finds the region of a block: that of its predecessor if this block is its only successor,
@@ -190,6 +191,9 @@ impl<'a, 'p> StepAssigner<'a, 'p> {
         self.add_computation_in_step(at, moment, loc, step, reads, writes)
     }
 
+    /// Adds an instruction to a step of its block's region, or to a later one if it overwrites a
+    /// cell that the step could still use. Returns the step's node. `moment` is the order of the
+    /// instruction in the block.
     fn add_computation_in_step(
         &mut self,
         at: BlockIndex,
@@ -201,18 +205,20 @@ impl<'a, 'p> StepAssigner<'a, 'p> {
     ) -> NodeId {
         let region = &mut self.regions[self.region_of[at]];
         // It must not write a cell that an earlier instruction reads or writes in a later step.
-        let after = |c: &StateCell| region.ready.get(c).max(region.read.get(c)).copied();
-        let step = writes.iter().filter_map(after).fold(step, usize::max);
+        let last_use = |c: &StateCell| region.ready.get(c).max(region.read.get(c)).copied();
+        let step = writes.iter().filter_map(last_use).fold(step, usize::max);
         region.ready.extend(writes.iter().map(|c| (*c, step + 1)));
         for cell in &reads {
-            let last = region.read.entry(*cell).or_default();
-            *last = step.max(*last);
+            let last_read = region.read.entry(*cell).or_default();
+            *last_read = step.max(*last_read);
         }
         let node = self.step_node(at, step, loc);
         self.add_event(node, at, moment, reads, writes);
         node
     }
 
+    /// Assigns one instruction to a step. `moment` is its order in the block. Constants, and loads
+    /// and copies that a later instruction can read directly, take no step.
     fn assign_inst(&mut self, at: BlockIndex, moment: EventOrder, data: &InstData) {
         let (inst, loc) = (&data.inst, data.loc);
         match inst {
@@ -280,6 +286,8 @@ impl<'a, 'p> StepAssigner<'a, 'p> {
         self.add_computation_in_step(at, moment, loc, step, vec![from], vec![to]);
     }
 
+    /// Assigns an extern call to the step of its table or to one of its own. `moment` is its order
+    /// in the block.
     fn assign_call(
         &mut self,
         at: BlockIndex,
@@ -305,8 +313,8 @@ impl<'a, 'p> StepAssigner<'a, 'p> {
                 .notes
                 .insert(format!("{}: a chip cannot add entries by itself", source_location(pipeline, data.loc)));
         }
-        let beside = args.iter().find_map(|a| if let ExternArg::Table(t) = a { Some(*t) } else { None });
-        if let Some(table) = beside {
+        let called_table = args.iter().find_map(|a| if let ExternArg::Table(t) = a { Some(*t) } else { None });
+        if let Some(table) = called_table {
             let node = self.table_node(table);
             return self.add_event(node, at, moment, reads, writes);
         }
@@ -343,13 +351,15 @@ impl<'a, 'p> StepAssigner<'a, 'p> {
         matches!(func, ExternFn::Assert | ExternFn::Assume | ExternFn::LogMsg)
     }
 
+    /// Assigns the lookup of a block's table, and the moves of arguments to the parameters of its
+    /// successors.
     fn assign_terminator(&mut self, at: BlockIndex) {
         let Some(term) = &self.graph.block_data(at).term else { return };
         if let Terminator::Apply { table, keys, .. } = &term.term {
             let node = self.table_node(*table);
             let reads = keys.iter().flat_map(|k| self.leaf_cells(at, *k)).collect();
-            let colour = self.state.pipeline.tables[*table].meter_result.map(|v| self.state.var_cell(v));
-            self.add_event(node, at, BLOCK_END, reads, colour.into_iter().collect());
+            let color_cell = self.state.pipeline.tables[*table].meter_result.map(|v| self.state.var_cell(v));
+            self.add_event(node, at, BLOCK_END, reads, color_cell.into_iter().collect());
             self.code.applied_table[at] = Some(node);
             self.code.first_node[at].get_or_insert(node);
         }
@@ -359,8 +369,8 @@ impl<'a, 'p> StepAssigner<'a, 'p> {
             moves.extend(params.iter().copied().zip(call.args.iter().copied()));
         });
         for (param, arg) in moves {
-            let to = self.value_cell(at, param);
-            self.assign_store(at, BLOCK_END, term.loc, to, arg);
+            let param_cell = self.value_cell(at, param);
+            self.assign_store(at, BLOCK_END, term.loc, param_cell, arg);
         }
     }
 }

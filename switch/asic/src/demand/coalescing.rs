@@ -129,24 +129,31 @@ impl<'a> Coalescer<'a> {
         Coalescer { body, leaves, vars, pipeline, live, interference: clashes, copies: Vec::new() }
     }
 
+    /// Unites the classes of copies in one control, unless both have a fixed class, differ in
+    /// width, or are live at the same time. `class_number` and `local_index` convert between this
+    /// control's indices and the classes' numbers.
     fn coalesce(mut self, classes: &mut CoalescedClasses, control: usize) {
         self.solve_liveness();
         self.build_interference();
-        let number = |n: usize| if n < self.vars { n } else { classes.first[control] + n - self.vars };
-        let numbers: Vec<usize> = (0..self.interference.len()).map(number).collect();
+        let class_number = |n: usize| if n < self.vars { n } else { classes.first[control] + n - self.vars };
+        let numbers: Vec<usize> = (0..self.interference.len()).map(class_number).collect();
         let first = classes.first[control];
-        let back = |n: usize, vars: usize| if n < vars { n } else { n + vars - first };
+        let local_index = |n: usize, vars: usize| if n < vars { n } else { n + vars - first };
         for (a, b) in std::mem::take(&mut self.copies) {
             let (a, b) = (classes.find_class(numbers[a]), classes.find_class(numbers[b]));
-            let (la, lb) = (back(a, self.vars), back(b, self.vars));
-            let both = classes.anchor[a].is_some() && classes.anchor[b].is_some();
-            if a == b || both || classes.bits[a] != classes.bits[b] || self.interferes(la, lb, &numbers, classes) {
+            let (local_a, local_b) = (local_index(a, self.vars), local_index(b, self.vars));
+            let both_anchored = classes.anchor[a].is_some() && classes.anchor[b].is_some();
+            if a == b
+                || both_anchored
+                || classes.bits[a] != classes.bits[b]
+                || self.interferes(local_a, local_b, &numbers, classes)
+            {
                 continue;
             }
             classes.unite_classes(a, b);
-            let (kept, gone) = if a < b { (la, lb) } else { (lb, la) };
-            let gone = std::mem::take(&mut self.interference[gone]);
-            self.interference[kept].union_with(&gone);
+            let (merged, removed) = if a < b { (local_a, local_b) } else { (local_b, local_a) };
+            let removed = std::mem::take(&mut self.interference[removed]);
+            self.interference[merged].union_with(&removed);
         }
     }
 
@@ -174,6 +181,7 @@ impl<'a> Coalescer<'a> {
         self.leaves.is_leaf(value).then(|| self.index_of_value(value))
     }
 
+    /// Returns the definitions and uses of an instruction, as indices of variables and values.
     fn liveness_step(&self, inst: &Inst, results: &[Value]) -> LivenessStep {
         let mut step = LivenessStep::default();
         match inst {
@@ -222,9 +230,9 @@ impl<'a> Coalescer<'a> {
         uses
     }
 
-    /// Walks a block backward from its live-out set. Returns the live-in set before the block's
-    /// parameters are set.
-    fn walk_backward(&self, block: Block, see: &mut impl FnMut(&LivenessStep, &FixedBitSet)) -> FixedBitSet {
+    /// Walks a block backward from its live-out set and shows `visit` each instruction with the
+    /// state live after it. Returns the live-in set before the block's parameters are set.
+    fn walk_backward(&self, block: Block, visit: &mut impl FnMut(&LivenessStep, &FixedBitSet)) -> FixedBitSet {
         let data = &self.body.blocks[block];
         let mut live = self.live[block.index()].clone();
         if let Some(term) = &data.term {
@@ -232,7 +240,7 @@ impl<'a> Coalescer<'a> {
         }
         for inst in data.insts.iter().rev() {
             let step = self.liveness_step(&inst.inst, &inst.results);
-            see(&step, &live);
+            visit(&step, &live);
             if !step.is_partial {
                 step.defs.iter().for_each(|(n, _)| live.set(*n, false));
             }
@@ -242,19 +250,21 @@ impl<'a> Coalescer<'a> {
             defs: data.params.iter().map(|p| (self.index_of_value(*p), None)).collect(),
             ..LivenessStep::default()
         };
-        see(&params, &live);
+        visit(&params, &live);
         data.params.iter().for_each(|p| live.set(self.index_of_value(*p), false));
         live
     }
 
+    /// Solves the live sets at block ends by a worklist. Variables that outlive the control are
+    /// live at its end.
     fn solve_liveness(&mut self) {
         let order = Cfg::new(self.body).reverse_postorder().to_vec();
-        let lasting: Vec<usize> =
+        let outliving: Vec<usize> =
             self.pipeline.vars.keys().filter(|v| outlives_control(self.pipeline, *v)).map(|v| v.index()).collect();
         for block in &order {
-            let ends = self.body.blocks[*block].term.as_ref().is_none_or(|t| t.term.successors().is_empty());
-            if ends {
-                lasting.iter().for_each(|n| self.live[block.index()].insert(*n));
+            let is_exit = self.body.blocks[*block].term.as_ref().is_none_or(|t| t.term.successors().is_empty());
+            if is_exit {
+                outliving.iter().for_each(|n| self.live[block.index()].insert(*n));
             }
         }
         let preds = Cfg::new(self.body);
@@ -262,11 +272,11 @@ impl<'a> Coalescer<'a> {
         let mut queued = vec![true; self.body.blocks.len()];
         while let Some(block) = waiting.pop() {
             queued[block.index()] = false;
-            let start = self.walk_backward(block, &mut |_, _| {});
+            let live_in = self.walk_backward(block, &mut |_, _| {});
             for &pred in preds.predecessors(block) {
                 let live = &mut self.live[pred.index()];
-                if !start.is_subset(live) {
-                    live.union_with(&start);
+                if !live_in.is_subset(live) {
+                    live.union_with(&live_in);
                     if !std::mem::replace(&mut queued[pred.index()], true) {
                         waiting.push(pred);
                     }
@@ -275,8 +285,10 @@ impl<'a> Coalescer<'a> {
         }
     }
 
+    /// Computes the interference graph, and the copies in program order reversed. A definition
+    /// interferes with all that is live after it, except the source of its copy.
     fn build_interference(&mut self) {
-        let mut clashes = std::mem::take(&mut self.interference);
+        let mut interference = std::mem::take(&mut self.interference);
         let mut copies = Vec::new();
         for &block in Cfg::new(self.body).reverse_postorder() {
             self.walk_backward(block, &mut |step, live| {
@@ -284,8 +296,8 @@ impl<'a> Coalescer<'a> {
                     copies.extend(source.map(|s| (*def, s)));
                     let others = step.defs[n + 1..].iter().map(|(d, _)| *d);
                     for other in live.ones().chain(others).filter(|o| o != def && Some(*o) != *source) {
-                        clashes[*def].insert(other);
-                        clashes[other].insert(*def);
+                        interference[*def].insert(other);
+                        interference[other].insert(*def);
                     }
                 }
             });
@@ -298,6 +310,6 @@ impl<'a> Coalescer<'a> {
             }
         }
         copies.reverse();
-        (self.interference, self.copies) = (clashes, copies);
+        (self.interference, self.copies) = (interference, copies);
     }
 }

@@ -67,23 +67,26 @@ impl DependencyFinder<'_, '_> {
         }
     }
 
+    /// Adds the dependencies of accesses to the same cell: read after write (match), write after
+    /// read (reverse) and write after write (action). Each applies only if a path runs the first
+    /// access before the second.
     fn add_data_dependencies(&mut self) {
-        let mut touched: BTreeMap<StateCell, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
+        let mut accesses: BTreeMap<StateCell, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
         for (n, event) in self.code.events.iter().enumerate() {
-            event.reads.iter().for_each(|c| touched.entry(*c).or_default().0.push(n));
-            event.writes.iter().for_each(|c| touched.entry(*c).or_default().1.push(n));
+            event.reads.iter().for_each(|c| accesses.entry(*c).or_default().0.push(n));
+            event.writes.iter().for_each(|c| accesses.entry(*c).or_default().1.push(n));
         }
-        let mut found = Vec::new();
+        let mut dependencies = Vec::new();
         let events = &self.code.events;
-        let before = |a: usize, b: usize| {
+        let is_before = |a: usize, b: usize| {
             let (a, b): (&AccessEvent, &AccessEvent) = (&events[a], &events[b]);
             a.node != b.node && self.precedes((a.at, a.order), (b.at, b.order))
         };
-        for (cell, (reads, writes)) in &touched {
+        for (cell, (reads, writes)) in &accesses {
             for &write in writes {
                 let mut add = |first: usize, second: usize, kind| {
-                    if before(first, second) {
-                        found.push((events[first].node, events[second].node, kind, *cell));
+                    if is_before(first, second) {
+                        dependencies.push((events[first].node, events[second].node, kind, *cell));
                     }
                 };
                 reads.iter().for_each(|r| add(write, *r, DependencyKind::Match));
@@ -91,7 +94,7 @@ impl DependencyFinder<'_, '_> {
                 writes.iter().for_each(|w| add(write, *w, DependencyKind::Action));
             }
         }
-        for (first, second, kind, cell) in found {
+        for (first, second, kind, cell) in dependencies {
             self.add_edge(first, second, kind, |s| s.cell_name(cell));
         }
     }
@@ -121,42 +124,49 @@ impl DependencyFinder<'_, '_> {
         }
     }
 
+    /// Adds the dependencies of a node on the nodes that decide whether it runs, and gives each
+    /// condition's gateway to a node. Arrays are indexed by block: `own_deciders` has the nodes
+    /// that a block's branch reads from, `all_deciders` also those of the conditions over it,
+    /// `carriers` the nodes whose gateway decides it, `pending` the conditions passed on from
+    /// earlier branches.
     fn add_control_dependencies(&mut self) {
         let count = self.graph.sites.len();
         let mut writers: HashMap<StateCell, Vec<(BlockIndex, EventOrder, NodeId)>> = HashMap::new();
         for event in &self.code.events {
             event.writes.iter().for_each(|c| writers.entry(*c).or_default().push((event.at, event.order, event.node)));
         }
-        let mut before: Vec<NodePredecessors> = vec![NodePredecessors::new(); count];
-        let mut own: Vec<NodePredecessors> = vec![NodePredecessors::new(); count];
-        let mut carried: Vec<Vec<NodeId>> = vec![Vec::new(); count];
+        let mut all_deciders: Vec<NodePredecessors> = vec![NodePredecessors::new(); count];
+        let mut own_deciders: Vec<NodePredecessors> = vec![NodePredecessors::new(); count];
+        let mut carriers: Vec<Vec<NodeId>> = vec![Vec::new(); count];
         let mut pending: Vec<Vec<(String, u32)>> = vec![Vec::new(); count];
-        for at in 0..count {
-            if self.graph.sites[at].succs.len() < 2 {
+        for block in 0..count {
+            if self.graph.sites[block].succs.len() < 2 {
                 continue;
             }
-            if let Some(table) = self.code.applied_table[at] {
-                own[at].insert(table, (DependencyKind::Control, StateCell::Class(usize::MAX)));
-                before[at] = own[at].clone();
+            if let Some(table) = self.code.applied_table[block] {
+                own_deciders[block].insert(table, (DependencyKind::Control, StateCell::Class(usize::MAX)));
+                all_deciders[block] = own_deciders[block].clone();
                 continue;
             }
-            let Some((cells, _)) = self.branch_inputs(at) else { continue };
+            let Some((cells, _)) = self.branch_inputs(block) else { continue };
             for cell in &cells {
-                let told = self.code.hit_flags.contains(cell);
-                let kind = if told { DependencyKind::Control } else { DependencyKind::Match };
-                for &(place, moment, node) in writers.get(cell).into_iter().flatten() {
-                    if self.precedes((place, moment), (at, BLOCK_END)) {
-                        keep_strongest(&mut own[at], node, kind, *cell);
+                let is_hit_flag = self.code.hit_flags.contains(cell);
+                let kind = if is_hit_flag { DependencyKind::Control } else { DependencyKind::Match };
+                for &(write_block, write_order, node) in writers.get(cell).into_iter().flatten() {
+                    if self.precedes((write_block, write_order), (block, BLOCK_END)) {
+                        keep_strongest(&mut own_deciders[block], node, kind, *cell);
                     }
                 }
             }
-            before[at] = self.condition_predecessors(at, &before, &carried);
-            own[at].iter().for_each(|(node, (kind, cell))| keep_strongest(&mut before[at], *node, *kind, *cell));
-            carried[at] = self.deciding_nodes(at);
-            let conditions = self.branch_conditions(at, &cells, std::mem::take(&mut pending[at]));
-            self.assign_conditions(at, conditions, &carried[at], &mut pending);
+            all_deciders[block] = self.condition_predecessors(block, &all_deciders, &carriers);
+            own_deciders[block]
+                .iter()
+                .for_each(|(node, (kind, cell))| keep_strongest(&mut all_deciders[block], *node, *kind, *cell));
+            carriers[block] = self.deciding_nodes(block);
+            let conditions = self.branch_conditions(block, &cells, std::mem::take(&mut pending[block]));
+            self.assign_conditions(block, conditions, &carriers[block], &mut pending);
         }
-        self.add_condition_edges(&before, &own, &carried);
+        self.add_condition_edges(&all_deciders, &own_deciders, &carriers);
     }
 
     /// Returns the predecessors that the conditions over a block impose.
@@ -194,11 +204,11 @@ impl DependencyFinder<'_, '_> {
         above
     }
 
-    /// Assigns conditions to the nodes that decide them, to the branches that follow, or to a
-    /// gateway without table.
+    /// Assigns conditions (text, bits) to the nodes that decide them (`carriers`), to the branches
+    /// that follow, or to a gateway without table.
     fn assign_conditions(
         &mut self,
-        at: BlockIndex,
+        block: BlockIndex,
         conditions: Vec<(String, u32)>,
         carriers: &[NodeId],
         pending: &mut [Vec<(String, u32)>],
@@ -208,39 +218,50 @@ impl DependencyFinder<'_, '_> {
             return;
         }
         let sites = &self.graph.sites;
-        let behind = |s: &&BlockIndex| sites[**s].preds.len() == 1 && sites[**s].succs.len() > 1 && **s > at;
-        let next: Vec<BlockIndex> = sites[at].succs.iter().filter(behind).copied().collect();
-        if next.is_empty() {
+        let continues = |s: &&BlockIndex| sites[**s].preds.len() == 1 && sites[**s].succs.len() > 1 && **s > block;
+        let next_branches: Vec<BlockIndex> = sites[block].succs.iter().filter(continues).copied().collect();
+        if next_branches.is_empty() {
             self.unattached_conditions.extend(conditions);
         } else {
-            next.iter().for_each(|s| pending[*s].extend(conditions.iter().cloned()));
+            next_branches.iter().for_each(|s| pending[*s].extend(conditions.iter().cloned()));
         }
     }
 
-    fn add_condition_edges(&mut self, before: &[NodePredecessors], own: &[NodePredecessors], carried: &[Vec<NodeId>]) {
-        let mut places: BTreeMap<NodeId, BTreeSet<BlockIndex>> = BTreeMap::new();
-        let applied = self.code.applied_table.iter().enumerate().filter_map(|(at, n)| Some(((*n)?, at)));
-        for (node, at) in self.code.events.iter().map(|e| (e.node, e.at)).chain(applied) {
-            places.entry(node).or_default().insert(at);
+    /// Adds the dependencies of each node on the deciders of the conditions over it. The slices are
+    /// indexed by block: all deciders, those of the block's own branch
+    /// (`own_deciders`), and the nodes whose gateway decides it (`carriers`).
+    fn add_condition_edges(
+        &mut self,
+        all_deciders: &[NodePredecessors],
+        own_deciders: &[NodePredecessors],
+        carriers: &[Vec<NodeId>],
+    ) {
+        let mut blocks: BTreeMap<NodeId, BTreeSet<BlockIndex>> = BTreeMap::new();
+        let applied = self.code.applied_table.iter().enumerate().filter_map(|(block, n)| Some(((*n)?, block)));
+        for (node, block) in self.code.events.iter().map(|e| (e.node, e.at)).chain(applied) {
+            blocks.entry(node).or_default().insert(block);
         }
-        let touched = self.accessing_blocks();
-        for (node, places) in places {
-            let written = self.cells_if_only_written(node);
-            let mut all = NodePredecessors::new();
-            for at in places {
-                let from_here = match &written {
+        let accessing = self.accessing_blocks();
+        for (node, blocks) in blocks {
+            let written_cells = self.cells_if_only_written(node);
+            let mut predecessors = NodePredecessors::new();
+            for block in blocks {
+                let deciders = match &written_cells {
                     Some(cells) => {
-                        let (needed, skipped) = self.needed_conditions(at, cells, &touched, own, carried);
-                        if skipped {
+                        let (needed, has_skipped) =
+                            self.needed_conditions(block, cells, &accessing, own_deciders, carriers);
+                        if has_skipped {
                             self.early_steps.insert(node);
                         }
                         needed
                     }
-                    None => self.condition_predecessors(at, before, carried),
+                    None => self.condition_predecessors(block, all_deciders, carriers),
                 };
-                from_here.iter().for_each(|(first, (kind, cell))| keep_strongest(&mut all, *first, *kind, *cell));
+                deciders
+                    .iter()
+                    .for_each(|(first, (kind, cell))| keep_strongest(&mut predecessors, *first, *kind, *cell));
             }
-            self.add_dependencies(node, all);
+            self.add_dependencies(node, predecessors);
         }
     }
 
@@ -284,41 +305,43 @@ impl DependencyFinder<'_, '_> {
     /// exist.
     fn needed_conditions(
         &self,
-        at: BlockIndex,
+        block: BlockIndex,
         cells: &BTreeSet<StateCell>,
         touched: &BTreeMap<StateCell, FixedBitSet>,
-        own: &[NodePredecessors],
-        carried: &[Vec<NodeId>],
+        own_deciders: &[NodePredecessors],
+        carriers: &[Vec<NodeId>],
     ) -> (NodePredecessors, bool) {
-        let (mut all, mut skipped) = (NodePredecessors::new(), false);
+        let (mut needed, mut has_skipped) = (NodePredecessors::new(), false);
         let sites = &self.graph.sites;
         let mut seen: BTreeSet<BlockIndex> =
-            sites[at].controlling_branches.iter().copied().filter(|p| *p < at).collect();
+            sites[block].controlling_branches.iter().copied().filter(|p| *p < block).collect();
         let mut waiting: Vec<BlockIndex> = seen.iter().copied().collect();
         while let Some(branch) = waiting.pop() {
-            for &above in sites[branch].controlling_branches.iter().filter(|p| **p < branch) {
-                if seen.insert(above) {
-                    waiting.push(above);
+            for &outer in sites[branch].controlling_branches.iter().filter(|p| **p < branch) {
+                if seen.insert(outer) {
+                    waiting.push(outer);
                 }
             }
-            let other = sites[branch].succs.iter().filter(|s| **s != at && !self.graph.reaches(**s, at));
-            let looks = |s: &BlockIndex| {
-                let places = cells.iter().filter_map(|c| touched.get(c));
-                places.into_iter().any(|p| p.contains(*s) || !p.is_disjoint(&sites[*s].reachable))
+            let other_targets = sites[branch].succs.iter().filter(|s| **s != block && !self.graph.reaches(**s, block));
+            let accesses_cells = |s: &BlockIndex| {
+                let accessing = cells.iter().filter_map(|c| touched.get(c));
+                accessing.into_iter().any(|p| p.contains(*s) || !p.is_disjoint(&sites[*s].reachable))
             };
             // Where both edges reach this block, the nearer branches decide. Such a branch counts
             // as needed if it is the nearest one.
-            let joins = sites[branch].succs.iter().all(|s| *s == at || self.graph.reaches(*s, at));
-            if joins || other.into_iter().any(looks) {
-                own[branch].iter().for_each(|(node, (kind, cell))| keep_strongest(&mut all, *node, *kind, *cell));
-                if let [one] = carried[branch][..] {
-                    keep_strongest(&mut all, one, DependencyKind::Control, StateCell::Class(usize::MAX));
+            let joins = sites[branch].succs.iter().all(|s| *s == block || self.graph.reaches(*s, block));
+            if joins || other_targets.into_iter().any(accesses_cells) {
+                own_deciders[branch]
+                    .iter()
+                    .for_each(|(node, (kind, cell))| keep_strongest(&mut needed, *node, *kind, *cell));
+                if let [carrier] = carriers[branch][..] {
+                    keep_strongest(&mut needed, carrier, DependencyKind::Control, StateCell::Class(usize::MAX));
                 }
             } else {
-                skipped = true;
+                has_skipped = true;
             }
         }
-        (all, skipped)
+        (needed, has_skipped)
     }
 }
 
@@ -329,33 +352,35 @@ pub(super) fn topological_order(
     edges: &mut Edges,
     first_seen: &[(BlockIndex, EventOrder)],
 ) -> (Vec<NodeId>, Vec<NodeId>) {
-    let mut waits = vec![0usize; count];
+    let mut pending_count = vec![0usize; count];
     let mut followers: Vec<Vec<NodeId>> = vec![Vec::new(); count];
     for (first, second) in edges.keys() {
-        waits[*second] += 1;
+        pending_count[*second] += 1;
         followers[*first].push(*second);
     }
     let mut ready: BinaryHeap<Reverse<((BlockIndex, EventOrder), NodeId)>> =
-        (0..count).filter(|n| waits[*n] == 0).map(|n| Reverse((first_seen[n], n))).collect();
-    let (mut order, mut done, mut early) = (Vec::new(), vec![false; count], Vec::new());
+        (0..count).filter(|n| pending_count[*n] == 0).map(|n| Reverse((first_seen[n], n))).collect();
+    let (mut order, mut is_done, mut early) = (Vec::new(), vec![false; count], Vec::new());
     while order.len() < count {
         let node = match ready.pop() {
             Some(Reverse((_, node))) => node,
             None => {
-                let rest = (0..count).filter(|n| !done[*n]).min_by_key(|n| first_seen[*n]);
-                let Some(node) = rest else { break };
+                // A cycle: the node that the program reaches first ignores its remaining
+                // predecessors.
+                let remaining = (0..count).filter(|n| !is_done[*n]).min_by_key(|n| first_seen[*n]);
+                let Some(node) = remaining else { break };
                 early.push(node);
-                edges.retain(|(first, second), _| *second != node || done[*first]);
+                edges.retain(|(first, second), _| *second != node || is_done[*first]);
                 node
             }
         };
-        if std::mem::replace(&mut done[node], true) {
+        if std::mem::replace(&mut is_done[node], true) {
             continue;
         }
         order.push(node);
         for &next in &followers[node] {
-            waits[next] = waits[next].saturating_sub(1);
-            if waits[next] == 0 && !done[next] {
+            pending_count[next] = pending_count[next].saturating_sub(1);
+            if pending_count[next] == 0 && !is_done[next] {
                 ready.push(Reverse((first_seen[next], next)));
             }
         }
@@ -363,11 +388,11 @@ pub(super) fn topological_order(
     (order, early)
 }
 
-/// Returns the edges as positions in `order`, without redundant ones.
+/// Returns the edges as positions in `order`, without those that other paths imply.
 pub(super) fn transitive_reduction(edges: &Edges, order: &[NodeId]) -> Vec<Dependency> {
     let mut position = vec![0; order.len()];
-    order.iter().enumerate().for_each(|(at, n)| position[*n] = at);
-    let mut all: Vec<Dependency> = edges
+    order.iter().enumerate().for_each(|(index, n)| position[*n] = index);
+    let mut dependencies: Vec<Dependency> = edges
         .iter()
         .map(|((first, second), (kind, through))| Dependency {
             first: position[*first],
@@ -377,34 +402,35 @@ pub(super) fn transitive_reduction(edges: &Edges, order: &[NodeId]) -> Vec<Depen
         })
         .filter(|d| d.first < d.second)
         .collect();
-    all.sort_by_key(|d| (d.first, d.second));
-    if order.len().saturating_mul(all.len()) <= MAX_REDUCTION {
-        let keep = necessary_edges(&all, order.len());
-        let mut keep = keep.into_iter();
-        all.retain(|_| keep.next().unwrap_or(true));
+    dependencies.sort_by_key(|d| (d.first, d.second));
+    if order.len().saturating_mul(dependencies.len()) <= MAX_REDUCTION {
+        let is_necessary = necessary_edges(&dependencies, order.len());
+        let mut is_necessary = is_necessary.into_iter();
+        dependencies.retain(|_| is_necessary.next().unwrap_or(true));
     }
-    all
+    dependencies
 }
 
-/// Returns for each edge whether every path over other edges keeps its ends closer together.
-fn necessary_edges(all: &[Dependency], count: usize) -> Vec<bool> {
-    let mut from: Vec<Vec<usize>> = vec![Vec::new(); count];
-    all.iter().enumerate().for_each(|(n, d)| from[d.first].push(n));
-    let mut keep = vec![true; all.len()];
+/// Returns for each edge whether it is necessary: every path over other edges allows its ends
+/// closer together than the edge does. Distances are in stages; `count` is the number of nodes.
+fn necessary_edges(edges: &[Dependency], count: usize) -> Vec<bool> {
+    let mut outgoing: Vec<Vec<usize>> = vec![Vec::new(); count];
+    edges.iter().enumerate().for_each(|(n, d)| outgoing[d.first].push(n));
+    let mut is_necessary = vec![true; edges.len()];
     for start in 0..count {
         let mut direct: Vec<Option<u32>> = vec![None; count];
-        let mut around: Vec<Option<u32>> = vec![None; count];
-        from[start].iter().for_each(|n| direct[all[*n].second] = Some(all[*n].kind.min_stage_distance()));
+        let mut longest_around: Vec<Option<u32>> = vec![None; count];
+        outgoing[start].iter().for_each(|n| direct[edges[*n].second] = Some(edges[*n].kind.min_stage_distance()));
         for middle in start + 1..count {
-            let Some(here) = direct[middle].max(around[middle]) else { continue };
-            for n in &from[middle] {
-                let there = &mut around[all[*n].second];
-                *there = (*there).max(Some(here + all[*n].kind.min_stage_distance()));
+            let Some(distance) = direct[middle].max(longest_around[middle]) else { continue };
+            for n in &outgoing[middle] {
+                let target_distance = &mut longest_around[edges[*n].second];
+                *target_distance = (*target_distance).max(Some(distance + edges[*n].kind.min_stage_distance()));
             }
         }
-        for n in &from[start] {
-            keep[*n] = around[all[*n].second] < direct[all[*n].second];
+        for n in &outgoing[start] {
+            is_necessary[*n] = longest_around[edges[*n].second] < direct[edges[*n].second];
         }
     }
-    keep
+    is_necessary
 }

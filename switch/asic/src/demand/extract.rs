@@ -29,14 +29,14 @@ impl ResourceDemand {
     /// # Errors
     /// [`DemandError`]: a size for an unknown table, or a program beyond the limits.
     pub fn from_pipeline(pipeline: &Pipeline, sizes: &TableSizes) -> Result<ResourceDemand, DemandError> {
-        let wanted = RequestedSizes::new(pipeline, sizes)?;
+        let requested = RequestedSizes::new(pipeline, sizes)?;
         let graph = StageGraph::new(pipeline)?;
         let leaves: Vec<ValueLeaves> = graph.controls.iter().map(|c| ValueLeaves::new(&c.body)).collect();
         let state = StateCells::new(pipeline, CoalescedClasses::new(pipeline, &graph, &leaves));
         let mut code = StepAssigner::assign_steps(&graph, &leaves, &state);
         if code.nodes.len() > MAX_NODES {
-            let what = "tables and steps of code";
-            return Err(DemandError::TooLarge { what, count: code.nodes.len(), max: MAX_NODES });
+            let counted = "tables and steps of code";
+            return Err(DemandError::TooLarge { what: counted, count: code.nodes.len(), max: MAX_NODES });
         }
         if graph.has_loops {
             code.notes.insert("the program has a loop, but a packet passes each stage of a chip once".to_owned());
@@ -66,7 +66,7 @@ impl ResourceDemand {
             conditions,
             alone,
             early,
-            wanted,
+            wanted: requested,
         }
         .into_demand()
         .with_pivots())
@@ -91,10 +91,11 @@ fn assign_objects(code: &mut StepAssignment, graph: &StageGraph, state: &StateCe
             code.nodes[first].objects.push(object);
             continue;
         }
-        let place = |n: usize| (code.accesses[n].at, code.accesses[n].order);
-        let pairs = accesses.iter().flat_map(|a| accesses.iter().map(move |b| (place(*a), place(*b))));
-        let again = pairs.filter(|(a, b)| a.0 != b.0 && graph.reaches(a.0, b.0) || a.0 == b.0 && a.1 < b.1).count() > 0;
-        if matches!(declared.kind, ExternKind::Counter { .. }) && !again {
+        let position = |n: usize| (code.accesses[n].at, code.accesses[n].order);
+        let pairs = accesses.iter().flat_map(|a| accesses.iter().map(move |b| (position(*a), position(*b))));
+        let may_repeat =
+            pairs.filter(|(a, b)| a.0 != b.0 && graph.reaches(a.0, b.0) || a.0 == b.0 && a.1 < b.1).count() > 0;
+        if matches!(declared.kind, ExternKind::Counter { .. }) && !may_repeat {
             code.notes.insert(format!("{name}: {} places count; on a chip one later table counts", nodes.len()));
             code.nodes.push(PlacementNode {
                 table: None,
@@ -104,20 +105,20 @@ fn assign_objects(code: &mut StepAssignment, graph: &StageGraph, state: &StateCe
             });
             let node = code.nodes.len() - 1;
             shared.insert(node);
-            for before in nodes {
-                edges.insert((before, node), (DependencyKind::Match, format!("index of {name}")));
+            for earlier in nodes {
+                edges.insert((earlier, node), (DependencyKind::Match, format!("index of {name}")));
             }
         } else {
-            let why = if again { "a packet can meet more than one" } else { "each needs its result" };
+            let reason = if may_repeat { "a packet can meet more than one" } else { "each needs its result" };
             code.notes
-                .insert(format!("{name}: {} places execute it, and {why}; a chip has it at one stage", nodes.len()));
+                .insert(format!("{name}: {} places execute it, and {reason}; a chip has it at one stage", nodes.len()));
             code.nodes[first].objects.push(object);
         }
     }
     (shared, edges)
 }
 
-/// Returns the cells that branches read, with a node directly after each branch.
+/// Returns the cells that branches read, each with the first node after the branch.
 fn condition_cells(
     graph: &StageGraph,
     leaves: &[ValueLeaves],
@@ -125,15 +126,16 @@ fn condition_cells(
     code: &StepAssignment,
 ) -> Vec<(StateCell, NodeId)> {
     let mut cells = Vec::new();
-    for (at, site) in graph.sites.iter().enumerate() {
-        let value = match graph.block_data(at).term.as_ref().map(|t| &t.term) {
+    for (block, site) in graph.sites.iter().enumerate() {
+        let value = match graph.block_data(block).term.as_ref().map(|t| &t.term) {
             Some(ir::Terminator::Branch { cond, .. }) => *cond,
             Some(ir::Terminator::Switch { value, .. }) => *value,
             _ => continue,
         };
-        let behind =
-            (at..graph.sites.len()).filter(|b| *b != at && graph.reaches(at, *b)).find_map(|b| code.first_node[b]);
-        let Some(node) = site.succs.iter().find_map(|s| code.first_node[*s]).or(behind) else { continue };
+        let any_later = (block..graph.sites.len())
+            .filter(|b| *b != block && graph.reaches(block, *b))
+            .find_map(|b| code.first_node[b]);
+        let Some(node) = site.succs.iter().find_map(|s| code.first_node[*s]).or(any_later) else { continue };
         cells.extend(leaves[site.control].leaves_of(value).iter().map(|l| (state.leaf_cell(site.control, *l), node)));
     }
     cells
@@ -154,19 +156,20 @@ struct DemandAssembly<'a, 'p> {
 }
 
 impl DemandAssembly<'_, '_> {
+    /// Orders the nodes and assembles the demand. Positions in all its lists refer to that order.
     fn into_demand(mut self) -> ResourceDemand {
         let count = self.code.nodes.len();
-        let mut seen: Vec<(usize, EventOrder)> = vec![(usize::MAX, 0); count];
+        let mut first_seen: Vec<(usize, EventOrder)> = vec![(usize::MAX, 0); count];
         for event in &self.code.events {
-            seen[event.node] = seen[event.node].min((event.at, event.order));
+            first_seen[event.node] = first_seen[event.node].min((event.at, event.order));
         }
-        let (order, early) = topological_order(count, &mut self.edges, &seen);
+        let (order, early) = topological_order(count, &mut self.edges, &first_seen);
         for node in early {
             let name = &self.code.nodes[node].name;
             self.code.notes.insert(format!("{name}: a packet can meet it twice; a chip applies it once in a pass"));
         }
         let mut position = vec![0; count];
-        order.iter().enumerate().for_each(|(at, n)| position[*n] = at);
+        order.iter().enumerate().for_each(|(index, n)| position[*n] = index);
         let names = self.distinct_names(&order);
         let tables: Vec<TableDemand> = order.iter().zip(names).map(|(n, name)| self.node_demand(*n, name)).collect();
         ResourceDemand {
@@ -182,11 +185,11 @@ impl DemandAssembly<'_, '_> {
                 &self.code.hit_flags,
             ),
             parser: parser::parser_states(self.pipeline),
-            egress: self.tables_where(&position, |s, at| {
-                s.graph.controls[s.graph.sites[at].control].kind == ControlKind::Egress
+            egress: self.tables_where(&position, |s, index| {
+                s.graph.controls[s.graph.sites[index].control].kind == ControlKind::Egress
             }),
             ports: self.port_tables(&position),
-            early: (0..count).filter(|at| self.early.contains(&order[*at])).collect(),
+            early: (0..count).filter(|index| self.early.contains(&order[*index])).collect(),
             notes: self.code.notes.into_iter().collect(),
             tables,
         }
@@ -217,22 +220,22 @@ impl DemandAssembly<'_, '_> {
         TableDemand { name, id: None, kind: MemoryMatchKind::None, keys, entries: 1, actions, attached }
     }
 
-    /// Returns pairs of tables of which a packet meets at most one.
+    /// Returns pairs of tables (positions in `order`) of which a packet meets at most one.
     fn exclusive_pairs(&self, order: &[NodeId]) -> Vec<(usize, usize)> {
         let mut sites: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); order.len()];
         for event in &self.code.events {
             sites[event.node].insert(event.at);
         }
-        let meets = |a: NodeId, b: NodeId| {
-            let any = |x: &BTreeSet<usize>, y: &BTreeSet<usize>| {
-                x.iter().any(|at| y.iter().any(|to| at == to || self.graph.reaches(*at, *to)))
+        let may_meet = |a: NodeId, b: NodeId| {
+            let reaches = |x: &BTreeSet<usize>, y: &BTreeSet<usize>| {
+                x.iter().any(|from| y.iter().any(|to| from == to || self.graph.reaches(*from, *to)))
             };
-            any(&sites[a], &sites[b]) || any(&sites[b], &sites[a])
+            reaches(&sites[a], &sites[b]) || reaches(&sites[b], &sites[a])
         };
         let mut pairs = Vec::new();
         for (n, a) in order.iter().enumerate() {
             for (m, b) in order.iter().enumerate().skip(n + 1) {
-                if !self.shared.contains(a) && !self.shared.contains(b) && !meets(*a, *b) {
+                if !self.shared.contains(a) && !self.shared.contains(b) && !may_meet(*a, *b) {
                     pairs.push((n, m));
                 }
             }

@@ -28,24 +28,25 @@ impl BoundaryAccesses {
         ends
     }
 
-    fn record_inst(&mut self, inst: &Inst, parser: bool) {
+    /// Records the accesses of one instruction of a parser (`true`) or deparser.
+    fn record_inst(&mut self, inst: &Inst, in_parser: bool) {
         match inst {
-            Inst::Store(var, _) if parser => {
+            Inst::Store(var, _) if in_parser => {
                 self.set.insert(*var);
             }
-            Inst::Load(var) if !parser => {
+            Inst::Load(var) if !in_parser => {
                 self.read.insert(*var);
             }
             Inst::Extract(header) | Inst::ExtractVarbit(header, _) => {
                 self.extracted.insert(*header);
             }
-            Inst::SetValid(header) if parser => {
+            Inst::SetValid(header) if in_parser => {
                 self.extracted.insert(*header);
             }
             Inst::Emit(header) => {
                 self.emitted.insert(*header);
             }
-            Inst::Extern { args, .. } if !parser => {
+            Inst::Extern { args, .. } if !in_parser => {
                 let vars = args.iter().flat_map(|a| if let ExternArg::Vars(vars) = a { &vars[..] } else { &[] });
                 self.read.extend(vars);
             }
@@ -62,31 +63,31 @@ struct AccessingTables {
 }
 
 /// Returns all fields. `position` maps a node to its position in the table order. `conditions` are
-/// cells that branches read, with the deciding nodes. `told` are hit flags, which are no packet
-/// state.
+/// cells that branches read, with the deciding nodes. `hit_flags` are no
+/// packet state.
 pub(super) fn phv_fields(
     state: &StateCells,
     events: &[AccessEvent],
     conditions: &[(StateCell, usize)],
     position: &[usize],
-    told: &BTreeSet<StateCell>,
+    hit_flags: &BTreeSet<StateCell>,
 ) -> Vec<PhvField> {
-    let mut touched: BTreeMap<StateCell, AccessingTables> = BTreeMap::new();
+    let mut accesses: BTreeMap<StateCell, AccessingTables> = BTreeMap::new();
     for event in events {
-        let at = position[event.node];
+        let table = position[event.node];
         for cell in &event.reads {
-            touched.entry(*cell).or_default().read.insert(at);
+            accesses.entry(*cell).or_default().read.insert(table);
         }
         for cell in &event.writes {
-            touched.entry(*cell).or_default().written.insert(at);
+            accesses.entry(*cell).or_default().written.insert(table);
         }
     }
     for (cell, node) in conditions {
-        touched.entry(*cell).or_default().read.insert(position[*node]);
+        accesses.entry(*cell).or_default().read.insert(position[*node]);
     }
-    let ends = BoundaryAccesses::new(state.pipeline);
-    let mut fields = header_fields(state, &touched, &ends);
-    fields.extend(metadata_fields(state, &touched, &ends, told));
+    let boundary = BoundaryAccesses::new(state.pipeline);
+    let mut fields = header_fields(state, &accesses, &boundary);
+    fields.extend(metadata_fields(state, &accesses, &boundary, hit_flags));
     fields
 }
 
@@ -103,16 +104,17 @@ fn phv_field(name: String, bits: u32, header: Option<&str>, touched: Option<&Acc
 /// validity.
 fn header_fields(
     state: &StateCells,
-    touched: &BTreeMap<StateCell, AccessingTables>,
-    ends: &BoundaryAccesses,
+    accesses: &BTreeMap<StateCell, AccessingTables>,
+    boundary: &BoundaryAccesses,
 ) -> Vec<PhvField> {
     let pipeline = state.pipeline;
     let mut fields = Vec::new();
     for (id, header) in pipeline.headers.iter().filter(|(_, h)| !h.local) {
-        let (parsed, emitted) = (ends.extracted.contains(&id), ends.emitted.contains(&id));
+        let (parsed, emitted) = (boundary.extracted.contains(&id), boundary.emitted.contains(&id));
         let cells = header.fields.iter().map(|v| (*v, state.var_cell(*v)));
-        let any = cells.clone().any(|(_, c)| touched.contains_key(&c)) || touched.contains_key(&StateCell::Valid(id));
-        if !(parsed || emitted || any) {
+        let is_used =
+            cells.clone().any(|(_, c)| accesses.contains_key(&c)) || accesses.contains_key(&StateCell::Valid(id));
+        if !(parsed || emitted || is_used) {
             continue;
         }
         for (var, cell) in cells {
@@ -122,25 +124,26 @@ fn header_fields(
                 fields.push(PhvField {
                     parsed,
                     emitted,
-                    ..phv_field(var.name.clone(), bits, Some(&header.name), touched.get(&cell))
+                    ..phv_field(var.name.clone(), bits, Some(&header.name), accesses.get(&cell))
                 });
             }
         }
-        let valid = phv_field(state.cell_name(StateCell::Valid(id)), 1, None, touched.get(&StateCell::Valid(id)));
+        let valid = phv_field(state.cell_name(StateCell::Valid(id)), 1, None, accesses.get(&StateCell::Valid(id)));
         fields.push(PhvField { parsed: true, emitted: true, used: true, ..valid });
     }
     fields
 }
 
 /// Returns metadata, intrinsic variables and values that cross from one table to another, or to and
-/// from parser and deparser.
+/// from parser and deparser. `hit_flags` are no packet state.
 fn metadata_fields(
     state: &StateCells,
-    touched: &BTreeMap<StateCell, AccessingTables>,
-    ends: &BoundaryAccesses,
-    told: &BTreeSet<StateCell>,
+    accesses: &BTreeMap<StateCell, AccessingTables>,
+    boundary: &BoundaryAccesses,
+    hit_flags: &BTreeSet<StateCell>,
 ) -> Vec<PhvField> {
     let pipeline = state.pipeline;
+    // For each class of variables: whether it is set before the tables, and read after them.
     let mut by_class: BTreeMap<StateCell, (bool, bool)> = BTreeMap::new();
     for (id, var) in pipeline.vars.iter() {
         if matches!(var.kind, VarKind::Field(header, _) if !pipeline.headers[header].local) {
@@ -151,32 +154,33 @@ fn metadata_fields(
         let cell = state.var_cell(id);
         let entry = by_class.entry(cell).or_default();
         if var.kind == VarKind::Intrinsic {
-            entry.0 |= !is_written(touched, cell);
-            entry.1 |= is_written(touched, cell);
+            entry.0 |= !is_written(accesses, cell);
+            entry.1 |= is_written(accesses, cell);
         }
     }
-    for id in &ends.set {
+    for id in &boundary.set {
         by_class.entry(state.var_cell(*id)).and_modify(|e| e.0 = true);
     }
-    for id in &ends.read {
+    for id in &boundary.read {
         by_class.entry(state.var_cell(*id)).and_modify(|e| e.1 = true);
     }
-    for cell in touched.keys().filter(|c| matches!(c, StateCell::Class(_))) {
-        let header_field = matches!(cell, StateCell::Class(n) if state.classes.lasting_var(*n).is_some_and(|v| {
+    for cell in accesses.keys().filter(|c| matches!(c, StateCell::Class(_))) {
+        let is_header_field = matches!(cell, StateCell::Class(n) if state.classes.lasting_var(*n).is_some_and(|v| {
             matches!(pipeline.vars[v].kind, VarKind::Field(..))
         }));
-        if !header_field {
+        if !is_header_field {
             by_class.entry(*cell).or_default();
         }
     }
     let mut fields = Vec::new();
     for (cell, (parsed, emitted)) in by_class {
-        let Some(touch) = touched.get(&cell) else { continue };
-        let only_told = told.contains(&cell) && !matches!(cell, StateCell::Class(n) if state.classes.has_var(n));
-        let carried = (!touch.written.is_empty() || parsed) && (!touch.read.is_empty() || emitted);
+        let Some(tables) = accesses.get(&cell) else { continue };
+        let is_only_flag =
+            hit_flags.contains(&cell) && !matches!(cell, StateCell::Class(n) if state.classes.has_var(n));
+        let is_carried = (!tables.written.is_empty() || parsed) && (!tables.read.is_empty() || emitted);
         let bits = state.cell_bits(cell);
-        if carried && !only_told && bits > 0 {
-            fields.push(PhvField { parsed, emitted, ..phv_field(state.cell_name(cell), bits, None, Some(touch)) });
+        if is_carried && !is_only_flag && bits > 0 {
+            fields.push(PhvField { parsed, emitted, ..phv_field(state.cell_name(cell), bits, None, Some(tables)) });
         }
     }
     fields

@@ -91,19 +91,12 @@ impl<'p> StageGraph<'p> {
                 term.iter().flat_map(|t| t.term.successors()).filter_map(|b| *site_of.get(b.index())?).collect();
             succs.sort_unstable();
             succs.dedup();
-            let (preds, parents, reach) = (Vec::new(), Vec::new(), FixedBitSet::new());
-            self.sites.push(BlockSite {
-                control,
-                block,
-                succs,
-                preds,
-                controlling_branches: parents,
-                reachable: reach,
-            });
+            let (preds, parents, reachable) = (Vec::new(), Vec::new(), FixedBitSet::new());
+            self.sites.push(BlockSite { control, block, succs, preds, controlling_branches: parents, reachable });
         }
-        for at in first..self.sites.len() {
-            for succ in self.sites[at].succs.clone() {
-                self.sites[succ].preds.push(at);
+        for site in first..self.sites.len() {
+            for succ in self.sites[site].succs.clone() {
+                self.sites[succ].preds.push(site);
             }
         }
         self.compute_controlling_branches(first);
@@ -115,29 +108,30 @@ impl<'p> StageGraph<'p> {
     fn compute_controlling_branches(&mut self, first: usize) {
         let count = self.sites.len() - first;
         let mut flow = DiGraph::<(), ()>::with_capacity(count + 1, count * 2);
+        // One node more, for the exit.
         for _ in 0..=count {
             flow.add_node(());
         }
         let exit = NodeIndex::new(count);
-        for at in first..self.sites.len() {
-            let from = NodeIndex::new(at - first);
-            for &succ in &self.sites[at].succs {
-                flow.add_edge(from, NodeIndex::new(succ - first), ());
+        for site in first..self.sites.len() {
+            let node = NodeIndex::new(site - first);
+            for &succ in &self.sites[site].succs {
+                flow.add_edge(node, NodeIndex::new(succ - first), ());
             }
-            if self.sites[at].succs.is_empty() {
-                flow.add_edge(from, exit, ());
+            if self.sites[site].succs.is_empty() {
+                flow.add_edge(node, exit, ());
             }
         }
         debug_assert_eq!(flow.neighbors_directed(exit, Direction::Outgoing).count(), 0);
-        let above = dominators::simple_fast(Reversed(&flow), exit);
+        let post_dominators = dominators::simple_fast(Reversed(&flow), exit);
         for branch in first..self.sites.len() {
             if self.sites[branch].succs.len() < 2 {
                 continue;
             }
-            let meet = above.immediate_dominator(NodeIndex::new(branch - first));
+            let post_dominator = post_dominators.immediate_dominator(NodeIndex::new(branch - first));
             for succ in self.sites[branch].succs.clone() {
                 let mut next = Some(NodeIndex::new(succ - first));
-                while next != meet
+                while next != post_dominator
                     && let Some(node) = next
                     && node != exit
                 {
@@ -145,14 +139,14 @@ impl<'p> StageGraph<'p> {
                     if parents.last() != Some(&branch) {
                         parents.push(branch);
                     }
-                    next = above.immediate_dominator(node);
+                    next = post_dominators.immediate_dominator(node);
                 }
             }
         }
     }
 
     /// Computes the reachable blocks of each block. A packet that leaves a control continues with
-    /// the next ones.
+    /// the next ones: `bounds` has the end of each control's blocks.
     fn compute_reachability(&mut self, bounds: &[usize]) {
         let count = self.sites.len();
         for site in &mut self.sites {
@@ -163,17 +157,18 @@ impl<'p> StageGraph<'p> {
         let mut changed = true;
         while changed {
             changed = false;
-            for at in (0..count).rev() {
-                let mut reach = std::mem::take(&mut self.sites[at].reachable);
-                let before = reach.count_ones(..);
-                for &succ in &self.sites[at].succs {
-                    reach.insert(succ);
-                    if succ != at {
-                        reach.union_with(&self.sites[succ].reachable);
+            for block in (0..count).rev() {
+                let mut reachable = std::mem::take(&mut self.sites[block].reachable);
+                let before = reachable.count_ones(..);
+                for &succ in &self.sites[block].succs {
+                    reachable.insert(succ);
+                    if succ != block {
+                        reachable.union_with(&self.sites[succ].reachable);
                     }
                 }
-                changed |= reach.count_ones(..) != before && self.sites[at].preds.iter().any(|&p| p >= at);
-                self.sites[at].reachable = reach;
+                // Without a back edge, one pass in reverse order is complete.
+                changed |= reachable.count_ones(..) != before && self.sites[block].preds.iter().any(|&p| p >= block);
+                self.sites[block].reachable = reachable;
             }
         }
     }

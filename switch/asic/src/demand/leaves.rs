@@ -64,6 +64,8 @@ impl ValueLeaves {
         leaves
     }
 
+    /// Records the leaves of an instruction's result. A load or a materialized result is a leaf
+    /// itself.
     fn add_inst(&mut self, body: &Body, inst: &Inst, result: Value) {
         match self.inst_cost(body, inst) {
             InstCost::Const => {

@@ -22,13 +22,17 @@ fn states_of_body(pipeline: &Pipeline, body: &Body) -> Vec<ParserStateDemand> {
     reachable.iter().map(|s| parser_state(pipeline, body, &body.states[*s], &next)).collect()
 }
 
+/// Returns the demand of one parser state: extracted and selected bits, rows of cases, and the next
+/// states. A state can consist of several blocks; `number` returns the number of the state that
+/// starts at a block.
 fn parser_state(
     pipeline: &Pipeline,
     body: &Body,
     state: &ir::ParserStateBlock,
     number: &impl Fn(&Block) -> Option<usize>,
 ) -> ParserStateDemand {
-    let mut found = ParserStateDemand { name: state.name.clone(), extracts: 0, selects: 0, cases: 0, next: Vec::new() };
+    let mut demand =
+        ParserStateDemand { name: state.name.clone(), extracts: 0, selects: 0, cases: 0, next: Vec::new() };
     let mut waiting = vec![state.block];
     let mut seen = vec![state.block];
     while let Some(block) = waiting.pop() {
@@ -38,12 +42,12 @@ fn parser_state(
                 Inst::Extract(header) | Inst::ExtractVarbit(header, _) => {
                     let fields = pipeline.headers.get(*header).map_or(&[][..], |h| &h.fields);
                     let bits: u32 = fields.iter().map(|f| pipeline.vars[*f].ty.width()).sum();
-                    found.extracts = found.extracts.saturating_add(bits);
+                    demand.extracts = demand.extracts.saturating_add(bits);
                 }
-                Inst::Lookahead(ty) => found.selects = found.selects.saturating_add(ty.width()),
+                Inst::Lookahead(ty) => demand.selects = demand.selects.saturating_add(ty.width()),
                 Inst::InValueSet(set, _) => {
                     let members = pipeline.value_sets.get(*set).map_or(1, |s| s.size);
-                    found.cases = found.cases.saturating_add(u32::try_from(members).unwrap_or(u32::MAX));
+                    demand.cases = demand.cases.saturating_add(u32::try_from(members).unwrap_or(u32::MAX));
                 }
                 _ => {}
             }
@@ -54,22 +58,22 @@ fn parser_state(
             Terminator::Branch { .. } => (1, 2),
             _ => (0, 1),
         };
-        found.selects = found.selects.saturating_add(bits);
+        demand.selects = demand.selects.saturating_add(bits);
         // A block that only continues within the state costs no row.
-        let leaves = term.term.successors();
-        let inner = |b: &Block| !seen.contains(b) && number(b).is_none();
-        let rows = if cases == 1 && leaves.iter().any(inner) { 0 } else { cases };
-        found.cases = found.cases.saturating_add(rows);
-        for to in leaves {
-            match number(&to) {
-                Some(n) if !found.next.contains(&n) => found.next.push(n),
-                None if !seen.contains(&to) => {
-                    seen.push(to);
-                    waiting.push(to);
+        let successors = term.term.successors();
+        let is_in_state = |b: &Block| !seen.contains(b) && number(b).is_none();
+        let rows = if cases == 1 && successors.iter().any(is_in_state) { 0 } else { cases };
+        demand.cases = demand.cases.saturating_add(rows);
+        for target in successors {
+            match number(&target) {
+                Some(n) if !demand.next.contains(&n) => demand.next.push(n),
+                None if !seen.contains(&target) => {
+                    seen.push(target);
+                    waiting.push(target);
                 }
                 _ => {}
             }
         }
     }
-    found
+    demand
 }

@@ -17,48 +17,48 @@ impl ResourceDemand {
         self
     }
 
-    /// Shifts all indices from `at` by one. The new table at `at` gets the dependencies of the
+    /// Shifts all indices from `slot` by one. The new table at `slot` gets the dependencies of the
     /// shifted one.
-    fn insert_table_slot(&mut self, at: usize) {
-        let next = |n: usize| if n >= at { n + 1 } else { n };
-        let mut more = Vec::new();
+    fn insert_table_slot(&mut self, slot: usize) {
+        let shifted = |n: usize| if n >= slot { n + 1 } else { n };
+        let mut added = Vec::new();
         for d in &mut self.dependencies {
-            (d.first, d.second) = (next(d.first), next(d.second));
-            if d.second == at + 1 {
-                more.push(Dependency { second: at, ..d.clone() });
+            (d.first, d.second) = (shifted(d.first), shifted(d.second));
+            if d.second == slot + 1 {
+                added.push(Dependency { second: slot, ..d.clone() });
             }
         }
-        let through = format!("partition of {}", self.tables[at].name);
-        more.push(Dependency { first: at, second: at + 1, kind: DependencyKind::Match, through });
-        self.dependencies.extend(more);
+        let through = format!("partition of {}", self.tables[slot].name);
+        added.push(Dependency { first: slot, second: slot + 1, kind: DependencyKind::Match, through });
+        self.dependencies.extend(added);
         let mut pairs = Vec::new();
         for (a, b) in &mut self.exclusive {
-            (*a, *b) = (next(*a), next(*b));
-            match (*a == at + 1, *b == at + 1) {
-                (true, _) => pairs.push((at, *b)),
-                (_, true) => pairs.push((*a, at)),
+            (*a, *b) = (shifted(*a), shifted(*b));
+            match (*a == slot + 1, *b == slot + 1) {
+                (true, _) => pairs.push((slot, *b)),
+                (_, true) => pairs.push((*a, slot)),
                 _ => {}
             }
         }
         self.exclusive.extend(pairs);
         // The condition before the table is decided before the pivots.
         for gateway in &mut self.gateways {
-            gateway.table = gateway.table.map(|n| if n > at { n + 1 } else { n });
+            gateway.table = gateway.table.map(|n| if n > slot { n + 1 } else { n });
         }
-        let with = |list: &mut Vec<usize>, both: bool| {
-            let has = list.contains(&at);
-            list.iter_mut().for_each(|n| *n = next(*n));
-            if has && both {
-                list.push(at);
+        let shift_list = |list: &mut Vec<usize>, keeps_both: bool| {
+            let has_slot = list.contains(&slot);
+            list.iter_mut().for_each(|n| *n = shifted(*n));
+            if has_slot && keeps_both {
+                list.push(slot);
                 list.sort_unstable();
             }
         };
         for field in &mut self.fields {
-            with(&mut field.read, true);
-            with(&mut field.written, false);
+            shift_list(&mut field.read, true);
+            shift_list(&mut field.written, false);
         }
-        with(&mut self.egress, true);
-        with(&mut self.ports, false);
-        with(&mut self.early, false);
+        shift_list(&mut self.egress, true);
+        shift_list(&mut self.ports, false);
+        shift_list(&mut self.early, false);
     }
 }

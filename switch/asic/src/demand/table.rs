@@ -39,19 +39,19 @@ impl RequestedSizes {
         let names: Vec<&str> = tables.chain(object_names).collect();
         let values: HashSet<String> = share_results::value_names(pipeline).collect();
         let count = pipeline.tables.len();
-        let mut wanted = RequestedSizes { tables: vec![None; count], objects: BTreeMap::new() };
+        let mut requested = RequestedSizes { tables: vec![None; count], objects: BTreeMap::new() };
         for (name, size) in sizes {
             match entries::find_name(names.iter().copied(), name) {
-                Ok(n) if n < count => wanted.tables[n] = Some(*size),
+                Ok(n) if n < count => requested.tables[n] = Some(*size),
                 Ok(n) => {
-                    wanted.objects.insert(objects[n - count], *size);
+                    requested.objects.insert(objects[n - count], *size);
                 }
                 // The number of values of an argument does not affect unmodified tables.
                 Err(_) if values.contains(name) => {}
                 Err(_) => return Err(DemandError::UnknownTable { name: name.clone(), known: names.join(", ") }),
             }
         }
-        Ok(wanted)
+        Ok(requested)
     }
 }
 
@@ -59,7 +59,7 @@ impl RequestedSizes {
 pub(super) fn table_demand(
     pipeline: &Pipeline,
     id: TableId,
-    wanted: &RequestedSizes,
+    requested: &RequestedSizes,
     objects: &[ExternId],
 ) -> TableDemand {
     let table = &pipeline.tables[id];
@@ -84,7 +84,7 @@ pub(super) fn table_demand(
         MemoryMatchKind::None => 1,
         // Capacity of all partitions, filled or not.
         MemoryMatchKind::Partitioned { partitions, depth } => partitions.saturating_mul(depth.into()).max(1),
-        _ => wanted.tables[id.0 as usize].or(declared).unwrap_or(DEFAULT_TABLE_ENTRIES).max(1),
+        _ => requested.tables[id.0 as usize].or(declared).unwrap_or(DEFAULT_TABLE_ENTRIES).max(1),
     };
     let actions = table.actions.iter().map(|a| {
         let action = &pipeline.actions[a.action];
@@ -96,7 +96,7 @@ pub(super) fn table_demand(
     });
     let direct = table.direct_counter.into_iter().chain(table.direct_meter);
     let mut attached: Vec<AttachedState> = direct.filter_map(|o| attached_state(pipeline, o, None)).collect();
-    attached.extend(objects.iter().filter_map(|o| self::attached_state(pipeline, *o, Some(wanted))));
+    attached.extend(objects.iter().filter_map(|o| self::attached_state(pipeline, *o, Some(requested))));
     if table.idle_timeout {
         let name = format!("{} idle time", table.preamble.name);
         attached.push(AttachedState { name, kind: AttachedKind::Idle, size: None, bits: IDLE_BITS });
@@ -150,13 +150,13 @@ fn alpm_partitions(table: &ir::Table) -> Option<u64> {
 pub(super) fn attached_state(
     pipeline: &Pipeline,
     id: ExternId,
-    wanted: Option<&RequestedSizes>,
+    requested: Option<&RequestedSizes>,
 ) -> Option<AttachedState> {
     let object = pipeline.externs.get(id)?;
-    let count = |unit: CounterUnit| if unit == CounterUnit::Both { 2 * COUNT_BITS } else { COUNT_BITS };
+    let counter_bits = |unit: CounterUnit| if unit == CounterUnit::Both { 2 * COUNT_BITS } else { COUNT_BITS };
     let (kind, size, bits) = match &object.kind {
-        ExternKind::Counter { size, unit, .. } => (AttachedKind::Counter, *size, count(*unit)),
-        ExternKind::DirectCounter { unit } => (AttachedKind::Counter, 0, count(*unit)),
+        ExternKind::Counter { size, unit, .. } => (AttachedKind::Counter, *size, counter_bits(*unit)),
+        ExternKind::DirectCounter { unit } => (AttachedKind::Counter, 0, counter_bits(*unit)),
         ExternKind::Meter { size, .. } => (AttachedKind::Meter, *size, METER_BITS),
         ExternKind::DirectMeter { .. } => (AttachedKind::Meter, 0, METER_BITS),
         ExternKind::Register { size, elem, .. } => {
@@ -164,6 +164,6 @@ pub(super) fn attached_state(
         }
         _ => return None,
     };
-    let size = wanted.map(|w| w.objects.get(&id).copied().unwrap_or(size).max(1));
+    let size = requested.map(|w| w.objects.get(&id).copied().unwrap_or(size).max(1));
     Some(AttachedState { name: object.preamble.name.clone(), kind, size, bits })
 }

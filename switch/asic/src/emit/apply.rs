@@ -33,7 +33,7 @@ impl BodyWriter<'_, '_> {
         for arm in arms {
             if let Some(group) = self.write_arm(table, arm, &cases)? {
                 match groups.iter_mut().find(|g| g.target == group.target && g.code == group.code) {
-                    Some(known) => known.labels.extend(group.labels),
+                    Some(same) => same.labels.extend(group.labels),
                     None => groups.push(group),
                 }
             }
@@ -80,21 +80,22 @@ impl BodyWriter<'_, '_> {
         }
     }
 
-    /// Emits an arm: its action's code, and the code after the lookup. `None`: the arm has none.
+    /// Emits an arm: its action's code, and the code after the lookup. `cases` are blocks that only
+    /// arms of this table reach. `None`: the arm has no code after the lookup.
     fn write_arm(&mut self, table: TableId, arm: &ActionArm, cases: &[Block]) -> EmitResult<Option<ArmGroup>> {
         let params = &self.graph.body.blocks[arm.block].params;
         for (n, value) in params.clone().into_iter().enumerate().skip(1) {
             let expr = self.e.param_expr(arm.action, n - 1);
             self.values.insert(value, expr);
         }
-        let (mut text, taken) = self.action_code(arm.action, arm, table)?;
+        let (mut text, inst_count) = self.action_code(arm.action, arm, table)?;
         if self.e.reporting_actions.contains(&arm.action) {
             let run = self.run_variable();
             text.insert(0, line(format!("{run} = {};", arm.action.0 + 1)));
         }
         self.e.record_action_code(arm.action, text)?;
         let count = self.graph.body.blocks[arm.block].insts.len();
-        let (code, target) = match (taken, self.graph.term(arm.block)) {
+        let (code, target) = match (inst_count, self.graph.term(arm.block)) {
             (None, _) => match self.arm_exit(arm.block) {
                 None => return Ok(None),
                 Some(next) if cases.contains(&next) => (Vec::new(), Some(next)),
@@ -139,7 +140,10 @@ impl BodyWriter<'_, '_> {
         if new { Err(super::EmitAbort::Retry) } else { Ok(()) }
     }
 
-    /// Emits the statements of a lookup.
+    /// Emits the statements of a lookup: a `switch` on the action that ran if the arms differ, else
+    /// the code of the only group. `hit` is the variable that receives the hit flag, if the program
+    /// reads it. P4 returns either the flag or the action, so with the flag the actions report
+    /// themselves in a variable.
     fn assemble_lookup(
         &mut self,
         table: TableId,
@@ -149,8 +153,8 @@ impl BodyWriter<'_, '_> {
         let name = self.e.names.tables[table.index()].clone();
         let mut code = Vec::new();
         let same_target = groups.windows(2).all(|w| w[0].target == w[1].target);
-        let together = groups.len() <= 1 || same_target;
-        let needs_switch = groups.len() > 1 && groups.iter().any(|g| !g.code.is_empty() || !together);
+        let has_one_target = groups.len() <= 1 || same_target;
+        let needs_switch = groups.len() > 1 && groups.iter().any(|g| !g.code.is_empty() || !has_one_target);
         if needs_switch {
             let mut cases = Vec::new();
             for group in &groups {
@@ -158,7 +162,7 @@ impl BodyWriter<'_, '_> {
                     self.report_actions(&group.labels)?;
                 }
                 let mut body = group.code.clone();
-                if !together && let Some(target) = group.target {
+                if !has_one_target && let Some(target) = group.target {
                     body.extend(self.write_subtree(target)?);
                 }
                 if !body.is_empty() {
@@ -170,7 +174,7 @@ impl BodyWriter<'_, '_> {
                     cases.push((group.labels.iter().map(label).collect(), body));
                 }
             }
-            let on = match &hit {
+            let selector = match &hit {
                 None => format!("{name}.apply().action_run"),
                 Some(hit) => {
                     let run = self.run_variable();
@@ -180,7 +184,7 @@ impl BodyWriter<'_, '_> {
                     run
                 }
             };
-            code.push(P4Stmt::Switch { on, cases });
+            code.push(P4Stmt::Switch { on: selector, cases });
         } else {
             match &hit {
                 Some(hit) => {
@@ -191,7 +195,7 @@ impl BodyWriter<'_, '_> {
             }
             code.extend(groups.first().map(|g| g.code.clone()).unwrap_or_default());
         }
-        if together && let Some(target) = groups.first().and_then(|g| g.target) {
+        if has_one_target && let Some(target) = groups.first().and_then(|g| g.target) {
             code.extend(self.write_subtree(target)?);
         }
         Ok(code)
@@ -230,40 +234,42 @@ fn tofino_arm_inlining(p: &Pipeline, graph: &super::graph::BodyGraph<'_>, arm: &
     }
 }
 
+/// Decides how much of an arm's code becomes code of the action: all of it if it neither reads the
+/// hit flag nor returns nor applies a table, and leaves to at most one block.
 fn arm_inlining(p: &Pipeline, graph: &super::graph::BodyGraph<'_>, arm: &ActionArm) -> ActionInlining {
-    let inside = graph.dominated(arm.block);
+    let arm_blocks = graph.dominated(arm.block);
     let hit = graph.body.blocks[arm.block].params.first().copied();
-    let asks_hit = inside.iter().any(|b| {
+    let arm_reads_hit = arm_blocks.iter().any(|b| {
         let data = &graph.body.blocks[*b];
-        let mut asks = false;
-        data.insts.iter().for_each(|i| i.inst.for_each_use(|v| asks |= Some(v) == hit));
+        let mut reads_hit = false;
+        data.insts.iter().for_each(|i| i.inst.for_each_use(|v| reads_hit |= Some(v) == hit));
         match &data.term {
             Some(TerminatorData { term: Terminator::Jump(call), .. }) => {
-                let handed = |(n, v): (usize, &Value)| Some(*v) == hit && graph.hit_param(call.block, n).is_none();
-                asks |= call.args.iter().enumerate().any(handed);
+                let passes_hit = |(n, v): (usize, &Value)| Some(*v) == hit && graph.hit_param(call.block, n).is_none();
+                reads_hit |= call.args.iter().enumerate().any(passes_hit);
             }
             None => {}
-            Some(term) => term.term.for_each_use(|v| asks |= Some(v) == hit),
+            Some(term) => term.term.for_each_use(|v| reads_hit |= Some(v) == hit),
         }
-        asks
+        reads_hit
     });
-    let mut outside: HashSet<Block> = HashSet::new();
-    let mut whole = !asks_hit && p.actions[arm.action].preamble.name != "NoAction";
-    for block in &inside {
+    let mut exits: HashSet<Block> = HashSet::new();
+    let mut is_whole = !arm_reads_hit && p.actions[arm.action].preamble.name != "NoAction";
+    for block in &arm_blocks {
         let Some(term) = graph.term(*block) else { continue };
-        whole &= !matches!(term, Terminator::Apply { .. } | Terminator::Return) && !graph.is_loop(*block);
-        let leaves = term.successors().into_iter().filter(|b| !inside.contains(b));
-        for next in leaves {
+        is_whole &= !matches!(term, Terminator::Apply { .. } | Terminator::Return) && !graph.is_loop(*block);
+        let outer_blocks = term.successors().into_iter().filter(|b| !arm_blocks.contains(b));
+        for next in outer_blocks {
             match graph.exit_term(next) {
-                Some(Terminator::Return) => whole = false,
+                Some(Terminator::Return) => is_whole = false,
                 Some(_) => {}
                 None => {
-                    outside.insert(next);
+                    exits.insert(next);
                 }
             }
         }
     }
-    if whole && outside.len() <= 1 {
+    if is_whole && exits.len() <= 1 {
         ActionInlining::Whole
     } else {
         ActionInlining::Prefix(prefix_len(p, graph, arm, hit))
@@ -276,32 +282,32 @@ fn prefix_len(p: &Pipeline, graph: &super::graph::BodyGraph<'_>, arm: &ActionArm
     let action = &p.actions[arm.action];
     let data = &graph.body.blocks[arm.block];
     let starts = p.actions.values().map(|a| a.loc).chain(p.tables.values().map(|t| t.loc));
-    let next = starts.filter(|l| l.file == action.loc.file && l.line > action.loc.line).map(|l| l.line).min();
-    let mut of_data: HashSet<Value> = data.params.iter().skip(1).copied().collect();
+    let next_line = starts.filter(|l| l.file == action.loc.file && l.line > action.loc.line).map(|l| l.line).min();
+    let mut from_data: HashSet<Value> = data.params.iter().skip(1).copied().collect();
     let mut last = 0;
     for (n, inst) in data.insts.iter().enumerate() {
-        let mut takes = false;
-        let mut asks = false;
+        let mut uses_data = false;
+        let mut reads_hit = false;
         inst.inst.for_each_use(|v| {
-            takes |= of_data.contains(&v);
-            asks |= Some(v) == hit;
+            uses_data |= from_data.contains(&v);
+            reads_hit |= Some(v) == hit;
         });
-        if asks {
+        if reads_hit {
             break;
         }
-        let own = inst.loc.file == action.loc.file
+        let is_in_source = inst.loc.file == action.loc.file
             && inst.loc.line >= action.loc.line
-            && next.is_none_or(|next| inst.loc.line < next);
-        let bound =
+            && next_line.is_none_or(|next_line| inst.loc.line < next_line);
+        let has_table_arg =
             matches!(&inst.inst, Inst::Extern { args, .. } if args.iter().any(|a| matches!(a, ExternArg::Table(_))));
-        if takes {
-            of_data.extend(inst.results.iter().copied());
+        if uses_data {
+            from_data.extend(inst.results.iter().copied());
         }
-        let stores = !matches!(
+        let has_effect = !matches!(
             inst.inst,
             Inst::Const(_) | Inst::Load(_) | Inst::Unary(..) | Inst::Binary(..) | Inst::Cast(..) | Inst::Slice { .. }
         );
-        if own || bound || (takes && stores) {
+        if is_in_source || has_table_arg || (uses_data && has_effect) {
             last = n + 1;
         }
     }

@@ -56,6 +56,7 @@ impl ActionScope {
 }
 
 impl<'e, 'a> BodyWriter<'e, 'a> {
+    /// Creates a builder for a body and indexes the positions that change state.
     pub(super) fn new(e: &'e mut P4Emitter<'a>, kind: ControlKind, body: &'a Body) -> BodyWriter<'e, 'a> {
         let p = e.p;
         let mut writer = BodyWriter {
@@ -85,7 +86,8 @@ impl<'e, 'a> BodyWriter<'e, 'a> {
         writer
     }
 
-    /// Returns the state that an instruction changes.
+    /// Returns the state that an instruction changes. Validity of one member of a header union
+    /// changes that of all members.
     fn changed_state(&self, inst: &Inst) -> Vec<ExprDependency> {
         let header = |h: HeaderId| {
             let union = self.p.headers[h].union.map(|u| self.p.unions[u].members.clone());
@@ -96,9 +98,9 @@ impl<'e, 'a> BodyWriter<'e, 'a> {
             Inst::SetValid(h) | Inst::SetInvalid(h) => header(*h),
             Inst::CopyHeader { dst, .. } => header(*dst),
             Inst::Extract(h) | Inst::ExtractVarbit(h, _) => {
-                let mut all = header(*h);
-                all.push(ExprDependency::Packet);
-                all
+                let mut changed = header(*h);
+                changed.push(ExprDependency::Packet);
+                changed
             }
             Inst::Advance(_) => vec![ExprDependency::Packet],
             Inst::Extern {
@@ -155,26 +157,28 @@ impl<'e, 'a> BodyWriter<'e, 'a> {
             self.live.clear();
             self.live.extend(body.blocks[block].params.iter().copied());
         }
-        let mut written = false;
+        let mut store_is_done = false;
         for n in from..to {
             let data = &body.blocks[block].insts[n];
-            if std::mem::take(&mut written) {
+            if std::mem::take(&mut store_is_done) {
                 continue;
             }
             self.loc = data.loc;
             let changed = self.changed_state(&data.inst);
             self.save_before(&changed, block, n)?;
-            let control = matches!(self.kind, ControlKind::MainControl | ControlKind::Egress);
-            let chooses = self.e.target.is_tofino() && control && self.action.is_none();
+            let in_control = matches!(self.kind, ControlKind::MainControl | ControlKind::Egress);
+            // A Tofino control computes a `Select` by a branch, directly into the variable of the
+            // next store.
+            let selects_as_branch = self.e.target.is_tofino() && in_control && self.action.is_none();
             match &data.inst {
                 Inst::Store(var, value) => self.write_store(*var, *value, block, n)?,
-                Inst::Select { cond, then, els } if chooses => {
-                    let into = self.stored_next(data.results[0], block, n).filter(|_| n + 1 < to);
-                    if let Some(var) = into {
+                Inst::Select { cond, then, els } if selects_as_branch => {
+                    let target_var = self.stored_next(data.results[0], block, n).filter(|_| n + 1 < to);
+                    if let Some(var) = target_var {
                         self.save_before(&[ExprDependency::Var(var)], block, n)?;
-                        written = true;
+                        store_is_done = true;
                     }
-                    self.write_select(data.results[0], [*cond, *then, *els], into)?;
+                    self.write_select(data.results[0], [*cond, *then, *els], target_var)?;
                 }
                 inst => match self.pure_expr_for_target(inst, block)? {
                     Some(expr) => self.define_value(data.results[0], expr, block, n)?,
@@ -214,7 +218,8 @@ impl<'e, 'a> BodyWriter<'e, 'a> {
         self.saved.contains(&value)
     }
 
-    /// Stores a value in a new variable.
+    /// Stores a value in a new variable: one of the control, if other blocks use the value, else
+    /// one within the statements. Later uses read the variable.
     pub(super) fn save_value(&mut self, value: Value, block: Block) -> EmitResult<()> {
         let ty = self.graph.body.value_type(value);
         let expr = self.value_expr(value);
@@ -286,14 +291,18 @@ impl<'e, 'a> BodyWriter<'e, 'a> {
         }
     }
 
+    /// Records the expression of an instruction's result, and stores it in a variable if the
+    /// expression is long, has several uses or can change before a use. `n` is the index of the
+    /// instruction.
     fn define_value(&mut self, result: Value, expr: P4Expr, block: Block, n: usize) -> EmitResult<()> {
         let uses = self.graph.uses(result).len();
-        let simple = expr.is_simple() || expr.precedence == ExprPrecedence::Const;
-        let elsewhere = self.graph.is_used_elsewhere(result, block);
-        let stable = self.is_stable_where_used(result, &expr.reads, block, n);
-        let condition = self.e.target.is_tofino() && self.graph.body.value_type(result) == Type::Bool;
-        let long = expr.text.len() > MAX_TEXT && expr.precedence != ExprPrecedence::Const && !condition;
-        let stored_next = match self.graph.body.blocks[block].insts.get(n + 1).map(|i| &i.inst) {
+        let is_simple = expr.is_simple() || expr.precedence == ExprPrecedence::Const;
+        let has_other_blocks = self.graph.is_used_elsewhere(result, block);
+        let is_stable = self.is_stable_where_used(result, &expr.reads, block, n);
+        // A gateway tests a condition without a variable, however long its text is.
+        let is_condition = self.e.target.is_tofino() && self.graph.body.value_type(result) == Type::Bool;
+        let is_long = expr.text.len() > MAX_TEXT && expr.precedence != ExprPrecedence::Const && !is_condition;
+        let is_stored_next = match self.graph.body.blocks[block].insts.get(n + 1).map(|i| &i.inst) {
             Some(Inst::Store(var, value)) => *value == result && !matches!(self.p.vars[*var].kind, VarKind::Field(..)),
             _ => false,
         };
@@ -302,10 +311,12 @@ impl<'e, 'a> BodyWriter<'e, 'a> {
         if uses == 0 || expr.precedence == ExprPrecedence::Const {
             return Ok(());
         }
-        let keeps = (simple || uses == 1) && (!elsewhere || (stable && simple && !expr.uses_inner_names)) && !long;
-        if !keeps && !stored_next {
+        let stays_inline = (is_simple || uses == 1)
+            && (!has_other_blocks || (is_stable && is_simple && !expr.uses_inner_names))
+            && !is_long;
+        if !stays_inline && !is_stored_next {
             let in_parser = self.kind.is_parser();
-            if in_parser && (simple || self.e.target.is_tofino()) && stable && !expr.uses_inner_names {
+            if in_parser && (is_simple || self.e.target.is_tofino()) && is_stable && !expr.uses_inner_names {
                 return Ok(());
             }
             self.save_value(result, block)?;
@@ -313,6 +324,8 @@ impl<'e, 'a> BodyWriter<'e, 'a> {
         Ok(())
     }
 
+    /// Emits a store. A value that is used again becomes the variable's name, or goes to a variable
+    /// of its own if the store has changed its expression. `n` is the index of the instruction.
     fn write_store(&mut self, var: VarId, value: Value, block: Block, n: usize) -> EmitResult<()> {
         let expr = self.value_expr(value);
         let name = self.e.var_name(var);
@@ -331,22 +344,22 @@ impl<'e, 'a> BodyWriter<'e, 'a> {
             self.out.push(line(format!("{name} = {text};")));
         }
         // Later uses read the variable, because its name is shorter than the expression.
-        let later = self.graph.is_used_after(value, block, n) || self.graph.is_used_elsewhere(value, block);
-        let plain = !matches!(self.p.vars[var].kind, VarKind::Field(..)) && !self.e.has_named_type(var);
-        let foreign = self.graph.defined_in(value) != Some(block);
-        let better = expr.precedence != ExprPrecedence::Const && (!expr.is_simple() || expr.uses_inner_names);
+        let is_used_later = self.graph.is_used_after(value, block, n) || self.graph.is_used_elsewhere(value, block);
+        let is_plain_var = !matches!(self.p.vars[var].kind, VarKind::Field(..)) && !self.e.has_named_type(var);
+        let is_from_elsewhere = self.graph.defined_in(value) != Some(block);
+        let is_name_shorter = expr.precedence != ExprPrecedence::Const && (!expr.is_simple() || expr.uses_inner_names);
         // On a chip, an action reads state from before the action, so the variable's new value is
         // visible only after the action.
-        let plain = match (self.e.target.is_tofino(), &mut self.action) {
+        let is_plain_var = match (self.e.target.is_tofino(), &mut self.action) {
             (true, Some(scope)) => {
-                if plain && better && !foreign {
+                if is_plain_var && is_name_shorter && !is_from_elsewhere {
                     scope.copies.insert(value, var);
                 }
                 false
             }
-            _ => plain,
+            _ => is_plain_var,
         };
-        if later && plain && better && !foreign {
+        if is_used_later && is_plain_var && is_name_shorter && !is_from_elsewhere {
             let reads = vec![ExprDependency::Var(var)];
             if !self.graph.is_used_elsewhere(value, block) || self.is_stable(&reads, block, n) {
                 self.values.insert(value, P4Expr::primary(name, reads));
@@ -356,12 +369,21 @@ impl<'e, 'a> BodyWriter<'e, 'a> {
             }
         }
         // The definition of the value relied on this store to name it.
-        let unnamed = !foreign && expr.precedence != ExprPrecedence::Const && !self.is_stable(&expr.reads, block, n);
+        let is_changed =
+            !is_from_elsewhere && expr.precedence != ExprPrecedence::Const && !self.is_stable(&expr.reads, block, n);
         let in_step = self.e.target.is_tofino() && self.action.is_some();
-        if later && !foreign && expr.precedence != ExprPrecedence::Const && !in_step {
-            let lone = self.graph.uses(value).iter().filter(|(at, m)| *at != block || *m > n).count() == 1;
-            let elsewhere = self.graph.is_used_elsewhere(value, block);
-            if (elsewhere && (unnamed || !expr.is_simple() || expr.uses_inner_names)) || (!expr.is_simple() && !lone) {
+        if is_used_later && !is_from_elsewhere && expr.precedence != ExprPrecedence::Const && !in_step {
+            let has_one_use = self
+                .graph
+                .uses(value)
+                .iter()
+                .filter(|(use_block, use_index)| *use_block != block || *use_index > n)
+                .count()
+                == 1;
+            let is_used_elsewhere = self.graph.is_used_elsewhere(value, block);
+            if (is_used_elsewhere && (is_changed || !expr.is_simple() || expr.uses_inner_names))
+                || (!expr.is_simple() && !has_one_use)
+            {
                 self.save_value(value, block)?;
             }
         }
@@ -398,6 +420,8 @@ impl<'e, 'a> BodyWriter<'e, 'a> {
                 Some(expr) => expr,
                 None => {
                     let (text, width) = (expr::type_text(self.p, c.ty), c.ty.width());
+                    // P4 has no literal of this type; a variable that nothing assigns holds its
+                    // only value.
                     let name = format!("no_bits_{width}");
                     self.declare(&text, &name);
                     P4Expr::primary(name, Vec::new())
@@ -437,7 +461,8 @@ impl<'e, 'a> BodyWriter<'e, 'a> {
         inst.is_some_and(|i| matches!(&i.inst, Inst::Const(c) if c.bits == num_bigint::BigUint::ZERO))
     }
 
-    /// Emits an instruction that has a side effect.
+    /// Emits an instruction that has a side effect or reads the packet. `n` is its index in the
+    /// block.
     fn write_effect(&mut self, data: &InstData, block: Block, n: usize) -> EmitResult<()> {
         let text = match &data.inst {
             Inst::SetValid(h) => format!("{}.setValid();", self.e.header_name(*h)),
@@ -492,12 +517,14 @@ impl<'e, 'a> BodyWriter<'e, 'a> {
         }
     }
 
-    /// Stores values that are used after an action in variables.
+    /// Stores values that are used after an action in variables of the control. The action ends
+    /// before instruction `n` of the block.
     pub(super) fn save_action_results(&mut self, block: Block, n: usize) -> EmitResult<()> {
         for value in self.live.clone() {
             let Some(known) = self.values.get(&value) else { continue };
-            let later = self.graph.uses(value).iter().any(|(at, m)| *at != block || *m >= n);
-            if known.uses_inner_names && later {
+            let is_used_later =
+                self.graph.uses(value).iter().any(|(use_block, use_index)| *use_block != block || *use_index >= n);
+            if known.uses_inner_names && is_used_later {
                 let expr = known.clone();
                 let copy = self.action.as_ref().and_then(|scope| scope.copies.get(&value).copied());
                 if let Some(var) = copy.filter(|var| self.is_stable(&[ExprDependency::Var(*var)], block, n)) {

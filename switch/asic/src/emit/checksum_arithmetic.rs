@@ -117,6 +117,8 @@ impl SumWriter {
         }
     }
 
+    /// Replaces a call of a checksum object by arithmetic on its sum. Fails with the position of a
+    /// value that has no fixed width.
     fn expand_call(&mut self, func: ExternFn, arg: Option<&ExternArg>, results: &[Value]) -> Result<(), SourceLoc> {
         let list: Vec<Value> = match arg {
             Some(ExternArg::Values(values)) => values.clone(),
@@ -184,25 +186,26 @@ impl SumWriter {
         self.store(sum, folded);
     }
 
-    /// Returns the concatenated values as 16-bit words, padded with zeros.
+    /// Returns the concatenated values as 16-bit words, most significant bits first, padded with
+    /// zeros.
     fn split_into_words(&mut self, list: &[Value]) -> Result<Vec<Value>, SourceLoc> {
-        let (mut words, mut pieces, mut room) = (Vec::new(), Vec::new(), 16);
+        let (mut words, mut pieces, mut free_bits) = (Vec::new(), Vec::new(), 16);
         for value in list {
             let (value, width) = self.unsigned_bits(*value)?;
-            let mut left = width;
-            while left > 0 {
-                let taken = left.min(room);
-                pieces.push(self.field_bits(value, width, left, taken));
-                (left, room) = (left - taken, room - taken);
-                if room == 0 {
+            let mut remaining_bits = width;
+            while remaining_bits > 0 {
+                let count = remaining_bits.min(free_bits);
+                pieces.push(self.field_bits(value, width, remaining_bits, count));
+                (remaining_bits, free_bits) = (remaining_bits - count, free_bits - count);
+                if free_bits == 0 {
                     words.push(self.join_bits(&pieces));
                     pieces.clear();
-                    room = 16;
+                    free_bits = 16;
                 }
             }
         }
-        if room < 16 {
-            pieces.push(self.constant(Type::Bit(room), 0));
+        if free_bits < 16 {
+            pieces.push(self.constant(Type::Bit(free_bits), 0));
             words.push(self.join_bits(&pieces));
         }
         Ok(words)

@@ -19,25 +19,25 @@ const MAX_MERGES: usize = 256;
 /// Returns the pipeline with coalesced copies: in each control, a local that is a copy of another
 /// variable is replaced by that one, and the stores that became `x = x` are removed.
 pub(super) fn coalesce(p: &Pipeline) -> Pipeline {
-    let mut new = p.clone();
+    let mut merged = p.clone();
     let mut changed = false;
-    for n in 0..new.controls.len() {
+    for n in 0..merged.controls.len() {
         let id = ControlId(u32::try_from(n).unwrap_or(u32::MAX));
         // `find_mergeable` recomputes liveness, because each merge changes it.
         for _ in 0..MAX_MERGES {
-            let Some((local, other)) = find_mergeable(&new, id) else { break };
-            replace_variable(&mut new.controls[id].body, local, other);
+            let Some((local, other)) = find_mergeable(&merged, id) else { break };
+            replace_variable(&mut merged.controls[id].body, local, other);
             changed = true;
         }
         if changed {
             let locals_and_meta =
-                new.vars.iter().filter(|(_, v)| matches!(v.kind, VarKind::Local | VarKind::Meta)).map(|(v, _)| v);
+                merged.vars.iter().filter(|(_, v)| matches!(v.kind, VarKind::Local | VarKind::Meta)).map(|(v, _)| v);
             let locals_and_meta: HashSet<VarId> = locals_and_meta.collect();
-            remove_redundant_stores(&mut new.controls[id].body, &locals_and_meta);
+            remove_redundant_stores(&mut merged.controls[id].body, &locals_and_meta);
         }
     }
     // If the verifier rejects the result, which would be a bug here, the input is still correct.
-    if changed && run_passes(&mut new, |_, _, _| {}).is_ok() { new } else { p.clone() }
+    if changed && run_passes(&mut merged, |_, _, _| {}).is_ok() { merged } else { p.clone() }
 }
 
 /// Live variables at the end of each block.
@@ -74,25 +74,25 @@ fn find_copies(p: &Pipeline, body: &Body) -> Vec<(VarId, VarId)> {
     let is_local_or_meta = |v: VarId| matches!(p.vars[v].kind, VarKind::Local | VarKind::Meta);
     let mut found = Vec::new();
     for data in body.blocks.values() {
-        let mut held: HashMap<Value, VarId> = HashMap::new();
+        let mut loaded: HashMap<Value, VarId> = HashMap::new();
         for inst in &data.insts {
             match &inst.inst {
                 Inst::Load(var) => {
-                    held.insert(inst.results[0], *var);
+                    loaded.insert(inst.results[0], *var);
                 }
-                Inst::Store(to, value) => {
-                    if let Some(from) = held.get(value).copied()
-                        && from != *to
-                        && is_local_or_meta(from)
-                        && is_local_or_meta(*to)
+                Inst::Store(dst, value) => {
+                    if let Some(src) = loaded.get(value).copied()
+                        && src != *dst
+                        && is_local_or_meta(src)
+                        && is_local_or_meta(*dst)
                     {
-                        match (is_local(p, from), is_local(p, *to)) {
-                            (true, false) => found.push((from, *to)),
-                            (_, true) => found.push((*to, from)),
+                        match (is_local(p, src), is_local(p, *dst)) {
+                            (true, false) => found.push((src, *dst)),
+                            (_, true) => found.push((*dst, src)),
                             _ => {}
                         }
                     }
-                    held.retain(|_, var| var != to);
+                    loaded.retain(|_, var| var != dst);
                 }
                 _ => {}
             }
@@ -114,7 +114,8 @@ fn listed_vars(inst: &Inst) -> Vec<VarId> {
     }
 }
 
-/// Computes liveness backwards. Variables that blocks share are live at the end of a body.
+/// Computes for each block which of `vars` are live at its end. Variables that blocks share are
+/// live at the end of a body.
 fn liveness(p: &Pipeline, body: &Body, vars: &BTreeSet<VarId>) -> LiveOut {
     let shared: HashSet<VarId> = vars.iter().copied().filter(|v| p.vars[*v].kind != VarKind::Local).collect();
     let mut at_start: HashMap<Block, HashSet<VarId>> = HashMap::new();
@@ -127,16 +128,16 @@ fn liveness(p: &Pipeline, body: &Body, vars: &BTreeSet<VarId>) -> LiveOut {
             let data = &body.blocks[*block];
             let Some(term) = &data.term else { continue };
             let next = term.term.successors();
-            let mut alive: HashSet<VarId> = if next.is_empty() { shared.clone() } else { HashSet::new() };
+            let mut live: HashSet<VarId> = if next.is_empty() { shared.clone() } else { HashSet::new() };
             for succ in next {
-                alive.extend(at_start.get(&succ).into_iter().flatten());
+                live.extend(at_start.get(&succ).into_iter().flatten());
             }
-            at_end.insert(*block, alive.clone());
+            at_end.insert(*block, live.clone());
             for inst in data.insts.iter().rev() {
-                transfer_backward(&inst.inst, vars, &mut alive);
+                transfer_backward(&inst.inst, vars, &mut live);
             }
-            if at_start.get(block) != Some(&alive) {
-                at_start.insert(*block, alive);
+            if at_start.get(block) != Some(&live) {
+                at_start.insert(*block, live);
                 changed = true;
             }
         }
@@ -159,47 +160,48 @@ fn transfer_backward(inst: &Inst, vars: &BTreeSet<VarId>, alive: &mut HashSet<Va
 /// Returns whether one variable is written, other than by a copy of the other, while the other is
 /// live.
 fn variables_interfere(body: &Body, live: &LiveOut, a: VarId, b: VarId) -> bool {
-    let both = BTreeSet::from([a, b]);
+    let pair = BTreeSet::from([a, b]);
     for (block, data) in body.blocks.iter() {
         let Some(end) = live.at_end.get(&block) else { continue };
         // Values that equal the current content of a variable.
-        let mut held: HashMap<Value, VarId> = HashMap::new();
-        let mut copy: HashSet<usize> = HashSet::new();
+        let mut current: HashMap<Value, VarId> = HashMap::new();
+        let mut copies: HashSet<usize> = HashSet::new();
         for (n, inst) in data.insts.iter().enumerate() {
             match &inst.inst {
-                Inst::Load(var) if both.contains(var) => {
-                    held.insert(inst.results[0], *var);
+                Inst::Load(var) if pair.contains(var) => {
+                    current.insert(inst.results[0], *var);
                 }
-                Inst::Store(to, value) if both.contains(to) => {
-                    let from = held.get(value).copied();
-                    if from.is_some() {
-                        copy.insert(n);
+                Inst::Store(dst, value) if pair.contains(dst) => {
+                    let source = current.get(value).copied();
+                    if source.is_some() {
+                        copies.insert(n);
                     }
-                    if from != Some(*to) {
-                        held.retain(|_, var| var != to);
+                    if source != Some(*dst) {
+                        current.retain(|_, var| var != dst);
                     }
                 }
                 _ => {}
             }
         }
-        let mut alive: HashSet<VarId> = end.iter().copied().filter(|v| both.contains(v)).collect();
+        let mut live_vars: HashSet<VarId> = end.iter().copied().filter(|v| pair.contains(v)).collect();
         for (n, inst) in data.insts.iter().enumerate().rev() {
             if let Inst::Store(var, _) = &inst.inst
-                && both.contains(var)
+                && pair.contains(var)
             {
                 let other = if *var == a { b } else { a };
-                if alive.contains(&other) && !copy.contains(&n) {
+                if live_vars.contains(&other) && !copies.contains(&n) {
                     return true;
                 }
             }
-            transfer_backward(&inst.inst, &both, &mut alive);
+            transfer_backward(&inst.inst, &pair, &mut live_vars);
         }
     }
-    // A local starts as zero; if it is live at the entry, a merge would expose the other's value.
+    // A local starts as zero; if it is live at the entry, a merge would expose the other's
+    // value.
     let Some(entry) = body.entry else { return true };
-    let mut alive: HashSet<VarId> = live.at_end.get(&entry).cloned().unwrap_or_default();
-    body.blocks[entry].insts.iter().rev().for_each(|inst| transfer_backward(&inst.inst, &both, &mut alive));
-    alive.contains(&a)
+    let mut live_vars: HashSet<VarId> = live.at_end.get(&entry).cloned().unwrap_or_default();
+    body.blocks[entry].insts.iter().rev().for_each(|inst| transfer_backward(&inst.inst, &pair, &mut live_vars));
+    live_vars.contains(&a)
 }
 
 /// Replaces `local` by `other` and removes stores of the current content.
@@ -218,19 +220,19 @@ fn replace_variable(body: &mut Body, local: VarId, other: VarId) {
                 _ => {}
             }
         }
-        let mut held: HashSet<Value> = HashSet::new();
+        let mut current: HashSet<Value> = HashSet::new();
         data.insts.retain(|inst| match &inst.inst {
             Inst::Load(var) if *var == other => {
-                held.insert(inst.results[0]);
+                current.insert(inst.results[0]);
                 true
             }
             Inst::Store(var, value) if *var == other => {
-                let same = held.contains(value);
-                if !same {
-                    held.clear();
-                    held.insert(*value);
+                let is_redundant = current.contains(value);
+                if !is_redundant {
+                    current.clear();
+                    current.insert(*value);
                 }
-                !same
+                !is_redundant
             }
             _ => true,
         });
@@ -238,13 +240,15 @@ fn replace_variable(body: &mut Body, local: VarId, other: VarId) {
 }
 
 /// Removes stores of a value that was loaded from the same variable, if no store lies between.
+/// `plain` has the variables that only loads and stores access; sites are (block's place in the
+/// order, instruction). A body with a loop stays as it is, because sites then have no order.
 fn remove_redundant_stores(body: &mut Body, plain: &HashSet<VarId>) {
     let cfg = Cfg::new(body);
     let order = cfg.reverse_postorder().to_vec();
-    let place: HashMap<Block, usize> = order.iter().enumerate().map(|(n, b)| (*b, n)).collect();
-    let back =
+    let block_order: HashMap<Block, usize> = order.iter().enumerate().map(|(n, b)| (*b, n)).collect();
+    let has_back_edge =
         |b: &Block| body.blocks[*b].term.iter().any(|t| t.term.successors().iter().any(|s| cfg.dominates(*s, *b)));
-    if order.iter().any(back) {
+    if order.iter().any(has_back_edge) {
         return;
     }
     let mut loads: HashMap<Value, (VarId, (usize, usize))> = HashMap::new();
@@ -253,27 +257,27 @@ fn remove_redundant_stores(body: &mut Body, plain: &HashSet<VarId>) {
         for (n, inst) in body.blocks[*block].insts.iter().enumerate() {
             match &inst.inst {
                 Inst::Load(var) if plain.contains(var) => {
-                    loads.insert(inst.results[0], (*var, (place[block], n)));
+                    loads.insert(inst.results[0], (*var, (block_order[block], n)));
                 }
-                Inst::Store(var, _) => stores.entry(*var).or_default().push((place[block], n)),
+                Inst::Store(var, _) => stores.entry(*var).or_default().push((block_order[block], n)),
                 _ => {}
             }
         }
     }
     for block in order {
         let mut n = 0;
-        let at = place[&block];
+        let block_index = block_order[&block];
         body.blocks[block].insts.retain(|inst| {
             n += 1;
-            let here = (at, n - 1);
+            let site = (block_index, n - 1);
             let Inst::Store(var, value) = &inst.inst else { return true };
             let Some((from, loaded)) = loads.get(value).filter(|(from, _)| from == var) else { return true };
-            let between = |site: &(usize, usize)| *site > *loaded && *site < here;
-            let same = !stores.get(from).is_some_and(|sites| sites.iter().any(between));
-            if same && let Some(sites) = stores.get_mut(from) {
-                sites.retain(|site| *site != here);
+            let is_between = |other: &(usize, usize)| *other > *loaded && *other < site;
+            let is_redundant = !stores.get(from).is_some_and(|sites| sites.iter().any(is_between));
+            if is_redundant && let Some(sites) = stores.get_mut(from) {
+                sites.retain(|other| *other != site);
             }
-            !same
+            !is_redundant
         });
     }
 }

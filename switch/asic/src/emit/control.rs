@@ -50,12 +50,12 @@ impl BodyWriter<'_, '_> {
         done.map(|()| written)
     }
 
-    /// Emits a block and all blocks that it dominates.
+    /// Emits a block and all blocks that it dominates, as a loop if the block is a loop header.
     pub(super) fn write_subtree(&mut self, block: Block) -> EmitResult<Vec<P4Stmt>> {
         self.e.enter_nesting()?;
         let mut joins = self.graph.join_blocks(block);
         joins.sort_by_key(|b| self.graph.position(*b));
-        let done = if self.graph.is_loop(block) {
+        let code = if self.graph.is_loop(block) {
             if self.e.target.is_tofino() {
                 let loc = self.graph.body.blocks[block].term.as_ref().map_or(self.loc, |t| t.loc);
                 return self.e.unsupported(loc, "a loop in a control");
@@ -70,17 +70,17 @@ impl BodyWriter<'_, '_> {
                 if let Some(flag) = flag {
                     body.insert(0, line(format!("{flag} = false;")));
                 }
-                let mut all = vec![P4Stmt::Loop(body)];
+                let mut statements = vec![P4Stmt::Loop(body)];
                 for flag in after {
-                    all.extend(conditional(&flag, vec![line("break;")], Vec::new()));
+                    statements.extend(conditional(&flag, vec![line("break;")], Vec::new()));
                 }
-                all
+                statements
             })
         } else {
             self.write_with_joins(block, &joins)
         };
         self.e.leave_nesting();
-        done
+        code
     }
 
     /// Emits a block, followed by its joins.
@@ -88,31 +88,32 @@ impl BodyWriter<'_, '_> {
         self.write_with_joins_from(block, joins, 0)
     }
 
-    /// Emits a block from an instruction onwards, followed by its joins.
+    /// Emits a block from instruction `from` onwards, followed by its joins in order, which code in
+    /// between skips by flags.
     pub(super) fn write_with_joins_from(
         &mut self,
         block: Block,
         joins: &[Block],
         from: usize,
     ) -> EmitResult<Vec<P4Stmt>> {
-        let Some((last, rest)) = joins.split_last() else { return self.write_block_from(block, from) };
+        let Some((last, earlier)) = joins.split_last() else { return self.write_block_from(block, from) };
         self.e.enter_nesting()?;
         self.declare_params(*last);
         self.scopes.push(CodeScope::Follow { block: *last, flag: None, passed: BTreeSet::new() });
-        let inner = self.write_with_joins_from(block, rest, from);
+        let inner = self.write_with_joins_from(block, earlier, from);
         let Some(CodeScope::Follow { flag, passed, .. }) = self.scopes.pop() else { return inner };
         let mut code = inner?;
         self.e.leave_nesting();
         if let Some(flag) = flag {
             code.insert(0, line(format!("{flag} = false;")));
         }
-        let follow = self.write_subtree(*last)?;
+        let join_code = self.write_subtree(*last)?;
         if passed.is_empty() {
-            code.extend(follow);
+            code.extend(join_code);
         } else {
             let flags: Vec<String> = passed.into_iter().collect();
             let cond = if flags.len() == 1 { format!("!{}", flags[0]) } else { format!("!({})", flags.join(" || ")) };
-            code.extend(conditional(&cond, follow, Vec::new()));
+            code.extend(conditional(&cond, join_code, Vec::new()));
         }
         Ok(code)
     }
@@ -195,7 +196,7 @@ impl BodyWriter<'_, '_> {
         Ok(code)
     }
 
-    /// Assigns the parameters of a block.
+    /// Assigns the arguments of a jump to the parameters of its target.
     pub(super) fn assign_params(&mut self, call: &BlockCall) -> EmitResult<Vec<P4Stmt>> {
         self.declare_params(call.block);
         let params = self.graph.body.blocks[call.block].params.clone();
@@ -212,11 +213,12 @@ impl BodyWriter<'_, '_> {
             .map(|(param, arg)| (*param, self.value_text(*param), self.value_text(*arg)))
             .filter(|(_, to, from)| to != from)
             .collect();
-        let clash = |(n, (_, to, _)): (usize, &(Value, String, String))| {
+        let overwrites_later_source = |(n, (_, to, _)): (usize, &(Value, String, String))| {
             pairs.iter().skip(n + 1).any(|(_, _, from)| from.contains(to.as_str()))
         };
         let mut code = Vec::new();
-        if pairs.iter().enumerate().any(clash) {
+        if pairs.iter().enumerate().any(overwrites_later_source) {
+            // The assignments are parallel, so all sources go to temporary variables first.
             let mut later = Vec::new();
             for (param, to, from) in &pairs {
                 let ty = super::expr::type_text(self.p, self.graph.body.value_type(*param));
@@ -253,24 +255,24 @@ impl BodyWriter<'_, '_> {
     }
 
     /// Returns the statements that reach an enclosing scope's block: a later block or a loop
-    /// header.
+    /// header. Flags skip the blocks in between, and `break` leaves the loops in between.
     fn continue_at(&mut self, target: Block) -> Vec<P4Stmt> {
         let mut passed: Vec<usize> = Vec::new();
         let mut crossed: Vec<usize> = Vec::new();
-        let mut at = self.scopes.len();
+        let mut scope = self.scopes.len();
         let mut is_head = false;
-        while at > 0 {
-            at -= 1;
-            match &self.scopes[at] {
+        while scope > 0 {
+            scope -= 1;
+            match &self.scopes[scope] {
                 CodeScope::Follow { block, .. } if *block == target => break,
                 CodeScope::Loop { head, .. } if *head == target => {
                     is_head = true;
                     break;
                 }
-                CodeScope::Follow { .. } => passed.push(at),
+                CodeScope::Follow { .. } => passed.push(scope),
                 CodeScope::Loop { .. } => {
                     passed.clear();
-                    crossed.push(at);
+                    crossed.push(scope);
                 }
             }
         }
@@ -279,7 +281,7 @@ impl BodyWriter<'_, '_> {
         }
         let mut code = Vec::new();
         if !passed.is_empty() || crossed.len() > 1 {
-            let flag = self.skip_flag(at);
+            let flag = self.skip_flag(scope);
             code.push(line(format!("{flag} = true;")));
             for frame in passed {
                 if let CodeScope::Follow { passed, .. } = &mut self.scopes[frame] {
@@ -314,38 +316,39 @@ impl BodyWriter<'_, '_> {
         name
     }
 
-    /// Emits a `switch` over a value.
+    /// Emits a `switch` over a value; cases with the same target become one.
     fn write_switch(
         &mut self,
         block: Block,
-        on: String,
+        selector: String,
         cases: &[(Const, BlockCall)],
         default: &BlockCall,
     ) -> EmitResult<Vec<P4Stmt>> {
         let mut groups: Vec<(BlockCall, Vec<String>)> = Vec::new();
         for (value, call) in cases.iter().filter(|(_, call)| call != default) {
             let label = super::expr::constant(self.p, value).map(|e| e.text).unwrap_or_default();
-            match groups.iter_mut().find(|(known, _)| known == call) {
+            match groups.iter_mut().find(|(target, _)| target == call) {
                 Some((_, labels)) => labels.push(label),
                 None => groups.push((call.clone(), vec![label])),
             }
         }
         groups.push((default.clone(), vec!["default".into()]));
-        let own = self.graph.case_blocks(block);
-        let mut written = Vec::new();
+        let case_blocks = self.graph.case_blocks(block);
+        let mut case_codes = Vec::new();
         for (call, labels) in groups {
-            let code = if own.contains(&call.block) { self.enter_block(&call)? } else { self.write_jump(&call)? };
+            let code =
+                if case_blocks.contains(&call.block) { self.enter_block(&call)? } else { self.write_jump(&call)? };
             if !code.is_empty() || labels != ["default"] {
-                written.push((labels, code));
+                case_codes.push((labels, code));
             }
         }
-        if written.iter().all(|(_, code)| code.is_empty()) {
+        if case_codes.iter().all(|(_, code)| code.is_empty()) {
             return Ok(Vec::new());
         }
         if self.e.target.is_tofino() {
-            return Ok(switch_as_ifs(&on, written));
+            return Ok(switch_as_ifs(&selector, case_codes));
         }
-        Ok(vec![P4Stmt::Switch { on, cases: written }])
+        Ok(vec![P4Stmt::Switch { on: selector, cases: case_codes }])
     }
 
     /// Emits the code of an action for one arm. Returns it with the number of instructions of the
@@ -364,6 +367,8 @@ impl BodyWriter<'_, '_> {
         done
     }
 
+    /// Returns the code of an action, from an arm of its table, with the number of leading
+    /// instructions that it contains; `None`: all of the arm's code up to its exit block.
     fn action_text(
         &mut self,
         id: ActionId,

@@ -25,9 +25,9 @@ impl P4Emitter<'_> {
     /// Emits all type declarations.
     pub(super) fn write_types(&self, lines: &mut IndentedText, more_metadata: &[(String, String)]) {
         self.write_errors(lines);
-        for of in self.p.enums.values().filter(|e| !self.is_included("enum", &e.name)) {
+        for declared_enum in self.p.enums.values().filter(|e| !self.is_included("enum", &e.name)) {
             lines.separate();
-            lines.line(&format!("enum {} {{ {} }}", of.name, of.members.join(", ")));
+            lines.line(&format!("enum {} {{ {} }}", declared_enum.name, declared_enum.members.join(", ")));
         }
         let headers: BTreeSet<&str> = self.p.header_types.values().map(|h| h.name.as_str()).collect();
         let enums: BTreeSet<&str> = self.p.enums.values().map(|e| e.name.as_str()).collect();
@@ -85,6 +85,7 @@ impl P4Emitter<'_> {
         }
     }
 
+    /// Declares a type of the program, unless the architecture's include file has it.
     fn write_named_type(&self, lines: &mut IndentedText, name: &str, ty: &NamedType) {
         match ty {
             NamedType::Struct(members) if !self.is_included("struct", name) => {
@@ -104,7 +105,7 @@ impl P4Emitter<'_> {
             }
             // Tofino programs use plain bit types.
             NamedType::NewType(..) if self.target.is_tofino() => {}
-            NamedType::NewType(of, translation)
+            NamedType::NewType(base, translation)
                 if self.target != super::EmitTarget::Pna || !self.is_included("", name) =>
             {
                 lines.separate();
@@ -113,7 +114,7 @@ impl P4Emitter<'_> {
                     let width = width.map_or("string".to_owned(), |w| w.to_string());
                     lines.line(&format!("@p4runtime_translation(\"{uri}\", {width})"));
                 }
-                lines.line(&format!("type {} {name};", self.data_type(of)));
+                lines.line(&format!("type {} {name};", self.data_type(base)));
             }
             NamedType::Header(fields) => {
                 lines.separate();
@@ -133,14 +134,16 @@ impl P4Emitter<'_> {
         }
     }
 
+    /// Declares a header type. For a header of packet-in or packet-out, P4Info's names, ids and
+    /// types are annotations.
     fn write_header_type(&self, lines: &mut IndentedText, id: HeaderTypeId) {
         let header = &self.p.header_types[id];
         lines.separate();
         let controller = self.p.controller_headers.iter().find(|c| c.header == id);
         if let Some(controller) = controller {
             lines.line(&format!("@controller_header(\"{}\")", controller.preamble.name));
-            let told = controller.preamble.annotations.iter().filter(|a| !a.starts_with("@controller_header"));
-            told.for_each(|a| lines.line(a));
+            let annotations = controller.preamble.annotations.iter().filter(|a| !a.starts_with("@controller_header"));
+            annotations.for_each(|a| lines.line(a));
             if controller.preamble.id != 0 {
                 lines.line(&format!("@id({})", controller.preamble.id));
             }
@@ -148,20 +151,20 @@ impl P4Emitter<'_> {
         lines.open_block(&format!("header {}", header.name));
         for field in &header.fields {
             let local = to_identifier(&field.name);
-            let told = controller
+            let info_field = controller
                 .and_then(|c| c.fields.iter().find(|f| f.name == field.name || to_identifier(&f.name) == local));
             let mut text = String::new();
             let mut ty = type_text(self.p, field.ty);
-            match (controller, told) {
-                (Some(_), Some(told)) => {
-                    if told.name != local {
-                        text.push_str(&format!("@name(\"{}\") ", told.name));
+            match (controller, info_field) {
+                (Some(_), Some(info_field)) => {
+                    if info_field.name != local {
+                        text.push_str(&format!("@name(\"{}\") ", info_field.name));
                     }
-                    if told.id != 0 {
-                        text.push_str(&format!("@id({}) ", told.id));
+                    if info_field.id != 0 {
+                        text.push_str(&format!("@id({}) ", info_field.id));
                     }
-                    told.annotations.iter().for_each(|a| text.push_str(&format!("{a} ")));
-                    ty = told.type_name.clone().unwrap_or(ty);
+                    info_field.annotations.iter().for_each(|a| text.push_str(&format!("{a} ")));
+                    ty = info_field.type_name.clone().unwrap_or(ty);
                 }
                 (Some(_), None) => text.push_str("@hidden "),
                 (None, _) => {}

@@ -183,26 +183,26 @@ pub(super) fn binary(op: BinaryOp, ty: Type, a: &P4Expr, b: &P4Expr) -> P4Expr {
         (Gt, _) => ">",
         (Ge, _) => ">=",
     };
-    let form = match sign {
+    let precedence = match sign {
         "&&" | "||" => ExprPrecedence::Chain(sign),
         _ if op.is_comparison() || ty == Type::Bool => ExprPrecedence::Compare,
         "&" | "|" | "^" => ExprPrecedence::Chain(sign),
         _ => ExprPrecedence::Other,
     };
-    let both = a.precedence == ExprPrecedence::Const && b.precedence == ExprPrecedence::Const;
-    let side = |e: &P4Expr, typed: bool| match (form, e.precedence) {
+    let both_const = a.precedence == ExprPrecedence::Const && b.precedence == ExprPrecedence::Const;
+    let operand = |e: &P4Expr, typed: bool| match (precedence, e.precedence) {
         (ExprPrecedence::Chain(x), ExprPrecedence::Chain(y)) if x == y => e.text.clone(),
         (ExprPrecedence::Chain("&&" | "||"), ExprPrecedence::Compare) => e.text.clone(),
         _ if typed => e.typed_operand(),
         _ => e.operand_text(),
     };
-    let left = side(a, both || matches!(op, Shl | Shr));
-    let right = match (form, b.precedence) {
+    let left = operand(a, both_const || matches!(op, Shl | Shr));
+    let right = match (precedence, b.precedence) {
         // The operators associate to the left, so a chain on the right keeps its parentheses.
         (ExprPrecedence::Chain(_), ExprPrecedence::Chain(_)) => format!("({})", b.text),
-        _ => side(b, both && !matches!(op, Shl | Shr)),
+        _ => operand(b, both_const && !matches!(op, Shl | Shr)),
     };
-    P4Expr::combined(format!("{left} {sign} {right}"), form, &[a, b])
+    P4Expr::combined(format!("{left} {sign} {right}"), precedence, &[a, b])
 }
 
 /// Returns a conversion with the semantics of `ir::Inst::Cast`; `None` if P4 has no such cast.
@@ -211,6 +211,7 @@ pub(super) fn cast(p: &Pipeline, to: Type, from: Type, a: &P4Expr) -> Option<P4E
     let to_text = type_text(p, to);
     let text = match (from, to) {
         _ if from == to => return Some(a.clone()),
+        // P4 casts change either the sign or the width.
         (Type::Bit(v), Type::Int(w)) | (Type::Int(v), Type::Bit(w)) if v != w => {
             let middle = if matches!(from, Type::Bit(_)) { format!("bit<{w}>") } else { format!("int<{w}>") };
             format!("({to_text}) ({middle}) {base}")

@@ -68,7 +68,8 @@ impl BodyWriter<'_, '_> {
         }
     }
 
-    /// Returns an index argument in the index type of the object's declaration.
+    /// Returns argument `n`, an index, as text in the index type of the object's declaration: the
+    /// named type of a counter, meter or register, else `bit<N>` of the object's index width.
     fn index_text(&self, object: Option<ExternId>, args: &[ExternArg], n: usize) -> String {
         let kind = object.map(|o| &self.p.externs[o].kind);
         let named = match kind {
@@ -79,10 +80,10 @@ impl BodyWriter<'_, '_> {
             ) => ty.clone(),
             _ => match (object, args.get(n)) {
                 (Some(object), Some(ExternArg::Value(v))) => {
-                    let own = self.graph.body.value_type(*v);
+                    let value_type = self.graph.body.value_type(*v);
                     match self.e.index_width(object) {
-                        Some(width) if own != Type::Bit(width) => {
-                            let cast = expr::cast(self.p, Type::Bit(width), own, &self.value_expr(*v));
+                        Some(width) if value_type != Type::Bit(width) => {
+                            let cast = expr::cast(self.p, Type::Bit(width), value_type, &self.value_expr(*v));
                             return cast.map(|e| e.text).unwrap_or_default();
                         }
                         _ => return self.arg_text(args, n),
@@ -94,18 +95,20 @@ impl BodyWriter<'_, '_> {
         self.arg_as_type(args, n, &named)
     }
 
-    /// Emits a call with a result type different from the type of the variable that receives it.
+    /// Emits a call with a result type different from the type of the variable that receives it: a
+    /// cast converts. `result_type` is the name of the result type; empty if the types are equal.
+    /// `n` is the index of the instruction in its block.
     fn write_typed_result(
         &mut self,
         data: &InstData,
         block: Block,
         n: usize,
         call: String,
-        named: &str,
+        result_type: &str,
     ) -> EmitResult<()> {
         let ty = data.results.first().map(|r| self.graph.body.value_type(*r));
         match ty {
-            Some(ty) if !named.is_empty() => {
+            Some(ty) if !result_type.is_empty() => {
                 let text = format!("({}) {call}", expr::type_text(self.p, ty));
                 self.write_result(
                     data,
@@ -118,18 +121,22 @@ impl BodyWriter<'_, '_> {
         }
     }
 
+    /// Emits a call of a PNA extern. A match arm gives the call's text and the name of its result
+    /// type, which is empty if the result needs no cast.
     fn pna_call(&mut self, call: ExternCall<'_>) -> EmitResult<()> {
         let ExternCall { data, name, object, func, args, block, n } = call;
         use ExternFn::*;
-        let of_table = matches!(
+        let is_table_owned = matches!(
             func,
             DirectCounterCount | DirectMeterExecute | AddEntry | SetEntryExpireTime | RestartExpireTimer
         );
-        if of_table && self.action.is_none() {
-            let what = format!("`{}` in an action whose code is not the same in each table", func.name());
-            return self.e.unsupported(data.loc, what);
+        // A direct object belongs to one table, so only code inside of that table's action may call
+        // it.
+        if is_table_owned && self.action.is_none() {
+            let construct = format!("`{}` in an action whose code is not the same in each table", func.name());
+            return self.e.unsupported(data.loc, construct);
         }
-        let (call, named) = match func {
+        let (call, result_type) = match func {
             CounterCount => (format!("{name}.count({})", self.counter_args(object, args)), ""),
             DirectCounterCount => (format!("{name}.count({})", self.arg_text(args, 1)), ""),
             MeterExecute => {
@@ -137,8 +144,8 @@ impl BodyWriter<'_, '_> {
                 (format!("{name}.execute({}{colour})", self.index_text(object, args, 0)), "")
             }
             DirectMeterExecute => {
-                let rest: Vec<String> = (1..args.len()).map(|n| self.arg_text(args, n)).collect();
-                (format!("{name}.execute({})", rest.join(", ")), "")
+                let arg_texts: Vec<String> = (1..args.len()).map(|n| self.arg_text(args, n)).collect();
+                (format!("{name}.execute({})", arg_texts.join(", ")), "")
             }
             RegisterRead => return self.register_read(call),
             RegisterWrite => {
@@ -182,21 +189,24 @@ impl BodyWriter<'_, '_> {
             RestartExpireTimer => ("restart_expire_timer()".into(), ""),
             _ => return self.e.unsupported(data.loc, format!("`{}` for PNA", func.name())),
         };
-        self.write_typed_result(data, block, n, call, named)
+        self.write_typed_result(data, block, n, call, result_type)
     }
 
+    /// Emits a call of an extern for Tofino, in TNA's names.
     fn tofino_call(&mut self, call: ExternCall<'_>) -> EmitResult<()> {
         let ExternCall { data, name, object, func, args, block, n } = call;
         let call = match func {
             ExternFn::CounterCount => format!("{name}.count({})", self.index_text(object, args, 0)),
             ExternFn::DirectCounterCount => format!("{name}.count()"),
             ExternFn::HashGet => {
-                let used = object.map_or(1, |o| {
-                    let used = self.e.hash_uses.entry(o).or_insert(0);
-                    *used += 1;
-                    *used
+                // A Tofino hash unit has one input list, so each use is an object of its own:
+                // `hash`, `hash_2`.
+                let use_count = object.map_or(1, |o| {
+                    let use_count = self.e.hash_uses.entry(o).or_insert(0);
+                    *use_count += 1;
+                    *use_count
                 });
-                let number = if used == 1 { String::new() } else { format!("_{used}") };
+                let number = if use_count == 1 { String::new() } else { format!("_{use_count}") };
                 let list = args.iter().position(|a| matches!(a, ExternArg::Values(_))).unwrap_or(0);
                 format!("{name}{number}.get({})", self.arg_text(args, list))
             }
@@ -217,14 +227,15 @@ impl BodyWriter<'_, '_> {
             },
             ExternFn::RegisterRead | ExternFn::RegisterWrite => return self.tofino_register(call),
             ExternFn::DropPacket => {
-                let half = if self.kind == ControlKind::Egress { "eg" } else { "ig" };
-                self.out.push(line(format!("{half}_dprsr_md.drop_ctl = 1;")));
+                let gress = if self.kind == ControlKind::Egress { "eg" } else { "ig" };
+                self.out.push(line(format!("{gress}_dprsr_md.drop_ctl = 1;")));
                 return Ok(());
             }
             ExternFn::SendToPort => {
                 let Some(ExternArg::Value(port)) = args.first() else { return Ok(()) };
                 let expr = self.value_expr(*port);
                 let text = match expr.precedence {
+                    // PNA's number of the CPU port has more bits than a port of the chip.
                     ExprPrecedence::Const if expr.text == "0xfffffffd" => "CPU_PORT".to_owned(),
                     ExprPrecedence::Const => format!("(PortId_t) {}", expr.typed_text()),
                     _ => expr::slice(&expr, 8, 0).text,
@@ -253,7 +264,7 @@ impl BodyWriter<'_, '_> {
             Err(why) => return self.e.unsupported(data.loc, why),
         };
         let index = self.index_text(object, args, 0);
-        let (new, ty) = match update {
+        let (new_value, ty) = match update {
             RegisterUpdate::Read => {
                 return self.write_result(data, block, n, P4Expr::primary(format!("{name}.read({index})"), Vec::new()));
             }
@@ -273,7 +284,7 @@ impl BodyWriter<'_, '_> {
         let width = self.e.index_width(id).unwrap_or(32);
         let action = self.e.shared_name(&format!("{name}_update"));
         let ty = expr::type_text(self.p, ty);
-        let text = register::register_action_text(&ty, &format!("bit<{width}>"), name, &action, &new);
+        let text = register::register_action_text(&ty, &format!("bit<{width}>"), name, &action, &new_value);
         if !self.decls.contains(&text) {
             self.decls.push(text);
         }
@@ -295,19 +306,22 @@ impl BodyWriter<'_, '_> {
         }
     }
 
-    /// Returns a call that accepts only constants or action data as arguments. Other arguments go
-    /// through a hidden action.
+    /// Returns a call of a function that accepts only constants or action data as arguments. Other
+    /// arguments go through a hidden action, whose parameters they become. `params` has the name
+    /// and the type of each parameter.
     fn call_with_known_args(&mut self, name: &str, args: &[ExternArg], params: &[(&str, &str)]) -> String {
         let texts: Vec<String> = params.iter().enumerate().map(|(n, (_, ty))| self.arg_as_type(args, n, ty)).collect();
-        let known = |arg: &ExternArg| match arg {
+        let is_known = |arg: &ExternArg| match arg {
             ExternArg::Value(v) => {
-                let data = self.graph.defined_in(*v).is_some_and(|b| self.graph.body.blocks[b].params.contains(v));
+                let is_block_param =
+                    self.graph.defined_in(*v).is_some_and(|b| self.graph.body.blocks[b].params.contains(v));
                 let expr = self.value_expr(*v);
-                expr.precedence == ExprPrecedence::Const || (self.action.is_some() && data && expr.uses_inner_names)
+                expr.precedence == ExprPrecedence::Const
+                    || (self.action.is_some() && is_block_param && expr.uses_inner_names)
             }
             _ => true,
         };
-        if args.iter().all(known) {
+        if args.iter().all(is_known) {
             return format!("{name}({})", texts.join(", "));
         }
         let action = self.e.shared_name(&format!("{name}_with"));
@@ -382,8 +396,8 @@ impl BodyWriter<'_, '_> {
         }
     }
 
-    /// Collects the paths to the leaves of a type, each with whether the leaf has a named type.
-    /// Returns `false` for tuples, stacks and headers.
+    /// Appends the paths to the leaves of a type (`.a.b`), each with whether the leaf has a named
+    /// type. Returns `false` for tuples, stacks and headers, which have no such paths.
     fn leaf_paths(&self, ty: &DataType, path: &str, out: &mut Vec<(String, bool)>) -> bool {
         let named = |name: &str| self.p.named_types.iter().find(|(n, _)| n == name).map(|(_, t)| t);
         match ty {
@@ -422,20 +436,20 @@ impl BodyWriter<'_, '_> {
         if !self.leaf_paths(data_type, "", &mut paths) || paths.len() != data.results.len() {
             return self.e.unsupported(data.loc, "a register whose elements have headers, stacks or tuples in them");
         }
-        let whole = format!("{name}_element");
-        let whole = self.e.shared_name(&whole);
-        self.declare(&element, &whole);
+        let element_var = format!("{name}_element");
+        let element_var = self.e.shared_name(&element_var);
+        self.declare(&element, &element_var);
         self.out.push(line(match v1model {
-            true => format!("{name}.read({whole}, {index});"),
-            false => format!("{whole} = {name}.read({index});"),
+            true => format!("{name}.read({element_var}, {index});"),
+            false => format!("{element_var} = {name}.read({index});"),
         }));
         for (result, (path, named)) in data.results.iter().zip(paths) {
             let ty = expr::type_text(self.p, self.graph.body.value_type(*result));
-            let (text, form) = match named {
-                true => (format!("({ty}) {whole}{path}"), ExprPrecedence::Prefix),
-                false => (format!("{whole}{path}"), ExprPrecedence::Primary),
+            let (text, precedence) = match named {
+                true => (format!("({ty}) {element_var}{path}"), ExprPrecedence::Prefix),
+                false => (format!("{element_var}{path}"), ExprPrecedence::Primary),
             };
-            self.values.insert(*result, P4Expr { precedence: form, ..P4Expr::primary(text, Vec::new()) });
+            self.values.insert(*result, P4Expr { precedence, ..P4Expr::primary(text, Vec::new()) });
             if !self.graph.uses(*result).is_empty() {
                 self.save_value(*result, block)?;
             }
@@ -443,6 +457,7 @@ impl BodyWriter<'_, '_> {
         Ok(())
     }
 
+    /// Emits a call of a v1model extern. An `out` parameter of the extern receives the result.
     fn v1model_call(&mut self, call: ExternCall<'_>) -> EmitResult<()> {
         use ExternFn::*;
         let ExternCall { data, name, object, func, args, block, n } = call;
@@ -477,18 +492,18 @@ impl BodyWriter<'_, '_> {
                 format!("digest<{}>(1, {value})", self.e.digest_type(object))
             }
             Random => {
-                let rest = format!(", {}, {})", self.arg_text(args, 0), self.arg_text(args, 1));
-                return self.write_out_call(data, "random(", &rest);
+                let call_end = format!(", {}, {})", self.arg_text(args, 0), self.arg_text(args, 1));
+                return self.write_out_call(data, "random(", &call_end);
             }
             Hash => {
-                let rest = format!(
+                let call_end = format!(
                     ", {}, {}, {}, {})",
                     algorithm(0),
                     self.arg_text(args, 1),
                     self.arg_text(args, 2),
                     self.arg_text(args, 3)
                 );
-                return self.write_out_call(data, "hash(", &rest);
+                return self.write_out_call(data, "hash(", &call_end);
             }
             MarkToDrop => "mark_to_drop(standard_metadata)".into(),
             VerifyChecksum | VerifyChecksumWithPayload => {
@@ -522,6 +537,8 @@ impl BodyWriter<'_, '_> {
         let name = func.name();
         if func != ExternFn::Clone {
             return match self.preserved_fields(args, 0) {
+                // `(true, list)`: the list is a field list's number; `(false, list)`: a tuple of
+                // values.
                 None => format!("{name}_preserving_field_list({})", self.e.empty_field_list()),
                 Some((true, list)) => format!("{name}_preserving_field_list({list})"),
                 Some((false, list)) => format!("{name}({list})"),

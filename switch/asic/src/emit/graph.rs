@@ -37,14 +37,16 @@ impl<'a> BodyGraph<'a> {
             hits: HashMap::new(),
         };
         for block in order {
-            if let Some(above) = graph.cfg.immediate_dominator(block) {
-                graph.children.entry(above).or_default().push(block);
+            if let Some(dominator) = graph.cfg.immediate_dominator(block) {
+                graph.children.entry(dominator).or_default().push(block);
             }
             graph.index_block(block);
         }
         graph
     }
 
+    /// Indexes a block's definitions, uses, hit flags and edges. A use by the terminator has the
+    /// index `usize::MAX`.
     fn index_block(&mut self, block: Block) {
         let data = &self.body.blocks[block];
         let BodyGraph { uses, defined, .. } = self;
@@ -173,28 +175,29 @@ impl<'a> BodyGraph<'a> {
     }
 
     /// Returns the blocks that only the cases of the `switch` or lookup at the end of `from` reach.
+    /// After a lookup, a block with parameters counts only if it is the only one.
     pub(super) fn case_blocks(&self, from: Block) -> Vec<Block> {
         let children =
             self.children(from).iter().copied().filter(|b| self.exit_term(*b).is_none() && !self.is_loop(*b));
         match self.term(from) {
             Some(Terminator::Switch { .. }) => {
-                let case = |b: &Block| {
+                let is_case = |b: &Block| {
                     self.body.blocks[*b].params.is_empty() && self.forward_edges(*b).iter().all(|f| *f == from)
                 };
-                children.filter(case).collect()
+                children.filter(is_case).collect()
             }
             Some(Terminator::Apply { arms, .. }) => {
-                let of_arm = |b: &Block| arms.iter().any(|arm| arm.block == *b);
-                let case = |b: &Block| {
-                    !of_arm(b)
+                let is_arm_block = |b: &Block| arms.iter().any(|arm| arm.block == *b);
+                let is_case = |b: &Block| {
+                    !is_arm_block(b)
                         && self
                             .forward_edges(*b)
                             .iter()
-                            .all(|f| of_arm(f) && matches!(self.term(*f), Some(Terminator::Jump(_))))
+                            .all(|f| is_arm_block(f) && matches!(self.term(*f), Some(Terminator::Jump(_))))
                 };
-                let all: Vec<Block> = children.filter(case).collect();
-                let lone = all.len() == 1;
-                all.into_iter().filter(|b| lone || self.body.blocks[*b].params.is_empty()).collect()
+                let cases: Vec<Block> = children.filter(is_case).collect();
+                let is_only_one = cases.len() == 1;
+                cases.into_iter().filter(|b| is_only_one || self.body.blocks[*b].params.is_empty()).collect()
             }
             _ => Vec::new(),
         }

@@ -46,6 +46,7 @@ impl Mentions {
         }
     }
 
+    /// Adds the objects that an instruction refers to.
     fn collect_inst(&mut self, p: &Pipeline, inst: &Inst) {
         match inst {
             Inst::Load(var) | Inst::Store(var, _) => self.collect_var(p, *var),

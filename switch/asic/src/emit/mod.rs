@@ -170,7 +170,7 @@ pub fn emit(pipeline: &Pipeline, target: EmitTarget, sizes: &TableSizes) -> Resu
     emit_with_gresses(pipeline, target, sizes, GressUse::Ingress)
 }
 
-/// Emits a verified pipeline for an architecture with the given use of gresses. `gresses` has no
+/// Emits a verified pipeline for an architecture with the given use of gresses. `halves` has no
 /// effect for v1model and PNA.
 ///
 /// # Errors
@@ -182,20 +182,20 @@ pub fn emit_with_gresses(
     halves: GressUse,
 ) -> Result<EmittedProgram, EmitError> {
     let refused = |what| EmitError::Unsupported { target: target.name(), what };
-    let plain = coalesce::coalesce(pipeline);
-    let (plain, meta) = match (pipeline.arch, target) {
+    let coalesced = coalesce::coalesce(pipeline);
+    let (coalesced, meta) = match (pipeline.arch, target) {
         (_, EmitTarget::Tna | EmitTarget::T2na) => return tofino::driver::emit(pipeline, target, sizes, halves),
-        (Arch::V1Model, EmitTarget::V1Model) | (Arch::Pna, EmitTarget::Pna) => (plain, None),
+        (Arch::V1Model, EmitTarget::V1Model) | (Arch::Pna, EmitTarget::Pna) => (coalesced, None),
         (Arch::Pna, EmitTarget::V1Model) => {
-            let meta = EmittedNames::new(&plain, "", None).storage.meta;
-            (to_v1model::to_v1model(&plain).map_err(refused)?, Some(meta))
+            let meta = EmittedNames::new(&coalesced, "", None).storage.meta;
+            (to_v1model::to_v1model(&coalesced).map_err(refused)?, Some(meta))
         }
         (Arch::V1Model, EmitTarget::Pna) => {
             let what = "it is written for v1model, whose packets go through ingress and egress";
             return Err(refused(UnsupportedConstruct::new(pipeline, SourceLoc::default(), what)));
         }
     };
-    let mut emitter = P4Emitter::new(&plain, target, sizes, meta.as_deref());
+    let mut emitter = P4Emitter::new(&coalesced, target, sizes, meta.as_deref());
     loop {
         match emitter.program_text() {
             Ok(text) => return Ok(EmittedProgram { text, left_out: Vec::new(), bridge_bytes: None }),
@@ -274,6 +274,8 @@ struct P4Emitter<'a> {
 }
 
 impl<'a> P4Emitter<'a> {
+    /// Creates an emitter. `meta` is the name of the metadata struct, if it is known. The text of
+    /// the architecture's P4 files is part of it, because new names must differ from theirs.
     fn new(p: &'a Pipeline, target: EmitTarget, sizes: &'a TableSizes, meta: Option<&str>) -> P4Emitter<'a> {
         let include = match target {
             EmitTarget::V1Model => concat!(
@@ -351,13 +353,14 @@ impl<'a> P4Emitter<'a> {
                 Ok(())
             }
             Some(known) if *known == code => Ok(()),
+            // Less code inside of the action may agree; with none left, emission is impossible.
             Some(_) => match self.inlining_of(action) {
                 ActionInlining::Prefix(0) => {
-                    let what = format!(
+                    let construct = format!(
                         "action `{}`, which is not the same in each table",
                         self.p.actions[action].preamble.name
                     );
-                    self.unsupported(self.p.actions[action].loc, what)
+                    self.unsupported(self.p.actions[action].loc, construct)
                 }
                 _ => {
                     self.inlining.insert(action, ActionInlining::Prefix(0));
@@ -495,8 +498,9 @@ impl<'a> P4Emitter<'a> {
         }
     }
 
-    /// Records key `n` of a table. Returns the variable to assign before the application, if the
-    /// key's expression differs between applications.
+    /// Records the expression of key `n` of a table. Returns the variable to assign before the
+    /// application, if the expression differs between applications; the first difference restarts
+    /// emission with such a variable. New declarations go to `decls`.
     fn record_key(
         &mut self,
         table: TableId,
@@ -509,7 +513,7 @@ impl<'a> P4Emitter<'a> {
         if key.uses_inner_names && self.key_vars.insert((table, n)) {
             return Err(EmitAbort::Retry);
         }
-        let (text, before) = if self.key_vars.contains(&(table, n)) {
+        let (text, assigned_var) = if self.key_vars.contains(&(table, n)) {
             let purpose = format!("{}_key_{n}", self.names.tables[table.index()]);
             let name = self.shared_name(&purpose);
             let decl = format!("{ty} {name};");
@@ -522,7 +526,7 @@ impl<'a> P4Emitter<'a> {
         };
         let text = match &declared.type_name {
             Some(named) if !self.target.is_tofino() && !matches!(declared.ty, Type::Enum(_)) => match &key.named {
-                Some((known, text)) if known == named && before.is_none() => text.clone(),
+                Some((known, text)) if known == named && assigned_var.is_none() => text.clone(),
                 _ => format!("({named}) ({text})"),
             },
             _ => text,
@@ -534,7 +538,7 @@ impl<'a> P4Emitter<'a> {
             self.key_vars.insert((table, n));
             return Err(EmitAbort::Retry);
         }
-        Ok(before)
+        Ok(assigned_var)
     }
 
     /// Returns the index width of an object in bits, from its first use, because its declaration

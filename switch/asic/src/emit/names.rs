@@ -42,9 +42,9 @@ impl EmittedNames {
     /// include file.
     pub(super) fn new(p: &Pipeline, include: &str, meta: Option<&str>) -> EmittedNames {
         let mentions: Vec<Mentions> = p.controls.values().map(|c| Mentions::collect(p, &c.body)).collect();
-        let word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+        let is_separator = |c: char| !c.is_ascii_alphanumeric() && c != '_';
         let code = include.lines().map(|line| line.split("//").next().unwrap_or_default());
-        let words = code.flat_map(|line| line.split(word)).chain(KEYWORDS.split(word));
+        let words = code.flat_map(|line| line.split(is_separator)).chain(KEYWORDS.split(is_separator));
         let mut taken: HashSet<String> = words.filter(|w| !w.is_empty()).map(str::to_owned).collect();
         taken.extend(p.header_types.values().map(|h| h.name.clone()));
         taken.extend(p.named_types.iter().map(|(name, _)| name.clone()));
@@ -77,6 +77,8 @@ impl EmittedNames {
         names
     }
 
+    /// Chooses the names of tables, actions, objects and value sets, and decides which objects are
+    /// global: those that several controls use.
     fn name_objects(&mut self, p: &Pipeline) {
         let prefixes: Vec<String> = p.controls.values().map(|c| format!("{}.", c.name)).collect();
         let local = |name: &str| {
@@ -84,27 +86,28 @@ impl EmittedNames {
             inside.unwrap_or(name).to_owned()
         };
         // Prefers the last component; falls back to the full name as one identifier.
-        let all = |names: &mut EmittedNames, full: Vec<&str>| -> Vec<String> {
+        let choose_names = |names: &mut EmittedNames, full: Vec<&str>| -> Vec<String> {
             full.into_iter().map(|name| names.fresh_short_name(&local(name))).collect()
         };
-        self.tables = all(self, p.tables.values().map(|t| t.preamble.name.as_str()).collect());
-        self.actions = all(self, p.actions.values().map(|a| a.preamble.name.as_str()).collect());
+        self.tables = choose_names(self, p.tables.values().map(|t| t.preamble.name.as_str()).collect());
+        self.actions = choose_names(self, p.actions.values().map(|a| a.preamble.name.as_str()).collect());
         for (id, action) in p.actions.iter() {
             if action.preamble.name == "NoAction" && action.params.is_empty() {
                 self.actions[id.index()] = "NoAction".into();
             }
         }
-        self.externs = all(self, p.externs.values().map(|e| e.preamble.name.as_str()).collect());
-        self.value_sets = all(self, p.value_sets.values().map(|v| v.preamble.name.as_str()).collect());
+        self.externs = choose_names(self, p.externs.values().map(|e| e.preamble.name.as_str()).collect());
+        self.value_sets = choose_names(self, p.value_sets.values().map(|v| v.preamble.name.as_str()).collect());
         for (id, object) in p.externs.iter() {
             let users = self.mentions.iter().filter(|m| m.externs.contains(&id)).count();
-            let owned = prefixes.iter().any(|prefix| object.preamble.name.starts_with(prefix.as_str()));
-            if users > 1 || (!owned && users != 1) || !object.preamble.name.contains('.') {
+            let is_owned = prefixes.iter().any(|prefix| object.preamble.name.starts_with(prefix.as_str()));
+            if users > 1 || (!is_owned && users != 1) || !object.preamble.name.contains('.') {
                 self.global.insert(id);
             }
         }
     }
 
+    /// Chooses the names of headers and variables: the path in a shared struct, or a local name.
     fn name_data(&mut self, p: &Pipeline) {
         let prefixes: Vec<String> = p.controls.values().map(|c| format!("{}.", c.name)).collect();
         let local = |name: &str| {
@@ -116,13 +119,13 @@ impl EmittedNames {
             let name = match self.storage.shared_header(id) {
                 Some(path) => path.to_owned(),
                 None => match self.storage.local_container(p, id) {
-                    Some((container, rest)) => {
+                    Some((container, element)) => {
                         let base = match arrays.get(&container) {
                             Some(known) => known.clone(),
                             None => self.fresh_flat(&local(&container)),
                         };
                         arrays.insert(container, base.clone());
-                        format!("{base}{rest}")
+                        format!("{base}{element}")
                     }
                     None => self.fresh_flat(&local(&header.name)),
                 },

@@ -50,6 +50,8 @@ impl P4Emitter<'_> {
         Ok(())
     }
 
+    /// Returns the type and constructor of an object in v1model; `None` if v1model has no such
+    /// object.
     fn v1model_object(&self, kind: &ExternKind) -> Option<String> {
         let unit = |unit: &CounterUnit| match unit {
             CounterUnit::Packets => "CounterType.packets",
@@ -75,6 +77,7 @@ impl P4Emitter<'_> {
         })
     }
 
+    /// Returns the type and constructor of an object in PNA.
     fn pna_object(&self, id: ExternId, kind: &ExternKind) -> EmitResult<Option<String>> {
         let unit = |unit: &CounterUnit| match unit {
             CounterUnit::Packets => "PNA_CounterType_t.PACKETS",
@@ -85,18 +88,18 @@ impl P4Emitter<'_> {
             MeterUnit::Packets => "PNA_MeterType_t.PACKETS",
             MeterUnit::Bytes => "PNA_MeterType_t.BYTES",
         };
-        let index = |named: &Option<String>| match named {
+        let index_type_text = |named: &Option<String>| match named {
             Some(named) => named.clone(),
             None => format!("bit<{}>", self.index_width(id).unwrap_or(32)),
         };
-        let ty = |ty: Type| expr::type_text(self.p, ty);
+        let type_text = |ty: Type| expr::type_text(self.p, ty);
         Ok(Some(match kind {
             ExternKind::Counter { size, unit: u, index_type } => {
-                format!("Counter<bit<64>, {}>({size}, {})", index(index_type), unit(u))
+                format!("Counter<bit<64>, {}>({size}, {})", index_type_text(index_type), unit(u))
             }
             ExternKind::DirectCounter { unit: u } => format!("DirectCounter<bit<64>>({})", unit(u)),
             ExternKind::Meter { size, unit, index_type } => {
-                format!("Meter<{}>({size}, {})", index(index_type), rate(unit))
+                format!("Meter<{}>({size}, {})", index_type_text(index_type), rate(unit))
             }
             ExternKind::DirectMeter { unit } => format!("DirectMeter({})", rate(unit)),
             ExternKind::Register { size, initial, data_type, index_type, .. } => {
@@ -110,21 +113,23 @@ impl P4Emitter<'_> {
                     1 => format!(", {}", values[0]),
                     _ => format!(", {{ {} }}", values.join(", ")),
                 };
-                format!("Register<{}, {}>({size}{initial})", self.data_type(data_type), index(index_type))
+                format!("Register<{}, {}>({size}{initial})", self.data_type(data_type), index_type_text(index_type))
             }
             ExternKind::ActionProfile { size } => format!("ActionProfile({size})"),
             ExternKind::ActionSelector { algorithm, size, output_width } => {
                 format!("ActionSelector({}, {size}, {output_width})", pna_algorithm(*algorithm))
             }
-            ExternKind::Hash { algorithm, output } => format!("Hash<{}>({})", ty(*output), pna_algorithm(*algorithm)),
+            ExternKind::Hash { algorithm, output } => {
+                format!("Hash<{}>({})", type_text(*output), pna_algorithm(*algorithm))
+            }
             ExternKind::Checksum { algorithm, output } => {
-                format!("Checksum<{}>({})", ty(*output), pna_algorithm(*algorithm))
+                format!("Checksum<{}>({})", type_text(*output), pna_algorithm(*algorithm))
             }
             ExternKind::InternetChecksum => "InternetChecksum()".into(),
             ExternKind::Random { min, max } => {
                 let bound =
                     |c: &Const| expr::constant(self.p, c).map(|e| e.typed_text().to_owned()).unwrap_or_default();
-                format!("Random<{}>({}, {})", ty(min.ty), bound(min), bound(max))
+                format!("Random<{}>({}, {})", type_text(min.ty), bound(min), bound(max))
             }
             ExternKind::Digest { data_type, .. } => format!("Digest<{}>()", self.data_type(data_type)),
             ExternKind::Checksum16 => return self.unsupported(self.p.externs[id].loc, "`Checksum16` for PNA"),
@@ -159,9 +164,9 @@ impl P4Emitter<'_> {
             let id = if key.id == 0 { String::new() } else { format!("@id({}) ", key.id) };
             let local = super::names::to_identifier(&key.name);
             let name = if local == key.name { String::new() } else { format!("@name(\"{}\") ", key.name) };
-            let told: String = key.annotations.iter().map(|a| format!("{a} ")).collect();
+            let annotations: String = key.annotations.iter().map(|a| format!("{a} ")).collect();
             let ty = key.type_name.clone().unwrap_or_else(|| expr::type_text(self.p, key.ty));
-            lines.line(&format!("{name}{id}{told}{kind}{ty} {local};"));
+            lines.line(&format!("{name}{id}{annotations}{kind}{ty} {local};"));
         }
         lines.close_block();
     }

@@ -60,8 +60,8 @@ impl BodyWriter<'_, '_> {
             }
             let count = body.blocks[block].insts.len();
             let code = self.capture_code(|w| w.write_insts(block, 0, count))?;
-            let (more, next) = self.transition(block, &names, &inlined)?;
-            let code = code.into_iter().chain(more).collect();
+            let (transition_code, next) = self.transition(block, &names, &inlined)?;
+            let code = code.into_iter().chain(transition_code).collect();
             states.push(StateText { name: names[&block].clone(), code, next });
         }
         states.append(&mut self.edge_states);
@@ -69,22 +69,24 @@ impl BodyWriter<'_, '_> {
         // reaches it.
         let unmatched: HashSet<&String> =
             names.iter().filter(|(b, _)| self.is_no_match(**b)).map(|(_, name)| name).collect();
-        let wanted: HashSet<String> = states.iter().flat_map(StateText::target_states).collect();
-        states.retain(|s| !unmatched.contains(&s.name) || wanted.contains(&s.name) || s.name == "start");
+        let reached: HashSet<String> = states.iter().flat_map(StateText::target_states).collect();
+        states.retain(|s| !unmatched.contains(&s.name) || reached.contains(&s.name) || s.name == "start");
         Ok(skip_empty_start(states))
     }
 
+    /// Chooses a name for each block: `start` for the entry, the program's name for a parser state,
+    /// and otherwise the dominating block's name with `_then`.
     fn state_names(&mut self, entry: Block) -> HashMap<Block, String> {
         let mut names: HashMap<Block, String> = HashMap::new();
         let mut taken: BTreeSet<String> = BTreeSet::new();
         names.insert(entry, "start".into());
-        let own: Vec<ParserStateBlock> = self.graph.body.states.clone();
-        for state in &own {
-            let wanted = to_identifier(&state.name);
-            let direct = state.block == entry || (wanted == "start");
-            let wanted = if direct { "start_0".to_owned() } else { wanted };
+        let program_states: Vec<ParserStateBlock> = self.graph.body.states.clone();
+        for state in &program_states {
+            let state_name = to_identifier(&state.name);
+            let is_start = state.block == entry || (state_name == "start");
+            let state_name = if is_start { "start_0".to_owned() } else { state_name };
             if state.block != entry {
-                let name = self.e.names.fresh_name(&wanted);
+                let name = self.e.names.fresh_name(&state_name);
                 taken.insert(name.clone());
                 names.entry(state.block).or_insert(name);
             }
@@ -92,8 +94,9 @@ impl BodyWriter<'_, '_> {
         let order: Vec<Block> = self.graph.cfg.reverse_postorder().to_vec();
         for block in order {
             if !names.contains_key(&block) {
-                let above = self.graph.cfg.immediate_dominator(block).and_then(|b| names.get(&b)).cloned();
-                let name = self.e.names.fresh_name(&format!("{}_then", above.unwrap_or_else(|| "state".into())));
+                let dominator_name = self.graph.cfg.immediate_dominator(block).and_then(|b| names.get(&b)).cloned();
+                let name =
+                    self.e.names.fresh_name(&format!("{}_then", dominator_name.unwrap_or_else(|| "state".into())));
                 names.insert(block, name);
             }
         }
@@ -121,14 +124,14 @@ impl BodyWriter<'_, '_> {
                 _ => continue,
             };
             let data = &self.graph.body.blocks[next.block];
-            let quiet = data.insts.iter().all(|i| i.inst.is_pure());
-            let asks =
+            let is_pure = data.insts.iter().all(|i| i.inst.is_pure());
+            let has_test =
                 matches!(self.graph.term(next.block), Some(Terminator::Branch { .. } | Terminator::Switch { .. }));
             if self.graph.forward_edges(next.block).len() == 1
                 && !self.graph.is_loop(next.block)
                 && data.params.is_empty()
-                && quiet
-                && asks
+                && is_pure
+                && has_test
                 && !states.contains(&next.block)
                 && self.tests_of(*block).is_some()
                 && self.tests_of(next.block).is_some()
@@ -189,8 +192,8 @@ impl BodyWriter<'_, '_> {
         }
     }
 
-    /// Decomposes a condition into tests that a `select` supports. Returns `false` if it has
-    /// others.
+    /// Decomposes a condition into tests that a `select` supports, and appends them to `out`.
+    /// Returns `false` if the condition has others.
     fn decompose(&self, cond: Value, out: &mut KeysetTests) -> bool {
         match self.inst_of(cond) {
             Some(Inst::Binary(BinaryOp::And, a, b)) if self.graph.body.value_type(*a) == Type::Bool => {
@@ -213,10 +216,10 @@ impl BodyWriter<'_, '_> {
             Some(Inst::Binary(op @ (BinaryOp::Ge | BinaryOp::Gt | BinaryOp::Le | BinaryOp::Lt), a, b)) => {
                 let Some(bound) = self.constant_of(*b) else { return false };
                 let (zero, one) = (BigUint::ZERO, BigUint::from(1u8));
-                let top = (&one << self.graph.body.value_type(*a).width()) - &one;
+                let max = (&one << self.graph.body.value_type(*a).width()) - &one;
                 let test = match op {
-                    BinaryOp::Ge => KeysetTest::Range(bound, top),
-                    BinaryOp::Gt if bound < top => KeysetTest::Range(bound + one, top),
+                    BinaryOp::Ge => KeysetTest::Range(bound, max),
+                    BinaryOp::Gt if bound < max => KeysetTest::Range(bound + one, max),
                     BinaryOp::Le => KeysetTest::Range(zero, bound),
                     BinaryOp::Lt if bound > zero => KeysetTest::Range(zero, bound - one),
                     _ => return false,
@@ -281,6 +284,9 @@ impl BodyWriter<'_, '_> {
         }
     }
 
+    /// Returns the `select` for the chain of tests that starts at a block, with the statements
+    /// before it. Each tested value is a column. `names` has the blocks' states, `chained` the
+    /// blocks that only continue a chain.
     fn select_transition(
         &mut self,
         block: Block,
@@ -289,16 +295,16 @@ impl BodyWriter<'_, '_> {
     ) -> EmitResult<(Vec<P4Stmt>, ParserTransition)> {
         let mut code = Vec::new();
         let mut cases: Vec<(KeysetTests, BlockCall)> = Vec::new();
-        let mut at = block;
-        let rest = loop {
-            let Some((more, rest)) = self.tests_of(at) else { return self.select_by_bool(block, names) };
-            cases.extend(more);
-            if !chained.contains(&rest.block) {
-                break rest;
+        let mut tested = block;
+        let default = loop {
+            let Some((more_cases, default)) = self.tests_of(tested) else { return self.select_by_bool(block, names) };
+            cases.extend(more_cases);
+            if !chained.contains(&default.block) {
+                break default;
             }
-            at = rest.block;
-            let count = self.graph.body.blocks[at].insts.len();
-            code.extend(self.capture_code(|w| w.write_insts(at, 0, count))?);
+            tested = default.block;
+            let count = self.graph.body.blocks[tested].insts.len();
+            code.extend(self.capture_code(|w| w.write_insts(tested, 0, count))?);
         };
         let mut columns: Vec<String> = Vec::new();
         for (value, _) in cases.iter().flat_map(|(case, _)| case) {
@@ -307,7 +313,7 @@ impl BodyWriter<'_, '_> {
                 columns.push(text);
             }
         }
-        let mut written = Vec::new();
+        let mut case_texts = Vec::new();
         for (case, call) in &cases {
             let items: EmitResult<Vec<String>> = columns
                 .iter()
@@ -318,12 +324,12 @@ impl BodyWriter<'_, '_> {
                 .collect();
             let items = items?;
             let keys = if items.len() == 1 { items[0].clone() } else { format!("({})", items.join(", ")) };
-            written.push((keys, self.edge_target(call, names)?));
+            case_texts.push((keys, self.edge_target(call, names)?));
         }
-        if !self.is_no_match(rest.block) {
-            written.push(("default".into(), self.edge_target(&rest, names)?));
+        if !self.is_no_match(default.block) {
+            case_texts.push(("default".into(), self.edge_target(&default, names)?));
         }
-        Ok((code, ParserTransition::Select { on: columns, cases: written }))
+        Ok((code, ParserTransition::Select { on: columns, cases: case_texts }))
     }
 
     /// Returns the text of a keyset element.
@@ -339,7 +345,8 @@ impl BodyWriter<'_, '_> {
         })
     }
 
-    /// Emits a choice by a condition that no keyset can express.
+    /// Returns a `select` for a condition that no keyset can express: over a value set of several
+    /// keys, or over the condition as `true` and `false`.
     fn select_by_bool(
         &mut self,
         block: Block,
@@ -349,23 +356,24 @@ impl BodyWriter<'_, '_> {
             return self.e.unsupported(self.loc, "this choice in a parser");
         };
         if let Some((set, keys)) = self.set_tests.get(cond).cloned() {
-            let on: Vec<String> = keys.iter().map(|k| self.typed_text(*k)).collect();
+            let selected: Vec<String> = keys.iter().map(|k| self.typed_text(*k)).collect();
             let set = self.e.names.value_sets[set.index()].clone();
             let mut cases = vec![(set, self.edge_target(then, names)?)];
             if !self.is_no_match(els.block) {
                 cases.push(("default".into(), self.edge_target(els, names)?));
             }
-            return Ok((Vec::new(), ParserTransition::Select { on, cases }));
+            return Ok((Vec::new(), ParserTransition::Select { on: selected, cases }));
         }
         if !self.values.contains_key(cond) {
             return self.e.unsupported(self.loc, "a value set together with other tests");
         }
-        let (on, yes, no) = (self.value_text(*cond), self.edge_target(then, names)?, self.edge_target(els, names)?);
-        let mut cases = vec![("true".to_owned(), yes)];
+        let (selected, then_state, else_state) =
+            (self.value_text(*cond), self.edge_target(then, names)?, self.edge_target(els, names)?);
+        let mut cases = vec![("true".to_owned(), then_state)];
         if !self.is_no_match(els.block) {
-            cases.push(("false".into(), no));
+            cases.push(("false".into(), else_state));
         }
-        Ok((Vec::new(), ParserTransition::Select { on: vec![on], cases }))
+        Ok((Vec::new(), ParserTransition::Select { on: vec![selected], cases }))
     }
 }
 

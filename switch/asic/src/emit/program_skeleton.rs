@@ -29,8 +29,8 @@ impl<'a> P4Emitter<'a> {
             lines.out.push_str(text);
         });
         lines.separate();
-        let told: Vec<&String> = self.p.annotations.iter().collect();
-        told.iter().for_each(|a| lines.line(a));
+        let annotations: Vec<&String> = self.p.annotations.iter().collect();
+        annotations.iter().for_each(|a| lines.line(a));
         lines.line(&self.main_text());
         Ok(lines.out)
     }
@@ -50,16 +50,17 @@ impl<'a> P4Emitter<'a> {
         format!("{package}({}) main;", args.join(", "))
     }
 
+    /// Returns the parameter list of a programmable block in its architecture.
     fn block_params(&self, kind: ControlKind) -> String {
         let (hdr, meta) = (&self.names.storage.hdr, &self.names.storage.meta);
-        let both = format!("inout headers_t {hdr}, inout metadata_t {meta}");
+        let inout_params = format!("inout headers_t {hdr}, inout metadata_t {meta}");
         match kind {
             ControlKind::Parser => format!(
                 "packet_in packet, out headers_t {hdr}, inout metadata_t {meta}, inout standard_metadata_t standard_metadata"
             ),
-            ControlKind::VerifyChecksum | ControlKind::ComputeChecksum => both,
+            ControlKind::VerifyChecksum | ControlKind::ComputeChecksum => inout_params,
             ControlKind::Ingress | ControlKind::Egress => {
-                format!("{both}, inout standard_metadata_t standard_metadata")
+                format!("{inout_params}, inout standard_metadata_t standard_metadata")
             }
             ControlKind::Deparser => format!("packet_out packet, in headers_t {hdr}"),
             ControlKind::MainParser => format!(
@@ -70,7 +71,7 @@ impl<'a> P4Emitter<'a> {
                  inout pna_pre_output_metadata_t pre_ostd"
             ),
             ControlKind::MainControl => {
-                format!("{both}, in pna_main_input_metadata_t istd, inout pna_main_output_metadata_t ostd")
+                format!("{inout_params}, in pna_main_input_metadata_t istd, inout pna_main_output_metadata_t ostd")
             }
             ControlKind::MainDeparser => format!(
                 "packet_out packet, in headers_t {hdr}, in metadata_t {meta}, in pna_main_output_metadata_t ostd"
@@ -90,18 +91,18 @@ impl<'a> P4Emitter<'a> {
         let keyword = if is_parser { "parser" } else { "control" };
         lines.open_block(&format!("{keyword} {}({})", control.name, self.block_params(control.kind)));
         // Unused objects are declared as well, because the control plane knows them.
-        let own = |name: &str| name.starts_with(&format!("{}.", control.name));
+        let is_own_name = |name: &str| name.starts_with(&format!("{}.", control.name));
         for (object, data) in self.p.externs.iter().filter(|(o, _)| !self.names.global.contains(o)) {
-            let used = |m: &super::mentions::Mentions| m.externs.contains(&object);
-            let here = used(&self.names.mentions[id.index()]);
-            if here || (own(&data.preamble.name) && !self.names.mentions.iter().any(used)) {
+            let mentions_it = |m: &super::mentions::Mentions| m.externs.contains(&object);
+            let is_mentioned = mentions_it(&self.names.mentions[id.index()]);
+            if is_mentioned || (is_own_name(&data.preamble.name) && !self.names.mentions.iter().any(mentions_it)) {
                 self.write_object(&mut lines, object, &control.name)?;
             }
         }
         for (set, data) in self.p.value_sets.iter() {
-            let used = |m: &super::mentions::Mentions| m.value_sets.contains(&set);
-            let here = used(&self.names.mentions[id.index()]);
-            if here || (own(&data.preamble.name) && !self.names.mentions.iter().any(used)) {
+            let mentions_it = |m: &super::mentions::Mentions| m.value_sets.contains(&set);
+            let is_mentioned = mentions_it(&self.names.mentions[id.index()]);
+            if is_mentioned || (is_own_name(&data.preamble.name) && !self.names.mentions.iter().any(mentions_it)) {
                 self.write_value_set(&mut lines, set, &control.name);
             }
         }
@@ -116,8 +117,8 @@ impl<'a> P4Emitter<'a> {
             self.p.tables.iter().map(|(t, _)| t).filter(|t| self.declaring_block(*t) == id).collect();
         let called = self.called_actions(id);
         for action in self.p.actions.iter().map(|(a, _)| a) {
-            let listed = |t: &TableId| self.p.tables[*t].actions.iter().any(|a| a.action == action);
-            if tables.iter().any(listed) || called.contains(&action) {
+            let lists_action = |t: &TableId| self.p.tables[*t].actions.iter().any(|a| a.action == action);
+            if tables.iter().any(lists_action) || called.contains(&action) {
                 self.write_action(&mut lines, action, &control.name);
             }
         }

@@ -64,12 +64,14 @@ impl SharedStructs {
         storage
     }
 
-    /// Collects the first components of names, in the order of the architecture's parameters.
+    /// Collects the first components of names, in the order of the architecture's parameters, and
+    /// their roles: variables declared after PNA's intrinsics belong to the pre control, the first
+    /// other root has the headers. `meta` is the metadata's root, if known.
     fn find_roots(&mut self, p: &Pipeline, meta: Option<&str>) {
         let mut seen_intrinsic = false;
-        let mut found: Vec<(String, bool, bool)> = Vec::new();
+        let mut roots: Vec<(String, bool, bool)> = Vec::new();
         for var in p.vars.values() {
-            let with_header = match var.kind {
+            let is_header_part = match var.kind {
                 VarKind::Intrinsic => {
                     seen_intrinsic = true;
                     continue;
@@ -81,27 +83,27 @@ impl SharedStructs {
                 VarKind::Meta => false,
             };
             let root = root_name(&var.name);
-            let own = root == meta.unwrap_or("meta");
-            match found.iter_mut().find(|(name, ..)| *name == root) {
-                Some((_, headers, _)) => *headers |= with_header,
-                None => found.push((root, with_header, seen_intrinsic && p.arch == Arch::Pna && !own)),
+            let is_meta = root == meta.unwrap_or("meta");
+            match roots.iter_mut().find(|(name, ..)| *name == root) {
+                Some((_, has_header, _)) => *has_header |= is_header_part,
+                None => roots.push((root, is_header_part, seen_intrinsic && p.arch == Arch::Pna && !is_meta)),
             }
         }
         for header in p.headers.values().filter(|h| !h.local) {
             let root = root_name(&header.name);
-            if !found.iter().any(|(name, ..)| *name == root) {
-                found.insert(0, (root, true, false));
+            if !roots.iter().any(|(name, ..)| *name == root) {
+                roots.insert(0, (root, true, false));
             }
         }
-        let lone = found.iter().filter(|(.., pre)| !pre).count() == 1;
-        let mut number = 0;
-        for (name, headers, pre) in found {
-            let role = match (pre, number) {
+        let is_only_root = roots.iter().filter(|(.., is_pre)| !is_pre).count() == 1;
+        let mut non_pre_count = 0;
+        for (name, has_header, is_pre) in roots {
+            let role = match (is_pre, non_pre_count) {
                 (true, _) => RootRole::Pre,
-                (false, 0) if meta != Some(name.as_str()) && (headers || !lone) => RootRole::Headers,
+                (false, 0) if meta != Some(name.as_str()) && (has_header || !is_only_root) => RootRole::Headers,
                 _ => RootRole::Metadata,
             };
-            number += usize::from(!pre);
+            non_pre_count += usize::from(!is_pre);
             self.roles.push((name, role));
         }
     }
@@ -140,14 +142,17 @@ impl SharedStructs {
         if path.contains('.') { path } else { format!("{path}.{last}") }
     }
 
+    /// Declares headers, stacks and unions as members of their structs. Members of stacks and
+    /// unions have a path, but no declaration of their own.
     fn add_headers(&mut self, p: &Pipeline) {
         let in_stack: BTreeSet<HeaderId> = p.stacks.values().flat_map(|s| s.elements.iter().copied()).collect();
         for (id, header) in p.headers.iter().filter(|(_, h)| !h.local) {
-            let listed = |list: &&Vec<VarId>| header.fields.first().is_some_and(|f| list.contains(f));
+            let lists_header = |list: &&Vec<VarId>| header.fields.first().is_some_and(|f| list.contains(f));
             let lists: Vec<String> =
-                p.field_lists.iter().filter(|(_, vars)| listed(vars)).map(|(n, _)| n.to_string()).collect();
-            let told = if lists.is_empty() { String::new() } else { format!("@field_list({}) ", lists.join(", ")) };
-            let ty = told + &p.header_types[header.ty].name;
+                p.field_lists.iter().filter(|(_, vars)| lists_header(vars)).map(|(n, _)| n.to_string()).collect();
+            let annotation =
+                if lists.is_empty() { String::new() } else { format!("@field_list({}) ", lists.join(", ")) };
+            let ty = annotation + &p.header_types[header.ty].name;
             let path = if in_stack.contains(&id) || header.union.is_some() {
                 self.emitted_path(&header.name)
             } else {
@@ -168,17 +173,19 @@ impl SharedStructs {
             self.add_member(&stack.name, format!("{ty}[{size}]"));
         }
         for (id, union) in p.unions.iter() {
-            let local = union.members.iter().all(|h| p.headers[*h].local);
-            if !local && !union.name.ends_with(']') {
+            let is_local_union = union.members.iter().all(|h| p.headers[*h].local);
+            if !is_local_union && !union.name.ends_with(']') {
                 self.add_member(&union.name, union_type(p, id));
             }
         }
     }
 
+    /// Chooses the storage of each variable: a member of a shared struct, or a local of the one
+    /// programmable block that uses it.
     fn add_vars(&mut self, p: &Pipeline, mentions: &[Mentions]) {
         for (id, var) in p.vars.iter() {
             let users = mentions.iter().filter(|m| m.vars.contains(&id)).count();
-            let part = match var.kind {
+            let storage = match var.kind {
                 VarKind::Field(..) | VarKind::Intrinsic => continue,
                 VarKind::Meta => {
                     let lists: Vec<String> = p
@@ -187,9 +194,9 @@ impl SharedStructs {
                         .filter(|(_, vars)| vars.contains(&id))
                         .map(|(n, _)| n.to_string())
                         .collect();
-                    let told =
+                    let annotation =
                         if lists.is_empty() { String::new() } else { format!("@field_list({}) ", lists.join(", ")) };
-                    VarStorage::Shared(self.add_member(&var.name, told + &type_text(p, var.ty)))
+                    VarStorage::Shared(self.add_member(&var.name, annotation + &type_text(p, var.ty)))
                 }
                 VarKind::Local | VarKind::NextIndex(_) if users <= 1 => VarStorage::Local,
                 VarKind::Local | VarKind::NextIndex(_) => {
@@ -201,7 +208,7 @@ impl SharedStructs {
                     VarStorage::Shared(self.add_member(&name, type_text(p, var.ty)))
                 }
             };
-            self.parts.insert(id, part);
+            self.parts.insert(id, storage);
         }
     }
 

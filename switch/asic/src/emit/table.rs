@@ -12,24 +12,24 @@ impl P4Emitter<'_> {
     /// Returns the annotations of a declaration: its control-plane name if that is not
     /// `control.local`, its id, and those of the program.
     pub(super) fn annotations(&self, preamble: &Preamble, control: &str, local: &str) -> Vec<String> {
-        let mut all = Vec::new();
-        let plain = if control.is_empty() { local.to_owned() } else { format!("{control}.{local}") };
-        if preamble.name != plain {
-            all.push(format!("@name(\".{}\")", preamble.name));
+        let mut annotations = Vec::new();
+        let default_name = if control.is_empty() { local.to_owned() } else { format!("{control}.{local}") };
+        if preamble.name != default_name {
+            annotations.push(format!("@name(\".{}\")", preamble.name));
         }
         if preamble.id != 0 {
-            all.push(format!("@id({})", preamble.id));
+            annotations.push(format!("@id({})", preamble.id));
         }
         for (name, text) in [("brief", &preamble.brief), ("description", &preamble.description)] {
             if !text.is_empty() {
-                all.push(format!("@{name}(\"{text}\")"));
+                annotations.push(format!("@{name}(\"{text}\")"));
             }
         }
         if preamble.hidden && !preamble.annotations.iter().any(|a| a.starts_with("@hidden")) {
-            all.push("@hidden".into());
+            annotations.push("@hidden".into());
         }
-        all.extend(preamble.annotations.iter().cloned());
-        all
+        annotations.extend(preamble.annotations.iter().cloned());
+        annotations
     }
 
     /// Emits a comment with the declaration's source location.
@@ -50,21 +50,21 @@ impl P4Emitter<'_> {
         lines.separate();
         self.write_origin(lines, action.loc);
         self.annotations(&action.preamble, control, local).iter().for_each(|a| lines.line(a));
-        let param = |(n, param): (usize, &Param)| {
+        let param_text = |(n, param_text): (usize, &Param)| {
             let name = self.param_name(id, n);
             let mut text = String::new();
-            if name != param.name {
-                text.push_str(&format!("@name(\"{}\") ", param.name));
+            if name != param_text.name {
+                text.push_str(&format!("@name(\"{}\") ", param_text.name));
             }
-            if param.id != 0 {
-                text.push_str(&format!("@id({}) ", param.id));
+            if param_text.id != 0 {
+                text.push_str(&format!("@id({}) ", param_text.id));
             }
-            param.annotations.iter().for_each(|a| text.push_str(&format!("{a} ")));
-            let named = param.type_name.clone().filter(|_| !self.target.is_tofino());
-            let ty = named.unwrap_or_else(|| expr::type_text(self.p, param.ty));
+            param_text.annotations.iter().for_each(|a| text.push_str(&format!("{a} ")));
+            let type_name = param_text.type_name.clone().filter(|_| !self.target.is_tofino());
+            let ty = type_name.unwrap_or_else(|| expr::type_text(self.p, param_text.ty));
             format!("{text}{ty} {name}")
         };
-        let params: Vec<String> = action.params.iter().enumerate().map(param).collect();
+        let params: Vec<String> = action.params.iter().enumerate().map(param_text).collect();
         let code = self.actions.get(&id).map_or(&[][..], Vec::as_slice);
         if code.is_empty() {
             lines.line(&format!("action {local}({}) {{ }}", params.join(", ")));
@@ -131,6 +131,7 @@ impl P4Emitter<'_> {
         alpm::partition_dimensions(table).filter(|_| self.target.is_tofino())
     }
 
+    /// Returns the line of key `n` in a table's `key`: expression, match kind and annotations.
     fn key_line(&self, table: TableId, n: usize, key: &MatchKey) -> String {
         let text = self.keys.get(&table).and_then(|keys| keys.get(n)).cloned();
         // A table without applications has no key expressions.
@@ -180,13 +181,15 @@ impl P4Emitter<'_> {
         Ok(format!("{}({})", self.names.actions[call.action.index()], args?.join(", ")))
     }
 
+    /// Writes the declared entries. Their order expresses their priorities if each priority is one
+    /// less than the one before; otherwise each entry states its own.
     fn write_entries(&self, lines: &mut IndentedText, table: &Table) -> EmitResult<()> {
         if table.entries.is_empty() && !table.const_entries {
             return Ok(());
         }
         let count = table.entries.len();
-        let by_order = |(n, e): (usize, &ConstEntry)| i32::try_from(count - n).is_ok_and(|p| e.priority == p);
-        let ordered = table.entries.iter().enumerate().all(by_order);
+        let follows_order = |(n, e): (usize, &ConstEntry)| i32::try_from(count - n).is_ok_and(|p| e.priority == p);
+        let is_ordered = table.entries.iter().enumerate().all(follows_order);
         let greatest = table.entries.iter().map(|e| e.priority).max().unwrap_or(0);
         lines.open_block(if table.const_entries { "const entries =" } else { "entries =" });
         for entry in &table.entries {
@@ -194,44 +197,47 @@ impl P4Emitter<'_> {
                 table.match_keys().zip(&entry.keys).map(|((_, key), m)| self.key_match(key, m)).collect();
             let keys = keys?;
             let keys = if keys.len() == 1 { keys[0].clone() } else { format!("({})", keys.join(", ")) };
-            let numbered = table.has_priority() && !ordered;
-            let before = match (table.const_entries, numbered) {
+            let has_number = table.has_priority() && !is_ordered;
+            let prefix = match (table.const_entries, has_number) {
                 (true, _) | (false, false) => String::new(),
                 (false, true) => format!("priority = {}: ", entry.priority),
             };
-            let word = if entry.is_const && !table.const_entries { "const " } else { "" };
-            let after = if table.const_entries && numbered {
+            let const_word = if entry.is_const && !table.const_entries { "const " } else { "" };
+            let suffix = if table.const_entries && has_number {
                 format!(" @priority({})", i64::from(greatest) - i64::from(entry.priority) + 1)
             } else {
                 String::new()
             };
-            lines.line(&format!("{word}{before}{keys}: {}{after};", self.action_call(&entry.action)?));
+            lines.line(&format!("{const_word}{prefix}{keys}: {}{suffix};", self.action_call(&entry.action)?));
         }
         lines.close_block();
         Ok(())
     }
 
+    /// Returns the match of an entry's key as P4 text.
     fn key_match(&self, key: &MatchKey, m: &KeyMatch) -> EmitResult<String> {
-        let data = |bits: &BigUint| self.data_text(key.ty, key.type_name.as_ref(), bits);
+        let value_text = |bits: &BigUint| self.data_text(key.ty, key.type_name.as_ref(), bits);
         let width = key.ty.width();
-        let ones = (BigUint::from(1u8) << width) - 1u8;
+        let all_ones = (BigUint::from(1u8) << width) - 1u8;
         Ok(match m {
-            KeyMatch::Exact(bits) | KeyMatch::Optional(Some(bits)) => data(bits)?,
+            KeyMatch::Exact(bits) | KeyMatch::Optional(Some(bits)) => value_text(bits)?,
             KeyMatch::Optional(None) => "_".into(),
             KeyMatch::Ternary { mask, .. } if *mask == BigUint::ZERO => "_".into(),
-            KeyMatch::Ternary { value, mask } if *mask == ones => data(value)?,
-            KeyMatch::Ternary { value, mask } => format!("{} &&& {}", data(value)?, data(mask)?),
+            KeyMatch::Ternary { value, mask } if *mask == all_ones => value_text(value)?,
+            KeyMatch::Ternary { value, mask } => format!("{} &&& {}", value_text(value)?, value_text(mask)?),
             KeyMatch::Lpm { prefix_len: 0, .. } => "_".into(),
-            KeyMatch::Lpm { value, prefix_len } if *prefix_len == width => data(value)?,
+            KeyMatch::Lpm { value, prefix_len } if *prefix_len == width => value_text(value)?,
             KeyMatch::Lpm { value, prefix_len } => {
-                let low = (BigUint::from(1u8) << (width - prefix_len)) - 1u8;
-                format!("{} &&& {}", data(value)?, data(&(ones - low))?)
+                let host_bits = (BigUint::from(1u8) << (width - prefix_len)) - 1u8;
+                format!("{} &&& {}", value_text(value)?, value_text(&(all_ones - host_bits))?)
             }
-            KeyMatch::Range { lo, hi } if lo == hi => data(lo)?,
-            KeyMatch::Range { lo, hi } => format!("{} .. {}", data(lo)?, data(hi)?),
+            KeyMatch::Range { lo, hi } if lo == hi => value_text(lo)?,
+            KeyMatch::Range { lo, hi } => format!("{} .. {}", value_text(lo)?, value_text(hi)?),
         })
     }
 
+    /// Writes the properties of a table: its objects, under the names of the architecture, and
+    /// those of the program.
     fn write_properties(&self, lines: &mut IndentedText, table: &Table) {
         if self.target.is_tofino() {
             let objects = [

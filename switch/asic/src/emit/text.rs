@@ -150,6 +150,7 @@ impl IndentedText {
         stmts.iter().for_each(|stmt| self.stmt(stmt));
     }
 
+    /// Prints a statement with its nested ones.
     fn stmt(&mut self, stmt: &P4Stmt) {
         match stmt {
             P4Stmt::Line(text) => self.line(text),

@@ -50,13 +50,15 @@ impl V1ModelConverter<'_> {
         Err(UnsupportedConstruct::new(self.old, loc, what))
     }
 
+    /// Replaces PNA's programmable blocks by v1model's: the main control becomes ingress, and
+    /// egress and the checksum controls are empty. A pre control with code has no counterpart.
     fn convert_blocks(&mut self) -> Result<(), UnsupportedConstruct> {
         self.p.arch = Arch::V1Model;
         let controls: Vec<Control> = self.p.controls.values().cloned().collect();
-        let of = |kind| controls.iter().find(|c| c.kind == kind).cloned();
-        if let Some(pre) = of(ControlKind::PreControl) {
-            let does = pre.body.blocks.values().any(|b| !b.insts.is_empty());
-            if does {
+        let control_of = |kind| controls.iter().find(|c| c.kind == kind).cloned();
+        if let Some(pre) = control_of(ControlKind::PreControl) {
+            let has_code = pre.body.blocks.values().any(|b| !b.insts.is_empty());
+            if has_code {
                 return self.refuse(SourceLoc::default(), "a pre control that does something");
             }
         }
@@ -67,18 +69,18 @@ impl V1ModelConverter<'_> {
             body.entry = Some(entry);
             body
         };
-        let given = |from, kind| of(from).map(|c| Control { kind, ..c });
-        let made = |name: &str, kind| Some(Control { name: name.to_owned(), kind, body: empty() });
-        let all = [
-            given(ControlKind::MainParser, ControlKind::Parser),
-            made("verify_checksums", ControlKind::VerifyChecksum),
-            given(ControlKind::MainControl, ControlKind::Ingress),
-            made("egress_block", ControlKind::Egress),
-            made("compute_checksums", ControlKind::ComputeChecksum),
-            given(ControlKind::MainDeparser, ControlKind::Deparser),
+        let converted = |from, kind| control_of(from).map(|c| Control { kind, ..c });
+        let empty_control = |name: &str, kind| Some(Control { name: name.to_owned(), kind, body: empty() });
+        let controls_in_order = [
+            converted(ControlKind::MainParser, ControlKind::Parser),
+            empty_control("verify_checksums", ControlKind::VerifyChecksum),
+            converted(ControlKind::MainControl, ControlKind::Ingress),
+            empty_control("egress_block", ControlKind::Egress),
+            empty_control("compute_checksums", ControlKind::ComputeChecksum),
+            converted(ControlKind::MainDeparser, ControlKind::Deparser),
         ];
         self.p.controls = EntityMap::new();
-        for control in all.into_iter().flatten() {
+        for control in controls_in_order.into_iter().flatten() {
             self.p.controls.push(control);
         }
         Ok(())
@@ -89,8 +91,10 @@ impl V1ModelConverter<'_> {
         self.p.insts().find(|i| matches!(i.inst, Inst::Load(v) | Inst::Store(v, _) if v == var)).map(|i| i.loc)
     }
 
+    /// Renames the intrinsic variables to those of v1model. Refuses a variable that v1model lacks,
+    /// if the program reads it.
     fn convert_intrinsics(&mut self) -> Result<(), UnsupportedConstruct> {
-        let mut kept: BTreeMap<String, VarId> = BTreeMap::new();
+        let mut renamed: BTreeMap<String, VarId> = BTreeMap::new();
         for (name, var) in std::mem::take(&mut self.p.intrinsics) {
             let Some(loc) = self.is_used(var) else {
                 // An unused intrinsic is not declared; it becomes a local.
@@ -98,18 +102,19 @@ impl V1ModelConverter<'_> {
                 continue;
             };
             match name.as_str() {
-                "istd.parser_error" => kept.insert("standard_metadata.parser_error".into(), var),
+                "istd.parser_error" => renamed.insert("standard_metadata.parser_error".into(), var),
                 "istd.input_port" | "parser_istd.input_port" => {
                     self.p.vars[var].ty = Type::Bit(9);
-                    kept.insert("standard_metadata.ingress_port".into(), var)
+                    renamed.insert("standard_metadata.ingress_port".into(), var)
                 }
                 _ => return self.refuse(loc, format!("`{name}`")),
             };
         }
-        self.p.intrinsics = kept;
+        self.p.intrinsics = renamed;
         Ok(())
     }
 
+    /// Refuses tables with properties that v1model does not have, and clears all others.
     fn check_tables(&mut self) -> Result<(), UnsupportedConstruct> {
         let tables: Vec<TableId> = self.p.tables.iter().map(|(id, _)| id).collect();
         for id in tables {
@@ -140,25 +145,27 @@ impl V1ModelConverter<'_> {
         Ok(())
     }
 
+    /// Converts the instructions of a body. A port has 32 bits in PNA and 9 in v1model, so a load
+    /// of one gets a cast.
     fn convert_body(&mut self, body: &mut Body) -> Result<(), UnsupportedConstruct> {
         let ports: Vec<VarId> =
             self.p.intrinsics.values().copied().filter(|v| self.p.vars[*v].ty == Type::Bit(9)).collect();
         for n in 0..body.blocks.len() {
             let block = Block(u32::try_from(n).unwrap_or(u32::MAX));
             let insts = std::mem::take(&mut body.blocks[block].insts);
-            let mut done: Vec<InstData> = Vec::with_capacity(insts.len());
+            let mut converted: Vec<InstData> = Vec::with_capacity(insts.len());
             for inst in insts {
                 match &inst.inst {
                     Inst::Load(var) if ports.contains(var) => {
                         let port = body.values.push(Type::Bit(9));
-                        done.push(InstData { inst: Inst::Load(*var), results: vec![port], loc: inst.loc });
-                        done.push(InstData { inst: Inst::Cast(Type::Bit(32), port), ..inst });
+                        converted.push(InstData { inst: Inst::Load(*var), results: vec![port], loc: inst.loc });
+                        converted.push(InstData { inst: Inst::Cast(Type::Bit(32), port), ..inst });
                     }
-                    Inst::Extern { .. } => self.convert_call(body, inst, &mut done)?,
-                    _ => done.push(inst),
+                    Inst::Extern { .. } => self.convert_call(body, inst, &mut converted)?,
+                    _ => converted.push(inst),
                 }
             }
-            body.blocks[block].insts = done;
+            body.blocks[block].insts = converted;
         }
         Ok(())
     }
@@ -175,39 +182,41 @@ impl V1ModelConverter<'_> {
         value
     }
 
+    /// Converts an extern call and appends the result to `converted`. A checksum object becomes one
+    /// hash call, if a single list of fields was added to it.
     fn convert_call(
         &mut self,
         body: &mut Body,
         inst: InstData,
-        done: &mut Vec<InstData>,
+        converted: &mut Vec<InstData>,
     ) -> Result<(), UnsupportedConstruct> {
         let Inst::Extern { object, func, args } = inst.inst.clone() else { return Ok(()) };
         let loc = inst.loc;
         match func {
             ExternFn::DropPacket => {
-                done.push(InstData {
+                converted.push(InstData {
                     inst: Inst::Extern { object: None, func: ExternFn::MarkToDrop, args: Vec::new() },
                     ..inst
                 });
             }
             ExternFn::SendToPort => {
                 let Some(ExternArg::Value(port)) = args.first().cloned() else { return Ok(()) };
-                let known = done.iter().rev().find(|i| i.results.contains(&port)).map(|i| i.inst.clone());
-                let port = match known {
+                let port_inst = converted.iter().rev().find(|i| i.results.contains(&port)).map(|i| i.inst.clone());
+                let port = match port_inst {
                     Some(Inst::Const(c)) if c.bits == BigUint::from(PNA_CPU) => {
-                        Self::constant(body, Type::Bit(9), V1MODEL_CPU, loc, done)
+                        Self::constant(body, Type::Bit(9), V1MODEL_CPU, loc, converted)
                     }
                     _ => {
                         let low = body.values.push(Type::Bit(9));
-                        done.push(InstData { inst: Inst::Cast(Type::Bit(9), port), results: vec![low], loc });
+                        converted.push(InstData { inst: Inst::Cast(Type::Bit(9), port), results: vec![low], loc });
                         low
                     }
                 };
                 let spec = self.egress_spec();
-                done.push(InstData { inst: Inst::Store(spec, port), results: Vec::new(), loc });
+                converted.push(InstData { inst: Inst::Store(spec, port), results: Vec::new(), loc });
             }
-            ExternFn::CounterCount if args.len() == 1 => done.push(inst),
-            ExternFn::RegisterRead | ExternFn::RegisterWrite | ExternFn::Truncate => done.push(inst),
+            ExternFn::CounterCount if args.len() == 1 => converted.push(inst),
+            ExternFn::RegisterRead | ExternFn::RegisterWrite | ExternFn::Truncate => converted.push(inst),
             ExternFn::HashGet => {
                 let algorithm = match object.map(|o| &self.old.externs[o].kind) {
                     Some(ExternKind::Hash {
@@ -219,19 +228,19 @@ impl V1ModelConverter<'_> {
                 let [data @ ExternArg::Values(_)] = &args[..] else {
                     return self.refuse(loc, "a hash with base and maximum");
                 };
-                Self::push_hash(body, inst.clone(), algorithm, data.clone(), done);
+                Self::push_hash(body, inst.clone(), algorithm, data.clone(), converted);
             }
             // The sum is computed where the program reads it.
-            ExternFn::InternetChecksumAdd => done.push(inst),
+            ExternFn::InternetChecksumAdd => converted.push(inst),
             ExternFn::InternetChecksumGet => {
-                let added = |i: &InstData| matches!(&i.inst, Inst::Extern { object: o, func: ExternFn::InternetChecksumAdd, .. } if *o == object);
-                let sites = done.iter().filter(|i| added(i)).count();
-                let Some(at) = done.iter().rposition(added).filter(|_| sites == 1) else {
+                let is_add = |i: &InstData| matches!(&i.inst, Inst::Extern { object: o, func: ExternFn::InternetChecksumAdd, .. } if *o == object);
+                let add_count = converted.iter().filter(|i| is_add(i)).count();
+                let Some(add_index) = converted.iter().rposition(is_add).filter(|_| add_count == 1) else {
                     return self.refuse(loc, "a checksum that is not that of one list of fields");
                 };
-                let Inst::Extern { args, .. } = done.remove(at).inst else { return Ok(()) };
+                let Inst::Extern { args, .. } = converted.remove(add_index).inst else { return Ok(()) };
                 let Some(data) = args.first().cloned() else { return Ok(()) };
-                Self::push_hash(body, inst, "csum16", data, done);
+                Self::push_hash(body, inst, "csum16", data, converted);
             }
             _ => return self.refuse(loc, format!("`{}`", func.name())),
         }

@@ -74,15 +74,15 @@ impl PassBridge {
 
     /// Writes a packet's bridge header and headers. The payload follows them.
     pub fn write_headers(&self, frame: &Frame, out: &mut BitBuffer) {
-        for (place, width) in &self.chosen_actions {
-            out.push_words(*width, &[u64::from(frame.attached[*place])]);
+        for (word, width) in &self.chosen_actions {
+            out.push_words(*width, &[u64::from(frame.attached[*word])]);
         }
         for header in &self.validities {
             out.push_words(1, &[u64::from(frame.valid[*header])]);
         }
         for (_, fields) in &self.complete_headers {
-            for (reg, needed) in fields.iter().filter(|(reg, _)| reg.is_varbit) {
-                out.push_words(LENGTH_BITS, if *needed { frame.words(*reg) } else { &[] });
+            for (reg, is_needed) in fields.iter().filter(|(reg, _)| reg.is_varbit) {
+                out.push_words(LENGTH_BITS, if *is_needed { frame.words(*reg) } else { &[] });
             }
         }
         for reg in &self.scalars {
@@ -90,8 +90,8 @@ impl PassBridge {
         }
         pad_to_byte(out);
         for (_, fields) in self.complete_headers.iter().filter(|(header, _)| frame.valid[*header]) {
-            for (reg, needed) in fields {
-                let words = if *needed { frame.words(*reg) } else { &[] };
+            for (reg, is_needed) in fields {
+                let words = if *is_needed { frame.words(*reg) } else { &[] };
                 match (reg.is_varbit, words) {
                     (true, [length, bits @ ..]) => out.push_words(*length as u32, bits),
                     (true, []) => {}
@@ -105,44 +105,44 @@ impl PassBridge {
     /// Reads bridge header and headers into an otherwise empty packet. Returns the offset of the
     /// payload in bytes.
     pub fn read_headers(&self, bytes: &[u8], frame: &mut Frame) -> usize {
-        let mut at = 0;
-        for (place, width) in &self.chosen_actions {
+        let mut bit_offset = 0;
+        for (words, width) in &self.chosen_actions {
             let mut arm = [0];
-            read_field(bytes, &mut at, *width, &mut arm);
-            frame.attached[*place] = arm[0] as u16;
+            read_field(bytes, &mut bit_offset, *width, &mut arm);
+            frame.attached[*words] = arm[0] as u16;
         }
         for header in &self.validities {
-            let mut one = [0];
-            read_field(bytes, &mut at, 1, &mut one);
-            frame.valid[*header] = one[0] != 0;
+            let mut validity = [0];
+            read_field(bytes, &mut bit_offset, 1, &mut validity);
+            frame.valid[*header] = validity[0] != 0;
         }
         for reg in
             self.complete_headers.iter().flat_map(|(_, fields)| fields).map(|(reg, _)| reg).filter(|reg| reg.is_varbit)
         {
-            read_field(bytes, &mut at, LENGTH_BITS, &mut frame.words_mut(*reg)[..1]);
+            read_field(bytes, &mut bit_offset, LENGTH_BITS, &mut frame.words_mut(*reg)[..1]);
         }
         for reg in &self.scalars {
-            let mut place = slot_range(*reg);
+            let mut words = slot_range(*reg);
             if reg.is_varbit {
-                read_field(bytes, &mut at, LENGTH_BITS, &mut frame.reg_words[place.start..place.start + 1]);
-                place.start += 1;
+                read_field(bytes, &mut bit_offset, LENGTH_BITS, &mut frame.reg_words[words.start..words.start + 1]);
+                words.start += 1;
             }
-            read_field(bytes, &mut at, reg.width, &mut frame.reg_words[place]);
+            read_field(bytes, &mut bit_offset, reg.width, &mut frame.reg_words[words]);
         }
-        at = at.next_multiple_of(8);
+        bit_offset = bit_offset.next_multiple_of(8);
         for (header, fields) in &self.complete_headers {
             if !frame.valid[*header] {
                 // The varbits of an invalid header have length 0.
                 continue;
             }
             for (reg, _) in fields {
-                let mut place = slot_range(*reg);
-                let width = if reg.is_varbit { frame.reg_words[place.start] as u32 } else { reg.width };
-                place.start += usize::from(reg.is_varbit);
-                read_field(bytes, &mut at, width, &mut frame.reg_words[place]);
+                let mut words = slot_range(*reg);
+                let width = if reg.is_varbit { frame.reg_words[words.start] as u32 } else { reg.width };
+                words.start += usize::from(reg.is_varbit);
+                read_field(bytes, &mut bit_offset, width, &mut frame.reg_words[words]);
             }
         }
-        at.div_ceil(8)
+        bit_offset.div_ceil(8)
     }
 
     /// Returns the names of the bridge header's fields with their widths in bits, for reports.

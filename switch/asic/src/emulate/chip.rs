@@ -89,6 +89,7 @@ impl Overseer for ChipOverseer<'_> {
         self.store.insert(TableId::from_index(table), entry);
     }
 
+    /// Moves a packet to the pass of the block that it enters.
     fn on_transition(&mut self, frame: &mut Frame, to: ArchTransition) {
         let boundary = self.program.boundary_pass;
         match to {
@@ -100,6 +101,7 @@ impl Overseer for ChipOverseer<'_> {
             }
             ArchTransition::Egress => {
                 // A clone from egress leaves the traffic manager again.
+                // The pass before the boundary ends in the traffic manager.
                 if attached::current_pass(frame) >= boundary {
                     attached::set_pass(frame, boundary - 1);
                 }
@@ -108,14 +110,14 @@ impl Overseer for ChipOverseer<'_> {
             }
             ArchTransition::Deparser => {
                 // A dropped packet without a mirrored copy ends here.
-                let copied = frame.mirror != [None; 4] || frame.pna_recirculate;
-                if frame.destination == Destination::Drop && !copied {
+                let has_copy = frame.mirror != [None; 4] || frame.pna_recirculate;
+                if frame.destination == Destination::Drop && !has_copy {
                     return;
                 }
                 // The last egress has no traffic manager after it, so the packet must recirculate.
-                let late =
+                let is_late =
                     attached::current_pass(frame) == boundary && matches!(frame.destination, Destination::Port(_));
-                self.counts.late_ports += u64::from(late);
+                self.counts.late_ports += u64::from(is_late);
                 self.cross_to(frame, boundary);
             }
         }

@@ -25,23 +25,26 @@ impl<'a> ChipOverseer<'a> {
         self.program.attached.clock_word(self.program.decoded.var_regs[var.index()].first_word)
     }
 
-    pub(super) fn run_inst(&mut self, code: usize, (block, at): (Block, usize), frame: &mut Frame) -> InstDecision {
+    /// Runs an instruction, if it belongs to the current pass, and computes the clock of its
+    /// results: the first stage that can read them. `index` is its position in the block.
+    pub(super) fn run_inst(&mut self, code: usize, (block, index): (Block, usize), frame: &mut Frame) -> InstDecision {
         let program = self.program;
-        let span = program.schedules[code].insts[block.index()][at];
-        if !(span.first..=span.last).contains(&self.run.pass) {
+        let pass_range = program.schedules[code].insts[block.index()][index];
+        if !(pass_range.first..=pass_range.last).contains(&self.run.pass) {
             return InstDecision::Skip;
         }
-        let data = &program.body(code).blocks[block].insts[at];
-        let mut used = 0;
-        data.inst.for_each_use(|value| used = used.max(frame.attached[self.value_clock(code, value)]));
-        let made = match &data.inst {
+        let data = &program.body(code).blocks[block].insts[index];
+        let mut operand_clock = 0;
+        data.inst
+            .for_each_use(|value| operand_clock = operand_clock.max(frame.attached[self.value_clock(code, value)]));
+        let result_clock = match &data.inst {
             Inst::Load(var) => frame.attached[self.var_clock(*var)],
             Inst::IsValid(header) => frame.attached[program.attached.validity_clock_word(*header)],
-            Inst::Extern { .. } => used.max(self.run.ready_stage),
-            _ => used,
+            Inst::Extern { .. } => operand_clock.max(self.run.ready_stage),
+            _ => operand_clock,
         };
         for result in &data.results {
-            frame.attached[self.value_clock(code, *result)] = made;
+            frame.attached[self.value_clock(code, *result)] = result_clock;
         }
         match &data.inst {
             Inst::Store(var, value) => self.record_store(code, (*var, *value), frame),
@@ -70,24 +73,26 @@ impl<'a> ChipOverseer<'a> {
         }
     }
 
+    /// Updates the clocks of a header's validity and fields for a copy. Only values that change
+    /// need a stage.
     fn record_header_copy(&self, dst: HeaderId, src: HeaderId, frame: &mut Frame) {
         let program = self.program;
         let headers = &program.pipeline.headers;
         // A temporary header only renames, and equal values need no stage.
-        let made = if headers[dst].local { 0 } else { self.run.ready_stage };
-        let copy = |frame: &mut Frame, to: usize, from: usize| {
-            frame.attached[to] = frame.attached[from].max(made);
+        let write_clock = if headers[dst].local { 0 } else { self.run.ready_stage };
+        let copy_clock = |frame: &mut Frame, dst_clock: usize, from: usize| {
+            frame.attached[dst_clock] = frame.attached[from].max(write_clock);
         };
         if frame.valid[dst.index()] != frame.valid[src.index()] {
-            copy(frame, program.attached.validity_clock_word(dst), program.attached.validity_clock_word(src));
+            copy_clock(frame, program.attached.validity_clock_word(dst), program.attached.validity_clock_word(src));
         }
         if !frame.valid[src.index()] {
             return;
         }
-        for (to, from) in headers[dst].fields.iter().zip(&headers[src].fields) {
+        for (dst_clock, from) in headers[dst].fields.iter().zip(&headers[src].fields) {
             let regs = &program.decoded.var_regs;
-            if frame.words(regs[to.index()]) != frame.words(regs[from.index()]) {
-                copy(frame, self.var_clock(*to), self.var_clock(*from));
+            if frame.words(regs[dst_clock.index()]) != frame.words(regs[from.index()]) {
+                copy_clock(frame, self.var_clock(*dst_clock), self.var_clock(*from));
             }
         }
     }
@@ -111,7 +116,8 @@ impl<'a> ChipOverseer<'a> {
         InstDecision::Run
     }
 
-    /// Runs the moves on an edge. All parameters of a block are set in one pass.
+    /// Runs the moves on an edge to block `to`, which set parameter `param`; `None` for other
+    /// moves. All parameters of a block are set in one pass.
     pub(super) fn run_edge(
         &self,
         code: usize,
@@ -129,9 +135,9 @@ impl<'a> ChipOverseer<'a> {
             // A parameter's value reveals the path that the packet took. A flag that only decides
             // is not a field that a stage must write first.
             let body = program.body(code);
-            let (need, made) = self.path_stages(code, to, param);
-            let flag = body.value_type(body.blocks[to].params[param]) == ir::Type::Bool;
-            clock = clock.max(if flag { need } else { made });
+            let (path_clock, value_clock) = self.path_stages(code, to, param);
+            let is_flag = body.value_type(body.blocks[to].params[param]) == ir::Type::Bool;
+            clock = clock.max(if is_flag { path_clock } else { value_clock });
         }
         frame.attached[program.attached.clock_word(d)] = clock;
         InstDecision::Run
@@ -152,8 +158,8 @@ impl<'a> ChipOverseer<'a> {
         let program = self.program;
         match program.term(code, block) {
             Some(Terminator::Branch { cond: value, .. } | Terminator::Switch { value, .. }) => {
-                let known = program.schedules[code].values[value.index()] <= self.run.pass;
-                if !known || !self.is_relevant(code, block) {
+                let is_decided = program.schedules[code].values[value.index()] <= self.run.pass;
+                if !is_decided || !self.is_relevant(code, block) {
                     return goto_decision(program.join_pc(code, block));
                 }
                 let clock = frame.attached[self.value_clock(code, *value)];
@@ -162,8 +168,8 @@ impl<'a> ChipOverseer<'a> {
             }
             // An earlier part can already have hit.
             Some(Terminator::Apply { table, .. }) => {
-                let open = frame.attached[program.arm_word(code, block)] == 0;
-                match open && self.last_stage(*table).is_some() {
+                let is_undecided = frame.attached[program.arm_word(code, block)] == 0;
+                match is_undecided && self.last_stage(*table).is_some() {
                     true => InstDecision::Run,
                     false => goto_decision(self.continue_after_table(code, block, *table, frame)),
                 }

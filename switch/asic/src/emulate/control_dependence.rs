@@ -34,11 +34,12 @@ impl MergeDependence {
 }
 
 /// Returns for each parameter of `join` whether the paths from `branch` give it different values.
+/// `names` has the canonical value of each value.
 fn depending_params(body: &Body, names: &[Value], branch: Block, join: Block) -> Vec<bool> {
-    let mut given: Vec<Option<Value>> = vec![None; body.blocks[join].params.len()];
-    let mut told = vec![false; given.len()];
-    if given.is_empty() {
-        return told;
+    let mut first_value: Vec<Option<Value>> = vec![None; body.blocks[join].params.len()];
+    let mut differs = vec![false; first_value.len()];
+    if first_value.is_empty() {
+        return differs;
     }
     let (mut seen, mut waiting) = (vec![false; body.blocks.len()], vec![branch]);
     while let Some(block) = waiting.pop() {
@@ -50,33 +51,34 @@ fn depending_params(body: &Body, names: &[Value], branch: Block, join: Block) ->
         let Some(term) = &data.term else { continue };
         term.term.for_each_call(|call| {
             let args = if call.block == join { &call.args[..] } else { &[] };
-            for (at, arg) in args.iter().enumerate() {
+            for (index, arg) in args.iter().enumerate() {
                 let name = names[arg.index()];
-                told[at] |= *given[at].get_or_insert(name) != name;
+                differs[index] |= *first_value[index].get_or_insert(name) != name;
             }
         });
     }
-    told
+    differs
 }
 
 /// Returns the canonical value of each value: a parameter with equal arguments everywhere is equal
 /// to them.
 fn canonical_values(body: &Body) -> Vec<Value> {
-    let mut given: Vec<Vec<Value>> = vec![Vec::new(); body.values.len()];
+    let mut args_of: Vec<Vec<Value>> = vec![Vec::new(); body.values.len()];
     for term in body.blocks.values().filter_map(|data| data.term.as_ref()) {
         term.term.for_each_call(|call| {
             let params = &body.blocks[call.block].params;
-            params.iter().zip(&call.args).for_each(|(param, arg)| given[param.index()].push(*arg));
+            params.iter().zip(&call.args).for_each(|(param, arg)| args_of[param.index()].push(*arg));
         });
     }
-    let mut names: Vec<Value> = body.values.keys().collect();
+    let mut canonical: Vec<Value> = body.values.keys().collect();
     for _ in 0..MAX_ROUNDS {
         let mut changed = false;
-        for param in body.values.keys().filter(|value| !given[value.index()].is_empty()) {
-            let mut others = given[param.index()].iter().map(|arg| names[arg.index()]).filter(|name| *name != param);
+        for param in body.values.keys().filter(|value| !args_of[value.index()].is_empty()) {
+            let mut others =
+                args_of[param.index()].iter().map(|arg| canonical[arg.index()]).filter(|name| *name != param);
             let Some(first) = others.next() else { continue };
-            if others.all(|name| name == first) && names[param.index()] != first {
-                names[param.index()] = first;
+            if others.all(|name| name == first) && canonical[param.index()] != first {
+                canonical[param.index()] = first;
                 changed = true;
             }
         }
@@ -84,5 +86,5 @@ fn canonical_values(body: &Body) -> Vec<Value> {
             break;
         }
     }
-    names
+    canonical
 }

@@ -12,7 +12,7 @@ pub fn join_blocks(body: &Body) -> Vec<Option<ir::Block>> {
 fn immediate_postdominators(body: &Body, blocks: &[ir::Block]) -> Vec<Option<ir::Block>> {
     let count = blocks.len();
     let mut position = vec![usize::MAX; body.blocks.len()];
-    blocks.iter().enumerate().for_each(|(at, block)| position[block.index()] = at);
+    blocks.iter().enumerate().for_each(|(index, block)| position[block.index()] = index);
     let successors: Vec<Vec<usize>> = blocks
         .iter()
         .map(|block| {
@@ -23,49 +23,51 @@ fn immediate_postdominators(body: &Body, blocks: &[ir::Block]) -> Vec<Option<ir:
     // The end has number `count`. The search runs from the last block backward because numbers then
     // mostly decrease.
     const NONE: usize = usize::MAX;
-    let mut found = vec![NONE; count + 1];
-    found[count] = count;
+    let mut post_dominators = vec![NONE; count + 1];
+    post_dominators[count] = count;
     let mut changed = true;
     while changed {
         changed = false;
-        for at in (0..count).rev() {
-            let mut new = if successors[at].is_empty() { count } else { NONE };
-            for next in successors[at].iter().filter(|next| found[**next] != NONE) {
-                new = if new == NONE { *next } else { common_postdominator(&found, new, *next) };
+        for index in (0..count).rev() {
+            let mut candidate = if successors[index].is_empty() { count } else { NONE };
+            for next in successors[index].iter().filter(|next| post_dominators[**next] != NONE) {
+                candidate =
+                    if candidate == NONE { *next } else { common_postdominator(&post_dominators, candidate, *next) };
             }
-            if new != NONE && found[at] != new {
-                found[at] = new;
+            if candidate != NONE && post_dominators[index] != candidate {
+                post_dominators[index] = candidate;
                 changed = true;
             }
         }
     }
     let mut joins = vec![None; body.blocks.len()];
-    for (at, block) in blocks.iter().enumerate() {
-        joins[block.index()] = blocks.get(found[at]).copied();
+    for (index, block) in blocks.iter().enumerate() {
+        joins[block.index()] = blocks.get(post_dominators[index]).copied();
     }
     joins
 }
 
-/// Returns the first common post-dominator. It stores the path of one node because numbers do not
-/// always decrease in loops.
-fn common_postdominator(found: &[usize], a: usize, b: usize) -> usize {
-    let end = found.len() - 1;
-    let mut way = std::collections::BTreeSet::new();
-    let mut at = a;
-    while way.insert(at) && at != end {
-        at = found[at];
-        if at == usize::MAX {
+/// Returns the first common post-dominator of two nodes. `post_dominators` has the current
+/// post-dominator of each node. It stores the path of one node because numbers do not always
+/// decrease in loops.
+fn common_postdominator(post_dominators: &[usize], a: usize, b: usize) -> usize {
+    let end = post_dominators.len() - 1;
+    let mut path = std::collections::BTreeSet::new();
+    let mut node = a;
+    while path.insert(node) && node != end {
+        node = post_dominators[node];
+        if node == usize::MAX {
             break;
         }
     }
-    let mut at = b;
+    let mut node = b;
     let mut steps = 0;
-    while !way.contains(&at) {
-        at = found[at];
+    while !path.contains(&node) {
+        node = post_dominators[node];
         steps += 1;
-        if at == usize::MAX || steps > found.len() {
+        if node == usize::MAX || steps > post_dominators.len() {
             return end;
         }
     }
-    at
+    node
 }

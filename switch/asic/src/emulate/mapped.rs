@@ -84,31 +84,32 @@ impl MappedSwitch {
         if let Some(table) = pipeline.tables.values().find(|table| table.add_on_miss || table.idle_timeout) {
             return Err(MappedError::ChangesByItself { table: table.preamble.name.clone() });
         }
-        let second = switch.pipeline();
+        let transformed = switch.pipeline();
         for (id, object) in pipeline.externs.iter() {
             let name = &object.preamble.name;
-            if second.externs.get(id).is_none_or(|other| other.preamble.name != *name) {
+            if transformed.externs.get(id).is_none_or(|other| other.preamble.name != *name) {
                 return Err(MappedError::Objects { what: name.clone() });
             }
         }
         // State creation succeeds because the switch's pipeline was made from this one.
         let state =
             ControlState::new(pipeline.clone()).map_err(|error| MappedError::Objects { what: error.to_string() })?;
-        let first: Vec<&str> = pipeline.tables.values().map(|table| table.preamble.name.as_str()).collect();
-        let made: Vec<&str> = second.tables.values().map(|table| table.preamble.name.as_str()).collect();
-        let same = |table: &ir::Table| {
+        let original_names: Vec<&str> = pipeline.tables.values().map(|table| table.preamble.name.as_str()).collect();
+        let transformed_names: Vec<&str> =
+            transformed.tables.values().map(|table| table.preamble.name.as_str()).collect();
+        let unchanged_table = |table: &ir::Table| {
             let name = table.preamble.name.as_str();
             // Transforms name derived tables with the original name as prefix. If such a table
             // exists, some entries are in it.
-            let part = |made: &&str| made.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'));
-            if made.iter().any(|made| part(made) && !first.contains(made)) {
+            let is_derived = |other: &&str| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'));
+            if transformed_names.iter().any(|name| is_derived(name) && !original_names.contains(name)) {
                 return None;
             }
-            let mut there = second.tables.iter();
-            let there = there.find(|(_, other)| other.preamble.name == name)?;
-            (there.1.keys == table.keys && there.1.actions == table.actions).then_some(there.0)
+            let mut same_name = transformed.tables.iter();
+            let same_name = same_name.find(|(_, other)| other.preamble.name == name)?;
+            (same_name.1.keys == table.keys && same_name.1.actions == table.actions).then_some(same_name.0)
         };
-        let tables = pipeline.tables.values().map(same).collect();
+        let tables = pipeline.tables.values().map(unchanged_table).collect();
         Ok(MappedSwitch { switch, front: Some(MapFront { map, state, tables }) })
     }
 

@@ -136,28 +136,31 @@ impl TableMemory {
         self.part_of_entry.len() as u64
     }
 
-    /// Inserts an entry. Returns false, without changes, if all parts are full.
+    /// Inserts an entry. Returns false, without changes, if all parts are full. In an ordered
+    /// table, entries of higher precedence are in earlier parts, so parts between the entry's home
+    /// and the free capacity each pass on one entry.
     pub fn insert(&mut self, layout: &KeyLayout, entry: &StoredEntry) -> bool {
         let rank = layout.match_precedence(entry);
-        let Some(room) = self.nearest_free_part(&rank) else { return false };
-        let home = if self.ordered { self.home_part(&rank) } else { room };
+        let Some(free_part) = self.nearest_free_part(&rank) else { return false };
+        let home_part_index = if self.ordered { self.home_part(&rank) } else { free_part };
         let mut carried = (rank, entry.clone());
-        let mut at = home;
+        let mut part = home_part_index;
         // Toward the part with capacity, each part passes on its first or last entry.
         loop {
             let (rank, entry) = carried;
-            self.part_of_entry.insert(rank, at);
-            self.parts[at].insert_ranked(layout, rank, entry);
-            if at == room {
+            self.part_of_entry.insert(rank, part);
+            self.parts[part].insert_ranked(layout, rank, entry);
+            if part == free_part {
                 return true;
             }
-            let ranks = &self.parts[at].ranks;
-            let leaves = if room > at { ranks.last_key_value() } else { ranks.first_key_value() };
-            let Some(leaves) = leaves.map(|(rank, _)| *rank) else { return true };
-            let Some(entry) = self.parts[at].remove_ranked(layout, &leaves) else { return true };
-            carried = (leaves, entry);
+            let ranks = &self.parts[part].ranks;
+            // The entry that leaves is the one next to the neighbour in the order.
+            let leaving = if free_part > part { ranks.last_key_value() } else { ranks.first_key_value() };
+            let Some(leaving) = leaving.map(|(rank, _)| *rank) else { return true };
+            let Some(entry) = self.parts[part].remove_ranked(layout, &leaving) else { return true };
+            carried = (leaving, entry);
             self.moves += 1;
-            at = if room > at { at + 1 } else { at - 1 };
+            part = if free_part > part { part + 1 } else { part - 1 };
         }
     }
 

@@ -152,9 +152,9 @@ impl PlacementMap {
     /// # Errors
     /// [`PlacementMapError`].
     pub fn check_pipeline(&self, pipeline: &Pipeline) -> Result<(), PlacementMapError> {
-        let wanted = |index: usize| if index.is_multiple_of(2) { Gress::Ingress } else { Gress::Egress };
-        let alternate = self.passes.iter().enumerate().all(|(index, pass)| pass.gress == wanted(index));
-        if self.passes.is_empty() || self.passes.len() % 2 == 1 || !alternate {
+        let expected = |index: usize| if index.is_multiple_of(2) { Gress::Ingress } else { Gress::Egress };
+        let is_alternating = self.passes.iter().enumerate().all(|(index, pass)| pass.gress == expected(index));
+        if self.passes.is_empty() || self.passes.len() % 2 == 1 || !is_alternating {
             return Err(PlacementMapError::Passes);
         }
         for table in applied_tables(pipeline, |_| true) {
@@ -166,36 +166,38 @@ impl PlacementMap {
         }
         for table in applied_tables(pipeline, |kind| kind == ControlKind::PreControl) {
             if let Some(part) = self.tables[&table].parts.iter().find(|part| part.pass != 0) {
-                let (table, what) = (
+                let (table, reason) = (
                     pipeline.tables[table].preamble.name.clone(),
                     "is needed before the parser: only the first pass can have it",
                 );
-                return Err(PlacementMapError::Part { table, pass: part.pass, stage: part.stage, what });
+                return Err(PlacementMapError::Part { table, pass: part.pass, stage: part.stage, what: reason });
             }
         }
         self.boundary_pass(pipeline).map(drop)
     }
 
+    /// Checks that the parts of a table are in existing passes and stages, in the order in which a
+    /// packet meets them, and that a split names an existing key.
     fn check_table(&self, pipeline: &Pipeline, id: TableId, placed: &PlacedTable) -> Result<(), PlacementMapError> {
         let declared = &pipeline.tables[id];
-        let wrong = |part: &PlacedPart, what| PlacementMapError::Part {
+        let part_error = |part: &PlacedPart, reason| PlacementMapError::Part {
             table: declared.preamble.name.clone(),
             pass: part.pass,
             stage: part.stage,
-            what,
+            what: reason,
         };
-        let mut before = None;
+        let mut last = None;
         for part in &placed.parts {
             if part.pass as usize >= self.passes.len() {
-                return Err(wrong(part, "is in a pass that does not exist"));
+                return Err(part_error(part, "is in a pass that does not exist"));
             }
             if part.stage >= self.stages {
-                return Err(wrong(part, "is beyond the last stage"));
+                return Err(part_error(part, "is beyond the last stage"));
             }
-            if before.is_some_and(|before| before >= (part.pass, part.stage)) {
-                return Err(wrong(part, "comes after one that a packet meets later"));
+            if last.is_some_and(|last| last >= (part.pass, part.stage)) {
+                return Err(part_error(part, "comes after one that a packet meets later"));
             }
-            before = Some((part.pass, part.stage));
+            last = Some((part.pass, part.stage));
         }
         match placed.split {
             Some(ParallelSplit { key, pipes, .. }) if key >= declared.keys.len() || pipes == 0 => {
@@ -220,19 +222,19 @@ impl PlacementMap {
         if pipeline.arch == Arch::Pna {
             return Ok(last);
         }
-        let end = |kind, pick: fn(&PlacedTable) -> Option<u32>| {
+        let passes_of = |kind, select_pass: fn(&PlacedTable) -> Option<u32>| {
             applied_tables(pipeline, move |k| k == kind)
                 .into_iter()
-                .filter_map(move |table| Some((pick(self.tables.get(&table)?)?, table)))
+                .filter_map(move |table| Some((select_pass(self.tables.get(&table)?)?, table)))
         };
-        let first = end(ControlKind::Egress, |t| t.parts.first().map(|p| p.pass)).min();
-        let ingress = end(ControlKind::Ingress, |t| t.parts.last().map(|p| p.pass)).max();
+        let first = passes_of(ControlKind::Egress, |t| t.parts.first().map(|p| p.pass)).min();
+        let ingress = passes_of(ControlKind::Ingress, |t| t.parts.last().map(|p| p.pass)).max();
         let Some((egress_pass, egress)) = first else { return Ok(last) };
         // Egress begins after a traffic manager, in the egress at or before its first table.
-        let begins = if egress_pass % 2 == 1 { Some(egress_pass) } else { egress_pass.checked_sub(1) };
-        match (begins, ingress) {
-            (Some(begins), None) => Ok(begins),
-            (Some(begins), Some((ingress_pass, _))) if ingress_pass < begins => Ok(begins),
+        let egress_begin = if egress_pass % 2 == 1 { Some(egress_pass) } else { egress_pass.checked_sub(1) };
+        match (egress_begin, ingress) {
+            (Some(egress_begin), None) => Ok(egress_begin),
+            (Some(egress_begin), Some((ingress_pass, _))) if ingress_pass < egress_begin => Ok(egress_begin),
             (_, ingress) => {
                 let name = |table: TableId| pipeline.tables[table].preamble.name.clone();
                 Err(PlacementMapError::Boundary {
@@ -294,14 +296,14 @@ impl PlacementMap {
         let mut tables = BTreeMap::new();
         for (n, table) in program.tables.iter().enumerate() {
             let Some(id) = table.id else { continue };
-            let found = placement.tables.get(n).filter(|placed| placed.name == table.name);
-            let found = found.ok_or_else(|| PlacementMapError::NoPlace { table: table.name.clone() })?;
+            let placed = placement.tables.get(n).filter(|placed| placed.name == table.name);
+            let placed = placed.ok_or_else(|| PlacementMapError::NoPlace { table: table.name.clone() })?;
             let part = |piece: &StagePlacement| PlacedPart {
                 pass: piece.hop as u32,
                 stage: piece.stage,
                 capacity: piece.entries,
             };
-            tables.insert(id, PlacedTable { parts: found.pieces.iter().map(part).collect(), split: None });
+            tables.insert(id, PlacedTable { parts: placed.pieces.iter().map(part).collect(), split: None });
         }
         Ok(PlacementMap { stages: target.stages, passes: placement.path.hops.iter().map(pass).collect(), tables })
     }

@@ -84,19 +84,21 @@ impl SwitchProgram {
         let liveness = PassLiveness::new(&pipeline, &extents);
         let (arms, sites) = apply_sites(&pipeline);
         let attached = AttachedLayout::new(sites, decoded.tables, decoded.initial.len(), decoded.headers.len());
-        let arm = |control: ControlId, block: usize| {
-            let place = attached.arm_word(arms[control.index()][block].unwrap_or(0));
+        // The bridge between passes carries the arm that a table chose: its word and its number of
+        // bits.
+        let arm_slot = |control: ControlId, block: usize| {
+            let word = attached.arm_word(arms[control.index()][block].unwrap_or(0));
             let term = pipeline.controls[control].body.blocks.values().nth(block).and_then(|block| block.term.as_ref());
             let actions = match term.map(|term| &term.term) {
                 Some(Terminator::Apply { table, .. }) => pipeline.tables[*table].actions.len(),
                 _ => 0,
             };
             // All actions, and a value for none yet.
-            (place, usize::BITS - actions.leading_zeros())
+            (word, usize::BITS - actions.leading_zeros())
         };
         let bridges = liveness.passes.iter();
         let bridges =
-            bridges.map(|(live, control)| PassBridge::new(&pipeline, &decoded, (live, *control), arm)).collect();
+            bridges.map(|(live, control)| PassBridge::new(&pipeline, &decoded, (live, *control), arm_slot)).collect();
         Ok(SwitchProgram {
             boundary_pass,
             attached,

@@ -87,27 +87,27 @@ impl SwitchStats {
         let pipe_bps = f64::from(timing.ports) / f64::from(timing.pipes.max(1)) * f64::from(timing.port_gbps) * 1e9;
         // The busiest gress decides. Clones and recirculated packets count each time.
         let busiest = self.passes.iter().map(|pass| pass.packets).max().unwrap_or(0).max(self.received.packets) as f64;
-        let clock = groups * timing.clock_hz as f64 / (busiest / received);
+        let clock_rate = groups * timing.clock_hz as f64 / (busiest / received);
         let on_wire = |bytes: u64, packets: u64| (bytes as f64 + packets as f64 * WIRE_BYTES) * 8.0 / received;
-        let outside =
+        let port_bits =
             on_wire(self.received.bytes, self.received.packets).max(on_wire(self.sent.bytes, self.sent.packets));
-        let ports = groups * pipe_bps / outside;
+        let port_rate = groups * pipe_bps / port_bits;
         // Packets enter an ingress other than the first from a loopback.
-        let loops =
+        let loopback_bits =
             self.passes.iter().skip(2).step_by(2).map(|pass| on_wire(pass.bytes, pass.packets)).fold(0.0, f64::max);
-        let loopback = if loops > 0.0 { groups * pipe_bps / loops } else { f64::INFINITY };
+        let loopback_rate = if loopback_bits > 0.0 { groups * pipe_bps / loopback_bits } else { f64::INFINITY };
         let (packets_per_second, bound) =
-            [(clock, RateBound::Clock), (ports, RateBound::Ports), (loopback, RateBound::Loopback)]
+            [(clock_rate, RateBound::Clock), (port_rate, RateBound::Ports), (loopback_rate, RateBound::Loopback)]
                 .into_iter()
                 .min_by(|(a, _), (b, _)| a.total_cmp(b))?;
-        let halves = self.passes.iter().map(|pass| pass.packets).sum::<u64>() as f64 / received;
+        let gresses_per_packet = self.passes.iter().map(|pass| pass.packets).sum::<u64>() as f64 / received;
         let bits = self.crossings.iter().map(|crossing| crossing.bits).sum::<u64>() as f64 / received;
         Some(SwitchRates {
             packets_per_second,
             bits_per_second: packets_per_second * self.received.bytes as f64 * 8.0 / received,
             bound,
-            latency_ns: halves / 2.0 * f64::from(timing.pass_ns),
-            halves_per_packet: halves,
+            latency_ns: gresses_per_packet / 2.0 * f64::from(timing.pass_ns),
+            halves_per_packet: gresses_per_packet,
             bridged_bits_per_packet: bits,
         })
     }

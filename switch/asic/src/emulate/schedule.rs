@@ -128,8 +128,8 @@ impl PassSchedule {
         let order = ir::reverse_postorder(body);
         let tables: Vec<TableId> =
             order.iter().filter_map(|block| applied_table(body, *block).map(|(table, _)| table)).collect();
-        let parts = || tables.iter().filter_map(|table| placed.tables.get(table)).flat_map(|table| &table.parts);
-        if parts().all(|part| part.pass == u32::from(begin)) || matches!(control.kind, ControlKind::PreControl) {
+        let table_parts = || tables.iter().filter_map(|table| placed.tables.get(table)).flat_map(|table| &table.parts);
+        if table_parts().all(|part| part.pass == u32::from(begin)) || matches!(control.kind, ControlKind::PreControl) {
             return Ok(PassSchedule::single_pass(body, begin));
         }
         let cells =
@@ -139,11 +139,11 @@ impl PassSchedule {
             return Err(OrderError::TooLarge { control: name.clone() });
         }
         let mut position = vec![usize::MAX; body.blocks.len()];
-        order.iter().enumerate().for_each(|(at, block)| position[block.index()] = at);
-        let back = |block: &Block| {
+        order.iter().enumerate().for_each(|(index, block)| position[block.index()] = index);
+        let has_back_edge = |block: &Block| {
             body.blocks[*block].successors().iter().any(|next| position[next.index()] <= position[block.index()])
         };
-        if order.iter().any(back) {
+        if order.iter().any(has_back_edge) {
             return Err(OrderError::Loop { control: name.clone() });
         }
         let insts = || body.blocks.values().flat_map(|block| &block.insts);
@@ -259,27 +259,33 @@ impl PassScheduler<'_> {
     /// Computes the first pass of all code, in program order.
     fn schedule_forward(&mut self, begin: u16) -> Result<(), OrderError> {
         let order = self.order.clone();
-        let mut done: Vec<Option<Vec<[u16; 2]>>> = vec![None; self.body.blocks.len()];
+        // For each block, the cells' passes on entry: `[last write, last read]`, the maximum over
+        // paths.
+        let mut cells_at_entry: Vec<Option<Vec<[u16; 2]>>> = vec![None; self.body.blocks.len()];
         if let Some(entry) = self.body.entry {
-            done[entry.index()] = Some(vec![[begin; 2]; self.cells.count()]);
+            cells_at_entry[entry.index()] = Some(vec![[begin; 2]; self.cells.count()]);
         }
         // The jumps to a block determine its parameters.
-        let mut given = vec![begin; self.body.blocks.len()];
+        let mut param_passes = vec![begin; self.body.blocks.len()];
         for block in order {
-            let mut cells = done[block.index()].take().unwrap_or_default();
-            let control =
-                self.deciders[block.index()].iter().map(|by| self.decided_pass(*by)).max().unwrap_or(begin).max(begin);
-            let params = given[block.index()];
+            let mut cells = cells_at_entry[block.index()].take().unwrap_or_default();
+            let control = self.deciders[block.index()]
+                .iter()
+                .map(|decider| self.decided_pass(*decider))
+                .max()
+                .unwrap_or(begin)
+                .max(begin);
+            let params = param_passes[block.index()];
             self.schedule.params[block.index()] = params;
             for param in &self.body.blocks[block].params {
                 self.schedule.values[param.index()] = params;
             }
             self.schedule_block(block, control, &mut cells)?;
-            self.schedule_term(block, control, &mut cells, &mut given)?;
+            self.schedule_term(block, control, &mut cells, &mut param_passes)?;
             for next in self.body.blocks[block].successors() {
-                match &mut done[next.index()] {
-                    Some(there) => {
-                        for (a, b) in there.iter_mut().zip(&cells) {
+                match &mut cells_at_entry[next.index()] {
+                    Some(merged) => {
+                        for (a, b) in merged.iter_mut().zip(&cells) {
                             *a = [a[0].max(b[0]), a[1].max(b[1])];
                         }
                     }
@@ -290,46 +296,54 @@ impl PassScheduler<'_> {
         Ok(())
     }
 
+    /// Computes the pass of each instruction of a block: the first one not before `control` (the
+    /// pass in which the path to the block is known), the writes of the cells that it reads and all
+    /// accesses to the cells that it writes. `cells` has the passes of each cell's last write and
+    /// last read.
     fn schedule_block(&mut self, block: Block, control: u16, cells: &mut [[u16; 2]]) -> Result<(), OrderError> {
         let body = self.body;
-        for (at, data) in body.blocks[block].insts.iter().enumerate() {
-            let touch = self.access_set(&data.inst);
+        for (index, data) in body.blocks[block].insts.iter().enumerate() {
+            let access = self.access_set(&data.inst);
             let mut pass = control;
             data.inst.for_each_use(|value| pass = pass.max(self.schedule.values[value.index()]));
-            pass = touch.reads.iter().map(|cell| cells[*cell][0]).fold(pass, u16::max);
-            pass = touch.writes.iter().map(|cell| cells[*cell][0].max(cells[*cell][1])).fold(pass, u16::max);
+            pass = access.reads.iter().map(|cell| cells[*cell][0]).fold(pass, u16::max);
+            pass = access.writes.iter().map(|cell| cells[*cell][0].max(cells[*cell][1])).fold(pass, u16::max);
             if let Some(object) = self.stateful_object(&data.inst) {
                 pass = pass.max(self.joint_passes.get(&object).copied().unwrap_or(0));
             }
+            // The state of an entry is in the pass of its table and nowhere else.
             if let Some(table) = entry_state_table(&data.inst) {
-                let own = self.last_pass(table);
+                let table_pass = self.last_pass(table);
                 let parts = self.placed.tables.get(&table).map_or(&[][..], |table| &table.parts);
-                let apart = parts.iter().any(|part| part.pass != u32::from(own));
-                if pass > own || apart {
+                let is_split = parts.iter().any(|part| part.pass != u32::from(table_pass));
+                if pass > table_pass || is_split {
                     let table = self.pipeline.tables[table].preamble.name.clone();
-                    let used = u32::from(if apart { own } else { pass });
+                    let used_pass = u32::from(if is_split { table_pass } else { pass });
                     let first = parts.first().map_or(0, |part| part.pass);
-                    return Err(OrderError::State { table, pass: first.min(u32::from(own)), used });
+                    return Err(OrderError::State { table, pass: first.min(u32::from(table_pass)), used: used_pass });
                 }
-                pass = pass.max(own);
+                pass = pass.max(table_pass);
             }
-            touch.reads.iter().for_each(|cell| cells[*cell][1] = cells[*cell][1].max(pass));
-            touch.writes.iter().for_each(|cell| cells[*cell][0] = cells[*cell][0].max(pass));
-            self.schedule.insts[block.index()][at] = PassRange { first: pass, last: pass };
+            access.reads.iter().for_each(|cell| cells[*cell][1] = cells[*cell][1].max(pass));
+            access.writes.iter().for_each(|cell| cells[*cell][0] = cells[*cell][0].max(pass));
+            self.schedule.insts[block.index()][index] = PassRange { first: pass, last: pass };
             data.results.iter().for_each(|result| self.schedule.values[result.index()] = pass);
-            if !touch.pure {
+            if !access.pure {
                 self.schedule.end = self.schedule.end.max(pass);
             }
         }
         Ok(())
     }
 
+    /// Raises the passes of the parameters (`param_passes`, by block) of a terminator's successors,
+    /// and checks a table application. `control` is the pass in which the path to the block is
+    /// known.
     fn schedule_term(
         &mut self,
         block: Block,
         control: u16,
         cells: &mut [[u16; 2]],
-        given: &mut [u16],
+        param_passes: &mut [u16],
     ) -> Result<(), OrderError> {
         let body = self.body;
         let Some(term) = body.blocks[block].term.as_ref().map(|term| &term.term) else { return Ok(()) };
@@ -337,24 +351,26 @@ impl PassScheduler<'_> {
         if let Terminator::Apply { table, keys, arms } = term {
             self.check_application(*table, keys, control, cells)?;
             for arm in arms {
-                given[arm.block.index()] = given[arm.block.index()].max(decided);
+                param_passes[arm.block.index()] = param_passes[arm.block.index()].max(decided);
             }
         }
         let values = &self.schedule.values;
         term.for_each_call(|call| {
-            let args = call.args.iter().map(|arg| values[arg.index()]).max().unwrap_or(0);
+            let has_params = call.args.iter().map(|arg| values[arg.index()]).max().unwrap_or(0);
             // A jump runs as soon as the path to it is known.
-            given[call.block.index()] = given[call.block.index()].max(args).max(decided);
+            param_passes[call.block.index()] = param_passes[call.block.index()].max(has_params).max(decided);
         });
-        let args = term.successors().iter().any(|next| !body.blocks[*next].params.is_empty());
-        if args {
-            let most = term.successors().iter().map(|next| given[next.index()]).max().unwrap_or(0);
-            self.schedule.end = self.schedule.end.max(most);
+        let has_params = term.successors().iter().any(|next| !body.blocks[*next].params.is_empty());
+        if has_params {
+            let last_param_pass = term.successors().iter().map(|next| param_passes[next.index()]).max().unwrap_or(0);
+            self.schedule.end = self.schedule.end.max(last_param_pass);
         }
         Ok(())
     }
 
-    /// Checks that a table's inputs are available in its first pass.
+    /// Checks that the inputs of a table are available in its first pass: the key, the condition
+    /// (`control`) and the variable of the meter's color. Marks that variable as written in the
+    /// table's last pass.
     fn check_application(
         &mut self,
         table: TableId,
@@ -364,16 +380,18 @@ impl PassScheduler<'_> {
     ) -> Result<(), OrderError> {
         let first = self.placed.tables.get(&table).and_then(|table| table.parts.first()).map_or(0, |part| part.pass);
         let last = self.last_pass(table);
-        let key = keys.iter().map(|key| self.schedule.values[key.index()]).max().unwrap_or(0);
-        let var = self.pipeline.tables[table].meter_result.map(|var| var.index());
-        let state = var.map_or(0, |cell| cells[cell][0].max(cells[cell][1]));
-        for (need, what) in [(key, "its key"), (control, "its condition"), (state, "the variable of its color")] {
-            if u32::from(need) > first {
+        let key_pass = keys.iter().map(|key_pass| self.schedule.values[key_pass.index()]).max().unwrap_or(0);
+        let color_cell = self.pipeline.tables[table].meter_result.map(|color_cell| color_cell.index());
+        let color_pass = color_cell.map_or(0, |cell| cells[cell][0].max(cells[cell][1]));
+        for (needed, input) in
+            [(key_pass, "its key"), (control, "its condition"), (color_pass, "the variable of its color")]
+        {
+            if u32::from(needed) > first {
                 let table = self.pipeline.tables[table].preamble.name.clone();
-                return Err(OrderError::Early { table, pass: first, need: u32::from(need), what });
+                return Err(OrderError::Early { table, pass: first, need: u32::from(needed), what: input });
             }
         }
-        if let Some(cell) = var {
+        if let Some(cell) = color_cell {
             cells[cell][0] = cells[cell][0].max(last);
         }
         self.schedule.end = self.schedule.end.max(last);
@@ -383,14 +401,15 @@ impl PassScheduler<'_> {
     /// Computes the last pass that can repeat each pure computation: until a variable that it reads
     /// is written.
     fn extend_recomputation(&mut self) {
-        let most = self.placed.passes.len() as u16;
-        let mut ahead: Vec<Option<Vec<u16>>> = vec![None; self.body.blocks.len()];
+        let pass_count = self.placed.passes.len() as u16;
+        // For each block, the first pass at or after it that writes each cell.
+        let mut writes_ahead: Vec<Option<Vec<u16>>> = vec![None; self.body.blocks.len()];
         let mut loads: BTreeMap<(usize, usize), u16> = BTreeMap::new();
         for block in self.order.iter().rev() {
-            let mut next = vec![most; self.cells.count()];
+            let mut next = vec![pass_count; self.cells.count()];
             for successor in self.body.blocks[*block].successors() {
-                if let Some(there) = &ahead[successor.index()] {
-                    next.iter_mut().zip(there).for_each(|(a, b)| *a = (*a).min(*b));
+                if let Some(after) = &writes_ahead[successor.index()] {
+                    next.iter_mut().zip(after).for_each(|(a, b)| *a = (*a).min(*b));
                 }
             }
             if let Some((table, _)) = applied_table(self.body, *block)
@@ -400,26 +419,26 @@ impl PassScheduler<'_> {
                     self.placed.tables.get(&table).and_then(|t| t.parts.first()).map_or(0, |part| part.pass as u16);
                 next[var.index()] = next[var.index()].min(first);
             }
-            for (at, data) in self.body.blocks[*block].insts.iter().enumerate().rev() {
-                let touch = self.access_set(&data.inst);
-                let span = self.schedule.insts[block.index()][at];
-                if touch.pure {
-                    let last = touch.reads.iter().map(|cell| next[*cell]).min().unwrap_or(most);
-                    loads.insert((block.index(), at), last);
+            for (index, data) in self.body.blocks[*block].insts.iter().enumerate().rev() {
+                let access = self.access_set(&data.inst);
+                let span = self.schedule.insts[block.index()][index];
+                if access.pure {
+                    let last = access.reads.iter().map(|cell| next[*cell]).min().unwrap_or(pass_count);
+                    loads.insert((block.index(), index), last);
                 }
-                touch.writes.iter().for_each(|cell| next[*cell] = next[*cell].min(span.first));
+                access.writes.iter().for_each(|cell| next[*cell] = next[*cell].min(span.first));
             }
-            ahead[block.index()] = Some(next);
+            writes_ahead[block.index()] = Some(next);
         }
         // A value can be recomputed as long as all its operands can.
         let mut last: Vec<u16> = self.schedule.values.clone();
         for block in &self.order {
-            for (at, data) in self.body.blocks[*block].insts.iter().enumerate() {
-                let Some(own) = loads.get(&(block.index(), at)) else { continue };
-                let mut until = *own;
-                data.inst.for_each_use(|value| until = until.min(last[value.index()]));
-                let span = &mut self.schedule.insts[block.index()][at];
-                span.last = until.max(span.first);
+            for (index, data) in self.body.blocks[*block].insts.iter().enumerate() {
+                let Some(load_limit) = loads.get(&(block.index(), index)) else { continue };
+                let mut limit = *load_limit;
+                data.inst.for_each_use(|value| limit = limit.min(last[value.index()]));
+                let span = &mut self.schedule.insts[block.index()][index];
+                span.last = limit.max(span.first);
                 data.results.iter().for_each(|result| last[result.index()] = span.last);
             }
         }
@@ -427,23 +446,26 @@ impl PassScheduler<'_> {
 
     /// Computes for each branch the last pass in which the taken path matters.
     fn compute_relevance(&mut self) {
-        let own: Vec<i32> = self.body.blocks.keys().map(|block| self.last_own_pass(block)).collect();
+        let last_passes: Vec<i32> = self.body.blocks.keys().map(|block| self.last_own_pass(block)).collect();
         self.schedule.relevant = vec![NO_PASS; self.body.blocks.len()];
         for block in self.order.iter().filter(|block| self.body.blocks[**block].successors().len() > 1) {
             let join = self.joins[block.index()];
-            let inside = blocks_until_join(self.body, *block, join).into_iter().map(|inside| own[inside.index()]).max();
-            let params = join.filter(|join| !self.body.blocks[*join].params.is_empty());
-            let params = params.map(|join| i32::from(self.schedule.params[join.index()]));
-            self.schedule.relevant[block.index()] = inside.into_iter().chain(params).max().unwrap_or(NO_PASS);
+            let inside =
+                blocks_until_join(self.body, *block, join).into_iter().map(|inside| last_passes[inside.index()]).max();
+            let join_with_params = join.filter(|join| !self.body.blocks[*join].params.is_empty());
+            let join_with_params = join_with_params.map(|join| i32::from(self.schedule.params[join.index()]));
+            self.schedule.relevant[block.index()] = inside.into_iter().chain(join_with_params).max().unwrap_or(NO_PASS);
         }
         for block in self.order.clone() {
+            // A table with one successor decides nothing, but it must still be applied up to its
+            // last pass.
             if let [_] = self.body.blocks[block].successors()[..]
                 && let Some((table, _)) = applied_table(self.body, block)
             {
                 let inside = self.body.blocks[block]
                     .successors()
                     .into_iter()
-                    .map(|next| own[next.index()])
+                    .map(|next| last_passes[next.index()])
                     .max()
                     .unwrap_or(NO_PASS);
                 self.schedule.relevant[block.index()] = inside.max(i32::from(self.last_pass(table)));
@@ -475,6 +497,8 @@ impl PassScheduler<'_> {
             .collect()
     }
 
+    /// Returns the cells that an instruction reads and writes. A write to a member of a header
+    /// union changes the validity of the other members (`sibling_cells`).
     fn access_set(&self, inst: &Inst) -> AccessSet {
         let cells = &self.cells;
         let read = |reads: Vec<usize>| AccessSet { reads, writes: Vec::new(), pure: true };
@@ -519,26 +543,27 @@ impl PassScheduler<'_> {
         }
     }
 
+    /// Returns the cells that an extern call reads and writes. An object's state is one cell.
     fn call_access_set(&self, object: Option<ExternId>, func: ExternFn) -> AccessSet {
         use ExternFn::*;
         let cells = &self.cells;
-        let mut touch = AccessSet::default();
+        let mut access = AccessSet::default();
         match func {
             // Counter additions commute.
             CounterCount | DirectCounterCount | LogMsg => {}
             Hash | HashGet | Checksum16Get | IsHostPort | IsNetPort | UpdateChecksum | UpdateChecksumWithPayload => {}
             MarkToDrop => {
-                let std = |name: &str| {
+                let intrinsic_cell = |name: &str| {
                     interp::host::architecture::intrinsic(self.pipeline, name).map(|var: VarId| var.index())
                 };
-                touch.writes.extend(std("standard_metadata.egress_spec"));
-                touch.writes.extend(std("standard_metadata.mcast_grp"));
+                access.writes.extend(intrinsic_cell("standard_metadata.egress_spec"));
+                access.writes.extend(intrinsic_cell("standard_metadata.mcast_grp"));
             }
             // All random externs share one generator.
-            Random | RandomRead => touch.writes.push(cells.architecture_cell()),
-            _ => touch.writes.push(object.map_or(cells.architecture_cell(), |object| cells.object(object))),
+            Random | RandomRead => access.writes.push(cells.architecture_cell()),
+            _ => access.writes.push(object.map_or(cells.architecture_cell(), |object| cells.object(object))),
         }
-        touch
+        access
     }
 }
 

@@ -33,15 +33,15 @@ impl SwitchTables {
         placed: &PlacementMap,
         state: &ControlState,
     ) -> Result<SwitchTables, Box<EntryError>> {
-        let table = |(id, declared): (TableId, &ir::Table)| {
+        let switch_table = |(id, declared): (TableId, &ir::Table)| {
             let placed = placed.tables.get(&id).cloned().unwrap_or_default();
             let pipes = placed.split.map_or(1, |split| split.pipes);
             let layout = state.layout(id);
-            let column = |_| TableMemory::new(layout, placed.parts.iter().map(|part| part.capacity));
-            let columns = (0..pipes).map(column).collect();
+            let new_column = |_| TableMemory::new(layout, placed.parts.iter().map(|part| part.capacity));
+            let columns = (0..pipes).map(new_column).collect();
             SwitchTable { name: declared.preamble.name.clone(), layout: layout.clone(), columns, placed }
         };
-        let mut store = SwitchTables { tables: pipeline.tables.iter().map(table).collect() };
+        let mut store = SwitchTables { tables: pipeline.tables.iter().map(switch_table).collect() };
         for id in pipeline.tables.keys() {
             let mut entries: Vec<&StoredEntry> = state.entries(id).collect();
             entries.sort_by_key(|entry| entry.sequence());
@@ -59,10 +59,10 @@ impl SwitchTables {
     /// # Errors
     /// [`WriteError`]: they do not fit. The tables are unchanged.
     pub fn check_capacity(&self, changes: &[StateChange], batch: &WriteBatch) -> Result<(), WriteError> {
-        let mut more: BTreeMap<(TableId, usize), i64> = BTreeMap::new();
-        let mut count = |table: TableId, entry: &StoredEntry, by: i64| {
+        let mut added: BTreeMap<(TableId, usize), i64> = BTreeMap::new();
+        let mut count = |table: TableId, entry: &StoredEntry, delta: i64| {
             for pipe in self.tables[table.index()].pipes_of(entry) {
-                *more.entry((table, pipe)).or_default() += by;
+                *added.entry((table, pipe)).or_default() += delta;
             }
         };
         for change in changes {
@@ -72,11 +72,11 @@ impl SwitchTables {
                 _ => {}
             }
         }
-        for ((id, pipe), more) in more {
+        for ((id, pipe), added) in added {
             let table = &self.tables[id.index()];
             let column = &table.columns[pipe];
-            let placed = !column.parts.is_empty();
-            if placed && more > 0 && column.len().saturating_add(more.unsigned_abs()) > column.capacity() {
+            let is_placed = !column.parts.is_empty();
+            if is_placed && added > 0 && column.len().saturating_add(added.unsigned_abs()) > column.capacity() {
                 let index = first_excess_update(batch, id, column.capacity().saturating_sub(column.len()));
                 return Err(WriteError { index, error: table.no_room_error().into() });
             }
@@ -89,7 +89,7 @@ impl SwitchTables {
         // Within a batch, the entries can temporarily exceed the capacity. The excess waits until
         // others are removed.
         let mut waiting: Vec<(TableId, StoredEntry)> = Vec::new();
-        let find = |waiting: &[(TableId, StoredEntry)], id: TableId, old: &StoredEntry| {
+        let position_in = |waiting: &[(TableId, StoredEntry)], id: TableId, old: &StoredEntry| {
             waiting.iter().position(|(table, entry)| *table == id && entry.sequence() == old.sequence())
         };
         for change in changes {
@@ -97,12 +97,12 @@ impl SwitchTables {
                 StateChange::Inserted(table, entry, _) if !self.insert(*table, entry) => {
                     waiting.push((*table, entry.clone()));
                 }
-                StateChange::Modified(table, old, new, _) => match find(&waiting, *table, old) {
-                    Some(at) => waiting[at].1 = new.clone(),
+                StateChange::Modified(table, old, new, _) => match position_in(&waiting, *table, old) {
+                    Some(index) => waiting[index].1 = new.clone(),
                     None => self.tables[table.index()].replace_entry(old, new),
                 },
-                StateChange::Deleted(table, entry) => match find(&waiting, *table, entry) {
-                    Some(at) => drop(waiting.remove(at)),
+                StateChange::Deleted(table, entry) => match position_in(&waiting, *table, entry) {
+                    Some(index) => drop(waiting.remove(index)),
                     None => self.remove(*table, entry),
                 },
                 _ => {}
@@ -178,23 +178,23 @@ impl SwitchTable {
 }
 
 /// Returns the index of the update that exceeds a table's capacity.
-fn first_excess_update(batch: &WriteBatch, table: TableId, room: u64) -> usize {
-    let mut more = 0i64;
+fn first_excess_update(batch: &WriteBatch, table: TableId, free_entries: u64) -> usize {
+    let mut added = 0i64;
     for (index, update) in batch.updates.iter().enumerate() {
-        let (kind, of) = match update {
+        let (kind, updated_table) = match update {
             StateUpdate::Entry(kind, entry) => (*kind, entry.table),
             StateUpdate::Packed(kind, entry) => (*kind, entry.table),
             _ => continue,
         };
-        if of != table {
+        if updated_table != table {
             continue;
         }
-        more += match kind {
+        added += match kind {
             UpdateKind::Insert => 1,
             UpdateKind::Delete => -1,
             UpdateKind::Modify => 0,
         };
-        if more > 0 && more.unsigned_abs() > room {
+        if added > 0 && added.unsigned_abs() > free_entries {
             return index;
         }
     }

@@ -46,19 +46,19 @@ fn action_ram_bits(bits: u32) -> u32 {
 pub(super) fn action_data_formats(target: &ChipTarget, table: &TableDemand) -> Vec<ActionDataFormat> {
     let actions: Vec<Vec<(u32, u32)>> =
         table.actions.iter().filter(|a| !a.default_only).map(action_data_slots).collect();
-    let total = |slots: &[(u32, u32)]| slots.iter().map(|s| s.0).sum::<u32>();
-    let mut bytes = actions.iter().map(|a| action_ram_bits(total(a)).div_ceil(8)).max().unwrap_or(0);
+    let slot_bits = |slots: &[(u32, u32)]| slots.iter().map(|s| s.0).sum::<u32>();
+    let mut bytes = actions.iter().map(|a| action_ram_bits(slot_bits(a)).div_ceil(8)).max().unwrap_or(0);
     let mut out = vec![ActionDataFormat { bytes, immediate: 0 }];
     while bytes > 0 {
-        let next = if bytes > 16 { bytes - 16 } else { bytes / 2 };
+        let target_bytes = if bytes > 16 { bytes - 16 } else { bytes / 2 };
         let mut format = ActionDataFormat::default();
         for slots in &actions {
-            let needed = total(slots).saturating_sub(next * 8);
-            let Some((moved, bits)) = min_immediate_bits(slots, needed, target.formats.immediate_bits) else {
+            let needed = slot_bits(slots).saturating_sub(target_bytes * 8);
+            let Some((moved_bits, used_bits)) = min_immediate_bits(slots, needed, target.formats.immediate_bits) else {
                 return out;
             };
-            format.immediate = format.immediate.max(bits);
-            format.bytes = format.bytes.max(action_ram_bits(total(slots) - moved) / 8);
+            format.immediate = format.immediate.max(used_bits);
+            format.bytes = format.bytes.max(action_ram_bits(slot_bits(slots) - moved_bits) / 8);
         }
         bytes = format.bytes;
         out.push(format);
@@ -66,27 +66,28 @@ pub(super) fn action_data_formats(target: &ChipTarget, table: &TableDemand) -> V
     out
 }
 
-/// Returns the smallest selection of `slots` of at least `needed` bits, as (slot bits, used bits).
-/// `None` if it exceeds `limit`.
+/// Returns the smallest selection of `slots` (slot bits, used bits) of at least `needed` bits, as
+/// (slot bits, used bits). `None` if it exceeds `limit`.
 fn min_immediate_bits(slots: &[(u32, u32)], needed: u32, limit: u32) -> Option<(u32, u32)> {
     if needed == 0 {
         return Some((0, 0));
     }
     // A subset-sum table suffices because slots are few and their sums are multiples of 8 up to 32.
-    let mut reach: Vec<Option<u32>> = vec![None; (limit / 8) as usize + 1];
-    reach[0] = Some(0);
+    // By sum in bytes: the most unused bits of one slot in a selection with that sum, or `None`.
+    let mut max_spare: Vec<Option<u32>> = vec![None; (limit / 8) as usize + 1];
+    max_spare[0] = Some(0);
     for (slot, width) in slots {
-        let step = (slot / 8) as usize;
-        for at in (step..reach.len()).rev() {
-            if let Some(spare) = reach[at - step] {
-                reach[at] = Some(reach[at].unwrap_or(0).max(spare.max(slot - width)));
+        let slot_bytes = (slot / 8) as usize;
+        for bytes in (slot_bytes..max_spare.len()).rev() {
+            if let Some(spare) = max_spare[bytes - slot_bytes] {
+                max_spare[bytes] = Some(max_spare[bytes].unwrap_or(0).max(spare.max(slot - width)));
             }
         }
     }
-    let first = needed.div_ceil(8) as usize;
-    let at = (first..reach.len()).find(|at| reach[*at].is_some())?;
-    let bits = at as u32 * 8;
-    Some((bits, bits - reach[at].unwrap_or(0)))
+    let needed_bytes = needed.div_ceil(8) as usize;
+    let bytes = (needed_bytes..max_spare.len()).find(|bytes| max_spare[*bytes].is_some())?;
+    let bits = bytes as u32 * 8;
+    Some((bits, bits - max_spare[bytes].unwrap_or(0)))
 }
 
 /// Returns the bits that select an entry's action: an index among up to eight, else the

@@ -117,27 +117,31 @@ impl<'a> SramTable<'a> {
         widths.len() as u32
     }
 
-    /// Returns whether a candidate's row can be packed, byte by byte.
-    pub fn can_pack(&self, c: &LayoutCandidate) -> bool {
-        let ghosts = if self.partitions.is_some() { 0 } else { self.target.sram.depth.ilog2() + c.ways.min_way_log2() };
-        let known = (c.entries_per_row, c.words, ghosts, c.data.immediate);
-        if let Some(yes) = self.pack_results.borrow().get(&known) {
-            return *yes;
+    /// Returns whether a candidate's row can be packed, byte by byte. Results are kept, because
+    /// many candidates share a row format.
+    pub fn can_pack(&self, candidate: &LayoutCandidate) -> bool {
+        // The hash address determines these key bits, so an entry does not store them.
+        let ghost_bits =
+            if self.partitions.is_some() { 0 } else { self.target.sram.depth.ilog2() + candidate.ways.min_way_log2() };
+        let format_key = (candidate.entries_per_row, candidate.words, ghost_bits, candidate.data.immediate);
+        if let Some(is_packable) = self.pack_results.borrow().get(&format_key) {
+            return *is_packable;
         }
-        let overhead = EntryOverhead { action: self.action_bits, pointers: self.pointers, immediate: c.data.immediate };
-        let (entries, words) = (c.entries_per_row, c.words);
+        let overhead =
+            EntryOverhead { action: self.action_bits, pointers: self.pointers, immediate: candidate.data.immediate };
+        let (entries, words) = (candidate.entries_per_row, candidate.words);
         let ranked = self.partitions.is_some();
-        let yes = pack::is_packable(&RowFormat {
+        let is_packable = pack::is_packable(&RowFormat {
             target: self.target,
             key: &self.key,
             entries,
             words,
-            ghost_bits: ghosts,
+            ghost_bits,
             overhead,
             ranked,
         });
-        self.pack_results.borrow_mut().insert(known, yes);
-        yes
+        self.pack_results.borrow_mut().insert(format_key, is_packable);
+        is_packable
     }
 
     /// Returns the memories of a candidate that grow with the entries.

@@ -144,17 +144,18 @@ pub fn rows_needed(table: &TableDemand) -> u64 {
 /// Maximum number of stages of [`allocate_alone`].
 pub const MAX_STAGES: usize = 1024;
 
+/// Returns the error for a table that no stage can hold, with the limit that it exceeds.
 fn no_stage_error(target: &ChipTarget, table: &TableDemand) -> MemoryError {
     let bits: u64 = table.keys.iter().map(|k| u64::from(k.bits)).sum();
-    let crossbar = match table.kind {
+    let crossbar_bytes = match table.kind {
         MemoryMatchKind::Ternary => target.per_stage.ternary_crossbar,
         _ => target.per_stage.exact_crossbar,
     };
-    let reason = if key::exceeds_crossbar(table, crossbar) {
-        format!("its key of {bits} bits is wider than the {} bits of a stage's crossbar", crossbar * 8)
+    let reason = if key::exceeds_crossbar(table, crossbar_bytes) {
+        format!("its key of {bits} bits is wider than the {} bits of a stage's crossbar", crossbar_bytes * 8)
     } else if data::has_too_wide_action(target, table) {
-        let most = target.formats.max_action_data_bits;
-        format!("an action has more data than the {most} bits that action memory returns for an entry")
+        let max_bits = target.formats.max_action_data_bits;
+        format!("an action has more data than the {max_bits} bits that action memory returns for an entry")
     } else if data::has_single_stage_state(table) {
         format!(
             "its {} entries must be in one stage, as its register or meter is in one place, and are too many",

@@ -30,7 +30,7 @@ pub(super) fn fit_sram(
 
 /// Fits a table with an entry for every key value and one action. The key addresses action data and
 /// state and is not compared (`table_layout.cpp`, hash action). Such a table is not split over
-/// stages.
+/// stages: `None` if not all of the `wanted` entries fit.
 fn fit_key_addressed(
     target: &ChipTarget,
     table: &TableDemand,
@@ -38,22 +38,22 @@ fn fit_key_addressed(
     free: &StageResources,
 ) -> Option<StageAllocation> {
     let bits = table.key_bits();
-    let idle = table.attached.iter().any(|a| a.kind == AttachedKind::Idle);
-    if !table.is_key_addressed() || wanted != table.entries || idle {
+    let has_idle_timeout = table.attached.iter().any(|a| a.kind == AttachedKind::Idle);
+    if !table.is_key_addressed() || wanted != table.entries || has_idle_timeout {
         return None;
     }
     let format = *data::action_data_formats(target, table).first()?;
-    let (state, map_ram, largest_state) = data::state_blocks(target, table, wanted);
-    let action = data::action_ram(target, format.bytes).map_or(0, |ram| ram.blocks_for(target, wanted));
+    let (state_blocks, map_ram, largest_state) = data::state_blocks(target, table, wanted);
+    let action_blocks = data::action_ram(target, format.bytes).map_or(0, |ram| ram.blocks_for(target, wanted));
     let usage = StageResources {
-        sram: action.saturating_add(state),
+        sram: action_blocks.saturating_add(state_blocks),
         map_ram,
         tables: 1,
         hash_bits: bits,
         exact_crossbar: key::exact_key_bytes(target, table).crossbar,
         ..data::stage_units(table, format)
     };
-    let demand = StageDemand { anywhere: action, state, largest_state, ..StageDemand::default() };
+    let demand = StageDemand { anywhere: action_blocks, state: state_blocks, largest_state, ..StageDemand::default() };
     let description = "nothing is compared: the key is the address of data and state".to_owned();
     let layout = TableLayout { entries_per_row: 1, description, ..TableLayout::default() };
     (usage.fits(free) && rows::fits_empty_stage(target, &demand)).then_some(StageAllocation {
@@ -153,35 +153,48 @@ impl LayoutCandidates<'_> {
 
     /// Returns the allocation of the preferred layout, if its blocks fit.
     fn allocate_preferred(&self, free: &StageResources) -> Option<StageAllocation> {
-        let c = self.all.get(self.preferred)?;
-        let (of, target) = (self.of, self.of.target);
-        let lookups = of.blocks_per_row();
-        let matched = c.depth.saturating_mul(lookups).saturating_mul(c.words);
-        if matched > free.sram {
+        let candidate = self.all.get(self.preferred)?;
+        let (candidates, target) = (self.of, self.of.target);
+        let lookups = candidates.blocks_per_row();
+        let match_blocks = candidate.depth.saturating_mul(lookups).saturating_mul(candidate.words);
+        if match_blocks > free.sram {
             return None;
         }
-        let partitions = logical_tables(of, c);
-        let (state, map_ram, largest_state) = data::state_blocks(target, of.table, c.entries);
-        let action = data::action_ram(target, c.data.bytes).map_or(0, |ram| match partitions.first() {
+        let partitions = logical_tables(candidates, candidate);
+        let (state_blocks, map_ram, largest_state) = data::state_blocks(target, candidates.table, candidate.entries);
+        let action_blocks = data::action_ram(target, candidate.data.bytes).map_or(0, |ram| match partitions.first() {
             // Each logical table has its own action RAM, of the size that the first one needs.
-            Some(first) => ram.blocks_for(target, of.entry_capacity(c, *first)) * partitions.len() as u32,
-            None => ram.blocks_for(target, c.entries),
+            Some(first) => {
+                ram.blocks_for(target, candidates.entry_capacity(candidate, *first)) * partitions.len() as u32
+            }
+            None => ram.blocks_for(target, candidate.entries),
         });
-        let each = partitions.iter().flat_map(|size| std::iter::repeat_n(*size, lookups as usize)).collect();
-        let (words, depth) = (c.words, c.depth * lookups);
-        let demand = StageDemand { words, depth, partitions: each, anywhere: action, state, largest_state };
+        let table_blocks = partitions.iter().flat_map(|size| std::iter::repeat_n(*size, lookups as usize)).collect();
+        let (words, depth) = (candidate.words, candidate.depth * lookups);
+        let demand = StageDemand {
+            words,
+            depth,
+            partitions: table_blocks,
+            anywhere: action_blocks,
+            state: state_blocks,
+            largest_state,
+        };
         let usage = StageResources {
-            sram: matched.saturating_add(action).saturating_add(state),
+            sram: match_blocks.saturating_add(action_blocks).saturating_add(state_blocks),
             map_ram,
             tables: partitions.len().max(1) as u32,
-            hash_bits: if partitions.is_empty() { c.ways.hash_bits } else { partition_number_bits(of.partitions?) },
-            exact_crossbar: of.key.crossbar * c.ways.groups.max(1),
-            ..data::stage_units(of.table, c.data)
+            hash_bits: if partitions.is_empty() {
+                candidate.ways.hash_bits
+            } else {
+                partition_number_bits(candidates.partitions?)
+            },
+            exact_crossbar: candidates.key.crossbar * candidate.ways.groups.max(1),
+            ..data::stage_units(candidates.table, candidate.data)
         };
         (usage.fits(free) && rows::fits_empty_stage(target, &demand)).then(|| StageAllocation {
-            entries: c.entries,
+            entries: candidate.entries,
             usage,
-            layout: describe_layout(c, &partitions),
+            layout: describe_layout(candidate, &partitions),
         })
     }
 }
@@ -196,29 +209,31 @@ fn logical_tables(of: &SramTable, c: &LayoutCandidate) -> Vec<u32> {
     (0..tables).map(|i| c.depth / tables + u32::from(i < c.depth % tables)).collect()
 }
 
-fn describe_layout(c: &LayoutCandidate, partitions: &[u32]) -> TableLayout {
-    let (entries, words) = (c.entries_per_row, c.words);
+/// Returns a layout with its description. `partitions` has the sizes of the logical tables of an
+/// ALPM table; empty for others.
+fn describe_layout(candidate: &LayoutCandidate, partitions: &[u32]) -> TableLayout {
+    let (entries, words) = (candidate.entries_per_row, candidate.words);
     let plural = |n: u32, one: &str, many: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {many}") };
-    let row = format!("{} in {}", plural(entries, "entry", "entries"), plural(words, "word", "words"));
-    let ways = if c.ways.identity {
+    let row_text = format!("{} in {}", plural(entries, "entry", "entries"), plural(words, "word", "words"));
+    let ways_text = if candidate.ways.identity {
         "the key is the place".to_owned()
     } else if partitions.is_empty() {
-        plural(c.ways.sizes.len() as u32, "way", "ways")
+        plural(candidate.ways.sizes.len() as u32, "way", "ways")
     } else {
         plural(partitions.len() as u32, "ranked table", "ranked tables")
     };
-    let data = match (c.data.bytes, c.data.immediate) {
+    let data_text = match (candidate.data.bytes, candidate.data.immediate) {
         (0, 0) => String::new(),
         (0, bits) => format!(", {bits} bits of action data in the entry"),
         (bytes, 0) => format!(", {bytes} bytes of action data in blocks of their own"),
         (bytes, bits) => format!(", {bits} bits of action data in the entry, {bytes} bytes in blocks of their own"),
     };
-    let ways_of = if partitions.is_empty() { c.ways.sizes.clone() } else { partitions.to_vec() };
+    let way_sizes = if partitions.is_empty() { candidate.ways.sizes.clone() } else { partitions.to_vec() };
     TableLayout {
-        ways: ways_of,
+        ways: way_sizes,
         entries_per_row: entries,
         words,
-        description: format!("{row}, {ways}{data}"),
+        description: format!("{row_text}, {ways_text}{data_text}"),
         ..TableLayout::default()
     }
 }

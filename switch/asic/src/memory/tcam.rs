@@ -49,7 +49,9 @@ pub(super) fn fit_tcam(
     (1..=most).rev().find_map(|depth| best_allocation(target, table, width, crossbar, depth, free))
 }
 
-/// Returns the allocation with the split of action data that takes the fewest blocks at `depth`.
+/// Returns the allocation with the split of action data that takes the fewest blocks at `depth`, a
+/// number of TCAM blocks. `width` is the number of blocks side by side for a key. The choice goes
+/// by the estimated pointer width, as in the compiler; the allocation by the exact one.
 fn best_allocation(
     target: &ChipTarget,
     table: &TableDemand,
@@ -60,14 +62,15 @@ fn best_allocation(
 ) -> Option<StageAllocation> {
     let entries = u64::from(depth) * u64::from(target.tcam.depth);
     let parts = data::action_data_formats(target, table).into_iter().map(|format| {
-        let (state, map_ram, largest_state) = data::state_blocks(target, table, entries);
-        let blocks =
+        let (state_blocks, map_ram, largest_state) = data::state_blocks(target, table, entries);
+        let indirection_sram =
             |pointers| indirection(target, table, format, pointers).map_or(0, |b| b.blocks_for(target, entries));
-        let reckoned = blocks(data::estimated_pointer_bits(table)) + action_blocks(target, format, entries);
-        let indirect = blocks(data::pointer_bits(table));
-        let action = action_blocks(target, format, entries);
+        let estimated_sram =
+            indirection_sram(data::estimated_pointer_bits(table)) + action_blocks(target, format, entries);
+        let indirection_blocks = indirection_sram(data::pointer_bits(table));
+        let action_sram = action_blocks(target, format, entries);
         let usage = StageResources {
-            sram: indirect.saturating_add(action).saturating_add(state),
+            sram: indirection_blocks.saturating_add(action_sram).saturating_add(state_blocks),
             map_ram,
             tcam: depth * width,
             tables: 1,
@@ -87,12 +90,16 @@ fn best_allocation(
                 ..TableLayout::default()
             },
         };
-        let demand =
-            StageDemand { anywhere: indirect.saturating_add(action), state, largest_state, ..StageDemand::default() };
-        (reckoned, part, rows::fits_empty_stage(target, &demand))
+        let demand = StageDemand {
+            anywhere: indirection_blocks.saturating_add(action_sram),
+            state: state_blocks,
+            largest_state,
+            ..StageDemand::default()
+        };
+        (estimated_sram, part, rows::fits_empty_stage(target, &demand))
     });
-    let placed = parts.filter(|(_, part, held)| *held && part.usage.fits(free));
-    placed.min_by_key(|(reckoned, ..)| *reckoned).map(|(_, part, _)| part)
+    let fitting = parts.filter(|(_, part, fits_stage)| *fits_stage && part.usage.fits(free));
+    fitting.min_by_key(|(estimated_sram, ..)| *estimated_sram).map(|(_, part, _)| part)
 }
 
 fn action_blocks(target: &ChipTarget, format: ActionDataFormat, entries: u64) -> u32 {

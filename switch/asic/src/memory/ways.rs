@@ -80,30 +80,33 @@ fn even_way_sizes(target: &ChipTarget, depth: u32) -> Vec<u32> {
     (0..ways).map(|i| if i < depth - ways { 2 } else { 1 }).collect()
 }
 
+/// Divides `depth` blocks into ways of powers of two, the largest first. A way's block number takes
+/// bits of the hash, `select_bits` in a group; a way that does not fit the remaining bits of its
+/// group gets smaller (p4c's Tofino back-end, `resource_estimate.cpp`).
 fn power_of_two_ways(target: &ChipTarget, depth: u32) -> Vec<u32> {
-    let select = target.formats.select_bits;
-    let min = target.formats.min_ways as usize;
-    let mut left = depth.min(target.sram.per_stage);
+    let select_bits = target.formats.select_bits;
+    let min_ways = target.formats.min_ways as usize;
+    let mut blocks_left = depth.min(target.sram.per_stage);
     let mut size = (1u32 << depth.min(64).ilog2()) / target.formats.min_ways;
-    let (mut sizes, mut bits, mut since): (Vec<u32>, u32, usize) = (Vec::new(), 0, 0);
-    let mut split = false;
-    while left > 0 {
-        let room = select - bits % select;
-        if size <= left && size.next_power_of_two().ilog2() <= room {
+    let (mut sizes, mut used_bits, mut ways_in_round): (Vec<u32>, u32, usize) = (Vec::new(), 0, 0);
+    let mut has_overflowed = false;
+    while blocks_left > 0 {
+        let group_bits_left = select_bits - used_bits % select_bits;
+        if size <= blocks_left && size.next_power_of_two().ilog2() <= group_bits_left {
             sizes.push(size);
-            left -= size;
-            bits += size.ilog2();
-            if bits > select && sizes.len() <= min && !split {
-                split = true;
-                since = 0;
+            blocks_left -= size;
+            used_bits += size.ilog2();
+            if used_bits > select_bits && sizes.len() <= min_ways && !has_overflowed {
+                has_overflowed = true;
+                ways_in_round = 0;
             }
-            since += 1;
+            ways_in_round += 1;
         } else {
             size /= 2;
         }
-        if left > 0 && since >= min {
-            since = 0;
-            size = if left >= sizes[0] { sizes[0] } else { 1 << left.ilog2() };
+        if blocks_left > 0 && ways_in_round >= min_ways {
+            ways_in_round = 0;
+            size = if blocks_left >= sizes[0] { sizes[0] } else { 1 << blocks_left.ilog2() };
         }
     }
     sizes

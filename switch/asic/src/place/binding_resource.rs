@@ -24,10 +24,10 @@ pub struct BindingResource {
 /// Finds the resource that prevents more entries: the shortage at a scale that no longer fits. If
 /// no table can grow, the resource with the highest utilization.
 pub fn find_binding(target: &ChipTarget, program: &ResourceDemand, placement: &Placement) -> BindingResource {
-    if let Ok(ground) = PlacementProblem::new(target, program, &placement.path)
-        && let Some(scale) = smallest_failing_scale(&ground, placement.scale)
+    if let Ok(problem) = PlacementProblem::new(target, program, &placement.path)
+        && let Some(scale) = smallest_failing_scale(&problem, placement.scale)
     {
-        let mut binding = binding_at_scale(&ground, scale);
+        let mut binding = binding_at_scale(&problem, scale);
         binding.sentence = format!("at {scale:.1} times the entries {}", binding.sentence);
         return binding;
     }
@@ -47,9 +47,10 @@ fn utilization(target: &ChipTarget, placement: &Placement, at: usize) -> f64 {
 }
 
 /// Returns a failing scale not far above the largest fitting one.
-fn smallest_failing_scale(ground: &PlacementProblem, fits: f64) -> Option<f64> {
+fn smallest_failing_scale(problem: &PlacementProblem, fits: f64) -> Option<f64> {
     let fails = |scale: f64| {
-        try_orders(ground, &rows_at_scale(ground, scale), ground.target.stages, ground.target.per_stage, 1).is_none()
+        try_orders(problem, &rows_at_scale(problem, scale), problem.target.stages, problem.target.per_stage, 1)
+            .is_none()
     };
     let (mut low, mut high) = (fits, fits * 2.0);
     while !fails(high) {
@@ -66,64 +67,65 @@ fn smallest_failing_scale(ground: &PlacementProblem, fits: f64) -> Option<f64> {
 }
 
 /// Returns the binding resource at a failing scale: the one that kept the most tables waiting.
-pub(super) fn binding_at_scale(ground: &PlacementProblem, scale: f64) -> BindingResource {
-    let entries = rows_at_scale(ground, scale);
+pub(super) fn binding_at_scale(problem: &PlacementProblem, scale: f64) -> BindingResource {
+    let entries = rows_at_scale(problem, scale);
     let settings = ScheduleSettings {
-        stages: ground.target.stages,
-        stage_limits: ground.target.per_stage,
-        urgency: urgency_order(ground, &entries, 0),
+        stages: problem.target.stages,
+        stage_limits: problem.target.per_stage,
+        urgency: urgency_order(problem, &entries, 0),
         entries,
         diagnose: true,
         planned_entries: None,
         min_part_divisor: 0,
         unsplit_tables: false,
     };
-    let attempt = schedule_tables(ground, &settings);
-    let lacks = attempt.shortages;
-    let left = attempt.unplaced.clone();
-    let at = (0..13).rev().max_by_key(|n| lacks[*n]).filter(|n| lacks[*n] > 0);
-    let placement = attempt.into_placement(ground, scale);
-    let Some(at) = at else { return late_binding(ground, &left) };
-    let described = ResourceUse::new(ground.target, ground.program, &placement, at);
-    let largest = described.tables.first().filter(|_| scale == 1.0);
-    let fewer = largest.and_then(|(n, _)| max_fitting_entries(ground, *n));
-    let help = described.remedies(fewer);
-    described.binding_of(utilization(ground.target, &placement, at), help)
+    let attempt = schedule_tables(problem, &settings);
+    let shortages = attempt.shortages;
+    let unplaced = attempt.unplaced.clone();
+    // 13: the number of resources of a stage. The first of equal ones wins.
+    let binding = (0..13).rev().max_by_key(|n| shortages[*n]).filter(|n| shortages[*n] > 0);
+    let placement = attempt.into_placement(problem, scale);
+    let Some(binding) = binding else { return late_binding(problem, &unplaced) };
+    let resource_use = ResourceUse::new(problem.target, problem.program, &placement, binding);
+    let largest = resource_use.tables.first().filter(|_| scale == 1.0);
+    let fewer = largest.and_then(|(n, _)| max_fitting_entries(problem, *n));
+    let remedies = resource_use.remedies(fewer);
+    resource_use.binding_of(utilization(problem.target, &placement, binding), remedies)
 }
 
 /// Describes a failure without shortages: the tables became ready too late.
-fn late_binding(ground: &PlacementProblem, left: &[(usize, u64)]) -> BindingResource {
-    let names: Vec<&str> = left.iter().take(3).map(|(n, _)| ground.program.tables[*n].name.as_str()).collect();
-    let (last, needs) = ground.longest_chain(&ground.entries, u64::from(ground.target.stages));
+fn late_binding(problem: &PlacementProblem, left: &[(usize, u64)]) -> BindingResource {
+    let names: Vec<&str> = left.iter().take(3).map(|(n, _)| problem.program.tables[*n].name.as_str()).collect();
+    let (last, needs) = problem.longest_chain(&problem.entries, u64::from(problem.target.stages));
     let sentence = format!(
         "there are too few stages before {} can begin: one chain takes {needs} of them ({}), and the path has {} stages on each of {} gresses; \
          smaller tables early in the chain, or more pipes in a row, make room",
         names.join(", "),
-        ground.describe_chain(last, &ground.entries),
-        ground.target.stages,
-        ground.path.hops.len()
+        problem.describe_chain(last, &problem.entries),
+        problem.target.stages,
+        problem.path.hops.len()
     );
     BindingResource { resource: "stages".to_owned(), taken: 1.0, tables: Vec::new(), sentence }
 }
 
 /// Returns the maximum number of entries of one table with which the program fits, all others
 /// unchanged.
-fn max_fitting_entries(ground: &PlacementProblem, n: usize) -> Option<u64> {
+fn max_fitting_entries(problem: &PlacementProblem, n: usize) -> Option<u64> {
     let with = |count: u64| {
-        let mut entries = ground.entries.clone();
+        let mut entries = problem.entries.clone();
         entries[n] = count;
-        try_orders(ground, &entries, ground.target.stages, ground.target.per_stage, FEW_ORDERS).is_some()
+        try_orders(problem, &entries, problem.target.stages, problem.target.per_stage, FEW_ORDERS).is_some()
     };
-    if ground.program.tables[n].kind == MemoryMatchKind::None || !with(1) {
+    if problem.program.tables[n].kind == MemoryMatchKind::None || !with(1) {
         return None;
     }
-    let (mut low, mut high) = (1, ground.entries[n]);
-    while high - low > (ground.entries[n] / 256).max(1) {
+    let (mut low, mut high) = (1, problem.entries[n]);
+    while high - low > (problem.entries[n] / 256).max(1) {
         let middle = low + (high - low) / 2;
         if with(middle) { low = middle } else { high = middle }
     }
     // Rows differ from entries for tables with ranges.
-    Some((u128::from(low) * u128::from(ground.program.tables[n].entries) / u128::from(ground.entries[n])) as u64)
+    Some((u128::from(low) * u128::from(problem.program.tables[n].entries) / u128::from(problem.entries[n])) as u64)
 }
 
 /// Use of one resource by tables and stages.
@@ -205,30 +207,30 @@ impl<'a> ResourceUse<'a> {
     fn remedies(&self, fewer: Option<u64>) -> String {
         let Some((n, _)) = self.tables.first() else { return String::new() };
         let table = &self.program.tables[*n];
-        let mut ways: Vec<String> = Vec::new();
+        let mut remedies: Vec<String> = Vec::new();
         match (self.resource_name(), table.kind) {
             ("tcam" | "ternary_crossbar" | "ternary_tables", MemoryMatchKind::Ternary) if has_prefix_masks(table) => {
-                ways.push("moving it to SRAM by ALPM".to_owned());
+                remedies.push("moving it to SRAM by ALPM".to_owned());
             }
             ("sram" | "exact_crossbar" | "hash_bits", MemoryMatchKind::Exact) if table.key_bits() > 64 => {
-                ways.push(format!("a digest of its {} bits of key", table.key_bits()));
+                remedies.push(format!("a digest of its {} bits of key", table.key_bits()));
             }
             _ => {}
         }
         if self.target.pipes > self.path.pipe_count() {
-            ways.push("folding more pipes into one".to_owned());
+            remedies.push("folding more pipes into one".to_owned());
             if matches!(self.resource_name(), "sram" | "tcam" | "map_ram") {
-                ways.push("splitting its entries between pipes".to_owned());
+                remedies.push("splitting its entries between pipes".to_owned());
             }
         }
         if let Some(fewer) = fewer {
-            ways.push(format!("{} entries fewer (then {fewer})", table.entries.saturating_sub(fewer)));
+            remedies.push(format!("{} entries fewer (then {fewer})", table.entries.saturating_sub(fewer)));
         }
-        if ways.is_empty() {
+        if remedies.is_empty() {
             return String::new();
         }
-        let makes = if fewer.is_some() { "makes it fit" } else { "makes room" };
-        format!("; {} {makes}", ways.join(", or "))
+        let effect = if fewer.is_some() { "makes it fit" } else { "makes room" };
+        format!("; {} {effect}", remedies.join(", or "))
     }
 }
 

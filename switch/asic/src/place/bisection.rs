@@ -48,7 +48,7 @@ impl OptimumSearch<'_, '_> {
         let values: Vec<f64> = match self.objective {
             Objective::Fits => return None,
             Objective::FewestStages => (1..=best as u32).rev().map(f64::from).collect(),
-            Objective::MostHeadroom => possible_utilizations(self.ground.target, best),
+            Objective::MostHeadroom => possible_utilizations(self.problem.target, best),
             Objective::MostEntries => {
                 let most = self.bound.min(best * 1e3).max(best);
                 let steps = ((most / best).ln() / SCALE_STEP.ln_1p()).ceil() as i32;
@@ -60,7 +60,7 @@ impl OptimumSearch<'_, '_> {
     }
 
     fn limits_for(&self, value: f64) -> RelaxationLimits {
-        limits_for_value(self.ground, self.objective, value)
+        limits_for_value(self.problem, self.objective, value)
     }
 
     /// Finds the first impossible value by bisection.
@@ -71,7 +71,7 @@ impl OptimumSearch<'_, '_> {
             let value = values.values[middle];
             self.report_progress(&format!("whether {value:.3} is possible"));
             let limit = until.saturating_duration_since(Instant::now());
-            if matches!(solve_relaxation(self.ground, &self.limits_for(value), limit), RelaxationResult::Impossible) {
+            if matches!(solve_relaxation(self.problem, &self.limits_for(value), limit), RelaxationResult::Impossible) {
                 values.denied = middle;
                 self.update_bound(values);
             } else {
@@ -80,23 +80,24 @@ impl OptimumSearch<'_, '_> {
         }
     }
 
-    /// Bisects with unsplit tables: refutes impossible values and tries placements along feasible
-    /// plans.
+    /// Bisects with unsplit tables until a deadline: refutes impossible values and tries placements
+    /// along feasible plans. `values` are ordered; those from `denied` on are impossible, those up
+    /// to `reached` have a placement.
     fn decide_unsplit(&mut self, values: &mut CandidateValues, until: Instant) {
         let mut low = values.reached;
         while low + 1 < values.denied && Instant::now() < until {
             let middle = (low + values.denied) / 2;
             let value = values.values[middle];
             self.report_progress(&format!("whether {value:.3} is possible with unsplit tables"));
-            let asked = RelaxationLimits { is_unsplit: true, ..self.limits_for(value) };
-            let slice = until.saturating_duration_since(Instant::now()) / 4;
-            match solve_relaxation(self.ground, &asked, slice) {
+            let limits = RelaxationLimits { is_unsplit: true, ..self.limits_for(value) };
+            let time_limit = until.saturating_duration_since(Instant::now()) / 4;
+            match solve_relaxation(self.problem, &limits, time_limit) {
                 RelaxationResult::Impossible => {
                     values.denied = middle;
                     self.update_bound(values);
                 }
                 RelaxationResult::Possible { plan } => {
-                    if let Some(found) = follow_plan(self.ground, &asked, &plan) {
+                    if let Some(found) = follow_plan(self.problem, &limits, &plan) {
                         self.record_placement(values, middle, found);
                     }
                     low = middle;
@@ -107,7 +108,7 @@ impl OptimumSearch<'_, '_> {
 
     fn record_placement(&mut self, values: &mut CandidateValues, at: usize, found: ScheduleResult) {
         let scale = if self.objective == Objective::MostEntries { values.values[at] } else { 1.0 };
-        self.keep_if_better(found.into_placement(self.ground, scale));
+        self.keep_if_better(found.into_placement(self.problem, scale));
         values.reached = values.reached.max(at);
     }
 
@@ -131,9 +132,9 @@ impl OptimumSearch<'_, '_> {
             self.report_progress(&format!("a placement for {value:.3}"));
             let slice = until.saturating_duration_since(Instant::now()) / 3;
             let (asked, end) = (self.limits_for(value), Instant::now() + slice.max(Duration::from_millis(50)));
-            let found = match solve_relaxation(self.ground, &asked, slice) {
+            let found = match solve_relaxation(self.problem, &asked, slice) {
                 RelaxationResult::Impossible => None,
-                RelaxationResult::Possible { plan } => retry_until(self.ground, &asked, &plan, ROUNDS, end),
+                RelaxationResult::Possible { plan } => retry_until(self.problem, &asked, &plan, ROUNDS, end),
             };
             match found {
                 Some(found) => self.record_placement(values, middle, found),
@@ -170,8 +171,8 @@ fn possible_utilizations(target: &ChipTarget, most: f64) -> Vec<f64> {
 }
 
 /// Returns the limits of the relaxation for an objective value.
-fn limits_for_value(ground: &PlacementProblem, objective: Objective, value: f64) -> RelaxationLimits {
-    let (target, entries) = (ground.target, ground.entries.clone());
+fn limits_for_value(problem: &PlacementProblem, objective: Objective, value: f64) -> RelaxationLimits {
+    let (target, entries) = (problem.target, problem.entries.clone());
     let all = RelaxationLimits {
         stages: target.stages,
         stage_limits: target.per_stage,
@@ -183,7 +184,7 @@ fn limits_for_value(ground: &PlacementProblem, objective: Objective, value: f64)
         Objective::Fits => all,
         Objective::FewestStages => RelaxationLimits { stages: value as u32, ..all },
         Objective::MostHeadroom => RelaxationLimits { stage_limits: limit_memories(&target.per_stage, value), ..all },
-        Objective::MostEntries => RelaxationLimits { entries: rows_at_scale(ground, value), ..all },
+        Objective::MostEntries => RelaxationLimits { entries: rows_at_scale(problem, value), ..all },
     }
 }
 
@@ -198,10 +199,10 @@ pub fn is_possible(
     objective: Objective,
     value: f64,
 ) -> Result<bool, PlacementError> {
-    let ground = PlacementProblem::new(target, program, path)?;
-    let asked = |whole| RelaxationLimits { is_unsplit: whole, ..limits_for_value(&ground, objective, value) };
+    let problem = PlacementProblem::new(target, program, path)?;
+    let asked = |whole| RelaxationLimits { is_unsplit: whole, ..limits_for_value(&problem, objective, value) };
     let impossible = |whole| {
-        matches!(solve_relaxation(&ground, &asked(whole), Duration::from_secs(2)), RelaxationResult::Impossible)
+        matches!(solve_relaxation(&problem, &asked(whole), Duration::from_secs(2)), RelaxationResult::Impossible)
     };
     Ok(!impossible(false) && !impossible(true))
 }

@@ -44,10 +44,10 @@ impl<'a> PlacementProblem<'a> {
         path: &'a PipePath,
     ) -> Result<Self, PlacementError> {
         let count = program.tables.len();
-        let (mut before, mut behind) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+        let (mut predecessors, mut successors) = (vec![Vec::new(); count], vec![Vec::new(); count]);
         for d in program.dependencies.iter().filter(|d| d.first < d.second && d.second < count) {
-            before[d.second].push((d.first, d.kind.min_stage_distance()));
-            behind[d.first].push((d.second, d.kind.min_stage_distance()));
+            predecessors[d.second].push((d.first, d.kind.min_stage_distance()));
+            successors[d.first].push((d.second, d.kind.min_stage_distance()));
         }
         let overhead: Vec<StageResources> = (0..count).map(|n| gateway_overhead(program, n)).collect();
         let mut capacity = Vec::new();
@@ -56,15 +56,15 @@ impl<'a> PlacementProblem<'a> {
         }
         let hops = (0..count).map(|n| hop_range(program, path, n)).collect();
         let entries: Vec<u64> = program.tables.iter().map(|t| scaled_rows(t, 1.0)).collect();
-        let more = program.tables.iter().map(|t| scaled_rows(t, 2.0));
-        let growth = more.zip(&entries).map(|(two, one)| (two as f64 - *one as f64) / *one as f64).collect();
+        let doubled = program.tables.iter().map(|t| scaled_rows(t, 2.0));
+        let growth = doubled.zip(&entries).map(|(two, base)| (two as f64 - *base as f64) / *base as f64).collect();
         Ok(PlacementProblem {
             target,
             program,
             path,
             overhead,
-            predecessors: before,
-            successors: behind,
+            predecessors,
+            successors,
             capacity,
             hops,
             entries,
@@ -238,44 +238,47 @@ impl LowerBound {
     }
 }
 
+/// Returns lower bounds on the blocks of a table: for each entry, and for any part. They are minima
+/// over all parts that fit a stage, in each kind of memory by itself.
 fn lower_bound(target: &ChipTarget, table: &TableDemand, overhead: &StageResources) -> LowerBound {
     if table.kind == MemoryMatchKind::None {
-        let part = memory::fit_in_stage(target, table, table.entries, &target.per_stage.minus(*overhead));
-        let part = part.map_or(StageResources::default(), |p| p.usage);
-        return LowerBound { blocks_per_entry: [0.0; 3], min_part: part, parts: vec![(1, part)] };
+        let min_part = memory::fit_in_stage(target, table, table.entries, &target.per_stage.minus(*overhead));
+        let min_part = min_part.map_or(StageResources::default(), |p| p.usage);
+        return LowerBound { blocks_per_entry: [0.0; 3], min_part, parts: vec![(1, min_part)] };
     }
     let parts = part_options(target, table, overhead);
-    let mut entry = [f64::INFINITY; 3];
-    for part in &parts {
-        for (entry, blocks) in entry.iter_mut().zip(memory_blocks(&part.usage)) {
-            *entry = entry.min(f64::from(blocks) / part.entries.max(1) as f64);
+    let mut per_entry = [f64::INFINITY; 3];
+    for min_part in &parts {
+        for (per_entry, blocks) in per_entry.iter_mut().zip(memory_blocks(&min_part.usage)) {
+            *per_entry = per_entry.min(f64::from(blocks) / min_part.entries.max(1) as f64);
         }
     }
     // Minimum in each resource: `a` minus its excess over `b`.
-    let part = parts.iter().map(|p| p.usage).reduce(|a, b| a.minus(a.minus(b))).unwrap_or_default();
-    let entry = entry.map(|e| if e.is_finite() { e } else { 0.0 });
+    let min_part = parts.iter().map(|p| p.usage).reduce(|a, b| a.minus(a.minus(b))).unwrap_or_default();
+    let per_entry = per_entry.map(|e| if e.is_finite() { e } else { 0.0 });
     LowerBound {
-        blocks_per_entry: entry,
-        min_part: part,
-        parts: parts.into_iter().map(|part| (part.entries, part.usage)).collect(),
+        blocks_per_entry: per_entry,
+        min_part,
+        parts: parts.into_iter().map(|min_part| (min_part.entries, min_part.usage)).collect(),
     }
 }
 
-/// Returns the parts of a table that fit a stage, for each possible amount of each free memory.
+/// Returns the parts of a table that fit a stage, for each possible amount of each free memory. A
+/// part that another dominates (same use, more entries) is left out.
 fn part_options(target: &ChipTarget, table: &TableDemand, overhead: &StageResources) -> Vec<memory::StageAllocation> {
     let empty = target.per_stage.minus(*overhead);
     let mut parts: Vec<memory::StageAllocation> = Vec::new();
     // Only amounts below the use of a full stage limit the part.
-    let Some(all) = largest_part(target, table, &empty).map(|part| part.usage) else {
+    let Some(full_use) = largest_part(target, table, &empty).map(|part| part.usage) else {
         // The table fits one stage as a whole, or none.
         parts.extend(memory::fit_in_stage(target, table, memory::rows_needed(table), &empty));
         return parts;
     };
-    let limited = (1..=all.sram).map(|sram| StageResources { sram, ..empty });
-    let limited = limited.chain((1..=all.tcam).map(|tcam| StageResources { tcam, ..empty }));
-    let limited = limited.chain((1..=all.map_ram).map(|map_ram| StageResources { map_ram, ..empty }));
-    let limited = limited.chain([empty]);
-    for free in limited {
+    let free_options = (1..=full_use.sram).map(|sram| StageResources { sram, ..empty });
+    let free_options = free_options.chain((1..=full_use.tcam).map(|tcam| StageResources { tcam, ..empty }));
+    let free_options = free_options.chain((1..=full_use.map_ram).map(|map_ram| StageResources { map_ram, ..empty }));
+    let free_options = free_options.chain([empty]);
+    for free in free_options {
         if let Some(part) = largest_part(target, table, &free)
             && !parts.iter().any(|p| p.usage == part.usage && p.entries >= part.entries)
         {

@@ -32,12 +32,12 @@ pub fn bridged_fields(program: &ResourceDemand, placement: &Placement) -> Vec<Br
             (f, first, hops(&f.read).into_iter().max())
         })
         .collect();
-    let crossing = |hop: usize| {
-        let lives =
+    let bridge_after = |hop: usize| {
+        let live =
             metadata.iter().filter(|(_, first, last)| first.is_some_and(|f| f <= hop) && last.is_some_and(|l| l > hop));
-        let fields: Vec<&PhvField> = lives.map(|(f, _, _)| *f).collect();
+        let fields: Vec<&PhvField> = live.map(|(f, _, _)| *f).collect();
         let bits = fields.iter().map(|f| f.bits).sum();
         BridgedFields { hop, bits, fields: fields.iter().map(|f| f.name.clone()).collect() }
     };
-    (0..placement.path.hops.len().saturating_sub(1)).map(crossing).collect()
+    (0..placement.path.hops.len().saturating_sub(1)).map(bridge_after).collect()
 }

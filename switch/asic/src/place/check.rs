@@ -147,7 +147,8 @@ fn condition_gateways(program: &ResourceDemand, n: usize) -> (u32, u32) {
     (gateways, gateways.saturating_sub(1))
 }
 
-/// Checks that the piece's entries fit its claimed resources by the memory model.
+/// Checks that the piece's entries fit its claimed resources by the memory model. The gateways and
+/// logical tables before the piece are part of the claim.
 fn check_piece(
     target: &ChipTarget,
     placement: &Placement,
@@ -161,12 +162,12 @@ fn check_piece(
         found.push(PlacementViolation::Outside { table: name(), hop: piece.hop, stage: piece.stage });
         return;
     }
-    let enough = piece.usage.gateways >= gateways && piece.usage.tables >= tables;
-    let rest = piece.usage.minus(StageResources { gateways, tables, ..StageResources::default() });
-    let wanted = if table.kind == MemoryMatchKind::None { table.entries } else { piece.entries };
-    let there = memory::fit_in_stage(target, table, wanted, &rest);
-    let true_ = there.is_some_and(|part| table.kind == MemoryMatchKind::None || part.entries >= piece.entries);
-    if !(enough && true_) {
+    let has_gateways = piece.usage.gateways >= gateways && piece.usage.tables >= tables;
+    let for_entries = piece.usage.minus(StageResources { gateways, tables, ..StageResources::default() });
+    let entries = if table.kind == MemoryMatchKind::None { table.entries } else { piece.entries };
+    let part = memory::fit_in_stage(target, table, entries, &for_entries);
+    let holds_entries = part.is_some_and(|part| table.kind == MemoryMatchKind::None || part.entries >= piece.entries);
+    if !(has_gateways && holds_entries) {
         found.push(PlacementViolation::Understated {
             table: name(),
             hop: piece.hop,

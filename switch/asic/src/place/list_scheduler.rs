@@ -45,14 +45,14 @@ impl ScheduleResult {
         self.unplaced.is_empty()
     }
 
-    pub fn into_placement(self, ground: &PlacementProblem, scale: f64) -> Placement {
-        Placement::new(ground.target, ground.program, ground.path, scale, self.pieces)
+    pub fn into_placement(self, problem: &PlacementProblem, scale: f64) -> Placement {
+        Placement::new(problem.target, problem.program, problem.path, scale, self.pieces)
     }
 }
 
 /// State of list scheduling.
 struct ListScheduler<'a, 'g> {
-    ground: &'a PlacementProblem<'g>,
+    problem: &'a PlacementProblem<'g>,
     settings: &'a ScheduleSettings,
     /// Free resources, by pipe and stage.
     free: Vec<StageResources>,
@@ -78,9 +78,9 @@ pub(super) struct PartialSchedule<'a> {
 }
 
 /// Schedules the tables.
-pub(super) fn schedule_tables(ground: &PlacementProblem, settings: &ScheduleSettings) -> ScheduleResult {
-    let mut run = ListScheduler::new(ground, settings);
-    for hop in 0..ground.path.hops.len() {
+pub(super) fn schedule_tables(problem: &PlacementProblem, settings: &ScheduleSettings) -> ScheduleResult {
+    let mut run = ListScheduler::new(problem, settings);
+    for hop in 0..problem.path.hops.len() {
         for stage in 0..settings.stages {
             run.fill_stage(hop, stage);
         }
@@ -88,37 +88,43 @@ pub(super) fn schedule_tables(ground: &PlacementProblem, settings: &ScheduleSett
     run.into_result()
 }
 
-/// Schedules the tables and replans the unplaced entries after every `every` positions. `None` if
-/// replanning fails.
+/// Schedules the tables and replans the unplaced entries after every `interval` positions: `replan`
+/// returns the planned entries of each table by position. `None` if replanning fails.
 pub(super) fn schedule_with_replanning(
-    ground: &PlacementProblem,
+    problem: &PlacementProblem,
     settings: &ScheduleSettings,
-    every: usize,
-    think: &mut dyn FnMut(&PartialSchedule<'_>) -> Option<Vec<Vec<u64>>>,
+    interval: usize,
+    replan: &mut dyn FnMut(&PartialSchedule<'_>) -> Option<Vec<Vec<u64>>>,
 ) -> Option<ScheduleResult> {
-    let mut run = ListScheduler::new(ground, settings);
+    let mut scheduler = ListScheduler::new(problem, settings);
     let stages = settings.stages as usize;
-    for hop in 0..ground.path.hops.len() {
+    for hop in 0..problem.path.hops.len() {
         for stage in 0..settings.stages {
-            let at = hop * stages + stage as usize;
-            if at.is_multiple_of(every.max(1)) && run.end.iter().any(Option::is_none) {
-                let ends = run.end.iter().map(|end| end.map(|(hop, stage)| hop * stages + stage as usize)).collect();
-                run.shares = Some(think(&PartialSchedule { at, left: &run.left, ends, free: &run.free })?);
+            let position = hop * stages + stage as usize;
+            if position.is_multiple_of(interval.max(1)) && scheduler.end.iter().any(Option::is_none) {
+                let ends =
+                    scheduler.end.iter().map(|end| end.map(|(hop, stage)| hop * stages + stage as usize)).collect();
+                scheduler.shares = Some(replan(&PartialSchedule {
+                    at: position,
+                    left: &scheduler.left,
+                    ends,
+                    free: &scheduler.free,
+                })?);
             }
-            run.fill_stage(hop, stage);
+            scheduler.fill_stage(hop, stage);
         }
     }
-    Some(run.into_result())
+    Some(scheduler.into_result())
 }
 
 impl<'a, 'g> ListScheduler<'a, 'g> {
-    fn new(ground: &'a PlacementProblem<'g>, settings: &'a ScheduleSettings) -> ListScheduler<'a, 'g> {
-        let count = ground.program.tables.len();
-        let pipes = ground.path.pipe_count().max(1) as usize;
+    fn new(problem: &'a PlacementProblem<'g>, settings: &'a ScheduleSettings) -> ListScheduler<'a, 'g> {
+        let count = problem.program.tables.len();
+        let pipes = problem.path.pipe_count().max(1) as usize;
         let mut by_urgency: Vec<usize> = (0..count).collect();
         by_urgency.sort_by(|a, b| settings.urgency[*b].total_cmp(&settings.urgency[*a]).then(a.cmp(b)));
         ListScheduler {
-            ground,
+            problem,
             settings,
             free: vec![settings.stage_limits; pipes * settings.stages as usize],
             left: settings.entries.clone(),
@@ -151,54 +157,56 @@ impl ListScheduler<'_, '_> {
     }
 
     fn is_ready(&self, n: usize, hop: usize, stage: u32) -> bool {
-        let (first, last) = self.ground.hops[n];
+        let (first, last) = self.problem.hops[n];
         let behind = |(before, distance): &(usize, u32)| match self.end[*before] {
             None => false,
             Some(end) => *distance == 0 || end < (hop, stage),
         };
-        (first..=last).contains(&hop) && self.ground.predecessors[n].iter().all(behind)
+        (first..=last).contains(&hop) && self.problem.predecessors[n].iter().all(behind)
     }
 
+    /// Places as many of a table's entries as are due and fit the stage, and records the resources
+    /// that prevented the remaining ones.
     fn place_part(&mut self, n: usize, hop: usize, stage: u32) {
-        let table = &self.ground.program.tables[n];
-        let pipe = self.ground.path.hops[hop].pipe as usize;
+        let table = &self.problem.program.tables[n];
+        let pipe = self.problem.path.hops[hop].pipe as usize;
         let slot = pipe * self.settings.stages as usize + stage as usize;
-        let overhead = if self.pieces[n].is_empty() { self.ground.overhead[n] } else { StageResources::default() };
+        let overhead = if self.pieces[n].is_empty() { self.problem.overhead[n] } else { StageResources::default() };
         let free = self.free[slot];
-        let wanted = self.entries_due(n, hop, stage);
-        if wanted == 0 {
+        let due = self.entries_due(n, hop, stage);
+        if due == 0 {
             return;
         }
         let part = if overhead.fits(&free) {
-            memory::fit_in_stage(self.ground.target, table, wanted, &free.minus(overhead))
+            memory::fit_in_stage(self.problem.target, table, due, &free.minus(overhead))
         } else {
             None
         };
-        let keyless = table.kind == MemoryMatchKind::None;
+        let has_no_key = table.kind == MemoryMatchKind::None;
         let Some(part) =
-            part.filter(|p| keyless || p.entries > 0).filter(|p| !self.waits_for_empty_stage(n, wanted, p))
+            part.filter(|p| has_no_key || p.entries > 0).filter(|p| !self.waits_for_empty_stage(n, due, p))
         else {
-            self.record_shortages(n, wanted, &free, &overhead);
+            self.record_shortages(n, due, &free, &overhead);
             return;
         };
         let usage = part.usage.plus(overhead);
         self.free[slot] = free.minus(usage);
-        self.left[n] = if keyless { 0 } else { self.left[n].saturating_sub(part.entries) };
+        self.left[n] = if has_no_key { 0 } else { self.left[n].saturating_sub(part.entries) };
         self.pieces[n].push(StagePlacement { hop, stage, entries: part.entries, usage, layout: part.layout });
         if self.left[n] == 0 {
             self.end[n] = Some((hop, stage));
-        } else if part.entries < wanted {
-            self.record_shortages(n, wanted, &self.free[slot].clone(), &StageResources::default());
+        } else if part.entries < due {
+            self.record_shortages(n, due, &self.free[slot].clone(), &StageResources::default());
         }
     }
 
     /// Returns whether a table waits because it takes fewer blocks in an empty stage.
     fn waits_for_empty_stage(&self, n: usize, wanted: u64, here: &StageAllocation) -> bool {
-        let table = &self.ground.program.tables[n];
+        let table = &self.problem.program.tables[n];
         if !self.settings.unsplit_tables || !table.is_key_addressed() || wanted != table.entries {
             return false;
         }
-        let alone = memory::fit_in_stage(self.ground.target, table, wanted, &self.settings.stage_limits);
+        let alone = memory::fit_in_stage(self.problem.target, table, wanted, &self.settings.stage_limits);
         alone.is_some_and(|alone| {
             alone.entries >= wanted && (here.entries < wanted || alone.usage.sram < here.usage.sram)
         })
@@ -218,7 +226,7 @@ impl ListScheduler<'_, '_> {
         let later: u64 = next.iter().sum();
         let due = left.saturating_sub(later);
         // A small part costs more than its share of entries.
-        let least = self.ground.capacity[n].checked_div(self.settings.min_part_divisor).unwrap_or(0);
+        let least = self.problem.capacity[n].checked_div(self.settings.min_part_divisor).unwrap_or(0);
         if due < least { 0 } else { due }
     }
 
@@ -231,9 +239,9 @@ impl ListScheduler<'_, '_> {
         for (at, lacks) in self.lacks.iter_mut().enumerate() {
             let more = with_full_resource(free, &all, at);
             let enough = overhead.fits(&more);
-            let table = &self.ground.program.tables[n];
+            let table = &self.problem.program.tables[n];
             if enough
-                && memory::fit_in_stage(self.ground.target, table, wanted.min(1024), &more.minus(*overhead)).is_some()
+                && memory::fit_in_stage(self.problem.target, table, wanted.min(1024), &more.minus(*overhead)).is_some()
             {
                 *lacks += 1;
             }
@@ -241,28 +249,29 @@ impl ListScheduler<'_, '_> {
     }
 }
 
-/// Returns `free` with the full amount of resource number `at`.
-fn with_full_resource(free: &StageResources, all: &StageResources, at: usize) -> StageResources {
-    let mut more = *free;
+/// Returns the free resources with the full amount of resource number `index`, in the order of the
+/// list below.
+fn with_full_resource(free: &StageResources, all: &StageResources, index: usize) -> StageResources {
+    let mut result = *free;
     let pairs = [
-        (&mut more.sram, all.sram),
-        (&mut more.map_ram, all.map_ram),
-        (&mut more.tcam, all.tcam),
-        (&mut more.tables, all.tables),
-        (&mut more.ternary_tables, all.ternary_tables),
-        (&mut more.hash_bits, all.hash_bits),
-        (&mut more.exact_crossbar, all.exact_crossbar),
-        (&mut more.ternary_crossbar, all.ternary_crossbar),
-        (&mut more.action_bus, all.action_bus),
-        (&mut more.gateways, all.gateways),
-        (&mut more.meter_alus, all.meter_alus),
-        (&mut more.statistics_alus, all.statistics_alus),
-        (&mut more.instructions, all.instructions),
+        (&mut result.sram, all.sram),
+        (&mut result.map_ram, all.map_ram),
+        (&mut result.tcam, all.tcam),
+        (&mut result.tables, all.tables),
+        (&mut result.ternary_tables, all.ternary_tables),
+        (&mut result.hash_bits, all.hash_bits),
+        (&mut result.exact_crossbar, all.exact_crossbar),
+        (&mut result.ternary_crossbar, all.ternary_crossbar),
+        (&mut result.action_bus, all.action_bus),
+        (&mut result.gateways, all.gateways),
+        (&mut result.meter_alus, all.meter_alus),
+        (&mut result.statistics_alus, all.statistics_alus),
+        (&mut result.instructions, all.instructions),
     ];
     for (n, (field, all)) in pairs.into_iter().enumerate() {
-        if n == at {
+        if n == index {
             *field = all;
         }
     }
-    more
+    result
 }

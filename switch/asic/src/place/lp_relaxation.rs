@@ -79,34 +79,35 @@ pub(super) enum RelaxationResult {
     },
 }
 
-/// Solves the relaxation within a time limit.
+/// Solves the relaxation within a time limit. The first column of the solution is the utilization
+/// of the fullest stage; the shares of the large tables follow, position by position.
 pub(super) fn solve_relaxation(
-    ground: &PlacementProblem,
-    asked: &RelaxationLimits,
+    problem: &PlacementProblem,
+    limits: &RelaxationLimits,
     limit: Duration,
 ) -> RelaxationResult {
-    let Some(windows) = PositionWindows::new(ground, asked) else { return RelaxationResult::Impossible };
-    let large: Vec<usize> = windows.large_tables().into_iter().filter(|n| asked.end_position(*n).is_none()).collect();
-    let mut plan = vec![Vec::new(); asked.entries.len()];
+    let Some(windows) = PositionWindows::new(problem, limits) else { return RelaxationResult::Impossible };
+    let large: Vec<usize> = windows.large_tables().into_iter().filter(|n| limits.end_position(*n).is_none()).collect();
+    let mut plan = vec![Vec::new(); limits.entries.len()];
     if large.is_empty() {
         return RelaxationResult::Possible { plan };
     }
-    let columns = match solve_shares(ground, asked, &windows, &large, limit) {
+    let columns = match solve_shares(problem, limits, &windows, &large, limit) {
         SolveResult::Impossible => return RelaxationResult::Impossible,
         SolveResult::Unknown { .. } => return RelaxationResult::Possible { plan },
         SolveResult::Found { columns, .. } => columns,
     };
-    let Some((full, mut shares)) = columns.split_first() else { return RelaxationResult::Possible { plan } };
-    if *full > 1.0 + TOLERANCE {
+    let Some((utilization, mut shares)) = columns.split_first() else { return RelaxationResult::Possible { plan } };
+    if *utilization > 1.0 + TOLERANCE {
         return RelaxationResult::Impossible;
     }
     for n in large {
         let (first, end) = windows.window[n];
-        let (own, rest) = shares.split_at((end - first).min(shares.len()));
+        let (own_shares, rest) = shares.split_at((end - first).min(shares.len()));
         shares = rest;
-        plan[n] = vec![0; ground.path.hops.len() * asked.stages as usize];
-        for (at, share) in own.iter().enumerate().filter(|(_, share)| **share > TOLERANCE) {
-            plan[n][first + at] = (share * asked.entries[n] as f64).ceil() as u64;
+        plan[n] = vec![0; problem.path.hops.len() * limits.stages as usize];
+        for (offset, share) in own_shares.iter().enumerate().filter(|(_, share)| **share > TOLERANCE) {
+            plan[n][first + offset] = (share * limits.entries[n] as f64).ceil() as u64;
         }
     }
     RelaxationResult::Possible { plan }
@@ -133,10 +134,10 @@ struct PositionMap {
 }
 
 impl PositionMap {
-    fn new(ground: &PlacementProblem, stages: usize) -> PositionMap {
-        let first = ground.path.hops.iter().map(|hop| hop.pipe as usize * stages);
+    fn new(problem: &PlacementProblem, stages: usize) -> PositionMap {
+        let first = problem.path.hops.iter().map(|hop| hop.pipe as usize * stages);
         let slots = first.flat_map(|first| first..first + stages).collect();
-        PositionMap { slots, count: ground.path.pipe_count().max(1) as usize * stages }
+        PositionMap { slots, count: problem.path.pipe_count().max(1) as usize * stages }
     }
 
     /// Returns the position after the last of `stages` different stages from `from` on. `None` if
@@ -169,55 +170,59 @@ impl PositionMap {
 }
 
 impl PositionWindows {
-    /// Computes the windows. `None` if a table has no possible position.
-    pub fn new(ground: &PlacementProblem, asked: &RelaxationLimits) -> Option<PositionWindows> {
-        let (count, stages) = (asked.entries.len(), asked.stages as usize);
-        let way = PositionMap::new(ground, stages);
+    /// Computes the windows. `None` if a table has no possible position. A forward walk finds the
+    /// first position of each table after its predecessors, a backward walk the end before its
+    /// successors.
+    pub fn new(problem: &PlacementProblem, limits: &RelaxationLimits) -> Option<PositionWindows> {
+        let (count, stages) = (limits.entries.len(), limits.stages as usize);
+        let positions = PositionMap::new(problem, stages);
         let (mut capacity, mut whole, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
         for n in 0..count {
-            let least = &ground.lower_bounds()[n];
-            let keyless = ground.program.tables[n].kind == MemoryMatchKind::None;
-            let most = match asked.end_position(n) {
+            let lower_bound = &problem.lower_bounds()[n];
+            let has_no_key = problem.program.tables[n].kind == MemoryMatchKind::None;
+            let stage_capacity = match limits.end_position(n) {
                 Some(_) => 1,
-                None => least.max_entries(&asked.stage_limits)?,
+                None => lower_bound.max_entries(&limits.stage_limits)?,
             };
-            capacity.push(most);
-            let length = if keyless { 1 } else { asked.entries[n].max(1).div_ceil(most.max(1)) };
-            let length = if asked.end_position(n).is_some() { 1 } else { length };
-            lengths.push(usize::try_from(length).ok().filter(|length| *length <= way.slots.len())?);
-            let part = memory_blocks(&least.min_part).map(f64::from);
-            whole.push([0, 1, 2].map(|kind| (least.blocks_per_entry[kind] * asked.entries[n] as f64).max(part[kind])));
+            capacity.push(stage_capacity);
+            let length = if has_no_key { 1 } else { limits.entries[n].max(1).div_ceil(stage_capacity.max(1)) };
+            let length = if limits.end_position(n).is_some() { 1 } else { length };
+            lengths.push(usize::try_from(length).ok().filter(|length| *length <= positions.slots.len())?);
+            let min_part_blocks = memory_blocks(&lower_bound.min_part).map(f64::from);
+            whole.push([0, 1, 2].map(|kind| {
+                (lower_bound.blocks_per_entry[kind] * limits.entries[n] as f64).max(min_part_blocks[kind])
+            }));
         }
         let mut window = vec![(0, 0); count];
         for n in 0..count {
-            if let Some(end) = asked.end_position(n) {
+            if let Some(end) = limits.end_position(n) {
                 window[n] = (end, end + 1);
                 continue;
             }
-            let behind = |(before, distance): &(usize, u32)| -> Option<usize> {
-                let end = match asked.end_position(*before) {
+            let first_after = |(predecessor, distance): &(usize, u32)| -> Option<usize> {
+                let end = match limits.end_position(*predecessor) {
                     Some(end) => end,
-                    None => way.end_after(window[*before].0, lengths[*before])? - 1,
+                    None => positions.end_after(window[*predecessor].0, lengths[*predecessor])? - 1,
                 };
                 Some(end + *distance as usize)
             };
-            let mut first = (ground.hops[n].0 * stages).max(asked.partial.as_ref().map_or(0, |begun| begun.at));
-            for before in &ground.predecessors[n] {
-                first = first.max(behind(before)?);
+            let mut first = (problem.hops[n].0 * stages).max(limits.partial.as_ref().map_or(0, |begun| begun.at));
+            for predecessor in &problem.predecessors[n] {
+                first = first.max(first_after(predecessor)?);
             }
-            way.end_after(first, lengths[n])?;
+            positions.end_after(first, lengths[n])?;
             window[n].0 = first;
         }
-        for n in (0..count).rev().filter(|n| asked.end_position(*n).is_none()) {
-            let mut end = (ground.hops[n].1 + 1) * stages;
-            for (next, distance) in &ground.successors[n] {
-                let last = way.begin_before(window[*next].1, lengths[*next])?;
+        for n in (0..count).rev().filter(|n| limits.end_position(*n).is_none()) {
+            let mut end = (problem.hops[n].1 + 1) * stages;
+            for (next, distance) in &problem.successors[n] {
+                let last = positions.begin_before(window[*next].1, lengths[*next])?;
                 end = end.min((last + 1).checked_sub(*distance as usize)?);
             }
             window[n].1 = end;
-            way.begin_before(end, lengths[n]).filter(|begin| *begin >= window[n].0)?;
+            positions.begin_before(end, lengths[n]).filter(|begin| *begin >= window[n].0)?;
         }
-        Some(PositionWindows { window, capacity, whole, lengths, entries: asked.entries.clone() })
+        Some(PositionWindows { window, capacity, whole, lengths, entries: limits.entries.clone() })
     }
 
     /// Returns the tables that fill stages.
@@ -232,35 +237,39 @@ impl PositionWindows {
 }
 
 /// Returns the minimum distance from the last part of one large table to the first part of another,
-/// with all tables between them as short as possible. Redundant pairs are left out.
-fn min_distances(ground: &PlacementProblem, windows: &PositionWindows, large: &[usize]) -> Vec<(usize, usize, usize)> {
+/// as (first, second, positions), with all tables between them as short as possible. Redundant
+/// pairs are left out.
+fn min_distances(problem: &PlacementProblem, windows: &PositionWindows, large: &[usize]) -> Vec<(usize, usize, usize)> {
     let count = windows.window.len();
-    let mut far: Vec<Vec<Option<usize>>> = Vec::new();
-    for &from in large {
-        let mut reach: Vec<Option<usize>> = vec![None; count];
-        for n in from + 1..count {
-            for (before, distance) in &ground.predecessors[n] {
-                let there = if *before == from {
+    let mut distances: Vec<Vec<Option<usize>>> = Vec::new();
+    for &start in large {
+        let mut longest: Vec<Option<usize>> = vec![None; count];
+        for n in start + 1..count {
+            for (predecessor, distance) in &problem.predecessors[n] {
+                let distance_to = if *predecessor == start {
                     Some(0)
                 } else {
-                    reach[*before].map(|there| there + windows.lengths[*before] - 1)
+                    longest[*predecessor].map(|distance_to| distance_to + windows.lengths[*predecessor] - 1)
                 };
-                let Some(there) = there else { continue };
-                let there = there + *distance as usize;
-                reach[n] = Some(reach[n].map_or(there, |known| known.max(there)));
+                let Some(distance_to) = distance_to else { continue };
+                let distance_to = distance_to + *distance as usize;
+                longest[n] = Some(longest[n].map_or(distance_to, |longer| longer.max(distance_to)));
             }
         }
-        far.push(reach);
+        distances.push(longest);
     }
     let mut out = Vec::new();
     for (a, first) in large.iter().enumerate() {
         for second in large {
-            let Some(distance) = far[a][*second] else { continue };
-            let through = large.iter().enumerate().any(|(c, middle)| match (far[a][*middle], far[c][*second]) {
-                (Some(one), Some(other)) => one + windows.lengths[*middle] - 1 + other >= distance,
-                _ => false,
-            });
-            if !through {
+            let Some(distance) = distances[a][*second] else { continue };
+            let is_implied =
+                large.iter().enumerate().any(|(c, middle)| match (distances[a][*middle], distances[c][*second]) {
+                    (Some(to_middle), Some(from_middle)) => {
+                        to_middle + windows.lengths[*middle] - 1 + from_middle >= distance
+                    }
+                    _ => false,
+                });
+            if !is_implied {
                 out.push((*first, *second, distance));
             }
         }
@@ -270,8 +279,8 @@ fn min_distances(ground: &PlacementProblem, windows: &PositionWindows, large: &[
 
 /// Linear program under construction.
 struct RelaxedModel<'a, 'g> {
-    ground: &'a PlacementProblem<'g>,
-    asked: &'a RelaxationLimits,
+    problem: &'a PlacementProblem<'g>,
+    limits: &'a RelaxationLimits,
     windows: &'a PositionWindows,
     large: &'a [usize],
     vars: ProblemVariables,
@@ -281,37 +290,50 @@ struct RelaxedModel<'a, 'g> {
     constraints: Vec<good_lp::Constraint>,
 }
 
+/// Builds and solves the linear program over the shares of the large tables. The sum of a table's
+/// shares is 1; the objective is the fullest stage's utilization, or the earliest placement after a
+/// partial one.
 fn solve_shares(
-    ground: &PlacementProblem,
-    asked: &RelaxationLimits,
+    problem: &PlacementProblem,
+    limits: &RelaxationLimits,
     windows: &PositionWindows,
     large: &[usize],
     limit: Duration,
 ) -> SolveResult {
     let mut vars = ProblemVariables::new();
-    let most = if asked.partial.is_some() || asked.is_unsplit { 1.0 } else { f64::INFINITY };
-    let full = vars.add(variable().min(0).max(most));
-    let mut shares =
-        RelaxedModel { ground, asked, windows, large, vars, full, share: Vec::new(), constraints: Vec::new() };
+    let max_utilization = if limits.partial.is_some() || limits.is_unsplit { 1.0 } else { f64::INFINITY };
+    let utilization = vars.add(variable().min(0).max(max_utilization));
+    let mut model = RelaxedModel {
+        problem,
+        limits,
+        windows,
+        large,
+        vars,
+        full: utilization,
+        share: Vec::new(),
+        constraints: Vec::new(),
+    };
     for n in large {
         let (first, end) = windows.window[*n];
-        let most = windows.max_share(*n).min(1.0);
-        let own: Vec<Variable> = (first..end).map(|_| shares.vars.add(variable().min(0).max(most))).collect();
-        let sum: Expression = own.iter().map(|share| Expression::from(*share)).sum();
-        shares.constraints.push(constraint!(sum == 1.0));
-        shares.share.push(own);
+        let max_utilization = windows.max_share(*n).min(1.0);
+        let own_shares: Vec<Variable> =
+            (first..end).map(|_| model.vars.add(variable().min(0).max(max_utilization))).collect();
+        let sum: Expression = own_shares.iter().map(|share| Expression::from(*share)).sum();
+        model.constraints.push(constraint!(sum == 1.0));
+        model.share.push(own_shares);
     }
-    shares.add_order_constraints();
-    shares.add_stage_limits();
-    let objective = match (asked.is_unsplit, &asked.partial) {
+    model.add_order_constraints();
+    model.add_stage_limits();
+    let objective = match (limits.is_unsplit, &limits.partial) {
         (true, _) => Expression::from(0.0),
-        (false, None) => Expression::from(full),
-        (false, Some(_)) => shares.total_lateness(),
+        (false, None) => Expression::from(utilization),
+        (false, Some(_)) => model.total_lateness(),
     };
-    let RelaxedModel { vars, constraints, .. } = shares;
-    let problem: HighsProblem =
-        constraints.into_iter().fold(vars.minimise(objective).using(highs), |problem, one| problem.with(one));
-    solve_with_limit(problem, limit, &mut || {})
+    let RelaxedModel { vars, constraints, .. } = model;
+    let program: HighsProblem = constraints
+        .into_iter()
+        .fold(vars.minimise(objective).using(highs), |program, constraint| program.with(constraint));
+    solve_with_limit(program, limit, &mut || {})
 }
 
 impl RelaxedModel<'_, '_> {
@@ -335,30 +357,35 @@ impl RelaxedModel<'_, '_> {
         sum
     }
 
+    /// Adds the constraint for each pair of dependent tables: up to any position, the second
+    /// table's share is at most that of the first up to the minimum distance before. With unsplit
+    /// tables, the first must have ended completely (a binary variable for each position).
     fn add_order_constraints(&mut self) {
-        let number = |table: usize| self.large.iter().position(|n| *n == table);
-        let mut ended: HashMap<usize, Vec<Variable>> = HashMap::new();
-        for (first, second, distance) in min_distances(self.ground, self.windows, self.large) {
-            let (Some(a), Some(b)) = (number(first), number(second)) else { continue };
-            if self.asked.is_unsplit && !ended.contains_key(&a) {
-                let own = self.add_ended_binaries(a);
-                ended.insert(a, own);
+        let index_in_large = |table: usize| self.large.iter().position(|n| *n == table);
+        let mut ended_at: HashMap<usize, Vec<Variable>> = HashMap::new();
+        for (first, second, distance) in min_distances(self.problem, self.windows, self.large) {
+            let (Some(a), Some(b)) = (index_in_large(first), index_in_large(second)) else { continue };
+            if self.limits.is_unsplit && !ended_at.contains_key(&a) {
+                let ended_binaries = self.add_ended_binaries(a);
+                ended_at.insert(a, ended_binaries);
             }
             let (from, to) = self.windows.window[second];
             // Beyond its window, the first table is complete.
             let until = to.min(self.windows.window[first].1 + distance);
             for position in from + 1..until {
-                let begun = self.share_before(b, position);
+                let second_share = self.share_before(b, position);
                 let end = position.saturating_sub(distance);
-                let ended = match ended.get(&a) {
+                let ended_at = match ended_at.get(&a) {
                     None => self.share_before(a, end),
-                    Some(own) => match end.checked_sub(self.windows.window[first].0 + 1).map(|at| own.get(at)) {
-                        None => Expression::from(0.0),
-                        Some(None) => continue,
-                        Some(Some(ended)) => Expression::from(*ended),
-                    },
+                    Some(ended_binaries) => {
+                        match end.checked_sub(self.windows.window[first].0 + 1).map(|index| ended_binaries.get(index)) {
+                            None => Expression::from(0.0),
+                            Some(None) => continue,
+                            Some(Some(ended_at)) => Expression::from(*ended_at),
+                        }
+                    }
                 };
-                self.constraints.push(constraint!(begun <= ended));
+                self.constraints.push(constraint!(second_share <= ended_at));
             }
         }
     }
@@ -378,27 +405,30 @@ impl RelaxedModel<'_, '_> {
         own
     }
 
+    /// Adds the constraint for each stage and kind of block: all shares in the stage, over all hops
+    /// through its pipe, fit the stage's blocks times the utilization variable.
     fn add_stage_limits(&mut self) {
-        let stages = self.asked.stages as usize;
-        for slot in 0..self.ground.path.pipe_count().max(1) as usize * stages {
+        let stages = self.limits.stages as usize;
+        for slot in 0..self.problem.path.pipe_count().max(1) as usize * stages {
             let (pipe, stage) = ((slot / stages) as u32, slot % stages);
-            let hops = self.ground.path.hops.iter().enumerate().filter(|(_, hop)| hop.pipe == pipe);
-            let places: Vec<usize> = hops.map(|(hop, _)| hop * stages + stage).collect();
-            let has = self.asked.partial.as_ref().map_or(self.asked.stage_limits, |begun| begun.free[slot]);
-            for (kind, has) in memory_blocks(&has).into_iter().enumerate() {
+            let hops = self.problem.path.hops.iter().enumerate().filter(|(_, hop)| hop.pipe == pipe);
+            let positions: Vec<usize> = hops.map(|(hop, _)| hop * stages + stage).collect();
+            let free_blocks = self.limits.partial.as_ref().map_or(self.limits.stage_limits, |begun| begun.free[slot]);
+            for (kind, free_blocks) in memory_blocks(&free_blocks).into_iter().enumerate() {
                 let mut sum = Expression::from(0.0);
-                let mut any = false;
+                let mut is_used = false;
                 for (n, table) in self.large.iter().enumerate() {
                     let (first, end) = self.windows.window[*table];
                     let blocks = self.windows.whole[*table][kind];
-                    for place in places.iter().filter(|place| (first..end).contains(*place) && blocks > 0.0) {
-                        sum += blocks * self.share[n][place - first];
-                        any = true;
+                    for position in positions.iter().filter(|position| (first..end).contains(*position) && blocks > 0.0)
+                    {
+                        sum += blocks * self.share[n][position - first];
+                        is_used = true;
                     }
                 }
-                if any {
+                if is_used {
                     let full = self.full;
-                    self.constraints.push(constraint!(sum <= f64::from(has) * full));
+                    self.constraints.push(constraint!(sum <= f64::from(free_blocks) * full));
                 }
             }
         }

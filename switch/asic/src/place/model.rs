@@ -57,7 +57,7 @@ struct TableVars {
 
 /// Integer program for a number of stages.
 pub(super) struct PlacementModel<'a, 'g> {
-    ground: &'a PlacementProblem<'g>,
+    problem: &'a PlacementProblem<'g>,
     stages: usize,
     positions: usize,
     vars: ProblemVariables,
@@ -77,32 +77,34 @@ pub(super) struct SolvableModel {
 
 impl<'a, 'g> PlacementModel<'a, 'g> {
     /// Builds the program for a number of stages.
-    pub fn build_model(ground: &'a PlacementProblem<'g>, stages: u32, ask: ModelGoal) -> SolvableModel {
+    pub fn build_model(problem: &'a PlacementProblem<'g>, stages: u32, goal: ModelGoal) -> SolvableModel {
         let stages = stages as usize;
         let mut vars = ProblemVariables::new();
-        let objective = vars.add(match ask {
+        let objective = vars.add(match goal {
             ModelGoal::Any => variable().min(0).max(1),
             ModelGoal::Share => variable().min(0).max(1),
             ModelGoal::Scale(least) => variable().min(least).max(1e6),
         });
-        let positions = ground.path.hops.len() * stages;
+        let positions = problem.path.hops.len() * stages;
         let (rows, constraints) = (Vec::new(), Vec::new());
-        let mut model = PlacementModel { ground, stages, positions, vars, count: 1, rows, constraints, objective, ask };
-        let (heads, tails) = (ground.earliest_positions(&ground.entries), ground.tail_lengths(&ground.entries));
-        for n in 0..ground.entries.len() {
-            model.add_table(n, heads[n] as usize, tails[n] as usize);
+        let mut model =
+            PlacementModel { problem, stages, positions, vars, count: 1, rows, constraints, objective, ask: goal };
+        let (earliest, tail_lengths) =
+            (problem.earliest_positions(&problem.entries), problem.tail_lengths(&problem.entries));
+        for n in 0..problem.entries.len() {
+            model.add_table(n, earliest[n] as usize, tail_lengths[n] as usize);
         }
         model.add_order_constraints();
         model.add_capacities();
         let amounts = model.rows.iter().map(|r| r.columns.clone()).collect();
         let objective = model.objective;
         let vars = model.vars;
-        let solving = match ask {
+        let solving = match goal {
             ModelGoal::Scale(_) => vars.maximise(objective).using(highs),
             _ => vars.minimise(objective).using(highs),
         };
-        let problem = model.constraints.into_iter().fold(solving, |p, c| p.with(c));
-        SolvableModel { problem, amounts }
+        let program = model.constraints.into_iter().fold(solving, |p, c| p.with(c));
+        SolvableModel { problem: program, amounts }
     }
 
     fn add_binary(&mut self) -> BinaryVar {
@@ -115,33 +117,40 @@ impl<'a, 'g> PlacementModel<'a, 'g> {
         (self.vars.add(variable().min(0)), self.count - 1)
     }
 
-    /// Adds a table's variables. It begins at `head` or later, and early enough for its chain of
-    /// `tail` stages.
+    /// Adds a table's variables: for each position, whether it has begun and ended by then, and the
+    /// amount there. It begins at `head` or later, and early enough for its chain of `tail` stages.
     fn add_table(&mut self, n: usize, head: usize, tail: usize) {
-        let ground = self.ground;
-        let length = ground.min_stages(n, ground.entries[n]) as usize;
-        let keyless = ground.program.tables[n].kind == MemoryMatchKind::None;
-        let (first, last) = ground.hops[n];
+        let problem = self.problem;
+        let length = problem.min_stages(n, problem.entries[n]) as usize;
+        let has_no_key = problem.program.tables[n].kind == MemoryMatchKind::None;
+        let (first, last) = problem.hops[n];
         let head = head.max(first * self.stages);
         let end = ((last + 1) * self.stages).min((self.positions + length).saturating_sub(tail));
         let (mut begun, mut ended) = (Vec::new(), Vec::new());
-        for at in 0..self.positions {
-            let open = at >= head && at + length < end;
-            begun.push(if open { self.add_binary() } else { BinaryVar::Fixed(at >= head) });
+        for position in 0..self.positions {
+            let is_free = position >= head && position + length < end;
+            begun.push(if is_free { self.add_binary() } else { BinaryVar::Fixed(position >= head) });
         }
-        for (at, own) in begun.iter().copied().enumerate() {
-            let open = at + 1 >= head + length && at + 1 < end;
-            ended.push(match (open, keyless) {
-                (true, true) => own,
+        for (position, begun_here) in begun.iter().copied().enumerate() {
+            let is_free = position + 1 >= head + length && position + 1 < end;
+            ended.push(match (is_free, has_no_key) {
+                (true, true) => begun_here,
                 (true, false) => self.add_binary(),
-                _ => BinaryVar::Fixed(at + 1 >= end.max(head + length)),
+                _ => BinaryVar::Fixed(position + 1 >= end.max(head + length)),
             });
         }
         self.add_monotonicity(&begun, &ended, length);
-        let least = &ground.lower_bounds()[n];
-        let whole = least.blocks_per_entry.map(|e| e * ground.entries[n] as f64);
-        let mut row = TableVars { begun, ended, amount: Vec::new(), columns: Vec::new(), least: least.min_part, whole };
-        self.add_amounts(n, &mut row, (head, end), keyless);
+        let lower_bound = &problem.lower_bounds()[n];
+        let total_blocks = lower_bound.blocks_per_entry.map(|e| e * problem.entries[n] as f64);
+        let mut row = TableVars {
+            begun,
+            ended,
+            amount: Vec::new(),
+            columns: Vec::new(),
+            least: lower_bound.min_part,
+            whole: total_blocks,
+        };
+        self.add_amounts(n, &mut row, (head, end), has_no_key);
         self.rows.push(row);
     }
 
@@ -163,30 +172,34 @@ impl<'a, 'g> PlacementModel<'a, 'g> {
         }
     }
 
-    fn add_amounts(&mut self, n: usize, row: &mut TableVars, (head, end): (usize, usize), keyless: bool) {
-        let most = if keyless { 1.0 } else { self.ground.capacity[n] as f64 / self.ground.entries[n] as f64 };
+    /// Adds the amount of a table at each of its positions, as a fraction of the table: at most a
+    /// stage's capacity if the table is present, and together the complete table, or its scaled
+    /// size if the scale is the objective.
+    fn add_amounts(&mut self, n: usize, row: &mut TableVars, (head, end): (usize, usize), has_no_key: bool) {
+        let max_amount =
+            if has_no_key { 1.0 } else { self.problem.capacity[n] as f64 / self.problem.entries[n] as f64 };
         let mut sum = Expression::from(0.0);
-        for at in 0..self.positions {
-            if at < head || at >= end {
+        for position in 0..self.positions {
+            if position < head || position >= end {
                 row.amount.push(None);
                 row.columns.push(None);
                 continue;
             }
             let (amount, column) = self.add_continuous();
-            let room = most * presence_at(row, at);
-            self.constraints.push(constraint!(amount <= room));
+            let limit = max_amount * presence_at(row, position);
+            self.constraints.push(constraint!(amount <= limit));
             sum += amount;
             row.amount.push(Some(amount));
             row.columns.push(Some(column));
         }
-        let scaled = matches!(self.ask, ModelGoal::Scale(_)) && !keyless;
-        let growth = self.ground.growth[n];
-        let all = if scaled { (1.0 - growth) + growth * self.objective } else { Expression::from(1.0) };
-        self.constraints.push(constraint!(sum >= all));
+        let is_scaled = matches!(self.ask, ModelGoal::Scale(_)) && !has_no_key;
+        let growth = self.problem.growth[n];
+        let required = if is_scaled { (1.0 - growth) + growth * self.objective } else { Expression::from(1.0) };
+        self.constraints.push(constraint!(sum >= required));
     }
 
     fn add_order_constraints(&mut self) {
-        for (n, before) in self.ground.predecessors.iter().enumerate() {
+        for (n, before) in self.problem.predecessors.iter().enumerate() {
             for &(first, distance) in before {
                 for at in 0..self.positions {
                     let begun = self.rows[n].begun[at];
@@ -205,10 +218,10 @@ impl<'a, 'g> PlacementModel<'a, 'g> {
     }
 
     fn add_capacities(&mut self) {
-        let pipes = self.ground.path.pipe_count();
+        let pipes = self.problem.path.pipe_count();
         for pipe in 0..pipes {
             for stage in 0..self.stages {
-                let hops = self.ground.path.hops.iter().enumerate().filter(|(_, h)| h.pipe == pipe);
+                let hops = self.problem.path.hops.iter().enumerate().filter(|(_, h)| h.pipe == pipe);
                 let places: Vec<usize> = hops.map(|(hop, _)| hop * self.stages + stage).collect();
                 self.add_memory_limits(&places);
                 self.add_unit_limits(&places);
@@ -218,7 +231,7 @@ impl<'a, 'g> PlacementModel<'a, 'g> {
 
     /// Adds the limits of SRAM, map RAM and TCAM of a stage.
     fn add_memory_limits(&mut self, places: &[usize]) {
-        let has = memory_blocks(&self.ground.target.per_stage);
+        let has = memory_blocks(&self.problem.target.per_stage);
         for (kind, has) in has.into_iter().enumerate() {
             let mut sum = Expression::from(0.0);
             for n in 0..self.rows.len() {
@@ -254,24 +267,26 @@ impl<'a, 'g> PlacementModel<'a, 'g> {
     }
 
     /// Adds the limits of all other resources of a stage: those of any part, plus those of the
-    /// first part.
-    fn add_unit_limits(&mut self, places: &[usize]) {
-        let has = self.ground.target.per_stage.fields();
-        for (kind, (name, has)) in has.into_iter().enumerate() {
+    /// first part. `positions` are those in the stage. A limit that all tables together
+    /// cannot exceed is left out.
+    fn add_unit_limits(&mut self, positions: &[usize]) {
+        let available = self.problem.target.per_stage.fields();
+        for (kind, (name, available)) in available.into_iter().enumerate() {
             if matches!(name, "sram" | "map_ram" | "tcam") {
                 continue;
             }
-            let (mut sum, mut most) = (Expression::from(0.0), 0u64);
-            for (row, overhead) in self.rows.iter().zip(&self.ground.overhead) {
-                let (each, first) = (row.least.fields()[kind].1, overhead.fields()[kind].1);
-                for &at in places.iter().filter(|at| row.amount[**at].is_some()) {
-                    sum += f64::from(each) * presence_at(row, at) + f64::from(first) * starts_at(row, at);
-                    most += u64::from(each + first);
+            let (mut sum, mut max_use) = (Expression::from(0.0), 0u64);
+            for (row, overhead) in self.rows.iter().zip(&self.problem.overhead) {
+                let (part_use, first_part_use) = (row.least.fields()[kind].1, overhead.fields()[kind].1);
+                for &position in positions.iter().filter(|position| row.amount[**position].is_some()) {
+                    sum += f64::from(part_use) * presence_at(row, position)
+                        + f64::from(first_part_use) * starts_at(row, position);
+                    max_use += u64::from(part_use + first_part_use);
                 }
             }
-            if most > u64::from(has) {
-                let has = f64::from(has);
-                self.constraints.push(constraint!(sum <= has));
+            if max_use > u64::from(available) {
+                let available = f64::from(available);
+                self.constraints.push(constraint!(sum <= available));
             }
         }
     }

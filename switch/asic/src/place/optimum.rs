@@ -54,14 +54,14 @@ pub fn optimum(
     limit: Duration,
     progress: &mut dyn FnMut(&SearchProgress),
 ) -> Result<SolvedPlacement, PlacementError> {
-    let ground = PlacementProblem::new(target, program, path)?;
+    let problem = PlacementProblem::new(target, program, path)?;
     let search =
-        OptimumSearch { ground: &ground, objective, start: Instant::now(), limit, progress, bound: 0.0, best: None };
+        OptimumSearch { problem: &problem, objective, start: Instant::now(), limit, progress, bound: 0.0, best: None };
     search.run_search()
 }
 
 pub(super) struct OptimumSearch<'a, 'g> {
-    pub(super) ground: &'a PlacementProblem<'g>,
+    pub(super) problem: &'a PlacementProblem<'g>,
     pub(super) objective: Objective,
     start: Instant,
     limit: Duration,
@@ -71,21 +71,23 @@ pub(super) struct OptimumSearch<'a, 'g> {
 }
 
 impl OptimumSearch<'_, '_> {
+    /// Runs the search: a bound, a heuristic placement, bisection of the objective, and the integer
+    /// program for the remaining time.
     fn run_search(mut self) -> Result<SolvedPlacement, PlacementError> {
-        let ground = self.ground;
+        let problem = self.problem;
         self.bound = match self.objective {
-            Objective::FewestStages => ground.min_total_stages(&ground.entries) as f64,
-            Objective::MostEntries => ground.max_scale(),
-            Objective::MostHeadroom => ground.min_utilization(),
+            Objective::FewestStages => problem.min_total_stages(&problem.entries) as f64,
+            Objective::MostEntries => problem.max_scale(),
+            Objective::MostHeadroom => problem.min_utilization(),
             Objective::Fits => 0.0,
         };
         self.report_progress("list scheduling");
-        match best_heuristic(ground, self.objective) {
+        match best_heuristic(problem, self.objective) {
             Ok(placement) => self.best = Some(placement),
             Err(unplaced @ PlacementError::Full { .. }) => {
                 // The heuristic can fail although a placement exists, so the integer program
                 // decides.
-                self.try_stage_count(ground.target.stages, 1);
+                self.try_stage_count(problem.target.stages, 1);
                 if self.best.is_none() {
                     return Err(unplaced);
                 }
@@ -93,9 +95,9 @@ impl OptimumSearch<'_, '_> {
             Err(other) => return Err(other),
         }
         // Bounds first, then placements up to them. The integer program gets the remaining time.
-        let done = self.is_proven() || self.bisect_objective();
+        let is_done = self.is_proven() || self.bisect_objective();
         match self.objective {
-            _ if done => {}
+            _ if is_done => {}
             Objective::Fits => {}
             Objective::FewestStages => self.minimize_stages(),
             Objective::MostHeadroom => self.minimize_utilization(),
@@ -107,7 +109,7 @@ impl OptimumSearch<'_, '_> {
     pub(super) fn objective_value(&self, placement: &Placement) -> f64 {
         match self.objective {
             Objective::Fits | Objective::FewestStages => f64::from(placement.stages_used()),
-            Objective::MostHeadroom => placement.max_utilization(self.ground.target),
+            Objective::MostHeadroom => placement.max_utilization(self.problem.target),
             Objective::MostEntries => placement.scale,
         }
     }
@@ -121,7 +123,7 @@ impl OptimumSearch<'_, '_> {
         let out_of_time = self.time_left().is_zero();
         // Report the bound before it is clamped to the value.
         self.report_progress("done");
-        let Some(placement) = self.best.take() else { return Err(full_error(self.ground)) };
+        let Some(placement) = self.best.take() else { return Err(full_error(self.problem)) };
         let value = self.objective_value(&placement);
         let bound = match self.objective {
             Objective::Fits => value,
@@ -156,7 +158,7 @@ impl OptimumSearch<'_, '_> {
         if self.time_left().is_zero() {
             return (SolveResult::Unknown { bound: None }, Vec::new());
         }
-        let ready = PlacementModel::build_model(self.ground, stages, ask);
+        let ready = PlacementModel::build_model(self.problem, stages, ask);
         let amounts = ready.amounts.clone();
         let limit = self.time_left() / share;
         let answer = solve_with_limit(ready.problem, limit, &mut || self.report_progress(doing));
@@ -192,7 +194,7 @@ impl OptimumSearch<'_, '_> {
     }
 
     fn minimize_utilization(&mut self) {
-        let stages = self.ground.target.stages;
+        let stages = self.problem.target.stages;
         let (answer, amounts) = self.solve_model(stages, ModelGoal::Share, 1, "the least share of each stage");
         if let SolveResult::Found { bound, .. } | SolveResult::Unknown { bound: Some(bound) } = &answer {
             self.bound = bound.max(self.bound);
@@ -210,20 +212,22 @@ impl OptimumSearch<'_, '_> {
         }
     }
 
+    /// Maximizes the scale by the integer program. The heuristic then tries its solution at eight
+    /// scales from the largest down, because rounding can make it infeasible.
     fn maximize_scale(&mut self) {
-        let stages = self.ground.target.stages;
-        let least = self.best.as_ref().map_or(1.0, |p| p.scale);
-        let (answer, amounts) = self.solve_model(stages, ModelGoal::Scale(least), 1, "the largest scale");
+        let stages = self.problem.target.stages;
+        let current_scale = self.best.as_ref().map_or(1.0, |p| p.scale);
+        let (answer, amounts) = self.solve_model(stages, ModelGoal::Scale(current_scale), 1, "the largest scale");
         if let SolveResult::Found { bound, .. } | SolveResult::Unknown { bound: Some(bound) } = &answer {
             self.bound = bound.min(self.bound);
         }
         if answer == SolveResult::Impossible {
-            self.bound = least;
+            self.bound = current_scale;
         }
         let SolveResult::Found { columns, .. } = answer else { return };
-        let Some(most) = columns.first().copied() else { return };
+        let Some(max_scale) = columns.first().copied() else { return };
         for step in 0..8 {
-            let scale = most - (most - least) * f64::from(step) / 8.0;
+            let scale = max_scale - (max_scale - current_scale) * f64::from(step) / 8.0;
             if let Some(found) = self.realize_solution(stages, &columns, &amounts, scale, 1.0) {
                 self.best = Some(found);
                 return;
@@ -231,7 +235,9 @@ impl OptimumSearch<'_, '_> {
         }
     }
 
-    /// Turns a solution into a placement, with its amounts or at least in its order.
+    /// Turns a solution into a placement at a scale: with its amounts, or else only in its order.
+    /// `columns` has the solution's values, `amounts` the column of each table at each position; a
+    /// share below 1 limits the memories of each stage. `None` if neither order fits.
     fn realize_solution(
         &self,
         stages: u32,
@@ -240,37 +246,43 @@ impl OptimumSearch<'_, '_> {
         scale: f64,
         share: f64,
     ) -> Option<Placement> {
-        let ground = self.ground;
-        let entries = rows_at_scale(ground, scale);
-        let value = |n: usize, at: usize| amounts[n][at].and_then(|c| columns.get(c)).copied().unwrap_or(0.0);
-        let positions = ground.path.hops.len() * stages as usize;
+        let problem = self.problem;
+        let entries = rows_at_scale(problem, scale);
+        let value =
+            |n: usize, position: usize| amounts[n][position].and_then(|c| columns.get(c)).copied().unwrap_or(0.0);
+        let positions = problem.path.hops.len() * stages as usize;
         let shares: Vec<Vec<u64>> = (0..entries.len())
             .map(|n| {
-                let keyless = ground.program.tables[n].kind == MemoryMatchKind::None;
-                let of =
-                    |amount: f64| if keyless { entries[n] } else { (amount * ground.entries[n] as f64).ceil() as u64 };
-                (0..positions).map(|at| value(n, at)).map(|a| if a > 1e-6 { of(a) } else { 0 }).collect()
+                let has_no_key = problem.program.tables[n].kind == MemoryMatchKind::None;
+                let entries_at = |amount: f64| {
+                    if has_no_key { entries[n] } else { (amount * problem.entries[n] as f64).ceil() as u64 }
+                };
+                (0..positions)
+                    .map(|position| value(n, position))
+                    .map(|a| if a > 1e-6 { entries_at(a) } else { 0 })
+                    .collect()
             })
             .collect();
-        let tails = urgency_order(ground, &entries, 0);
-        let begins = |n: usize| shares[n].iter().position(|s| *s > 0).unwrap_or(positions) as f64;
-        let order: Vec<f64> = (0..entries.len()).map(|n| tails[n] / 1e4 - begins(n)).collect();
-        let caps = if share < 1.0 { limit_memories(&ground.target.per_stage, share) } else { ground.target.per_stage };
+        let urgency = urgency_order(problem, &entries, 0);
+        let first_position = |n: usize| shares[n].iter().position(|s| *s > 0).unwrap_or(positions) as f64;
+        let urgency_by_position: Vec<f64> = (0..entries.len()).map(|n| urgency[n] / 1e4 - first_position(n)).collect();
+        let limits =
+            if share < 1.0 { limit_memories(&problem.target.per_stage, share) } else { problem.target.per_stage };
         let mut settings = ScheduleSettings {
             stages,
-            stage_limits: caps,
+            stage_limits: limits,
             entries,
-            urgency: order,
+            urgency: urgency_by_position,
             diagnose: false,
             planned_entries: Some(shares),
             min_part_divisor: 0,
             unsplit_tables: false,
         };
-        let along = schedule_tables(ground, &settings);
-        if along.is_complete() {
-            return Some(along.into_placement(ground, scale));
+        let planned = schedule_tables(problem, &settings);
+        if planned.is_complete() {
+            return Some(planned.into_placement(problem, scale));
         }
         settings.planned_entries = None;
-        Some(schedule_tables(ground, &settings)).filter(|a| a.is_complete()).map(|a| a.into_placement(ground, scale))
+        Some(schedule_tables(problem, &settings)).filter(|a| a.is_complete()).map(|a| a.into_placement(problem, scale))
     }
 }

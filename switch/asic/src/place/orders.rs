@@ -13,43 +13,45 @@ pub(super) const FEW_ORDERS: usize = 4;
 
 /// Returns the first complete schedule among at most `orders` urgency orders.
 pub(super) fn try_orders(
-    ground: &PlacementProblem,
+    problem: &PlacementProblem,
     entries: &[u64],
     stages: u32,
-    caps: StageResources,
+    stage_limits: StageResources,
     orders: usize,
 ) -> Option<ScheduleResult> {
-    if ground.min_total_stages(entries) > u64::from(stages)
-        || ground.stages_by_memory(entries, &caps) > u64::from(stages)
+    if problem.min_total_stages(entries) > u64::from(stages)
+        || problem.stages_by_memory(entries, &stage_limits) > u64::from(stages)
     {
         return None;
     }
-    let most = (MAX_ORDERS * 100 / entries.len().max(100)).max(3);
-    let by_key = ground.program.tables.iter().any(|table| table.is_key_addressed());
-    let with = |order, whole| {
-        let urgency = urgency_order(ground, entries, order);
+    let max_orders = (MAX_ORDERS * 100 / entries.len().max(100)).max(3);
+    let has_key_addressed = problem.program.tables.iter().any(|table| table.is_key_addressed());
+    let try_order = |order, is_unsplit| {
+        let urgency = urgency_order(problem, entries, order);
         let entries = entries.to_vec();
         let settings = ScheduleSettings {
             stages,
-            stage_limits: caps,
+            stage_limits,
             entries,
             urgency,
             diagnose: false,
             planned_entries: None,
             min_part_divisor: 0,
-            unsplit_tables: whole,
+            unsplit_tables: is_unsplit,
         };
-        Some(schedule_tables(ground, &settings)).filter(ScheduleResult::is_complete)
+        Some(schedule_tables(problem, &settings)).filter(ScheduleResult::is_complete)
     };
-    (0..orders.min(most)).find_map(|order| with(order, by_key).or_else(|| by_key.then(|| with(order, false))?))
+    (0..orders.min(max_orders)).find_map(|order| {
+        try_order(order, has_key_addressed).or_else(|| has_key_addressed.then(|| try_order(order, false))?)
+    })
 }
 
 /// Returns an urgency order: by the length of a table's chain; by the chain with each table as one
 /// stage; by the table's size; or reproducible random mixtures.
-pub(super) fn urgency_order(ground: &PlacementProblem, entries: &[u64], order: usize) -> Vec<f64> {
+pub(super) fn urgency_order(problem: &PlacementProblem, entries: &[u64], order: usize) -> Vec<f64> {
     let count = entries.len();
-    let tails = |entries: &[u64]| ground.tail_lengths(entries).into_iter().map(|t| t as f64).collect::<Vec<f64>>();
-    let lengths: Vec<f64> = (0..count).map(|n| ground.min_stages(n, entries[n]) as f64).collect();
+    let tails = |entries: &[u64]| problem.tail_lengths(entries).into_iter().map(|t| t as f64).collect::<Vec<f64>>();
+    let lengths: Vec<f64> = (0..count).map(|n| problem.min_stages(n, entries[n]) as f64).collect();
     let full = tails(entries);
     match order {
         0 => (0..count).map(|n| full[n] + lengths[n] / 1e6).collect(),
@@ -79,6 +81,6 @@ pub(super) fn limit_memories(has: &StageResources, share: f64) -> StageResources
 }
 
 /// Returns the rows of all tables at a scale.
-pub(super) fn rows_at_scale(ground: &PlacementProblem, scale: f64) -> Vec<u64> {
-    ground.program.tables.iter().map(|t| scaled_rows(t, scale)).collect()
+pub(super) fn rows_at_scale(problem: &PlacementProblem, scale: f64) -> Vec<u64> {
+    problem.program.tables.iter().map(|t| scaled_rows(t, scale)).collect()
 }

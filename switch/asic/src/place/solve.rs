@@ -48,19 +48,21 @@ pub(super) fn solve_with_limit(problem: HighsProblem, limit: Duration, tick: &mu
     })
 }
 
+/// Runs the solver on the calling thread. The result is unknown if the solver rejects the problem
+/// or runs out of time without a solution.
 fn run_solver(problem: HighsProblem, limit: Duration) -> SolveResult {
-    let nothing = SolveResult::Unknown { bound: None };
-    let Ok(mut model) = problem.try_into_inner() else { return nothing };
+    let unknown = SolveResult::Unknown { bound: None };
+    let Ok(mut model) = problem.try_into_inner() else { return unknown };
     model.make_quiet();
-    let set = [
+    let options_set = [
         model.try_set_option("time_limit", limit.as_secs_f64()).is_ok(),
         model.try_set_option("mip_rel_gap", 1e-4).is_ok(),
         model.try_set_option("random_seed", 1).is_ok(),
     ];
-    if set.contains(&false) {
-        return nothing;
+    if options_set.contains(&false) {
+        return unknown;
     }
-    let Ok(solved) = model.try_solve() else { return nothing };
+    let Ok(solved) = model.try_solve() else { return unknown };
     let bound = solved.double_info_value(c"mip_dual_bound").ok().filter(|b| b.is_finite());
     match solved.status() {
         HighsModelStatus::Infeasible | HighsModelStatus::UnboundedOrInfeasible => SolveResult::Impossible,

@@ -15,62 +15,67 @@ const PART_DIVISORS: [Option<u64>; 5] = [Some(16), Some(6), None, Some(32), Some
 
 /// Returns a complete schedule, if `rounds` rounds until the deadline `until` find one.
 pub(super) fn retry_until(
-    ground: &PlacementProblem,
+    problem: &PlacementProblem,
     asked: &RelaxationLimits,
     plan: &[Vec<u64>],
     rounds: u32,
     until: Instant,
 ) -> Option<ScheduleResult> {
     let half = Instant::now() + until.saturating_duration_since(Instant::now()) / 2;
-    follow_plan(ground, asked, plan).or_else(|| reorder_and_retry(ground, asked, plan, rounds, half)).or_else(|| {
-        REPLAN_SETTINGS.iter().find_map(|(every, grain)| replan_and_place(ground, asked, *every, *grain, until))
+    follow_plan(problem, asked, plan).or_else(|| reorder_and_retry(problem, asked, plan, rounds, half)).or_else(|| {
+        REPLAN_SETTINGS.iter().find_map(|(every, grain)| replan_and_place(problem, asked, *every, *grain, until))
     })
 }
 
-/// Raises the urgency of tables that did not fit and tries again.
+/// Raises the urgency of tables that did not fit and tries again, up to `rounds` times: with and
+/// without the plan, and with random urgencies after several rounds without progress. `None` if no
+/// round is complete.
 fn reorder_and_retry(
-    ground: &PlacementProblem,
-    asked: &RelaxationLimits,
+    problem: &PlacementProblem,
+    limits: &RelaxationLimits,
     plan: &[Vec<u64>],
     rounds: u32,
     until: Instant,
 ) -> Option<ScheduleResult> {
-    let RelaxationLimits { stages, stage_limits: caps, entries, .. } = asked.clone();
+    let RelaxationLimits { stages, stage_limits, entries, .. } = limits.clone();
     let count = entries.len();
-    let first = urgency_order(ground, &entries, 0);
+    let initial_urgency = urgency_order(problem, &entries, 0);
     let mut settings = ScheduleSettings {
         stages,
-        stage_limits: caps,
+        stage_limits,
         entries,
-        urgency: first.clone(),
+        urgency: initial_urgency.clone(),
         diagnose: false,
         planned_entries: None,
         min_part_divisor: 0,
         unsplit_tables: false,
     };
-    let (mut best, mut since, mut random) = (f64::INFINITY, 0, 1u64);
+    let (mut best, mut stale_rounds, mut random) = (f64::INFINITY, 0, 1u64);
     for round in 0..rounds {
-        let way = PART_DIVISORS[(round as usize / 2) % PART_DIVISORS.len()];
-        settings.planned_entries = way.map(|_| plan.to_vec());
-        settings.min_part_divisor = way.unwrap_or(0);
+        let part_divisor = PART_DIVISORS[(round as usize / 2) % PART_DIVISORS.len()];
+        settings.planned_entries = part_divisor.map(|_| plan.to_vec());
+        settings.min_part_divisor = part_divisor.unwrap_or(0);
         if Instant::now() >= until {
             return None;
         }
-        let made = schedule_tables(ground, &settings);
-        if made.is_complete() {
-            return Some(made);
+        let attempt = schedule_tables(problem, &settings);
+        if attempt.is_complete() {
+            return Some(attempt);
         }
-        let missing = missing_stages(ground, &settings.entries, &made);
-        (best, since) = if missing < best { (missing, 0) } else { (best, since + 1) };
-        if since > PATIENCE {
+        let missing = missing_stages(problem, &settings.entries, &attempt);
+        (best, stale_rounds) = if missing < best { (missing, 0) } else { (best, stale_rounds + 1) };
+        if stale_rounds > PATIENCE {
             let spread = 0.5 + 4.0 * next_random(&mut random);
-            settings.urgency = first.iter().map(|urgency| urgency + spread * next_random(&mut random)).collect();
-            (best, since) = (f64::INFINITY, 0);
+            settings.urgency =
+                initial_urgency.iter().map(|urgency| urgency + spread * next_random(&mut random)).collect();
+            (best, stale_rounds) = (f64::INFINITY, 0);
             continue;
         }
-        for (n, left) in &made.unplaced {
+        for (n, left) in &attempt.unplaced {
             // A table that only waited for an unplaced predecessor keeps its urgency.
-            if ground.predecessors[*n].iter().any(|(before, _)| made.unplaced.iter().any(|(other, _)| other == before))
+            if problem.predecessors[*n]
+                .iter()
+                .any(|(predecessor, _)| attempt.unplaced.iter().any(|(other, _)| other == predecessor))
             {
                 continue;
             }
@@ -79,27 +84,28 @@ fn reorder_and_retry(
         }
         // Predecessors are at least as urgent as their successors.
         for n in (0..count).rev() {
-            let behind =
-                ground.successors[n].iter().map(|(after, distance)| settings.urgency[*after] + f64::from(*distance));
-            settings.urgency[n] = behind.fold(settings.urgency[n], f64::max);
+            let after_urgency =
+                problem.successors[n].iter().map(|(after, distance)| settings.urgency[*after] + f64::from(*distance));
+            settings.urgency[n] = after_urgency.fold(settings.urgency[n], f64::max);
         }
     }
     None
 }
 
-/// Schedules along a plan, with several part divisors and orders.
+/// Schedules along a plan (entries of each table by position), with several part divisors and
+/// orders.
 pub(super) fn follow_plan(
-    ground: &PlacementProblem,
-    asked: &RelaxationLimits,
+    problem: &PlacementProblem,
+    limits: &RelaxationLimits,
     plan: &[Vec<u64>],
 ) -> Option<ScheduleResult> {
-    let RelaxationLimits { stages, stage_limits: caps, entries, .. } = asked.clone();
-    let begins = |n: usize| plan[n].iter().position(|share| *share > 0).unwrap_or(0) as f64;
-    let tails = urgency_order(ground, &entries, 0);
-    let planned: Vec<f64> = (0..entries.len()).map(|n| tails[n] - 2.0 * begins(n)).collect();
+    let RelaxationLimits { stages, stage_limits, entries, .. } = limits.clone();
+    let planned_begin = |n: usize| plan[n].iter().position(|share| *share > 0).unwrap_or(0) as f64;
+    let tails = urgency_order(problem, &entries, 0);
+    let planned: Vec<f64> = (0..entries.len()).map(|n| tails[n] - 2.0 * planned_begin(n)).collect();
     let mut settings = ScheduleSettings {
         stages,
-        stage_limits: caps,
+        stage_limits,
         entries,
         urgency: tails,
         diagnose: false,
@@ -110,11 +116,11 @@ pub(super) fn follow_plan(
     settings.planned_entries = Some(plan.to_vec());
     for urgency in [settings.urgency.clone(), planned] {
         settings.urgency = urgency;
-        for grain in [0, 32, 16, 8, 4] {
-            settings.min_part_divisor = grain;
-            let made = schedule_tables(ground, &settings);
-            if made.is_complete() {
-                return Some(made);
+        for part_divisor in [0, 32, 16, 8, 4] {
+            settings.min_part_divisor = part_divisor;
+            let attempt = schedule_tables(problem, &settings);
+            if attempt.is_complete() {
+                return Some(attempt);
             }
         }
     }
@@ -124,48 +130,49 @@ pub(super) fn follow_plan(
 /// Pairs of positions between replanning and part divisor.
 const REPLAN_SETTINGS: [(usize, u64); 6] = [(6, 16), (3, 16), (6, 6), (2, 32), (4, 4), (1, 16)];
 
-/// Schedules along a linear program that is solved again for the unplaced entries every few
-/// positions.
+/// Schedules along a linear program that is solved again for the unplaced entries after each
+/// `interval` positions.  `None` if a table does not fit or time
+/// runs out.
 fn replan_and_place(
-    ground: &PlacementProblem,
-    asked: &RelaxationLimits,
-    every: usize,
-    grain: u64,
+    problem: &PlacementProblem,
+    limits: &RelaxationLimits,
+    interval: usize,
+    part_divisor: u64,
     until: Instant,
 ) -> Option<ScheduleResult> {
-    let RelaxationLimits { stages, stage_limits: caps, entries, .. } = asked.clone();
-    let urgency = urgency_order(ground, &entries, 0);
+    let RelaxationLimits { stages, stage_limits, entries, .. } = limits.clone();
+    let urgency = urgency_order(problem, &entries, 0);
     let settings = ScheduleSettings {
         stages,
-        stage_limits: caps,
+        stage_limits,
         entries,
         urgency,
         diagnose: false,
         planned_entries: None,
-        min_part_divisor: grain,
+        min_part_divisor: part_divisor,
         unsplit_tables: false,
     };
-    let made = schedule_with_replanning(ground, &settings, every, &mut |midway| {
-        let begun = PartialPlacement { at: midway.at, ends: midway.ends.clone(), free: midway.free.to_vec() };
-        let rest = RelaxationLimits {
+    let result = schedule_with_replanning(problem, &settings, interval, &mut |midway| {
+        let partial = PartialPlacement { at: midway.at, ends: midway.ends.clone(), free: midway.free.to_vec() };
+        let remaining = RelaxationLimits {
             entries: midway.left.to_vec(),
             is_unsplit: false,
-            partial: Some(begun),
-            ..asked.clone()
+            partial: Some(partial),
+            ..limits.clone()
         };
-        match solve_relaxation(ground, &rest, until.saturating_duration_since(Instant::now())) {
+        match solve_relaxation(problem, &remaining, until.saturating_duration_since(Instant::now())) {
             RelaxationResult::Possible { plan } if Instant::now() < until => Some(plan),
             _ => None,
         }
     });
-    made.filter(ScheduleResult::is_complete)
+    result.filter(ScheduleResult::is_complete)
 }
 
 /// Returns the unplaced entries, in stages, plus a small amount per table.
-fn missing_stages(ground: &PlacementProblem, entries: &[u64], made: &ScheduleResult) -> f64 {
+fn missing_stages(problem: &PlacementProblem, entries: &[u64], made: &ScheduleResult) -> f64 {
     let one = |(n, left): &(usize, u64)| {
         let share = *left as f64 / entries[*n].max(1) as f64;
-        share * ground.min_stages(*n, entries[*n]) as f64 + 0.01
+        share * problem.min_stages(*n, entries[*n]) as f64 + 0.01
     };
     made.unplaced.iter().map(one).sum()
 }

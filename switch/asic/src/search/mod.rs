@@ -114,24 +114,29 @@ fn candidate_cost(scale: &mut LayoutCostCache, target: &ChipTarget, done: &Trans
 pub fn find_cheapest_steps(question: &SearchRequest<'_>) -> Result<SearchResult, TransformError> {
     let (target, sizes) = (question.target, question.sizes_per_pipe());
     let mut reports = Vec::new();
-    let of = |sizes: &TableSizes| estimate_blocks(target, question.pipeline, sizes);
-    let (whole, folded, shared) = (of(question.sizes), of(&question.divided_sizes(question.fold)), of(&sizes));
+    let blocks_of = |sizes: &TableSizes| estimate_blocks(target, question.pipeline, sizes);
+    let (unfolded, folded, per_pipe) =
+        (blocks_of(question.sizes), blocks_of(&question.divided_sizes(question.fold)), blocks_of(&sizes));
     if question.fold > 1 {
-        reports.push(StepCost { step: format!("fold {} pipes", question.fold), before: whole, after: folded });
+        reports.push(StepCost { step: format!("fold {} pipes", question.fold), before: unfolded, after: folded });
     }
     if question.split > 1 {
-        reports.push(StepCost { step: format!("split entries in {}", question.split), before: folded, after: shared });
+        reports.push(StepCost {
+            step: format!("split entries in {}", question.split),
+            before: folded,
+            after: per_pipe,
+        });
     }
     let names = candidate_tables(question, &sizes)?;
     let mut best = TransformedPipeline::unchanged(question.pipeline.clone(), sizes);
-    let (mut steps, mut candidates, mut scale) = (Vec::new(), 0, LayoutCostCache::new(target));
+    let (mut steps, mut candidates, mut layout_costs) = (Vec::new(), 0, LayoutCostCache::new(target));
     for group in poolable_groups(question, &names) {
         let mut cheapest: Option<(CandidateCost, Vec<TransformStep>)> = None;
-        for recipe in candidate_recipes(question, &mut scale, &best, &group) {
+        for recipe in candidate_recipes(question, &mut layout_costs, &best, &group) {
             candidates += 1;
             // A transform that does not support the table is skipped.
-            let Ok(done) = apply_steps(question, &steps, &recipe) else { continue };
-            let cost = candidate_cost(&mut scale, target, &done);
+            let Ok(candidate) = apply_steps(question, &steps, &recipe) else { continue };
+            let cost = candidate_cost(&mut layout_costs, target, &candidate);
             if cheapest.as_ref().is_none_or(|(least, _)| cost < *least) {
                 cheapest = Some((cost, recipe));
             }
@@ -211,31 +216,31 @@ fn poolable_groups(question: &SearchRequest<'_>, names: &[String]) -> Vec<Vec<St
 /// Returns the candidate step lists for a group, including the empty list.
 fn candidate_recipes(
     question: &SearchRequest<'_>,
-    scale: &mut LayoutCostCache,
+    layout_costs: &mut LayoutCostCache,
     start: &TransformedPipeline,
     group: &[String],
 ) -> Vec<Vec<TransformStep>> {
-    let digests = |table: &str| {
+    let digest_step = |table: &str| {
         let options = digest::DigestOptions {
             max_false_hit_probability: question.limits.max_false_hit_probability,
             ..digest::DigestOptions::new(question.limits.seed)
         };
         TransformStep::Digest(table.to_owned(), options)
     };
-    let mut parts = |table: &str, entries: u64, done: &TransformedPipeline| {
-        let options = cheapest_shape(question, scale, done, table, entries)?;
+    let mut alpm_step = |table: &str, entries: u64, done: &TransformedPipeline| {
+        let options = cheapest_shape(question, layout_costs, done, table, entries)?;
         Some(TransformStep::Alpm(table.to_owned(), options))
     };
     let entries = |done: &TransformedPipeline, table: &str| done.sizes.get(table).copied().unwrap_or(0);
     let mut out = vec![Vec::new()];
     // Each table by itself: digests or partitions, as its keys allow.
     for table in group {
-        let more: Vec<TransformStep> =
-            [Some(digests(table)), parts(table, entries(start, table), start)].into_iter().flatten().collect();
+        let steps: Vec<TransformStep> =
+            [Some(digest_step(table)), alpm_step(table, entries(start, table), start)].into_iter().flatten().collect();
         let longer: Vec<Vec<TransformStep>> = out
             .iter()
             .flat_map(|recipe: &Vec<TransformStep>| {
-                more.iter().map(|step| [recipe.clone(), vec![step.clone()]].concat())
+                steps.iter().map(|step| [recipe.clone(), vec![step.clone()]].concat())
             })
             .collect();
         out.extend(longer);
@@ -243,12 +248,12 @@ fn candidate_recipes(
     let [first, second] = group else { return with_shared_results(question, start, group, out) };
     let pooled = TransformStep::Pool([first.clone(), second.clone()]);
     let name = pool::pooled_name(first, second);
-    let both = entries(start, first) + entries(start, second);
-    let alone = out.clone();
-    out.extend(alone.into_iter().map(|recipe| [recipe, vec![pooled.clone()]].concat()));
-    out.push(vec![pooled.clone(), digests(&name)]);
+    let pooled_entries = entries(start, first) + entries(start, second);
+    let unpooled = out.clone();
+    out.extend(unpooled.into_iter().map(|recipe| [recipe, vec![pooled.clone()]].concat()));
+    out.push(vec![pooled.clone(), digest_step(&name)]);
     let done = pool::pool_tables(&start.pipeline, &start.sizes, [first, second]);
-    if let Some(step) = done.ok().and_then(|done| parts(&name, both, &done)) {
+    if let Some(step) = done.ok().and_then(|done| alpm_step(&name, pooled_entries, &done)) {
         out.push(vec![pooled, step]);
     }
     with_shared_results(question, start, group, out)
@@ -301,8 +306,9 @@ fn with_shared_results(
 
 /// Returns the step that gives each entry its own result. The number of values is unchanged, but
 /// the values move out of the entries, so that the remainder of an entry takes less than a word.
-/// Result tables are addressed by number, and each has the largest size that fits a stage. `None`
-/// if the number of values is known to be smaller, or if no argument is as wide as a word.
+/// Result tables are addressed by number, and each has the largest size that fits a stage. `table`
+/// is the original table, `name` the one that now has its entries. `None` if the number of values
+/// is known to be smaller, or if no argument is as wide as a word.
 fn per_entry_results(
     target: &ChipTarget,
     start: &TransformedPipeline,
@@ -311,21 +317,21 @@ fn per_entry_results(
     entries: u64,
 ) -> Option<TransformStep> {
     let declared = start.pipeline.tables.values().find(|declared| declared.preamble.name == table)?;
-    let exact = declared.keys.iter().all(|key| key.kind == MatchKind::Exact);
+    let is_exact = declared.keys.iter().all(|key| key.kind == MatchKind::Exact);
     let listed = declared.actions.iter().filter(|listed| !listed.default_only);
     let params = listed.flat_map(|listed| &start.pipeline.actions[listed.action].params);
-    let widest = params.max_by_key(|param| param.ty.width()).filter(|_| exact)?;
+    let widest = params.max_by_key(|param| param.ty.width()).filter(|_| is_exact)?;
     let words = widest.ty.width() / target.sram.width;
     if words == 0 || shared_argument(start, table).is_some() {
         return None;
     }
-    let most = u64::from(target.per_stage.sram / words * target.sram.depth);
-    let each = 1 << most.checked_ilog2()?;
+    let max_results = u64::from(target.per_stage.sram / words * target.sram.depth);
+    let results_per_table = 1 << max_results.checked_ilog2()?;
     // An update needs a free number.
     let options = share_results::ResultOptions {
         argument: widest.name.clone(),
         values: Some(entries + 1),
-        results_per_table: Some(each),
+        results_per_table: Some(results_per_table),
     };
     Some(TransformStep::ShareResults(name.to_owned(), options))
 }
@@ -343,15 +349,17 @@ fn shared_argument(start: &TransformedPipeline, table: &str) -> Option<String> {
     few.max_by_key(|param| param.ty.width()).map(|param| param.name.clone())
 }
 
-/// Returns the partition shape with the fewest blocks, or `None` for a table without prefixes.
+/// Returns the partition shape with the fewest blocks, or `None` for a table without prefixes. The
+/// estimate orders all shapes; only the best ones are laid out in memory. Known prefixes
+/// (`question.prefixes`) then replace the expected fill by the measured one.
 fn cheapest_shape(
     question: &SearchRequest<'_>,
-    scale: &mut LayoutCostCache,
-    done: &TransformedPipeline,
+    layout_costs: &mut LayoutCostCache,
+    start: &TransformedPipeline,
     table: &str,
     entries: u64,
 ) -> Option<alpm::AlpmOptions> {
-    let declared = done.pipeline.tables.values().find(|t| t.preamble.name == table)?;
+    let declared = start.pipeline.tables.values().find(|t| t.preamble.name == table)?;
     declared.keys.iter().any(|key| key.kind == MatchKind::Lpm).then_some(())?;
     let mut shapes: Vec<(f64, alpm::AlpmOptions)> = Vec::new();
     for depth in 8..=question.limits.max_depth.max(8) {
@@ -364,7 +372,7 @@ fn cheapest_shape(
             shapes.push((
                 score::estimate_partitioned(
                     question.target,
-                    &done.pipeline,
+                    &start.pipeline,
                     declared,
                     &options.partition_limits(entries),
                 ),
@@ -375,8 +383,8 @@ fn cheapest_shape(
     shapes.sort_by(|a, b| a.0.total_cmp(&b.0));
     shapes.truncate(MAX_LAID_OUT_SHAPES);
     let laid_out = |(_, options): &(f64, alpm::AlpmOptions)| {
-        scale
-            .partitioned_cost(&done.pipeline, declared, &options.partition_limits(entries))
+        layout_costs
+            .partitioned_cost(&start.pipeline, declared, &options.partition_limits(entries))
             .map_or(u64::MAX, |all| all.total_blocks())
     };
     let (_, options) = shapes.into_iter().min_by_key(laid_out)?;

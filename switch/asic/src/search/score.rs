@@ -145,24 +145,24 @@ fn pivot_and_partition_demands(
     table: &Table,
     shape: &PartitionLimits,
 ) -> [demand::TableDemand; 2] {
-    let whole = table_demand(pipeline, table, u64::from(shape.pivots));
+    let table_part = table_demand(pipeline, table, u64::from(shape.pivots));
     let bits = (32 - (shape.partitions.max(2) - 1).leading_zeros()).max(1);
     let partition = demand::ActionDemand { name: "partition".to_owned(), params: vec![bits], default_only: false };
-    let keys: u32 = whole.keys.iter().map(|key| key.bits).sum();
-    let row = demand::KeyDemand { name: "pivot".to_owned(), bits: keys, exact: false, range: false };
+    let key_bits: u32 = table_part.keys.iter().map(|key| key.bits).sum();
+    let pivot_key = demand::KeyDemand { name: "pivot".to_owned(), bits: key_bits, exact: false, range: false };
     let pivots = demand::TableDemand {
         kind: demand::MemoryMatchKind::Ternary,
-        keys: vec![row],
+        keys: vec![pivot_key],
         actions: vec![partition],
-        ..whole.clone()
+        ..table_part.clone()
     };
     let partitioned = demand::MemoryMatchKind::Partitioned { partitions: shape.partitions.into(), depth: shape.depth };
-    let rest = demand::TableDemand {
+    let partition_table = demand::TableDemand {
         kind: partitioned,
         entries: u64::from(shape.partitions) * u64::from(shape.depth),
-        ..whole
+        ..table_part
     };
-    [pivots, rest]
+    [pivots, partition_table]
 }
 
 /// Estimates the blocks of a prefix table's pivots and partitions, SRAM and TCAM together.

@@ -32,10 +32,10 @@ pub(super) fn find_contradiction(target: &ChipTarget) -> Option<Contradiction> {
     checks.into_iter().find_map(|check| check(target))
 }
 
-/// Counts are at least 1. Their upper limits bound the work of the model, because the file is
-/// untrusted.
+/// Checks that counts are at least 1 and within limits, which bound the work of the model, because
+/// the file is untrusted. Each row of the list: key, number, upper limit.
 fn check_count_ranges(target: &ChipTarget) -> Option<Contradiction> {
-    let f = &target.formats;
+    let formats = &target.formats;
     let numbers: [(&'static str, u64, u64); 16] = [
         ("stages", target.stages.into(), 256),
         ("pipes", target.pipes.into(), 64),
@@ -48,36 +48,36 @@ fn check_count_ranges(target: &ChipTarget) -> Option<Contradiction> {
         ("tcam.columns", target.tcam.columns.into(), 4096),
         ("tcam.depth", target.tcam.depth.into(), 1 << 20),
         ("tcam.width", target.tcam.width.into(), 4096),
-        ("formats.max_pack", f.max_pack.into(), 64),
-        ("formats.max_per_word", f.max_per_word.into(), 64),
-        ("formats.max_ranked_blocks", f.max_ranked_blocks.into(), 4096),
-        ("formats.state_rows", f.state_rows.into(), 4096),
-        ("formats.max_words", f.max_words.into(), target.sram.rows.into()),
+        ("formats.max_pack", formats.max_pack.into(), 64),
+        ("formats.max_per_word", formats.max_per_word.into(), 64),
+        ("formats.max_ranked_blocks", formats.max_ranked_blocks.into(), 4096),
+        ("formats.state_rows", formats.state_rows.into(), 4096),
+        ("formats.max_words", formats.max_words.into(), target.sram.rows.into()),
     ];
-    numbers.into_iter().find(|(_, n, most)| *n == 0 || n > most).and_then(|(key, n, most)| {
+    numbers.into_iter().find(|(_, n, max)| *n == 0 || n > max).and_then(|(key, n, max)| {
         contradiction_at(
             key,
-            format!("{key} is {n}, but can be 1 to {most}"),
-            format!("write the chip's number, at most {most}"),
+            format!("{key} is {n}, but can be 1 to {max}"),
+            format!("write the chip's number, at most {max}"),
         )
     })
 }
 
-/// Block totals of a stage equal rows times columns.
+/// Checks that the block totals of a stage equal rows times columns.
 fn check_block_totals(target: &ChipTarget) -> Option<Contradiction> {
-    let all: [(&'static str, &str, u32, &BlockGeometry); 3] = [
+    let totals: [(&'static str, &str, u32, &BlockGeometry); 3] = [
         ("per_stage.sram", "sram", target.per_stage.sram, &target.sram),
         ("per_stage.tcam", "tcam", target.per_stage.tcam, &target.tcam),
         ("per_stage.map_ram", "map_ram", target.per_stage.map_ram, &target.map_ram),
     ];
-    all.into_iter().find_map(|(key, name, total, b)| {
-        let product = u64::from(b.rows) * u64::from(b.columns);
-        if product == u64::from(b.per_stage) && total == b.per_stage {
+    totals.into_iter().find_map(|(key, name, total, blocks)| {
+        let product = u64::from(blocks.rows) * u64::from(blocks.columns);
+        if product == u64::from(blocks.per_stage) && total == blocks.per_stage {
             return None;
         }
         let reason = format!(
             "a stage has {total} {name} blocks, but [{name}] says {}, in {} rows of {}, which are {product}",
-            b.per_stage, b.rows, b.columns
+            blocks.per_stage, blocks.rows, blocks.columns
         );
         contradiction_at(
             key,
@@ -115,32 +115,35 @@ fn check_ranked_blocks(target: &ChipTarget) -> Option<Contradiction> {
     None
 }
 
-/// Word formats fit into an SRAM word.
+/// Checks that word formats fit into an SRAM word.
 fn check_word_formats(target: &ChipTarget) -> Option<Contradiction> {
-    let (f, width) = (&target.formats, target.sram.width);
+    let (formats, width) = (&target.formats, target.sram.width);
     if !width.is_multiple_of(8) || !(32..=128).contains(&width) {
         let reason = format!("a word of SRAM has {width} bits; packing supports 32 to 128, whole bytes");
         return contradiction_at("sram.width", reason, "count two neighbouring blocks as one, or half a block as one");
     }
-    if f.overhead_bits > width || f.overhead_bits == 0 {
-        let reason = format!("{} bits of overhead do not fit into a word of {width}", f.overhead_bits);
+    if formats.overhead_bits > width || formats.overhead_bits == 0 {
+        let reason = format!("{} bits of overhead do not fit into a word of {width}", formats.overhead_bits);
         return contradiction_at("formats.overhead_bits", reason, format!("write 1 to {width}"));
     }
-    if f.immediate_bits > f.overhead_bits {
-        let reason =
-            format!("{} bits of action data are part of an overhead of {} bits", f.immediate_bits, f.overhead_bits);
-        return contradiction_at("formats.immediate_bits", reason, format!("write {} or less", f.overhead_bits));
+    if formats.immediate_bits > formats.overhead_bits {
+        let reason = format!(
+            "{} bits of action data are part of an overhead of {} bits",
+            formats.immediate_bits, formats.overhead_bits
+        );
+        return contradiction_at("formats.immediate_bits", reason, format!("write {} or less", formats.overhead_bits));
     }
-    if f.version_bits > 4 {
-        let reason = format!("{} version bits do not fit into a nibble, as which they are packed", f.version_bits);
+    if formats.version_bits > 4 {
+        let reason =
+            format!("{} version bits do not fit into a nibble, as which they are packed", formats.version_bits);
         return contradiction_at("formats.version_bits", reason, "write 4 or less");
     }
     None
 }
 
-/// A hash has bits for a word in each of the independent ways and for block selection.
+/// Checks that a hash has bits for a word in each of the independent ways and for block selection.
 fn check_hash_bits(target: &ChipTarget) -> Option<Contradiction> {
-    let (f, depth) = (&target.formats, target.sram.depth);
+    let (formats, depth) = (&target.formats, target.sram.depth);
     if !depth.is_power_of_two() || depth > 1 << 20 {
         return contradiction_at(
             "sram.depth",
@@ -148,18 +151,18 @@ fn check_hash_bits(target: &ChipTarget) -> Option<Contradiction> {
             "write a power of two up to 1048576",
         );
     }
-    if !f.min_ways.is_power_of_two() || f.min_ways > 16 {
-        let reason = format!("{} independent ways", f.min_ways);
+    if !formats.min_ways.is_power_of_two() || formats.min_ways > 16 {
+        let reason = format!("{} independent ways", formats.min_ways);
         return contradiction_at("formats.min_ways", reason, "write 1, 2, 4, 8 or 16");
     }
-    let sum = u64::from(f.min_ways) * u64::from(depth.ilog2()) + u64::from(f.select_bits);
-    if sum != u64::from(f.hash_bits) {
+    let sum = u64::from(formats.min_ways) * u64::from(depth.ilog2()) + u64::from(formats.select_bits);
+    if sum != u64::from(formats.hash_bits) {
         let reason = format!(
             "a hash has {} bits, but {} ways choose among {depth} words ({} bits each) and {} bits select blocks: {sum}",
-            f.hash_bits,
-            f.min_ways,
+            formats.hash_bits,
+            formats.min_ways,
             depth.ilog2(),
-            f.select_bits
+            formats.select_bits
         );
         return contradiction_at(
             "formats.hash_bits",
@@ -167,12 +170,12 @@ fn check_hash_bits(target: &ChipTarget) -> Option<Contradiction> {
             format!("write {sum}, or change min_ways, select_bits or sram.depth"),
         );
     }
-    if !target.per_stage.hash_bits.is_multiple_of(f.hash_bits) {
+    if !target.per_stage.hash_bits.is_multiple_of(formats.hash_bits) {
         let reason = format!(
             "{} bits of hash in a stage are no whole number of hashes of {}",
-            target.per_stage.hash_bits, f.hash_bits
+            target.per_stage.hash_bits, formats.hash_bits
         );
-        return contradiction_at("per_stage.hash_bits", reason, format!("write a multiple of {}", f.hash_bits));
+        return contradiction_at("per_stage.hash_bits", reason, format!("write a multiple of {}", formats.hash_bits));
     }
     None
 }
@@ -190,23 +193,24 @@ fn check_phv_containers(target: &ChipTarget) -> Option<Contradiction> {
     })
 }
 
+/// Checks the numbers of the DRAM, power, price and parser, and that the target has a name.
 fn check_dram_parser_and_name(target: &ChipTarget) -> Option<Contradiction> {
-    if let Some(d) = &target.dram
-        && (d.bytes == 0 || !(1..=100).contains(&d.cache_percent) || d.lookups_per_second == 0)
+    if let Some(dram) = &target.dram
+        && (dram.bytes == 0 || !(1..=100).contains(&dram.cache_percent) || dram.lookups_per_second == 0)
     {
         let reason = "memory behind the chip without bytes, lookups, or a cache of 1 to 100 % of a stage".to_owned();
         return contradiction_at("dram", reason, "write its numbers, or leave [dram] out");
     }
-    let given = [("power_w", target.power_w), ("price", target.price)];
-    if let Some((key, _)) = given.into_iter().find(|(_, v)| v.is_some_and(|v| !v.is_finite() || v < 0.0)) {
+    let optional_numbers = [("power_w", target.power_w), ("price", target.price)];
+    if let Some((key, _)) = optional_numbers.into_iter().find(|(_, v)| v.is_some_and(|v| !v.is_finite() || v < 0.0)) {
         return contradiction_at(key, format!("{key} is negative or no number"), "write its value, or leave it out");
     }
-    let p = &target.parser;
-    if p.rows == 0
-        || p.match_bits == 0
-        || p.extract_bytes == 0
-        || p.ingress_depth_bytes == 0
-        || p.egress_depth_bytes == 0
+    let parser = &target.parser;
+    if parser.rows == 0
+        || parser.match_bits == 0
+        || parser.extract_bytes == 0
+        || parser.ingress_depth_bytes == 0
+        || parser.egress_depth_bytes == 0
     {
         return contradiction_at("parser", "a parser with a 0 parses nothing".to_owned(), "write the parser's numbers");
     }

@@ -88,55 +88,55 @@ pub fn partition_dimensions(table: &ir::Table) -> Option<(u32, u32)> {
 /// [`TransformError`]: the table has no prefix key, has keys that are neither exact nor prefixes,
 /// or has keys wider than [`prefix::MAX_KEY_BITS`] bits together.
 pub fn partition_table(
-    first: &Arc<Pipeline>,
+    original: &Arc<Pipeline>,
     sizes: &TableSizes,
     table: &str,
     options: &AlpmOptions,
 ) -> Result<TransformedPipeline, TransformError> {
-    let id = apply_site::find_table(first, table)?;
-    let declared = apply_site::check_movable(first, id)?;
-    let site = apply_site::find_apply_site(first, id)?;
+    let id = apply_site::find_table(original, table)?;
+    let declared = apply_site::check_movable(original, id)?;
+    let site = apply_site::find_apply_site(original, id)?;
     let order = key_order(declared)?;
     let entries = sizes.get(table).copied().or(declared.size).unwrap_or(1024);
     let shape = options.partition_limits(entries);
     let width: u32 = declared.keys.iter().map(|key| key.ty.width()).sum();
-    let bits = (32 - (shape.partitions - 1).leading_zeros()).max(1);
+    let partition_bits = (32 - (shape.partitions - 1).leading_zeros()).max(1);
 
-    let mut second = (**first).clone();
-    let param = Param::new("partition", Type::Bit(bits));
-    let lead = second.actions.push(Action {
+    let mut transformed = (**original).clone();
+    let param = Param::new("partition", Type::Bit(partition_bits));
+    let partition_action = transformed.actions.push(Action {
         preamble: Preamble { name: format!("{table}_partition"), hidden: true, ..Preamble::default() },
         params: vec![param],
         loc: declared.loc,
     });
-    let key = |name: String, bits, kind| MatchKey::new(name, Type::Bit(bits), kind);
+    let key = |name: String, partition_bits, kind| MatchKey::new(name, Type::Bit(partition_bits), kind);
     let mut pivots = apply_site::derived_table(declared, "pivots");
     pivots.keys = vec![key("pivot".to_owned(), width, MatchKind::Lpm)];
-    pivots.actions = vec![ActionRef::new(lead)];
-    pivots.default_action = ActionCall { action: lead, args: vec![num_bigint::BigUint::ZERO] };
+    pivots.actions = vec![ActionRef::new(partition_action)];
+    pivots.default_action = ActionCall { action: partition_action, args: vec![num_bigint::BigUint::ZERO] };
     (pivots.const_default, pivots.size) = (true, Some(u64::from(shape.pivots)));
     let pivots_name = pivots.preamble.name.clone();
-    let pivots = second.tables.push(pivots);
+    let pivots = transformed.tables.push(pivots);
 
-    let rest = &mut second.tables[id];
-    (rest.entries, rest.const_entries) = (Vec::new(), false);
-    rest.keys.insert(0, key("partition".to_owned(), bits, MatchKind::Exact));
-    rest.size = Some(u64::from(shape.partitions) * u64::from(shape.depth));
-    rest.properties.push(("alpm_partitions".to_owned(), shape.partitions.to_string()));
-    rest.properties.push(("alpm_depth".to_owned(), shape.depth.to_string()));
-    let room = rest.size.unwrap_or(0);
+    let partitioned = &mut transformed.tables[id];
+    (partitioned.entries, partitioned.const_entries) = (Vec::new(), false);
+    partitioned.keys.insert(0, key("partition".to_owned(), partition_bits, MatchKind::Exact));
+    partitioned.size = Some(u64::from(shape.partitions) * u64::from(shape.depth));
+    partitioned.properties.push(("alpm_partitions".to_owned(), shape.partitions.to_string()));
+    partitioned.properties.push(("alpm_depth".to_owned(), shape.depth.to_string()));
+    let capacity = partitioned.size.unwrap_or(0);
 
-    let body = &mut second.controls[site.control].body;
+    let body = &mut transformed.controls[site.control].body;
     let (keys, arms, loc) = apply_site::take_apply(body, site.block, table)?;
     let mut code = CodeInserter { body, block: site.block, loc };
-    let row = concat_keys(&mut code, &keys, &order);
-    let (found, params) = code.arm_block(&[Type::Bit(bits)]);
+    let key_row = concat_keys(&mut code, &keys, &order);
+    let (hit_block, params) = code.arm_block(&[Type::Bit(partition_bits)]);
     code.set_terminator(Terminator::Apply {
         table: pivots,
-        keys: vec![row],
-        arms: vec![ActionArm { action: lead, block: found }],
+        keys: vec![key_row],
+        arms: vec![ActionArm { action: partition_action, block: hit_block }],
     });
-    code.block = found;
+    code.block = hit_block;
     let keys = std::iter::once(params[1]).chain(keys).collect();
     code.set_terminator(Terminator::Apply { table: id, keys, arms });
 
@@ -144,38 +144,38 @@ pub fn partition_table(
         name: table.to_owned(),
         from: id,
         pivots,
-        lead,
+        lead: partition_action,
         width,
         layout: KeyLayout::new(&declared.keys),
         order,
         partitions: Partitions::new(shape),
         writes: 0,
     };
-    let numbers = first.tables.keys().collect();
-    let (map, pipeline) = ShadowedMap::new(first, second, numbers, &[id, pivots], rule)?;
+    let numbers = original.tables.keys().collect();
+    let (map, pipeline) = ShadowedMap::new(original, transformed, numbers, &[id, pivots], rule)?;
     let mut sizes = sizes.clone();
-    sizes.insert(table.to_owned(), room);
+    sizes.insert(table.to_owned(), capacity);
     sizes.insert(pivots_name, u64::from(shape.pivots));
     Ok(TransformedPipeline { pipeline, sizes, map: Box::new(map) })
 }
 
-/// Returns the positions of the keys in row order, the prefix key last.
+/// Returns the positions of the keys in row order: the exact keys, then the prefix key.
 fn key_order(table: &ir::Table) -> Result<Vec<usize>, TransformError> {
     let refused = |reason: String| Err(TransformError::new(&table.preamble.name, reason));
-    let other = |key: &&MatchKey| !matches!(key.kind, MatchKind::Exact | MatchKind::Lpm);
-    if let Some(key) = table.keys.iter().find(other) {
+    let is_unsupported = |key: &&MatchKey| !matches!(key.kind, MatchKind::Exact | MatchKind::Lpm);
+    if let Some(key) = table.keys.iter().find(is_unsupported) {
         return refused(format!("its key {} is neither exact nor a prefix, and so has no place in a trie", key.name));
     }
     let mut order: Vec<usize> = (0..table.keys.len()).collect();
-    order.sort_by_key(|at| table.keys[*at].kind == MatchKind::Lpm);
-    if order.last().is_none_or(|at| table.keys[*at].kind != MatchKind::Lpm) {
+    order.sort_by_key(|position| table.keys[*position].kind == MatchKind::Lpm);
+    if order.last().is_none_or(|position| table.keys[*position].kind != MatchKind::Lpm) {
         return refused("it has no prefix key; an exact table needs no partitions".to_owned());
     }
     let width: u32 = table.keys.iter().map(|key| key.ty.width()).sum();
     if width > prefix::MAX_KEY_BITS || table.keys.iter().any(|key| key.ty.width() > 128) {
-        let most = prefix::MAX_KEY_BITS;
+        let max_bits = prefix::MAX_KEY_BITS;
         return refused(format!(
-            "its keys have {width} bits; a row of at most {most}, each key at most 128, can be parted"
+            "its keys have {width} bits; a row of at most {max_bits}, each key at most 128, can be parted"
         ));
     }
     Ok(order)
@@ -246,9 +246,9 @@ impl PartitionedMap {
         StateUpdate::Packed(kind, PackedEntry::new(self.pivots, &key, StoredActionRef::Call(self.lead, &arg)))
     }
 
-    /// Translates partition writes. `gone` is the entry just deleted, because a removal can refer
-    /// to it.
-    fn push_updates(&mut self, writes: &[PartitionWrite], gone: Option<&StoredEntry>, out: &mut Vec<StateUpdate>) {
+    /// Translates partition writes to updates of the transformed tables. `deleted` is the entry
+    /// just deleted, because a removal can refer to it.
+    fn push_updates(&mut self, writes: &[PartitionWrite], deleted: Option<&StoredEntry>, out: &mut Vec<StateUpdate>) {
         self.writes += writes.len() as u64;
         for write in writes {
             out.extend(match write {
@@ -257,7 +257,7 @@ impl PartitionedMap {
                     .get(prefix)
                     .map(|entry| self.partition_update(UpdateKind::Insert, *partition, entry)),
                 PartitionWrite::Remove(partition, prefix) => {
-                    let entry = self.partitions.get(prefix).or(gone);
+                    let entry = self.partitions.get(prefix).or(deleted);
                     entry.map(|entry| self.partition_update(UpdateKind::Delete, *partition, entry))
                 }
                 PartitionWrite::AddPivot(partition, prefix) => {
@@ -285,14 +285,17 @@ impl EntryMapping for PartitionedMap {
         self.partitions.undo_batch();
     }
 
+    /// Translates a change of an entry to changes of pivots and partitions. An action change
+    /// reaches all copies of the entry.
     fn map_entry(&mut self, _: TableId, change: EntryChange<'_>, out: &mut Vec<StateUpdate>) -> Result<(), String> {
         let name = self.name.clone();
-        let full = |full| format!("table {name}: {full}; delete entries, or plan it with a larger size");
+        let full_error =
+            |full_error| format!("table {name}: {full_error}; delete entries, or plan it with a larger size");
         let mut writes = Vec::new();
         match change {
             EntryChange::Inserted(entry) => {
                 let prefix = self.key_prefix(entry.key());
-                self.partitions.insert(prefix, entry.clone(), &mut writes).map_err(full)?;
+                self.partitions.insert(prefix, entry.clone(), &mut writes).map_err(full_error)?;
                 self.push_updates(&writes, None, out);
             }
             EntryChange::Modified(_, new) => {
@@ -305,13 +308,16 @@ impl EntryMapping for PartitionedMap {
                 );
             }
             EntryChange::Deleted(entry) => {
-                self.partitions.delete(self.key_prefix(entry.key()), &mut writes).map_err(full)?;
+                self.partitions.delete(self.key_prefix(entry.key()), &mut writes).map_err(full_error)?;
                 self.push_updates(&writes, Some(entry), out);
             }
         }
         Ok(())
     }
 
+    /// Places all entries of an empty table at once, which packs partitions better than one by one.
+    /// Each update carries the index of the entry that it came from. Returns `false` if the table
+    /// has entries already.
     fn map_jointly(
         &mut self,
         entries: &[(usize, &StoredEntry)],

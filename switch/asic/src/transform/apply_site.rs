@@ -157,27 +157,27 @@ pub(super) fn derived_table(table: &Table, suffix: &str) -> Table {
 /// Removes a table from the pipeline and returns the new number of each old one. The table must not
 /// be applied any more. `heir` is the old number of the table that takes its place.
 pub(super) fn remove_table(pipeline: &mut Pipeline, removed: TableId, heir: TableId) -> Vec<TableId> {
-    let mut kept = EntityMap::new();
+    let mut remaining = EntityMap::new();
     let mut numbers: Vec<TableId> = Vec::new();
     for (id, table) in pipeline.tables.iter() {
-        numbers.push(if id == removed { id } else { kept.push(table.clone()) });
+        numbers.push(if id == removed { id } else { remaining.push(table.clone()) });
     }
     numbers[removed.0 as usize] = numbers[heir.0 as usize];
-    pipeline.tables = kept;
-    let number = |id: &mut TableId| *id = numbers.get(id.0 as usize).copied().unwrap_or(*id);
+    pipeline.tables = remaining;
+    let renumber = |id: &mut TableId| *id = numbers.get(id.0 as usize).copied().unwrap_or(*id);
     for control in pipeline.controls.values_mut() {
         for block in control.body.blocks.values_mut() {
             for inst in &mut block.insts {
                 if let Inst::Extern { args, .. } = &mut inst.inst {
                     for arg in args {
                         if let ExternArg::Table(table) = arg {
-                            number(table);
+                            renumber(table);
                         }
                     }
                 }
             }
             if let Some(TerminatorData { term: Terminator::Apply { table, .. }, .. }) = &mut block.term {
-                number(table);
+                renumber(table);
             }
         }
     }

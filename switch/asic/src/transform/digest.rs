@@ -82,21 +82,22 @@ fn hash_keys<'a>(seed: u64, bits: u32, keys: impl Iterator<Item = (u32, &'a [u64
     interp::hash(HashAlgorithm::Random, data.bytes()) & (u64::MAX >> (64 - bits))
 }
 
-/// Digests the keys of a table (control-plane name).
+/// Replaces keys of a table (control-plane name) by one digest. A conflict table in front holds the
+/// full keys whose digest another entry already has; only its misses reach the digest table.
 ///
 /// # Errors
 /// [`TransformError`]: the table is not exact, has no suitable keys, or has more entries than the
 /// accepted probability allows.
 pub fn digest_keys(
-    first: &Arc<Pipeline>,
+    original: &Arc<Pipeline>,
     sizes: &TableSizes,
     table: &str,
     options: &DigestOptions,
 ) -> Result<TransformedPipeline, TransformError> {
-    let id = apply_site::find_table(first, table)?;
-    let declared = apply_site::check_movable(first, id)?;
-    let site = apply_site::find_apply_site(first, id)?;
-    let chosen = digested_key_positions(declared, options)?;
+    let id = apply_site::find_table(original, table)?;
+    let declared = apply_site::check_movable(original, id)?;
+    let site = apply_site::find_apply_site(original, id)?;
+    let positions = digested_key_positions(declared, options)?;
     let entries = sizes.get(table).copied().or(declared.size).unwrap_or(1024);
     if false_hit_probability(entries, options.bits) > options.max_false_hit_probability {
         let reason = format!(
@@ -107,35 +108,38 @@ pub fn digest_keys(
         );
         return Err(TransformError::new(table, reason));
     }
-    let room = options.conflicts.unwrap_or_else(|| conflict_capacity(entries, options.bits));
+    let conflict_capacity_entries = options.conflicts.unwrap_or_else(|| conflict_capacity(entries, options.bits));
 
-    let mut second = (**first).clone();
-    let (conflicts, miss) = add_conflict_table(&mut second, declared, table, room);
-    let conflicts_name = second.tables[conflicts].preamble.name.clone();
-    let conflict_actions: Vec<_> = second.tables[conflicts].actions.iter().map(|action| action.action).collect();
+    let mut transformed = (**original).clone();
+    let (conflicts, miss) = add_conflict_table(&mut transformed, declared, table, conflict_capacity_entries);
+    let conflicts_name = transformed.tables[conflicts].preamble.name.clone();
+    let conflict_actions: Vec<_> = transformed.tables[conflicts].actions.iter().map(|action| action.action).collect();
 
-    let digested = &mut second.tables[id];
+    let digested = &mut transformed.tables[id];
     (digested.entries, digested.const_entries) = (Vec::new(), false);
-    digested.keys = digested_keys(&declared.keys, &chosen, options.bits);
+    digested.keys = digested_keys(&declared.keys, &positions, options.bits);
     digested.properties.push(("digest_bits".to_owned(), options.bits.to_string()));
 
-    let hash = DigestExtern::new(&mut second, declared.preamble.name.as_str(), options);
-    let body = &mut second.controls[site.control].body;
+    let hash = DigestExtern::new(&mut transformed, declared.preamble.name.as_str(), options);
+    let body = &mut transformed.controls[site.control].body;
     let (keys, arms, loc) = apply_site::take_apply(body, site.block, table)?;
     let mut code = CodeInserter { body, block: site.block, loc };
-    let then = code.new_block();
+    let digest_block = code.new_block();
     let (miss_block, _) = code.arm_block(&[]);
     let with_conflict = arms.iter().filter(|arm| conflict_actions.contains(&arm.action)).cloned();
     let with_conflict = with_conflict.chain([ActionArm { action: miss, block: miss_block }]).collect();
     code.set_terminator(Terminator::Apply { table: conflicts, keys: keys.clone(), arms: with_conflict });
     code.block = miss_block;
-    code.set_terminator(Terminator::Jump(BlockCall::to(then)));
-    code.block = then;
-    let digest = hash.emit_digest(&mut code, chosen.iter().map(|at| keys[*at]).collect());
-    let keys = keys.iter().enumerate().filter_map(|(at, key)| match chosen.iter().position(|chosen| *chosen == at) {
-        Some(0) => Some(digest),
-        Some(_) => None,
-        None => Some(*key),
+    code.set_terminator(Terminator::Jump(BlockCall::to(digest_block)));
+    code.block = digest_block;
+    let digest = hash.emit_digest(&mut code, positions.iter().map(|position| keys[*position]).collect());
+    let keys = keys.iter().enumerate().filter_map(|(position, key)| {
+        match positions.iter().position(|positions| *positions == position) {
+            // The digest takes the position of the first key that it replaces.
+            Some(0) => Some(digest),
+            Some(_) => None,
+            None => Some(*key),
+        }
     });
     let keys = keys.collect();
     code.set_terminator(Terminator::Apply { table: id, keys, arms });
@@ -144,21 +148,21 @@ pub fn digest_keys(
         name: table.to_owned(),
         from: id,
         conflicts,
-        conflict_capacity: room as usize,
+        conflict_capacity: conflict_capacity_entries as usize,
         bits: options.bits,
         seed: options.seed,
         full: KeyLayout::new(&declared.keys),
-        short: KeyLayout::new(&second.tables[id].keys),
-        chosen,
+        short: KeyLayout::new(&transformed.tables[id].keys),
+        chosen: positions,
         entries_by_digest: UndoMap::new(),
         conflicting: 0,
         conflicting_before: 0,
     };
-    let numbers = first.tables.keys().collect();
-    let (map, pipeline) = ShadowedMap::new(first, second, numbers, &[id, conflicts], rule)?;
+    let numbers = original.tables.keys().collect();
+    let (map, pipeline) = ShadowedMap::new(original, transformed, numbers, &[id, conflicts], rule)?;
     let mut sizes = sizes.clone();
     sizes.insert(table.to_owned(), entries);
-    sizes.insert(conflicts_name, room);
+    sizes.insert(conflicts_name, conflict_capacity_entries);
     Ok(TransformedPipeline { pipeline, sizes, map: Box::new(map) })
 }
 
@@ -178,7 +182,8 @@ fn add_conflict_table(pipeline: &mut Pipeline, declared: &Table, table: &str, ro
     (pipeline.tables.push(conflicts), miss)
 }
 
-/// Returns the positions of the keys to digest.
+/// Returns the positions of the keys to digest: those that the options name, else those of 64 bits
+/// and more.
 fn digested_key_positions(table: &ir::Table, options: &DigestOptions) -> Result<Vec<usize>, TransformError> {
     let refused = |reason: String| Err(TransformError::new(&table.preamble.name, reason));
     if !(8..=64).contains(&options.bits) {
@@ -190,23 +195,23 @@ fn digested_key_positions(table: &ir::Table, options: &DigestOptions) -> Result<
             key.name
         ));
     }
-    let wide = |key: &MatchKey| match options.keys.is_empty() {
+    let is_digested = |key: &MatchKey| match options.keys.is_empty() {
         true => key.ty.width() >= 64,
         false => options.keys.contains(&key.name),
     };
-    let chosen: Vec<usize> = (0..table.keys.len()).filter(|at| wide(&table.keys[*at])).collect();
-    if chosen.is_empty() || (!options.keys.is_empty() && chosen.len() != options.keys.len()) {
+    let positions: Vec<usize> = (0..table.keys.len()).filter(|position| is_digested(&table.keys[*position])).collect();
+    if positions.is_empty() || (!options.keys.is_empty() && positions.len() != options.keys.len()) {
         let names: Vec<&str> = table.keys.iter().map(|key| key.name.as_str()).collect();
         return refused(format!(
             "none of its keys, or not all that are named, can be digested; its keys are {}",
             names.join(", ")
         ));
     }
-    let width: u32 = chosen.iter().map(|at| table.keys[*at].ty.width()).sum();
+    let width: u32 = positions.iter().map(|position| table.keys[*position].ty.width()).sum();
     if width <= options.bits {
         return refused(format!("its keys have {width} bits, and a digest of {} is no shorter", options.bits));
     }
-    Ok(chosen)
+    Ok(positions)
 }
 
 fn digested_keys(keys: &[MatchKey], chosen: &[usize], bits: u32) -> Vec<MatchKey> {
@@ -294,11 +299,13 @@ impl DigestMap {
         out
     }
 
+    /// Maps an insertion: to the digest table if the digest is new there, else with its full key to
+    /// the conflict table.
     fn insert(&mut self, entry: &StoredEntry, out: &mut Vec<StateUpdate>) -> Result<(), String> {
-        let short = self.short_key(entry.key());
-        let mut placed = self.entries_by_digest.get(&short).cloned().unwrap_or_default();
-        if placed.is_empty() {
-            out.push(entry_update(UpdateKind::Insert, self.from, &short, entry, 0));
+        let digested_key = self.short_key(entry.key());
+        let mut entries = self.entries_by_digest.get(&digested_key).cloned().unwrap_or_default();
+        if entries.is_empty() {
+            out.push(entry_update(UpdateKind::Insert, self.from, &digested_key, entry, 0));
         } else {
             if self.conflicting >= self.conflict_capacity {
                 return Err(format!(
@@ -310,8 +317,8 @@ impl DigestMap {
             self.conflicting += 1;
             out.push(entry_update(UpdateKind::Insert, self.conflicts, entry.key(), entry, 0));
         }
-        placed.push(entry.clone());
-        self.entries_by_digest.insert(short, placed);
+        entries.push(entry.clone());
+        self.entries_by_digest.insert(digested_key, entries);
         Ok(())
     }
 
@@ -326,17 +333,19 @@ impl DigestMap {
         self.entries_by_digest.insert(short, placed);
     }
 
+    /// Maps a deletion. The first entry of a digest is in the digest table and all others are in
+    /// the conflict table; if the first one goes, the next takes its place.
     fn delete(&mut self, old: &StoredEntry, out: &mut Vec<StateUpdate>) {
-        let short = self.short_key(old.key());
-        let mut placed = self.entries_by_digest.get(&short).cloned().unwrap_or_default();
-        let Some(at) = placed.iter().position(|entry| entry.key() == old.key()) else { return };
-        placed.remove(at);
+        let digested_key = self.short_key(old.key());
+        let mut entries = self.entries_by_digest.get(&digested_key).cloned().unwrap_or_default();
+        let Some(position) = entries.iter().position(|entry| entry.key() == old.key()) else { return };
+        entries.remove(position);
         // The new first entry moves to the digest table.
-        match placed.first() {
-            None => out.push(entry_update(UpdateKind::Delete, self.from, &short, old, 0)),
-            Some(heir) if at == 0 => {
-                out.push(entry_update(UpdateKind::Delete, self.conflicts, heir.key(), heir, 0));
-                out.push(entry_update(UpdateKind::Modify, self.from, &short, heir, 0));
+        match entries.first() {
+            None => out.push(entry_update(UpdateKind::Delete, self.from, &digested_key, old, 0)),
+            Some(successor) if position == 0 => {
+                out.push(entry_update(UpdateKind::Delete, self.conflicts, successor.key(), successor, 0));
+                out.push(entry_update(UpdateKind::Modify, self.from, &digested_key, successor, 0));
                 self.conflicting -= 1;
             }
             Some(_) => {
@@ -344,9 +353,9 @@ impl DigestMap {
                 self.conflicting -= 1;
             }
         }
-        match placed.is_empty() {
-            true => self.entries_by_digest.remove(&short),
-            false => self.entries_by_digest.insert(short, placed),
+        match entries.is_empty() {
+            true => self.entries_by_digest.remove(&digested_key),
+            false => self.entries_by_digest.insert(digested_key, entries),
         }
     }
 }

@@ -250,11 +250,13 @@ impl<V: Clone> Partitions<V> {
         let pivot = self.pivots[&owner];
         self.set_pivot(owner, Some(PivotState { own_count: pivot.own_count.saturating_sub(1), ..pivot }));
         self.remove_from_partition(pivot.partition, prefix, out);
-        let heir = self.cover_of(&prefix);
+        // Pivots below the prefix had a copy of it as their cover; the next shorter entry replaces
+        // it.
+        let new_cover = self.cover_of(&prefix);
         let mut touched: SmallVec<[u32; 4]> = SmallVec::new();
-        for (below, pivot) in self.longer_pivots(&prefix) {
+        for (lower_pivot, pivot) in self.longer_pivots(&prefix) {
             if pivot.cover == Some(prefix) {
-                self.set_cover(below, pivot, heir, out);
+                self.set_cover(lower_pivot, pivot, new_cover, out);
                 touched.push(pivot.partition);
             }
         }
@@ -297,20 +299,24 @@ impl<V: Clone> Partitions<V> {
         }
     }
 
+    /// Sets or removes a pivot, records the undo step and keeps the list of pivots of each
+    /// partition.
     fn set_pivot(&mut self, prefix: KeyPrefix, pivot: Option<PivotState>) {
         let old = match pivot {
             Some(pivot) => self.pivots.insert(prefix, pivot),
             None => self.pivots.remove(&prefix),
         };
-        let leads = |pivot: Option<PivotState>| pivot.map(|pivot| pivot.partition).filter(|at| *at != NO_PARTITION);
-        let (from, to) = (leads(old), leads(pivot));
-        if from != to {
-            for (partition, here) in [(from, false), (to, true)] {
+        let partition_of = |pivot: Option<PivotState>| {
+            pivot.map(|pivot| pivot.partition).filter(|partition| *partition != NO_PARTITION)
+        };
+        let (old_partition, new_partition) = (partition_of(old), partition_of(pivot));
+        if old_partition != new_partition {
+            for (partition, is_added) in [(old_partition, false), (new_partition, true)] {
                 let Some(partition) = partition else { continue };
                 let pivots = &mut self.partitions[partition as usize].pivots;
                 self.undo.push(UndoStep::Pivots(partition, pivots.clone()));
                 pivots.retain(|pivot| *pivot != prefix);
-                if here {
+                if is_added {
                     pivots.push(prefix);
                 }
             }
@@ -422,61 +428,67 @@ impl<V: Clone> Partitions<V> {
         out.push(PartitionWrite::MovePivot(to, prefix));
     }
 
-    /// Moves part of a pivot's entries to a new pivot in another partition.
+    /// Moves part of a pivot's entries to a new pivot in another partition and appends the writes.
     fn split_pivot(&mut self, prefix: KeyPrefix, out: &mut Vec<PartitionWrite>) -> Result<(), PartitionsFull> {
         if self.pivots.len() >= self.shape.pivots as usize {
             return Err(PartitionsFull::Pivots);
         }
-        let own = self.own_entries(&prefix);
+        let own_entries = self.own_entries(&prefix);
         let old = self.pivots[&prefix];
         // Moves at most two thirds, limited by the emptiest partition's capacity minus one copy of
         // the cover.
         let emptiest =
             self.by_load.iter().find(|(_, at)| *at != old.partition).map_or(self.shape.depth, |(load, _)| *load);
-        let room = self.shape.depth.saturating_sub(emptiest + 1) as usize;
-        let new = find_split_prefix(prefix, &own, room.min(own.len() * 2 / 3)).ok_or(PartitionsFull::Partitions)?;
-        let moved: Vec<KeyPrefix> = own.into_iter().filter(|entry| new.covers(entry)).collect();
-        let to = self.fullest_with_capacity(moved.len() as u32 + 1, old.partition)?;
-        let cover = self.cover_of(&new);
+        let capacity = self.shape.depth.saturating_sub(emptiest + 1) as usize;
+        let new_pivot = find_split_prefix(prefix, &own_entries, capacity.min(own_entries.len() * 2 / 3))
+            .ok_or(PartitionsFull::Partitions)?;
+        let moved: Vec<KeyPrefix> = own_entries.into_iter().filter(|entry| new_pivot.covers(entry)).collect();
+        let target = self.fullest_with_capacity(moved.len() as u32 + 1, old.partition)?;
+        let cover = self.cover_of(&new_pivot);
         for entry in &moved {
             self.remove_from_partition(old.partition, *entry, out);
-            self.add_to_partition(to, *entry, out);
+            self.add_to_partition(target, *entry, out);
         }
         if let Some(cover) = cover {
-            self.add_to_partition(to, cover, out);
+            self.add_to_partition(target, cover, out);
         }
         let count = moved.len() as u32;
         self.set_pivot(prefix, Some(PivotState { own_count: old.own_count - count, ..old }));
-        self.set_pivot(new, Some(PivotState { partition: to, own_count: count, cover }));
-        out.push(PartitionWrite::AddPivot(to, new));
+        self.set_pivot(new_pivot, Some(PivotState { partition: target, own_count: count, cover }));
+        out.push(PartitionWrite::AddPivot(target, new_pivot));
         Ok(())
     }
 
     /// Merges a pivot with few entries into the one above, if its partition has capacity.
     fn merge_pivot(&mut self, prefix: KeyPrefix, out: &mut Vec<PartitionWrite>) {
         let pivot = self.pivots[&prefix];
+        // Only pivots with less than a quarter of the target merge, so a pivot does not split and
+        // merge in turn.
         if prefix.is_empty() || pivot.own_count * 4 > self.shape.target {
             return;
         }
-        let Some(above) = longest_covering(&self.pivots, &prefix, prefix.len() - 1) else { return };
-        let to = self.pivots[&above];
+        let Some(parent) = longest_covering(&self.pivots, &prefix, prefix.len() - 1) else { return };
+        let parent_state = self.pivots[&parent];
         // Keeps one eighth free, because a full partition would be split again immediately.
-        let most = self.shape.depth - self.shape.depth / 8;
-        if to.partition != pivot.partition
+        let max_load = self.shape.depth - self.shape.depth / 8;
+        if parent_state.partition != pivot.partition
             && pivot.own_count > 0
-            && self.partition_load(to.partition) + pivot.own_count > most
+            && self.partition_load(parent_state.partition) + pivot.own_count > max_load
         {
             return;
         }
         for entry in self.own_entries(&prefix) {
-            self.add_to_partition(to.partition, entry, out);
+            self.add_to_partition(parent_state.partition, entry, out);
             self.remove_from_partition(pivot.partition, entry, out);
         }
         if let Some(cover) = pivot.cover {
             self.remove_from_partition(pivot.partition, cover, out);
         }
         self.set_pivot(prefix, None);
-        self.set_pivot(above, Some(PivotState { own_count: to.own_count + pivot.own_count, ..to }));
+        self.set_pivot(
+            parent,
+            Some(PivotState { own_count: parent_state.own_count + pivot.own_count, ..parent_state }),
+        );
         out.push(PartitionWrite::RemovePivot(prefix));
     }
 }
@@ -514,22 +526,22 @@ impl<V: Clone> Partitions<V> {
             self.replace(prefix, value);
         }
         let sorted: Vec<KeyPrefix> = self.entries.keys().copied().collect();
-        let mut cut = Vec::new();
-        let left = cut_pivots(&sorted, self.shape.target as usize, &mut cut);
-        cut.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
-        if cut.len() >= self.shape.pivots as usize {
+        let mut pivots = Vec::new();
+        let root_count = cut_pivots(&sorted, self.shape.target as usize, &mut pivots);
+        pivots.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+        if pivots.len() >= self.shape.pivots as usize {
             return Err(PartitionsFull::Pivots);
         }
-        cut.insert(0, (KeyPrefix::ALL, left as u32));
+        pivots.insert(0, (KeyPrefix::ALL, root_count as u32));
         // All pivots must exist before their own entries are determined. Their partitions are
         // assigned afterwards.
-        for (prefix, own) in &cut {
+        for (prefix, own_count) in &pivots {
             let cover = self.cover_of(prefix);
-            self.set_pivot(*prefix, Some(PivotState { partition: NO_PARTITION, own_count: *own, cover }));
+            self.set_pivot(*prefix, Some(PivotState { partition: NO_PARTITION, own_count: *own_count, cover }));
         }
-        for (prefix, own) in cut {
+        for (prefix, own_count) in pivots {
             let pivot = self.pivots[&prefix];
-            let partition = if prefix.is_empty() { 0 } else { self.fullest_with_capacity(own + 1, u32::MAX)? };
+            let partition = if prefix.is_empty() { 0 } else { self.fullest_with_capacity(own_count + 1, u32::MAX)? };
             self.set_pivot(prefix, Some(PivotState { partition, ..pivot }));
             for entry in self.own_entries(&prefix).into_iter().chain(pivot.cover) {
                 self.add_to_partition(partition, entry, out);
@@ -542,27 +554,29 @@ impl<V: Clone> Partitions<V> {
     }
 }
 
-/// Cuts pivots with at most `target` own entries each from ordered entries. Returns the number of
-/// remaining entries.
+/// Cuts pivots with at most `target` own entries each from ordered entries of one subtree, and
+/// appends them to `cut` with their number of own entries. Returns the number of entries left
+/// without one.
 fn cut_pivots(entries: &[KeyPrefix], target: usize, cut: &mut Vec<(KeyPrefix, u32)>) -> usize {
     if entries.len() <= target {
         return entries.len();
     }
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return 0 };
-    let node = first.common_prefix(last);
-    let children = if *first == node { &entries[1..] } else { entries };
-    let at = children.partition_point(|entry| !entry.bit(node.len()));
-    let halves = [&children[..at], &children[at..]];
-    let mut left = halves.map(|half| cut_pivots(half, target, cut));
-    let here = entries.len() - children.len();
-    while left[0] + left[1] + here > target {
-        let larger = usize::from(left[1] > left[0]);
+    let root = first.common_prefix(last);
+    let children = if *first == root { &entries[1..] } else { entries };
+    let first_of_right = children.partition_point(|entry| !entry.bit(root.len()));
+    let halves = [&children[..first_of_right], &children[first_of_right..]];
+    let mut uncut = halves.map(|half| cut_pivots(half, target, cut));
+    let root_entries = entries.len() - children.len();
+    // Too many remain: the half with more of them becomes a pivot.
+    while uncut[0] + uncut[1] + root_entries > target {
+        let larger = usize::from(uncut[1] > uncut[0]);
         let (Some(first), Some(last)) = (halves[larger].first(), halves[larger].last()) else { break };
-        if left[larger] == 0 {
+        if uncut[larger] == 0 {
             break;
         }
-        cut.push((first.common_prefix(last), left[larger] as u32));
-        left[larger] = 0;
+        cut.push((first.common_prefix(last), uncut[larger] as u32));
+        uncut[larger] = 0;
     }
-    left[0] + left[1] + here
+    uncut[0] + uncut[1] + root_entries
 }

@@ -22,76 +22,82 @@ pub fn pooled_name(first: &str, second: &str) -> String {
     format!("{first}_{}", second.rsplit('.').next().unwrap_or(second))
 }
 
-/// Merges two tables (control-plane names).
+/// Merges two tables (control-plane names). The pooled table has a first key that tells the two
+/// apart.
 ///
 /// # Errors
 /// [`TransformError`]: a packet can meet both tables, or their actions, default actions or keys
 /// differ.
 pub fn pool_tables(
-    first: &Arc<Pipeline>,
+    original: &Arc<Pipeline>,
     sizes: &TableSizes,
     names: [&str; 2],
 ) -> Result<TransformedPipeline, TransformError> {
-    let ids = [apply_site::find_table(first, names[0])?, apply_site::find_table(first, names[1])?];
-    let tables = [apply_site::check_movable(first, ids[0])?, apply_site::check_movable(first, ids[1])?];
-    let sites = [apply_site::find_apply_site(first, ids[0])?, apply_site::find_apply_site(first, ids[1])?];
+    let ids = [apply_site::find_table(original, names[0])?, apply_site::find_table(original, names[1])?];
+    let tables = [apply_site::check_movable(original, ids[0])?, apply_site::check_movable(original, ids[1])?];
+    let sites = [apply_site::find_apply_site(original, ids[0])?, apply_site::find_apply_site(original, ids[1])?];
     let keys = merged_keys(tables)?;
-    check_exclusive(first, names, sites)?;
+    check_exclusive(original, names, sites)?;
 
-    let mut second = (**first).clone();
+    let mut transformed = (**original).clone();
     let entries = tables.map(|table| sizes.get(&table.preamble.name).copied().or(table.size).unwrap_or(1024));
     let name = pooled_name(names[0], names[1]);
-    let pooled = &mut second.tables[ids[0]];
+    let pooled = &mut transformed.tables[ids[0]];
     pooled.preamble = Preamble { name: name.clone(), hidden: true, ..Preamble::default() };
     (pooled.entries, pooled.const_entries, pooled.size) = (Vec::new(), false, Some(entries[0] + entries[1]));
     pooled.keys = keys.clone();
 
     let control = sites[0].control;
-    merge_applications(&mut second, sites, ids[0], &keys, names)?;
-    let numbers = apply_site::remove_table(&mut second, ids[1], ids[0]);
-    reroute::repair_uses(&mut second, control);
-    let to = numbers[ids[0].0 as usize];
-    let rule =
-        PooledTables { from: ids, to, layouts: tables.map(|t| KeyLayout::new(&t.keys)), wide: KeyLayout::new(&keys) };
-    let (map, pipeline) = ShadowedMap::new(first, second, numbers, &[to], rule)?;
+    merge_applications(&mut transformed, sites, ids[0], &keys, names)?;
+    let numbers = apply_site::remove_table(&mut transformed, ids[1], ids[0]);
+    reroute::repair_uses(&mut transformed, control);
+    let pooled_id = numbers[ids[0].0 as usize];
+    let rule = PooledTables {
+        from: ids,
+        to: pooled_id,
+        layouts: tables.map(|t| KeyLayout::new(&t.keys)),
+        wide: KeyLayout::new(&keys),
+    };
+    let (map, pipeline) = ShadowedMap::new(original, transformed, numbers, &[pooled_id], rule)?;
     let mut sizes = sizes.clone();
     sizes.retain(|name, _| !names.contains(&name.as_str()));
     sizes.insert(name, entries[0] + entries[1]);
     Ok(TransformedPipeline { pipeline, sizes, map: Box::new(map) })
 }
 
-/// Returns the merged keys, if the tables are compatible.
+/// Returns the merged keys, if the tables are compatible: a bit for the table, then each pair of
+/// keys with the larger width.
 fn merged_keys(tables: [&Table; 2]) -> Result<Vec<MatchKey>, TransformError> {
-    let [one, other] = tables;
-    let name = &other.preamble.name;
-    let refused = |reason: String| Err(TransformError::new(&one.preamble.name, format!("{reason} {name}")));
+    let [first, second] = tables;
+    let name = &second.preamble.name;
+    let refused = |reason: String| Err(TransformError::new(&first.preamble.name, format!("{reason} {name}")));
     let mut actions =
         tables.map(|t| t.actions.iter().map(|a| (a.action, a.table_only, a.default_only)).collect::<Vec<_>>());
     actions.iter_mut().for_each(|list| list.sort_unstable());
     if actions[0] != actions[1] {
         return refused("it has other actions than".to_owned());
     }
-    if !(one.const_default && other.const_default && one.default_action == other.default_action) {
+    if !(first.const_default && second.const_default && first.default_action == second.default_action) {
         return refused(
             "one default action cannot stand for both: it is not constant, or another one than that of".to_owned(),
         );
     }
-    if one.keys.len() != other.keys.len() {
+    if first.keys.len() != second.keys.len() {
         return refused("it has more or fewer keys than".to_owned());
     }
-    let which = MatchKey::new("which", Type::Bit(1), MatchKind::Exact);
-    let mut keys = vec![which];
-    for (a, b) in one.keys.iter().zip(&other.keys) {
+    let which_table = MatchKey::new("which", Type::Bit(1), MatchKind::Exact);
+    let mut keys = vec![which_table];
+    for (a, b) in first.keys.iter().zip(&second.keys) {
         if a.kind != b.kind || !matches!(a.kind, MatchKind::Exact | MatchKind::Lpm | MatchKind::Ternary) {
             return refused(format!("its key {} is not matched like {} of", a.name, b.name));
         }
-        let wide = if a.ty.width() >= b.ty.width() { a } else { b };
+        let wider = if a.ty.width() >= b.ty.width() { a } else { b };
         keys.push(MatchKey {
-            ty: Type::Bit(wide.ty.width()),
+            ty: Type::Bit(wider.ty.width()),
             annotations: Vec::new(),
             id: 0,
             type_name: None,
-            ..wide.clone()
+            ..wider.clone()
         });
     }
     Ok(keys)
@@ -117,7 +123,8 @@ fn check_exclusive(pipeline: &Pipeline, names: [&str; 2], sites: [TableSite; 2])
     Ok(())
 }
 
-/// Merges both applications.
+/// Merges both applications: both sites jump to one block, with the table's number and the widened
+/// keys as arguments. An arm branches on that number if the two tables continue differently.
 fn merge_applications(
     pipeline: &mut Pipeline,
     sites: [TableSite; 2],
@@ -130,17 +137,17 @@ fn merge_applications(
     let (keys_a, arms_a, loc) = &apply_site::take_apply(body, sites[0].block, names[0])?;
     let (keys_b, arms_b, _) = &apply_site::take_apply(body, sites[1].block, names[1])?;
     let mut code = CodeInserter { body, block: sites[0].block, loc: *loc };
-    let met = code.new_block();
+    let join = code.new_block();
     let params: Vec<Value> = keys.iter().map(|key| code.body.values.push(key.ty)).collect();
-    code.body.blocks[met].params = params.clone();
-    for (number, (site, given)) in sites.iter().zip([keys_a, keys_b]).enumerate() {
+    code.body.blocks[join].params = params.clone();
+    for (number, (site, site_keys)) in sites.iter().zip([keys_a, keys_b]).enumerate() {
         code.block = site.block;
         let mut args = vec![code.const_bits(1, number as u32)];
-        for (key, value) in keys[1..].iter().zip(given) {
+        for (key, value) in keys[1..].iter().zip(site_keys) {
             let value = widen_value(&mut code, key, *value);
             args.push(value);
         }
-        code.set_terminator(Terminator::Jump(BlockCall { block: met, args }));
+        code.set_terminator(Terminator::Jump(BlockCall { block: join, args }));
     }
     let mut arms = Vec::new();
     for arm in arms_a {
@@ -152,14 +159,14 @@ fn merge_applications(
             let (block, args) = code.arm_block(&types);
             code.block = block;
             let [then, els] = [other.block, arm.block].map(|block| BlockCall { block, args: args.clone() });
-            let one = code.push_inst(Inst::Const(Const::new(Type::Bit(1), 1u32)), Type::Bit(1));
-            let cond = code.push_inst(Inst::Binary(ir::BinaryOp::Eq, params[0], one), Type::Bool);
+            let second_number = code.push_inst(Inst::Const(Const::new(Type::Bit(1), 1u32)), Type::Bit(1));
+            let cond = code.push_inst(Inst::Binary(ir::BinaryOp::Eq, params[0], second_number), Type::Bool);
             code.set_terminator(Terminator::Branch { cond, then, els });
             block
         };
         arms.push(ActionArm { action: arm.action, block });
     }
-    code.block = met;
+    code.block = join;
     code.set_terminator(Terminator::Apply { table, keys: params, arms });
     Ok(())
 }

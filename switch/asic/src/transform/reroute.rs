@@ -19,34 +19,38 @@ struct CodeComparison<'a> {
 }
 
 impl CodeComparison<'_> {
+    /// Returns whether two blocks have equal code up to the names of values, with equal code behind
+    /// them. A pair under comparison counts as equal, so loops end.
     fn compare_blocks(&mut self, a: Block, b: Block) -> bool {
         if a == b || !self.assumed.insert((a, b)) {
             return true;
         }
-        let (one, other) = (&self.body.blocks[a], &self.body.blocks[b]);
+        let (first, second) = (&self.body.blocks[a], &self.body.blocks[b]);
         let types = |values: &[Value]| values.iter().map(|v| self.body.value_type(*v)).collect::<Vec<_>>();
-        if types(&one.params) != types(&other.params) || one.insts.len() != other.insts.len() {
+        if types(&first.params) != types(&second.params) || first.insts.len() != second.insts.len() {
             return false;
         }
-        self.values.extend(other.params.iter().copied().zip(one.params.iter().copied()));
-        for (x, y) in one.insts.iter().zip(&other.insts) {
-            let mut inst = y.inst.clone();
+        self.values.extend(second.params.iter().copied().zip(first.params.iter().copied()));
+        for (first_inst, second_inst) in first.insts.iter().zip(&second.insts) {
+            let mut inst = second_inst.inst.clone();
             inst.map_values(|v| self.values.get(&v).copied().unwrap_or(v));
-            if inst != x.inst || types(&x.results) != types(&y.results) {
+            if inst != first_inst.inst || types(&first_inst.results) != types(&second_inst.results) {
                 return false;
             }
-            self.values.extend(y.results.iter().copied().zip(x.results.iter().copied()));
+            self.values.extend(second_inst.results.iter().copied().zip(first_inst.results.iter().copied()));
         }
-        let (Some(x), Some(y)) = (&one.term, &other.term) else { return one.term == other.term };
-        let (to, from) = (x.term.successors(), y.term.successors());
-        let mut term = y.term.clone();
+        let (Some(first_term), Some(second_term)) = (&first.term, &second.term) else {
+            return first.term == second.term;
+        };
+        let (first_next, second_next) = (first_term.term.successors(), second_term.term.successors());
+        let mut term = second_term.term.clone();
         term.map_values(|v| self.values.get(&v).copied().unwrap_or(v));
-        if to.len() != from.len() {
+        if first_next.len() != second_next.len() {
             return false;
         }
-        let mut next = to.iter();
-        term.map_blocks(|block| next.next().copied().unwrap_or(block));
-        term == x.term && to.into_iter().zip(from).all(|(a, b)| self.compare_blocks(a, b))
+        let mut targets = first_next.iter();
+        term.map_blocks(|block| targets.next().copied().unwrap_or(block));
+        term == first_term.term && first_next.into_iter().zip(second_next).all(|(a, b)| self.compare_blocks(a, b))
     }
 }
 
@@ -70,15 +74,16 @@ pub(super) fn repair_uses(pipeline: &mut Pipeline, control: ControlId) {
         data.insts.iter().for_each(|inst| inst.inst.for_each_use(|value| used.push(value)));
         data.term.iter().for_each(|term| term.term.for_each_use(|value| used.push(value)));
         for value in used {
-            let there = defined.get(&value).is_some_and(|(from, _)| cfg.dominates(*from, block));
-            if !there && !lost.contains(&(block, value)) {
+            let dominates =
+                defined.get(&value).is_some_and(|(definition_block, _)| cfg.dominates(*definition_block, block));
+            if !dominates && !lost.contains(&(block, value)) {
                 lost.push((block, value));
             }
         }
     }
     let mut variables = HashMap::new();
     for (block, value) in lost {
-        let Some((from, constant)) = defined.get(&value) else { continue };
+        let Some((definition_block, constant)) = defined.get(&value) else { continue };
         let ty = pipeline.controls[control].body.value_type(value);
         let inst = match constant {
             Some(constant) => constant.clone(),
@@ -87,20 +92,20 @@ pub(super) fn repair_uses(pipeline: &mut Pipeline, control: ControlId) {
                     let name = format!("{}.rerouted.{}", pipeline.controls[control].name, value.index());
                     let variable = pipeline.add_var(name, ty, VarKind::Local, SourceLoc::default());
                     let store = InstData::new(Inst::Store(variable, value), Vec::new());
-                    pipeline.controls[control].body.blocks[*from].insts.push(store);
+                    pipeline.controls[control].body.blocks[*definition_block].insts.push(store);
                     variable
                 });
                 Inst::Load(variable)
             }
         };
         let body = &mut pipeline.controls[control].body;
-        let again = body.values.push(ty);
+        let copy = body.values.push(ty);
         let data = &mut body.blocks[block];
-        let swap = |v: Value| if v == value { again } else { v };
-        data.insts.iter_mut().for_each(|inst| inst.inst.map_values(swap));
+        let replace = |v: Value| if v == value { copy } else { v };
+        data.insts.iter_mut().for_each(|inst| inst.inst.map_values(replace));
         if let Some(term) = &mut data.term {
-            term.term.map_values(swap);
+            term.term.map_values(replace);
         }
-        data.insts.insert(0, InstData::new(inst, vec![again]));
+        data.insts.insert(0, InstData::new(inst, vec![copy]));
     }
 }

@@ -57,39 +57,40 @@ pub(super) struct ShadowedMap<R> {
 }
 
 impl<R: EntryMapping> ShadowedMap<R> {
-    /// Creates the map from `first`, and the second pipeline with the declared entries. `rewritten`
-    /// lists the tables that the mapping writes to. They must have no entries in `second`.
+    /// Creates the map from `original`, and the second pipeline with the declared entries.
+    /// `numbers` has the second pipeline's table for each of the first. `rewritten` lists the
+    /// tables that the mapping writes to. They must have no entries in `transformed`.
     pub(super) fn new(
-        first: &Arc<Pipeline>,
-        mut second: Pipeline,
+        original: &Arc<Pipeline>,
+        mut transformed: Pipeline,
         numbers: Vec<TableId>,
         rewritten: &[TableId],
         mut rule: R,
     ) -> Result<(ShadowedMap<R>, Arc<Pipeline>), TransformError> {
-        let name = second.name.clone();
-        let bug = |what: String| {
-            TransformError::new(&name, format!("the transformed program is invalid, which is a bug: {what}"))
+        let name = transformed.name.clone();
+        let bug = |reason: String| {
+            TransformError::new(&name, format!("the transformed program is invalid, which is a bug: {reason}"))
         };
-        let now = ControlState::new(first.clone()).map_err(|error| bug(error.to_string()))?;
+        let shadow = ControlState::new(original.clone()).map_err(|error| bug(error.to_string()))?;
         let mut updates = Vec::new();
         rule.begin_batch();
-        for table in first.tables.keys().filter(|table| rule.is_mapped(*table)).collect::<Vec<_>>() {
-            for entry in now.entries(table) {
-                let said = rule.map_entry(table, EntryChange::Inserted(entry), &mut updates);
-                said.map_err(|reason| TransformError::new(&first.tables[table].preamble.name, reason))?;
+        for table in original.tables.keys().filter(|table| rule.is_mapped(*table)).collect::<Vec<_>>() {
+            for entry in shadow.entries(table) {
+                let mapped = rule.map_entry(table, EntryChange::Inserted(entry), &mut updates);
+                mapped.map_err(|reason| TransformError::new(&original.tables[table].preamble.name, reason))?;
             }
         }
         if !updates.is_empty() {
-            let mut state = ControlState::new(Arc::new(second.clone())).map_err(|error| bug(error.to_string()))?;
+            let mut state = ControlState::new(Arc::new(transformed.clone())).map_err(|error| bug(error.to_string()))?;
             state.apply(&WriteBatch { updates }).map_err(|error| bug(error.to_string()))?;
             for table in rewritten {
-                second.tables[*table].entries = declared_entries(&state, *table);
+                transformed.tables[*table].entries = declared_entries(&state, *table);
             }
         }
         // Verifies the pipeline and removes leftovers of the transform: unreachable blocks and
         // chains of jumps.
-        ir::passes::run_passes(&mut second, |_, _, _| {}).map_err(|error| bug(error.to_string()))?;
-        Ok((ShadowedMap { shadow: now, previous: None, numbers, mapping: rule, origins: Vec::new() }, Arc::new(second)))
+        ir::passes::run_passes(&mut transformed, |_, _, _| {}).map_err(|error| bug(error.to_string()))?;
+        Ok((ShadowedMap { shadow, previous: None, numbers, mapping: rule, origins: Vec::new() }, Arc::new(transformed)))
     }
 
     fn mapped_table(&self, table: TableId) -> TableId {
@@ -123,23 +124,26 @@ impl<R: EntryMapping> ShadowedMap<R> {
     }
 
     /// Gives the mapping all changes of its tables jointly, if they are many inserts and nothing
-    /// else.
+    /// else. Returns whether it placed them.
     fn place_jointly(&mut self, changes: &[StateChange], out: &mut Vec<StateUpdate>) -> Result<bool, EntryMapError> {
-        let mut new = Vec::new();
+        let mut inserts = Vec::new();
         for (index, change) in changes.iter().enumerate() {
             match change {
-                StateChange::Inserted(table, entry, _) if self.mapping.is_mapped(*table) => new.push((index, entry)),
+                StateChange::Inserted(table, entry, _) if self.mapping.is_mapped(*table) => {
+                    inserts.push((index, entry))
+                }
                 StateChange::Modified(table, ..) | StateChange::Deleted(table, _) if self.mapping.is_mapped(*table) => {
                     return Ok(false);
                 }
                 _ => {}
             }
         }
-        let Some((index, _)) = new.first().copied().filter(|_| new.len() >= MIN_JOINT_PLACEMENT) else {
+        let Some((index, _)) = inserts.first().copied().filter(|_| inserts.len() >= MIN_JOINT_PLACEMENT) else {
             return Ok(false);
         };
         let mut writes = Vec::new();
-        let placed = self.mapping.map_jointly(&new, &mut writes).map_err(|reason| EntryMapError { index, reason })?;
+        let placed =
+            self.mapping.map_jointly(&inserts, &mut writes).map_err(|reason| EntryMapError { index, reason })?;
         for (index, update) in writes {
             self.origins.push(index);
             out.push(update);
@@ -147,6 +151,8 @@ impl<R: EntryMapping> ShadowedMap<R> {
         Ok(placed)
     }
 
+    /// Translates the changes that a batch makes, and records for each resulting update the index
+    /// of its origin.
     fn translate_changes(
         &mut self,
         batch: &WriteBatch,
@@ -154,7 +160,7 @@ impl<R: EntryMapping> ShadowedMap<R> {
     ) -> Result<Vec<StateUpdate>, EntryMapError> {
         let mut out = Vec::with_capacity(batch.updates.len());
         self.origins.clear();
-        let placed = self.place_jointly(changes, &mut out)?;
+        let are_placed = self.place_jointly(changes, &mut out)?;
         for (index, (update, change)) in batch.updates.iter().zip(changes).enumerate() {
             let entry = match change {
                 StateChange::Inserted(table, entry, _) => Some((*table, EntryChange::Inserted(entry))),
@@ -163,10 +169,10 @@ impl<R: EntryMapping> ShadowedMap<R> {
                 _ => None,
             };
             match entry.filter(|(table, _)| self.mapping.is_mapped(*table)) {
-                Some(_) if placed => {}
+                Some(_) if are_placed => {}
                 Some((table, change)) => {
-                    let said = self.mapping.map_entry(table, change, &mut out);
-                    said.map_err(|reason| EntryMapError { index, reason })?;
+                    let mapped = self.mapping.map_entry(table, change, &mut out);
+                    mapped.map_err(|reason| EntryMapError { index, reason })?;
                 }
                 None => out.push(self.pass_update(update)),
             }

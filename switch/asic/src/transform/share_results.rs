@@ -119,46 +119,50 @@ struct SharedAction {
 /// [`TransformError`]: no action has the argument, a default action could have it, or there are
 /// more results than [`MAX_RESULTS`].
 pub fn share_results(
-    first: &Arc<Pipeline>,
+    original: &Arc<Pipeline>,
     sizes: &TableSizes,
     table: &str,
     options: &ResultOptions,
 ) -> Result<TransformedPipeline, TransformError> {
-    let id = apply_site::find_table(first, table)?;
-    let declared = apply_site::check_movable(first, id)?;
-    let site = apply_site::find_apply_site(first, id)?;
-    let chosen = actions_with_argument(first, declared, &options.argument)?;
-    let room = options.values.or_else(|| known_value_count(first, sizes, declared, &options.argument)).unwrap_or(0);
-    let each = result_table_sizes(table, options, room)?;
-    let number = Type::Bit(bits_for(each[0].max(each[each.len() - 1])));
-    let part = (each.len() > 1).then(|| Type::Bit(bits_for(each.len() as u64)));
+    let id = apply_site::find_table(original, table)?;
+    let declared = apply_site::check_movable(original, id)?;
+    let site = apply_site::find_apply_site(original, id)?;
+    let with_argument = actions_with_argument(original, declared, &options.argument)?;
+    let values =
+        options.values.or_else(|| known_value_count(original, sizes, declared, &options.argument)).unwrap_or(0);
+    let table_sizes = result_table_sizes(table, options, values)?;
+    let number = Type::Bit(bits_for(table_sizes[0].max(table_sizes[table_sizes.len() - 1])));
+    // Several result tables: an entry also says which of them has its result.
+    let part = (table_sizes.len() > 1).then(|| Type::Bit(bits_for(table_sizes.len() as u64)));
 
-    let mut second = (**first).clone();
-    let shared = add_found_actions(&mut second, table, &chosen, part, number);
+    let mut transformed = (**original).clone();
+    let shared = add_found_actions(&mut transformed, table, &with_argument, part, number);
     let widest = Type::Bit(shared.iter().map(|shared| shared.ty.width()).max().unwrap_or(1));
     let value = Param::new(options.argument.clone(), widest);
-    let to = add_hidden_action(&mut second, format!("{}_value", results_name(table)), vec![value], declared.loc);
-    let results: Vec<TableId> = each
+    let value_action =
+        add_hidden_action(&mut transformed, format!("{}_value", results_name(table)), vec![value], declared.loc);
+    let results: Vec<TableId> = table_sizes
         .iter()
         .enumerate()
-        .map(|(n, room)| {
-            let suffix = if each.len() == 1 { "results".to_owned() } else { format!("results_{n}") };
-            second.tables.push(result_table(declared, &suffix, number, to, *room))
+        .map(|(n, size)| {
+            let suffix = if table_sizes.len() == 1 { "results".to_owned() } else { format!("results_{n}") };
+            transformed.tables.push(result_table(declared, &suffix, number, value_action, *size))
         })
         .collect();
-    let entries = &mut second.tables[id];
+    let entries = &mut transformed.tables[id];
     (entries.entries, entries.const_entries) = (Vec::new(), false);
-    let given_up = |action: ActionId| shared.iter().any(|shared| shared.from == action);
-    entries.actions.retain(|listed| !given_up(listed.action));
+    let is_replaced = |action: ActionId| shared.iter().any(|shared| shared.from == action);
+    entries.actions.retain(|listed| !is_replaced(listed.action));
     let found = |shared: &SharedAction| ActionRef { table_only: true, ..ActionRef::new(shared.found) };
     entries.actions.splice(0..0, shared.iter().map(found));
 
-    let actions = second.actions.clone();
-    let body = &mut second.controls[site.control].body;
+    let actions = transformed.actions.clone();
+    let body = &mut transformed.controls[site.control].body;
     let (keys, arms, loc) = apply_site::take_apply(body, site.block, table)?;
-    let (here, others): (Vec<ActionArm>, Vec<ActionArm>) = arms.into_iter().partition(|arm| given_up(arm.action));
+    // The arms of the replaced actions go behind the lookup of the result; the others stay.
+    let (here, others): (Vec<ActionArm>, Vec<ActionArm>) = arms.into_iter().partition(|arm| is_replaced(arm.action));
     let mut code = CodeInserter { body, block: site.block, loc };
-    let lookup = ResultLookup { actions: &actions, results: &results, to, part, number, shared: &shared };
+    let lookup = ResultLookup { actions: &actions, results: &results, to: value_action, part, number, shared: &shared };
     let arms = lookup.emit_lookup(&mut code, &here);
     code.block = site.block;
     code.set_terminator(Terminator::Apply { table: id, keys, arms: arms.into_iter().chain(others).collect() });
@@ -167,23 +171,23 @@ pub fn share_results(
         name: table.to_owned(),
         from: id,
         results: results.clone(),
-        results_per_table: each[0],
+        results_per_table: table_sizes[0],
         parts: usize::from(part.is_some()),
-        to,
-        words: action_layout(&second, to).iter().map(|field| field.words).sum(),
-        arg_maps: arg_maps(first, &second, &shared),
-        capacity: each.iter().sum(),
+        to: value_action,
+        words: action_layout(&transformed, value_action).iter().map(|field| field.words).sum(),
+        arg_maps: arg_maps(original, &transformed, &shared),
+        capacity: table_sizes.iter().sum(),
         number_by_value: UndoMap::new(),
         free_numbers: Vec::new(),
         next_number: 0,
         number_log: Vec::new(),
     };
-    let numbers = first.tables.keys().collect();
-    let made: Vec<String> = results.iter().map(|table| second.tables[*table].preamble.name.clone()).collect();
+    let numbers = original.tables.keys().collect();
+    let names: Vec<String> = results.iter().map(|table| transformed.tables[*table].preamble.name.clone()).collect();
     let written: Vec<TableId> = std::iter::once(id).chain(results).collect();
-    let (map, pipeline) = ShadowedMap::new(first, second, numbers, &written, rule)?;
+    let (map, pipeline) = ShadowedMap::new(original, transformed, numbers, &written, rule)?;
     let mut sizes = sizes.clone();
-    sizes.extend(made.into_iter().zip(each));
+    sizes.extend(names.into_iter().zip(table_sizes));
     Ok(TransformedPipeline { pipeline, sizes, map: Box::new(map) })
 }
 
@@ -204,7 +208,8 @@ fn result_table_sizes(table: &str, options: &ResultOptions, room: u64) -> Result
     Ok(each)
 }
 
-/// Returns the actions that have the argument, and its position in each.
+/// Returns the actions that have the argument, each with its position. Refuses a default action
+/// that has it, now or after a write.
 fn actions_with_argument(
     pipeline: &Pipeline,
     table: &ir::Table,
@@ -212,23 +217,23 @@ fn actions_with_argument(
 ) -> Result<Vec<(ActionId, usize)>, TransformError> {
     let refused = |reason: String| Err(TransformError::new(&table.preamble.name, reason));
     let listed: Vec<&ActionRef> = table.actions.iter().filter(|listed| !listed.default_only).collect();
-    let at = |action: ActionId| pipeline.actions[action].params.iter().position(|param| param.name == argument);
-    let chosen: Vec<_> = listed.iter().filter_map(|listed| Some((listed.action, at(listed.action)?))).collect();
-    if chosen.is_empty() {
+    let position = |action: ActionId| pipeline.actions[action].params.iter().position(|param| param.name == argument);
+    let matching: Vec<_> = listed.iter().filter_map(|listed| Some((listed.action, position(listed.action)?))).collect();
+    if matching.is_empty() {
         let names = listed.iter().flat_map(|listed| &pipeline.actions[listed.action].params);
         let names: BTreeSet<&str> = names.map(|param| param.name.as_str()).collect();
         let names: Vec<&str> = names.into_iter().collect();
         return refused(format!("no action of its entries has an argument {argument}; there are {}", names.join(", ")));
     }
-    let free = |listed: &&&ActionRef| !listed.table_only && at(listed.action).is_some();
-    let changes = !table.const_default && listed.iter().any(|listed| free(&listed));
-    if changes || chosen.iter().any(|(action, _)| *action == table.default_action.action) {
+    let may_be_default = |listed: &&&ActionRef| !listed.table_only && position(listed.action).is_some();
+    let default_may_get_it = !table.const_default && listed.iter().any(|listed| may_be_default(&listed));
+    if default_may_get_it || matching.iter().any(|(action, _)| *action == table.default_action.action) {
         return refused(format!(
             "its default action has, or may come to have, the argument {argument}, and a default action has no result; make it const, with \
              another action"
         ));
     }
-    Ok(chosen)
+    Ok(matching)
 }
 
 fn add_hidden_action(pipeline: &mut Pipeline, name: String, params: Vec<Param>, loc: ir::SourceLoc) -> ActionId {
@@ -236,25 +241,26 @@ fn add_hidden_action(pipeline: &mut Pipeline, name: String, params: Vec<Param>, 
     pipeline.actions.push(Action { preamble, params, loc })
 }
 
-/// Adds the replacements of the actions with the argument.
+/// Adds a replacement for each action with the argument, at this position. Its parameters are the
+/// result table (type `part`, if there are several), the result (type `number`) and all others.
 fn add_found_actions(
     pipeline: &mut Pipeline,
     table: &str,
-    chosen: &[(ActionId, usize)],
+    with_argument: &[(ActionId, usize)],
     part: Option<Type>,
     number: Type,
 ) -> Vec<SharedAction> {
     let mut out = Vec::new();
-    for (from, at) in chosen {
+    for (from, position) in with_argument {
         let action = pipeline.actions[*from].clone();
-        let ty = action.params[*at].ty;
-        let others = action.params.iter().enumerate().filter(|(n, _)| n != at).map(|(_, own)| own);
-        let others = others.map(|own| Param::new(own.name.clone(), own.ty));
-        let place = part.map(|part| Param::new("part", part)).into_iter().chain([Param::new("result", number)]);
-        let params = place.chain(others).collect();
+        let ty = action.params[*position].ty;
+        let others = action.params.iter().enumerate().filter(|(n, _)| n != position).map(|(_, param)| param);
+        let others = others.map(|param| Param::new(param.name.clone(), param.ty));
+        let location = part.map(|part| Param::new("part", part)).into_iter().chain([Param::new("result", number)]);
+        let params = location.chain(others).collect();
         let short = action.preamble.name.rsplit('.').next().unwrap_or_default();
         let found = add_hidden_action(pipeline, format!("{table}_found_{short}"), params, action.loc);
-        out.push(SharedAction { from: *from, found, at: *at, ty });
+        out.push(SharedAction { from: *from, found, at: *position, ty });
     }
     out
 }
@@ -308,75 +314,78 @@ impl ResultLookup<'_> {
         arms
     }
 
-    fn emit_arms(&self, code: &mut CodeInserter<'_>, met: Block, which: Type, all: &[Type]) -> Vec<ActionArm> {
-        let (mut arms, mut begin, places) = (Vec::new(), 0, self.location_types().len());
+    /// Emits an arm for each replacement action. All jump to `join` with the action's number, the
+    /// location of the result and the other arguments of all actions in turn, 0 if of another one.
+    fn emit_arms(&self, code: &mut CodeInserter<'_>, join: Block, number: Type, all: &[Type]) -> Vec<ActionArm> {
+        let (mut arms, mut first_own, locations) = (Vec::new(), 0, self.location_types().len());
         for (n, shared) in self.shared.iter().enumerate() {
-            let own = self.other_types(shared);
-            let types: Vec<Type> = self.location_types().into_iter().chain(own.iter().copied()).collect();
+            let own_types = self.other_types(shared);
+            let types: Vec<Type> = self.location_types().into_iter().chain(own_types.iter().copied()).collect();
             let (block, params) = code.arm_block(&types);
             code.block = block;
-            let mut args = vec![code.const_bits(which.width(), n as u64)];
-            args.extend(&params[..=places]);
-            for (at, ty) in all.iter().enumerate() {
-                let value = match at.checked_sub(begin).and_then(|at| params.get(at + 1 + places)) {
+            let mut args = vec![code.const_bits(number.width(), n as u64)];
+            args.extend(&params[..=locations]);
+            for (index, ty) in all.iter().enumerate() {
+                let value = match index.checked_sub(first_own).and_then(|own| params.get(own + 1 + locations)) {
                     Some(value) => *value,
                     None => code.push_inst(Inst::Const(Const::new(*ty, 0u8)), *ty),
                 };
                 args.push(value);
             }
-            code.set_terminator(Terminator::Jump(BlockCall { block: met, args }));
+            code.set_terminator(Terminator::Jump(BlockCall { block: join, args }));
             arms.push(ActionArm { action: shared.found, block });
-            begin += own.len();
+            first_own += own_types.len();
         }
         arms
     }
 
-    /// Emits the lookup of the result, in the only table or in the selected one. The inserter
-    /// continues after it.
-    fn emit_value(&self, code: &mut CodeInserter<'_>, place: &[Value]) -> Value {
+    /// Emits the lookup of the result and returns its value; the inserter continues after it.
+    /// `location` is the number of the table, if there are several, and that in the table.
+    fn emit_value(&self, code: &mut CodeInserter<'_>, location: &[Value]) -> Value {
         let widest = self.actions[self.to].params[0].ty;
-        let found = code.new_block();
+        let result_block = code.new_block();
         let value = code.body.values.push(widest);
-        code.body.blocks[found].params = vec![value];
+        code.body.blocks[result_block].params = vec![value];
         for (n, table) in self.results.iter().enumerate() {
-            let more = n + 1 < self.results.len();
-            let (lookup, next) = if more { (code.new_block(), code.new_block()) } else { (code.block, code.block) };
-            if more {
+            let tested = n + 1 < self.results.len();
+            let (lookup, next) = if tested { (code.new_block(), code.new_block()) } else { (code.block, code.block) };
+            if tested {
                 let part = code.const_bits(self.part.map_or(1, Type::width), n as u64);
-                let cond = code.push_inst(Inst::Binary(BinaryOp::Eq, place[0], part), Type::Bool);
+                let cond = code.push_inst(Inst::Binary(BinaryOp::Eq, location[0], part), Type::Bool);
                 code.set_terminator(Terminator::Branch { cond, then: BlockCall::to(lookup), els: BlockCall::to(next) });
             }
-            let (got, params) = code.arm_block(&[widest]);
+            let (hit_block, params) = code.arm_block(&[widest]);
             code.block = lookup;
-            let arms = vec![ActionArm { action: self.to, block: got }];
-            code.set_terminator(Terminator::Apply { table: *table, keys: vec![place[place.len() - 1]], arms });
-            code.block = got;
-            code.set_terminator(Terminator::Jump(BlockCall { block: found, args: vec![params[1]] }));
+            let arms = vec![ActionArm { action: self.to, block: hit_block }];
+            code.set_terminator(Terminator::Apply { table: *table, keys: vec![location[location.len() - 1]], arms });
+            code.block = hit_block;
+            code.set_terminator(Terminator::Jump(BlockCall { block: result_block, args: vec![params[1]] }));
             code.block = next;
         }
-        code.block = found;
+        code.block = result_block;
         value
     }
 
-    /// Emits the dispatch to the entry's original action.
-    fn emit_dispatch(&self, code: &mut CodeInserter<'_>, given: &[Value], value: Value, here: &[ActionArm]) {
-        let mut begin = 2 + self.location_types().len();
-        let mut ends = Vec::new();
+    /// Emits the dispatch to the entry's original action, whose arms are `arms`. `joined` has the
+    /// parameters of the join ([`ResultLookup::emit_arms`]), `value` is the result.
+    fn emit_dispatch(&self, code: &mut CodeInserter<'_>, joined: &[Value], value: Value, arms: &[ActionArm]) {
+        let mut next_arg = 2 + self.location_types().len();
+        let mut targets = Vec::new();
         for (n, shared) in self.shared.iter().enumerate() {
-            let others = &given[begin..][..self.other_types(shared).len()];
-            begin += others.len();
-            let arm = here.iter().find(|arm| arm.action == shared.from);
-            ends.extend(arm.map(|arm| (n, shared, others, arm.block)));
+            let others = &joined[next_arg..][..self.other_types(shared).len()];
+            next_arg += others.len();
+            let arm = arms.iter().find(|arm| arm.action == shared.from);
+            targets.extend(arm.map(|arm| (n, shared, others, arm.block)));
         }
         for (left, (n, shared, others, block)) in
-            ends.iter().enumerate().map(|(done, end)| (ends.len() - done - 1, *end))
+            targets.iter().enumerate().map(|(index, end)| (targets.len() - index - 1, *end))
         {
             let (then, mut after) = (code.new_block(), code.block);
             if left == 0 {
                 code.set_terminator(Terminator::Jump(BlockCall::to(then)));
             } else {
-                let number = code.const_bits(code.body.value_type(given[0]).width(), n as u64);
-                let cond = code.push_inst(Inst::Binary(BinaryOp::Eq, given[0], number), Type::Bool);
+                let number = code.const_bits(code.body.value_type(joined[0]).width(), n as u64);
+                let cond = code.push_inst(Inst::Binary(BinaryOp::Eq, joined[0], number), Type::Bool);
                 after = code.new_block();
                 code.set_terminator(Terminator::Branch { cond, then: BlockCall::to(then), els: BlockCall::to(after) });
             }
@@ -384,7 +393,7 @@ impl ResultLookup<'_> {
             let value = narrow_value(code, value, shared.ty);
             let mut args: Vec<Value> = others.to_vec();
             args.insert(shared.at, value);
-            args.insert(0, given[1]);
+            args.insert(0, joined[1]);
             code.set_terminator(Terminator::Jump(BlockCall { block, args }));
             code.block = after;
         }
@@ -464,20 +473,21 @@ impl SharedResults {
         Some((place, value, kept))
     }
 
-    /// Acquires the result of an entry. Returns the replacement of the entry's action.
+    /// Counts a use of an entry's result, inserting a new one. Returns its action's replacement
+    /// with packed arguments; `None` if the action has no shared argument.
     fn acquire_result(
         &mut self,
         entry: &StoredEntry,
         out: &mut Vec<StateUpdate>,
     ) -> Result<Option<(ActionId, Vec<u64>)>, String> {
-        let Some((place, value, mut args)) = self.split_args(entry) else { return Ok(None) };
-        let found = place.found;
+        let Some((shared, value, mut args)) = self.split_args(entry) else { return Ok(None) };
+        let replacement = shared.found;
         let (number, count) = match self.number_by_value.get(&value) {
-            Some(held) => *held,
+            Some(known) => *known,
             None => {
                 let number = self.allocate_number()?;
-                let (table, at) = self.result_location(number);
-                let result = PackedEntry::new(table, &[at], StoredActionRef::Call(self.to, &value));
+                let (table, index) = self.result_location(number);
+                let result = PackedEntry::new(table, &[index], StoredActionRef::Call(self.to, &value));
                 out.push(StateUpdate::Packed(UpdateKind::Insert, result));
                 (number, 0)
             }
@@ -485,7 +495,7 @@ impl SharedResults {
         self.number_by_value.insert(value, (number, count + 1));
         args[0] = number / self.results_per_table;
         args[self.parts] = number % self.results_per_table;
-        Ok(Some((found, args)))
+        Ok(Some((replacement, args)))
     }
 
     /// Returns the table of a result, and its number there.
@@ -559,6 +569,7 @@ impl EntryMapping for SharedResults {
         }
     }
 
+    /// Appends the changes of the transformed table and of the result tables to `out`.
     fn map_entry(&mut self, _: TableId, change: EntryChange<'_>, out: &mut Vec<StateUpdate>) -> Result<(), String> {
         match change {
             EntryChange::Inserted(entry) => {

@@ -102,18 +102,18 @@ impl PipeSplit {
         if !self.pipes.is_power_of_two() {
             return Err(SplitError::Pipes(self.pipes));
         }
-        let first = self.fields.first().copied().unwrap_or(0);
+        let first_width = self.fields.first().copied().unwrap_or(0);
         match self.function {
             SplitFunction::Parity if self.pipes != 2 => return Err(SplitError::Parity(self.pipes)),
-            SplitFunction::Bits(from) if from.saturating_add(self.pipes.ilog2()) > first.min(128) => {
-                return Err(SplitError::Bits { from, to: from.saturating_add(self.pipes.ilog2()), width: first });
+            SplitFunction::Bits(from) if from.saturating_add(self.pipes.ilog2()) > first_width.min(128) => {
+                return Err(SplitError::Bits { from, to: from.saturating_add(self.pipes.ilog2()), width: first_width });
             }
             _ => {}
         }
         for (name, positions) in &self.keys {
             let table = pipeline.tables.values().find(|table| table.preamble.name == *name);
-            for (at, width) in self.fields.iter().enumerate() {
-                let position = positions.get(at).copied().unwrap_or(usize::MAX);
+            for (field, width) in self.fields.iter().enumerate() {
+                let position = positions.get(field).copied().unwrap_or(usize::MAX);
                 let key = table.and_then(|table| table.keys.get(position)).filter(|key| key.ty.width() == *width);
                 if key.is_none() || *width > 128 {
                     return Err(SplitError::Key { table: name.clone(), key: position, width: *width });
@@ -169,26 +169,26 @@ impl PipeSplit {
     /// Divides a batch into one per pipe. Updates that belong to no entry are written to all.
     pub fn divide_batch(&self, pipeline: &Pipeline, batch: &WriteBatch) -> Vec<WriteBatch> {
         let mut parts = vec![WriteBatch::new(); self.pipes as usize];
-        let of_id = |id: &EntryId| self.entry_pipe(pipeline, id.table, &id.keys);
+        let pipe_of = |id: &EntryId| self.entry_pipe(pipeline, id.table, &id.keys);
         for update in &batch.updates {
-            let holder = match update {
+            let entry_pipe = match update {
                 StateUpdate::Entry(_, entry) => self.entry_pipe(pipeline, entry.table, &entry.keys),
                 StateUpdate::Packed(_, entry) => pipeline.tables.get(entry.table).map_or(EntryPipe::All, |table| {
                     let layout = entries::KeyLayout::new(&table.keys);
                     // A key of another length goes to all pipes and is refused there.
-                    let whole = entry.key().len() == layout.len;
-                    if whole {
+                    let has_key_length = entry.key().len() == layout.len;
+                    if has_key_length {
                         self.entry_pipe(pipeline, entry.table, &layout.unpack(entry.key()))
                     } else {
                         EntryPipe::All
                     }
                 }),
-                StateUpdate::DirectMeter(id, _) => of_id(id),
-                StateUpdate::DirectCounter(id, _) => of_id(id),
+                StateUpdate::DirectMeter(id, _) => pipe_of(id),
+                StateUpdate::DirectCounter(id, _) => pipe_of(id),
                 _ => EntryPipe::All,
             };
             for (pipe, part) in parts.iter_mut().enumerate() {
-                if holder == EntryPipe::All || holder == EntryPipe::One(pipe as u32) {
+                if entry_pipe == EntryPipe::All || entry_pipe == EntryPipe::One(pipe as u32) {
                     part.push(update.clone());
                 }
             }

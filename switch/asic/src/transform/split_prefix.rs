@@ -29,14 +29,14 @@ pub fn tables_with_concatenated_prefix(pipeline: &Pipeline) -> Vec<String> {
 /// # Errors
 /// [`TransformError`]: the table has other keys than one prefix, or its key is a single value.
 pub fn split_prefix_key(
-    first: &Arc<Pipeline>,
+    original: &Arc<Pipeline>,
     sizes: &TableSizes,
     table: &str,
 ) -> Result<TransformedPipeline, TransformError> {
-    let id = apply_site::find_table(first, table)?;
-    let declared = apply_site::check_movable(first, id)?;
-    let site = apply_site::find_apply_site(first, id)?;
-    let body = &first.controls[site.control].body;
+    let id = apply_site::find_table(original, table)?;
+    let declared = apply_site::check_movable(original, id)?;
+    let site = apply_site::find_apply_site(original, id)?;
+    let body = &original.controls[site.control].body;
     let key = first_applied_key(body, site.block).filter(|_| has_only_prefix_key(declared));
     let values = key.map(|key| concatenated_parts(body, key)).unwrap_or_default();
     if values.len() < 2 {
@@ -47,22 +47,22 @@ pub fn split_prefix_key(
         .enumerate()
         .map(|(n, value)| {
             let name = match body.defining_inst(*value).map(|data| &data.inst) {
-                Some(Inst::Load(var)) => first.vars[*var].name.clone(),
+                Some(Inst::Load(var)) => original.vars[*var].name.clone(),
                 _ => format!("{}_{n}", declared.keys[0].name),
             };
             MatchKey::new(name, body.value_type(*value), MatchKind::Ternary)
         })
         .collect();
     let rule = SplitPrefixMap { table: id, from: KeyLayout::new(&declared.keys), to: KeyLayout::new(&keys) };
-    let mut second = (**first).clone();
-    let changed = &mut second.tables[id];
+    let mut transformed = (**original).clone();
+    let changed = &mut transformed.tables[id];
     (changed.keys, changed.entries, changed.const_entries) = (keys, Vec::new(), false);
-    let body = &mut second.controls[site.control].body;
+    let body = &mut transformed.controls[site.control].body;
     if let Some(TerminatorData { term: Terminator::Apply { keys, .. }, .. }) = &mut body.blocks[site.block].term {
         *keys = values;
     }
     ir::passes::remove_dead_values(body);
-    let (map, pipeline) = ShadowedMap::new(first, second, first.tables.keys().collect(), &[id], rule)?;
+    let (map, pipeline) = ShadowedMap::new(original, transformed, original.tables.keys().collect(), &[id], rule)?;
     Ok(TransformedPipeline { pipeline, sizes: sizes.clone(), map: Box::new(map) })
 }
 

@@ -20,33 +20,34 @@ use std::sync::Arc;
 /// Match precedence of an entry, highest first, followed by its key for uniqueness.
 type EntryRank = (Reverse<i32>, Reverse<u64>, KeyWords);
 
-/// Splits a table (control-plane name) into pieces with the given capacities, in lookup order.
+/// Splits a table (control-plane name) into pieces with the given capacities, in
+/// lookup order. A miss in one piece leads to the next.
 ///
 /// # Errors
 /// [`TransformError`]: fewer than two pieces, pieces with insufficient total capacity, or a table
 /// with entries that cannot move.
 pub fn split_table(
-    first: &Arc<Pipeline>,
+    original: &Arc<Pipeline>,
     sizes: &TableSizes,
     table: &str,
-    room: &[u64],
+    capacities: &[u64],
 ) -> Result<TransformedPipeline, TransformError> {
-    let id = apply_site::find_table(first, table)?;
-    let declared = apply_site::check_movable(first, id)?;
-    let site = apply_site::find_apply_site(first, id)?;
+    let id = apply_site::find_table(original, table)?;
+    let declared = apply_site::check_movable(original, id)?;
+    let site = apply_site::find_apply_site(original, id)?;
     let entries = sizes.get(table).copied().or(declared.size).unwrap_or(1024);
     let refused = |reason: String| Err(TransformError::new(table, reason));
-    let Some((last, before)) = room.split_last().filter(|(_, before)| !before.is_empty()) else {
+    let Some((last, earlier)) = capacities.split_last().filter(|(_, earlier)| !earlier.is_empty()) else {
         return refused("one piece is the table itself; give the sizes of two or more".to_owned());
     };
-    if room.iter().sum::<u64>() < entries {
-        return refused(format!("the pieces hold {} entries, and it needs {entries}", room.iter().sum::<u64>()));
+    if capacities.iter().sum::<u64>() < entries {
+        return refused(format!("the pieces hold {} entries, and it needs {entries}", capacities.iter().sum::<u64>()));
     }
-    let mut second = (**first).clone();
+    let mut transformed = (**original).clone();
     let mut sizes = sizes.clone();
-    let mut made = Vec::new();
-    for (number, size) in before.iter().enumerate() {
-        let next = second.actions.push(Action {
+    let mut new_pieces = Vec::new();
+    for (number, size) in earlier.iter().enumerate() {
+        let next = transformed.actions.push(Action {
             preamble: Preamble { name: format!("{table}_{number}_next"), hidden: true, ..Preamble::default() },
             params: Vec::new(),
             loc: declared.loc,
@@ -57,43 +58,44 @@ pub fn split_table(
         piece.default_action = ActionCall { action: next, args: Vec::new() };
         (piece.const_default, piece.size) = (true, Some(*size));
         sizes.insert(piece.preamble.name.clone(), *size);
-        made.push((second.tables.push(piece), next));
+        new_pieces.push((transformed.tables.push(piece), next));
     }
     // The last piece keeps the table's number and therefore its default action.
-    let rest = &mut second.tables[id];
-    (rest.entries, rest.const_entries, rest.size) = (Vec::new(), false, Some(*last));
+    let last_piece = &mut transformed.tables[id];
+    (last_piece.entries, last_piece.const_entries, last_piece.size) = (Vec::new(), false, Some(*last));
     sizes.insert(table.to_owned(), *last);
 
-    let listed = second.tables.clone();
-    let body = &mut second.controls[site.control].body;
+    let listed = transformed.tables.clone();
+    let body = &mut transformed.controls[site.control].body;
     let (keys, arms, loc) = apply_site::take_apply(body, site.block, table)?;
     let mut code = CodeInserter { body, block: site.block, loc };
-    for (piece, next) in &made {
+    for (piece, next) in &new_pieces {
         let (missed, _) = code.arm_block(&[]);
-        let then = code.new_block();
-        let here = arms.iter().filter(|arm| listed[*piece].actions.iter().any(|a| a.action == arm.action)).cloned();
-        let here = here.chain([ActionArm { action: *next, block: missed }]).collect();
-        code.set_terminator(Terminator::Apply { table: *piece, keys: keys.clone(), arms: here });
+        let next_block = code.new_block();
+        let piece_arms =
+            arms.iter().filter(|arm| listed[*piece].actions.iter().any(|a| a.action == arm.action)).cloned();
+        let piece_arms = piece_arms.chain([ActionArm { action: *next, block: missed }]).collect();
+        code.set_terminator(Terminator::Apply { table: *piece, keys: keys.clone(), arms: piece_arms });
         code.block = missed;
-        code.set_terminator(Terminator::Jump(BlockCall::to(then)));
-        code.block = then;
+        code.set_terminator(Terminator::Jump(BlockCall::to(next_block)));
+        code.block = next_block;
     }
     code.set_terminator(Terminator::Apply { table: id, keys, arms });
 
-    let pieces: Vec<TableId> = made.iter().map(|(piece, _)| *piece).chain([id]).collect();
+    let pieces: Vec<TableId> = new_pieces.iter().map(|(piece, _)| *piece).chain([id]).collect();
     let rule = SplitTableMap {
         name: table.to_owned(),
         from: id,
         layout: KeyLayout::new(&declared.keys),
         ordered: declared.keys.iter().any(|key| key.kind != MatchKind::Exact),
-        capacities: room.iter().map(|room| *room as usize).collect(),
-        entries_by_piece: vec![BTreeMap::new(); room.len()],
+        capacities: capacities.iter().map(|capacity| *capacity as usize).collect(),
+        entries_by_piece: vec![BTreeMap::new(); capacities.len()],
         piece_of_entry: HashMap::new(),
         pieces: pieces.clone(),
         undo_log: Vec::new(),
     };
-    let numbers = first.tables.keys().collect();
-    let (map, pipeline) = ShadowedMap::new(first, second, numbers, &pieces, rule)?;
+    let numbers = original.tables.keys().collect();
+    let (map, pipeline) = ShadowedMap::new(original, transformed, numbers, &pieces, rule)?;
     Ok(TransformedPipeline { pipeline, sizes, map: Box::new(map) })
 }
 
@@ -160,13 +162,15 @@ impl SplitTableMap {
         (from..=to).find(has_room).unwrap_or(from)
     }
 
+    /// Maps an insertion. In a table with an order, each piece holds entries of higher precedence
+    /// than the next one, so an insertion into a full piece pushes its last entry onwards.
     fn insert(&mut self, entry: &StoredEntry, out: &mut Vec<StateUpdate>) -> Result<(), String> {
         let rank = self.entry_rank(entry);
         let mut piece = self.choose_piece(&rank);
         let (mut rank, mut entry) = (rank, entry.clone());
         loop {
-            let full = self.entries_by_piece[piece].len() >= self.capacities[piece];
-            if !full {
+            let is_full = self.entries_by_piece[piece].len() >= self.capacities[piece];
+            if !is_full {
                 out.push(self.piece_update(UpdateKind::Insert, piece, &entry));
                 self.set_entry(piece, rank, Some(entry));
                 return Ok(());
@@ -178,19 +182,19 @@ impl SplitTableMap {
             // itself.
             let weakest =
                 self.entries_by_piece[piece].last_key_value().map(|(rank, entry)| (rank.clone(), entry.clone()));
-            if let Some((weak, moved)) = weakest.filter(|(weak, _)| *weak > rank) {
+            if let Some((weakest_rank, moved)) = weakest.filter(|(weakest_rank, _)| *weakest_rank > rank) {
                 out.push(self.piece_update(UpdateKind::Delete, piece, &moved));
-                self.set_entry(piece, weak.clone(), None);
+                self.set_entry(piece, weakest_rank.clone(), None);
                 out.push(self.piece_update(UpdateKind::Insert, piece, &entry));
                 self.set_entry(piece, rank, Some(entry));
-                (rank, entry) = (weak, moved);
+                (rank, entry) = (weakest_rank, moved);
             }
             piece += 1;
         }
     }
 
-    /// Inserts into a full last piece by shifting the first entry of each piece back by one, if an
-    /// earlier piece has capacity.
+    /// Inserts into a full last piece by shifting the first entry of each piece to the piece
+    /// before, if an earlier piece has capacity.
     fn shift_to_earlier_piece(
         &mut self,
         last: usize,
@@ -198,26 +202,28 @@ impl SplitTableMap {
         entry: StoredEntry,
         out: &mut Vec<StateUpdate>,
     ) -> Result<(), String> {
-        let free =
-            (0..last).rev().find(|at| self.entries_by_piece[*at].len() < self.capacities[*at]).filter(|_| self.ordered);
-        let Some(free) = free else {
+        let free_piece = (0..last)
+            .rev()
+            .find(|piece| self.entries_by_piece[*piece].len() < self.capacities[*piece])
+            .filter(|_| self.ordered);
+        let Some(free_piece) = free_piece else {
             let name = &self.name;
             return Err(format!("table {name}: its pieces are full; delete entries, or give it larger ones"));
         };
         let (mut rank, mut entry) = (rank, entry);
-        for piece in (free + 1..=last).rev() {
+        for piece in (free_piece + 1..=last).rev() {
             let strongest =
                 self.entries_by_piece[piece].first_key_value().map(|(rank, entry)| (rank.clone(), entry.clone()));
-            if let Some((strong, moved)) = strongest.filter(|(strong, _)| *strong < rank) {
+            if let Some((strongest_rank, moved)) = strongest.filter(|(strongest_rank, _)| *strongest_rank < rank) {
                 out.push(self.piece_update(UpdateKind::Delete, piece, &moved));
-                self.set_entry(piece, strong.clone(), None);
+                self.set_entry(piece, strongest_rank.clone(), None);
                 out.push(self.piece_update(UpdateKind::Insert, piece, &entry));
                 self.set_entry(piece, rank, Some(entry));
-                (rank, entry) = (strong, moved);
+                (rank, entry) = (strongest_rank, moved);
             }
         }
-        out.push(self.piece_update(UpdateKind::Insert, free, &entry));
-        self.set_entry(free, rank, Some(entry));
+        out.push(self.piece_update(UpdateKind::Insert, free_piece, &entry));
+        self.set_entry(free_piece, rank, Some(entry));
         Ok(())
     }
 }
@@ -238,6 +244,7 @@ impl EntryMapping for SplitTableMap {
         }
     }
 
+    /// Translates a change of an entry to updates of the piece that holds it.
     fn map_entry(&mut self, _: TableId, change: EntryChange<'_>, out: &mut Vec<StateUpdate>) -> Result<(), String> {
         match change {
             EntryChange::Inserted(entry) => self.insert(entry, out)?,

@@ -51,31 +51,35 @@ pub struct TiersEngine {
 }
 
 impl TiersEngine {
+    /// Partitions the program and loads its halves. While the upper tier has no room, the largest
+    /// table becomes hot, or its hot set shrinks.
     pub fn new(plan: &TiersPlan, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<TiersEngine, P4RuntimeError> {
-        let inside = with_inner_port(settings, plan.lower_port);
-        let load = |factory: &Option<SharedEngineFactory>, half: &Pipeline, settings: &Config| match factory {
+        let inner_settings = with_inner_port(settings, plan.lower_port);
+        let load_half = |factory: &Option<SharedEngineFactory>, half: &Pipeline, settings: &Config| match factory {
             Some(factory) => factory.load(&Arc::new(half.clone()), settings).map(Some),
             None => Ok(None),
         };
         let mut plan = plan.clone();
-        let mut made_hot = Vec::new();
+        let mut hot_notes = Vec::new();
         let (cut, above) = loop {
             let cut = plan.partition(pipeline)?;
-            match load(&plan.upper_factory(pipeline), &cut.upper, &inside) {
+            match load_half(&plan.upper_factory(pipeline), &cut.upper, &inner_settings) {
                 Ok(above) => break (cut, above),
-                Err(full) if full.code == Code::ResourceExhausted => match plan.shrink_largest_table(pipeline, &cut) {
-                    Some(note) => made_hot.push(note),
-                    None => return Err(full),
-                },
+                Err(full_error) if full_error.code == Code::ResourceExhausted => {
+                    match plan.shrink_largest_table(pipeline, &cut) {
+                        Some(note) => hot_notes.push(note),
+                        None => return Err(full_error),
+                    }
+                }
                 Err(refused) => return Err(refused),
             }
         };
-        let room = plan.hot_capacities(pipeline);
-        let spread = plan.affinity_object.as_ref().filter(|_| plan.above.is_some());
-        let spread =
-            spread.map(|name| StateAffinity::new(&cut, name)).transpose().map_err(P4RuntimeError::unimplemented)?;
-        let below = load(&plan.below, &cut.lower, settings)?;
-        let alone = match below {
+        let hot_capacities = plan.hot_capacities(pipeline);
+        let affinity = plan.affinity_object.as_ref().filter(|_| plan.above.is_some());
+        let affinity =
+            affinity.map(|name| StateAffinity::new(&cut, name)).transpose().map_err(P4RuntimeError::unimplemented)?;
+        let below = load_half(&plan.below, &cut.lower, settings)?;
+        let own_state = match below {
             Some(_) => None,
             None => Some(
                 ControlState::new(pipeline.clone())
@@ -87,8 +91,8 @@ impl TiersEngine {
             key: plan.key,
             lower_port: plan.lower_port,
             bridge_bytes: cut.bridge_bits() as usize / 8,
-            links: TierLinks::new(&plan.down, plan.link_timeout, io::now(), spread.is_none()),
-            spread,
+            links: TierLinks::new(&plan.down, plan.link_timeout, io::now(), affinity.is_none()),
+            spread: affinity,
             up: plan.up.clone(),
             stats: TierStats::default(),
             followed: TraceRecords::default(),
@@ -99,18 +103,18 @@ impl TiersEngine {
         let reasons =
             above.as_ref().or(below.as_ref()).map(|half| half.new_worker().reasons().clone()).unwrap_or_default();
         Ok(TiersEngine {
-            filter: UpperTierFilter::new(pipeline, &cut, |table| room.get(&table).copied().unwrap_or(0)),
+            filter: UpperTierFilter::new(pipeline, &cut, |table| hot_capacities.get(&table).copied().unwrap_or(0)),
             objects_above: objects_above(&cut),
             pipeline: pipeline.clone(),
             above,
             below,
-            own_state: alone,
+            own_state,
             carried_counts: HashMap::new(),
             wiring: Arc::new(wiring),
             chooser: HotSetScheduler::new(plan.reselect_interval),
             partition: cut,
             reasons,
-            made_hot,
+            made_hot: hot_notes,
             is_idle_held: AtomicBool::new(false),
             pending_idle: Vec::new(),
         })
@@ -163,29 +167,32 @@ impl TiersEngine {
         }
     }
 
-    /// Applies a batch to the lower half, or to this process's own state.
+    /// Applies a batch to the lower half, or makes `new_state`, the state after the batch, this
+    /// process's own state.
     fn write_below(
         &mut self,
         batch: &WriteBatch,
-        whole: ControlState,
+        new_state: ControlState,
         changes: &[StateChange],
     ) -> Result<(), WriteError> {
         match &mut self.below {
             Some(below) => below.write(batch),
             None => {
                 for change in changes {
-                    let gone = match change {
+                    let counter_change = match change {
                         StateChange::Deleted(table, entry) => Some((*table, entry, Counter::default())),
                         _ => None,
                     };
-                    let Some((table, entry, counted)) = gone.or_else(|| counter_set_by(change)) else { continue };
-                    let of = (table, entry_identity(entry));
-                    match counted == Counter::default() {
-                        true => self.carried_counts.remove(&of),
-                        false => self.carried_counts.insert(of, counted),
+                    let Some((table, entry, count)) = counter_change.or_else(|| counter_set_by(change)) else {
+                        continue;
+                    };
+                    let entry_key = (table, entry_identity(entry));
+                    match count == Counter::default() {
+                        true => self.carried_counts.remove(&entry_key),
+                        false => self.carried_counts.insert(entry_key, count),
                     };
                 }
-                self.own_state = Some(whole);
+                self.own_state = Some(new_state);
                 Ok(())
             }
         }
@@ -234,17 +241,19 @@ impl EngineControl for TiersEngine {
         self.with_full_state(|state| at(state));
     }
 
+    /// Writes a batch to both halves: first to the upper one, because it can refuse. The counts of
+    /// entries that leave the upper half are carried down.
     fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
         let wiring = self.wiring.clone();
         let _gate = wiring.write_gate.write();
         self.advance_half_clocks();
-        let mut whole = self.with_full_state(ControlState::clone);
-        let changes = whole.apply(batch)?;
+        let mut new_state = self.with_full_state(ControlState::clone);
+        let changes = new_state.apply(batch)?;
         if self.above.is_some() {
-            let to_above = self.filter.filter_batch(batch, &changes);
+            let upper_batch = self.filter.filter_batch(batch, &changes);
             // Entries that the batch inserts or sets do not inherit the earlier count.
-            let away = self.filter.evicted_entries();
-            let set: HashSet<(TableId, EntryIdentity)> = match away {
+            let evicted = self.filter.evicted_entries();
+            let set_counters: HashSet<(TableId, EntryIdentity)> = match evicted {
                 [] => HashSet::new(),
                 _ => changes
                     .iter()
@@ -252,20 +261,21 @@ impl EngineControl for TiersEngine {
                     .map(|(table, entry, _)| (table, entry_identity(entry)))
                     .collect(),
             };
-            let taken_along = away.iter().filter(|(table, entry)| !set.contains(&(*table, entry_identity(entry))));
-            let counted = taken_along.map(|(table, entry)| (*table, entry.clone(), self.counted_above(*table, entry)));
-            let counted: Vec<_> = counted.collect();
-            if let Some(Err(refused)) = self.above.as_mut().map(|above| above.write(&to_above)) {
+            let keeping_count =
+                evicted.iter().filter(|(table, entry)| !set_counters.contains(&(*table, entry_identity(entry))));
+            let counts = keeping_count.map(|(table, entry)| (*table, entry.clone(), self.counted_above(*table, entry)));
+            let counts: Vec<_> = counts.collect();
+            if let Some(Err(refused)) = self.above.as_mut().map(|above| above.write(&upper_batch)) {
                 self.filter.rollback();
                 // The batch of the half has other indices than the given one.
                 let index = batch.updates.len().saturating_sub(1).min(refused.index);
                 return Err(WriteError { index, ..refused });
             }
-            self.write_below(batch, whole, &changes)?;
-            counted.into_iter().for_each(|(table, entry, counted)| self.carry_count_down(table, &entry, counted));
+            self.write_below(batch, new_state, &changes)?;
+            counts.into_iter().for_each(|(table, entry, count)| self.carry_count_down(table, &entry, count));
             return Ok(());
         }
-        self.write_below(batch, whole, &changes)
+        self.write_below(batch, new_state, &changes)
     }
 
     fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
@@ -374,6 +384,7 @@ impl EngineControl for TiersEngine {
         self.halves().for_each(|half| half.set_flow_id(id));
     }
 
+    /// Adds the hits and misses of both halves by table and action.
     fn tallies(&self) -> EngineStats {
         let mut tables: BTreeMap<TableId, Vec<ActionStats>> = BTreeMap::new();
         let mut add = |half: &dyn EngineControl, is_above: bool| {
@@ -381,17 +392,17 @@ impl EngineControl for TiersEngine {
                 // A miss in a hot set is not a miss of the table, because the lower half continues
                 // the lookup.
                 let misses_count = !(is_above && self.partition.hot_tables.contains(&tally.table));
-                let all = tables.entry(tally.table).or_default();
+                let actions = tables.entry(tally.table).or_default();
                 for mut action in tally.actions {
                     if !misses_count {
                         action.misses = Counter::default();
                     }
-                    match all.iter_mut().find(|so_far| so_far.action == action.action) {
-                        Some(so_far) => {
-                            so_far.hits += action.hits;
-                            so_far.misses += action.misses;
+                    match actions.iter_mut().find(|sum| sum.action == action.action) {
+                        Some(sum) => {
+                            sum.hits += action.hits;
+                            sum.misses += action.misses;
                         }
-                        None => all.push(action),
+                        None => actions.push(action),
                     }
                 }
             }
@@ -420,13 +431,17 @@ impl EngineControl for TiersEngine {
         switch.chain(below).collect()
     }
 
+    /// Returns the lines of status: shares of the tiers, cut points, hot sets, links, and the notes
+    /// of the halves.
     fn status_notes(&self) -> Vec<String> {
-        let load = |count: &AtomicU64| count.load(Relaxed);
-        let TierStats { served_above: above, sent_down: down, returned: back, .. } = &self.wiring.stats;
-        let (above, down, back) = (load(above), load(down), load(back));
-        let share = 100.0 * above as f64 / (above + down).max(1) as f64;
+        let value = |count: &AtomicU64| count.load(Relaxed);
+        let TierStats { served_above: served_count, sent_down: down_count, returned: returned_count, .. } =
+            &self.wiring.stats;
+        let (served_count, down_count, returned_count) =
+            (value(served_count), value(down_count), value(returned_count));
+        let share = 100.0 * served_count as f64 / (served_count + down_count).max(1) as f64;
         let mut notes = vec![format!(
-            "tiers: {share:.2} % of packets served by the switch, {above}; {down} went down in a bridge header of {} bytes, {back} came back",
+            "tiers: {share:.2} % of packets served by the switch, {served_count}; {down_count} went down in a bridge header of {} bytes, {returned_count} came back",
             self.wiring.bridge_bytes
         )];
         notes.extend(self.made_hot.iter().cloned());
@@ -444,8 +459,10 @@ impl EngineControl for TiersEngine {
             ));
         }
         for LinkState { port, alive, packets, losses } in self.wiring.links.link_states(io::now()) {
-            let is = if alive { "answers" } else { "does not answer" };
-            notes.push(format!("tiers: the tier behind port {port} {is}; {packets} packets sent, lost {losses} times"));
+            let liveness = if alive { "answers" } else { "does not answer" };
+            notes.push(format!(
+                "tiers: the tier behind port {port} {liveness}; {packets} packets sent, lost {losses} times"
+            ));
         }
         let (remembered, lost) = self.wiring.followed.count();
         if lost > 0 {

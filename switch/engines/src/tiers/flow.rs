@@ -22,30 +22,32 @@ pub fn flow_hash(seed: &impl BuildHasher, frame: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Hashes an Ethernet frame; returns the inner frame of a tunnel.
+/// Hashes the addresses, protocol and ports of an Ethernet frame (VLAN ids too). Returns the inner
+/// frame of a VXLAN or Geneve tunnel; `None` if there is none.
 fn hash_layer<'f>(frame: &'f [u8], hasher: &mut impl Hasher) -> Option<&'f [u8]> {
-    let mut at = 12;
-    let mut kind = read_u16(frame, at)?;
-    while matches!(kind, 0x8100 | 0x88a8) {
-        hasher.write_u16(read_u16(frame, at + 2)? & 0xfff);
-        at += 4;
-        kind = read_u16(frame, at)?;
+    let mut type_offset = 12;
+    let mut ethertype = read_u16(frame, type_offset)?;
+    while matches!(ethertype, 0x8100 | 0x88a8) {
+        hasher.write_u16(read_u16(frame, type_offset + 2)? & 0xfff);
+        type_offset += 4;
+        ethertype = read_u16(frame, type_offset)?;
     }
-    let ip = frame.get(at + 2..)?;
-    let (protocol, transport) = match kind {
+    let ip = frame.get(type_offset + 2..)?;
+    let (protocol, transport) = match ethertype {
         0x0800 => {
-            let header = usize::from(*ip.first()? & 15) * 4;
+            let header_bytes = usize::from(*ip.first()? & 15) * 4;
             hasher.write(ip.get(12..20)?);
-            let whole = read_u16(ip, 6)? & 0x3fff == 0;
-            (*ip.get(9)?, ip.get(header..).filter(|_| whole))
+            let is_unfragmented = read_u16(ip, 6)? & 0x3fff == 0;
+            // Fragments after the first have no ports, so the ports of no fragment are hashed.
+            (*ip.get(9)?, ip.get(header_bytes..).filter(|_| is_unfragmented))
         }
         0x86dd => {
             hasher.write(ip.get(8..40)?);
             (*ip.get(6)?, ip.get(40..))
         }
-        kind => {
+        ethertype => {
             hasher.write(frame.get(..12)?);
-            hasher.write_u16(kind);
+            hasher.write_u16(ethertype);
             return None;
         }
     };

@@ -65,17 +65,18 @@ impl TiersEngine {
         }
     }
 
-    /// Reselects a table's hot entries by the hits in the last `past` ns, in this process and in
-    /// lower tiers elsewhere.
-    fn reselect_hot_entries(&mut self, table: TableId, now: u64, past: u64) {
+    /// Reselects a table's hot entries by the hits in the last `interval_ns`, in this process
+    /// and in lower tiers elsewhere. If the chip has no room for the selection, the table's hot set
+    /// becomes empty.
+    fn reselect_hot_entries(&mut self, table: TableId, now: u64, interval_ns: u64) {
         let state = self.with_full_state(ControlState::clone);
-        let since = self.hits_since(table, &state);
-        let elsewhere = self.wiring.reports.hit_rates(table.0, now);
-        let weight = |entry: &StoredEntry| match elsewhere.is_empty() {
-            true => since(entry),
+        let own_hits = self.hits_since(table, &state);
+        let reported_rates = self.wiring.reports.hit_rates(table.0, now);
+        let weight = |entry: &StoredEntry| match reported_rates.is_empty() {
+            true => own_hits(entry),
             false => {
-                let there = elsewhere.get(&entry_fingerprint(entry)).copied().unwrap_or(0);
-                hit_rate_milli(since(entry), past).saturating_add(there)
+                let reported = reported_rates.get(&entry_fingerprint(entry)).copied().unwrap_or(0);
+                hit_rate_milli(own_hits(entry), interval_ns).saturating_add(reported)
             }
         };
         let (moves, batch) = self.filter.reselect_hot(table, &state, weight);
@@ -84,19 +85,19 @@ impl TiersEngine {
         }
         let wiring = self.wiring.clone();
         let _gate = wiring.write_gate.write();
-        let counted = |entry: &StoredEntry| (entry.clone(), self.counted_above(table, entry));
-        let mut counted: Vec<(StoredEntry, Counter)> = moves.removed.iter().map(counted).collect();
+        let with_count = |entry: &StoredEntry| (entry.clone(), self.counted_above(table, entry));
+        let mut counts: Vec<(StoredEntry, Counter)> = moves.removed.iter().map(with_count).collect();
         let Some(above) = &mut self.above else { return };
         self.chooser.added += moves.added.len() as u64;
         self.chooser.removed += moves.removed.len() as u64;
         if above.write(&batch).is_err() {
             self.chooser.refused += 1;
-            let (gone, clear) = self.filter.drop_hot_set(table, moves);
-            counted = gone.iter().map(|entry| (entry.clone(), self.counted_above(table, entry))).collect();
+            let (dropped, clear_batch) = self.filter.drop_hot_set(table, moves);
+            counts = dropped.iter().map(|entry| (entry.clone(), self.counted_above(table, entry))).collect();
             // The upper tier held these entries before, so the write succeeds.
-            let _ = self.above.as_mut().map(|above| above.write(&clear));
+            let _ = self.above.as_mut().map(|above| above.write(&clear_batch));
         }
-        counted.into_iter().for_each(|(entry, counted)| self.carry_count_down(table, &entry, counted));
+        counts.into_iter().for_each(|(entry, count)| self.carry_count_down(table, &entry, count));
     }
 
     /// Returns the hits of each entry, by its sequence number.

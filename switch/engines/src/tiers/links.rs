@@ -56,9 +56,9 @@ pub struct TierLinks {
 }
 
 impl TierLinks {
-    /// Creates links for these ports, all alive at `now` (ns). `even`: buckets move to less loaded
-    /// links, and lower tiers keep no state for them.
-    pub fn new(ports: &[u32], silence: Duration, now: u64, even: bool) -> TierLinks {
+    /// Creates links for these ports, all alive at `now` (ns). `is_rebalanced`: buckets move to
+    /// less loaded links, and lower tiers keep no state for them.
+    pub fn new(ports: &[u32], silence: Duration, now: u64, is_rebalanced: bool) -> TierLinks {
         let link = |port: &u32| TierLink {
             port: *port,
             last_heard_ns: AtomicU64::new(now),
@@ -70,16 +70,16 @@ impl TierLinks {
         let owner = (0..BUCKETS).map(|bucket| AtomicU8::new((bucket % links.len().max(1)) as u8)).collect();
         let counts = (0..BUCKETS).map(|_| AtomicU32::new(0)).collect();
         let silence = u64::try_from(silence.as_nanos()).unwrap_or(u64::MAX);
-        let (asked, balanced) = (AtomicU64::new(0), Mutex::new(now));
+        let (last_probe, last_balance) = (AtomicU64::new(0), Mutex::new(now));
         TierLinks {
             links,
             timeout_ns: silence,
             seed: RandomState::new(),
             bucket_owner: owner,
             bucket_packets: counts,
-            last_probe_ns: asked,
-            last_balance_ns: balanced,
-            is_rebalanced: even,
+            last_probe_ns: last_probe,
+            last_balance_ns: last_balance,
+            is_rebalanced,
         }
     }
 
@@ -164,30 +164,32 @@ impl TierLinks {
         }
     }
 
+    /// Moves flow buckets from the most to the least loaded live link, while the former is clearly
+    /// above the mean, and resets the buckets' packet counts.
     fn balance_buckets(&self, now: u64) {
         let counts: Vec<u64> = self.bucket_packets.iter().map(|count| u64::from(count.swap(0, Relaxed))).collect();
-        let alive: Vec<usize> = (0..self.links.len()).filter(|at| self.alive(&self.links[*at], now)).collect();
+        let alive: Vec<usize> = (0..self.links.len()).filter(|link| self.alive(&self.links[*link], now)).collect();
         let mut loads = vec![0u64; self.links.len()];
         for (owner, count) in self.bucket_owner.iter().zip(&counts) {
             if let Some(load) = loads.get_mut(usize::from(owner.load(Relaxed))) {
                 *load += count;
             }
         }
-        let mean = alive.iter().map(|at| loads[*at]).sum::<u64>() / alive.len().max(1) as u64;
+        let mean = alive.iter().map(|link| loads[*link]).sum::<u64>() / alive.len().max(1) as u64;
         for _ in 0..MAX_MOVED_BUCKETS {
-            let Some(most) = alive.iter().copied().max_by_key(|at| loads[*at]) else { return };
-            let Some(least) = alive.iter().copied().min_by_key(|at| loads[*at]) else { return };
-            if loads[most] < MIN_BALANCE_PACKETS || loads[most] * 100 <= mean * IMBALANCE_PERCENT {
+            let Some(busiest) = alive.iter().copied().max_by_key(|link| loads[*link]) else { return };
+            let Some(idlest) = alive.iter().copied().min_by_key(|link| loads[*link]) else { return };
+            if loads[busiest] < MIN_BALANCE_PACKETS || loads[busiest] * 100 <= mean * IMBALANCE_PERCENT {
                 return;
             }
-            let fits = |bucket: &usize| {
-                let of_most = usize::from(self.bucket_owner[*bucket].load(Relaxed)) == most;
-                of_most && counts[*bucket] > 0 && loads[least] + counts[*bucket] < loads[most]
+            let is_movable = |bucket: &usize| {
+                let is_of_busiest = usize::from(self.bucket_owner[*bucket].load(Relaxed)) == busiest;
+                is_of_busiest && counts[*bucket] > 0 && loads[idlest] + counts[*bucket] < loads[busiest]
             };
-            let Some(bucket) = (0..BUCKETS).filter(fits).max_by_key(|bucket| counts[*bucket]) else { return };
-            self.bucket_owner[bucket].store(least as u8, Relaxed);
-            loads[most] -= counts[bucket];
-            loads[least] += counts[bucket];
+            let Some(bucket) = (0..BUCKETS).filter(is_movable).max_by_key(|bucket| counts[*bucket]) else { return };
+            self.bucket_owner[bucket].store(idlest as u8, Relaxed);
+            loads[busiest] -= counts[bucket];
+            loads[idlest] += counts[bucket];
         }
     }
 

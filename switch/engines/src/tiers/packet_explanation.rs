@@ -114,41 +114,49 @@ impl TiersExplainer {
         }
     }
 
+    /// Explains a packet from a port: through the upper half, and where it goes down, through the
+    /// lower half or to a link. `None` if a half cannot explain packets.
     fn tell_from_front(
         &self,
         above: &ProgramState,
-        teller: &mut PacketExplainer,
-        came: PacketArrival<'_>,
+        explainer: &mut PacketExplainer,
+        arrival: PacketArrival<'_>,
     ) -> Option<ExplainedPacket> {
-        let mut told = start_explanation("tier switch: the upper half of the program");
-        let first = teller.explain_in_program(ABOVE, above, came, &mut told.steps)?;
+        let mut explanation = start_explanation("tier switch: the upper half of the program");
+        let first = explainer.explain_in_program(ABOVE, above, arrival, &mut explanation.steps)?;
         for (verdict, origin, mut frame) in first {
-            let Some(stamped) = self.stamped(came, verdict, &mut frame) else {
-                told.verdicts.push((verdict, origin, frame));
+            let Some(header) = self.stamped(arrival, verdict, &mut frame) else {
+                explanation.verdicts.push((verdict, origin, frame));
                 continue;
             };
-            told.add_step(format!(
+            explanation.add_step(format!(
                 "tier switch: down at cut point {}, {}; with a bridge header, {} bytes in all",
-                stamped.cut_point,
-                self.cut_point_reason(stamped.cut_point),
+                header.cut_point,
+                self.cut_point_reason(header.cut_point),
                 frame.len()
             ));
-            match (&self.below, (self.link)(came.bytes, &frame)) {
+            match (&self.below, (self.link)(arrival.bytes, &frame)) {
                 (_, Some(port)) => {
-                    told.add_step(format!("the tiers below are in another process, behind port {port}"));
-                    told.tier_handoffs.push(TierHandoff { verdict: told.verdicts.len(), tier_link: TierLink::Lower });
-                    told.verdicts.push((Verdict::Forward { port: PortId(port) }, origin, frame));
+                    explanation.add_step(format!("the tiers below are in another process, behind port {port}"));
+                    explanation
+                        .tier_handoffs
+                        .push(TierHandoff { verdict: explanation.verdicts.len(), tier_link: TierLink::Lower });
+                    explanation.verdicts.push((Verdict::Forward { port: PortId(port) }, origin, frame));
                 }
-                (Some(below), None) => {
-                    self.tell_here(below, teller, PacketArrival { bytes: &frame, ..came }, origin, &mut told)?
-                }
+                (Some(below), None) => self.tell_here(
+                    below,
+                    explainer,
+                    PacketArrival { bytes: &frame, ..arrival },
+                    origin,
+                    &mut explanation,
+                )?,
                 (None, None) => {
-                    told.add_step("no tier below answers");
-                    told.verdicts.push((Verdict::Drop(EngineReason::LowerTierDown.into()), origin, Vec::new()));
+                    explanation.add_step("no tier below answers");
+                    explanation.verdicts.push((Verdict::Drop(EngineReason::LowerTierDown.into()), origin, Vec::new()));
                 }
             }
         }
-        Some(told)
+        Some(explanation)
     }
 
     /// Explains the lower half in this process.
@@ -189,39 +197,44 @@ impl TiersExplainer {
         Some(told)
     }
 
-    /// Explains a packet from a switch in another process.
-    fn tell_from_switch(&self, teller: &mut PacketExplainer, came: PacketArrival<'_>) -> Option<ExplainedPacket> {
+    /// Explains a packet from a switch in another process. `None` if there is no lower half, or it
+    /// cannot explain packets.
+    fn tell_from_switch(&self, explainer: &mut PacketExplainer, arrival: PacketArrival<'_>) -> Option<ExplainedPacket> {
         let below = self.below.as_ref()?;
-        let header = match bridge_wire::read_header(came.bytes, self.key) {
+        let header = match bridge_wire::read_header(arrival.bytes, self.key) {
             Some(header) if header.cut_point < HITS => header,
             Some(header) if header.cut_point == PROBE => {
-                let what = "no packet: a liveness probe of the switch";
-                let verdict = Verdict::Forward { port: PortId(came.port) };
-                let ends = vec![(verdict, PacketOrigin::Received, came.bytes.to_vec())];
-                return Some(ExplainedPacket { verdicts: ends, ..start_explanation(what) });
+                let text = "no packet: a liveness probe of the switch";
+                let verdict = Verdict::Forward { port: PortId(arrival.port) };
+                let verdicts = vec![(verdict, PacketOrigin::Received, arrival.bytes.to_vec())];
+                return Some(ExplainedPacket { verdicts, ..start_explanation(text) });
             }
             _ => return Some(explain_drop(NO_BRIDGE, EngineReason::MissingBridgeHeader)),
         };
-        let mut told = ExplainedPacket::default();
-        told.add_step(format!(
+        let mut explanation = ExplainedPacket::default();
+        explanation.add_step(format!(
             "tiers dpu and cpu: from the switch at stop {}, {}; it came there on port {}",
             header.cut_point,
             self.cut_point_reason(header.cut_point),
             header.port
         ));
-        for (verdict, origin, frame) in teller.explain_in_program(self.below_index(), below, came, &mut told.steps)? {
-            let Verdict::Forward { port: to } = verdict else {
-                told.verdicts.push((verdict, origin, frame));
+        for (verdict, origin, frame) in
+            explainer.explain_in_program(self.below_index(), below, arrival, &mut explanation.steps)?
+        {
+            let Verdict::Forward { port } = verdict else {
+                explanation.verdicts.push((verdict, origin, frame));
                 continue;
             };
-            told.add_step(format!("back to the switch in a bridge header, to leave on {to}"));
+            explanation.add_step(format!("back to the switch in a bridge header, to leave on {port}"));
             let mut bytes = vec![0; self.bridge_bytes];
-            bridge_wire::write_return_header(&mut bytes, self.key, to.0, header.trace_id);
+            bridge_wire::write_return_header(&mut bytes, self.key, port.0, header.trace_id);
             bytes.extend_from_slice(&frame);
-            told.tier_handoffs.push(TierHandoff { verdict: told.verdicts.len(), tier_link: TierLink::Upper });
-            told.verdicts.push((Verdict::Forward { port: PortId(came.port) }, origin, bytes));
+            explanation
+                .tier_handoffs
+                .push(TierHandoff { verdict: explanation.verdicts.len(), tier_link: TierLink::Upper });
+            explanation.verdicts.push((Verdict::Forward { port: PortId(arrival.port) }, origin, bytes));
         }
-        Some(told)
+        Some(explanation)
     }
 }
 

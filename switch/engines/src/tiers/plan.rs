@@ -119,23 +119,25 @@ impl TiersPlan {
     /// hold it. Returns a note; `None` if no table can be shrunk.
     pub(super) fn shrink_largest_table(&mut self, pipeline: &Pipeline, cut: &PipelinePartition) -> Option<String> {
         let sizes = requested_sizes(&self.chip_plan()?.room, pipeline).ok()?;
-        let rooms = self.hot_capacities(pipeline);
+        let hot_capacities = self.hot_capacities(pipeline);
         let declared = |table: TableId| &pipeline.tables[table];
-        let bits =
+        let key_bits =
             |table: TableId| declared(table).keys.iter().map(|key| u64::from(key.ty.width())).sum::<u64>().max(1);
-        let room = |table: TableId| {
-            let whole = sizes.get(&declared(table).preamble.name).copied().unwrap_or(0);
-            rooms.get(&table).copied().unwrap_or(whole)
+        let capacity = |table: TableId| {
+            let size = sizes.get(&declared(table).preamble.name).copied().unwrap_or(0);
+            hot_capacities.get(&table).copied().unwrap_or(size)
         };
         let applied = upper_tier_filter::applied_tables(&cut.upper);
-        let may = |table: &TableId| !declared(*table).const_entries && room(*table) > MIN_HOT_ENTRIES;
-        let weight = |table: &TableId| (room(*table).saturating_mul(bits(*table)), *table);
-        let largest = applied.into_iter().filter(may).max_by_key(weight)?;
+        let can_shrink = |table: &TableId| !declared(*table).const_entries && capacity(*table) > MIN_HOT_ENTRIES;
+        let demand_bits = |table: &TableId| (capacity(*table).saturating_mul(key_bits(*table)), *table);
+        let largest = applied.into_iter().filter(can_shrink).max_by_key(demand_bits)?;
         let name = declared(largest).preamble.name.clone();
-        let (had, has) = (room(largest), (room(largest) / 4).max(MIN_HOT_ENTRIES));
+        let (old_capacity, new_capacity) = (capacity(largest), (capacity(largest) / 4).max(MIN_HOT_ENTRIES));
         self.table_modes.retain(|held, _| find_table(pipeline, held) != Ok(largest));
-        self.table_modes.insert(name.clone(), TableMode::Hot(has));
-        Some(format!("tiers: {name} is hot with {has} entries, because the chip has no room for {had}"))
+        self.table_modes.insert(name.clone(), TableMode::Hot(new_capacity));
+        Some(format!(
+            "tiers: {name} is hot with {new_capacity} entries, because the chip has no room for {old_capacity}"
+        ))
     }
 }
 

@@ -116,27 +116,35 @@ impl HitReports {
 
     /// Processes a frame of a report from a link. Never blocks.
     pub fn receive_frame(&self, frame: &[u8], port: u32, now: u64) {
-        let Some(HitReport { table, instance, sequence: number, entries }) = HitReport::read(frame, self.key) else {
+        let Some(HitReport { table, instance: reporter, sequence: sequence_number, entries }) =
+            HitReport::read(frame, self.key)
+        else {
             return;
         };
-        let Some(mut heard) = self.heard.try_lock() else { return };
-        heard.retain(|_, instance| now.saturating_sub(instance.last_frame_ns) <= MAX_REPORT_AGE_NS);
-        if heard.len() >= MAX_INSTANCES && !heard.contains_key(&instance) {
+        let Some(mut reporters) = self.heard.try_lock() else { return };
+        reporters.retain(|_, reporter| now.saturating_sub(reporter.last_frame_ns) <= MAX_REPORT_AGE_NS);
+        if reporters.len() >= MAX_INSTANCES && !reporters.contains_key(&reporter) {
             return;
         }
-        let new = || Reporter { port, number, started_ns: now, interval_ns: MAX_REPORT_AGE_NS, ..Reporter::default() };
-        let instance = heard.entry(instance).or_insert_with(new);
-        if instance.port != port || (instance.tables.len() >= MAX_TABLES && !instance.tables.contains_key(&table)) {
+        let new_reporter = || Reporter {
+            port,
+            number: sequence_number,
+            started_ns: now,
+            interval_ns: MAX_REPORT_AGE_NS,
+            ..Reporter::default()
+        };
+        let reporter = reporters.entry(reporter).or_insert_with(new_reporter);
+        if reporter.port != port || (reporter.tables.len() >= MAX_TABLES && !reporter.tables.contains_key(&table)) {
             return;
         }
-        instance.last_frame_ns = instance.last_frame_ns.max(now);
-        if instance.number != number {
-            instance.interval_ns = now.saturating_sub(instance.started_ns).max(MIN_REPORT_INTERVAL_NS);
-            (instance.number, instance.started_ns) = (number, now);
+        reporter.last_frame_ns = reporter.last_frame_ns.max(now);
+        if reporter.number != sequence_number {
+            reporter.interval_ns = now.saturating_sub(reporter.started_ns).max(MIN_REPORT_INTERVAL_NS);
+            (reporter.number, reporter.started_ns) = (sequence_number, now);
         }
-        let (known, hits) = instance.tables.entry(table).or_default();
-        if *known != number {
-            *known = number;
+        let (last_number, hits) = reporter.tables.entry(table).or_default();
+        if *last_number != sequence_number {
+            *last_number = sequence_number;
             hits.clear();
         }
         for (entry, rate) in entries.into_iter().take(MAX_REPORTED_ENTRIES.saturating_sub(hits.len())) {

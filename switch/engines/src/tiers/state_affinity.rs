@@ -26,24 +26,24 @@ impl StateAffinity {
     /// # Errors
     /// No such object in the lower half, or its index is unknown to the switch.
     pub fn new(cut: &PipelinePartition, name: &str) -> Result<StateAffinity, String> {
-        let end = format!(".{name}");
-        let named = |object: &ExternId| &*cut.lower.externs[*object].preamble.name;
-        let is = |object: &ExternId| named(object) == name || named(object).ends_with(&end);
-        let mut found = cut.index_bits.keys().filter(|object| is(object));
-        let (Some(object), None) = (found.next(), found.next()) else {
-            let there: Vec<&str> = cut.index_bits.keys().map(named).collect();
-            let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+        let suffix = format!(".{name}");
+        let name_of = |object: &ExternId| &*cut.lower.externs[*object].preamble.name;
+        let is_named = |object: &ExternId| name_of(object) == name || name_of(object).ends_with(&suffix);
+        let mut matching = cut.index_bits.keys().filter(|object| is_named(object));
+        let (Some(object), None) = (matching.next(), matching.next()) else {
+            let known_names: Vec<&str> = cut.index_bits.keys().map(name_of).collect();
+            let known_names = if known_names.is_empty() { "none".to_owned() } else { known_names.join(", ") };
             return Err(format!(
-                "`affinity_object`: `{name}` names no meter or register, or several; known are: {there}"
+                "`affinity_object`: `{name}` names no meter or register, or several; known are: {known_names}"
             ));
         };
-        let name = named(object).to_owned();
+        let name = name_of(object).to_owned();
         match &cut.index_bits[object] {
-            Ok(place) if place.width_bits > MAX_INDEX_BITS => {
+            Ok(index_bits) if index_bits.width_bits > MAX_INDEX_BITS => {
                 Err(format!("`affinity_object`: the index of {name} has more than {MAX_INDEX_BITS} bits"))
             }
-            Ok(place) => Ok(StateAffinity { object: *object, name, index_bits: place.clone() }),
-            Err(why) => Err(format!("`affinity_object`: the switch does not know the index of {name}: {why}")),
+            Ok(index_bits) => Ok(StateAffinity { object: *object, name, index_bits: index_bits.clone() }),
+            Err(reason) => Err(format!("`affinity_object`: the switch does not know the index of {name}: {reason}")),
         }
     }
 
@@ -62,25 +62,25 @@ impl StateAffinity {
 /// Returns notes for a configuration with several lower tiers.
 pub fn affinity_notes(cut: &PipelinePartition, spread: Option<&StateAffinity>) -> Vec<String> {
     let mut notes = Vec::new();
-    let same = |object: &ExternId| {
-        let place = |object: &ExternId| cut.index_bits.get(object).and_then(|place| place.as_ref().ok());
-        spread.is_some_and(|spread| spread.object == *object || place(object) == Some(&spread.index_bits))
+    let follows_spread = |object: &ExternId| {
+        let index_bits = |object: &ExternId| cut.index_bits.get(object).and_then(|index_bits| index_bits.as_ref().ok());
+        spread.is_some_and(|spread| spread.object == *object || index_bits(object) == Some(&spread.index_bits))
     };
-    let kept: BTreeSet<&str> = stateful_objects_below(cut)
-        .filter(|object| !same(object))
+    let own_objects: BTreeSet<&str> = stateful_objects_below(cut)
+        .filter(|object| !follows_spread(object))
         .map(|object| &*cut.lower.externs[object].preamble.name)
         .collect();
-    if !kept.is_empty() {
-        let kept = kept.into_iter().collect::<Vec<_>>().join(", ");
+    if !own_objects.is_empty() {
+        let own_objects = own_objects.into_iter().collect::<Vec<_>>().join(", ");
         let help = if spread.is_none() {
             "; give `affinity_object`, the name of one that is to be shared rightly"
         } else {
             ""
         };
-        notes.push(format!("tiers: each of the tiers below has {kept} of its own{help}"));
+        notes.push(format!("tiers: each of the tiers below has {own_objects} of its own{help}"));
     }
-    if let Some(StateAffinity { name, index_bits: place, .. }) = spread {
-        let missing = cut.cut_points.iter().zip(&place.is_carried_at).filter(|(_, is_there)| !**is_there);
+    if let Some(StateAffinity { name, index_bits, .. }) = spread {
+        let missing = cut.cut_points.iter().zip(&index_bits.is_carried_at).filter(|(_, is_there)| !**is_there);
         notes.extend(missing.map(|(point, _)| {
             format!(
                 "tiers: flows are spread by addresses and ports, not by the index of {name}, where {}",

@@ -128,39 +128,40 @@ impl TiersWorker {
         }
     }
 
-    /// Puts a packet into the leg of its destination, or decides its verdict.
+    /// Puts a packet into the leg of its destination (the batch of packets for one half, in one
+    /// direction), or decides its verdict. `index` is the packet's number in the batch.
     fn classify_packet(&mut self, wiring: &SharedTierState, index: usize, packet: &mut Packet) {
         let (port, now) = (packet.ingress_port, packet.rx_time_ns);
         let (bytes, input) = (packet.bytes(), PacketRef::Input(index as u16));
         let (from_below, from_above) = (wiring.links.contains_port(port.0), wiring.up.contains(&port.0));
-        let told = bridge_wire::read_header(bytes, wiring.key).filter(|_| from_below || from_above);
-        let refuse = |ends: &mut Vec<(u16, PacketVerdict)>, reason: EngineReason| {
+        let header = bridge_wire::read_header(bytes, wiring.key).filter(|_| from_below || from_above);
+        let drop_packet = |ends: &mut Vec<(u16, PacketVerdict)>, reason: EngineReason| {
             let verdict = Verdict::Drop(reason.into());
             ends.push((index as u16, PacketVerdict { packet: input, origin: PacketOrigin::Received, verdict }));
         };
         // A frame from a link has its trace id in the bridge header only.
-        let given = std::mem::take(&mut packet.trace_id);
-        let mark = if from_below || from_above { told.map_or(0, |told| told.trace_id) } else { given };
-        if mark != 0 {
-            self.traced.push((index as u16, trace_record(packet, mark, from_above, from_below)));
+        let own_trace_id = std::mem::take(&mut packet.trace_id);
+        let trace_id = if from_below || from_above { header.map_or(0, |header| header.trace_id) } else { own_trace_id };
+        if trace_id != 0 {
+            self.traced.push((index as u16, trace_record(packet, trace_id, from_above, from_below)));
         }
         let bytes = packet.bytes();
-        let of = InputContext {
+        let context = InputContext {
             input: index as u16,
             origin: PacketOrigin::Received,
             upstream_port: from_above.then_some(port),
             length: packet.len() as u32,
             flow: 0,
-            mark,
+            mark: trace_id,
         };
-        match told {
-            Some(told) if told.cut_point == HITS && from_below => {
+        match header {
+            Some(header) if header.cut_point == HITS && from_below => {
                 wiring.links.record_heard(port.0, now);
                 wiring.reports.receive_frame(bytes, port.0, now);
                 packet.truncate(0);
-                refuse(&mut self.verdicts, EngineReason::TierProbeReply);
+                drop_packet(&mut self.verdicts, EngineReason::TierProbeReply);
             }
-            Some(told) if told.cut_point == PROBE => {
+            Some(header) if header.cut_point == PROBE => {
                 if from_below {
                     wiring.links.record_heard(port.0, now);
                 }
@@ -179,108 +180,119 @@ impl TiersWorker {
                     // An answer to a probe.
                     false => {
                         packet.truncate(0);
-                        refuse(&mut self.verdicts, EngineReason::TierProbeReply);
+                        drop_packet(&mut self.verdicts, EngineReason::TierProbeReply);
                     }
                 }
             }
-            Some(told) if from_below && told.cut_point == RETURNED => {
+            Some(header) if from_below && header.cut_point == RETURNED => {
                 wiring.links.record_heard(port.0, now);
                 packet.ingress_port = PortId(wiring.lower_port);
-                self.legs[RETURN].push_packet(packet, of);
+                self.legs[RETURN].push_packet(packet, context);
             }
-            Some(told) if from_above && told.cut_point < HITS && self.below.is_some() => {
-                packet.metered_len_bytes = Some(told.length_bytes.into());
+            Some(header) if from_above && header.cut_point < HITS && self.below.is_some() => {
+                packet.metered_len_bytes = Some(header.length_bytes.into());
                 wiring.stats.entered_below.fetch_add(1, Relaxed);
-                self.legs[TO_LOWER].push_packet(packet, InputContext { length: u32::from(told.length_bytes), ..of });
+                self.legs[TO_LOWER]
+                    .push_packet(packet, InputContext { length: u32::from(header.length_bytes), ..context });
             }
-            _ if from_below || from_above => refuse(&mut self.verdicts, EngineReason::MissingBridgeHeader),
+            _ if from_below || from_above => drop_packet(&mut self.verdicts, EngineReason::MissingBridgeHeader),
             _ if bridge_wire::is_bridged(bytes, wiring.key) => {
-                refuse(&mut self.verdicts, EngineReason::UnexpectedBridgeHeader)
+                drop_packet(&mut self.verdicts, EngineReason::UnexpectedBridgeHeader)
             }
             _ if self.above.is_some() => {
                 let flow = wiring.flow_by_headers(bytes);
-                self.legs[TO_UPPER].push_packet(packet, InputContext { flow, ..of });
+                self.legs[TO_UPPER].push_packet(packet, InputContext { flow, ..context });
             }
-            _ => refuse(&mut self.verdicts, EngineReason::LowerTierDown),
+            _ => drop_packet(&mut self.verdicts, EngineReason::LowerTierDown),
         }
     }
 
-    /// Runs a half over a leg and routes the results. On the return leg, packets of the upper half
-    /// leave.
+    /// Runs a half over a leg, the batch of packets for it, and routes the results. On the return
+    /// leg, packets of the upper half leave.
     fn run_leg(&mut self, leg: usize, batch: &mut Batch, out: &mut BatchOutput) {
-        let mut taken = std::mem::take(&mut self.legs[leg]);
-        if !taken.batch.is_empty() {
-            taken.out.clear();
+        let mut running = std::mem::take(&mut self.legs[leg]);
+        if !running.batch.is_empty() {
+            running.out.clear();
             let engine = if leg == TO_LOWER { &mut self.below } else { &mut self.above };
             if let Some(engine) = engine {
                 match self.traced.is_empty() {
-                    true => engine.process(&mut taken.batch, &mut taken.out),
-                    false => process_traced(&mut **engine, leg, &mut taken, &mut self.traced),
+                    true => engine.process(&mut running.batch, &mut running.out),
+                    false => process_traced(&mut **engine, leg, &mut running, &mut self.traced),
                 }
             }
-            taken.verdicts.clear();
-            taken.verdicts.extend_from_slice(taken.out.verdicts());
-            let said = std::mem::take(&mut taken.verdicts);
-            for (at, emission) in said.iter().enumerate() {
+            running.verdicts.clear();
+            running.verdicts.extend_from_slice(running.out.verdicts());
+            let verdicts = std::mem::take(&mut running.verdicts);
+            for (position, emission) in verdicts.iter().enumerate() {
                 // Verdicts on the same bytes are adjacent or few: the last one takes the packet
                 // itself, the others copies.
-                let again = said[at + 1..].iter().take(MAX_BATCH).any(|later| later.packet == emission.packet);
-                let mut copy = Packet::new();
-                let Some(of) = taken.context_of(emission, &said[..at]) else { continue };
+                let is_used_later =
+                    verdicts[position + 1..].iter().take(MAX_BATCH).any(|later| later.packet == emission.packet);
+                let mut packet_copy = Packet::new();
+                let Some(context) = running.context_of(emission, &verdicts[..position]) else { continue };
                 let packet = match emission.packet {
-                    PacketRef::Input(index) => taken.batch.packets_mut().get_mut(usize::from(index)),
-                    extra => taken.out.generated_mut(extra),
+                    PacketRef::Input(index) => running.batch.packets_mut().get_mut(usize::from(index)),
+                    extra => running.out.generated_mut(extra),
                 };
                 let Some(packet) = packet else { continue };
-                let packet = match again {
+                let packet = match is_used_later {
                     true => {
-                        copy.copy_from(packet);
-                        &mut copy
+                        packet_copy.copy_from(packet);
+                        &mut packet_copy
                     }
                     false => packet,
                 };
-                self.route_packet(leg, of, *emission, packet, batch, out);
+                self.route_packet(leg, context, *emission, packet, batch, out);
             }
-            taken.verdicts = said;
+            running.verdicts = verdicts;
         }
-        taken.batch.clear();
-        taken.contexts.clear();
+        running.batch.clear();
+        running.contexts.clear();
         // Packets only move to later legs, so the leg is empty.
-        self.legs[leg] = taken;
+        self.legs[leg] = running;
     }
 
-    /// Routes a packet after a half.
+    /// Routes a packet after a half: down to the lower half, back up in a return header, or out.
+    /// `context` belongs to the received packet that it came from.
     fn route_packet(
         &mut self,
         leg: usize,
-        of: InputContext,
-        said: PacketVerdict,
+        context: InputContext,
+        emission: PacketVerdict,
         packet: &mut Packet,
         batch: &mut Batch,
         out: &mut BatchOutput,
     ) {
         let wiring = self.wiring.clone();
-        let of =
-            InputContext { origin: if said.origin == PacketOrigin::Received { of.origin } else { said.origin }, ..of };
-        match (leg, said.verdict) {
+        let context = InputContext {
+            origin: if emission.origin == PacketOrigin::Received { context.origin } else { emission.origin },
+            ..context
+        };
+        match (leg, emission.verdict) {
             (TO_UPPER, Verdict::Forward { port }) if port.0 == wiring.lower_port => {
-                self.send_down(of, packet, batch, out)
+                self.send_down(context, packet, batch, out)
             }
             (TO_LOWER, Verdict::Forward { port }) => {
                 let Ok(header) = packet.prepend(wiring.bridge_bytes) else {
-                    return self.deliver(of, Verdict::Drop(EngineReason::PacketTooLong.into()), packet, batch, out);
+                    return self.deliver(
+                        context,
+                        Verdict::Drop(EngineReason::PacketTooLong.into()),
+                        packet,
+                        batch,
+                        out,
+                    );
                 };
-                bridge_wire::write_return_header(header, wiring.key, port.0, of.mark);
+                bridge_wire::write_return_header(header, wiring.key, port.0, context.mark);
                 wiring.stats.returned.fetch_add(1, Relaxed);
-                match of.upstream_port {
-                    Some(port) => self.deliver(of, Verdict::Forward { port }, packet, batch, out),
+                match context.upstream_port {
+                    Some(port) => self.deliver(context, Verdict::Forward { port }, packet, batch, out),
                     None => {
                         packet.ingress_port = PortId(wiring.lower_port);
                         packet.metered_len_bytes = None;
                         if self.legs[RETURN].batch.remaining_capacity() == 0 {
                             self.run_leg(RETURN, batch, out);
                         }
-                        self.legs[RETURN].push_packet(packet, of);
+                        self.legs[RETURN].push_packet(packet, context);
                     }
                 }
             }
@@ -288,35 +300,36 @@ impl TiersWorker {
                 if leg == TO_UPPER {
                     wiring.stats.served_above.fetch_add(1, Relaxed);
                 }
-                self.deliver(of, verdict, packet, batch, out);
+                self.deliver(context, verdict, packet, batch, out);
             }
         }
     }
 
     /// Sends a packet with a bridge header to a link, or to the lower half in this process.
-    fn send_down(&mut self, of: InputContext, packet: &mut Packet, batch: &mut Batch, out: &mut BatchOutput) {
+    fn send_down(&mut self, context: InputContext, packet: &mut Packet, batch: &mut Batch, out: &mut BatchOutput) {
         let wiring = self.wiring.clone();
-        let length = u16::try_from(of.length).unwrap_or(0);
-        let port = batch.packets().get(usize::from(of.input)).map_or(0, |input| input.ingress_port.0);
-        let Some(told) = bridge_wire::complete_header(packet.bytes_mut(), wiring.key, port, length, of.mark) else {
+        let length = u16::try_from(context.length).unwrap_or(0);
+        let port = batch.packets().get(usize::from(context.input)).map_or(0, |input| input.ingress_port.0);
+        let Some(header) = bridge_wire::complete_header(packet.bytes_mut(), wiring.key, port, length, context.mark)
+        else {
             // The program itself sent the packet to this port, which is invalid for it.
-            return self.deliver(of, Verdict::Drop(EngineReason::UnknownPort.into()), packet, batch, out);
+            return self.deliver(context, Verdict::Drop(EngineReason::UnknownPort.into()), packet, batch, out);
         };
         wiring.stats.sent_down.fetch_add(1, Relaxed);
-        let flow = wiring.flow_by_index(packet.bytes()).unwrap_or(of.flow);
+        let flow = wiring.flow_by_index(packet.bytes()).unwrap_or(context.flow);
         if let Some(port) = wiring.links.choose_link(flow, packet.rx_time_ns) {
-            return self.deliver(of, Verdict::Forward { port: PortId(port) }, packet, batch, out);
+            return self.deliver(context, Verdict::Forward { port: PortId(port) }, packet, batch, out);
         }
         if self.below.is_none() {
-            return self.deliver(of, Verdict::Drop(EngineReason::LowerTierDown.into()), packet, batch, out);
+            return self.deliver(context, Verdict::Drop(EngineReason::LowerTierDown.into()), packet, batch, out);
         }
-        packet.metered_len_bytes = Some(told.length_bytes.into());
+        packet.metered_len_bytes = Some(header.length_bytes.into());
         packet.ingress_port = PortId(wiring.lower_port);
         if self.legs[TO_LOWER].batch.remaining_capacity() == 0 {
             self.run_leg(TO_LOWER, batch, out);
         }
         wiring.stats.entered_below.fetch_add(1, Relaxed);
-        self.legs[TO_LOWER].push_packet(packet, of);
+        self.legs[TO_LOWER].push_packet(packet, context);
     }
 
     /// Sends queued hit reports to the switch.
@@ -343,34 +356,39 @@ impl TiersWorker {
         self.wiring.followed.store_records(self.traced.drain(..).map(|(_, record)| record), io::now());
     }
 
-    /// Emits a packet's verdict.
+    /// Emits a packet's verdict. The packet goes into the slot of its input, if that is still free,
+    /// else into a generated packet, because an input can have several results.
     fn deliver(
         &mut self,
-        of: InputContext,
+        context: InputContext,
         verdict: Verdict,
         packet: &mut Packet,
         batch: &mut Batch,
         out: &mut BatchOutput,
     ) {
-        let (input, index) = (PacketRef::Input(of.input), usize::from(of.input));
+        let (input, index) = (PacketRef::Input(context.input), usize::from(context.input));
         // The trace id must not leave with the packet, because ports can pass packets on unchanged.
         packet.trace_id = 0;
         if matches!(verdict, Verdict::Drop(_)) {
-            return self.verdicts.push((of.input, PacketVerdict { packet: input, origin: of.origin, verdict }));
+            return self
+                .verdicts
+                .push((context.input, PacketVerdict { packet: input, origin: context.origin, verdict }));
         }
         let slot = match (batch.packets_mut().get_mut(index), self.is_input_used.get_mut(index)) {
-            (Some(slot), Some(taken)) if !*taken => {
-                *taken = true;
+            (Some(slot), Some(is_used)) if !*is_used => {
+                *is_used = true;
                 Some((input, slot))
             }
             _ => out.add_generated(),
         };
         let Some((reference, slot)) = slot else {
             let verdict = Verdict::Drop(EngineReason::ReplicationLimit.into());
-            return self.verdicts.push((of.input, PacketVerdict { packet: input, origin: of.origin, verdict }));
+            return self
+                .verdicts
+                .push((context.input, PacketVerdict { packet: input, origin: context.origin, verdict }));
         };
         std::mem::swap(slot, packet);
-        self.verdicts.push((of.input, PacketVerdict { packet: reference, origin: of.origin, verdict }));
+        self.verdicts.push((context.input, PacketVerdict { packet: reference, origin: context.origin, verdict }));
     }
 }
 
@@ -396,24 +414,25 @@ fn trace_record(packet: &Packet, mark: u16, from_above: bool, from_below: bool) 
     }
 }
 
-/// Runs a half over a leg with traced packets.
+/// Runs a half over a leg with traced packets, and records its time span and notes for each.
+/// `traced` has the records by input number.
 #[cold]
-fn process_traced(engine: &mut dyn Engine, leg: usize, taken: &mut TierLeg, marked: &mut [(u16, TraceRecord)]) {
-    let began = io::now();
-    engine.process(&mut taken.batch, &mut taken.out);
-    let done = io::now();
-    let told = engine.take_trace_notes();
-    for of in taken.contexts.iter().filter(|of| of.mark != 0) {
-        let told = told.iter().find(|(mark, _)| *mark == of.mark).map(|(_, told)| told.clone());
-        let Some((_, record)) = marked.iter_mut().find(|(input, _)| *input == of.input) else { continue };
+fn process_traced(engine: &mut dyn Engine, leg: usize, running: &mut TierLeg, traced: &mut [(u16, TraceRecord)]) {
+    let began_ns = io::now();
+    engine.process(&mut running.batch, &mut running.out);
+    let done_ns = io::now();
+    let notes = engine.take_trace_notes();
+    for context in running.contexts.iter().filter(|context| context.mark != 0) {
+        let notes = notes.iter().find(|(mark, _)| *mark == context.mark).map(|(_, note)| note.clone());
+        let Some((_, record)) = traced.iter_mut().find(|(input, _)| *input == context.input) else { continue };
         // Copies of a packet are processed together.
-        if record.engine_spans.last().is_none_or(|last| last.began_ns != began) {
+        if record.engine_spans.last().is_none_or(|last| last.began_ns != began_ns) {
             record.engine_spans.push(EngineSpan {
                 is_lower_half: leg == TO_LOWER,
                 engine: engine.name().to_owned(),
-                began_ns: began,
-                done_ns: done,
-                engine_note: told,
+                began_ns,
+                done_ns,
+                engine_note: notes,
             });
         }
     }
@@ -470,6 +489,7 @@ impl Engine for TiersWorker {
         self.verdicts.drain(..).for_each(|(_, emission)| out.emit(emission));
     }
 
+    /// Advances the halves' clocks, and sends reports and due probes of the links.
     fn tick(&mut self, now: u64, out: &mut BatchOutput) {
         let wiring = self.wiring.clone();
         let _gate = wiring.write_gate.read();

@@ -56,51 +56,54 @@ const FIRST_VARIABLE_FIELD: usize = FIXED_FIELDS.len();
 
 impl BridgeHeader {
     /// Lays out the header for the live state at the cut points and the verdicts decided before
-    /// them.
+    /// them. `live_at_start` has the live state at each block's start, `cut_blocks` the block of
+    /// each cut point.
     pub fn new(
         pipeline: &Pipeline,
-        begins: &[LiveSet],
-        places: &[Block],
-        fate: Option<&CarriedVerdict>,
+        live_at_start: &[LiveSet],
+        cut_blocks: &[Block],
+        carried_verdict: Option<&CarriedVerdict>,
     ) -> Result<BridgeHeader, PartitionError> {
-        let mut all = LiveSet::default();
-        let mut live = Vec::new();
-        for (stop, block) in places.iter().enumerate() {
-            let here = &begins[block.index()];
-            let mut vars = here.vars.clone();
-            let said = fate.filter(|fate| fate.may_be_decided[stop]).map(CarriedVerdict::vars);
-            said.into_iter().flatten().for_each(|var| vars.grow_and_insert(var.index()));
-            all.vars.union_with(&vars);
-            all.headers.union_with(&here.headers);
-            live.push(vars);
+        let mut all_live = LiveSet::default();
+        let mut live_by_cut = Vec::new();
+        for (cut_number, block) in cut_blocks.iter().enumerate() {
+            let live_here = &live_at_start[block.index()];
+            let mut vars = live_here.vars.clone();
+            let verdict_vars = carried_verdict
+                .filter(|carried_verdict| carried_verdict.may_be_decided[cut_number])
+                .map(CarriedVerdict::vars);
+            verdict_vars.into_iter().flatten().for_each(|var| vars.grow_and_insert(var.index()));
+            all_live.vars.union_with(&vars);
+            all_live.headers.union_with(&live_here.headers);
+            live_by_cut.push(vars);
         }
-        let needed = |id: &HeaderId| {
+        let is_needed = |id: &HeaderId| {
             let header = &pipeline.headers[*id];
-            all.headers.contains(id.index()) || header.fields.iter().any(|var| all.vars.contains(var.index()))
+            all_live.headers.contains(id.index()) || header.fields.iter().any(|var| all_live.vars.contains(var.index()))
         };
-        let headers: Vec<HeaderId> = pipeline.headers.keys().filter(needed).collect();
+        let headers: Vec<HeaderId> = pipeline.headers.keys().filter(is_needed).collect();
         let in_header = |var: VarId| matches!(pipeline.vars[var].kind, VarKind::Field(..));
-        let carried = pipeline.vars.keys().filter(|v| all.vars.contains(v.index()) && !in_header(*v));
+        let carried = pipeline.vars.keys().filter(|v| all_live.vars.contains(v.index()) && !in_header(*v));
         // A chip moves bytes, not bits, to their position in a header, so variables of whole bytes
         // start at a byte.
         let width = |var: VarId| pipeline.vars[var].ty.width();
-        let (mut vars, parts): (Vec<VarId>, Vec<VarId>) = carried.partition(|var| width(*var).is_multiple_of(8));
-        let whole = vars.len();
-        vars.extend(parts);
-        let of_headers = headers.iter().flat_map(|id| &pipeline.headers[*id].fields);
-        for var in of_headers.chain(&vars) {
+        let (mut vars, bit_vars): (Vec<VarId>, Vec<VarId>) = carried.partition(|var| width(*var).is_multiple_of(8));
+        let byte_aligned = vars.len();
+        vars.extend(bit_vars);
+        let header_fields = headers.iter().flat_map(|id| &pipeline.headers[*id].fields);
+        for var in header_fields.chain(&vars) {
             if matches!(pipeline.vars[*var].ty, Type::Varbit(_)) {
                 return Err(PartitionError::Varbit(pipeline.vars[*var].name.clone()));
             }
         }
         let mut fields: Vec<(String, u32)> = FIXED_FIELDS.map(|(name, bits)| (name.to_owned(), bits)).to_vec();
-        let named = |var: &VarId| (pipeline.vars[*var].name.clone(), width(*var));
-        fields.extend(vars[..whole].iter().map(named));
+        let name_and_width = |var: &VarId| (pipeline.vars[*var].name.clone(), width(*var));
+        fields.extend(vars[..byte_aligned].iter().map(name_and_width));
         fields.extend(headers.iter().map(|id| (format!("{} is valid", pipeline.headers[*id].name), 1)));
-        fields.extend(vars[whole..].iter().map(named));
+        fields.extend(vars[byte_aligned..].iter().map(name_and_width));
         let bits: u32 = fields.iter().map(|(_, bits)| bits).sum();
         fields.push(("unused".to_owned(), bits.next_multiple_of(8) - bits));
-        Ok(BridgeHeader { fields, headers, vars, byte_aligned_count: whole, live_at: live })
+        Ok(BridgeHeader { fields, headers, vars, byte_aligned_count: byte_aligned, live_at: live_by_cut })
     }
 
     /// Returns the index of the field of variable `n`.

@@ -29,32 +29,32 @@ pub struct CarriedVerdict {
 }
 
 impl CarriedVerdict {
-    /// Records the verdicts of calls, if one of them precedes a cut point. The blocks `places`
-    /// start at the cut points.
+    /// Records the verdicts of calls in metadata, if one of them precedes a cut point. The blocks
+    /// `cut_blocks` start at the cut points. `None` if no verdict is decided before a cut point.
     pub fn record_early_verdicts(
         pipeline: &mut Pipeline,
         control: ControlId,
-        places: &[Block],
+        cut_blocks: &[Block],
     ) -> Option<CarriedVerdict> {
         let body = &pipeline.controls[control].body;
         let calls: BTreeSet<Block> = body.blocks.keys().filter(|block| has_early_verdict(body, *block)).collect();
-        let behind = blocks_after(body, &calls);
-        let said: Vec<bool> = places.iter().map(|place| behind.contains(place)).collect();
-        said.contains(&true).then_some(())?;
-        let kind = add_metadata(pipeline, "fate", KIND);
-        let fate = CarriedVerdict {
-            verdict: kind,
+        let after_call = blocks_after(body, &calls);
+        let may_be_decided: Vec<bool> = cut_blocks.iter().map(|block| after_call.contains(block)).collect();
+        may_be_decided.contains(&true).then_some(())?;
+        let verdict_var = add_metadata(pipeline, "fate", KIND);
+        let verdict = CarriedVerdict {
+            verdict: verdict_var,
             port: add_metadata(pipeline, "fate_port", Type::Bit(32)),
-            may_be_decided: said,
+            may_be_decided,
         };
         let body = &mut pipeline.controls[control].body;
-        let places: BTreeSet<Block> = places.iter().copied().collect();
+        let cut_blocks: BTreeSet<Block> = cut_blocks.iter().copied().collect();
         for block in calls {
-            if !blocks_after(body, &BTreeSet::from([block])).is_disjoint(&places) {
-                fate.record_in_block(body, block);
+            if !blocks_after(body, &BTreeSet::from([block])).is_disjoint(&cut_blocks) {
+                verdict.record_in_block(body, block);
             }
         }
-        Some(fate)
+        Some(verdict)
     }
 
     /// Returns the variables.

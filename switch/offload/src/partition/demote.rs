@@ -34,45 +34,46 @@ fn values_across_blocks(body: &Body) -> BTreeSet<Value> {
     }
     let mut crossing = BTreeSet::new();
     for (block, data) in body.blocks.iter() {
-        let mut used = |value: Value| {
+        let mut record_use = |value: Value| {
             if defined.get(&value) != Some(&block) {
                 crossing.insert(value);
             }
         };
-        data.insts.iter().for_each(|inst| inst.inst.for_each_use(&mut used));
+        data.insts.iter().for_each(|inst| inst.inst.for_each_use(&mut record_use));
         if let Some(term) = &data.term {
-            term.term.for_each_use(&mut used);
+            term.term.for_each_use(&mut record_use);
         }
     }
     crossing
 }
 
 /// Stores demoted values that the block defines, and loads those that it uses from other blocks.
+/// `vars` has the variable of each demoted value.
 fn demote_block(body: &mut Body, block: Block, vars: &BTreeMap<Value, VarId>) {
     let data = std::mem::take(&mut body.blocks[block]);
-    let mut out: Vec<InstData> = Vec::with_capacity(data.insts.len());
+    let mut insts: Vec<InstData> = Vec::with_capacity(data.insts.len());
     // Demoted values that are available in this block, by original value.
-    let mut here: BTreeMap<Value, Value> = BTreeMap::new();
-    let store = |value: Value, loc: SourceLoc, out: &mut Vec<InstData>, here: &mut BTreeMap<Value, Value>| {
+    let mut available: BTreeMap<Value, Value> = BTreeMap::new();
+    let store = |value: Value, loc: SourceLoc, insts: &mut Vec<InstData>, available: &mut BTreeMap<Value, Value>| {
         if let Some(var) = vars.get(&value) {
-            out.push(InstData { inst: Inst::Store(*var, value), results: Vec::new(), loc });
-            here.insert(value, value);
+            insts.push(InstData { inst: Inst::Store(*var, value), results: Vec::new(), loc });
+            available.insert(value, value);
         }
     };
-    data.params.iter().for_each(|param| store(*param, SourceLoc::default(), &mut out, &mut here));
+    data.params.iter().for_each(|param| store(*param, SourceLoc::default(), &mut insts, &mut available));
     for mut inst in data.insts {
         let loc = inst.loc;
-        inst.inst.map_values(|value| load_demoted(body, value, loc, vars, &mut out, &mut here));
+        inst.inst.map_values(|value| load_demoted(body, value, loc, vars, &mut insts, &mut available));
         let results = inst.results.clone();
-        out.push(inst);
-        results.iter().for_each(|result| store(*result, loc, &mut out, &mut here));
+        insts.push(inst);
+        results.iter().for_each(|result| store(*result, loc, &mut insts, &mut available));
     }
     let term = data.term.map(|mut term| {
         let loc = term.loc;
-        term.term.map_values(|value| load_demoted(body, value, loc, vars, &mut out, &mut here));
+        term.term.map_values(|value| load_demoted(body, value, loc, vars, &mut insts, &mut available));
         term
     });
-    body.blocks[block] = ir::BlockData { params: data.params, insts: out, term };
+    body.blocks[block] = ir::BlockData { params: data.params, insts, term };
 }
 
 fn load_demoted(

@@ -47,34 +47,34 @@ pub fn partition_for_chip(
     pipeline: &Pipeline,
     target: EmitTarget,
     sizes: &TableSizes,
-    halves: GressUse,
+    gresses: GressUse,
     options: PartitionOptions,
 ) -> Result<ChipPartition, DivideError> {
     let refused = |error| DivideError::Cut { target: target.name(), error };
-    let (mut stops, mut without_form) = (CutCandidates::new(), Vec::new());
+    let (mut candidates, mut without_form) = (CutCandidates::new(), Vec::new());
     loop {
-        let cut = match stops.is_empty() {
+        let partition = match candidates.is_empty() {
             true => None,
-            false => Some(partition_pipeline(pipeline, &stops.to_cut_points(pipeline), options).map_err(refused)?),
+            false => Some(partition_pipeline(pipeline, &candidates.to_cut_points(pipeline), options).map_err(refused)?),
         };
-        let upper = cut.as_ref().map_or(pipeline, |cut| &cut.upper);
-        let emitted = emit_with_gresses(upper, target, sizes, halves);
-        let found: &[UnsupportedConstruct] = match &emitted {
+        let upper = partition.as_ref().map_or(pipeline, |partition| &partition.upper);
+        let emitted = emit_with_gresses(upper, target, sizes, gresses);
+        let unsupported: &[UnsupportedConstruct] = match &emitted {
             Ok(emitted) => &emitted.left_out,
-            Err(EmitError::Unsupported { what, .. }) => std::slice::from_ref(what),
+            Err(EmitError::Unsupported { what: construct, .. }) => std::slice::from_ref(construct),
         };
-        let mut more = false;
-        for what in found {
-            if stops.add_positions(pipeline, what) {
-                without_form.push(what.clone());
-                more = true;
+        let mut has_new = false;
+        for construct in unsupported {
+            if candidates.add_positions(pipeline, construct) {
+                without_form.push(construct.clone());
+                has_new = true;
             }
         }
-        if !more {
-            return Ok(ChipPartition { emitted: emitted?, partition: cut, unsupported: without_form });
+        if !has_new {
+            return Ok(ChipPartition { emitted: emitted?, partition, unsupported: without_form });
         }
-        if stops.block_count() > MAX_CUT_POINTS {
-            return Err(refused(PartitionError::TooManyCutPoints(stops.block_count())));
+        if candidates.block_count() > MAX_CUT_POINTS {
+            return Err(refused(PartitionError::TooManyCutPoints(candidates.block_count())));
         }
     }
 }
@@ -127,22 +127,22 @@ impl CutCandidates {
 /// uses. Counters are excluded, because no packet, least of all a dropped one, should leave the
 /// chip only to be counted.
 fn candidate_positions(pipeline: &Pipeline, loc: SourceLoc) -> BTreeMap<Block, usize> {
-    let mut places = BTreeMap::new();
+    let mut positions = BTreeMap::new();
     let Some((_, control)) = partitionable_control(pipeline).filter(|_| loc.line > 0) else {
-        return places;
+        return positions;
     };
-    let declared = |inst: &Inst| match inst {
+    let uses_declared = |inst: &Inst| match inst {
         Inst::Extern { object: Some(object), .. } => pipeline.externs.get(*object).is_some_and(|o| o.loc == loc),
         _ => false,
     };
-    let counts =
+    let is_count =
         |inst: &Inst| matches!(inst, Inst::Extern { func: ExternFn::CounterCount | ExternFn::DirectCounterCount, .. });
     for (block, data) in control.body.blocks.iter() {
-        let here = |data: &InstData| (data.loc == loc || declared(&data.inst)) && !counts(&data.inst);
+        let is_candidate = |data: &InstData| (data.loc == loc || uses_declared(&data.inst)) && !is_count(&data.inst);
         let end = data.term.as_ref().filter(|term| term.loc == loc).map(|_| data.insts.len());
-        if let Some(at) = data.insts.iter().position(here).or(end) {
-            places.insert(block, at);
+        if let Some(index) = data.insts.iter().position(is_candidate).or(end) {
+            positions.insert(block, index);
         }
     }
-    places
+    positions
 }

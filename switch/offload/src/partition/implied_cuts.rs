@@ -46,111 +46,118 @@ struct PointAccess {
     name: String,
 }
 
-/// Adds the implied cut points.
+/// Adds the implied cut points to the requested ones, until no further one follows.
+/// Returns those that a packet can reach in the upper half.
+///
+/// # Errors
+/// [`PartitionError::SecondPass`]: code behind a cut point sends a packet through the upper tier
+/// again.
 pub fn add_implied_cut_points(
     pipeline: &Pipeline,
     control: ControlId,
-    asked: Vec<CutPoint>,
+    requested: Vec<CutPoint>,
 ) -> Result<Vec<ImpliedCutPoint>, PartitionError> {
     let body = &pipeline.controls[control].body;
-    let mut notes = collect_accesses(pipeline, body);
+    let mut accesses = collect_accesses(pipeline, body);
     let reach = Reachability::new(body);
-    let mut stops: BTreeMap<ProgramPoint, ImpliedCutPoint> = BTreeMap::new();
+    let mut cut_points: BTreeMap<ProgramPoint, ImpliedCutPoint> = BTreeMap::new();
     if let (Some(name), Some(first)) = (state_after_control(pipeline), body.entry) {
         // Both halves run the code after the partitioned control. State there must be on one side,
         // so all packets go to the lower half.
         let at = if body.blocks[first].insts.is_empty() { PointInBlock::Term } else { PointInBlock::Inst(0) };
-        let why = format!("{name} is used after the partitioned control, and must be on one side");
-        stops.insert(
+        let reason = format!("{name} is used after the partitioned control, and must be on one side");
+        cut_points.insert(
             (first, at),
             ImpliedCutPoint {
-                point: CutPoint { control, block: first, at, is_hot_miss: false, reason: why },
+                point: CutPoint { control, block: first, at, is_hot_miss: false, reason },
                 is_requested: false,
             },
         );
-        notes.clear();
+        accesses.clear();
     }
-    for stop in asked {
-        let here =
-            stops.entry((stop.block, stop.at)).or_insert(ImpliedCutPoint { point: stop.clone(), is_requested: true });
-        here.point.is_hot_miss &= stop.is_hot_miss;
+    for cut_point in requested {
+        let existing = cut_points
+            .entry((cut_point.block, cut_point.at))
+            .or_insert(ImpliedCutPoint { point: cut_point.clone(), is_requested: true });
+        existing.point.is_hot_miss &= cut_point.is_hot_miss;
     }
-    extend_hot_tables(pipeline, control, &mut stops);
+    extend_hot_tables(pipeline, control, &mut cut_points);
     loop {
-        let mut new: Vec<(ProgramPoint, String)> = Vec::new();
-        let behind = |place: ProgramPoint| stops.keys().any(|stop| *stop == place || reach.reaches(*stop, place));
-        let parted = split_checksums(body, &stops, &notes, &reach);
-        for note in &notes {
-            let whole = matches!(note.state, Some(OneSidedState::Sum(object)) if !parted.contains(&object));
+        let mut added: Vec<(ProgramPoint, String)> = Vec::new();
+        let is_behind_cut =
+            |point: ProgramPoint| cut_points.keys().any(|cut| *cut == point || reach.reaches(*cut, point));
+        let split_sums = split_checksums(body, &cut_points, &accesses, &reach);
+        for access in &accesses {
+            let is_whole = matches!(access.state, Some(OneSidedState::Sum(object)) if !split_sums.contains(&object));
             // The point is unreachable in the upper half if all packets leave at an earlier cut
             // point of its block.
-            let mut in_front = stops.range((note.place.0, PointInBlock::Inst(0))..=note.place);
-            if whole || in_front.any(|(place, closed)| *place == note.place || !closed.point.is_hot_miss) {
+            let mut earlier_cuts = cut_points.range((access.place.0, PointInBlock::Inst(0))..=access.place);
+            if is_whole || earlier_cuts.any(|(point, cut)| *point == access.place || !cut.point.is_hot_miss) {
                 continue;
             }
-            if note.is_uncarriable && stops.keys().any(|stop| reach.reaches(note.place, *stop)) {
-                new.push((note.place, format!("{} cannot be carried to the cut point after it", note.name)));
-            } else if let Some(keeper) = note.state {
-                let other = notes.iter().find(|other| other.state == Some(keeper) && behind(other.place));
-                if other.is_some() {
-                    new.push((
-                        note.place,
-                        format!("{} is also used after a cut point, and must be on one side", note.name),
+            if access.is_uncarriable && cut_points.keys().any(|cut| reach.reaches(access.place, *cut)) {
+                added.push((access.place, format!("{} cannot be carried to the cut point after it", access.name)));
+            } else if let Some(state) = access.state {
+                let is_later = |later: &PointAccess| later.state == Some(state) && is_behind_cut(later.place);
+                if accesses.iter().any(is_later) {
+                    added.push((
+                        access.place,
+                        format!("{} is also used after a cut point, and must be on one side", access.name),
                     ));
                 }
             }
         }
         // A point that works on a found entry must be on the same side as the lookup.
-        for user in notes.iter().filter(|note| behind(note.place)) {
+        for user in accesses.iter().filter(|access| is_behind_cut(access.place)) {
             let Some(table) = user.entry_of else { continue };
-            for found in applications(body, table).filter(|place| !stops.contains_key(place)) {
+            for found in applications(body, table).filter(|point| !cut_points.contains_key(point)) {
                 if reach.reaches(found, user.place) {
                     let name = &pipeline.tables[table].preamble.name;
-                    new.push((found, format!("`{name}`: code that works on the entry it finds follows a cut point")));
+                    added.push((found, format!("`{name}`: code that works on the entry it finds follows a cut point")));
                 }
             }
         }
-        let cooled = stop_all_where_one_sided(&mut stops, &notes, &reach);
-        if new.is_empty() && !cooled {
+        let has_changed = stop_all_where_one_sided(&mut cut_points, &accesses, &reach);
+        if added.is_empty() && !has_changed {
             break;
         }
-        for ((block, at), why) in new {
-            let stop = CutPoint { control, block, at, is_hot_miss: false, reason: why };
-            stops.entry((block, at)).or_insert(ImpliedCutPoint { point: stop, is_requested: false });
+        for ((block, at), reason) in added {
+            let cut_point = CutPoint { control, block, at, is_hot_miss: false, reason };
+            cut_points.entry((block, at)).or_insert(ImpliedCutPoint { point: cut_point, is_requested: false });
         }
     }
-    if !stops.is_empty() {
-        reject_second_pass(pipeline, body, |place| {
-            stops.keys().any(|stop| *stop == place || reach.reaches(*stop, place))
+    if !cut_points.is_empty() {
+        reject_second_pass(pipeline, body, |point| {
+            cut_points.keys().any(|cut| *cut == point || reach.reaches(*cut, point))
         })?;
     }
-    let met = reachable_cut_points(body, &stops);
-    stops.retain(|place, _| met.contains(place));
-    Ok(stops.into_values().collect())
+    let reached = reachable_cut_points(body, &cut_points);
+    cut_points.retain(|point, _| reached.contains(point));
+    Ok(cut_points.into_values().collect())
 }
 
 /// Returns the cut points that packets can reach in the upper half: not those that follow others on
 /// all paths.
-fn reachable_cut_points(body: &Body, stops: &BTreeMap<ProgramPoint, ImpliedCutPoint>) -> BTreeSet<ProgramPoint> {
-    let (mut met, mut seen) = (BTreeSet::new(), BTreeSet::new());
+fn reachable_cut_points(body: &Body, cut_points: &BTreeMap<ProgramPoint, ImpliedCutPoint>) -> BTreeSet<ProgramPoint> {
+    let (mut reached, mut seen) = (BTreeSet::new(), BTreeSet::new());
     let mut waiting: Vec<Block> = body.entry.into_iter().collect();
     while let Some(block) = waiting.pop() {
         if !seen.insert(block) {
             continue;
         }
-        let mut ends = false;
-        for (place, closed) in stops.range((block, PointInBlock::Inst(0))..=(block, PointInBlock::Term)) {
-            met.insert(*place);
-            ends = !closed.point.is_hot_miss;
-            if ends {
+        let mut all_leave = false;
+        for (point, cut) in cut_points.range((block, PointInBlock::Inst(0))..=(block, PointInBlock::Term)) {
+            reached.insert(*point);
+            all_leave = !cut.point.is_hot_miss;
+            if all_leave {
                 break;
             }
         }
-        if !ends {
+        if !all_leave {
             waiting.extend(body.blocks[block].successors());
         }
     }
-    met
+    reached
 }
 
 /// Returns checksum units that are used before a cut point, and after it before they are cleared.
@@ -179,19 +186,19 @@ fn reads_before_clearing(body: &Body, object: ExternId, from: ProgramPoint) -> b
         PointInBlock::Inst(n) => n,
         PointInBlock::Term => body.blocks[from.0].insts.len(),
     };
-    let (mut open, mut seen) = (vec![(from.0, first)], BTreeSet::new());
-    while let Some((block, first)) = open.pop() {
+    let (mut waiting, mut seen) = (vec![(from.0, first)], BTreeSet::new());
+    while let Some((block, first)) = waiting.pop() {
         let data = &body.blocks[block];
-        let of = |inst: &Inst| match inst {
+        let used_func = |inst: &Inst| match inst {
             Inst::Extern { object: Some(used), func, .. } if *used == object => Some(*func),
             _ => None,
         };
-        match data.insts.iter().skip(first).find_map(|data| of(&data.inst)) {
+        match data.insts.iter().skip(first).find_map(|data| used_func(&data.inst)) {
             Some(ExternFn::ChecksumClear | ExternFn::InternetChecksumClear | ExternFn::InternetChecksumSetState) => {}
             Some(_) => return true,
             None => {
                 let next = data.successors();
-                open.extend(next.into_iter().filter(|block| seen.insert(*block)).map(|block| (block, 0)));
+                waiting.extend(next.into_iter().filter(|block| seen.insert(*block)).map(|block| (block, 0)));
             }
         }
     }
@@ -200,24 +207,28 @@ fn reads_before_clearing(body: &Body, object: ExternId, from: ProgramPoint) -> b
 
 /// Extends each hot table to all of its applications. A table with constant entries cannot be hot,
 /// because its entries cannot be chosen.
-fn extend_hot_tables(pipeline: &Pipeline, control: ControlId, stops: &mut BTreeMap<ProgramPoint, ImpliedCutPoint>) {
+fn extend_hot_tables(
+    pipeline: &Pipeline,
+    control: ControlId,
+    cut_points: &mut BTreeMap<ProgramPoint, ImpliedCutPoint>,
+) {
     let body = &pipeline.controls[control].body;
     let table_at =
-        |place: ProgramPoint| body.blocks.get(place.0)?.applied_table().filter(|_| place.1 == PointInBlock::Term);
-    let hot: Vec<(TableId, String)> = stops
+        |point: ProgramPoint| body.blocks.get(point.0)?.applied_table().filter(|_| point.1 == PointInBlock::Term);
+    let hot: Vec<(TableId, String)> = cut_points
         .iter()
-        .filter(|(_, closed)| closed.point.is_hot_miss)
-        .filter_map(|(place, closed)| Some((table_at(*place)?, closed.point.reason.clone())))
+        .filter(|(_, cut)| cut.point.is_hot_miss)
+        .filter_map(|(point, cut)| Some((table_at(*point)?, cut.point.reason.clone())))
         .collect();
-    for (table, why) in hot {
-        let choosable = !pipeline.tables[table].const_entries;
+    for (table, reason) in hot {
+        let is_choosable = !pipeline.tables[table].const_entries;
         for (block, at) in applications(body, table) {
-            let stop = CutPoint { control, block, at, is_hot_miss: true, reason: why.clone() };
-            stops
+            let cut_point = CutPoint { control, block, at, is_hot_miss: true, reason: reason.clone() };
+            cut_points
                 .entry((block, at))
-                .or_insert(ImpliedCutPoint { point: stop, is_requested: false })
+                .or_insert(ImpliedCutPoint { point: cut_point, is_requested: false })
                 .point
-                .is_hot_miss &= choosable;
+                .is_hot_miss &= is_choosable;
         }
     }
 }
@@ -225,30 +236,32 @@ fn extend_hot_tables(pipeline: &Pipeline, control: ControlId, stops: &mut BTreeM
 /// Turns hot cut points into plain ones if their table must be on one side: packets write to it, or
 /// code that works on the found entry follows another cut point. Returns whether there were any.
 fn stop_all_where_one_sided(
-    stops: &mut BTreeMap<ProgramPoint, ImpliedCutPoint>,
-    notes: &[PointAccess],
+    cut_points: &mut BTreeMap<ProgramPoint, ImpliedCutPoint>,
+    accesses: &[PointAccess],
     reach: &Reachability,
 ) -> bool {
     let hot: Vec<ProgramPoint> =
-        stops.iter().filter(|(_, closed)| closed.point.is_hot_miss).map(|(place, _)| *place).collect();
-    let kept = |place: ProgramPoint| notes.iter().any(|note| note.place == place && note.state.is_some());
-    let parted = |place: ProgramPoint| {
-        let table = notes.iter().find(|note| note.place == place).and_then(|note| note.table);
-        let mut users = notes.iter().filter(|note| note.entry_of.is_some() && note.entry_of == table);
+        cut_points.iter().filter(|(_, cut)| cut.point.is_hot_miss).map(|(point, _)| *point).collect();
+    let has_one_sided_state =
+        |point: ProgramPoint| accesses.iter().any(|access| access.place == point && access.state.is_some());
+    let has_cut_before_user = |point: ProgramPoint| {
+        let table = accesses.iter().find(|access| access.place == point).and_then(|access| access.table);
+        let mut users = accesses.iter().filter(|access| access.entry_of.is_some() && access.entry_of == table);
         users.any(|user| {
-            let between = |stop: ProgramPoint| {
-                reach.reaches(place, stop) && (stop == user.place || reach.reaches(stop, user.place))
+            let is_between = |other: ProgramPoint| {
+                reach.reaches(point, other) && (other == user.place || reach.reaches(other, user.place))
             };
-            stops.keys().any(|stop| between(*stop))
+            cut_points.keys().any(|other| is_between(*other))
         })
     };
-    let cold: Vec<ProgramPoint> = hot.into_iter().filter(|place| kept(*place) || parted(*place)).collect();
-    for place in &cold {
-        if let Some(closed) = stops.get_mut(place) {
-            closed.point.is_hot_miss = false;
+    let one_sided: Vec<ProgramPoint> =
+        hot.into_iter().filter(|point| has_one_sided_state(*point) || has_cut_before_user(*point)).collect();
+    for point in &one_sided {
+        if let Some(cut) = cut_points.get_mut(point) {
+            cut.point.is_hot_miss = false;
         }
     }
-    !cold.is_empty()
+    !one_sided.is_empty()
 }
 
 /// Returns the name of state in a control after the partitioned one: v1model's egress.
@@ -263,7 +276,7 @@ fn state_after_control(pipeline: &Pipeline) -> Option<String> {
 fn reject_second_pass(
     pipeline: &Pipeline,
     body: &Body,
-    behind: impl Fn(ProgramPoint) -> bool,
+    is_behind_cut: impl Fn(ProgramPoint) -> bool,
 ) -> Result<(), PartitionError> {
     let egress = pipeline.controls.values().filter(|control| control.kind == ControlKind::Egress);
     for inst in egress.flat_map(|control| control.body.insts()) {
@@ -274,7 +287,7 @@ fn reject_second_pass(
     for (block, data) in body.blocks.iter() {
         for (n, inst) in data.insts.iter().enumerate() {
             let Inst::Extern { func, .. } = &inst.inst else { continue };
-            let comes_back = matches!(
+            let may_return = matches!(
                 func,
                 ExternFn::Clone
                     | ExternFn::Resubmit
@@ -282,7 +295,7 @@ fn reject_second_pass(
                     | ExternFn::PnaRecirculate
                     | ExternFn::MirrorPacket
             );
-            if comes_back && behind((block, PointInBlock::Inst(n))) {
+            if may_return && is_behind_cut((block, PointInBlock::Inst(n))) {
                 return Err(PartitionError::SecondPass(func.name()));
             }
         }
@@ -295,22 +308,25 @@ fn applications(body: &Body, table: TableId) -> impl Iterator<Item = ProgramPoin
     applies.map(|(block, _)| (block, PointInBlock::Term))
 }
 
+/// Returns the accesses of a body to state that must be on one side of the cut, and its table
+/// applications.
 fn collect_accesses(pipeline: &Pipeline, body: &Body) -> Vec<PointAccess> {
-    let mut notes = Vec::new();
+    let mut accesses = Vec::new();
     for (block, data) in body.blocks.iter() {
         for (n, inst) in data.insts.iter().enumerate() {
             if let Inst::Extern { object, func, args } = &inst.inst {
-                notes.push(access_of(pipeline, (block, PointInBlock::Inst(n)), *object, *func, args));
+                accesses.push(access_of(pipeline, (block, PointInBlock::Inst(n)), *object, *func, args));
             }
         }
         if let Some(table) = data.applied_table() {
             let declared = &pipeline.tables[table];
-            let written = declared.add_on_miss || declared.idle_timeout || declared.direct_meter.is_some();
-            let keeper = written.then_some(OneSidedState::Table(table));
+            let is_changed_by_packets =
+                declared.add_on_miss || declared.idle_timeout || declared.direct_meter.is_some();
+            let state = is_changed_by_packets.then_some(OneSidedState::Table(table));
             let name = format!("`{}`", declared.preamble.name);
-            notes.push(PointAccess {
+            accesses.push(PointAccess {
                 place: (block, PointInBlock::Term),
-                state: keeper,
+                state,
                 is_uncarriable: false,
                 entry_of: None,
                 table: Some(table),
@@ -318,12 +334,13 @@ fn collect_accesses(pipeline: &Pipeline, body: &Body) -> Vec<PointAccess> {
             });
         }
     }
-    notes
+    accesses
 }
 
+/// Returns the access of one extern call.
 fn access_of(
     pipeline: &Pipeline,
-    place: ProgramPoint,
+    point: ProgramPoint,
     object: Option<ExternId>,
     func: ExternFn,
     args: &[ExternArg],
@@ -335,8 +352,8 @@ fn access_of(
         Some(object) => format!("`{object}`"),
         None => format!("`{}`", func.name()),
     };
-    let effect = matches!(func, MirrorPacket | PnaRecirculate | Clone | Resubmit | Recirculate | Truncate);
-    let keeper = match func {
+    let has_packet_effect = matches!(func, MirrorPacket | PnaRecirculate | Clone | Resubmit | Recirculate | Truncate);
+    let state = match func {
         // All random numbers form one sequence.
         _ if is_random(func, args) => Some(OneSidedState::Sequence(Random)),
         // Counts add up; hashes have no state. Digests have no state either, but an order.
@@ -350,7 +367,7 @@ fn access_of(
         DirectCounterCount | DirectMeterExecute | AddEntry | SetEntryExpireTime | RestartExpireTimer => table,
         _ => None,
     };
-    PointAccess { place, state: keeper, is_uncarriable: effect, entry_of, table: None, name }
+    PointAccess { place: point, state, is_uncarriable: has_packet_effect, entry_of, table: None, name }
 }
 
 /// Returns whether a call returns a random number, including v1model's hash with the algorithm
@@ -367,6 +384,8 @@ struct Reachability {
 }
 
 impl Reachability {
+    /// Computes for each block the blocks that a packet can reach from it, by iteration to a fixed
+    /// point. A row has one bit for each block.
     fn new(body: &Body) -> Reachability {
         let count = body.blocks.len();
         let mut rows = vec![vec![0u64; count.div_ceil(64)]; count];
@@ -377,11 +396,11 @@ impl Reachability {
             for block in order.iter().rev() {
                 let Some(term) = body.blocks[*block].term.as_ref() else { continue };
                 for next in term.term.successors() {
-                    let mut more = rows[next.index()].clone();
-                    more[next.index() / 64] |= 1 << (next.index() % 64);
-                    for (word, more) in rows[block.index()].iter_mut().zip(more) {
-                        changed |= more & !*word != 0;
-                        *word |= more;
+                    let mut reached = rows[next.index()].clone();
+                    reached[next.index() / 64] |= 1 << (next.index() % 64);
+                    for (word, reached) in rows[block.index()].iter_mut().zip(reached) {
+                        changed |= reached & !*word != 0;
+                        *word |= reached;
                     }
                 }
             }

@@ -29,35 +29,36 @@ type VarBits = (VarId, u32, u32);
 /// Maximum number of assignments that are followed to the origin of an index.
 const MAX_ASSIGNMENTS: usize = 32;
 
-/// Returns for each meter and register of the control the bits that hold its index.
+/// Returns for each meter and register of the control the bits of the bridge header that hold its
+/// index, or the reason for which they are unknown. `cut_blocks` has the block of each cut point.
 pub fn find_index_bits(
     pipeline: &Pipeline,
     control: ControlId,
-    places: &[Block],
+    cut_blocks: &[Block],
     bridge: &BridgeHeader,
 ) -> BTreeMap<ExternId, Result<BridgeIndexBits, UnknownIndex>> {
     let body = &pipeline.controls[control].body;
-    let behind = blocks_after(body, places);
-    let mut parts: BTreeMap<ExternId, BTreeSet<Result<VarBits, UnknownIndex>>> = BTreeMap::new();
-    for (id, other) in pipeline.controls.iter() {
-        for (block, data) in other.body.blocks.iter() {
+    let after_cut = blocks_after(body, cut_blocks);
+    let mut bits_by_object: BTreeMap<ExternId, BTreeSet<Result<VarBits, UnknownIndex>>> = BTreeMap::new();
+    for (id, declared) in pipeline.controls.iter() {
+        for (block, data) in declared.body.blocks.iter() {
             for (object, index) in data.insts.iter().filter_map(|data| indexed_use(pipeline, &data.inst)) {
-                let part = match id == control {
-                    true => IndexFinder { pipeline, body, behind: &behind, bridge }.find_carried_bits(block, index),
+                let var_bits = match id == control {
+                    true => IndexFinder { pipeline, body, behind: &after_cut, bridge }.find_carried_bits(block, index),
                     false => Err("it is used in another control than the partitioned one"),
                 };
-                parts.entry(object).or_default().insert(part);
+                bits_by_object.entry(object).or_default().insert(var_bits);
             }
         }
     }
-    let place = |parts: BTreeSet<Result<VarBits, UnknownIndex>>| {
-        let mut parts = parts.into_iter();
-        match (parts.next(), parts.next()) {
-            (Some(part), None) => part.map(|part| bridge.index_bits(part, places.len())),
+    let in_bridge = |uses: BTreeSet<Result<VarBits, UnknownIndex>>| {
+        let mut uses = uses.into_iter();
+        match (uses.next(), uses.next()) {
+            (Some(var_bits), None) => var_bits.map(|var_bits| bridge.index_bits(var_bits, cut_blocks.len())),
             _ => Err("it is indexed with different values at different uses"),
         }
     };
-    parts.into_iter().map(|(object, parts)| (object, place(parts))).collect()
+    bits_by_object.into_iter().map(|(object, uses)| (object, in_bridge(uses))).collect()
 }
 
 /// Returns the object and the index of an access to a meter or register.
@@ -95,7 +96,8 @@ struct IndexFinder<'a> {
 }
 
 impl IndexFinder<'_> {
-    /// Returns the bits of a carried variable that equal a value of a block.
+    /// Returns the bits of a carried variable that equal a value of a block: follows loads, and
+    /// stores of variables with a single source, up to a variable in the bridge header.
     fn find_carried_bits(&self, block: Block, value: Value) -> Result<VarBits, UnknownIndex> {
         let (mut block, mut value) = (block, value);
         let (mut low, mut width) = (0, self.width(value));
@@ -107,12 +109,12 @@ impl IndexFinder<'_> {
                 return Ok((var, low, width));
             }
             let is_value = self.pipeline.vars[var].name.starts_with(CARRIED_PREFIX);
-            let (true, [(there, stored)]) = (is_value, &stores[..]) else {
+            let (true, [(store_block, stored)]) = (is_value, &stores[..]) else {
                 return Err(
                     "its index is a packet field, or has several sources after a cut point; assign it to metadata before the first cut point",
                 );
             };
-            (block, value) = (*there, *stored);
+            (block, value) = (*store_block, *stored);
         }
         Err("its index passes through too many assignments")
     }
@@ -123,17 +125,17 @@ impl IndexFinder<'_> {
         let mut value = value;
         loop {
             let insts = &self.body.blocks[block].insts;
-            let found = insts.iter().find(|data| data.results.contains(&value));
-            match found.map(|data| &data.inst) {
+            let defining = insts.iter().find(|data| data.results.contains(&value));
+            match defining.map(|data| &data.inst) {
                 Some(Inst::Load(var)) => return Ok(*var),
-                Some(Inst::Cast(_, from)) => {
+                Some(Inst::Cast(_, source)) => {
                     // Widening adds no significant bits; sign bits are copies.
-                    *width = (*width).min(self.width(*from).saturating_sub(*low)).max(1);
-                    value = *from;
+                    *width = (*width).min(self.width(*source).saturating_sub(*low)).max(1);
+                    value = *source;
                 }
-                Some(Inst::Slice { value: from, lo, .. }) => {
+                Some(Inst::Slice { value: source, lo, .. }) => {
                     *low += lo;
-                    value = *from;
+                    value = *source;
                 }
                 _ => {
                     return Err(

@@ -144,48 +144,59 @@ impl PipelinePartition {
 /// [`PartitionError`].
 pub fn partition_pipeline(
     pipeline: &Pipeline,
-    stops: &[CutPoint],
+    cut_points: &[CutPoint],
     options: PartitionOptions,
 ) -> Result<PipelinePartition, PartitionError> {
-    let (control, stops) = check_cut_points(pipeline, stops)?;
+    let (control, cut_points) = check_cut_points(pipeline, cut_points)?;
     if egress_reads_length(pipeline) {
         return Err(PartitionError::EgressLength);
     }
-    let stops = implied_cuts::add_implied_cut_points(pipeline, control, stops)?;
-    if stops.len() > MAX_CUT_POINTS {
-        return Err(PartitionError::TooManyCutPoints(stops.len()));
+    let cut_points = implied_cuts::add_implied_cut_points(pipeline, control, cut_points)?;
+    if cut_points.len() > MAX_CUT_POINTS {
+        return Err(PartitionError::TooManyCutPoints(cut_points.len()));
     }
-    let mut whole = pipeline.clone();
-    let places = split::split_at_cut_points(&mut whole.controls[control].body, &stops);
-    let fate = CarriedVerdict::record_early_verdicts(&mut whole, control, &places);
-    demote::demote_values(&mut whole, control);
-    let bridge = BridgeHeader::new(&whole, &asic::live::live_at_block_starts(&whole, control), &places, fate.as_ref())?;
-    let points = places.iter().zip(&stops).enumerate().map(|(n, (_, stop))| PlacedCutPoint {
-        loc: split::source_loc_of(pipeline, stop),
-        reason: stop.point.reason.clone(),
-        is_requested: stop.is_requested,
-        is_hot_miss: stop.point.is_hot_miss,
-        carried_bits: bridge.carried_bits(&whole, n),
+    let mut split_pipeline = pipeline.clone();
+    let cut_blocks = split::split_at_cut_points(&mut split_pipeline.controls[control].body, &cut_points);
+    let carried_verdict = CarriedVerdict::record_early_verdicts(&mut split_pipeline, control, &cut_blocks);
+    // SSA values cannot cross between programs, so those that several blocks use become variables.
+    demote::demote_values(&mut split_pipeline, control);
+    let bridge = BridgeHeader::new(
+        &split_pipeline,
+        &asic::live::live_at_block_starts(&split_pipeline, control),
+        &cut_blocks,
+        carried_verdict.as_ref(),
+    )?;
+    let points = cut_blocks.iter().zip(&cut_points).enumerate().map(|(n, (_, cut_point))| PlacedCutPoint {
+        loc: split::source_loc_of(pipeline, cut_point),
+        reason: cut_point.point.reason.clone(),
+        is_requested: cut_point.is_requested,
+        is_hot_miss: cut_point.point.is_hot_miss,
+        carried_bits: bridge.carried_bits(&split_pipeline, n),
     });
     let points = points.collect();
-    let indexed = indexed::find_index_bits(&whole, control, &places, &bridge);
+    let index_bits = indexed::find_index_bits(&split_pipeline, control, &cut_blocks, &bridge);
     let fields = bridge.fields.clone();
-    let body = &whole.controls[control].body;
-    let hot_places = places.iter().zip(&stops).filter(|(_, stop)| stop.point.is_hot_miss);
-    let hot: BTreeSet<TableId> = hot_places.filter_map(|(block, _)| body.blocks[*block].applied_table()).collect();
-    hot.iter().for_each(|table| tables::count_hits(&mut whole, control, *table));
-    let places_above: Vec<upper::CutBlock> = places
+    let body = &split_pipeline.controls[control].body;
+    let hot_cuts = cut_blocks.iter().zip(&cut_points).filter(|(_, cut_point)| cut_point.point.is_hot_miss);
+    let hot_tables: BTreeSet<TableId> = hot_cuts.filter_map(|(block, _)| body.blocks[*block].applied_table()).collect();
+    hot_tables.iter().for_each(|table| tables::count_hits(&mut split_pipeline, control, *table));
+    let upper_cut_blocks: Vec<upper::CutBlock> = cut_blocks
         .iter()
-        .zip(&stops)
-        .map(|(block, stop)| upper::CutBlock { block: *block, hot: stop.point.is_hot_miss })
+        .zip(&cut_points)
+        .map(|(block, cut_point)| upper::CutBlock { block: *block, hot: cut_point.point.is_hot_miss })
         .collect();
-    let upper = finish_half(upper::build_upper_half(whole.clone(), control, &places_above, &bridge, options), "upper")?;
-    let lower =
-        finish_half(lower::build_lower_half(whole, control, &places, (&bridge, fate.as_ref()), options), "lower")?;
+    let upper = finish_half(
+        upper::build_upper_half(split_pipeline.clone(), control, &upper_cut_blocks, &bridge, options),
+        "upper",
+    )?;
+    let lower = finish_half(
+        lower::build_lower_half(split_pipeline, control, &cut_blocks, (&bridge, carried_verdict.as_ref()), options),
+        "lower",
+    )?;
     // A hot table that follows other cut points on all paths is only looked up in the lower half.
-    let above = crate::upper_tier_filter::applied_tables(&upper);
-    let hot = hot.into_iter().filter(|table| above.contains(table)).collect();
-    Ok(PipelinePartition { upper, lower, cut_points: points, fields, hot_tables: hot, index_bits: indexed })
+    let in_upper = crate::upper_tier_filter::applied_tables(&upper);
+    let hot_tables = hot_tables.into_iter().filter(|table| in_upper.contains(table)).collect();
+    Ok(PipelinePartition { upper, lower, cut_points: points, fields, hot_tables, index_bits })
 }
 
 /// Returns whether egress reads the packet's length.

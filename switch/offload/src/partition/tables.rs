@@ -29,27 +29,27 @@ pub fn cut_points_for_tables(
     pipeline: &Pipeline,
     held: &BTreeMap<TableId, TableMode>,
 ) -> Result<Vec<CutPoint>, PartitionError> {
-    let cut = if pipeline.arch == Arch::Pna { ControlKind::MainControl } else { ControlKind::Ingress };
-    let mut stops = Vec::new();
+    let partitioned = if pipeline.arch == Arch::Pna { ControlKind::MainControl } else { ControlKind::Ingress };
+    let mut cut_points = Vec::new();
     for (control, declared) in pipeline.controls.iter() {
         for (block, data) in declared.body.blocks.iter() {
             let Some(table) = data.applied_table() else { continue };
-            let own = &pipeline.tables[table];
-            let name = &own.preamble.name;
-            let written = own.add_on_miss || own.idle_timeout;
-            let (hot, why) = match held.get(&table) {
-                _ if written => (false, format!("packets write to `{name}`")),
+            let applied = &pipeline.tables[table];
+            let name = &applied.preamble.name;
+            let is_written_by_packets = applied.add_on_miss || applied.idle_timeout;
+            let (is_hot, reason) = match held.get(&table) {
+                _ if is_written_by_packets => (false, format!("packets write to `{name}`")),
                 Some(TableMode::Hot(entries)) => (true, format!("the switch has {entries} entries of `{name}`")),
                 Some(TableMode::Absent) => (false, format!("`{name}` is not on the switch")),
                 Some(TableMode::Whole) | None => continue,
             };
-            if declared.kind != cut {
-                return Err(PartitionError::WrongControl { control: declared.name.clone(), why });
+            if declared.kind != partitioned {
+                return Err(PartitionError::WrongControl { control: declared.name.clone(), why: reason });
             }
-            stops.push(CutPoint { control, block, at: PointInBlock::Term, is_hot_miss: hot, reason: why });
+            cut_points.push(CutPoint { control, block, at: PointInBlock::Term, is_hot_miss: is_hot, reason });
         }
     }
-    Ok(stops)
+    Ok(cut_points)
 }
 
 /// Adds a direct counter of hits to a table that has none. v1model counts each hit implicitly; PNA

@@ -30,39 +30,44 @@ struct UpperHalfBuilder<'a> {
     options: PartitionOptions,
 }
 
-/// Builds the upper half from the whole pipeline, in which the blocks `places` start at the cut
+/// Builds the upper half from the whole pipeline, in which the blocks `cut_blocks` start at the cut
 /// points.
 pub fn build_upper_half(
     mut p: Pipeline,
     control: ControlId,
-    places: &[CutBlock],
+    cut_blocks: &[CutBlock],
     bridge: &BridgeHeader,
     options: PartitionOptions,
 ) -> Pipeline {
     let header = bridge.declare(&mut p);
     p.name = format!("{}_upper", p.name);
-    let back = add_metadata(&mut p, "back", Type::Bool);
+    let returned_flag = add_metadata(&mut p, "back", Type::Bool);
     let length = recirculates(&p).then(|| add_metadata(&mut p, "length", Type::Bit(16)));
     let emitted = emitted_headers(&p).filter(|all| is_subsequence(&bridge.headers, all));
-    let half = UpperHalfBuilder { bridge, header, back, length, emitted, options };
+    let builder = UpperHalfBuilder { bridge, header, back: returned_flag, length, emitted, options };
     let body = std::mem::take(&mut p.controls[control].body);
-    let body = half.send_down_at_cut_points(&p, body, places);
-    for place in places.iter().filter(|place| place.hot) {
-        if let Some(Terminator::Apply { table, .. }) = body.blocks[place.block].term.as_ref().map(|term| &term.term) {
+    let body = builder.send_down_at_cut_points(&p, body, cut_blocks);
+    for cut_block in cut_blocks.iter().filter(|cut_block| cut_block.hot) {
+        if let Some(Terminator::Apply { table, .. }) = body.blocks[cut_block.block].term.as_ref().map(|term| &term.term)
+        {
             // The entries of the upper tier are chosen later.
             p.tables[*table].entries.clear();
         }
     }
-    p.controls[control].body = half.forward_returned(&p, body);
+    p.controls[control].body = builder.forward_returned(&p, body);
     let others: Vec<ControlId> = p.controls.keys().filter(|id| *id != control).collect();
     for id in others {
         let body = std::mem::take(&mut p.controls[id].body);
         p.controls[id].body = match p.controls[id].kind {
-            ControlKind::Parser | ControlKind::MainParser => half.parse_returned(&p, body),
-            ControlKind::Deparser | ControlKind::MainDeparser if half.emitted.is_some() => half.emit_bridge_first(body),
-            ControlKind::Deparser | ControlKind::MainDeparser => half.bypass_control(&p, body, Some(&bridge.headers)),
-            ControlKind::Egress | ControlKind::ComputeChecksum => half.bypass_control(&p, body, None),
-            ControlKind::VerifyChecksum => half.skip_for_returned(body),
+            ControlKind::Parser | ControlKind::MainParser => builder.parse_returned(&p, body),
+            ControlKind::Deparser | ControlKind::MainDeparser if builder.emitted.is_some() => {
+                builder.emit_bridge_first(body)
+            }
+            ControlKind::Deparser | ControlKind::MainDeparser => {
+                builder.bypass_control(&p, body, Some(&bridge.headers))
+            }
+            ControlKind::Egress | ControlKind::ComputeChecksum => builder.bypass_control(&p, body, None),
+            ControlKind::VerifyChecksum => builder.skip_for_returned(body),
             _ => body,
         };
     }
@@ -71,30 +76,30 @@ pub fn build_upper_half(
 
 impl UpperHalfBuilder<'_> {
     /// Emits at each cut point the bridge header and the verdict that sends the packet down.
-    fn send_down_at_cut_points(&self, p: &Pipeline, mut body: Body, places: &[CutBlock]) -> Body {
-        for (stop, place) in places.iter().enumerate() {
-            let applied = body.blocks[place.block].term.take().filter(|_| place.hot);
-            let insts = std::mem::take(&mut body.blocks[place.block].insts);
+    fn send_down_at_cut_points(&self, p: &Pipeline, mut body: Body, cut_blocks: &[CutBlock]) -> Body {
+        for (cut_number, cut_block) in cut_blocks.iter().enumerate() {
+            let applied = body.blocks[cut_block.block].term.take().filter(|_| cut_block.hot);
+            let insts = std::mem::take(&mut body.blocks[cut_block.block].insts);
             let mut b = BodyBuilder::resume(body);
-            let down = if place.hot { b.create_block() } else { place.block };
-            b.switch_to(down);
-            self.bridge.write_header(p, self.header, stop, self.options.key, &mut b);
+            let send_block = if cut_block.hot { b.create_block() } else { cut_block.block };
+            b.switch_to(send_block);
+            self.bridge.write_header(p, self.header, cut_number, self.options.key, &mut b);
             if let Some(length) = self.length {
                 let value = b.load(p, length);
                 b.store(self.bridge.length_field(p, self.header), value);
             }
-            let all = self.emitted.iter().flatten();
-            all.filter(|header| !self.bridge.headers.contains(header)).for_each(|header| b.set_invalid(*header));
+            let emitted = self.emitted.iter().flatten();
+            emitted.filter(|header| !self.bridge.headers.contains(header)).for_each(|header| b.set_invalid(*header));
             let port = b.bits(32, self.options.lower_port);
             send_to_port(p, port, &mut b);
             b.ret();
             body = b.finish();
             if let Some(TerminatorData { term: Terminator::Apply { table, keys, arms }, loc }) = applied {
                 let mut b = BodyBuilder::resume(body);
-                let arms = arms.iter().map(|arm| hit_only_arm(&mut b, arm, down)).collect();
+                let arms = arms.iter().map(|arm| hit_only_arm(&mut b, arm, send_block)).collect();
                 body = b.finish();
-                let found = TerminatorData { term: Terminator::Apply { table, keys, arms }, loc };
-                (body.blocks[place.block].insts, body.blocks[place.block].term) = (insts, Some(found));
+                let lookup = TerminatorData { term: Terminator::Apply { table, keys, arms }, loc };
+                (body.blocks[cut_block.block].insts, body.blocks[cut_block.block].term) = (insts, Some(lookup));
             }
         }
         body
@@ -132,21 +137,21 @@ impl UpperHalfBuilder<'_> {
         let port =
             |b: &mut BodyBuilder| self.came_from_below(p, &["standard_metadata.ingress_port", "istd.input_port"], b);
         branch_before(body, port, |b| {
-            let [good, bad] = [(); 2].map(|()| b.create_block());
+            let [forward, drop] = [(); 2].map(|()| b.create_block());
             let valid = b.is_valid(self.header);
-            let ours = self.bridge.has_our_key(p, self.header, self.options.key, b);
-            let back = self.bridge.is_returned(p, self.header, b);
-            let ours = b.binary(BinaryOp::And, valid, ours);
-            let ours = b.binary(BinaryOp::And, ours, back);
-            b.branch(ours, good, bad);
-            b.switch_to(good);
+            let is_ours = self.bridge.has_our_key(p, self.header, self.options.key, b);
+            let is_back = self.bridge.is_returned(p, self.header, b);
+            let is_ours = b.binary(BinaryOp::And, valid, is_ours);
+            let is_ours = b.binary(BinaryOp::And, is_ours, is_back);
+            b.branch(is_ours, forward, drop);
+            b.switch_to(forward);
             let port = self.bridge.load_return_port(p, self.header, b);
             b.set_invalid(self.header);
-            let yes = b.bool(true);
-            b.store(self.back, yes);
+            let true_value = b.bool(true);
+            b.store(self.back, true_value);
             send_to_port(p, port, b);
             b.ret();
-            b.switch_to(bad);
+            b.switch_to(drop);
             b.set_invalid(self.header);
             drop_packet(p, b);
         })
@@ -182,26 +187,26 @@ impl UpperHalfBuilder<'_> {
     }
 }
 
-/// Adds an entry that runs other code and returns if a condition holds. Without a condition the
-/// body is unchanged.
+/// Adds an entry that runs other code and returns if a condition holds. Without a condition
+/// (`None`) the body is unchanged.
 fn branch_before(
     body: Body,
     condition: impl FnOnce(&mut BodyBuilder) -> Option<Value>,
     other: impl FnOnce(&mut BodyBuilder),
 ) -> Body {
-    let Some(old) = body.entry else { return body };
+    let Some(old_entry) = body.entry else { return body };
     let mut b = BodyBuilder::resume(body);
-    let (entry, block) = (b.create_block(), b.create_block());
+    let (entry, other_block) = (b.create_block(), b.create_block());
     b.switch_to(entry);
     let holds = condition(&mut b);
     if let Some(holds) = holds {
-        b.branch(holds, block, old);
-        b.switch_to(block);
+        b.branch(holds, other_block, old_entry);
+        b.switch_to(other_block);
         other(&mut b);
         b.ret();
     }
     let mut body = b.finish();
-    body.entry = Some(if holds.is_some() { entry } else { old });
+    body.entry = Some(if holds.is_some() { entry } else { old_entry });
     body
 }
 

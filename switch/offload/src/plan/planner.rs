@@ -127,7 +127,7 @@ pub struct ProgramPlan {
 pub fn make_plan(
     question: &PlanRequest,
     compressions: &[Compression],
-    watch: &mut dyn FnMut(PlanProgress<'_>),
+    report_progress: &mut dyn FnMut(PlanProgress<'_>),
 ) -> Result<ProgramPlan, PlanError> {
     let target = &question.target;
     let first_path = match question.fold {
@@ -136,61 +136,67 @@ pub fn make_plan(
     };
     let mut steps: Vec<PlanStep> = Vec::new();
     let mut rewritten = question.initial_pipeline(&question.sizes, 1);
-    watch(PlanProgress::Step("as written"));
-    let attempt = |rewritten: &TransformedPipeline, path: &PipePath| -> Result<PlacementAttempt, PlanError> {
+    report_progress(PlanProgress::Step("as written"));
+    let try_placement = |rewritten: &TransformedPipeline, path: &PipePath| -> Result<PlacementAttempt, PlanError> {
         let program = question.resource_demand(rewritten)?;
         Ok(PlacementAttempt::new(target, program, path.clone(), Objective::Fits))
     };
-    let mut last = attempt(&rewritten, &first_path)?;
-    steps.push(last.report_step(target, "as written", "the program's tables with the entries that were asked for"));
+    let mut last_attempt = try_placement(&rewritten, &first_path)?;
+    steps.push(last_attempt.report_step(
+        target,
+        "as written",
+        "the program's tables with the entries that were asked for",
+    ));
     if question.split > 1 {
         rewritten = question.initial_pipeline(&question.sizes, question.split);
-        last = attempt(&rewritten, &first_path)?;
-        let what = format!("parallel pipes hold different entries of {} tables", question.divided.len());
-        steps.push(last.report_step(target, &format!("entries split in {}", question.split), &what));
+        last_attempt = try_placement(&rewritten, &first_path)?;
+        let explanation = format!("parallel pipes hold different entries of {} tables", question.divided.len());
+        steps.push(last_attempt.report_step(target, &format!("entries split in {}", question.split), &explanation));
     }
     for compression in compressions {
-        watch(PlanProgress::Step(&compression.name));
+        report_progress(PlanProgress::Step(&compression.name));
         let failed = |error| PlanError::Rewrite { step: compression.name.clone(), error };
         rewritten = rewritten.then(&compression.rewrite).map_err(failed)?;
-        last = attempt(&rewritten, &first_path)?;
-        steps.push(last.report_step(target, &compression.name, &compression.what));
+        last_attempt = try_placement(&rewritten, &first_path)?;
+        steps.push(last_attempt.report_step(target, &compression.name, &compression.what));
     }
     if question.fold == PipeFolding::Auto {
         for pipes in [2, 4].into_iter().filter(|pipes| target.pipes.is_multiple_of(*pipes)) {
-            if last.placed.is_ok() {
+            if last_attempt.placed.is_ok() {
                 break;
             }
             let name = format!("folding {pipes} pipes");
-            watch(PlanProgress::Step(&name));
-            last = attempt(&rewritten, &PipePath::folded(target, pipes)?)?;
-            let what = format!("{pipes} pipes in sequence, with different tables: 1/{pipes} of the throughput");
-            steps.push(last.report_step(target, &name, &what));
+            report_progress(PlanProgress::Step(&name));
+            last_attempt = try_placement(&rewritten, &PipePath::folded(target, pipes)?)?;
+            let explanation = format!("{pipes} pipes in sequence, with different tables: 1/{pipes} of the throughput");
+            steps.push(last_attempt.report_step(target, &name, &explanation));
         }
     }
-    let solved = search_optimum(question, &mut last, watch);
+    let solved = search_optimum(question, &mut last_attempt, report_progress);
     if let (Some(_), Some(step)) = (&solved, steps.last_mut()) {
-        step.heat = last.best_placement().map(|placement| super::step::heat_map(target, placement)).unwrap_or_default();
-        step.placed = last.placed.is_ok();
+        step.heat =
+            last_attempt.best_placement().map(|placement| super::step::heat_map(target, placement)).unwrap_or_default();
+        step.placed = last_attempt.placed.is_ok();
     }
     let report = PlanReport {
         program: question.pipeline.name.clone(),
         target: target.name.clone(),
-        fits: last.placed.is_ok(),
-        verdict: verdict_sentence(target, &last, solved.as_ref()),
+        fits: last_attempt.placed.is_ok(),
+        verdict: verdict_sentence(target, &last_attempt, solved.as_ref()),
         steps,
-        tables: table_rows(&last),
-        performance: performance(target, &last),
+        tables: table_rows(&last_attempt),
+        performance: performance(target, &last_attempt),
         clusters: None,
         sweeps: Vec::new(),
     };
-    Ok(ProgramPlan { report, rewritten, last, solved })
+    Ok(ProgramPlan { report, rewritten, last: last_attempt, solved })
 }
 
-/// Improves the heuristic's placement within the time limit.
+/// Improves the heuristic's placement within the time limit. `None` if there is no time or no
+/// placement; the attempt then keeps the better explanation.
 fn search_optimum(
     question: &PlanRequest,
-    last: &mut PlacementAttempt,
+    attempt: &mut PlacementAttempt,
     watch: &mut dyn FnMut(PlanProgress<'_>),
 ) -> Option<SolvedPlacement> {
     if question.limit.is_zero() {
@@ -198,15 +204,15 @@ fn search_optimum(
     }
     watch(PlanProgress::Step("searching for the best placement"));
     let mut progress = |progress: &SearchProgress| watch(PlanProgress::Search(progress));
-    let PlacementAttempt { program, path, .. } = &*last;
+    let PlacementAttempt { program, path, .. } = &*attempt;
     match optimum(&question.target, program, path, question.objective, question.limit, &mut progress) {
         Ok(solved) => {
-            last.placed = Ok(solved.placement.clone());
+            attempt.placed = Ok(solved.placement.clone());
             Some(solved)
         }
-        Err(why) => {
-            if last.placed.is_err() {
-                last.placed = Err(why);
+        Err(error) => {
+            if attempt.placed.is_err() {
+                attempt.placed = Err(error);
             }
             None
         }

@@ -134,26 +134,26 @@ fn match_kind_name(kind: MemoryMatchKind) -> &'static str {
 
 /// Returns the stages of a table: `pipe 0 ingress: 1-3, pipe 1 egress: 4`.
 fn stage_ranges(attempt: &PlacementAttempt, pieces: &[asic::place::StagePlacement]) -> String {
-    let mut parts: Vec<(usize, u32, u32)> = Vec::new();
+    let mut ranges: Vec<(usize, u32, u32)> = Vec::new();
     for piece in pieces {
-        match parts.last_mut() {
+        match ranges.last_mut() {
             Some((hop, _, last)) if *hop == piece.hop && piece.stage <= *last + 1 => *last = (*last).max(piece.stage),
-            _ => parts.push((piece.hop, piece.stage, piece.stage)),
+            _ => ranges.push((piece.hop, piece.stage, piece.stage)),
         }
     }
-    if parts.is_empty() {
+    if ranges.is_empty() {
         return "nowhere".to_owned();
     }
-    let one = |(hop, first, last): (usize, u32, u32)| {
+    let range_text = |(hop, first, last): (usize, u32, u32)| {
         let hop = &attempt.path.hops[hop];
-        let half = match hop.half {
+        let gress = match hop.half {
             asic::place::PipeHalf::Ingress => "ingress",
             asic::place::PipeHalf::Egress => "egress",
         };
         let stages = if first == last { first.to_string() } else { format!("{first}-{last}") };
-        format!("pipe {} {half}: {stages}", hop.pipe)
+        format!("pipe {} {gress}: {stages}", hop.pipe)
     };
-    parts.into_iter().map(one).collect::<Vec<_>>().join(", ")
+    ranges.into_iter().map(range_text).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the performance of a placed program.

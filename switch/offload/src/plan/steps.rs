@@ -99,47 +99,52 @@ pub fn split_concatenated_keys(rewritten: TransformedPipeline) -> Result<Transfo
     })
 }
 
+/// Parses one step: its kind, the tables, and a number after `*`. Table names can be suffixes of
+/// control-plane names; `sizes` has the entries of each table.
 fn parse_step(step: &str, pipeline: &Pipeline, sizes: &TableSizes, seed: u64) -> Result<TransformStep, String> {
-    let form = || {
+    let usage_error = || {
         format!(
             "`{step}` is no step; write pool:TABLE+TABLE, digest:TABLE, alpm:TABLE*DEPTH, results:TABLE.ARGUMENT*VALUES (or *VALUES/2^n for tables of 2^n) or pieces:TABLE*N"
         )
     };
-    let (kind, rest) = step.split_once(':').ok_or_else(form)?;
+    let (kind, rest) = step.split_once(':').ok_or_else(usage_error)?;
     // Number of results for each table, if several tables have them.
-    let (rest, each) = match rest.split_once('/').filter(|_| kind == "results") {
-        Some((rest, each)) => (rest, Some(each.parse::<u64>().ok().filter(|n| n.is_power_of_two()).ok_or_else(form)?)),
+    let (rest, results_per_table) = match rest.split_once('/').filter(|_| kind == "results") {
+        Some((rest, results_per_table)) => {
+            (rest, Some(results_per_table.parse::<u64>().ok().filter(|n| n.is_power_of_two()).ok_or_else(usage_error)?))
+        }
         None => (rest, None),
     };
     let (tables, number) = match rest.split_once('*') {
-        Some((tables, number)) => (tables, Some(number.parse::<u32>().map_err(|_| form())?)),
+        Some((tables, number)) => (tables, Some(number.parse::<u32>().map_err(|_| usage_error())?)),
         None => (rest, None),
     };
-    let full = |name: &str| full_name(pipeline, name);
+    let resolve_table = |name: &str| full_name(pipeline, name);
     match (kind, number) {
         ("pool", None) => {
-            let (a, b) = tables.split_once('+').ok_or_else(form)?;
-            Ok(TransformStep::Pool([full(a)?, full(b)?]))
+            let (a, b) = tables.split_once('+').ok_or_else(usage_error)?;
+            Ok(TransformStep::Pool([resolve_table(a)?, resolve_table(b)?]))
         }
-        ("digest", None) => Ok(TransformStep::Digest(full(tables)?, digest::DigestOptions::new(seed))),
-        ("alpm", depth) => {
-            Ok(TransformStep::Alpm(full(tables)?, alpm::AlpmOptions::new(depth.unwrap_or(DEFAULT_PARTITION_DEPTH))))
-        }
+        ("digest", None) => Ok(TransformStep::Digest(resolve_table(tables)?, digest::DigestOptions::new(seed))),
+        ("alpm", depth) => Ok(TransformStep::Alpm(
+            resolve_table(tables)?,
+            alpm::AlpmOptions::new(depth.unwrap_or(DEFAULT_PARTITION_DEPTH)),
+        )),
         ("results", values) => {
-            let (table, argument) = tables.rsplit_once('.').ok_or_else(form)?;
+            let (table, argument) = tables.rsplit_once('.').ok_or_else(usage_error)?;
             let values = values.map(u64::from);
             Ok(TransformStep::ShareResults(
-                full(table)?,
-                share_results::ResultOptions { argument: argument.to_owned(), values, results_per_table: each },
+                resolve_table(table)?,
+                share_results::ResultOptions { argument: argument.to_owned(), values, results_per_table },
             ))
         }
         ("pieces", Some(count)) if (2..=64).contains(&count) => {
-            let table = full(tables)?;
+            let table = resolve_table(tables)?;
             let declared = pipeline.tables.values().find(|declared| declared.preamble.name == table);
             let size = sizes.get(&table).copied().or(declared.and_then(|declared| declared.size)).unwrap_or(1024);
             Ok(TransformStep::SplitTable(table, vec![size.div_ceil(u64::from(count)); count as usize]))
         }
-        _ => Err(form()),
+        _ => Err(usage_error()),
     }
 }
 

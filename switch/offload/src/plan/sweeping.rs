@@ -44,34 +44,36 @@ pub trait SweepModel {
 ///
 /// # Errors
 /// Message for the user: an unknown parameter, a formula without a value, or an error of the model.
-pub fn run_sweep<T: SweepModel>(sizing: &Sizing, ask: &SweepRequest, tries: &mut T) -> Result<Sweep, String>
+pub fn run_sweep<T: SweepModel>(sizing: &Sizing, request: &SweepRequest, model: &mut T) -> Result<Sweep, String>
 where
     T::Error: ToString,
 {
-    let values = match &ask.per {
+    let values = match &request.per {
         Some((_, values)) => values.iter().map(|v| Some(*v)).collect(),
         None => vec![None],
     };
     let mut lines = Vec::new();
     for value in values {
-        let sizing = match (&ask.per, value) {
+        let sizing = match (&request.per, value) {
             (Some((name, _)), Some(value)) => sizing.with_parameter(name, value)?,
             _ => sizing.clone(),
         };
-        let sizes = |at: f64| -> Result<TableSizes, String> {
-            sizing.with_parameter(&ask.parameter, at)?.sizes().map_err(|error| error.to_string())
+        let sizes = |parameter_value: f64| -> Result<TableSizes, String> {
+            sizing.with_parameter(&request.parameter, parameter_value)?.sizes().map_err(|error| error.to_string())
         };
-        let found =
-            find_reach(ask.from, ask.to, PRECISION, |at| tries.fits(&sizes(at)?).map_err(|error| error.to_string()))?;
+        let reach = find_reach(request.from, request.to, PRECISION, |parameter_value| {
+            model.fits(&sizes(parameter_value)?).map_err(|error| error.to_string())
+        })?;
         let mut points = Vec::new();
-        for at in sweep_points(ask.from, ask.to, POINTS) {
-            let (sram, tcam) = tries.utilization_percent(&sizes(at)?).map_err(|error| error.to_string())?;
-            points.push(SweepPoint { at, sram, tcam });
+        for parameter_value in sweep_points(request.from, request.to, POINTS) {
+            let (sram, tcam) =
+                model.utilization_percent(&sizes(parameter_value)?).map_err(|error| error.to_string())?;
+            points.push(SweepPoint { at: parameter_value, sram, tcam });
         }
-        lines.push(SweepLine { value, reach: found, points });
+        lines.push(SweepLine { value, reach, points });
     }
-    let per = ask.per.as_ref().map(|(name, _)| name.clone());
-    Ok(Sweep { parameter: ask.parameter.clone(), per, lines })
+    let per = request.per.as_ref().map(|(name, _)| name.clone());
+    Ok(Sweep { parameter: request.parameter.clone(), per, lines })
 }
 
 impl std::str::FromStr for SweepRequest {
@@ -79,13 +81,13 @@ impl std::str::FromStr for SweepRequest {
 
     /// Parses `vms=100k..4M` or `vms=100k..4M/ipv6=0,0.25,1`.
     fn from_str(text: &str) -> Result<SweepRequest, String> {
-        let form = || format!("`{text}` is no sweep; write NAME=FROM..TO or NAME=FROM..TO/NAME=VALUE,VALUE");
+        let usage_error = || format!("`{text}` is no sweep; write NAME=FROM..TO or NAME=FROM..TO/NAME=VALUE,VALUE");
         let (first, second) = match text.split_once('/') {
             Some((first, second)) => (first, Some(second)),
             None => (text, None),
         };
-        let (parameter, range) = first.split_once('=').ok_or_else(form)?;
-        let (from, to) = range.split_once("..").ok_or_else(form)?;
+        let (parameter, range) = first.split_once('=').ok_or_else(usage_error)?;
+        let (from, to) = range.split_once("..").ok_or_else(usage_error)?;
         let (from, to) = (parse_number(from)?, parse_number(to)?);
         if !(from >= 0.0 && from < to) {
             return Err(format!("`{range}`: the second number must be the larger one"));
@@ -93,7 +95,7 @@ impl std::str::FromStr for SweepRequest {
         let per = match second {
             None => None,
             Some(second) => {
-                let (name, values) = second.split_once('=').ok_or_else(form)?;
+                let (name, values) = second.split_once('=').ok_or_else(usage_error)?;
                 let values = values.split(',').map(parse_number).collect::<Result<Vec<f64>, String>>()?;
                 if values.len() > 8 {
                     return Err("at most 8 lines in a sweep".to_owned());

@@ -89,16 +89,18 @@ impl Pending {
         state: &ControlState,
         (string, place): (&str, &str),
     ) -> Result<BigUint, P4RuntimeError> {
-        let known = state.sdn_strings().space(&space.key);
-        let (count, floor) = known.map_or((0, 0), |known| (known.len(), known.len_after_removal()));
-        if count >= 2 * floor + SPARE && self.released.is_empty() {
+        let assigned = state.sdn_strings().space(&space.key);
+        let (count, after_removal) = assigned.map_or((0, 0), |assigned| (assigned.len(), assigned.len_after_removal()));
+        // Unused values are released when the number of strings has doubled, so the search costs
+        // little.
+        if count >= 2 * after_removal + SPARE && self.released.is_empty() {
             self.release_unused(strings, space, state);
         }
-        let mut found = self.find_free_value(space, state);
-        if found.is_none() && self.release_unused(strings, space, state) {
-            found = self.find_free_value(space, state);
+        let mut free_value = self.find_free_value(space, state);
+        if free_value.is_none() && self.release_unused(strings, space, state) {
+            free_value = self.find_free_value(space, state);
         }
-        let Some(value) = found else {
+        let Some(value) = free_value else {
             let values = BigUint::one() << space.width;
             let message = format!(
                 "{place}: all {values} values of {} have a string; delete what uses some of them, or give the type more bits in the program",
@@ -118,14 +120,16 @@ impl Pending {
         self.fresh.push(SdnStringUpdate { space: space.key.clone(), string, value: Some(value.clone()) });
     }
 
-    /// Returns a value that has no string and that the program does not use itself.
+    /// Returns a value that has no string and that the program does not use itself: the one after
+    /// the largest in use, else the smallest from 1 up, else 0.
     fn find_free_value(&self, space: &StringSpace, state: &ControlState) -> Option<BigUint> {
-        let most = ones(space.width);
-        let named = state.sdn_strings().space(&space.key).and_then(|known| known.iter().next_back());
+        let max = ones(space.width);
+        let largest_assigned = state.sdn_strings().space(&space.key).and_then(|known| known.iter().next_back());
         let first = (space.key.clone(), BigUint::ZERO);
-        let last = (space.key.clone(), most.clone());
+        let last = (space.key.clone(), max.clone());
         let pending = self.strings.range(first..=last).next_back().map(|((_, value), _)| value);
-        let behind = named.map(|(value, _)| value).max(pending).map_or(BigUint::one(), |value| value + 1u8);
+        let after_largest =
+            largest_assigned.map(|(value, _)| value).max(pending).map_or(BigUint::one(), |value| value + 1u8);
         let is_free = |value: &BigUint| {
             !space.fixed_strings.contains_key(value)
                 && !space.reserved.contains(value)
@@ -134,9 +138,9 @@ impl Pending {
                 && self.string(space, state, value).is_none()
         };
         // At most one step for each allocated value.
-        let upwards = |from: BigUint| {
-            let mut value = from;
-            while value <= most {
+        let first_free_from = |start: BigUint| {
+            let mut value = start;
+            while value <= max {
                 if is_free(&value) {
                     return Some(value);
                 }
@@ -145,7 +149,7 @@ impl Pending {
             None
         };
         let zero = || Some(BigUint::ZERO).filter(|zero| is_free(zero));
-        upwards(behind).or_else(|| upwards(BigUint::one())).or_else(zero)
+        first_free_from(after_largest).or_else(|| first_free_from(BigUint::one())).or_else(zero)
     }
 
     /// Releases the unused strings of a space; returns whether there were any.
@@ -174,30 +178,31 @@ fn is_port(space: &StringSpace, state: &ControlState, value: &BigUint) -> bool {
 /// show.
 fn used_values(strings: &Strings, space: &StringSpace, state: &ControlState) -> BTreeSet<BigUint> {
     let pipeline = state.pipeline();
-    let is_of = |type_name: Option<&str>| strings.space_of(type_name).is_some_and(|other| other.key == space.key);
+    let is_of_space = |type_name: Option<&str>| strings.space_of(type_name).is_some_and(|other| other.key == space.key);
     let mut used = BTreeSet::new();
-    let mut looked = UsedValueSearch { pipeline, is_of: &is_of, used: &mut used };
+    let mut search = UsedValueSearch { pipeline, is_of: &is_of_space, used: &mut used };
     for (id, table) in pipeline.tables.iter() {
-        looked.action(state.default_action(id).packed());
+        search.action(state.default_action(id).packed());
         let layout = state.layout(id);
-        let keys: Vec<usize> = positions_of_space(table.match_keys().map(|(_, key)| key.type_name.as_deref()), &is_of);
+        let keys: Vec<usize> =
+            positions_of_space(table.match_keys().map(|(_, key)| key.type_name.as_deref()), &is_of_space);
         for entry in state.entries(id) {
-            keys.iter().filter_map(|at| layout.fields.get(*at)).for_each(|field| {
-                looked.used.insert(big_from_words(field.value(entry.key())));
+            keys.iter().filter_map(|index| layout.fields.get(*index)).for_each(|field| {
+                search.used.insert(big_from_words(field.value(entry.key())));
                 if field.kind == ir::MatchKind::Range {
-                    looked.used.insert(big_from_words(field.second(entry.key())));
+                    search.used.insert(big_from_words(field.second(entry.key())));
                 }
             });
-            looked.action(entry.action());
+            search.action(entry.action());
         }
-        looked.members(state, id);
+        search.members(state, id);
     }
     for (id, set) in pipeline.value_sets.iter() {
         let layout = state.value_set_layout(id);
-        let keys = positions_of_space(set.keys.iter().map(|key| key.type_name.as_deref()), &is_of);
+        let keys = positions_of_space(set.keys.iter().map(|key| key.type_name.as_deref()), &is_of_space);
         for member in state.value_set(id) {
-            let fields = keys.iter().filter_map(|at| layout.fields.get(*at));
-            looked.used.extend(fields.map(|field| big_from_words(field.value(member))));
+            let fields = keys.iter().filter_map(|index| layout.fields.get(*index));
+            search.used.extend(fields.map(|field| big_from_words(field.value(member))));
         }
     }
     used

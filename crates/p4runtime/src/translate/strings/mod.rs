@@ -111,6 +111,8 @@ pub fn string_width(pipeline: &Pipeline, space: &str) -> Option<u32> {
 }
 
 impl Strings {
+    /// Collects the types of a program that have strings, with the strings that the program or the
+    /// device's configuration fixes, and the values that the program itself uses.
     pub fn new(pipeline: &Pipeline, translations: &Translations) -> Strings {
         let mut strings = Strings::default();
         for (name, ty) in &pipeline.named_types {
@@ -119,8 +121,8 @@ impl Strings {
             strings.of_type.insert(name.clone(), key.clone());
             let space = strings.spaces.entry(key.clone()).or_insert_with(|| StringSpace::new(key, width));
             space.width = space.width.min(width);
-            let given = pipeline.mappings.get(name).into_iter().flatten();
-            given.for_each(|(string, value)| space.add_fixed(string, value.clone()));
+            let program_mappings = pipeline.mappings.get(name).into_iter().flatten();
+            program_mappings.for_each(|(string, value)| space.add_fixed(string, value.clone()));
         }
         for (key, space) in &mut strings.spaces {
             let Some(translation) = translations.get(&**key) else { continue };
@@ -168,23 +170,25 @@ impl Strings {
         self.spaces.get_mut(self.of_type.get(type_name?)?)
     }
 
+    /// Reserves the values in the program's own entries and default actions, and marks the types of
+    /// objects' indices and data: their values live outside of tables, so no string is freed.
     fn reserve_program_values(&mut self, pipeline: &Pipeline) {
-        let mut note = |type_name: Option<&str>, value: &BigUint| {
+        let mut reserve = |type_name: Option<&str>, value: &BigUint| {
             if let Some(space) = self.space_mut(type_name) {
                 space.reserved.insert(value.clone());
             }
         };
-        let call = |call: &ir::ActionCall, note: &mut dyn FnMut(Option<&str>, &BigUint)| {
-            let params = pipeline.actions.get(call.action).map_or(&[][..], |action| &action.params);
-            params.iter().zip(&call.args).for_each(|(param, value)| note(param.type_name.as_deref(), value));
+        let reserve_args = |reserve_args: &ir::ActionCall, reserve: &mut dyn FnMut(Option<&str>, &BigUint)| {
+            let params = pipeline.actions.get(reserve_args.action).map_or(&[][..], |action| &action.params);
+            params.iter().zip(&reserve_args.args).for_each(|(param, value)| reserve(param.type_name.as_deref(), value));
         };
         for table in pipeline.tables.values() {
-            call(&table.default_action, &mut note);
+            reserve_args(&table.default_action, &mut reserve);
             for entry in &table.entries {
-                call(&entry.action, &mut note);
-                for ((_, key), given) in table.match_keys().zip(&entry.keys) {
-                    if let ir::KeyMatch::Exact(value) | ir::KeyMatch::Optional(Some(value)) = given {
-                        note(key.type_name.as_deref(), value);
+                reserve_args(&entry.action, &mut reserve);
+                for ((_, key), entry_key) in table.match_keys().zip(&entry.keys) {
+                    if let ir::KeyMatch::Exact(value) | ir::KeyMatch::Optional(Some(value)) = entry_key {
+                        reserve(key.type_name.as_deref(), value);
                     }
                 }
             }
@@ -195,9 +199,9 @@ impl Strings {
                 ExternKind::Register { index_type, data_type, .. } => (index_type, Some(data_type)),
                 _ => continue,
             };
-            let mut kept: BTreeSet<String> = index.iter().cloned().collect();
-            data.into_iter().for_each(|data| names_in(pipeline, data, &mut kept));
-            for name in kept {
+            let mut kept_types: BTreeSet<String> = index.iter().cloned().collect();
+            data.into_iter().for_each(|data| names_in(pipeline, data, &mut kept_types));
+            for name in kept_types {
                 if let Some(space) = self.space_mut(Some(&name)) {
                     space.never_reuses = true;
                 }
@@ -276,18 +280,18 @@ impl StringSpace {
         if let (Some(port), false) = (&port, self.is_inferred) {
             return Some(port.clone());
         }
-        let named = match pending {
+        let value_by_name = match pending {
             Some(pending) => pending.value(self, state, string),
             None => state.sdn_strings().space(&self.key).and_then(|space| space.value(string)).cloned(),
         };
-        named.filter(|value| !self.fixed_strings.contains_key(value)).or_else(|| {
+        value_by_name.filter(|value| !self.fixed_strings.contains_key(value)).or_else(|| {
             // A port that already has another name does not get this one.
             if let Some(port) = port.filter(|port| self.given(state, pending, port).is_none()) {
                 return Some(port);
             }
             let value = number_in(string)?;
-            let fits = value <= ones(self.width);
-            (fits && self.named(state, pending, &value).is_none()).then_some(value)
+            let is_in_range = value <= ones(self.width);
+            (is_in_range && self.named(state, pending, &value).is_none()).then_some(value)
         })
     }
 

@@ -24,8 +24,9 @@ pub(super) fn infer_port_spaces(pipeline: &Pipeline) -> BTreeSet<String> {
     spaces
 }
 
-/// Adds the spaces of the parameters that an action's block sends packets to. The parameters follow
-/// the `hit` parameter of the block.
+/// Adds the spaces of the parameters that an action's block sends packets to: those whose value,
+/// through casts, is stored to `egress`, the variable of the output port. The parameters follow the
+/// `hit` parameter of the block.
 fn add_port_spaces(
     pipeline: &Pipeline,
     action: ActionId,
@@ -35,16 +36,17 @@ fn add_port_spaces(
 ) {
     let Some(action) = pipeline.actions.get(action) else { return };
     let arguments = &block.params[block.params.len().saturating_sub(action.params.len())..];
-    let mut same: Vec<(ir::Value, usize)> = arguments.iter().copied().zip(0..).collect();
+    let mut param_values: Vec<(ir::Value, usize)> = arguments.iter().copied().zip(0..).collect();
     for data in &block.insts {
-        let of = |value: ir::Value| same.iter().find(|(known, _)| *known == value).map(|(_, param)| *param);
+        let param_of =
+            |value: ir::Value| param_values.iter().find(|(known, _)| *known == value).map(|(_, param)| *param);
         match &data.inst {
             Inst::Cast(_, value) => {
-                let cast = of(*value).zip(data.results.first());
-                same.extend(cast.map(|(param, result)| (*result, param)));
+                let cast_param = param_of(*value).zip(data.results.first());
+                param_values.extend(cast_param.map(|(param, result)| (*result, param)));
             }
             Inst::Store(var, value) if *var == egress => {
-                let name = of(*value).and_then(|param| action.params.get(param)?.type_name.as_deref());
+                let name = param_of(*value).and_then(|param| action.params.get(param)?.type_name.as_deref());
                 let ty = name.and_then(|name| pipeline.named_types.iter().find(|(other, _)| other == name));
                 let space = ty.and_then(|(name, ty)| string_type(pipeline, name, ty));
                 spaces.extend(space.map(|(key, _)| key.to_owned()));

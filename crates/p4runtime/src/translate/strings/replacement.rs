@@ -24,8 +24,10 @@ struct StringReplacer<'a> {
 }
 
 impl StringReplacer<'_> {
-    fn replace_string(&mut self, spot: &StringValueSite<'_>, bytes: &mut Bytes) -> Result<(), P4RuntimeError> {
-        let StringValueSite { space, place, is_key, is_whole, is_port } = spot;
+    /// Replaces the string at a place of a message by the bytes of its value. A string without a
+    /// value gets one where an update inserts it.
+    fn replace_string(&mut self, site: &StringValueSite<'_>, bytes: &mut Bytes) -> Result<(), P4RuntimeError> {
+        let StringValueSite { space, place, is_key, is_whole, is_port } = site;
         // If port names are inferred, a port can also be given as a number.
         let may_be_number = *is_port && space.is_inferred;
         let Ok(string) = std::str::from_utf8(bytes) else {
@@ -127,8 +129,8 @@ impl Schema {
         }
         let inserts = kind == UpdateKind::Insert || matches!(entity.entity, Some(E::ValueSetEntry(_)));
         let pending = (kind != UpdateKind::Delete).then_some(pending);
-        let mut to = StringReplacer { schema: self, state, pending, inserts };
-        self.visit_entity(&mut entity, &mut |spot, bytes| to.replace_string(spot, bytes))?;
+        let mut replacer = StringReplacer { schema: self, state, pending, inserts };
+        self.visit_entity(&mut entity, &mut |site, bytes| replacer.replace_string(site, bytes))?;
         Ok(entity)
     }
 

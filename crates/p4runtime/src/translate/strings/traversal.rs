@@ -31,6 +31,8 @@ pub(super) struct StringValueSite<'a> {
 pub(super) type Change<'a> = &'a mut dyn FnMut(&StringValueSite<'_>, &mut Bytes) -> Result<(), P4RuntimeError>;
 
 impl Schema {
+    /// Calls `change` for each string of an entity: keys, action parameters, ports, and data of
+    /// named types.
     pub(super) fn visit_entity(&self, entity: &mut v1::Entity, change: Change<'_>) -> Result<(), P4RuntimeError> {
         match &mut entity.entity {
             Some(E::TableEntry(entry)) => self.visit_table_entry(entry, change),
@@ -79,6 +81,7 @@ impl Schema {
         }
     }
 
+    /// Calls `change` for each string in the key and the action of an entry.
     pub(super) fn visit_table_entry(
         &self,
         entry: &mut v1::TableEntry,
@@ -89,12 +92,12 @@ impl Schema {
         self.visit_match(&table.fields, &mut entry.r#match, change)?;
         match entry.action.as_mut().and_then(|action| action.r#type.as_mut()) {
             Some(T::Action(action)) => self.visit_action(table, action, change),
-            Some(T::ActionProfileActionSet(set)) => set.action_profile_actions.iter_mut().try_for_each(|one| {
+            Some(T::ActionProfileActionSet(set)) => set.action_profile_actions.iter_mut().try_for_each(|set_action| {
                 use v1::action_profile_action::WatchKind::WatchPort;
-                if let Some(action) = &mut one.action {
+                if let Some(action) = &mut set_action.action {
                     self.visit_action(table, action, change)?;
                 }
-                match &mut one.watch_kind {
+                match &mut set_action.watch_kind {
                     Some(WatchPort(port)) if !port.is_empty() => self.visit_port(port, "watch_port", change),
                     _ => Ok(()),
                 }
@@ -103,30 +106,32 @@ impl Schema {
         }
     }
 
+    /// Calls `change` for each string in the matches of a key. A string is complete if the match
+    /// has no free bits.
     fn visit_match(
         &self,
         fields: &MatchFieldSchemas,
-        given: &mut [v1::FieldMatch],
+        matches: &mut [v1::FieldMatch],
         change: Change<'_>,
     ) -> Result<(), P4RuntimeError> {
-        for one in given {
-            let Some(field) = fields.list.iter().find(|field| field.id == one.field_id) else { continue };
+        for field_match in matches {
+            let Some(field) = fields.list.iter().find(|field| field.id == field_match.field_id) else { continue };
             let Some(space) = self.strings.space_of(field.scalar.type_name()) else { continue };
             let width = field.scalar.width();
             let place = || format!("{}, key {}", fields.owner, field.name);
-            let spot = |is_whole| StringValueSite { space, place: &place, is_key: true, is_whole, is_port: false };
-            match &mut one.field_match_type {
-                Some(F::Exact(exact)) => change(&spot(true), &mut exact.value)?,
-                Some(F::Optional(optional)) => change(&spot(true), &mut optional.value)?,
+            let site = |is_whole| StringValueSite { space, place: &place, is_key: true, is_whole, is_port: false };
+            match &mut field_match.field_match_type {
+                Some(F::Exact(exact)) => change(&site(true), &mut exact.value)?,
+                Some(F::Optional(optional)) => change(&site(true), &mut optional.value)?,
                 Some(F::Ternary(ternary)) => {
                     let mask = values::decode(&ternary.mask, width).map(|mask| big_from_words(&mask));
-                    change(&spot(mask == Ok(ones(width))), &mut ternary.value)?;
+                    change(&site(mask == Ok(ones(width))), &mut ternary.value)?;
                 }
-                Some(F::Lpm(lpm)) => change(&spot(u32::try_from(lpm.prefix_len) == Ok(width)), &mut lpm.value)?,
+                Some(F::Lpm(lpm)) => change(&site(u32::try_from(lpm.prefix_len) == Ok(width)), &mut lpm.value)?,
                 Some(F::Range(range)) => {
                     let is_whole = range.low == range.high;
-                    change(&spot(is_whole), &mut range.low)?;
-                    change(&spot(is_whole), &mut range.high)?;
+                    change(&site(is_whole), &mut range.low)?;
+                    change(&site(is_whole), &mut range.high)?;
                 }
                 _ => {}
             }

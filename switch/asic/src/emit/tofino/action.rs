@@ -11,26 +11,26 @@ pub(in crate::emit) fn simple_prefix(p: &Pipeline, body: &Body, block: Block) ->
     for (n, inst) in body.blocks[block].insts.iter().enumerate() {
         let mut uses = Vec::new();
         inst.inst.for_each_use(|v| uses.push(v));
-        let nested = uses.iter().any(|v| computed.contains(v));
-        let fine = match &inst.inst {
+        let uses_computed = uses.iter().any(|v| computed.contains(v));
+        let fits_action = match &inst.inst {
             Inst::Const(_) | Inst::SetValid(_) | Inst::SetInvalid(_) => true,
             Inst::Load(var) => !written.contains(var),
-            Inst::Slice { .. } => !nested,
+            Inst::Slice { .. } => !uses_computed,
             Inst::Store(var, value) => {
-                let plain = p.vars[*var].ty != Type::Bool || !computed.contains(value);
-                let once = written.insert(*var);
-                plain && once
+                let is_move = p.vars[*var].ty != Type::Bool || !computed.contains(value);
+                let is_first_write = written.insert(*var);
+                is_move && is_first_write
             }
             Inst::Cast(..) | Inst::Concat(..) | Inst::Unary(..) => {
                 computed.extend(inst.results.iter().copied());
-                !nested
+                !uses_computed
             }
             Inst::Binary(op, ..) => {
                 computed.extend(inst.results.iter().copied());
-                !nested && !op.is_comparison()
+                !uses_computed && !op.is_comparison()
             }
             Inst::Extern { func, .. } => {
-                let known = matches!(
+                let is_action_call = matches!(
                     func,
                     ExternFn::DropPacket
                         | ExternFn::SendToPort
@@ -39,11 +39,11 @@ pub(in crate::emit) fn simple_prefix(p: &Pipeline, body: &Body, block: Block) ->
                         | ExternFn::MeterExecute
                         | ExternFn::DirectMeterExecute
                 );
-                known && !nested
+                is_action_call && !uses_computed
             }
             _ => false,
         };
-        if !fine {
+        if !fits_action {
             return n;
         }
     }

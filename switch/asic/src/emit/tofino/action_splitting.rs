@@ -82,9 +82,11 @@ struct ControlNames {
 }
 
 impl ControlNames {
-    /// Returns whether a move needs the hash unit.
-    fn needs_hash_unit(&self, to: &str, value: &str, late: bool) -> bool {
-        let (cast, rest) = match value.strip_prefix("(bit<").and_then(|rest| rest.split_once(") ")) {
+    /// Returns whether a move of `value` to `to` needs the hash unit, which can shift and recombine
+    /// bits; an ALU moves only whole containers. `is_late`: an earlier assignment of the same run
+    /// computes the value.
+    fn needs_hash_unit(&self, to: &str, value: &str, is_late: bool) -> bool {
+        let (is_cast, rest) = match value.strip_prefix("(bit<").and_then(|rest| rest.split_once(") ")) {
             Some((_, rest)) => (true, rest),
             None => (false, value),
         };
@@ -92,15 +94,17 @@ impl ControlNames {
             return false;
         }
         let base = rest.split('[').next().unwrap_or(rest);
-        let part = rest.contains('[') && !rest.contains("++");
-        match (cast, part) {
-            (_, true) => self.fields.contains(to) || self.fields.contains(base) || late || self.computed.contains(base),
+        let is_slice = rest.contains('[') && !rest.contains("++");
+        match (is_cast, is_slice) {
+            (_, true) => {
+                self.fields.contains(to) || self.fields.contains(base) || is_late || self.computed.contains(base)
+            }
             (true, false) => self.fields.contains(base),
             (false, false) if rest.contains("++") => self.fields.contains(to),
             // Position and container width of a part of a byte differ between headers.
             (false, false) => {
-                let plain = rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.');
-                plain && (self.shared.contains_key(to) || self.shared.contains_key(rest))
+                let is_name = rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.');
+                is_name && (self.shared.contains_key(to) || self.shared.contains_key(rest))
             }
         }
     }
@@ -112,32 +116,33 @@ impl BodyWriter<'_, '_> {
         let (shared, fields) = self.header_field_names();
         let (mut counts, mut computed) = (HashMap::new(), HashSet::new());
         let mut count = |text: &str| names_in(text).for_each(|name| *counts.entry(name.to_owned()).or_insert(0) += 1);
-        let mut todo: Vec<&P4Stmt> = code.iter().chain(self.e.actions.values().flatten()).collect();
-        while let Some(stmt) = todo.pop() {
+        let mut unvisited: Vec<&P4Stmt> = code.iter().chain(self.e.actions.values().flatten()).collect();
+        while let Some(stmt) = unvisited.pop() {
             match stmt {
                 P4Stmt::Line(text) => {
                     count(text);
-                    if let Some(part) = assignment(text).filter(|part| computes(part.value)) {
-                        computed.insert(part.to.to_owned());
+                    if let Some(assigned) = assignment(text).filter(|assigned| computes(assigned.value)) {
+                        computed.insert(assigned.to.to_owned());
                     }
                 }
                 P4Stmt::If { cond, then, els } => {
                     count(cond);
-                    todo.extend(then.iter().chain(els));
+                    unvisited.extend(then.iter().chain(els));
                 }
                 P4Stmt::Switch { on, cases } => {
                     count(on);
-                    todo.extend(cases.iter().flat_map(|(_, code)| code));
+                    unvisited.extend(cases.iter().flat_map(|(_, code)| code));
                 }
-                P4Stmt::Loop(code) => todo.extend(code),
+                P4Stmt::Loop(code) => unvisited.extend(code),
             }
         }
         self.e.keys.values().flatten().chain(&self.decls).for_each(|text| count(text));
         self.split_statements(code, &ControlNames { shared, fields, counts, computed })
     }
 
-    fn split_statements(&mut self, code: Vec<P4Stmt>, known: &ControlNames) -> Vec<P4Stmt> {
-        let mut all = Vec::new();
+    /// Splits the assignments of nested statements; consecutive ones form a run.
+    fn split_statements(&mut self, code: Vec<P4Stmt>, names: &ControlNames) -> Vec<P4Stmt> {
+        let mut out = Vec::new();
         let mut run: Vec<String> = Vec::new();
         for stmt in code {
             if let P4Stmt::Line(text) = &stmt
@@ -147,16 +152,16 @@ impl BodyWriter<'_, '_> {
                 continue;
             }
             // Variables are declared in the order of their assignments.
-            self.split_assignments(std::mem::take(&mut run), known, &mut all);
+            self.split_assignments(std::mem::take(&mut run), names, &mut out);
             let stmt = match stmt {
                 P4Stmt::If { cond, then, els } => P4Stmt::If {
                     cond,
-                    then: self.split_statements(then, known),
-                    els: self.split_statements(els, known),
+                    then: self.split_statements(then, names),
+                    els: self.split_statements(els, names),
                 },
                 P4Stmt::Switch { on, cases } => {
                     let cases =
-                        cases.into_iter().map(|(labels, code)| (labels, self.split_statements(code, known))).collect();
+                        cases.into_iter().map(|(labels, code)| (labels, self.split_statements(code, names))).collect();
                     P4Stmt::Switch { on, cases }
                 }
                 other => other,
@@ -164,50 +169,52 @@ impl BodyWriter<'_, '_> {
             match stmt {
                 P4Stmt::Line(text) if text.contains(".count(") || text.contains(".write(") => {
                     let object = text.split('.').next().unwrap_or(&text);
-                    all.push(self.add_action(&format!("use_{object}"), &text));
+                    out.push(self.add_action(&format!("use_{object}"), &text));
                 }
-                other => all.push(other),
+                other => out.push(other),
             }
         }
-        self.split_assignments(run, known, &mut all);
-        all
+        self.split_assignments(run, names, &mut out);
+        out
     }
 
-    /// Splits consecutive assignments.
-    fn split_assignments(&mut self, run: Vec<String>, known: &ControlNames, out: &mut Vec<P4Stmt>) {
+    /// Splits consecutive assignments: those that the chip cannot execute together with their
+    /// neighbours go to actions of their own.
+    fn split_assignments(&mut self, run: Vec<String>, names: &ControlNames, out: &mut Vec<P4Stmt>) {
         let mut parts: Vec<Assignment<'_>> = run.iter().filter_map(|text| assignment(text)).collect();
         // The result of a unit goes directly to its target if it has only one.
         for n in (1..parts.len()).rev() {
-            let passes =
+            let is_passed_on =
                 is_unit_result(parts[n - 1].value) && parts[n].value == parts[n - 1].to && parts[n].ty.is_none();
-            if passes && parts[n - 1].ty.is_some() && known.counts.get(parts[n].value) == Some(&2) {
+            if is_passed_on && parts[n - 1].ty.is_some() && names.counts.get(parts[n].value) == Some(&2) {
                 let value = parts[n - 1].value;
                 parts[n].value = value;
                 parts.remove(n - 1);
             }
         }
         let mut writes: HashMap<usize, usize> = HashMap::new();
-        parts.iter().filter_map(|a| known.shared.get(a.to)).for_each(|bytes| *writes.entry(*bytes).or_default() += 1);
+        parts.iter().filter_map(|a| names.shared.get(a.to)).for_each(|bytes| *writes.entry(*bytes).or_default() += 1);
         let mut computed: HashSet<&str> = HashSet::new();
-        for part in &parts {
-            let crowded = known.shared.get(part.to).is_some_and(|bytes| writes[bytes] > 1) && !is_constant(part.value);
-            let late = names_in(part.value).any(|name| computed.contains(name));
-            let asked = computes(part.value) && !part.to.contains('.');
-            let across = known.needs_hash_unit(part.to, part.value, late);
-            if computes(part.value) || late || across {
-                computed.insert(part.to);
+        for assigned in &parts {
+            let shares_container =
+                names.shared.get(assigned.to).is_some_and(|bytes| writes[bytes] > 1) && !is_constant(assigned.value);
+            let is_late = names_in(assigned.value).any(|name| computed.contains(name));
+            let is_computed_var = computes(assigned.value) && !assigned.to.contains('.');
+            let needs_hash = names.needs_hash_unit(assigned.to, assigned.value, is_late);
+            if computes(assigned.value) || is_late || needs_hash {
+                computed.insert(assigned.to);
             }
-            if let Some(ty) = part.ty {
-                self.declare(ty, part.to);
+            if let Some(ty) = assigned.ty {
+                self.declare(ty, assigned.to);
             }
-            let text = format!("{} = {};", part.to, part.value);
-            if !(is_unit_result(part.value) || crowded || late || asked || across) {
+            let text = format!("{} = {};", assigned.to, assigned.value);
+            if !(is_unit_result(assigned.value) || shares_container || is_late || is_computed_var || needs_hash) {
                 out.push(line(text));
                 continue;
             }
-            let last = part.to.rsplit('.').next().unwrap_or(part.to);
-            let text = if across { format!("@in_hash {{ {text} }}") } else { text };
-            let stmt = self.add_action(&format!("set_{last}"), &text);
+            let last_name = assigned.to.rsplit('.').next().unwrap_or(assigned.to);
+            let text = if needs_hash { format!("@in_hash {{ {text} }}") } else { text };
+            let stmt = self.add_action(&format!("set_{last_name}"), &text);
             out.push(stmt);
         }
     }
@@ -222,16 +229,16 @@ impl BodyWriter<'_, '_> {
     /// Returns the names of header fields that share a byte with others, with the number of their
     /// group, and the names of all header fields.
     fn header_field_names(&self) -> (HashMap<String, usize>, HashSet<String>) {
-        let (mut shared, mut all) = (HashMap::new(), HashSet::new());
+        let (mut shared, mut fields) = (HashMap::new(), HashSet::new());
         let mut group = 0;
         for header in self.p.headers.values() {
-            let mut at = 0;
+            let mut end_bit = 0;
             let mut members: Vec<String> = Vec::new();
             for var in &header.fields {
                 members.push(self.e.var_name(*var));
-                at += self.p.vars[*var].ty.width();
-                if at.is_multiple_of(8) {
-                    all.extend(members.iter().cloned());
+                end_bit += self.p.vars[*var].ty.width();
+                if end_bit.is_multiple_of(8) {
+                    fields.extend(members.iter().cloned());
                     if members.len() > 1 {
                         shared.extend(members.drain(..).map(|name| (name, group)));
                         group += 1;
@@ -240,6 +247,6 @@ impl BodyWriter<'_, '_> {
                 }
             }
         }
-        (shared, all)
+        (shared, fields)
     }
 }

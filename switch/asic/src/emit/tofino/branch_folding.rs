@@ -171,19 +171,21 @@ fn take_computation(body: &mut Body, checks: &[SharedExitCheck]) -> Vec<InstData
 fn combine_checks_in_row(body: &mut Body) -> bool {
     let cfg = Cfg::new(body);
     for first in cfg.reverse_postorder().to_vec() {
-        let Some(one) = branch_of(body, first) else { continue };
-        for (out, second, holds) in both_edges(one).into_iter().filter(|(out, ..)| is_exit(body, *out)) {
-            let checks = following_checks(body, &cfg, [first, second, out]);
-            let a = CondLiteral { cond: one.0, holds };
-            let part = |check: &SharedExitCheck| CondLiteral { cond: check.cond, holds: check.holds };
-            let Some(n) = checks.iter().position(|check| fits_gateway(body, &[&[a], &[part(check)]])) else { continue };
-            let moved = take_computation(body, &checks[..=n]);
+        let Some(first_branch) = branch_of(body, first) else { continue };
+        for (exit, second, holds) in both_edges(first_branch).into_iter().filter(|(exit, ..)| is_exit(body, *exit)) {
+            let checks = following_checks(body, &cfg, [first, second, exit]);
+            let a = CondLiteral { cond: first_branch.0, holds };
+            let literal = |check: &SharedExitCheck| CondLiteral { cond: check.cond, holds: check.holds };
+            let Some(combined) = checks.iter().position(|check| fits_gateway(body, &[&[a], &[literal(check)]])) else {
+                continue;
+            };
+            let moved = take_computation(body, &checks[..=combined]);
             body.blocks[first].insts.extend(moved);
-            let cond = add_disjunction(body, first, &[&[a], &[part(&checks[n])]]);
-            let onward = if n == 0 { checks[0].onward } else { second };
-            set_branch(body, first, cond, [out, onward]);
-            if let Some(before) = n.checked_sub(1) {
-                redirect_edges(body, checks[before].block, [checks[n].block, checks[n].onward]);
+            let cond = add_disjunction(body, first, &[&[a], &[literal(&checks[combined])]]);
+            let onward = if combined == 0 { checks[0].onward } else { second };
+            set_branch(body, first, cond, [exit, onward]);
+            if let Some(previous) = combined.checked_sub(1) {
+                redirect_edges(body, checks[previous].block, [checks[combined].block, checks[combined].onward]);
             }
             return true;
         }
@@ -201,41 +203,49 @@ fn thread_validity_branch(body: &mut Body) -> bool {
         _ => None,
     };
     let order = cfg.reverse_postorder().to_vec();
-    for again in &order {
-        let Some((cond, yes, no)) = branch_of(body, *again) else { continue };
+    for repeated in &order {
+        let Some((cond, on_valid, on_invalid)) = branch_of(body, *repeated) else { continue };
         let Some(header) = validity(cond) else { continue };
-        let data = &body.blocks[*again];
-        let used = data.insts.iter().flat_map(|i| &i.results).any(|v| is_used_outside(body, *v, *again));
-        let plain = data.params.is_empty() && data.insts.iter().all(|i| i.inst.is_pure());
-        let Some(head) = cfg.immediate_dominator(*again).filter(|_| plain && !used) else { continue };
-        let Some((first, then, els)) = branch_of(body, head).filter(|(first, ..)| validity(*first) == Some(header))
+        let data = &body.blocks[*repeated];
+        let is_used_later = data.insts.iter().flat_map(|i| &i.results).any(|v| is_used_outside(body, *v, *repeated));
+        let is_pure_block = data.params.is_empty() && data.insts.iter().all(|i| i.inst.is_pure());
+        let Some(dominator) = cfg.immediate_dominator(*repeated).filter(|_| is_pure_block && !is_used_later) else {
+            continue;
+        };
+        let Some((first, then, els)) =
+            branch_of(body, dominator).filter(|(first, ..)| validity(*first) == Some(header))
         else {
             continue;
         };
-        let within = |b: &Block| *b != *again && cfg.dominates(head, *b) && body.can_reach(*b, *again);
-        let between: Vec<Block> = order.iter().copied().filter(|b| *b != head && within(b)).collect();
-        let changes = |data: &BlockData| {
-            let plain = |i: &Inst| i.is_pure() || matches!(i, Inst::Store(..) | Inst::Extern { .. });
-            data.applied_table().is_some() || !data.insts.iter().all(|i| plain(&i.inst))
+        let is_between = |b: &Block| *b != *repeated && cfg.dominates(dominator, *b) && body.can_reach(*b, *repeated);
+        let between: Vec<Block> = order.iter().copied().filter(|b| *b != dominator && is_between(b)).collect();
+        let may_change = |data: &BlockData| {
+            let is_pure_block = |i: &Inst| i.is_pure() || matches!(i, Inst::Store(..) | Inst::Extern { .. });
+            data.applied_table().is_some() || !data.insts.iter().all(|i| is_pure_block(&i.inst))
         };
         // The test must be computed in the branching block, and no later instruction of it may
         // change the result.
-        let late = body.blocks[head].insts.iter().rev().take_while(|i| !i.results.contains(&first));
-        let mut fits = !late.clone().any(|i| !i.inst.is_pure() && !matches!(i.inst, Inst::Store(..)));
-        fits &= body.blocks[head].insts.iter().any(|i| i.results.contains(&first));
-        fits &= !between.iter().any(|b| changes(&body.blocks[*b]));
-        let side = |from: Block| match (from == head, cfg.dominates(then, from), cfg.dominates(els, from)) {
-            (false, true, false) => Some(yes),
-            (false, false, true) => Some(no),
+        let later_insts = body.blocks[dominator].insts.iter().rev().take_while(|i| !i.results.contains(&first));
+        let mut is_safe = !later_insts.clone().any(|i| !i.inst.is_pure() && !matches!(i.inst, Inst::Store(..)));
+        is_safe &= body.blocks[dominator].insts.iter().any(|i| i.results.contains(&first));
+        is_safe &= !between.iter().any(|b| may_change(&body.blocks[*b]));
+        let target_from = |from: Block| match (from == dominator, cfg.dominates(then, from), cfg.dominates(els, from)) {
+            (false, true, false) => Some(on_valid),
+            (false, false, true) => Some(on_invalid),
             _ => None,
         };
-        let alone = |b: Block| cfg.predecessors(b) == [head];
-        let from: Vec<Block> = cfg.predecessors(*again).to_vec();
-        if !fits || then == els || !alone(then) || !alone(els) || !from.iter().all(|b| side(*b).is_some()) {
+        let has_one_pred = |b: Block| cfg.predecessors(b) == [dominator];
+        let from: Vec<Block> = cfg.predecessors(*repeated).to_vec();
+        if !is_safe
+            || then == els
+            || !has_one_pred(then)
+            || !has_one_pred(els)
+            || !from.iter().all(|b| target_from(*b).is_some())
+        {
             continue;
         }
-        for (from, to) in from.iter().filter_map(|b| Some((*b, side(*b)?))).collect::<Vec<_>>() {
-            redirect_edges(body, from, [*again, to]);
+        for (from, to) in from.iter().filter_map(|b| Some((*b, target_from(*b)?))).collect::<Vec<_>>() {
+            redirect_edges(body, from, [*repeated, to]);
         }
         return true;
     }
@@ -253,12 +263,18 @@ fn combine_checks_of_arms(body: &mut Body) -> bool {
         }
         let (Some(left), Some(right)) = (branch_of(body, then), branch_of(body, els)) else { continue };
         let pairs = both_edges(left).into_iter().flat_map(|l| both_edges(right).map(|r| (l, r)));
-        let fit = |((out, on, _), (other, too, _)): &((Block, Block, bool), (Block, Block, bool))| {
-            on == too && out != on && other != on && is_exit(body, *out) && same_exit(body, *out, *other)
-        };
-        let Some(((out, onward, holds), (.., holds_too))) = { pairs }.find(fit) else { continue };
-        let part = |cond, holds| CondLiteral { cond, holds };
-        let parts = [[part(cond, true), part(left.0, holds)], [part(cond, false), part(right.0, holds_too)]];
+        let shares_exit =
+            |((out, left_onward, _), (right_exit, right_onward, _)): &((Block, Block, bool), (Block, Block, bool))| {
+                left_onward == right_onward
+                    && out != left_onward
+                    && right_exit != left_onward
+                    && is_exit(body, *out)
+                    && same_exit(body, *out, *right_exit)
+            };
+        let Some(((out, onward, holds), (.., holds_too))) = { pairs }.find(shares_exit) else { continue };
+        let literal = |cond, holds| CondLiteral { cond, holds };
+        let parts =
+            [[literal(cond, true), literal(left.0, holds)], [literal(cond, false), literal(right.0, holds_too)]];
         let parts: Vec<&[CondLiteral]> = parts.iter().map(|p| &p[..]).collect();
         if !body.blocks[onward].params.is_empty() || !fits_gateway(body, &parts) {
             continue;

@@ -16,24 +16,25 @@ pub(in crate::emit) struct CheckTable<'a> {
     pub(in crate::emit) holds: bool,
 }
 
-/// Replaces the branch on a condition by an application of a table.
+/// Replaces the branch on a condition by an application of a table whose keys are the inputs of the
+/// condition.
 pub(super) fn decide_by_table(p: &mut Pipeline, control: ControlId, check: &CheckTable<'_>) {
     let body = &p.controls[control].body;
-    let asked = condition_inputs(body, check.cond);
-    let branches = |data: &BlockData| match &data.term.as_ref()?.term {
+    let inputs = condition_inputs(body, check.cond);
+    let targets = |data: &BlockData| match &data.term.as_ref()?.term {
         Terminator::Branch { cond, then, els } if *cond == check.cond => Some([then.clone(), els.clone()]),
         _ => None,
     };
-    let Some((block, [then, els])) = body.blocks.iter().find_map(|(block, data)| Some((block, branches(data)?))) else {
+    let Some((block, [then, els])) = body.blocks.iter().find_map(|(block, data)| Some((block, targets(data)?))) else {
         return;
     };
     let name = format!("{}.{}", p.controls[control].name, check.name);
-    let keys = asked.iter().enumerate();
+    let keys = inputs.iter().enumerate();
     let keys = keys
         .map(|(n, value)| MatchKey::new(format!("asked_{n}"), body.value_type(*value), MatchKind::Ternary))
         .collect();
-    let mut action = |what: &str| {
-        let preamble = Preamble { name: format!("{name}_{what}"), hidden: true, ..Preamble::default() };
+    let mut action = |outcome: &str| {
+        let preamble = Preamble { name: format!("{name}_{outcome}"), hidden: true, ..Preamble::default() };
         p.actions.push(Action { preamble, params: Vec::new(), loc: SourceLoc::default() })
     };
     let (holds, fails) = (action("holds"), action("fails"));
@@ -51,24 +52,24 @@ pub(super) fn decide_by_table(p: &mut Pipeline, control: ControlId, check: &Chec
     };
     let arms = vec![arm(holds, hit), arm(fails, miss)];
     let loc = body.blocks[block].term.as_ref().map_or(SourceLoc::default(), |term| term.loc);
-    body.blocks[block].term = Some(TerminatorData { term: Terminator::Apply { table, keys: asked, arms }, loc });
+    body.blocks[block].term = Some(TerminatorData { term: Terminator::Apply { table, keys: inputs, arms }, loc });
 }
 
 /// Returns the inputs of a condition: the loads, validity tests and calls that it depends on, each
 /// once.
 fn condition_inputs(body: &Body, cond: Value) -> Vec<Value> {
-    let (mut found, mut seen, mut todo) = (Vec::new(), vec![cond], vec![cond]);
+    let (mut inputs, mut seen, mut unvisited) = (Vec::new(), vec![cond], vec![cond]);
     let mut states = Vec::new();
-    while let Some(value) = todo.pop() {
+    while let Some(value) = unvisited.pop() {
         match body.defining_inst(value).map(|data| &data.inst) {
             Some(Inst::Const(_)) => {}
             Some(
                 inst @ (Inst::Binary(..) | Inst::Unary(..) | Inst::Slice { .. } | Inst::Cast(..) | Inst::Concat(..)),
             ) => {
-                inst.for_each_use(|of| {
-                    if !seen.contains(&of) {
-                        seen.push(of);
-                        todo.push(of);
+                inst.for_each_use(|operand| {
+                    if !seen.contains(&operand) {
+                        seen.push(operand);
+                        unvisited.push(operand);
                     }
                 });
             }
@@ -76,9 +77,9 @@ fn condition_inputs(body: &Body, cond: Value) -> Vec<Value> {
             Some(inst) if states.contains(inst) => {}
             other => {
                 states.extend(other.cloned());
-                found.push(value);
+                inputs.push(value);
             }
         }
     }
-    found
+    inputs
 }

@@ -18,20 +18,19 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 /// Moves computations to the highest block that has their operands. The variables that they read
 /// must be unchanged in between.
 pub(super) fn hoist_computations(p: &Pipeline, body: &mut Body) {
-    let Some(behind) = super::gress_split::reachable_from(body) else { return };
+    let Some(reachable) = super::gress_split::reachable_from(body) else { return };
     let cfg = Cfg::new(body);
     let order = cfg.reverse_postorder().to_vec();
     let position: HashMap<Block, usize> = order.iter().enumerate().map(|(n, b)| (*b, n)).collect();
-    let waits = awaited_values(body);
-    let mut hoister =
-        Hoister { p, defined: defining_blocks(body), position, materialized: HashMap::new(), reachable: behind };
+    let awaited = awaited_values(body);
+    let mut hoister = Hoister { p, defined: defining_blocks(body), position, materialized: HashMap::new(), reachable };
     for block in &order {
         let mut n = 0;
         while n < body.blocks[*block].insts.len() {
-            let moved = is_alu_step(body, &body.blocks[*block].insts[n], &waits)
+            let moved = is_alu_step(body, &body.blocks[*block].insts[n], &awaited)
                 && hoister
                     .highest_block(body, &cfg, *block, n)
-                    .is_some_and(|to| hoister.hoist_inst(body, *block, n, to));
+                    .is_some_and(|target| hoister.hoist_inst(body, *block, n, target));
             n += usize::from(!moved);
         }
     }
@@ -52,27 +51,28 @@ fn is_alu_step(body: &Body, inst: &InstData, waits: &HashSet<Value>) -> bool {
     narrow && computes && waits.contains(result)
 }
 
-/// Returns the values that other steps wait for.
+/// Returns the values that other steps wait for. A store ends a computation, and a gateway applies
+/// a mask by itself, so the operand of neither waits.
 fn awaited_values(body: &Body) -> HashSet<Value> {
     let masks: HashSet<Value> = body
         .insts()
         .filter(|i| matches!(i.inst, Inst::Binary(BinaryOp::And, ..)))
         .flat_map(|i| i.results.iter().copied())
         .collect();
-    let mut all = HashSet::new();
+    let mut awaited = HashSet::new();
     for inst in body.insts() {
         match &inst.inst {
             Inst::Store(..) => {}
             Inst::Binary(op, ..) if op.is_comparison() => {
-                inst.inst.for_each_use(|v| _ = (!masks.contains(&v)).then(|| all.insert(v)));
+                inst.inst.for_each_use(|v| _ = (!masks.contains(&v)).then(|| awaited.insert(v)));
             }
-            other => other.for_each_use(|v| _ = all.insert(v)),
+            other => other.for_each_use(|v| _ = awaited.insert(v)),
         }
     }
     for term in body.blocks.values().filter_map(|b| b.term.as_ref()) {
-        term.term.for_each_use(|v| _ = all.insert(v));
+        term.term.for_each_use(|v| _ = awaited.insert(v));
     }
-    all
+    awaited
 }
 
 fn defining_blocks(body: &Body) -> HashMap<Value, Block> {

@@ -46,7 +46,7 @@ impl BodyWriter<'_, '_> {
         Ok((before, text))
     }
 
-    /// Emits an `if` for a decision.
+    /// Emits an `if` for a decided condition, with the statements of both branches.
     pub(in crate::emit) fn write_decision(
         &mut self,
         decision: ConditionDecision,
@@ -60,9 +60,9 @@ impl BodyWriter<'_, '_> {
         // Short code is duplicated for each condition, because that saves the step that tests a
         // common variable.
         if is_short(if parts.found { &then } else { &els }) {
-            let (yes, no) = if parts.found { (then, els) } else { (els, then) };
-            let chain = |code, part: &String| conditional(part, yes.clone(), code);
-            return parts.conds.iter().rev().fold(no, chain);
+            let (on_match, otherwise) = if parts.found { (then, els) } else { (els, then) };
+            let chain = |code, part: &String| conditional(part, on_match.clone(), code);
+            return parts.conds.iter().rev().fold(otherwise, chain);
         }
         let mut code = Vec::new();
         let text = self.disjunction_variable(&parts, &mut code);
@@ -145,6 +145,8 @@ impl BodyWriter<'_, '_> {
         })
     }
 
+    /// Returns the condition `a op b`, or its negation if not `positive`, in a form of gateways.
+    /// Appends statements that have to run first to `before`.
     fn comparison_cond(
         &mut self,
         op: BinaryOp,
@@ -160,9 +162,9 @@ impl BodyWriter<'_, '_> {
             _ => None,
         };
         let (left, right) = (constant(self, a), constant(self, b));
-        let equal = matches!(op, BinaryOp::Eq) == positive;
+        let is_equality = matches!(op, BinaryOp::Eq) == positive;
         if !matches!(ty, Type::Bit(_) | Type::Int(_)) {
-            let sign = if equal { "==" } else { "!=" };
+            let sign = if is_equality { "==" } else { "!=" };
             let side = |value: Value| {
                 let text = self.typed_text(value);
                 if self.value_expr(value).is_simple() { text } else { format!("({text})") }
@@ -170,11 +172,11 @@ impl BodyWriter<'_, '_> {
             return Ok(GatewayCond::Raw(format!("{} {sign} {}", side(a), side(b)), 2 * width));
         }
         match (op, left, right) {
-            (BinaryOp::Eq | BinaryOp::Ne, None, Some(c)) => Ok(self.equality_cond(a, c, equal, before)),
-            (BinaryOp::Eq | BinaryOp::Ne, Some(c), None) => Ok(self.equality_cond(b, c, equal, before)),
+            (BinaryOp::Eq | BinaryOp::Ne, None, Some(c)) => Ok(self.equality_cond(a, c, is_equality, before)),
+            (BinaryOp::Eq | BinaryOp::Ne, Some(c), None) => Ok(self.equality_cond(b, c, is_equality, before)),
             (BinaryOp::Eq | BinaryOp::Ne, ..) => {
                 let (x, y) = (self.simple_operand(a, before), self.simple_operand(b, before));
-                let sign = if equal { "==" } else { "!=" };
+                let sign = if is_equality { "==" } else { "!=" };
                 Ok(GatewayCond::Raw(format!("{x} {sign} {y}"), 2 * width))
             }
             (_, None, Some(c)) if !ty.is_signed() => self.compare_by_prefixes(op, a, c, positive, before),
@@ -190,15 +192,15 @@ impl BodyWriter<'_, '_> {
     }
 
     /// Emits a `Select` as an `if`, because a gateway selects and an ALU does not. The result goes
-    /// directly to `into`, if given, because a move would be an additional step.
+    /// directly to `target_var`, if given, because a move would be an additional step.
     pub(in crate::emit) fn write_select(
         &mut self,
         result: Value,
         [cond, then, els]: [Value; 3],
-        into: Option<VarId>,
+        target_var: Option<VarId>,
     ) -> EmitResult<()> {
         let ty = self.graph.body.value_type(result);
-        let name = match into {
+        let name = match target_var {
             Some(var) => self.e.var_name(var),
             None => {
                 let name = self.e.names.fresh_name("value");
@@ -207,14 +209,14 @@ impl BodyWriter<'_, '_> {
             }
         };
         let (mut code, test) = self.write_condition(cond)?;
-        let mut set = |value: Value| -> EmitResult<Vec<P4Stmt>> {
+        let mut assign = |value: Value| -> EmitResult<Vec<P4Stmt>> {
             if ty == Type::Bool && !self.value_expr(value).is_simple() {
                 return self.set_bool(&name, value);
             }
             Ok(vec![line(format!("{name} = {};", self.value_text(value)))])
         };
-        let (yes, no) = (set(then)?, set(els)?);
-        code.push(P4Stmt::If { cond: test, then: yes, els: no });
+        let (then_code, else_code) = (assign(then)?, assign(els)?);
+        code.push(P4Stmt::If { cond: test, then: then_code, els: else_code });
         self.out.extend(code);
         self.keep_in_variable(result, name);
         Ok(())
@@ -233,7 +235,9 @@ impl BodyWriter<'_, '_> {
         name
     }
 
-    /// Compares by saturating subtraction: `x > y` becomes `(x |-| y) != 0`, and so on.
+    /// Compares by saturating subtraction: `x > y` becomes `(x |-| y) != 0`, and so on. `width` is
+    /// in bits; `positive` is `false` for the negated comparison; `before` receives the
+    /// subtraction.
     fn compare_by_subtraction(
         &mut self,
         op: BinaryOp,
@@ -246,24 +250,24 @@ impl BodyWriter<'_, '_> {
         let (x, y) = if matches!(op, BinaryOp::Gt | BinaryOp::Le) { (x, y) } else { (y, x) };
         let name = self.e.names.fresh_name("excess");
         // An ALU saturates at the width of its container.
-        let whole = [8, 16, 32].into_iter().find(|w| *w >= width).unwrap_or(width);
+        let container_bits = [8, 16, 32].into_iter().find(|w| *w >= width).unwrap_or(width);
         let mut widened = |operand: String| {
-            if whole == width {
+            if container_bits == width {
                 return operand;
             }
             if let Some(number) = operand.strip_prefix(&format!("{width}w")) {
-                return format!("{whole}w{number}");
+                return format!("{container_bits}w{number}");
             }
             let name = self.e.names.fresh_name("widened");
-            self.declare(&format!("bit<{whole}>"), &name);
-            before.push(line(format!("{name} = (bit<{whole}>) {operand};")));
+            self.declare(&format!("bit<{container_bits}>"), &name);
+            before.push(line(format!("{name} = (bit<{container_bits}>) {operand};")));
             name
         };
         let (x, y) = (widened(x), widened(y));
-        let width = whole;
+        let width = container_bits;
         self.declare(&format!("bit<{width}>"), &name);
         before.push(line(format!("{name} = {x} |-| {y};")));
-        let zero = matches!(op, BinaryOp::Le | BinaryOp::Ge) == positive;
+        let is_zero_test = matches!(op, BinaryOp::Le | BinaryOp::Ge) == positive;
         let mask = all_ones(width);
         Ok(GatewayCond::Test(BitTest {
             base: name,
@@ -272,44 +276,56 @@ impl BodyWriter<'_, '_> {
             lo: 0,
             value: BigUint::ZERO,
             mask,
-            equal: zero,
+            equal: is_zero_test,
             truth: false,
         }))
     }
 
-    fn equality_cond(&mut self, value: Value, wanted: BigUint, equal: bool, before: &mut Vec<P4Stmt>) -> GatewayCond {
+    /// Returns the test of a value against a constant: for equality, or inequality if not `equal`.
+    /// Reads through a mask or a slice, because a gateway compares under a mask.
+    fn equality_cond(&mut self, value: Value, constant: BigUint, equal: bool, before: &mut Vec<P4Stmt>) -> GatewayCond {
         let width = self.graph.body.value_type(value).width();
-        let whole = |base: String, mask: BigUint| {
+        let whole_value_test = |base: String, mask: BigUint| {
             GatewayCond::Test(BitTest {
                 base,
                 width,
                 hi: width - 1,
                 lo: 0,
-                value: wanted.clone(),
+                value: constant.clone(),
                 mask,
                 equal,
                 truth: false,
             })
         };
         if self.is_saved(value) {
-            return whole(self.value_text(value), all_ones(width));
+            return whole_value_test(self.value_text(value), all_ones(width));
         }
         match self.defining_inst(value).cloned() {
             Some(Inst::Binary(BinaryOp::And, a, b)) => match self.defining_inst(b).cloned() {
-                Some(Inst::Const(mask)) if &wanted & &mask.bits != wanted => GatewayCond::Known(!equal),
-                Some(Inst::Const(mask)) => whole(self.simple_operand(a, before), mask.bits),
-                _ => whole(self.simple_operand(value, before), all_ones(width)),
+                Some(Inst::Const(mask)) if &constant & &mask.bits != constant => GatewayCond::Known(!equal),
+                Some(Inst::Const(mask)) => whole_value_test(self.simple_operand(a, before), mask.bits),
+                _ => whole_value_test(self.simple_operand(value, before), all_ones(width)),
             },
             Some(Inst::Slice { value: base, hi, lo }) => {
-                let of = self.graph.body.value_type(base).width();
+                let base_width = self.graph.body.value_type(base).width();
                 let (base, mask) = (self.simple_operand(base, before), all_ones(width));
-                GatewayCond::Test(BitTest { base, width: of, hi, lo, value: wanted, mask, equal, truth: false })
+                GatewayCond::Test(BitTest {
+                    base,
+                    width: base_width,
+                    hi,
+                    lo,
+                    value: constant,
+                    mask,
+                    equal,
+                    truth: false,
+                })
             }
-            _ => whole(self.simple_operand(value, before), all_ones(width)),
+            _ => whole_value_test(self.simple_operand(value, before), all_ones(width)),
         }
     }
 
-    /// Compares with a constant as a set of prefixes.
+    /// Compares with a constant `c` as a set of prefixes of the values below or above it, because a
+    /// gateway compares under a mask. Too many prefixes: by subtraction.
     fn compare_by_prefixes(
         &mut self,
         op: BinaryOp,
@@ -321,27 +337,27 @@ impl BodyWriter<'_, '_> {
         let width = self.graph.body.value_type(a).width();
         let one = BigUint::from(1u8);
         // Normalises every comparison to: below `bound`, or not.
-        let (bound, below) = match op {
+        let (bound, wants_below) = match op {
             BinaryOp::Lt => (c.clone(), true),
             BinaryOp::Le => (&c + &one, true),
             BinaryOp::Gt => (&c + &one, false),
             _ => (c.clone(), false),
         };
-        let below = below == positive;
+        let wants_below = wants_below == positive;
         if bound >= (&one << width) {
-            return Ok(GatewayCond::Known(below));
+            return Ok(GatewayCond::Known(wants_below));
         }
         // Prefixes of the values below the bound, or of the others: the smaller set.
-        let under = prefixes::prefixes_below(&bound, width);
-        let over = prefixes::prefixes_from(&bound, width);
-        let of_under = under.len() <= over.len();
-        let prefixes = if of_under { under } else { over };
+        let prefixes_below = prefixes::prefixes_below(&bound, width);
+        let prefixes_above = prefixes::prefixes_from(&bound, width);
+        let is_below_smaller = prefixes_below.len() <= prefixes_above.len();
+        let prefixes = if is_below_smaller { prefixes_below } else { prefixes_above };
         if prefixes.len() > MAX_PREFIXES {
             let x = self.simple_operand(a, before);
             let y = format!("{width}w{}", expr::number_text(&c));
             return self.compare_by_subtraction(op, width, x, y, positive, before);
         }
-        let equal = below == of_under;
+        let equal = wants_below == is_below_smaller;
         let base = self.simple_operand(a, before);
         let test = |(value, mask): (BigUint, BigUint)| {
             GatewayCond::Test(BitTest {
@@ -359,7 +375,8 @@ impl BodyWriter<'_, '_> {
         Ok(if equal { GatewayCond::Any(tests) } else { GatewayCond::All(tests) })
     }
 
-    /// Adds a table with the given entries. A hit means that the condition has the value `holds`.
+    /// Adds a table with the given entries, each a conjunction of tests. A hit means that the
+    /// condition has the value `holds`.
     fn add_check_table(&mut self, cond: Value, entries: Vec<Vec<BitTest>>, holds: bool) -> ConditionDecision {
         let mut keys: Vec<(String, u32, bool)> = Vec::new();
         for test in entries.iter().flatten() {
@@ -444,13 +461,14 @@ fn is_short(code: &[P4Stmt]) -> bool {
     code.len() <= 4 && code.iter().all(|stmt| matches!(stmt, P4Stmt::Line(text) if text == "exit;" || constant(text)))
 }
 
-/// Returns the match of one key in an entry.
+/// Returns the match of one key in an entry, as P4 text: `_`, a value, or a value and a mask. The
+/// tests of `base` (`width` bits) are combined; `truth` says that it is a bool.
 fn entry_item(entry: &[BitTest], base: &str, width: u32, truth: bool) -> String {
     let mut value = BigUint::ZERO;
     let mut mask = BigUint::ZERO;
     for test in entry.iter().filter(|t| t.base == base) {
-        let wanted = if test.equal { test.value.clone() } else { BigUint::ZERO };
-        value |= wanted << test.lo;
+        let bits = if test.equal { test.value.clone() } else { BigUint::ZERO };
+        value |= bits << test.lo;
         mask |= &test.mask << test.lo;
     }
     if mask == BigUint::ZERO {

@@ -26,43 +26,45 @@ impl Legalizer {
         !body.blocks.iter().any(|(block, data)| again(block, &data.insts)) && !body.insts().any(written)
     }
 
-    /// Defers copies of fields extracted in earlier states, and later stores to the same variables.
+    /// Defers copies of fields extracted in earlier states, and later stores to the same variables:
+    /// the parser only sets a flag, and the control copies. Copies that cannot be deferred stay.
     pub(super) fn defer_late_copies(&mut self, body: &mut Body) {
         let stores = |body: &Body| {
-            let of = |(b, data): (Block, &BlockData)| {
-                let at = |(n, i): (usize, &InstData)| matches!(i.inst, Inst::Store(..)).then_some((b, n));
-                data.insts.iter().enumerate().filter_map(at).collect::<Vec<_>>()
+            let block_stores = |(b, data): (Block, &BlockData)| {
+                let position_of_store =
+                    |(n, i): (usize, &InstData)| matches!(i.inst, Inst::Store(..)).then_some((b, n));
+                data.insts.iter().enumerate().filter_map(position_of_store).collect::<Vec<_>>()
             };
-            body.blocks.iter().flat_map(of).collect::<Vec<_>>()
+            body.blocks.iter().flat_map(block_stores).collect::<Vec<_>>()
         };
-        let mut refused: BTreeSet<(Block, VarId)> = BTreeSet::new();
+        let mut kept: BTreeSet<(Block, VarId)> = BTreeSet::new();
         loop {
-            let late = stores(body).into_iter().find_map(|(b, n)| {
-                let (to, from) = self.deferrable_copy(body, b, n)?;
-                (!refused.contains(&(b, to))).then_some((b, n, to, from))
+            let next = stores(body).into_iter().find_map(|(b, n)| {
+                let (var, source) = self.deferrable_copy(body, b, n)?;
+                (!kept.contains(&(b, var))).then_some((b, n, var, source))
             });
-            let Some((block, at, to, from)) = late else { return };
-            if !forward_copy(body, block, at, to, &from) {
-                refused.insert((block, to));
+            let Some((block, index, var, source)) = next else { return };
+            if !forward_copy(body, block, index, var, &source) {
+                kept.insert((block, var));
                 continue;
             }
-            let what = match &from {
+            let source_name = match &source {
                 Inst::Load(field) => crate::emit::names::to_identifier(
                     self.p.vars[*field].name.split_once('.').map_or("field", |(_, rest)| rest),
                 ),
                 _ => "constant".to_owned(),
             };
-            let count = self.deferred_copies.iter().filter(|c| c.from == from).count() + 1;
-            let name = format!("{}.copy_{what}_{count}", self.meta);
+            let count = self.deferred_copies.iter().filter(|c| c.from == source).count() + 1;
+            let name = format!("{}.copy_{source_name}_{count}", self.meta);
             let flag = self.add_var(&name, Type::Bool, VarKind::Meta);
-            self.deferred_copies.push(DeferredCopy { flag, to, from });
-            let yes = body.values.push(Type::Bool);
-            let loc = body.blocks[block].insts[at].loc;
+            self.deferred_copies.push(DeferredCopy { flag, to: var, from: source });
+            let one = body.values.push(Type::Bool);
+            let loc = body.blocks[block].insts[index].loc;
             let set = [
-                InstData { inst: Inst::Const(Const::bool(true)), results: vec![yes], loc },
-                InstData { inst: Inst::Store(flag, yes), results: Vec::new(), loc },
+                InstData { inst: Inst::Const(Const::bool(true)), results: vec![one], loc },
+                InstData { inst: Inst::Store(flag, one), results: Vec::new(), loc },
             ];
-            body.blocks[block].insts.splice(at..=at, set);
+            body.blocks[block].insts.splice(index..=index, set);
         }
     }
 
@@ -83,28 +85,31 @@ impl Legalizer {
 
     /// Returns target and source of a store that must be deferred: the field's header is extracted
     /// in another block, or the store follows another write.
-    fn deferrable_copy(&self, body: &Body, block: Block, at: usize) -> Option<(VarId, Inst)> {
+    fn deferrable_copy(&self, body: &Body, block: Block, index: usize) -> Option<(VarId, Inst)> {
         let insts = &body.blocks[block].insts;
-        let Inst::Store(to, value) = insts[at].inst else { return None };
-        let (from, header) = self.copy_source(body, value)?;
-        let here = header.is_none_or(|header| insts[..at].iter().any(|i| i.inst == Inst::Extract(header)));
-        let plain = matches!(self.p.vars[to].kind, VarKind::Meta | VarKind::Local);
-        let flags: Vec<VarId> = self.deferred_copies.iter().filter(|c| c.to == to).map(|c| c.flag).collect();
+        let Inst::Store(target, value) = insts[index].inst else { return None };
+        let (source, header) = self.copy_source(body, value)?;
+        let is_extracted_here =
+            header.is_none_or(|header| insts[..index].iter().any(|i| i.inst == Inst::Extract(header)));
+        let is_metadata = matches!(self.p.vars[target].kind, VarKind::Meta | VarKind::Local);
+        let flags: Vec<VarId> = self.deferred_copies.iter().filter(|c| c.to == target).map(|c| c.flag).collect();
         let after = |(b, n): (Block, usize), (other, m): (Block, usize)| {
             if b == other { n > m } else { body.can_reach(other, b) }
         };
-        let any = |wanted: &dyn Fn(&Inst, (Block, usize)) -> bool| {
-            body.blocks.iter().any(|(b, data)| data.insts.iter().enumerate().any(|(n, i)| wanted(&i.inst, (b, n))))
+        let any_inst = |matches: &dyn Fn(&Inst, (Block, usize)) -> bool| {
+            body.blocks.iter().any(|(b, data)| data.insts.iter().enumerate().any(|(n, i)| matches(&i.inst, (b, n))))
         };
-        let here_at = (block, at);
+        let position = (block, index);
         // Deferred copies execute after all writes of the parser.
-        let is_store = |i: &Inst| matches!(i, Inst::Store(var, _) if *var == to);
-        let second = header.is_some() && any(&|i, other| is_store(i) && after(here_at, other));
-        let behind_copy =
-            any(&|i, other| matches!(i, Inst::Store(var, _) if flags.contains(var)) && after(here_at, other));
-        let unknown = |i: &Inst| matches!(i, Inst::Store(var, v) if *var == to && self.copy_source(body, *v).is_none());
-        let overwritten = any(&|i, other| unknown(i) && after(other, here_at));
-        ((!here || second || behind_copy) && plain && !overwritten).then_some((to, from))
+        let is_store = |i: &Inst| matches!(i, Inst::Store(var, _) if *var == target);
+        let is_overwriting = header.is_some() && any_inst(&|i, other| is_store(i) && after(position, other));
+        let is_after_flag =
+            any_inst(&|i, other| matches!(i, Inst::Store(var, _) if flags.contains(var)) && after(position, other));
+        let is_undeferrable_store =
+            |i: &Inst| matches!(i, Inst::Store(var, v) if *var == target && self.copy_source(body, *v).is_none());
+        let is_overwritten_later = any_inst(&|i, other| is_undeferrable_store(i) && after(other, position));
+        ((!is_extracted_here || is_overwriting || is_after_flag) && is_metadata && !is_overwritten_later)
+            .then_some((target, source))
     }
 
     /// Sorts the copies so that the last one on a packet's path comes first, because it determines
@@ -124,17 +129,17 @@ impl Legalizer {
             by_target.entry(copied.to).or_default().push(copied);
         }
         let mut first = entry;
-        for (_, all) in by_target {
-            let behind = first;
-            for DeferredCopy { flag, to, from } in all.into_iter().rev() {
-                let ty = self.p.vars[to].ty;
+        for (_, copies) in by_target {
+            let continuation = first;
+            for DeferredCopy { flag, to: var, from: source } in copies.into_iter().rev() {
+                let ty = self.p.vars[var].ty;
                 let [cond, value] = [Type::Bool, ty].map(|ty| body.values.push(ty));
-                let set = vec![InstData::new(from, vec![value]), InstData::new(Inst::Store(to, value), Vec::new())];
-                let then = body.push_block(Vec::new(), set, Terminator::Jump(BlockCall::to(behind)));
-                let ask = vec![InstData::new(Inst::Load(flag), vec![cond])];
+                let copy = vec![InstData::new(source, vec![value]), InstData::new(Inst::Store(var, value), Vec::new())];
+                let then = body.push_block(Vec::new(), copy, Terminator::Jump(BlockCall::to(continuation)));
+                let test = vec![InstData::new(Inst::Load(flag), vec![cond])];
                 first = body.push_block(
                     Vec::new(),
-                    ask,
+                    test,
                     Terminator::Branch { cond, then: BlockCall::to(then), els: BlockCall::to(first) },
                 );
             }
@@ -143,36 +148,39 @@ impl Legalizer {
     }
 }
 
-/// Replaces loads of the variable after a copy by the copy's source. Returns `false` without a
-/// change if that is impossible.
-fn forward_copy(body: &mut Body, block: Block, at: usize, var: VarId, from: &Inst) -> bool {
+/// Replaces loads of the variable after a copy (instruction `index` of the block) by the copy's
+/// source. Blocks that other paths reach as well are cloned. Returns `false` without a change if
+/// that is impossible.
+fn forward_copy(body: &mut Body, block: Block, index: usize, var: VarId, from: &Inst) -> bool {
     let loads = |data: &[InstData]| data.iter().any(|i| i.inst == Inst::Load(var));
-    if loads(&body.blocks[block].insts[at + 1..]) {
+    if loads(&body.blocks[block].insts[index + 1..]) {
         return false;
     }
     // Blocks that the copy reaches, reduced to those from which a load is reachable.
     let stores = |b: &Block| body.blocks[*b].insts.iter().any(|i| matches!(i.inst, Inst::Store(v, _) if v == var));
-    let asks = |b: &Block| loads(&body.blocks[*b].insts);
-    let (mut reached, mut todo) = (BTreeSet::new(), body.blocks[block].successors());
-    while let Some(b) = todo.pop() {
+    let has_load = |b: &Block| loads(&body.blocks[*b].insts);
+    let (mut reached, mut unvisited) = (BTreeSet::new(), body.blocks[block].successors());
+    while let Some(b) = unvisited.pop() {
         if stores(&b) {
-            if asks(&b) {
+            if has_load(&b) {
                 return false;
             }
         } else if reached.insert(b) {
-            todo.extend(body.blocks[b].successors());
+            unvisited.extend(body.blocks[b].successors());
         }
     }
-    let mut asking: BTreeSet<Block> = reached.iter().copied().filter(asks).collect();
+    let mut before_loads: BTreeSet<Block> = reached.iter().copied().filter(has_load).collect();
     loop {
-        let leads = |b: &Block| !asking.contains(b) && body.blocks[*b].successors().iter().any(|n| asking.contains(n));
-        let more: Vec<Block> = reached.iter().copied().filter(leads).collect();
-        if more.is_empty() {
+        let leads_to_load = |b: &Block| {
+            !before_loads.contains(b) && body.blocks[*b].successors().iter().any(|n| before_loads.contains(n))
+        };
+        let added: Vec<Block> = reached.iter().copied().filter(leads_to_load).collect();
+        if added.is_empty() {
             break;
         }
-        asking.extend(more);
+        before_loads.extend(added);
     }
-    let cloned: Vec<Block> = asking.into_iter().collect();
+    let cloned: Vec<Block> = before_loads.into_iter().collect();
     if cloned.len() > MAX_CLONED {
         return false;
     }
@@ -183,16 +191,16 @@ fn forward_copy(body: &mut Body, block: Block, at: usize, var: VarId, from: &Ins
             body.blocks[*b].insts.iter().flat_map(|i| i.results.clone()).chain(body.blocks[*b].params.clone())
         })
         .collect();
-    let crosses = body.blocks.values().any(|data| {
-        let mut own: HashSet<Value> = data.params.iter().copied().collect();
-        own.extend(data.insts.iter().flat_map(|i| i.results.iter().copied()));
-        let mut found = false;
-        let mut check = |v: Value| found |= defined.contains(&v) && !own.contains(&v);
+    let has_crossing_value = body.blocks.values().any(|data| {
+        let mut own_values: HashSet<Value> = data.params.iter().copied().collect();
+        own_values.extend(data.insts.iter().flat_map(|i| i.results.iter().copied()));
+        let mut is_crossing = false;
+        let mut check = |v: Value| is_crossing |= defined.contains(&v) && !own_values.contains(&v);
         data.insts.iter().for_each(|i| i.inst.for_each_use(&mut check));
         data.term.iter().for_each(|t| t.term.for_each_use(&mut check));
-        found
+        is_crossing
     });
-    if crosses {
+    if has_crossing_value {
         return false;
     }
     let mut clones: BTreeMap<Block, Block> = BTreeMap::new();

@@ -96,20 +96,20 @@ impl TofinoPipeline {
     fn new(
         pipeline: &Pipeline,
         target: EmitTarget,
-        halves: GressUse,
+        gresses: GressUse,
         observe: &mut dyn FnMut(&Pass<ExternallyReadVars>, &Pipeline),
     ) -> Result<TofinoPipeline, EmitError> {
         if pipeline.arch != Arch::Pna {
-            let what = "it is written for v1model; programs for the chip are written for PNA";
-            let what = UnsupportedConstruct::new(pipeline, SourceLoc::default(), what);
-            return Err(EmitError::Unsupported { target: target.name(), what });
+            let reason = "it is written for v1model; programs for the chip are written for PNA";
+            let reason = UnsupportedConstruct::new(pipeline, SourceLoc::default(), reason);
+            return Err(EmitError::Unsupported { target: target.name(), what: reason });
         }
-        let plain = coalesce::coalesce(pipeline);
-        let storage = EmittedNames::new(&plain, "", None).storage;
+        let coalesced = coalesce::coalesce(pipeline);
+        let storage = EmittedNames::new(&coalesced, "", None).storage;
         let (hdr, meta) = (storage.hdr, storage.meta);
-        let mut prepared = legalize::legalize(&plain, &meta);
+        let mut prepared = legalize::legalize(&coalesced, &meta);
         let mut bridge_bytes = None;
-        if halves == GressUse::Both
+        if gresses == GressUse::Both
             && let Some(split) = gress_split::split_for_emission(
                 &prepared.pipeline,
                 &prepared.deparser_checksums,

@@ -36,24 +36,24 @@ pub(super) fn redirect_edges(body: &mut Body, from: Block, [to, other]: [Block; 
 /// Returns whether a packet leaves the control in this block, which does little else.
 pub(super) fn is_exit(body: &Body, block: Block) -> bool {
     let data = &body.blocks[block];
-    let leaf = |b: Block| {
+    let is_empty_exit = |b: Block| {
         let data = &body.blocks[b];
         data.insts.is_empty()
             && matches!(data.term.as_ref().map(|t| &t.term), Some(Terminator::Exit | Terminator::Return))
     };
-    let leaves = match data.term.as_ref().map(|t| &t.term) {
+    let ends_control = match data.term.as_ref().map(|t| &t.term) {
         Some(Terminator::Exit | Terminator::Return) => true,
-        Some(Terminator::Jump(call)) => leaf(call.block) && call.args.is_empty(),
+        Some(Terminator::Jump(call)) => is_empty_exit(call.block) && call.args.is_empty(),
         _ => false,
     };
-    let plain = |i: &InstData| match &i.inst {
+    let is_exit_inst = |i: &InstData| match &i.inst {
         Inst::Store(..) | Inst::Const(_) | Inst::SetInvalid(_) => true,
         Inst::Extern { object, func, .. } => {
             object.is_none() && matches!(func, ExternFn::DropPacket | ExternFn::SendToPort)
         }
         _ => false,
     };
-    data.params.is_empty() && data.insts.len() <= MAX_EXIT && leaves && data.insts.iter().all(plain)
+    data.params.is_empty() && data.insts.len() <= MAX_EXIT && ends_control && data.insts.iter().all(is_exit_inst)
 }
 
 /// Returns whether another block uses a value.

@@ -13,21 +13,21 @@ const METER_COLORS: [(&str, u8); 3] = [("GREEN", 0), ("YELLOW", 1), ("RED", 3)];
 impl Legalizer {
     /// Replaces meter colors by 8-bit numbers.
     pub(super) fn colors_as_numbers(&mut self) {
-        let Some((id, colour)) = self.p.enums.iter().find(|(_, e)| e.name == "PNA_MeterColor_t") else { return };
+        let Some((id, color_enum)) = self.p.enums.iter().find(|(_, e)| e.name == "PNA_MeterColor_t") else { return };
         let number = |bits: &BigUint| {
-            let member = usize::try_from(bits).ok().and_then(|n| colour.members.get(n));
+            let member = usize::try_from(bits).ok().and_then(|n| color_enum.members.get(n));
             METER_COLORS.iter().find(|(name, _)| member.is_some_and(|m| m == name)).map_or(0, |(_, number)| *number)
         };
         let numbers: HashMap<BigUint, u8> =
-            (0..colour.members.len()).map(|n| (BigUint::from(n), number(&BigUint::from(n)))).collect();
-        let plain = |ty: &mut Type| {
+            (0..color_enum.members.len()).map(|n| (BigUint::from(n), number(&BigUint::from(n)))).collect();
+        let replace_type = |ty: &mut Type| {
             if *ty == Type::Enum(id) {
                 *ty = Type::Bit(8);
             }
         };
-        self.p.vars.values_mut().for_each(|v| plain(&mut v.ty));
+        self.p.vars.values_mut().for_each(|v| replace_type(&mut v.ty));
         for control in self.p.controls.values_mut() {
-            control.body.values.values_mut().for_each(plain);
+            control.body.values.values_mut().for_each(replace_type);
             for inst in control.body.blocks.values_mut().flat_map(|b| &mut b.insts) {
                 if let Inst::Const(c) = &mut inst.inst
                     && c.ty == Type::Enum(id)
@@ -41,7 +41,7 @@ impl Legalizer {
     /// Removes counters, meters and registers with several uses, because an object of the chip
     /// belongs to one table.
     pub(super) fn drop_shared_objects(&mut self, body: &mut Body) {
-        let mut places: BTreeMap<ExternId, HashSet<Block>> = BTreeMap::new();
+        let mut blocks_by_object: BTreeMap<ExternId, HashSet<Block>> = BTreeMap::new();
         let mut uses: BTreeMap<ExternId, usize> = BTreeMap::new();
         for (block, data) in body.blocks.iter() {
             for inst in &data.insts {
@@ -51,15 +51,15 @@ impl Legalizer {
                     | ExternFn::RegisterRead
                     | ExternFn::RegisterWrite = func
                 {
-                    places.entry(*object).or_default().insert(block);
+                    blocks_by_object.entry(*object).or_default().insert(block);
                     *uses.entry(*object).or_default() += 1;
                 }
             }
         }
-        for (object, blocks) in places {
+        for (object, blocks) in blocks_by_object {
             let data = &self.p.externs[object];
             let (name, loc, count) = (data.preamble.name.clone(), data.loc, blocks.len());
-            let what = match &data.kind {
+            let description = match &data.kind {
                 ExternKind::Counter { .. } if count > 1 => {
                     format!(
                         "counter `{name}`, which is counted at {count} places: a counter of the chip belongs to one table"
@@ -72,11 +72,11 @@ impl Legalizer {
                 }
                 ExternKind::Register { .. } => match register::check_register_support(&self.p, body, object) {
                     Ok(()) => continue,
-                    Err(why) => format!("register `{name}`: {why}"),
+                    Err(reason) => format!("register `{name}`: {reason}"),
                 },
                 _ => continue,
             };
-            self.report_left_out(loc, what);
+            self.report_left_out(loc, description);
             Self::replace_by_zero(body, |inst| matches!(inst, Inst::Extern { object: Some(o), .. } if *o == object));
         }
     }
@@ -86,35 +86,36 @@ impl Legalizer {
     pub(super) fn drop_partly_used_direct_objects(&mut self, body: &mut Body) {
         for table in self.p.tables.keys() {
             let Table { direct_counter, direct_meter, .. } = self.p.tables[table].clone();
-            for (object, word) in [(direct_counter, "counter"), (direct_meter, "meter")] {
+            for (object, kind_name) in [(direct_counter, "counter"), (direct_meter, "meter")] {
                 let Some(object) = object else { continue };
                 let uses = |block: Block| {
                     let prefix = super::action::simple_prefix(&self.p, body, block);
                     let insts = &body.blocks[block].insts[..prefix];
                     insts.iter().any(|i| matches!(i.inst, Inst::Extern { object: Some(o), .. } if o == object))
                 };
-                let by_miss =
+                let is_default_only =
                     |a: ActionId| self.p.tables[table].actions.iter().any(|r| r.action == a && r.default_only);
                 let arms = body.blocks.values().filter_map(|data| match &data.term.as_ref()?.term {
-                    Terminator::Apply { table: of, arms, .. } if *of == table => Some(arms),
+                    Terminator::Apply { table: applied, arms, .. } if *applied == table => Some(arms),
                     _ => None,
                 });
                 let (using, idle): (Vec<&ActionArm>, Vec<&ActionArm>) = arms.flatten().partition(|arm| uses(arm.block));
                 // If no action uses the object here, only the lower tier can use it.
                 if !using.is_empty() {
-                    if idle.iter().all(|arm| by_miss(arm.action)) {
+                    if idle.iter().all(|arm| is_default_only(arm.action)) {
                         continue;
                     }
                     let (name, loc) = (self.p.externs[object].preamble.name.clone(), self.p.externs[object].loc);
-                    let what = format!("{word} `{name}`, which only some actions of its table use: on the chip all do");
-                    self.report_left_out(loc, what);
+                    let description =
+                        format!("{kind_name} `{name}`, which only some actions of its table use: on the chip all do");
+                    self.report_left_out(loc, description);
                 }
                 Self::replace_by_zero(
                     body,
                     |inst| matches!(inst, Inst::Extern { object: Some(o), .. } if *o == object),
                 );
                 let table = &mut self.p.tables[table];
-                match word {
+                match kind_name {
                     "counter" => table.direct_counter = None,
                     _ => table.direct_meter = None,
                 }
@@ -145,16 +146,18 @@ impl Legalizer {
     pub(super) fn legalize_calls(&mut self, body: &mut Body) {
         for n in 0..body.blocks.len() {
             let block = Block(u32::try_from(n).unwrap_or(u32::MAX));
-            let mut at = 0;
-            while at < body.blocks[block].insts.len() {
-                let here = at;
-                let data = body.blocks[block].insts[here].clone();
-                at += 1;
+            let mut index = 0;
+            while index < body.blocks[block].insts.len() {
+                let call_index = index;
+                let data = body.blocks[block].insts[call_index].clone();
+                index += 1;
                 let Inst::Extern { object, func, args } = &data.inst else { continue };
-                let form = match func {
-                    ExternFn::HashGet => self.legalize_hash(body, block, here, args),
-                    ExternFn::RandomRead => self.legalize_random(body, block, here, *object),
-                    ExternFn::MeterExecute | ExternFn::DirectMeterExecute => self.legalize_meter(body, block, here),
+                let added_insts = match func {
+                    ExternFn::HashGet => self.legalize_hash(body, block, call_index, args),
+                    ExternFn::RandomRead => self.legalize_random(body, block, call_index, *object),
+                    ExternFn::MeterExecute | ExternFn::DirectMeterExecute => {
+                        self.legalize_meter(body, block, call_index)
+                    }
                     ExternFn::CounterCount
                     | ExternFn::DirectCounterCount
                     | ExternFn::RegisterRead
@@ -163,18 +166,18 @@ impl Legalizer {
                     | ExternFn::SendToPort => Ok(0),
                     _ => Err(format!("`{}`", func.name())),
                 };
-                match form {
-                    Ok(more) => at += more,
-                    Err(what) => {
-                        self.report_left_out(data.loc, what);
+                match added_insts {
+                    Ok(added) => index += added,
+                    Err(description) => {
+                        self.report_left_out(data.loc, description);
                         let zero = |v: &Value| InstData {
                             inst: Inst::Const(Const::new(body.values[*v], 0u8)),
                             results: vec![*v],
                             loc: data.loc,
                         };
                         let zeros: Vec<InstData> = data.results.iter().map(zero).collect();
-                        at = here + zeros.len();
-                        body.blocks[block].insts.splice(here..=here, zeros);
+                        index = call_index + zeros.len();
+                        body.blocks[block].insts.splice(call_index..=call_index, zeros);
                     }
                 }
             }
@@ -211,31 +214,33 @@ impl Legalizer {
         3
     }
 
-    /// Legalizes a random number, because the chip's generator returns all values of its width.
+    /// Legalizes a random number, instruction `index` of a block, because the chip's generator
+    /// returns all values of its width: masks the result to the span and adds the minimum. Returns
+    /// the number of added instructions.
     fn legalize_random(
         &mut self,
         body: &mut Body,
         block: Block,
-        at: usize,
+        index: usize,
         object: Option<ExternId>,
     ) -> Result<usize, String> {
         let Some(ExternKind::Random { min, max }) = object.map(|o| self.p.externs[o].kind.clone()) else {
             return Ok(0);
         };
         let width = min.ty.width();
-        let all = (BigUint::from(1u8) << width) - 1u8;
-        if min.bits == BigUint::ZERO && max.bits == all {
+        let max_value = (BigUint::from(1u8) << width) - 1u8;
+        if min.bits == BigUint::ZERO && max.bits == max_value {
             return Ok(0);
         }
         let span = if max.bits >= min.bits { &max.bits - &min.bits } else { BigUint::ZERO };
         if (&span + 1u8).count_ones() != 1 {
             return Err("random numbers with a number of values that is not a power of two".into());
         }
-        let loc = body.blocks[block].insts[at].loc;
+        let loc = body.blocks[block].insts[index].loc;
         let base = body.values.push(min.ty);
         let lower = InstData { inst: Inst::Const(min), results: vec![base], loc };
-        body.blocks[block].insts.insert(at, lower);
-        Ok(1 + Self::limit_result(body, block, at + 1, base, span))
+        body.blocks[block].insts.insert(index, lower);
+        Ok(1 + Self::limit_result(body, block, index + 1, base, span))
     }
 
     /// Legalizes a meter: the input color is green or held by a variable.

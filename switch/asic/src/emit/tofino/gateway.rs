@@ -42,8 +42,8 @@ pub(super) fn fits_gateway(body: &Body, any: &[&[CondLiteral]]) -> bool {
 }
 
 impl GatewayBits {
-    /// Returns the numbers of rows for the condition and for its negation. `None`: a gateway cannot
-    /// evaluate it.
+    /// Returns the numbers of rows for the condition and for its negation (swapped if not `holds`),
+    /// and adds the bits that it reads to the gateway's. `None`: a gateway cannot evaluate it.
     fn count_rows(&mut self, body: &Body, cond: Value, holds: bool, depth: usize) -> Option<(usize, usize)> {
         if depth > 16 {
             return None;
@@ -59,20 +59,20 @@ impl GatewayBits {
                 }
             }
             Inst::Binary(op, a, b) if op.is_comparison() => {
-                let fixed = [a, b].map(|v| constant_bits(body, *v).is_some());
-                let equality = matches!(op, BinaryOp::Eq | BinaryOp::Ne);
-                match fixed.into() {
+                let is_const = [a, b].map(|v| constant_bits(body, *v).is_some());
+                let is_equality = matches!(op, BinaryOp::Eq | BinaryOp::Ne);
+                match is_const.into() {
                     (false, true) => self.add_compared_bits(body, *a)?,
                     (true, false) => self.add_compared_bits(body, *b)?,
                     // An order comparison tests a saturated difference in a separate container.
-                    _ if !equality && body.value_type(*a).width() <= 32 => {
+                    _ if !is_equality && body.value_type(*a).width() <= 32 => {
                         self.bits
                             .insert((None, 1, cond.index() as u32), body.value_type(*a).width().next_power_of_two());
                     }
                     _ => return None,
                 }
                 // A constant bound takes up to three prefixes.
-                let rows = if equality || fixed == [false; 2] { 1 } else { 3 };
+                let rows = if is_equality || is_const == [false; 2] { 1 } else { 3 };
                 (rows, rows)
             }
             Inst::Load(var) => {

@@ -99,12 +99,12 @@ pub(super) fn widest_operand_bits(cond: &GatewayCond) -> u32 {
 
 /// Returns the text, and whether it needs parentheses as an operand.
 pub(super) fn cond_text(cond: &GatewayCond) -> (String, bool) {
-    let joined = |all: &[GatewayCond], sign: &str, empty: &str| {
+    let join = |parts_of: &[GatewayCond], sign: &str, empty: &str| {
         let part = |c: &GatewayCond| match (cond_text(c), c) {
             ((t, true), GatewayCond::All(_) | GatewayCond::Any(_)) => format!("({t})"),
             ((t, _), _) => t,
         };
-        let parts: Vec<String> = all.iter().map(part).collect();
+        let parts: Vec<String> = parts_of.iter().map(part).collect();
         match parts.len() {
             0 => (empty.to_owned(), false),
             n => (parts.join(sign), n > 1),
@@ -115,17 +115,17 @@ pub(super) fn cond_text(cond: &GatewayCond) -> (String, bool) {
         GatewayCond::Raw(text, _) => (text.clone(), true),
         GatewayCond::Test(t) if t.truth => (if t.equal { t.base.clone() } else { format!("!{}", t.base) }, false),
         GatewayCond::Test(t) => {
-            let whole = t.hi + 1 == t.width && t.lo == 0;
-            let base = if whole { t.base.clone() } else { format!("{}[{}:{}]", t.base, t.hi, t.lo) };
-            let own = t.hi - t.lo + 1;
-            let base = match t.mask == all_ones(own) {
+            let is_whole = t.hi + 1 == t.width && t.lo == 0;
+            let base = if is_whole { t.base.clone() } else { format!("{}[{}:{}]", t.base, t.hi, t.lo) };
+            let bit_count = t.hi - t.lo + 1;
+            let base = match t.mask == all_ones(bit_count) {
                 true => base,
                 false => format!("({base} & {})", expr::number_text(&t.mask)),
             };
             (format!("{base} {} {}", if t.equal { "==" } else { "!=" }, expr::number_text(&t.value)), true)
         }
-        GatewayCond::All(all) => joined(all, " && ", "true"),
-        GatewayCond::Any(all) => joined(all, " || ", "false"),
+        GatewayCond::All(parts_of) => join(parts_of, " && ", "true"),
+        GatewayCond::Any(parts_of) => join(parts_of, " || ", "false"),
     }
 }
 
@@ -143,18 +143,19 @@ pub(super) fn ternary_entries(cond: &GatewayCond) -> Option<Vec<Vec<BitTest>>> {
             vec![vec![BitTest { value, equal: true, ..t.clone() }]]
         }
         GatewayCond::Test(t) => vec![vec![t.clone()]],
-        GatewayCond::Any(all) => {
+        GatewayCond::Any(parts) => {
             let mut rows = Vec::new();
-            for part in all {
+            for part in parts {
                 rows.extend(ternary_entries(part)?);
             }
             (rows.len() <= MAX_ENTRIES).then_some(rows)?
         }
-        GatewayCond::All(all) => {
+        GatewayCond::All(parts) => {
             let mut rows: Vec<Vec<BitTest>> = vec![Vec::new()];
-            for part in all {
-                let more = ternary_entries(part)?;
-                let product = rows.iter().flat_map(|r| more.iter().map(move |m| [r.as_slice(), m.as_slice()].concat()));
+            for part in parts {
+                let part_rows = ternary_entries(part)?;
+                let product =
+                    rows.iter().flat_map(|r| part_rows.iter().map(move |m| [r.as_slice(), m.as_slice()].concat()));
                 rows = product.collect();
                 (rows.len() <= MAX_ENTRIES).then_some(())?;
             }

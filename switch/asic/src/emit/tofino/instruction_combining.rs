@@ -29,18 +29,18 @@ pub(super) fn combine_arithmetic(body: &mut Body) {
         let mut n = 0;
         while n < body.blocks[block].insts.len() {
             let data = body.blocks[block].insts[n].clone();
-            let more = match data.inst {
+            let replacement = match data.inst {
                 Inst::Binary(op, a, b) if op.is_comparison() => compare_by_saturation(body, op, [a, b]),
                 Inst::Binary(BinaryOp::Add, a, b) => expand_ones_complement_add(body, [a, b])
                     .or_else(|| combine_select(body, &uses, BinaryOp::Add, [a, b])),
                 Inst::Binary(op, a, b) => combine_select(body, &uses, op, [a, b]),
                 _ => None,
             };
-            if let Some((before, inst)) = more {
+            if let Some((before, inst)) = replacement {
                 let count = before.len();
-                let made =
+                let inserted =
                     before.into_iter().map(|(inst, result)| InstData { inst, results: vec![result], loc: data.loc });
-                body.blocks[block].insts.splice(n..n, made.collect::<Vec<_>>());
+                body.blocks[block].insts.splice(n..n, inserted.collect::<Vec<_>>());
                 n += count;
                 body.blocks[block].insts[n].inst = inst;
             }
@@ -50,7 +50,8 @@ pub(super) fn combine_arithmetic(body: &mut Body) {
     ir::passes::remove_dead_values(body);
 }
 
-/// Distributes an operation over a selection between constants.
+/// Distributes an operation over a selection between constants: `x + (c ? 1 : 2)` becomes `c ? x +
+/// 1 : x + 2`, because a gateway selects and an action adds a constant.
 fn combine_select(body: &mut Body, uses: &HashMap<Value, usize>, op: BinaryOp, [a, b]: [Value; 2]) -> InstReplacement {
     let commutes = matches!(op, BinaryOp::Add | BinaryOp::Or | BinaryOp::Xor);
     if !commutes && op != BinaryOp::Sub {
@@ -58,26 +59,26 @@ fn combine_select(body: &mut Body, uses: &HashMap<Value, usize>, op: BinaryOp, [
     }
     let ty = body.value_type(b);
     (matches!(ty, Type::Bit(1..=32)) && body.value_type(a) == ty).then_some(())?;
-    let choice = |body: &Body, value: Value| match inst_of(body, value) {
+    let select_of_constants = |body: &Body, value: Value| match inst_of(body, value) {
         Some(Inst::Select { cond, then, els }) if uses.get(&value) == Some(&1) => {
-            let both = constant_bits(body, *then).is_some() && constant_bits(body, *els).is_some();
-            both.then_some((*cond, [*then, *els]))
+            let are_constants = constant_bits(body, *then).is_some() && constant_bits(body, *els).is_some();
+            are_constants.then_some((*cond, [*then, *els]))
         }
         _ => None,
     };
-    let (other, (cond, arms)) = match (choice(body, b), choice(body, a)) {
+    let (operand, (cond, arms)) = match (select_of_constants(body, b), select_of_constants(body, a)) {
         (Some(found), None) => (a, found),
         (None, Some(found)) if commutes => (b, found),
         _ => return None,
     };
-    constant_bits(body, other).is_none().then_some(())?;
+    constant_bits(body, operand).is_none().then_some(())?;
     let mut before = Vec::new();
     let [then, els] = arms.map(|arm| {
         if constant_bits(body, arm) == Some(&BigUint::ZERO) {
-            return other;
+            return operand;
         }
         let value = body.values.push(ty);
-        before.push((Inst::Binary(op, other, arm), value));
+        before.push((Inst::Binary(op, operand, arm), value));
         value
     });
     Some((before, Inst::Select { cond, then, els }))
@@ -87,7 +88,7 @@ fn combine_select(body: &mut Body, uses: &HashMap<Value, usize>, op: BinaryOp, [
 /// because a gateway only compares for equality.
 fn compare_by_saturation(body: &mut Body, op: BinaryOp, [a, b]: [Value; 2]) -> InstReplacement {
     let Type::Bit(width) = body.value_type(a) else { return None };
-    let (a, b, excess) = match op {
+    let (a, b, test) = match op {
         BinaryOp::Gt => (a, b, BinaryOp::Ne),
         BinaryOp::Le => (a, b, BinaryOp::Eq),
         BinaryOp::Lt => (b, a, BinaryOp::Ne),
@@ -95,15 +96,16 @@ fn compare_by_saturation(body: &mut Body, op: BinaryOp, [a, b]: [Value; 2]) -> I
         _ => return None,
     };
     // An ALU saturates at the width of its container.
-    let whole = [8u32, 16, 32].into_iter().find(|w| *w >= width)?;
-    let fixed = constant_bits(body, a).is_some() || constant_bits(body, b).is_some();
-    (!fixed && body.value_type(b) == Type::Bit(width)).then_some(())?;
+    let container_bits = [8u32, 16, 32].into_iter().find(|w| *w >= width)?;
+    let has_constant = constant_bits(body, a).is_some() || constant_bits(body, b).is_some();
+    (!has_constant && body.value_type(b) == Type::Bit(width)).then_some(())?;
     let mut before = Vec::new();
-    let [x, y] = [a, b].map(|v| if whole == width { v } else { widen_value(body, v, whole, &mut before, 0) });
-    let [difference, zero] = [(); 2].map(|()| body.values.push(Type::Bit(whole)));
+    let [x, y] =
+        [a, b].map(|v| if container_bits == width { v } else { widen_value(body, v, container_bits, &mut before, 0) });
+    let [difference, zero] = [(); 2].map(|()| body.values.push(Type::Bit(container_bits)));
     before.push((Inst::Binary(BinaryOp::SubSat, x, y), difference));
-    before.push((Inst::Const(Const::new(Type::Bit(whole), 0u8)), zero));
-    Some((before, Inst::Binary(excess, difference, zero)))
+    before.push((Inst::Const(Const::new(Type::Bit(container_bits), 0u8)), zero));
+    Some((before, Inst::Binary(test, difference, zero)))
 }
 
 /// Returns an upper bound of a value.
@@ -123,12 +125,12 @@ fn max_value(body: &Body, value: Value, depth: usize) -> BigUint {
     own.min(all)
 }
 
-/// Returns the value in a wider type. An addition that cannot overflow is computed in the wider
-/// type.
+/// Returns the value in a wider type of `to` bits, and appends its computation to `before`. An
+/// addition that cannot overflow is computed in the wider type.
 fn widen_value(body: &mut Body, value: Value, to: u32, before: &mut Vec<(Inst, Value)>, depth: usize) -> Value {
     let ty = Type::Bit(to);
-    let all = super::prefixes::all_ones(body.value_type(value).width());
-    let new = match inst_of(body, value).cloned() {
+    let max_sum = super::prefixes::all_ones(body.value_type(value).width());
+    let widened = match inst_of(body, value).cloned() {
         Some(Inst::Const(c)) => Inst::Const(Const::new(ty, c.bits)),
         Some(Inst::Cast(_, from)) => match body.value_type(from) {
             Type::Bit(width) if width == to => return from,
@@ -136,7 +138,7 @@ fn widen_value(body: &mut Body, value: Value, to: u32, before: &mut Vec<(Inst, V
             _ => Inst::Cast(ty, value),
         },
         Some(Inst::Binary(BinaryOp::Add, a, b))
-            if depth < 16 && max_value(body, a, 0) + max_value(body, b, 0) <= all =>
+            if depth < 16 && max_value(body, a, 0) + max_value(body, b, 0) <= max_sum =>
         {
             let (a, b) = (widen_value(body, a, to, before, depth + 1), widen_value(body, b, to, before, depth + 1));
             Inst::Binary(BinaryOp::Add, a, b)
@@ -144,6 +146,6 @@ fn widen_value(body: &mut Body, value: Value, to: u32, before: &mut Vec<(Inst, V
         _ => Inst::Cast(ty, value),
     };
     let result = body.values.push(ty);
-    before.push((new, result));
+    before.push((widened, result));
     result
 }

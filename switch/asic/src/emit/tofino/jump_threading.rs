@@ -40,80 +40,84 @@ fn duplicate_decision(p: &Pipeline, body: &mut Body, cfg: &Cfg, join: Block) -> 
     let Some(TerminatorData { term: Terminator::Branch { cond, then, els }, loc }) = data.term.clone() else {
         return false;
     };
-    let ways: Vec<Block> = cfg.predecessors(join).to_vec();
-    let fits = data.params.is_empty()
+    let preds: Vec<Block> = cfg.predecessors(join).to_vec();
+    let is_small_decision = data.params.is_empty()
         && data.insts.len() <= MAX_DECISION_INSTS
         && data.insts.iter().all(|i| i.inst.is_pure())
-        && (2..=MAX_BRANCHES).contains(&ways.len())
+        && (2..=MAX_BRANCHES).contains(&preds.len())
         && body.entry != Some(join);
     // The predecessor must have a single edge to the block, without arguments.
-    let comes = |b: &Block| {
+    let has_one_plain_edge = |b: &Block| {
         let mut edges = 0;
-        let mut plain = true;
+        let mut has_no_args = true;
         if let Some(term) = &body.blocks[*b].term {
             term.term.for_each_call(|call| {
                 edges += usize::from(call.block == join);
-                plain &= call.block != join || call.args.is_empty();
+                has_no_args &= call.block != join || call.args.is_empty();
             });
         }
-        edges == 1 && plain
+        edges == 1 && has_no_args
     };
-    let distinct = ways.iter().collect::<HashSet<_>>().len() == ways.len();
-    if !fits || !distinct || !ways.iter().all(comes) {
+    let are_distinct = preds.iter().collect::<HashSet<_>>().len() == preds.len();
+    if !is_small_decision || !are_distinct || !preds.iter().all(has_one_plain_edge) {
         return false;
     }
-    let stored = |b: Block, var: VarId| {
+    let last_stored = |b: Block, var: VarId| {
         body.blocks[b].insts.iter().rev().find_map(|i| match i.inst {
             Inst::Store(v, value) if v == var => Some(value),
             _ => None,
         })
     };
-    let carried: Vec<VarId> = data
+    let stored_vars: Vec<VarId> = data
         .insts
         .iter()
         .filter_map(|i| match i.inst {
             Inst::Load(var) if is_local(p, var) => Some(var),
             _ => None,
         })
-        .filter(|var| ways.iter().all(|b| stored(*b, *var).is_some()))
+        .filter(|var| preds.iter().all(|b| last_stored(*b, *var).is_some()))
         .collect();
-    let outside = data.insts.iter().flat_map(|i| &i.results).any(|v| is_used_outside(body, *v, join));
-    let out =
+    let is_used_later = data.insts.iter().flat_map(|i| &i.results).any(|v| is_used_outside(body, *v, join));
+    let is_own_exit =
         |call: &BlockCall| is_exit(body, call.block) && call.args.is_empty() && cfg.predecessors(call.block).len() == 1;
-    if carried.is_empty() || outside || !(out(&then) || out(&els)) || ![&then, &els].iter().all(|c| c.args.is_empty()) {
+    if stored_vars.is_empty()
+        || is_used_later
+        || !(is_own_exit(&then) || is_own_exit(&els))
+        || ![&then, &els].iter().all(|c| c.args.is_empty())
+    {
         return false;
     }
     let stored: HashMap<(Block, VarId), Value> =
-        ways.iter().flat_map(|b| carried.iter().filter_map(|v| Some(((*b, *v), stored(*b, *v)?)))).collect();
-    for from in ways {
-        let way = split_edge(body, from, join);
-        let mut names: HashMap<Value, Value> = HashMap::new();
+        preds.iter().flat_map(|b| stored_vars.iter().filter_map(|v| Some(((*b, *v), last_stored(*b, *v)?)))).collect();
+    for pred in preds {
+        let edge_block = split_edge(body, pred, join);
+        let mut renamed: HashMap<Value, Value> = HashMap::new();
         for inst in &data.insts {
             if let Inst::Load(var) = inst.inst
-                && let Some(value) = stored.get(&(from, var))
+                && let Some(value) = stored.get(&(pred, var))
             {
-                names.insert(inst.results[0], *value);
+                renamed.insert(inst.results[0], *value);
                 continue;
             }
             let mut inst = inst.clone();
-            inst.inst.map_values(|v| names.get(&v).copied().unwrap_or(v));
-            let new = body.values.push(body.value_type(inst.results[0]));
-            names.insert(inst.results[0], new);
-            inst.results = vec![new];
-            body.blocks[way].insts.push(inst);
+            inst.inst.map_values(|v| renamed.get(&v).copied().unwrap_or(v));
+            let copy = body.values.push(body.value_type(inst.results[0]));
+            renamed.insert(inst.results[0], copy);
+            inst.results = vec![copy];
+            body.blocks[edge_block].insts.push(inst);
         }
-        let cond = names.get(&cond).copied().unwrap_or(cond);
-        let fixed = match body.defining_inst(cond).map(|i| &i.inst) {
+        let cond = renamed.get(&cond).copied().unwrap_or(cond);
+        let known_outcome = match body.defining_inst(cond).map(|i| &i.inst) {
             Some(Inst::Const(c)) => Some(c.bits != num_bigint::BigUint::ZERO),
             _ => None,
         };
-        let mut edge = |call: &BlockCall| BlockCall { block: copy_if_exit(body, call.block), args: Vec::new() };
-        let term = match fixed {
-            Some(true) => Terminator::Jump(edge(&then)),
-            Some(false) => Terminator::Jump(edge(&els)),
-            None => Terminator::Branch { cond, then: edge(&then), els: edge(&els) },
+        let mut target = |call: &BlockCall| BlockCall { block: copy_if_exit(body, call.block), args: Vec::new() };
+        let term = match known_outcome {
+            Some(true) => Terminator::Jump(target(&then)),
+            Some(false) => Terminator::Jump(target(&els)),
+            None => Terminator::Branch { cond, then: target(&then), els: target(&els) },
         };
-        body.blocks[way].term = Some(TerminatorData { term, loc });
+        body.blocks[edge_block].term = Some(TerminatorData { term, loc });
     }
     true
 }
@@ -126,22 +130,26 @@ fn thread_known_exit(p: &Pipeline, body: &mut Body, cfg: &Cfg, join: Block) -> b
     if !data.params.is_empty() || !data.insts.iter().all(|i| i.inst.is_pure()) {
         return false;
     }
-    let of_join: HashSet<Value> = data.insts.iter().flat_map(|i| &i.results).copied().collect();
-    let own = |block: Block| {
-        let mut own = true;
-        body.blocks[block].insts.iter().for_each(|i| i.inst.for_each_use(|v| own &= !of_join.contains(&v)));
-        own
+    let join_values: HashSet<Value> = data.insts.iter().flat_map(|i| &i.results).copied().collect();
+    let is_independent = |block: Block| {
+        let mut is_independent = true;
+        body.blocks[block]
+            .insts
+            .iter()
+            .for_each(|i| i.inst.for_each_use(|v| is_independent &= !join_values.contains(&v)));
+        is_independent
     };
-    let leaves = |call: &BlockCall| call.args.is_empty() && is_exit(body, call.block) && own(call.block);
-    let before = blocks_before_lookups(body);
-    let found = cfg.predecessors(join).iter().filter(|from| before.contains(from)).find_map(|from| {
-        let jumps = matches!(body.blocks[*from].term.as_ref().map(|t| &t.term), Some(Terminator::Jump(_)));
-        let to = if jumps && known_outcome(p, body, [*from, join], *cond)? { then } else { els };
-        (jumps && leaves(to)).then_some((*from, to.block))
+    let is_free_exit =
+        |call: &BlockCall| call.args.is_empty() && is_exit(body, call.block) && is_independent(call.block);
+    let before_lookups = blocks_before_lookups(body);
+    let candidate = cfg.predecessors(join).iter().filter(|pred| before_lookups.contains(pred)).find_map(|pred| {
+        let has_jump = matches!(body.blocks[*pred].term.as_ref().map(|t| &t.term), Some(Terminator::Jump(_)));
+        let outcome = if has_jump && known_outcome(p, body, [*pred, join], *cond)? { then } else { els };
+        (has_jump && is_free_exit(outcome)).then_some((*pred, outcome.block))
     });
-    let Some((from, out)) = found else { return false };
-    let out = copy_if_exit(body, out);
-    redirect_edges(body, from, [join, out]);
+    let Some((pred, exit)) = candidate else { return false };
+    let exit = copy_if_exit(body, exit);
+    redirect_edges(body, pred, [join, exit]);
     true
 }
 

@@ -19,42 +19,47 @@ pub(in crate::emit) struct LegalizedPipeline {
     pub(in crate::emit) deparser_checksums: Vec<DeparserChecksum>,
 }
 
-/// Legalizes a pipeline.
+/// Legalizes a pipeline: rewrites the constructs that the chip can express in another way and
+/// removes all others, which the result lists. `meta` names the metadata parameter.
 pub(in crate::emit) fn legalize(p: &Pipeline, meta: &str) -> LegalizedPipeline {
-    let mut this = Legalizer::new(p, meta);
-    let error = this.parser_error();
-    this.colors_as_numbers();
-    narrow_ports(&mut this.p);
+    let mut legalizer = Legalizer::new(p, meta);
+    let error = legalizer.parser_error();
+    legalizer.colors_as_numbers();
+    narrow_ports(&mut legalizer.p);
     let ids: Vec<ControlId> = p.controls.iter().map(|(id, _)| id).collect();
     for id in ids {
-        let mut body = std::mem::take(&mut this.p.controls[id].body);
+        let mut body = std::mem::take(&mut legalizer.p.controls[id].body);
         match p.controls[id].kind {
             ControlKind::MainParser => {
-                this.drop_computing_states(&mut body, error);
-                this.errors_as_numbers(&mut body);
-                this.move_sums_to_extractions(&mut body);
-                this.lower_verify(&mut body, error);
-                this.defer_late_copies(&mut body);
-                this.drop_parser_computation(&mut body);
-                this.sink_overwritten_stores(&mut body);
-                this.sort_deferred_tests(&body);
-                this.sort_deferred_copies(&body);
+                legalizer.drop_computing_states(&mut body, error);
+                legalizer.errors_as_numbers(&mut body);
+                legalizer.move_sums_to_extractions(&mut body);
+                legalizer.lower_verify(&mut body, error);
+                legalizer.defer_late_copies(&mut body);
+                legalizer.drop_parser_computation(&mut body);
+                legalizer.sink_overwritten_stores(&mut body);
+                legalizer.sort_deferred_tests(&body);
+                legalizer.sort_deferred_copies(&body);
             }
             ControlKind::MainControl => {
-                this.errors_as_numbers(&mut body);
-                this.drop_shared_objects(&mut body);
-                this.move_checksums_to_deparser(&mut body);
-                this.legalize_calls(&mut body);
-                this.drop_unsupported_arithmetic(&mut body);
-                this.drop_partly_used_direct_objects(&mut body);
-                this.prepend_to_control(&p.controls[id].name, &mut body, error);
+                legalizer.errors_as_numbers(&mut body);
+                legalizer.drop_shared_objects(&mut body);
+                legalizer.move_checksums_to_deparser(&mut body);
+                legalizer.legalize_calls(&mut body);
+                legalizer.drop_unsupported_arithmetic(&mut body);
+                legalizer.drop_partly_used_direct_objects(&mut body);
+                legalizer.prepend_to_control(&p.controls[id].name, &mut body, error);
             }
-            ControlKind::MainDeparser => this.legalize_calls(&mut body),
+            ControlKind::MainDeparser => legalizer.legalize_calls(&mut body),
             _ => {}
         }
-        this.p.controls[id].body = body;
+        legalizer.p.controls[id].body = body;
     }
-    LegalizedPipeline { pipeline: this.p, left_out: this.left_out, deparser_checksums: this.deparser_checksums }
+    LegalizedPipeline {
+        pipeline: legalizer.p,
+        left_out: legalizer.left_out,
+        deparser_checksums: legalizer.deparser_checksums,
+    }
 }
 
 impl Legalizer {
@@ -83,32 +88,33 @@ impl Legalizer {
         }
     }
 
-    /// Moves checksums that a control computes to the deparser.
+    /// Moves checksums that a control computes to the deparser, which updates the field if a flag
+    /// is set. The control sets the flag in place of the store.
     fn move_checksums_to_deparser(&mut self, body: &mut Body) {
         let blocks: Vec<Block> = body.blocks.iter().map(|(b, _)| b).collect();
         let cfg = Cfg::new(body);
         for block in blocks {
-            let mut at = 0;
-            while at < body.blocks[block].insts.len() {
-                let data = body.blocks[block].insts[at].clone();
-                at += 1;
+            let mut next_index = 0;
+            while next_index < body.blocks[block].insts.len() {
+                let data = body.blocks[block].insts[next_index].clone();
+                next_index += 1;
                 let Inst::Extern { object: Some(_), func: ExternFn::InternetChecksumGet, .. } = data.inst else {
                     continue;
                 };
                 let sum = data.results[0];
-                match self.match_header_checksum(body, &cfg, block, at - 1, sum) {
-                    Some((field, over, store)) => {
+                match self.match_header_checksum(body, &cfg, block, next_index - 1, sum) {
+                    Some((field, summed, store)) => {
                         let name = self.p.vars[field].name.split('.').nth(1).unwrap_or("header").to_owned();
                         let name = format!("{}.update_{name}", self.meta);
-                        let known = self.deparser_checksums.iter().find(|d| d.field == field).map(|d| d.update_flag);
-                        let wanted = known.unwrap_or_else(|| self.add_var(&name, Type::Bool, VarKind::Meta));
-                        if known.is_none() {
-                            self.deparser_checksums.push(DeparserChecksum { field, over, update_flag: wanted });
+                        let existing_flag = self.deparser_checksums.iter().find(|d| d.field == field).map(|d| d.update_flag);
+                        let flag = existing_flag.unwrap_or_else(|| self.add_var(&name, Type::Bool, VarKind::Meta));
+                        if existing_flag.is_none() {
+                            self.deparser_checksums.push(DeparserChecksum { field, over: summed, update_flag: flag });
                         }
-                        let yes = body.values.push(Type::Bool);
+                        let one = body.values.push(Type::Bool);
                         let insts = &mut body.blocks[block].insts;
-                        insts[at - 1] = InstData { inst: Inst::Const(Const::bool(true)), results: vec![yes], loc: data.loc };
-                        insts[store].inst = Inst::Store(wanted, yes);
+                        insts[next_index - 1] = InstData { inst: Inst::Const(Const::bool(true)), results: vec![one], loc: data.loc };
+                        insts[store].inst = Inst::Store(flag, one);
                     }
                     None => self.report_left_out(data.loc, "a checksum over other fields than those of one header: the chip computes checksums only in parsers and deparsers"),
                 }
@@ -125,8 +131,9 @@ impl Legalizer {
         }
     }
 
-    /// Matches a checksum over all other fields of a header that is stored to a field of it.
-    /// Returns that field, the summed fields and the index of the store.
+    /// Matches a checksum over all other fields of a header that is stored to a field of it. `get`
+    /// is the index of the call that returns `sum`. Returns the stored field, the summed fields and
+    /// the index of the store; `None` if a summed value is not the field's current one.
     fn match_header_checksum(
         &self,
         body: &Body,
@@ -145,17 +152,17 @@ impl Legalizer {
             _ => None,
         })?;
         let [ExternArg::Values(values)] = &data[..] else { return None };
-        let over: Vec<VarId> = self.p.headers[header].fields.iter().copied().filter(|v| *v != field).collect();
-        (values.len() == over.len()).then_some(())?;
-        for (value, var) in values.iter().zip(&over) {
+        let summed_fields: Vec<VarId> = self.p.headers[header].fields.iter().copied().filter(|v| *v != field).collect();
+        (values.len() == summed_fields.len()).then_some(())?;
+        for (value, var) in values.iter().zip(&summed_fields) {
             let loaded = insts[..get].iter().position(|i| i.inst == Inst::Load(*var) && i.results.contains(value));
             let stored = insts[..get].iter().enumerate().rev().find_map(|(n, i)| match &i.inst {
-                Inst::Store(to, v) if to == var => Some((n, v)),
+                Inst::Store(stored_var, v) if stored_var == var => Some((n, v)),
                 _ => None,
             });
-            let fresh = match (loaded, stored) {
+            let is_current = match (loaded, stored) {
                 (_, Some((_, v))) if v == value => true,
-                (Some(at), Some((n, _))) => at > n,
+                (Some(load_index), Some((n, _))) => load_index > n,
                 (Some(_), None) => true,
                 // Loaded in an earlier block; still the current value if no store exists.
                 (None, None) => {
@@ -163,15 +170,16 @@ impl Legalizer {
                 }
                 (None, Some(_)) => false,
             };
-            fresh.then_some(())?;
+            is_current.then_some(())?;
         }
         // Later code must not change the summed fields.
         let order = cfg.reverse_postorder();
-        let here = order.iter().position(|b| *b == block)?;
-        let changes = |i: &InstData| matches!(&i.inst, Inst::Store(v, _) if over.contains(v) || *v == field);
-        let behind = order[here + 1..].iter().filter(|b| body.can_reach(block, **b));
-        let later = behind.into_iter().any(|b| body.blocks[*b].insts.iter().any(changes));
-        (!later && !insts[store + 1..].iter().any(changes)).then_some((field, over, store))
+        let order_index = order.iter().position(|b| *b == block)?;
+        let changes_field =
+            |i: &InstData| matches!(&i.inst, Inst::Store(v, _) if summed_fields.contains(v) || *v == field);
+        let later_blocks = order[order_index + 1..].iter().filter(|b| body.can_reach(block, **b));
+        let is_changed_later = later_blocks.into_iter().any(|b| body.blocks[*b].insts.iter().any(changes_field));
+        (!is_changed_later && !insts[store + 1..].iter().any(changes_field)).then_some((field, summed_fields, store))
     }
 
     /// Removes arithmetic that no ALU of the chip supports.
@@ -181,11 +189,11 @@ impl Legalizer {
         let values = body.values.clone();
         for n in 0..body.blocks.len() {
             let block = Block(u32::try_from(n).unwrap_or(u32::MAX));
-            let mut found = Vec::new();
+            let mut dropped = Vec::new();
             for inst in &mut body.blocks[block].insts {
                 let Inst::Binary(op, a, b) = inst.inst else { continue };
                 let width = values[a].width();
-                let what = match op {
+                let construct = match op {
                     BinaryOp::Mul | BinaryOp::Div | BinaryOp::Mod => "multiplication or division",
                     BinaryOp::Shl | BinaryOp::Shr if !constants.contains(&b) => {
                         "a shift by a number known at run time only"
@@ -195,10 +203,10 @@ impl Legalizer {
                     }
                     _ => continue,
                 };
-                found.push((inst.loc, what));
+                dropped.push((inst.loc, construct));
                 inst.inst = Inst::Const(Const::new(values[inst.results[0]], 0u8));
             }
-            found.into_iter().for_each(|(loc, what)| self.report_left_out(loc, what));
+            dropped.into_iter().for_each(|(loc, construct)| self.report_left_out(loc, construct));
         }
     }
 }

@@ -11,38 +11,38 @@
 use ir::*;
 use std::collections::HashMap;
 
-/// Numbers the values of a body.
+/// Replaces each computation of a value that its block has computed already.
 pub(super) fn number_values(body: &mut Body) {
-    let mut names: HashMap<Value, Value> = HashMap::new();
+    let mut merged: HashMap<Value, Value> = HashMap::new();
     // Equal conditions; they are not merged.
-    let mut alike: HashMap<Value, Value> = HashMap::new();
+    let mut equal_conditions: HashMap<Value, Value> = HashMap::new();
     for data in body.blocks.values_mut() {
         // Computations of this block by text; those that read variables or validity are separate.
-        let mut known: HashMap<String, Value> = HashMap::new();
-        let mut read: HashMap<String, Value> = HashMap::new();
+        let mut computations: HashMap<String, Value> = HashMap::new();
+        let mut state_reads: HashMap<String, Value> = HashMap::new();
         for inst in &mut data.insts {
-            inst.inst.map_values(|v| names.get(&v).copied().unwrap_or(v));
+            inst.inst.map_values(|v| merged.get(&v).copied().unwrap_or(v));
             match (&inst.inst, inst.results.first()) {
-                (Inst::Store(var, _), _) => _ = read.remove(&format!("{:?}", Inst::Load(*var))),
+                (Inst::Store(var, _), _) => _ = state_reads.remove(&format!("{:?}", Inst::Load(*var))),
                 (pure, Some(result)) if pure.is_pure() => {
                     let mut key = pure.clone();
-                    key.map_values(|v| alike.get(&v).copied().unwrap_or(v));
-                    let reads = matches!(pure, Inst::Load(_) | Inst::IsValid(_) | Inst::InValueSet(..));
-                    let all = if reads { &mut read } else { &mut known };
-                    let first = *all.entry(format!("{key:?}")).or_insert(*result);
+                    key.map_values(|v| equal_conditions.get(&v).copied().unwrap_or(v));
+                    let reads_state = matches!(pure, Inst::Load(_) | Inst::IsValid(_) | Inst::InValueSet(..));
+                    let numbered = if reads_state { &mut state_reads } else { &mut computations };
+                    let first = *numbered.entry(format!("{key:?}")).or_insert(*result);
                     if first != *result {
-                        let condition = body.values[*result] == Type::Bool;
-                        if condition { &mut alike } else { &mut names }.insert(*result, first);
+                        let is_condition = body.values[*result] == Type::Bool;
+                        if is_condition { &mut equal_conditions } else { &mut merged }.insert(*result, first);
                     }
                 }
-                _ => read.clear(),
+                _ => state_reads.clear(),
             }
         }
     }
     for data in body.blocks.values_mut() {
-        let of = |v: Value| names.get(&v).copied().unwrap_or(v);
-        data.insts.iter_mut().for_each(|i| i.inst.map_values(of));
-        data.term.iter_mut().for_each(|t| t.term.map_values(of));
+        let renamed = |v: Value| merged.get(&v).copied().unwrap_or(v);
+        data.insts.iter_mut().for_each(|i| i.inst.map_values(renamed));
+        data.term.iter_mut().for_each(|t| t.term.map_values(renamed));
     }
     ir::passes::remove_dead_values(body);
 }

@@ -20,22 +20,22 @@ const MAX_TERMS: usize = 4;
 pub(super) fn expand_ones_complement_add(body: &mut Body, [a, b]: [Value; 2]) -> InstReplacement {
     let Type::Bit(width @ 2..=32) = body.value_type(a) else { return None };
     let sum = wide_sum(body, [a, b], width)?;
-    let again = match *inst_of(body, sum)? {
+    let inner_sum = match *inst_of(body, sum)? {
         Inst::Binary(BinaryOp::Add, a, b) => wide_sum(body, [a, b], width),
         _ => None,
     };
-    let (mut terms, mut most) = (Vec::new(), 2);
-    if let Some(first) = again {
+    let (mut terms, mut max_terms) = (Vec::new(), 2);
+    if let Some(first) = inner_sum {
         // With at most this many terms, the first sum does not overflow and the carry of the second
         // one is at most 1.
-        let Type::Bit(whole) = body.value_type(first) else { return None };
-        most = 1usize << (whole - width).min(8);
-        most = if body.value_type(first) == body.value_type(sum) { most.min(MAX_TERMS) } else { 0 };
+        let Type::Bit(wide_width) = body.value_type(first) else { return None };
+        max_terms = 1usize << (wide_width - width).min(8);
+        max_terms = if body.value_type(first) == body.value_type(sum) { max_terms.min(MAX_TERMS) } else { 0 };
     }
-    collect_terms(body, again.unwrap_or(sum), width, &mut terms)?;
+    collect_terms(body, inner_sum.unwrap_or(sum), width, &mut terms)?;
     let constants = terms.iter().filter(|term| matches!(term, SumTerm::Constant(_))).count();
-    let whole = matches!(width, 8 | 16 | 32);
-    if !(2..=most).contains(&terms.len()) || constants > 1 || !whole && (constants, terms.len()) != (1, 2) {
+    let wide_width = matches!(width, 8 | 16 | 32);
+    if !(2..=max_terms).contains(&terms.len()) || constants > 1 || !wide_width && (constants, terms.len()) != (1, 2) {
         return None;
     }
     // The constant comes last, because the other terms can be available earlier.
@@ -45,17 +45,17 @@ pub(super) fn expand_ones_complement_add(body: &mut Body, [a, b]: [Value; 2]) ->
         SumTerm::Value(value) => builder.widen_to_sum(*value),
         SumTerm::Constant(_) => return None,
     };
-    let mut last = None;
+    let mut last_inst = None;
     for term in &terms[1..] {
-        if let Some(inst) = last.take() {
+        if let Some(inst) = last_inst.take() {
             total = builder.push(Type::Bit(width), inst);
         }
-        last = Some(match term {
+        last_inst = Some(match term {
             SumTerm::Value(value) => builder.add_value_and_carry(total, *value),
             SumTerm::Constant(c) => builder.add_constant_and_carry(total, c),
         });
     }
-    Some((builder.before, last?))
+    Some((builder.before, last_inst?))
 }
 
 /// Term of a sum.

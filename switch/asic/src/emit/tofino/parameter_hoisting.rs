@@ -52,34 +52,35 @@ fn incoming_edges(body: &Body, to: Block) -> Option<Vec<(Block, Vec<Value>)>> {
     (!begins && !found.is_empty() && !body.can_reach(to, to)).then_some(found)
 }
 
-/// Removes the parameters of a block that have the same value on all edges.
+/// Removes the parameters of a block that have the same value on all edges, or that hold the same
+/// variable on all edges, which the block then loads.
 fn remove_constant_params_of(body: &mut Body, block: Block) {
     if body.blocks[block].params.is_empty() {
         return;
     }
-    let Some(ways) = incoming_edges(body, block) else { return };
+    let Some(edges) = incoming_edges(body, block) else { return };
     for n in (0..body.blocks[block].params.len()).rev() {
-        let mut brought = ways.iter().map(|(from, args)| (*from, args[n]));
-        let Some((_, first)) = brought.next() else { return };
-        let known = if brought.clone().all(|(_, value)| value == first) {
+        let mut args_of_param = edges.iter().map(|(from, args)| (*from, args[n]));
+        let Some((_, first)) = args_of_param.next() else { return };
+        let replacement = if args_of_param.clone().all(|(_, value)| value == first) {
             Some(first)
         } else {
-            let read =
-                ways.iter().map(|(from, args)| variable_held_by(body, *from, args[n])).collect::<Option<Vec<_>>>();
-            read.filter(|vars| vars.windows(2).all(|pair| pair[0] == pair[1])).map(|vars| {
+            let held_vars =
+                edges.iter().map(|(from, args)| variable_held_by(body, *from, args[n])).collect::<Option<Vec<_>>>();
+            held_vars.filter(|vars| vars.windows(2).all(|pair| pair[0] == pair[1])).map(|vars| {
                 let value = body.values.push(body.value_type(first));
                 body.blocks[block].insts.insert(0, InstData::new(Inst::Load(vars[0]), vec![value]));
                 value
             })
         };
-        if let Some(known) = known {
+        if let Some(replacement) = replacement {
             let param = body.blocks[block].params.remove(n);
             body.blocks.values_mut().for_each(|data| {
                 if let Some(data) = &mut data.term {
                     data.term.for_each_call_mut(|call| _ = (call.block == block).then(|| call.args.remove(n)));
                 }
             });
-            replace_value(body, param, known);
+            replace_value(body, param, replacement);
         }
     }
 }
@@ -119,23 +120,24 @@ fn hoist_arm_keys(p: &mut Pipeline, body: &mut Body, cfg: &Cfg, block: Block) {
     };
     for arm in arms {
         let data = &body.blocks[arm.block];
-        let own = |value: Value| data.params.contains(&value);
-        let mut plain = cfg.predecessors(arm.block) == [block] && data.insts.len() <= MAX_MOVED;
+        let is_arm_param = |value: Value| data.params.contains(&value);
+        let mut is_movable = cfg.predecessors(arm.block) == [block] && data.insts.len() <= MAX_MOVED;
         for data in &data.insts {
-            plain &= is_pure_computation(p, &data.inst);
-            data.inst.for_each_use(|value| plain &= !own(value));
+            is_movable &= is_pure_computation(p, &data.inst);
+            data.inst.for_each_use(|value| is_movable &= !is_arm_param(value));
         }
-        let hashes = data.insts.iter().any(|data| matches!(data.inst, Inst::Extern { .. }));
-        let moves = plain
+        let has_hash = data.insts.iter().any(|data| matches!(data.inst, Inst::Extern { .. }));
+        let is_moved = is_movable
             && match data.term.as_ref().map(|data| &data.term) {
-                Some(Terminator::Apply { .. }) => hashes,
+                Some(Terminator::Apply { .. }) => has_hash,
                 Some(Terminator::Jump(BlockCall { block, args })) => {
-                    let (join, known) = (*block, !args.is_empty() && !args.iter().any(|value| own(*value)));
-                    known && params_to_variables(p, body, join).is_some()
+                    let (join, has_outer_args) =
+                        (*block, !args.is_empty() && !args.iter().any(|value| is_arm_param(*value)));
+                    has_outer_args && params_to_variables(p, body, join).is_some()
                 }
                 _ => false,
             };
-        if moves {
+        if is_moved {
             let moved = std::mem::take(&mut body.blocks[arm.block].insts);
             body.blocks[block].insts.extend(moved);
         }
@@ -145,22 +147,24 @@ fn hoist_arm_keys(p: &mut Pipeline, body: &mut Body, cfg: &Cfg, block: Block) {
 /// Replaces the parameters of a block by variables, if the block only looks them up and is reached
 /// by jumps. `None` for other blocks.
 fn params_to_variables(p: &mut Pipeline, body: &mut Body, join: Block) -> Option<()> {
-    let ways = incoming_edges(body, join)?;
-    let jumps = |block: Block| matches!(body.blocks[block].term.as_ref().map(|t| &t.term), Some(Terminator::Jump(_)));
+    let edges = incoming_edges(body, join)?;
+    let ends_in_jump =
+        |block: Block| matches!(body.blocks[block].term.as_ref().map(|t| &t.term), Some(Terminator::Jump(_)));
     let Some(Terminator::Apply { table, keys, .. }) = body.blocks[join].term.as_ref().map(|data| data.term.clone())
     else {
         return None;
     };
-    let keyed = body.blocks[join].params.iter().any(|param| keys.contains(param));
-    (ways.len() > 1 && keyed && ways.iter().all(|(block, _)| jumps(*block))).then_some(())?;
+    let is_key = body.blocks[join].params.iter().any(|param| keys.contains(param));
+    (edges.len() > 1 && is_key && edges.iter().all(|(block, _)| ends_in_jump(*block))).then_some(())?;
     let params = std::mem::take(&mut body.blocks[join].params);
-    let short = to_identifier(p.tables[table].preamble.name.rsplit('.').next().unwrap_or_default());
+    let table_name = to_identifier(p.tables[table].preamble.name.rsplit('.').next().unwrap_or_default());
     let mut vars = Vec::new();
     for (n, param) in params.into_iter().enumerate() {
         let key = keys.iter().position(|key| *key == param);
-        let suffix = key.map_or_else(|| n.to_string(), |at| to_identifier(&p.tables[table].keys[at].name));
+        let suffix =
+            key.map_or_else(|| n.to_string(), |key_index| to_identifier(&p.tables[table].keys[key_index].name));
         let var = Var {
-            name: format!("{short}_{suffix}"),
+            name: format!("{table_name}_{suffix}"),
             ty: body.value_type(param),
             kind: VarKind::Local,
             loc: SourceLoc::default(),
@@ -168,7 +172,7 @@ fn params_to_variables(p: &mut Pipeline, body: &mut Body, join: Block) -> Option
         vars.push(p.vars.push(var));
         body.blocks[join].insts.insert(n, InstData::new(Inst::Load(vars[n]), vec![param]));
     }
-    for (block, _) in ways {
+    for (block, _) in edges {
         store_jump_args(&mut body.blocks[block], &vars);
     }
     Some(())

@@ -13,48 +13,51 @@ impl Legalizer {
     /// Unsupported sums become zero and are reported.
     pub(super) fn move_sums_to_extractions(&mut self, body: &mut Body) {
         let cfg = Cfg::new(body);
-        let mut looked_at = Vec::new();
+        let mut reads = Vec::new();
         for (block, data) in body.blocks.iter() {
             for (n, inst) in data.insts.iter().enumerate() {
                 if let Inst::Extern { object: Some(object), func: ExternFn::InternetChecksumGet, .. } = inst.inst {
-                    looked_at.push((block, n, object, inst.results[0], inst.loc));
+                    reads.push((block, n, object, inst.results[0], inst.loc));
                 }
             }
         }
         let mut moved = Vec::new();
-        let mut used = HashSet::new();
-        for (block, n, object, result, loc) in looked_at {
-            let places = self.summed_fields(body, &cfg, block, n, object).and_then(|addends| {
-                let at = |(header, fields): (HeaderId, Vec<VarId>)| {
+        let mut used_units = HashSet::new();
+        for (block, n, object, result, loc) in reads {
+            let additions = self.summed_fields(body, &cfg, block, n, object).and_then(|addends| {
+                let state = |(header, fields): (HeaderId, Vec<VarId>)| {
                     Some((Self::extracting_state(body, &cfg, block, header)?, header, fields))
                 };
-                addends.into_iter().map(at).collect::<Option<Vec<_>>>()
+                addends.into_iter().map(state).collect::<Option<Vec<_>>>()
             });
-            let Some(places) = places else {
-                let what = "a checksum over other fields than those that the parser extracts on each path to it";
-                self.report_left_out(loc, what);
+            let Some(additions) = additions else {
+                let reason = "a checksum over other fields than those that the parser extracts on each path to it";
+                self.report_left_out(loc, reason);
                 let zero = Const::new(body.values[result], 0u8);
                 body.blocks[block].insts[n].inst = Inst::Const(zero);
                 continue;
             };
-            let unit = if used.insert(object) { object } else { self.clone_checksum_unit(object) };
+            let unit = if used_units.insert(object) { object } else { self.clone_checksum_unit(object) };
             if let Inst::Extern { object, .. } = &mut body.blocks[block].insts[n].inst {
                 *object = Some(unit);
             }
-            moved.extend(places.into_iter().map(|(at, header, fields)| (at, header, fields, unit, loc)));
+            moved.extend(additions.into_iter().map(|(state, header, fields)| (state, header, fields, unit, loc)));
         }
         for data in body.blocks.values_mut() {
             data.insts.retain(|i| !is_addition(&i.inst));
         }
-        for (at, header, fields, unit, loc) in moved {
+        for (state, header, fields, unit, loc) in moved {
             let values: Vec<Value> = fields.iter().map(|var| body.values.push(self.p.vars[*var].ty)).collect();
             let load = |(var, value): (&VarId, &Value)| InstData { inst: Inst::Load(*var), results: vec![*value], loc };
             let mut insts: Vec<InstData> = fields.iter().zip(&values).map(load).collect();
             let (func, args) = (ExternFn::InternetChecksumAdd, vec![ExternArg::Values(values)]);
             insts.push(InstData { inst: Inst::Extern { object: Some(unit), func, args }, results: Vec::new(), loc });
-            let all = &mut body.blocks[at].insts;
-            let behind = all.iter().position(|i| i.inst == Inst::Extract(header)).map_or(all.len(), |at| at + 1);
-            all.splice(behind..behind, insts);
+            let state_insts = &mut body.blocks[state].insts;
+            let after_extract = state_insts
+                .iter()
+                .position(|i| i.inst == Inst::Extract(header))
+                .map_or(state_insts.len(), |state| state + 1);
+            state_insts.splice(after_extract..after_extract, insts);
         }
     }
 
@@ -64,38 +67,42 @@ impl Legalizer {
         self.p.externs.push(unit)
     }
 
-    /// Returns the fields that a sum covers at a read, if they are the same on each path to it.
+    /// Returns the fields that a sum covers at a read (instruction `n` of a block), if they are the
+    /// same on each path to it: walks up the dominators to the clearing of the sum. `None`
+    /// otherwise.
     fn summed_fields(&self, body: &Body, cfg: &Cfg, block: Block, n: usize, object: ExternId) -> Option<Addends> {
-        let mut found: Addends = Vec::new();
+        let mut addends: Addends = Vec::new();
         let mut seen = HashSet::new();
-        let (mut at, mut end) = (block, n);
+        let (mut visited, mut end) = (block, n);
         let mut cleared = None;
         'all: loop {
-            seen.insert(at);
-            for inst in body.blocks[at].insts[..end].iter().rev() {
+            seen.insert(visited);
+            for inst in body.blocks[visited].insts[..end].iter().rev() {
                 let Inst::Extern { object: Some(of), func, args } = &inst.inst else { continue };
                 match func {
                     _ if *of != object => {}
                     ExternFn::InternetChecksumClear => {
-                        cleared = Some(at);
+                        cleared = Some(visited);
                         break 'all;
                     }
-                    ExternFn::InternetChecksumAdd => self.collect_fields(body, args, &mut found)?,
+                    ExternFn::InternetChecksumAdd => self.collect_fields(body, args, &mut addends)?,
                     ExternFn::InternetChecksumGet => {}
                     _ => return None,
                 }
             }
-            let Some(above) = cfg.immediate_dominator(at) else { break };
-            (at, end) = (above, body.blocks[above].insts.len());
+            let Some(dominator) = cfg.immediate_dominator(visited) else { break };
+            (visited, end) = (dominator, body.blocks[dominator].insts.len());
         }
         // An addition on some paths would move to a state on all paths.
-        let elsewhere = |(b, data): (Block, &BlockData)| {
-            let counts = !seen.contains(&b) && cleared.is_none_or(|at| cfg.dominates(at, b));
-            counts && data.insts.iter().any(|i| is_addition_to(&i.inst, object)) && body.can_reach(b, block)
+        let adds_elsewhere = |(b, data): (Block, &BlockData)| {
+            let is_relevant = !seen.contains(&b) && cleared.is_none_or(|visited| cfg.dominates(visited, b));
+            is_relevant && data.insts.iter().any(|i| is_addition_to(&i.inst, object)) && body.can_reach(b, block)
         };
-        (!found.is_empty() && !body.blocks.iter().any(elsewhere)).then_some(found)
+        (!addends.is_empty() && !body.blocks.iter().any(adds_elsewhere)).then_some(addends)
     }
 
+    /// Adds the fields that an addition covers to `found`, by header. `None` if it covers anything
+    /// but fields and zeros.
     fn collect_fields(&self, body: &Body, args: &[ExternArg], found: &mut Addends) -> Option<()> {
         let values = match args {
             [ExternArg::Values(values)] => values.clone(),

@@ -34,31 +34,32 @@ impl Legalizer {
         body.empty_unreachable();
     }
 
-    /// Replaces branches on whether the packet has the length that a header announces.
+    /// Replaces branches on whether the packet has the length that a header announces: the parser
+    /// assumes that it has.
     fn assume_announced_lengths(&mut self, body: &mut Body) {
         let blocks: Vec<Block> = body.blocks.keys().collect();
         for block in blocks {
             let Some(TerminatorData { term, loc }) = body.blocks[block].term.clone() else { continue };
-            let (asked, [yes, no]) = match term {
+            let (cond_value, [on_true, on_false]) = match term {
                 Terminator::Branch { cond, then, els } => (cond, [then, els]),
                 Terminator::Switch { value, cases, default } => {
-                    let case = |wanted: u8| {
-                        let found = cases.iter().find(|(c, _)| c.ty == Type::Bool && c.bits == wanted.into());
-                        found.map_or_else(|| default.clone(), |(_, call)| call.clone())
+                    let case = |truth: u8| {
+                        let matching = cases.iter().find(|(c, _)| c.ty == Type::Bool && c.bits == truth.into());
+                        matching.map_or_else(|| default.clone(), |(_, call)| call.clone())
                     };
                     (value, [case(1), case(0)])
                 }
                 _ => continue,
             };
-            if !Self::depends_on_length(body, asked) {
+            if !Self::depends_on_length(body, cond_value) {
                 continue;
             }
-            let equal = match body.defining_inst(asked).map(|data| &data.inst) {
-                Some(Inst::Binary(BinaryOp::Ne, ..)) => no,
-                _ => yes,
+            let assumed = match body.defining_inst(cond_value).map(|data| &data.inst) {
+                Some(Inst::Binary(BinaryOp::Ne, ..)) => on_false,
+                _ => on_true,
             };
             self.report_left_out(loc, "a choice by the packet's length, which the chip's parser does not know");
-            body.blocks[block].term = Some(TerminatorData { term: Terminator::Jump(equal), loc });
+            body.blocks[block].term = Some(TerminatorData { term: Terminator::Jump(assumed), loc });
         }
         body.empty_unreachable();
     }

@@ -20,26 +20,26 @@ impl Legalizer {
     pub(super) fn drop_parser_computation(&mut self, body: &mut Body) {
         for n in 0..body.blocks.len() {
             let block = Block(u32::try_from(n).unwrap_or(u32::MAX));
-            let computed = |inst: &InstData| match inst.inst {
+            let computed_value = |inst: &InstData| match inst.inst {
                 Inst::Store(_, value) => Self::is_computed(body, value).then_some(value),
                 _ => None,
             };
-            let found: Vec<(usize, Value)> = body.blocks[block]
+            let computed_stores: Vec<(usize, Value)> = body.blocks[block]
                 .insts
                 .iter()
                 .enumerate()
-                .filter_map(|(at, inst)| Some((at, computed(inst)?)))
+                .filter_map(|(index, inst)| Some((index, computed_value(inst)?)))
                 .collect();
-            for (at, value) in found.into_iter().rev() {
-                let loc = body.blocks[block].insts[at].loc;
+            for (index, value) in computed_stores.into_iter().rev() {
+                let loc = body.blocks[block].insts[index].loc;
                 self.report_left_out(loc, "an expression that is computed in the parser, which only moves bits");
                 let zero = body.values.push(body.values[value]);
-                let Inst::Store(var, _) = body.blocks[block].insts[at].inst else { continue };
+                let Inst::Store(var, _) = body.blocks[block].insts[index].inst else { continue };
                 let set = [
                     InstData { inst: Inst::Const(Const::new(body.values[zero], 0u8)), results: vec![zero], loc },
                     InstData { inst: Inst::Store(var, zero), results: Vec::new(), loc },
                 ];
-                body.blocks[block].insts.splice(at..=at, set);
+                body.blocks[block].insts.splice(index..=index, set);
             }
         }
     }
@@ -86,40 +86,42 @@ impl Legalizer {
         None
     }
 
-    /// Moves a write past the end of its block. Returns `false` if that is impossible.
-    fn sink_store(body: &mut Body, block: Block, at: usize, var: VarId) -> bool {
-        let rest = &body.blocks[block].insts[at + 1..];
-        if rest.iter().any(|i| i.inst == Inst::Load(var)) {
+    /// Moves the write `index` (of an instruction) past the end of its block: into the successor,
+    /// or into a new block on each edge. Drops it if each path writes the variable again first.
+    /// Returns `false` if that is impossible.
+    fn sink_store(body: &mut Body, block: Block, index: usize, var: VarId) -> bool {
+        let later = &body.blocks[block].insts[index + 1..];
+        if later.iter().any(|i| i.inst == Inst::Load(var)) {
             return false;
         }
-        if rest.iter().any(|i| stores_var(&i.inst, var)) {
-            body.blocks[block].insts.remove(at);
+        if later.iter().any(|i| stores_var(&i.inst, var)) {
+            body.blocks[block].insts.remove(index);
             return true;
         }
         let cfg = Cfg::new(body);
         let Some(term) = body.blocks[block].term.clone() else { return false };
-        let inst = body.blocks[block].insts[at].clone();
+        let inst = body.blocks[block].insts[index].clone();
         if let Terminator::Jump(call) = &term.term {
             let next = call.block;
-            let alone = cfg.predecessors(next) == [block] && next != block && body.entry != Some(next);
+            let is_only_pred = cfg.predecessors(next) == [block] && next != block && body.entry != Some(next);
             match first_access_is_store(body, next, var) {
                 Some(true) => {}
-                None if alone => body.blocks[next].insts.push(inst.clone()),
+                None if is_only_pred => body.blocks[next].insts.push(inst.clone()),
                 _ => return false,
             }
-            body.blocks[block].insts.remove(at);
+            body.blocks[block].insts.remove(index);
             return true;
         }
         let mut changed = term.clone();
         for call in branch_edges(&mut changed.term) {
             if first_access_is_store(body, call.block, var) != Some(true) {
                 let onward = TerminatorData { term: Terminator::Jump(call.clone()), loc: term.loc };
-                let between = BlockData { params: Vec::new(), insts: vec![inst.clone()], term: Some(onward) };
-                *call = BlockCall::to(body.blocks.push(between));
+                let edge_block = BlockData { params: Vec::new(), insts: vec![inst.clone()], term: Some(onward) };
+                *call = BlockCall::to(body.blocks.push(edge_block));
             }
         }
         body.blocks[block].term = Some(changed);
-        body.blocks[block].insts.remove(at);
+        body.blocks[block].insts.remove(index);
         true
     }
 }

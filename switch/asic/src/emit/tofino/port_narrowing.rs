@@ -22,7 +22,8 @@ fn ingress_ports(p: &Pipeline) -> Vec<VarId> {
     ["istd.input_port", "parser_istd.input_port"].iter().filter_map(|name| p.intrinsics.get(*name).copied()).collect()
 }
 
-/// Narrows a port variable to 9 bits and widens each load.
+/// Narrows a port variable to 9 bits and widens each load. A variable that the program stores to
+/// stays as it is.
 fn narrow_port(p: &mut Pipeline, var: VarId) {
     let wide = p.vars[var].ty;
     if !matches!(wide, Type::Bit(width) if width > PORT_BITS)
@@ -58,8 +59,8 @@ pub(in crate::emit) fn narrow_port_keys(p: &mut Pipeline) {
             let key = &mut p.tables[table].keys[n];
             (key.ty, key.type_name) = (Type::Bit(PORT_BITS), None);
             for body in p.controls.values_mut().map(|control| &mut control.body) {
-                let asked: Vec<(Block, Value)> = key_values(body, (table, n)).collect();
-                for (block, key) in asked {
+                let applied: Vec<(Block, Value)> = key_values(body, (table, n)).collect();
+                for (block, key) in applied {
                     let port = widened_from(body, key).map_or(key, |(port, _)| port);
                     if let Some(TerminatorData { term: Terminator::Apply { keys, .. }, .. }) =
                         &mut body.blocks[block].term
@@ -123,10 +124,10 @@ fn narrow_comparisons(body: &mut Body) {
         let Some(TerminatorData { term: Terminator::Switch { value, .. }, .. }) = &body.blocks[block].term else {
             continue;
         };
-        let Some((of, width)) = widened_from(body, *value) else { continue };
+        let Some((narrow, width)) = widened_from(body, *value) else { continue };
         if let Some(TerminatorData { term: Terminator::Switch { value, cases, .. }, .. }) = &mut body.blocks[block].term
         {
-            *value = of;
+            *value = narrow;
             cases.retain(|(number, _)| number.bits < BigUint::from(1u8) << width);
             cases.iter_mut().for_each(|(number, _)| *number = Const::new(Type::Bit(width), number.bits.clone()));
         }

@@ -22,15 +22,15 @@ fn hash_algorithm(algorithm: &HashAlgorithm) -> &'static str {
 }
 
 impl P4Emitter<'_> {
-    /// Returns the text of the program.
+    /// Returns the text of the program. `deparsed` has the checksums that the deparsers compute.
     pub(in crate::emit) fn tofino_text(&mut self, deparsed: &[DeparserChecksum]) -> EmitResult<String> {
-        let of = |p: &Pipeline, kind| p.controls.iter().find(|(_, c)| c.kind == kind).map(|(id, _)| id);
+        let control_of = |p: &Pipeline, kind| p.controls.iter().find(|(_, c)| c.kind == kind).map(|(id, _)| id);
         let kinds = [ControlKind::MainParser, ControlKind::MainControl, ControlKind::MainDeparser];
-        let [Some(parser), Some(main), Some(deparser)] = kinds.map(|kind| of(self.p, kind)) else {
+        let [Some(parser), Some(main), Some(deparser)] = kinds.map(|kind| control_of(self.p, kind)) else {
             return self.unsupported(SourceLoc::default(), "a program without parser, main control or deparser");
         };
         let kinds = [ControlKind::Parser, ControlKind::Egress, ControlKind::Deparser];
-        let egress = match kinds.map(|kind| of(self.p, kind)) {
+        let egress = match kinds.map(|kind| control_of(self.p, kind)) {
             [Some(parser), Some(control), Some(deparser)] => Some([parser, control, deparser]),
             _ => None,
         };
@@ -47,16 +47,16 @@ impl P4Emitter<'_> {
         }
         let mut lines = IndentedText::default();
         let name = self.p.name.clone();
-        let halves = match egress {
+        let gress_text = match egress {
             Some(_) => "Egress continues after the port decision.",
             None => "All of it runs in ingress; egress is bypassed.",
         };
-        lines.line(&format!("// {name} for Tofino, written by Terrace from its pipeline. {halves}"));
+        lines.line(&format!("// {name} for Tofino, written by Terrace from its pipeline. {gress_text}"));
         if !self.left_out.is_empty() {
             lines.line("//");
             lines.line("// Omitted, because the chip cannot express it:");
             let left_out = self.left_out.clone();
-            left_out.iter().for_each(|what| lines.line(&format!("// - {what}")));
+            left_out.iter().for_each(|construct| lines.line(&format!("// - {construct}")));
         }
         lines.line("");
         lines.line("#include <core.p4>");
@@ -95,6 +95,7 @@ impl P4Emitter<'_> {
         (self.names.storage.hdr.clone(), self.names.storage.meta.clone())
     }
 
+    /// Returns the text of a parser, after the extraction of the chip's own metadata.
     fn tofino_parser(&mut self, id: ControlId) -> EmitResult<String> {
         let control = &self.p.controls[id];
         let (hdr, meta) = self.header_and_metadata_names();
@@ -102,12 +103,12 @@ impl P4Emitter<'_> {
         let states = writer.parser_states()?;
         let decls = std::mem::take(&mut writer.decls);
         let mut lines = IndentedText::default();
-        let (half, intrinsic) = match control.kind {
+        let (gress, intrinsic) = match control.kind {
             ControlKind::Parser => ("egress", "eg_intr_md"),
             _ => ("ingress", "ig_intr_md"),
         };
         lines.open_block(&format!(
-            "parser {}(packet_in packet, out headers_t {hdr}, out metadata_t {meta}, out {half}_intrinsic_metadata_t {intrinsic})",
+            "parser {}(packet_in packet, out headers_t {hdr}, out metadata_t {meta}, out {gress}_intrinsic_metadata_t {intrinsic})",
             control.name
         ));
         for object in &self.names.mentions[id.index()].externs {
@@ -133,6 +134,8 @@ impl P4Emitter<'_> {
         Ok(lines.out)
     }
 
+    /// Returns the text of a control with its objects, actions and tables. Without a split into
+    /// gresses, all packets bypass egress.
     fn tofino_control(&mut self, id: ControlId) -> EmitResult<String> {
         let control = &self.p.controls[id];
         let (hdr, meta) = self.header_and_metadata_names();
@@ -153,9 +156,9 @@ impl P4Emitter<'_> {
                  inout ingress_intrinsic_metadata_for_tm_t ig_tm_md"
             }
         };
-        let half = if control.kind == ControlKind::Egress { "egress" } else { "ingress" };
+        let gress = if control.kind == ControlKind::Egress { "egress" } else { "ingress" };
         for var in read_on_early_exits(self.p, &control.body) {
-            lines.line(&format!("@pa_no_overlay(\"{half}\", \"{}\")", self.var_name(var)));
+            lines.line(&format!("@pa_no_overlay(\"{gress}\", \"{}\")", self.var_name(var)));
         }
         let name = &control.name;
         lines.open_block(&format!("control {name}(inout headers_t {hdr}, inout metadata_t {meta}, {intrinsics})"));
@@ -167,8 +170,8 @@ impl P4Emitter<'_> {
         // Tables that only the lower tier applies are not declared.
         let tables: Vec<TableId> = self.names.mentions[id.index()].tables.iter().copied().collect();
         for action in self.p.actions.iter().map(|(a, _)| a) {
-            let listed = |t: &TableId| self.p.tables[*t].actions.iter().any(|a| a.action == action);
-            if tables.iter().any(listed) {
+            let lists_action = |t: &TableId| self.p.tables[*t].actions.iter().any(|a| a.action == action);
+            if tables.iter().any(lists_action) {
                 self.write_action(&mut lines, action, &control.name);
             }
         }
@@ -186,47 +189,49 @@ impl P4Emitter<'_> {
         Ok(lines.out)
     }
 
+    /// Writes the declaration of an extern object, with its annotations. An object that TNA does
+    /// not declare is left out.
     fn tofino_object(&self, lines: &mut IndentedText, id: ExternId, control: &str) -> EmitResult<()> {
         let object = &self.p.externs[id];
         let name = &self.names.externs[id.index()];
-        let unit = |unit: &CounterUnit| match unit {
+        let counter_type = |unit: &CounterUnit| match unit {
             CounterUnit::Packets => "CounterType_t.PACKETS",
             CounterUnit::Bytes => "CounterType_t.BYTES",
             CounterUnit::Both => "CounterType_t.PACKETS_AND_BYTES",
         };
-        let rates = |unit: &MeterUnit| match unit {
+        let meter_type = |unit: &MeterUnit| match unit {
             MeterUnit::Packets => "MeterType_t.PACKETS",
             MeterUnit::Bytes => "MeterType_t.BYTES",
         };
-        let ty = |ty: Type| crate::emit::expr::type_text(self.p, ty);
+        let type_text = |ty: Type| crate::emit::expr::type_text(self.p, ty);
         let text = match &object.kind {
             ExternKind::Counter { size, unit: u, .. } => {
                 let size = self.sizes.get(&object.preamble.name).unwrap_or(size);
-                format!("Counter<bit<64>, bit<{}>>({size}, {})", self.index_width(id).unwrap_or(32), unit(u))
+                format!("Counter<bit<64>, bit<{}>>({size}, {})", self.index_width(id).unwrap_or(32), counter_type(u))
             }
-            ExternKind::DirectCounter { unit: u } => format!("DirectCounter<bit<64>>({})", unit(u)),
+            ExternKind::DirectCounter { unit: u } => format!("DirectCounter<bit<64>>({})", counter_type(u)),
             ExternKind::Hash { algorithm, output } => {
                 let algorithm = hash_algorithm(algorithm);
                 // One hash unit for each use, because a unit hashes a single list of fields.
                 for n in 1..=self.hash_use_count(id) {
                     let number = if n == 1 { String::new() } else { format!("_{n}") };
-                    lines.line(&format!("Hash<{}>(HashAlgorithm_t.{algorithm}) {name}{number};", ty(*output)));
+                    lines.line(&format!("Hash<{}>(HashAlgorithm_t.{algorithm}) {name}{number};", type_text(*output)));
                 }
                 return Ok(());
             }
-            ExternKind::Random { min, .. } => format!("Random<{}>()", ty(min.ty)),
+            ExternKind::Random { min, .. } => format!("Random<{}>()", type_text(min.ty)),
             ExternKind::ActionProfile { size } => format!("ActionProfile({size})"),
             ExternKind::Meter { size, unit, .. } => {
                 let size = self.sizes.get(&object.preamble.name).unwrap_or(size);
-                format!("Meter<bit<{}>>({size}, {})", self.index_width(id).unwrap_or(32), rates(unit))
+                format!("Meter<bit<{}>>({size}, {})", self.index_width(id).unwrap_or(32), meter_type(unit))
             }
-            ExternKind::DirectMeter { unit } => format!("DirectMeter({})", rates(unit)),
+            ExternKind::DirectMeter { unit } => format!("DirectMeter({})", meter_type(unit)),
             ExternKind::Register { size, elem, initial, .. } => {
                 let size = self.sizes.get(&object.preamble.name).unwrap_or(size);
-                let elem = elem.first().copied().map(ty).unwrap_or_default();
-                let first = initial.first().map(|c| format!(", {}", crate::emit::expr::number_text(&c.bits)));
+                let elem = elem.first().copied().map(type_text).unwrap_or_default();
+                let initial_text = initial.first().map(|c| format!(", {}", crate::emit::expr::number_text(&c.bits)));
                 let index = self.index_width(id).unwrap_or(32);
-                format!("Register<{elem}, bit<{index}>>({size}{})", first.unwrap_or_default())
+                format!("Register<{elem}, bit<{index}>>({size}{})", initial_text.unwrap_or_default())
             }
             ExternKind::ActionSelector { algorithm, size, output_width } => {
                 let algorithm = hash_algorithm(algorithm);
@@ -234,13 +239,13 @@ impl P4Emitter<'_> {
                 lines.line(&format!("ActionProfile({size}) {name}_members;"));
                 let groups = self.p.tables.values().filter(|t| t.implementation == Some(id)).filter_map(|t| t.size);
                 let groups = groups.max().unwrap_or(*size);
-                let of = size.min(&MAX_GROUP);
-                format!("ActionSelector({name}_members, {name}_hash, SelectorMode_t.FAIR, {of}, {groups})")
+                let max_group = size.min(&MAX_GROUP);
+                format!("ActionSelector({name}_members, {name}_hash, SelectorMode_t.FAIR, {max_group}, {groups})")
             }
             _ => return Ok(()),
         };
-        let told = self.annotations(&object.preamble, control, name);
-        told.iter().for_each(|a| lines.line(a));
+        let annotations = self.annotations(&object.preamble, control, name);
+        annotations.iter().for_each(|a| lines.line(a));
         lines.line(&format!("{text} {name};"));
         Ok(())
     }
@@ -252,6 +257,8 @@ impl P4Emitter<'_> {
             .count()
     }
 
+    /// Returns the text of a deparser: the updates of its checksums, then the headers in order.
+    /// Anything else is an error, because the chip's deparser has no other instructions.
     fn tofino_deparser(&mut self, id: ControlId, deparsed: &[DeparserChecksum]) -> EmitResult<String> {
         let control = &self.p.controls[id];
         let (hdr, meta) = self.header_and_metadata_names();
@@ -273,11 +280,12 @@ impl P4Emitter<'_> {
         let mut writer = BodyWriter::new(self, control.kind, &control.body);
         let code = writer.write_control()?;
         let decls = std::mem::take(&mut writer.decls);
-        let own = self.names.mentions[id.index()].headers.iter().any(|header| self.p.headers[*header].local);
-        if own || !code.iter().all(|stmt| matches!(stmt, P4Stmt::Line(_))) {
+        let has_local_header =
+            self.names.mentions[id.index()].headers.iter().any(|header| self.p.headers[*header].local);
+        if has_local_header || !code.iter().all(|stmt| matches!(stmt, P4Stmt::Line(_))) {
             let locs = control.body.insts().filter(|data| !matches!(data.inst, Inst::Emit(_))).map(|data| data.loc);
-            let what = "a deparser that decides or computes: the chip's deparser only emits valid headers";
-            return self.unsupported(locs.max_by_key(|loc| loc.line).unwrap_or_default(), what);
+            let reason = "a deparser that decides or computes: the chip's deparser only emits valid headers";
+            return self.unsupported(locs.max_by_key(|loc| loc.line).unwrap_or_default(), reason);
         }
         decls.iter().for_each(|decl| lines.line(decl));
         lines.separate();
@@ -327,41 +335,42 @@ control egress_deparser(packet_out packet, inout egress_headers_t hdr, in egress
 fn read_on_early_exits(p: &Pipeline, body: &Body) -> BTreeSet<VarId> {
     let order = reverse_postorder(body);
     let next = |b: Block| body.blocks[b].successors();
+    // The most table applications on any path to each block.
     let mut lookups: BTreeMap<Block, usize> = BTreeMap::new();
     for block in &order {
-        let own = lookups.get(block).copied().unwrap_or(0);
-        let more = usize::from(body.blocks[*block].applied_table().is_some());
+        let before = lookups.get(block).copied().unwrap_or(0);
+        let own_lookup = usize::from(body.blocks[*block].applied_table().is_some());
         for b in next(*block) {
-            let known = lookups.entry(b).or_insert(0);
-            *known = (*known).max(own + more);
+            let max_lookups = lookups.entry(b).or_insert(0);
+            *max_lookups = (*max_lookups).max(before + own_lookup);
         }
     }
     // Packets that pass all lookups reach the end of the control.
-    let most = lookups.values().max().copied().unwrap_or(0);
-    let mut onward: BTreeSet<Block> = BTreeSet::new();
+    let max_total = lookups.values().max().copied().unwrap_or(0);
+    let mut on_full_path: BTreeSet<Block> = BTreeSet::new();
     for block in order.iter().rev() {
         let looks_up = body.blocks[*block].applied_table().is_some();
-        let behind_all = lookups.get(block).copied().unwrap_or(0) == most;
+        let is_after_all = lookups.get(block).copied().unwrap_or(0) == max_total;
         // A block that all exits share does not identify a path.
-        let shared = body.blocks[*block].insts.is_empty() && next(*block).is_empty();
-        if !shared && (looks_up || behind_all || next(*block).iter().any(|b| onward.contains(b))) {
-            onward.insert(*block);
+        let is_shared_exit = body.blocks[*block].insts.is_empty() && next(*block).is_empty();
+        if !is_shared_exit && (looks_up || is_after_all || next(*block).iter().any(|b| on_full_path.contains(b))) {
+            on_full_path.insert(*block);
         }
     }
     // Values used on exits can be loaded earlier; expressions are emitted at their use.
     let mut values: Vec<Value> = Vec::new();
-    for data in order.iter().filter(|b| !onward.contains(b)).map(|b| &body.blocks[*b]) {
+    for data in order.iter().filter(|b| !on_full_path.contains(b)).map(|b| &body.blocks[*b]) {
         data.insts.iter().for_each(|i| i.inst.for_each_use(|v| values.push(v)));
         data.insts.iter().for_each(|i| values.extend(&i.results));
         data.term.iter().for_each(|t| t.term.for_each_use(|v| values.push(v)));
     }
-    let (mut seen, mut found) = (BTreeSet::new(), BTreeSet::new());
+    let (mut seen, mut vars) = (BTreeSet::new(), BTreeSet::new());
     while let Some(value) = values.pop() {
         let Some(data) = body.defining_inst(value).filter(|_| seen.insert(value)) else { continue };
         match data.inst {
-            Inst::Load(var) if p.vars[var].kind == VarKind::Meta => _ = found.insert(var),
+            Inst::Load(var) if p.vars[var].kind == VarKind::Meta => _ = vars.insert(var),
             _ => data.inst.for_each_use(|v| values.push(v)),
         }
     }
-    found
+    vars
 }

@@ -51,40 +51,44 @@ fn single_value(args: &[ExternArg], n: usize) -> Option<Value> {
 /// The reason for which the chip does not support it.
 pub(in crate::emit) fn register_update(body: &Body, object: ExternId) -> Result<RegisterUpdate, &'static str> {
     let calls = register_calls(body, object);
-    let [(block, n, first, args), rest @ ..] = &calls[..] else { return Ok(RegisterUpdate::Read) };
-    match (first, rest) {
+    let [(block, read_index, first_func, args), later_calls @ ..] = &calls[..] else { return Ok(RegisterUpdate::Read) };
+    match (first_func, later_calls) {
         (ExternFn::RegisterRead, []) => return Ok(RegisterUpdate::Read),
         (ExternFn::RegisterWrite, []) => return Ok(RegisterUpdate::Write),
         _ => {}
     }
-    let (ExternFn::RegisterRead, [(block_2, m, ExternFn::RegisterWrite, more)]) = (first, rest) else {
+    let (ExternFn::RegisterRead, [(write_block, write_index, ExternFn::RegisterWrite, write_args)]) =
+        (first_func, later_calls)
+    else {
         return Err("it has several uses, and a register of the chip belongs to one table");
     };
-    let between = &body.blocks[*block].insts[*n..*m.max(n)];
-    let index = single_value(args, 0).zip(single_value(more, 0));
-    if block != block_2 || !index.is_some_and(|(a, b)| same_value(body, a, b)) {
+    let between = &body.blocks[*block].insts[*read_index..*write_index.max(read_index)];
+    let index = single_value(args, 0).zip(single_value(write_args, 0));
+    if block != write_block || !index.is_some_and(|(a, b)| same_value(body, a, b)) {
         return Err("it is read and written with a decision or another index between the two");
     }
-    let (Some(old), Some(new)) = (body.blocks[*block].insts[*n].results.first().copied(), single_value(more, 1)) else {
+    let (Some(old_value), Some(new_value)) =
+        (body.blocks[*block].insts[*read_index].results.first().copied(), single_value(write_args, 1))
+    else {
         return Err("its elements are structures");
     };
     // The written value must be available where the register is read.
-    let known = |value: Value| match body.defining_inst(value).map(|data| &data.inst) {
+    let is_known_before = |value: Value| match body.defining_inst(value).map(|data| &data.inst) {
         Some(Inst::Const(_)) | None => true,
         Some(Inst::Load(var)) => !between.iter().any(|i| matches!(i.inst, Inst::Store(v, _) if v == *var)),
         _ => false,
     };
-    match body.defining_inst(new).map(|data| &data.inst) {
-        _ if new == old => Err("it is written as it is read"),
+    match body.defining_inst(new_value).map(|data| &data.inst) {
+        _ if new_value == old_value => Err("it is written as it is read"),
         Some(Inst::Binary(op, a, b)) => {
             use BinaryOp::*;
-            let ok = matches!(op, Add | Sub | And | Or | Xor | AddSat | SubSat);
-            match ok && *a == old && *b != old && known(*b) {
+            let is_supported = matches!(op, Add | Sub | And | Or | Xor | AddSat | SubSat);
+            match is_supported && *a == old_value && *b != old_value && is_known_before(*b) {
                 true => Ok(RegisterUpdate::Modify(*op, *b)),
                 false => Err("the written value is more than one operation on the value read"),
             }
         }
-        _ if known(new) => Ok(RegisterUpdate::Swap(new)),
+        _ if is_known_before(new_value) => Ok(RegisterUpdate::Swap(new_value)),
         _ => Err("the written value is more than one operation on the value read"),
     }
 }

@@ -23,40 +23,40 @@ pub(super) fn forward_single_stores(p: &Pipeline, body: &mut Body) {
             }
         }
     }
-    let elsewhere: HashSet<VarId> = p
+    let used_elsewhere: HashSet<VarId> = p
         .insts()
         .filter_map(|i| match i.inst {
             Inst::Load(var) | Inst::Store(var, _) => Some(var),
             _ => None,
         })
         .collect();
-    let mut known: HashMap<Value, Value> = HashMap::new();
-    let mut gone: HashSet<VarId> = HashSet::new();
-    for (var, all) in stores.iter().filter(|(var, _)| is_local(p, **var) && !elsewhere.contains(var)) {
+    let mut forwarded: HashMap<Value, Value> = HashMap::new();
+    let mut removed: HashSet<VarId> = HashSet::new();
+    for (var, var_stores) in stores.iter().filter(|(var, _)| is_local(p, **var) && !used_elsewhere.contains(var)) {
         let loads = loads.get(var).map_or(&[][..], Vec::as_slice);
-        let fits = match all[..] {
+        let is_forwardable = match var_stores[..] {
             [(block, n, value)] => {
-                let behind = |b: Block, m: usize| if b == block { m > n } else { cfg.dominates(block, b) };
-                let fits = loads.iter().all(|(b, m, _)| behind(*b, *m));
-                known.extend(loads.iter().filter(|_| fits).map(|(.., load)| (*load, value)));
-                fits
+                let is_after = |b: Block, m: usize| if b == block { m > n } else { cfg.dominates(block, b) };
+                let is_forwardable = loads.iter().all(|(b, m, _)| is_after(*b, *m));
+                forwarded.extend(loads.iter().filter(|_| is_forwardable).map(|(.., load)| (*load, value)));
+                is_forwardable
             }
             _ => loads.is_empty(),
         };
-        if fits {
-            gone.insert(*var);
+        if is_forwardable {
+            removed.insert(*var);
         }
     }
-    let of = |mut v: Value| {
-        while let Some(next) = known.get(&v) {
+    let resolve = |mut v: Value| {
+        while let Some(next) = forwarded.get(&v) {
             v = *next;
         }
         v
     };
     for data in body.blocks.values_mut() {
-        data.insts.retain(|i| !matches!(i.inst, Inst::Load(var) | Inst::Store(var, _) if gone.contains(&var)));
-        data.insts.iter_mut().for_each(|i| i.inst.map_values(of));
-        data.term.iter_mut().for_each(|t| t.term.map_values(of));
+        data.insts.retain(|i| !matches!(i.inst, Inst::Load(var) | Inst::Store(var, _) if removed.contains(&var)));
+        data.insts.iter_mut().for_each(|i| i.inst.map_values(resolve));
+        data.term.iter_mut().for_each(|t| t.term.map_values(resolve));
     }
     ir::passes::remove_dead_values(body);
 }

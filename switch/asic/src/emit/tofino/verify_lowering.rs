@@ -26,7 +26,7 @@ impl Legalizer {
     }
 
     /// Lowers each `verify`: to a deferred test if possible, otherwise to a branch that splits the
-    /// block.
+    /// block. `error` is the variable that receives the number of the parser error.
     pub(super) fn lower_verify(&mut self, body: &mut Body, error: VarId) {
         let mut states: BTreeMap<u32, Block> = BTreeMap::new();
         let mut next = 0;
@@ -36,7 +36,7 @@ impl Legalizer {
             if body.entry == Some(block) || body.states.iter().any(|s| s.name == "start" && s.block == block) {
                 self.drop_initial_zeros(body, block);
             }
-            let Some(at) = body.blocks[block].insts.iter().position(|i| matches!(i.inst, Inst::Verify(..))) else {
+            let Some(index) = body.blocks[block].insts.iter().position(|i| matches!(i.inst, Inst::Verify(..))) else {
                 if let Some(term) = &mut body.blocks[block].term
                     && term.term == Terminator::Reject
                 {
@@ -44,7 +44,7 @@ impl Legalizer {
                 }
                 continue;
             };
-            let data = body.blocks[block].insts[at].clone();
+            let data = body.blocks[block].insts[index].clone();
             let Inst::Verify(check, number) = data.inst else { continue };
             let number = Self::constant_bits(body, number).and_then(|n| u32::try_from(&n).ok()).unwrap_or(1);
             if Self::depends_on_length(body, check) {
@@ -53,7 +53,8 @@ impl Legalizer {
                     data.loc,
                     format!("`verify` with the packet's length, which the chip's parser does not know (error {name})"),
                 );
-                body.blocks[block].insts.remove(at);
+                body.blocks[block].insts.remove(index);
+                // The block can have another `verify`, so it is visited again.
                 next -= 1;
                 continue;
             }
@@ -61,28 +62,28 @@ impl Legalizer {
                 let name = format!("{}.{}_error", self.meta, self.object_name(sum.0));
                 let var = self.add_var(&name, Type::Bool, VarKind::Meta);
                 self.defer_failed_check(var, number);
-                body.blocks[block].insts[at].inst = Inst::Store(var, sum.1);
+                body.blocks[block].insts[index].inst = Inst::Store(var, sum.1);
                 next -= 1;
                 continue;
             }
             if let Some(flag) = self.defer_test(body, check, number) {
-                let yes = body.values.push(Type::Bool);
-                let set = InstData { inst: Inst::Const(Const::bool(true)), results: vec![yes], loc: data.loc };
-                let store = |flag| InstData { inst: Inst::Store(flag, yes), results: Vec::new(), loc: data.loc };
-                body.blocks[block].insts.splice(at..=at, std::iter::once(set).chain(flag.map(store)));
+                let one = body.values.push(Type::Bool);
+                let set = InstData { inst: Inst::Const(Const::bool(true)), results: vec![one], loc: data.loc };
+                let store = |flag| InstData { inst: Inst::Store(flag, one), results: Vec::new(), loc: data.loc };
+                body.blocks[block].insts.splice(index..=index, std::iter::once(set).chain(flag.map(store)));
                 next -= 1;
                 continue;
             }
-            let failed = *states.entry(number).or_insert_with(|| self.error_state(body, error, number, data.loc));
-            let rest = body.blocks[block].insts.split_off(at + 1);
+            let error_state = *states.entry(number).or_insert_with(|| self.error_state(body, error, number, data.loc));
+            let later_insts = body.blocks[block].insts.split_off(index + 1);
             body.blocks[block].insts.pop();
             let term = body.blocks[block].term.take();
-            let behind = body.blocks.push(BlockData { params: Vec::new(), insts: rest, term });
-            let to = |block| BlockCall::to(block);
+            let continuation = body.blocks.push(BlockData { params: Vec::new(), insts: later_insts, term });
+            let edge_to = |block| BlockCall::to(block);
             let term = match Self::constant_bits(body, check) {
-                Some(known) if known == BigUint::ZERO => Terminator::Jump(to(failed)),
-                Some(_) => Terminator::Jump(to(behind)),
-                None => Terminator::Branch { cond: check, then: to(behind), els: to(failed) },
+                Some(outcome) if outcome == BigUint::ZERO => Terminator::Jump(edge_to(error_state)),
+                Some(_) => Terminator::Jump(edge_to(continuation)),
+                None => Terminator::Branch { cond: check, then: edge_to(continuation), els: edge_to(error_state) },
             };
             body.blocks[block].term = Some(TerminatorData { term, loc: data.loc });
         }

@@ -70,30 +70,31 @@ impl RowGrid {
     }
 
     /// Allocates overhead from the bottom of each word: action selectors first, then addresses,
-    /// then data.
+    /// then data. `None` if it does not fit the overhead bits of a word.
     pub fn with_overhead(mut self, form: &RowFormat, plan: &RowPlan) -> Option<RowGrid> {
         let EntryOverhead { action, pointers, immediate } = form.overhead;
         for (word, entries) in plan.overhead.iter().enumerate() {
-            let mut at = 0;
+            let mut end_bit = 0;
             for bits in [action, pointers] {
-                at += bits * entries;
-                if bits > 0 && at > self.overhead_bits {
+                end_bit += bits * entries;
+                if bits > 0 && end_bit > self.overhead_bits {
                     return None;
                 }
             }
             for _ in 0..*entries {
                 // A word's last data must end below its overhead half, not at it.
-                if immediate > 0 && at + immediate >= self.overhead_bits {
+                if immediate > 0 && end_bit + immediate >= self.overhead_bits {
                     return None;
                 }
-                at += immediate;
+                end_bit += immediate;
             }
-            self.taken[word] = low_mask(at);
+            self.taken[word] = low_mask(end_bit);
         }
         Some(self)
     }
 
-    /// Allocates keys and versions of all entries. Returns whether all fit.
+    /// Allocates keys and versions of all entries. Returns whether all fit. Entries that fit no
+    /// single word are split over words, if `order` is tight and the key is on one bus.
     pub fn place_entries(mut self, plan: &RowPlan, bytes: &[KeyByte], order: BytePlacement) -> bool {
         self.order = order;
         let mut placed: Vec<RowUndo> = Vec::new();
@@ -108,37 +109,38 @@ impl RowGrid {
             }
         }
         let buses = plan.bus.iter().flatten().collect::<std::collections::BTreeSet<_>>();
-        let count =
+        let entries_on_bus =
             |bus: usize| plan.bus.iter().zip(&self.full).filter(|(b, _)| **b == Some(bus)).map(|(_, n)| n).sum::<u32>();
         let entries = self.versioned.len() as u32;
-        let split = buses.iter().any(|b| !plan.ghosted.contains(b) && count(**b) < entries);
-        if !split && self.versioned.iter().all(|v| *v) {
+        let has_unplaced = buses.iter().any(|b| !plan.ghosted.contains(b) && entries_on_bus(**b) < entries);
+        if !has_unplaced && self.versioned.iter().all(|v| *v) {
             return true;
         }
         order == BytePlacement::Tight && !plan.wide && self.place_split_entries(plan, bytes, placed)
     }
 
-    /// Allocates an entry's bytes of one bus, and its version, in one word.
+    /// Allocates an entry's bytes of one bus, and its version, in one word. Returns the allocation
+    /// for undo; `None` if a byte does not fit, and then the grid is unchanged.
     fn place_whole_entry(&mut self, plan: &RowPlan, word: usize, entry: usize, needed: &[KeyByte]) -> Option<RowUndo> {
         let before = self.clone();
-        let mut mine = Vec::new();
+        let mut allocated = Vec::new();
         for byte in needed {
-            if !self.place_byte(word, entry, *byte, plan, &mut mine) {
+            if !self.place_byte(word, entry, *byte, plan, &mut allocated) {
                 *self = before;
                 return None;
             }
         }
         if !self.versioned[entry] {
-            let put = self.place_version(word, &mine).is_some();
-            if !put && !plan.wide {
+            let has_version = self.place_version(word, &allocated).is_some();
+            if !has_version && !plan.wide {
                 *self = before;
                 return None;
             }
-            self.versioned[entry] = put;
+            self.versioned[entry] = has_version;
         }
-        let diff = |a: &[u128], b: &[u128]| a.iter().zip(b).map(|(a, b)| a & !b).collect();
+        let added_bits = |a: &[u128], b: &[u128]| a.iter().zip(b).map(|(a, b)| a & !b).collect();
         let compared = self.compared.iter().zip(&before.compared).map(|(a, b)| a & !b).collect();
-        Some(RowUndo { entry, taken: diff(&self.taken, &before.taken), compared })
+        Some(RowUndo { entry, taken: added_bits(&self.taken, &before.taken), compared })
     }
 
     fn place_byte(
@@ -162,49 +164,57 @@ impl RowGrid {
         places.into_iter().any(|at| self.place_byte_at(word, at, byte, false, mine))
     }
 
+    /// Allocates a key byte at byte `position` of a word, and records it in `allocated` as
+    /// (word, position, bits). `is_fixed` allows positions that are reserved for interleaved bytes.
+    /// Returns whether it was free.
     fn place_byte_at(
         &mut self,
         word: usize,
-        at: usize,
+        position: usize,
         byte: KeyByte,
-        fixed: bool,
-        mine: &mut Vec<(usize, usize, u8)>,
+        is_fixed: bool,
+        allocated: &mut Vec<(usize, usize, u8)>,
     ) -> bool {
-        let bit = 1u32 << at;
-        if at >= self.width || self.compared[word] & bit != 0 || (!fixed && self.reserved_bytes[word] & bit != 0) {
+        let bit = 1u32 << position;
+        if position >= self.width
+            || self.compared[word] & bit != 0
+            || (!is_fixed && self.reserved_bytes[word] & bit != 0)
+        {
             return false;
         }
-        let mask = u128::from(byte.bits) << (8 * at);
-        let taken = self.taken[word] | if fixed { 0 } else { self.reserved[word] };
+        let mask = u128::from(byte.bits) << (8 * position);
+        let taken = self.taken[word] | if is_fixed { 0 } else { self.reserved[word] };
         if taken & mask != 0 {
             return false;
         }
         self.taken[word] |= mask;
         self.compared[word] |= bit;
-        mine.push((word, at, byte.bits));
+        allocated.push((word, position, byte.bits));
         true
     }
 
-    /// Allocates a nibble for the version: next to one of the entry's own bytes, among the
-    /// overhead, in the upper two bytes, or in any free byte.
-    fn place_version(&mut self, word: usize, mine: &[(usize, usize, u8)]) -> Option<()> {
+    /// Allocates a nibble for the version: next to one of the entry's own bytes (`allocated`: word,
+    /// position, bits), among the overhead, in the upper two bytes, or in any free byte. `None` if
+    /// none is free.
+    fn place_version(&mut self, word: usize, allocated: &[(usize, usize, u8)]) -> Option<()> {
         let taken = self.taken[word] | self.reserved[word];
         let (low, high) = (self.version, self.version << 4);
-        let byte = |at: usize| (taken >> (8 * at)) & 0xff;
-        for (of, at, _) in mine.iter().filter(|(of, ..)| *of == word) {
-            if let Some(mask) = [low, high].into_iter().find(|m| byte(*at) & m == 0) {
-                self.taken[*of] |= mask << (8 * at);
+        let byte = |position: usize| (taken >> (8 * position)) & 0xff;
+        for (byte_word, position, _) in allocated.iter().filter(|(byte_word, ..)| *byte_word == word) {
+            if let Some(mask) = [low, high].into_iter().find(|m| byte(*position) & m == 0) {
+                self.taken[*byte_word] |= mask << (8 * position);
                 return Some(());
             }
         }
-        let free = |grid: &RowGrid, at: usize| (grid.compared[word] | grid.reserved_bytes[word]) & (1 << at) == 0;
+        let is_uncompared =
+            |grid: &RowGrid, position: usize| (grid.compared[word] | grid.reserved_bytes[word]) & (1 << position) == 0;
         if self.order == BytePlacement::Tight {
-            for at in (0..(self.overhead_bits / 8) as usize).filter(|at| free(self, *at)) {
-                let (has_low, has_high) = (byte(at) & low != 0, byte(at) & high != 0);
+            for position in (0..(self.overhead_bits / 8) as usize).filter(|position| is_uncompared(self, *position)) {
+                let (has_low, has_high) = (byte(position) & low != 0, byte(position) & high != 0);
                 if has_low != has_high {
                     let mask = if has_low { high } else { low };
-                    self.taken[word] |= mask << (8 * at);
-                    self.compared[word] |= 1 << at;
+                    self.taken[word] |= mask << (8 * position);
+                    self.compared[word] |= 1 << position;
                     return Some(());
                 }
             }
@@ -216,9 +226,9 @@ impl RowGrid {
                 return Some(());
             }
         }
-        let at = (0..self.width).find(|at| free(self, *at) && byte(*at) & low == 0)?;
-        self.taken[word] |= low << (8 * at);
-        self.compared[word] |= 1 << at;
+        let position = (0..self.width).find(|position| is_uncompared(self, *position) && byte(*position) & low == 0)?;
+        self.taken[word] |= low << (8 * position);
+        self.compared[word] |= 1 << position;
         Some(())
     }
 
@@ -232,13 +242,13 @@ impl RowGrid {
             if self.full[word] == 0 {
                 continue;
             }
-            let first: usize = plan.overhead[..word].iter().map(|n| *n as usize).sum();
-            let entry = first + self.full[word] as usize - 1;
+            let entries_before: usize = plan.overhead[..word].iter().map(|n| *n as usize).sum();
+            let entry = entries_before + self.full[word] as usize - 1;
             let Some(index) = placed.iter().position(|t| t.entry == entry) else { continue };
-            let gone = placed.remove(index);
-            for (at, (taken, compared)) in gone.taken.iter().zip(&gone.compared).enumerate() {
-                self.taken[at] &= !taken;
-                self.compared[at] &= !compared;
+            let undone = placed.remove(index);
+            for (undone_word, (taken, compared)) in undone.taken.iter().zip(&undone.compared).enumerate() {
+                self.taken[undone_word] &= !taken;
+                self.compared[undone_word] &= !compared;
             }
             self.versioned[entry] = false;
             self.full[word] -= 1;
@@ -249,33 +259,35 @@ impl RowGrid {
         false
     }
 
+    /// Splits the entries that have no word of their own over words, at most two in progress at a
+    /// time. Returns whether all fit.
     fn split_entries(mut self, plan: &RowPlan, bytes: &[KeyByte]) -> bool {
         self.shared.fill(0);
-        let mut begun: Vec<SplitEntry> = Vec::new();
+        let mut unfinished: Vec<SplitEntry> = Vec::new();
         let mut first = 0;
         for word in 0..self.taken.len() {
-            let whole = self.full[word] as usize;
-            let starting = plan.overhead[word] as usize - whole;
-            if starting + begun.len() > 2 {
+            let whole_count = self.full[word] as usize;
+            let new_count = plan.overhead[word] as usize - whole_count;
+            if new_count + unfinished.len() > 2 {
                 return false;
             }
-            for one in &mut begun {
-                one.place_in_word(&mut self, plan, word, false);
+            for split in &mut unfinished {
+                split.place_in_word(&mut self, plan, word, false);
             }
-            for i in 0..starting {
-                let mut one = SplitEntry {
-                    entry: first + whole + i,
+            for i in 0..new_count {
+                let mut split = SplitEntry {
+                    entry: first + whole_count + i,
                     left: sort_widest_first(bytes.to_vec()),
                     versioned: false,
                     mine: Vec::new(),
                 };
-                one.place_in_word(&mut self, plan, word, true);
-                begun.push(one);
+                split.place_in_word(&mut self, plan, word, true);
+                unfinished.push(split);
             }
-            begun.retain(|one| !one.left.is_empty() || !one.versioned);
+            unfinished.retain(|split| !split.left.is_empty() || !split.versioned);
             first += plan.overhead[word] as usize;
         }
-        begun.is_empty()
+        unfinished.is_empty()
     }
 }
 
@@ -288,39 +300,43 @@ struct SplitEntry {
 }
 
 impl SplitEntry {
-    fn place_in_word(&mut self, grid: &mut RowGrid, plan: &RowPlan, word: usize, own: bool) {
-        let mut words = std::collections::BTreeSet::new();
-        if own && let Some(i) = grid.interleaved {
-            let at = self.left.iter().position(|b| *b == i.byte);
-            if let Some(at) = at.filter(|_| grid.place_byte(word, self.entry, i.byte, plan, &mut self.mine)) {
-                self.left.remove(at);
-                words.insert(word);
+    /// Allocates as many bytes of a split entry as a word has free. `has_overhead` is `true` for
+    /// the word with the entry's overhead; the entry can then also use earlier words. At most two
+    /// split entries share a word.
+    fn place_in_word(&mut self, grid: &mut RowGrid, plan: &RowPlan, word: usize, has_overhead: bool) {
+        let mut used_words = std::collections::BTreeSet::new();
+        if has_overhead && let Some(i) = grid.interleaved {
+            let position = self.left.iter().position(|b| *b == i.byte);
+            if let Some(position) = position.filter(|_| grid.place_byte(word, self.entry, i.byte, plan, &mut self.mine))
+            {
+                self.left.remove(position);
+                used_words.insert(word);
             }
         }
-        let from = if own { 0 } else { word };
-        for at in from..=word {
+        let from = if has_overhead { 0 } else { word };
+        for position in from..=word {
             if grid.shared[word] == 2 {
                 continue;
             }
             let (mine, before) = (&mut self.mine, self.left.len());
-            self.left.retain(|byte| !grid.place_byte_anywhere(at, *byte, mine));
+            self.left.retain(|byte| !grid.place_byte_anywhere(position, *byte, mine));
             if self.left.len() < before {
-                words.insert(at);
+                used_words.insert(position);
             }
         }
-        for at in from..=word {
-            if self.versioned || grid.shared[at] == 2 {
+        for position in from..=word {
+            if self.versioned || grid.shared[position] == 2 {
                 continue;
             }
-            if grid.place_version(at, &self.mine).is_some() {
+            if grid.place_version(position, &self.mine).is_some() {
                 self.versioned = true;
-                words.insert(at);
+                used_words.insert(position);
             }
         }
-        for at in &words {
-            grid.shared[*at] += 1;
+        for position in &used_words {
+            grid.shared[*position] += 1;
         }
-        if own && !words.contains(&word) {
+        if has_overhead && !used_words.contains(&word) {
             grid.shared[word] += 1;
         }
     }

@@ -32,32 +32,33 @@ pub(super) fn is_packable(form: &RowFormat) -> bool {
     packs_interleaved(start, form, &plan, bytes)
 }
 
-/// Tries to place each entry's overhead into the unused bits of a partial byte next to it.
+/// Tries to place each entry's overhead into the unused bits of a partial byte next to it. Returns
+/// whether the entries then fit.
 fn packs_interleaved(mut grid: RowGrid, form: &RowFormat, plan: &RowPlan, bytes: Vec<KeyByte>) -> bool {
     let bits = form.overhead.total_bits();
-    let with: Vec<usize> = (0..plan.overhead.len()).filter(|w| plan.overhead[*w] > 0).collect();
-    let bus = plan.bus[with[0]];
-    if bits == 0 || bus.is_none() || with.iter().any(|w| plan.bus[*w] != bus) {
+    let overhead_words: Vec<usize> = (0..plan.overhead.len()).filter(|w| plan.overhead[*w] > 0).collect();
+    let bus = plan.bus[overhead_words[0]];
+    if bits == 0 || bus.is_none() || overhead_words.iter().any(|w| plan.bus[*w] != bus) {
         return false;
     }
-    let Some((byte, start, at, cycle)) = best_hole(&bytes, bus, bits) else { return false };
+    let Some((byte, start, byte_in_cycle, cycle)) = best_hole(&bytes, bus, bits) else { return false };
     grid.order = BytePlacement::Tight;
-    grid.interleaved = Some(InterleavedByte { byte, at, cycle });
-    for word in with {
-        let mut from = 0usize;
+    grid.interleaved = Some(InterleavedByte { byte, at: byte_in_cycle, cycle });
+    for word in overhead_words {
+        let mut first_byte = 0usize;
         for _ in 0..plan.overhead[word] {
-            let first = from as u32 * 8 + start;
-            if first + bits > grid.overhead_bits {
+            let first_bit = first_byte as u32 * 8 + start;
+            if first_bit + bits > grid.overhead_bits {
                 return false;
             }
-            grid.taken[word] |= low_mask(bits) << first;
-            let kept = u128::from(byte.bits) << (8 * (from + at));
-            if from + at >= grid.width || grid.taken[word] & kept != 0 {
+            grid.taken[word] |= low_mask(bits) << first_bit;
+            let byte_mask = u128::from(byte.bits) << (8 * (first_byte + byte_in_cycle));
+            if first_byte + byte_in_cycle >= grid.width || grid.taken[word] & byte_mask != 0 {
                 return false;
             }
-            grid.reserved[word] |= kept;
-            grid.reserved_bytes[word] |= 1 << (from + at);
-            from += cycle;
+            grid.reserved[word] |= byte_mask;
+            grid.reserved_bytes[word] |= 1 << (first_byte + byte_in_cycle);
+            first_byte += cycle;
         }
     }
     grid.place_entries(plan, &bytes, BytePlacement::Tight)

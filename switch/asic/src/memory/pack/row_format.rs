@@ -49,7 +49,8 @@ pub(super) struct RowPlan {
     pub ghosted: Vec<usize>,
 }
 
-/// Assigns buses and overheads to words.
+/// Assigns buses and overheads to words. `None` if no assignment exists. A bus brings a part of the
+/// key to the comparators of a word; the bus with the fewest bits is in the words with overhead.
 pub(super) fn plan_row(form: &RowFormat) -> Option<RowPlan> {
     let (words, entries) = (form.words as usize, form.entries as usize);
     let bits = |bus: usize| form.key.bytes.iter().filter(|b| b.bus == bus).map(|b| b.bits.count_ones()).sum::<u32>();
@@ -62,22 +63,23 @@ pub(super) fn plan_row(form: &RowFormat) -> Option<RowPlan> {
     if form.key.buses > per_entry {
         return None;
     }
-    let full = entries * (order.len() - 1);
-    let with_overhead = (words - full.min(words)).min(entries);
-    let bus_on_overhead = words - with_overhead <= full;
+    let without_overhead = entries * (order.len() - 1);
+    let with_overhead = (words - without_overhead.min(words)).min(entries);
+    let bus_on_overhead = words - with_overhead <= without_overhead;
     if with_overhead * 2 < entries || (with_overhead > 1 && form.ranked) {
         return None;
     }
     let mut bus = vec![bus_on_overhead.then_some(order[0]); with_overhead];
-    let rest = &order[usize::from(bus_on_overhead)..];
-    bus.extend((0..words - with_overhead).map(|i| rest.get(i / entries).copied()));
+    let other_buses = &order[usize::from(bus_on_overhead)..];
+    bus.extend((0..words - with_overhead).map(|i| other_buses.get(i / entries).copied()));
     let mut overhead = vec![0; words];
     (0..entries).for_each(|i| overhead[i % with_overhead] += 1);
     Some(RowPlan { overhead, bus, wide: true, ghosted: Vec::new() })
 }
 
 /// Plans a row in which all words compare the same bus. Further buses are possible if ghost bits
-/// cover all of their bits.
+/// cover all of their bits: bits of the key that the hash address implies. `order` has the buses by
+/// number of bits, ascending.
 fn plan_single_bus(
     form: &RowFormat,
     words: usize,
@@ -85,10 +87,10 @@ fn plan_single_bus(
     order: &[usize],
     bits: impl Fn(usize) -> u32,
 ) -> Option<RowPlan> {
-    let (mut seen, mut ghosted) = (0, Vec::new());
+    let (mut ghost_bits_used, mut ghosted) = (0, Vec::new());
     for bus in order.iter().take(order.len() - 1) {
-        seen += bits(*bus);
-        if seen > form.ghost_bits {
+        ghost_bits_used += bits(*bus);
+        if ghost_bits_used > form.ghost_bits {
             return None;
         }
         ghosted.push(*bus);

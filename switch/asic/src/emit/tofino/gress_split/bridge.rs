@@ -35,27 +35,28 @@ impl BridgeHeaders {
         self.append_header(p, var);
     }
 
+    /// Appends a bridge header with one field, and moves a variable into that field.
     fn append_header(&mut self, p: &mut Pipeline, var: VarId) {
-        let last = crate::emit::names::to_identifier(p.vars[var].name.rsplit('.').next().unwrap_or_default());
-        let stem = free_name(&format!("bridge_{last}"), |name| {
+        let short_name = crate::emit::names::to_identifier(p.vars[var].name.rsplit('.').next().unwrap_or_default());
+        let header_name = free_name(&format!("bridge_{short_name}"), |name| {
             let full = format!("{}.{name}", self.hdr);
             p.headers.values().any(|h| h.name == full) || p.header_types.values().any(|t| t.name == format!("{name}_h"))
         });
-        let ty = p.header_types.push(HeaderType { name: format!("{stem}_h"), fields: Vec::new() });
-        let name = format!("{}.{stem}", self.hdr);
+        let ty = p.header_types.push(HeaderType { name: format!("{header_name}_h"), fields: Vec::new() });
+        let name = format!("{}.{header_name}", self.hdr);
         let header = p.headers.push(Header { name: name.clone(), ty, fields: Vec::new(), union: None, local: false });
         self.headers.push(header);
         // The field is aligned to the end of its header; padding precedes it.
         let width = p.vars[var].ty.width();
-        let missing = width.next_multiple_of(8) - width;
-        if missing > 0 {
-            let pad = if last == "pad" { "filler" } else { "pad" };
+        let padding_bits = width.next_multiple_of(8) - width;
+        if padding_bits > 0 {
+            let pad = if short_name == "pad" { "filler" } else { "pad" };
             let (kind, loc) = (VarKind::Meta, SourceLoc::default());
-            let filler = p.vars.push(Var { name: format!("{name}.{pad}"), ty: Type::Bit(missing), kind, loc });
+            let filler = p.vars.push(Var { name: format!("{name}.{pad}"), ty: Type::Bit(padding_bits), kind, loc });
             append_field(p, header, filler, pad);
         }
-        p.vars[var].name = format!("{name}.{last}");
-        append_field(p, header, var, &last);
+        p.vars[var].name = format!("{name}.{short_name}");
+        append_field(p, header, var, &short_name);
     }
 
     /// Returns the total length in bytes.
@@ -88,27 +89,34 @@ fn free_name(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
 /// Creates a header with the first `count` fields of another one.
 pub(super) fn make_front_header(p: &mut Pipeline, header: HeaderId, count: usize) -> HeaderId {
     let Header { name, ty, fields, .. } = p.headers[header].clone();
-    let HeaderType { name: ty_name, fields: of } = p.header_types[ty].clone();
-    let stem = ty_name.strip_suffix("_h").or(ty_name.strip_suffix("_t")).unwrap_or(&ty_name);
-    let ty_name = free_name(&format!("{stem}_front_h"), |name| p.header_types.values().any(|t| t.name == name));
-    let ty = p.header_types.push(HeaderType { name: ty_name, fields: of[..count].to_vec() });
-    let (root, last) = name.rsplit_once('.').unwrap_or(("hdr", &name));
-    let last = crate::emit::names::to_identifier(last);
-    let name =
-        free_name(&format!("{last}_front"), |name| p.headers.values().any(|h| h.name == format!("{root}.{name}")));
+    let HeaderType { name: ty_name, fields: type_fields } = p.header_types[ty].clone();
+    let type_stem = ty_name.strip_suffix("_h").or(ty_name.strip_suffix("_t")).unwrap_or(&ty_name);
+    let ty_name = free_name(&format!("{type_stem}_front_h"), |name| p.header_types.values().any(|t| t.name == name));
+    let ty = p.header_types.push(HeaderType { name: ty_name, fields: type_fields[..count].to_vec() });
+    let (root, short_name) = name.rsplit_once('.').unwrap_or(("hdr", &name));
+    let short_name = crate::emit::names::to_identifier(short_name);
+    let name = free_name(&format!("{short_name}_front"), |name| {
+        p.headers.values().any(|h| h.name == format!("{root}.{name}"))
+    });
     let name = format!("{root}.{name}");
-    let new = p.headers.push(Header { name: name.clone(), ty, fields: Vec::new(), union: None, local: false });
-    for (n, (var, field)) in fields[..count].iter().zip(&of).enumerate() {
-        let kind = VarKind::Field(new, u32::try_from(n).unwrap_or(u32::MAX));
+    let front = p.headers.push(Header { name: name.clone(), ty, fields: Vec::new(), union: None, local: false });
+    for (n, (var, field)) in fields[..count].iter().zip(&type_fields).enumerate() {
+        let kind = VarKind::Field(front, u32::try_from(n).unwrap_or(u32::MAX));
         let var = Var { name: format!("{name}.{}", field.name), kind, ..p.vars[*var].clone() };
         let var = p.vars.push(var);
-        p.headers[new].fields.push(var);
+        p.headers[front].fields.push(var);
     }
-    new
+    front
 }
 
-/// Adds the table that encodes the packet's valid headers, and its action.
-pub(super) fn header_set_table(p: &mut Pipeline, main: ControlId, kept: &EgressHeaders) -> (TableId, ActionId) {
+/// Adds the table that encodes the packet's valid headers as a number, and its action. The keys are
+/// the validities of the headers that vary between packets; bit n of a pattern is the validity of
+/// header n.
+pub(super) fn header_set_table(
+    p: &mut Pipeline,
+    main: ControlId,
+    egress_headers: &EgressHeaders,
+) -> (TableId, ActionId) {
     let control = p.controls[main].name.clone();
     let preamble = |name: &str| Preamble { name: format!("{control}.{name}"), hidden: true, ..Preamble::default() };
     let loc = SourceLoc::default();
@@ -117,20 +125,20 @@ pub(super) fn header_set_table(p: &mut Pipeline, main: ControlId, kept: &EgressH
     let key =
         |header: &HeaderId| MatchKey::new(format!("{}.$valid", p.headers[*header].name), Type::Bool, MatchKind::Exact);
     let entry = |pattern: &u64| ConstEntry {
-        keys: (0..kept.varying.len()).map(|n| KeyMatch::Exact((pattern >> n & 1).into())).collect(),
+        keys: (0..egress_headers.varying.len()).map(|n| KeyMatch::Exact((pattern >> n & 1).into())).collect(),
         priority: 0,
         action: ActionCall { action, args: vec![(*pattern).into()] },
         is_const: true,
         loc,
     };
-    let (keys, actions) = (kept.varying.iter().map(key).collect(), vec![ActionRef::new(action)]);
-    let default = ActionCall { action, args: vec![0u8.into()] };
+    let (keys, actions) = (egress_headers.varying.iter().map(key).collect(), vec![ActionRef::new(action)]);
+    let no_pattern = ActionCall { action, args: vec![0u8.into()] };
     let table = Table {
         const_default: true,
-        entries: kept.patterns.iter().map(entry).collect(),
+        entries: egress_headers.patterns.iter().map(entry).collect(),
         const_entries: true,
-        size: Some(kept.patterns.len() as u64),
-        ..Table::new(preamble("bridged_headers"), keys, actions, default)
+        size: Some(egress_headers.patterns.len() as u64),
+        ..Table::new(preamble("bridged_headers"), keys, actions, no_pattern)
     };
     (p.tables.push(table), action)
 }
@@ -163,21 +171,23 @@ impl EgressStates<'_> {
         self.body.push_block(Vec::new(), insts, term)
     }
 
-    /// Returns the states for header `n` and the following ones, for packets with these patterns.
+    /// Returns the states for header `n` and the following ones, for packets with these patterns
+    /// (bit: validity of a varying header). Equal remainders share their states.
     fn states_from(&mut self, n: usize, patterns: &BTreeSet<u64>) -> Block {
         let Some(header) = self.kept.parsed.get(n).copied() else { return self.end };
         // Later headers have higher bits.
-        let behind = self.kept.parsed[n..].iter().filter_map(|h| self.kept.varying.iter().position(|v| v == h)).min();
-        let rest: BTreeSet<u64> = patterns.iter().map(|p| behind.map_or(0, |bit| p >> bit)).collect();
-        if let Some(known) = self.known.get(&(n, rest.clone())) {
+        let first_later_bit =
+            self.kept.parsed[n..].iter().filter_map(|h| self.kept.varying.iter().position(|v| v == h)).min();
+        let remainders: BTreeSet<u64> = patterns.iter().map(|p| first_later_bit.map_or(0, |bit| p >> bit)).collect();
+        if let Some(known) = self.known.get(&(n, remainders.clone())) {
             return *known;
         }
         let bit = self.kept.varying.iter().position(|h| *h == header);
-        let of = |wanted: u64| -> BTreeSet<u64> {
-            let has = |p: &&u64| bit.is_none_or(|bit| *p >> bit & 1 == wanted);
-            patterns.iter().filter(has).copied().collect()
+        let patterns_with = |validity: u64| -> BTreeSet<u64> {
+            let has_validity = |p: &&u64| bit.is_none_or(|bit| *p >> bit & 1 == validity);
+            patterns.iter().filter(has_validity).copied().collect()
         };
-        let made = match (bit.zip(self.shape), of(1), of(0)) {
+        let block = match (bit.zip(self.shape), patterns_with(1), patterns_with(0)) {
             (Some((bit, shape)), with, without) if !with.is_empty() && !without.is_empty() => {
                 let els = self.states_from(n + 1, &without);
                 let then = self.extract_state(n, header, &with);
@@ -186,8 +196,8 @@ impl EgressStates<'_> {
             (Some(_), with, without) if with.is_empty() => self.states_from(n + 1, &without),
             (_, with, _) => self.extract_state(n, header, &with),
         };
-        self.known.insert((n, rest), made);
-        made
+        self.known.insert((n, remainders), block);
+        block
     }
 
     fn extract_state(&mut self, n: usize, header: HeaderId, patterns: &BTreeSet<u64>) -> Block {

@@ -23,44 +23,45 @@ pub(super) fn valid_header_sets(
     propagate_sets(p, &p.controls[control].body, parsed, Some((block, at)))
 }
 
-/// Propagates sets through a body; returns those at its end or at `place`.
+/// Propagates sets through a body; returns those at its end or at `place` (block, index of an
+/// instruction). `None` if there are too many sets.
 fn propagate_sets(p: &Pipeline, body: &Body, begin: HeaderSets, place: Option<(Block, usize)>) -> Option<HeaderSets> {
     let mut at_begin: HashMap<Block, HeaderSets> = HashMap::from([(body.entry?, begin)]);
     let mut end = HeaderSets::new();
-    let mut todo: Vec<Block> = body.entry.into_iter().collect();
-    while let Some(block) = todo.pop() {
+    let mut unvisited: Vec<Block> = body.entry.into_iter().collect();
+    while let Some(block) = unvisited.pop() {
         let data = &body.blocks[block];
-        let mut now = at_begin.get(&block).cloned().unwrap_or_default();
+        let mut sets = at_begin.get(&block).cloned().unwrap_or_default();
         let mut tests: HashMap<Value, ValidityTest> = HashMap::new();
         for (n, inst) in data.insts.iter().enumerate() {
             if place == Some((block, n)) {
-                end.extend(&now);
+                end.extend(&sets);
             }
-            transfer_sets(p, inst, &mut now, &mut tests, &mut end, place.is_none());
+            transfer_sets(p, inst, &mut sets, &mut tests, &mut end, place.is_none());
         }
         if place == Some((block, data.insts.len())) {
-            end.extend(&now);
+            end.extend(&sets);
         }
         let Some(TerminatorData { term, .. }) = &data.term else { continue };
         if term.successors().is_empty() && place.is_none() {
-            end.extend(&now);
+            end.extend(&sets);
         }
         for next in term.successors() {
-            let mut there = now.clone();
+            let mut edge_sets = sets.clone();
             if let Terminator::Branch { cond, then, els } = term
                 && then.block != els.block
                 && let Some(test) = tests.get(cond)
             {
-                there.retain(|shape| test.allows_header_set(*shape, next == then.block));
+                edge_sets.retain(|set| test.allows_header_set(*set, next == then.block));
             }
-            let known = at_begin.entry(next).or_default();
-            let before = known.len();
-            known.extend(there);
-            if known.len() > MAX_SHAPES {
+            let target_sets = at_begin.entry(next).or_default();
+            let known_count = target_sets.len();
+            target_sets.extend(edge_sets);
+            if target_sets.len() > MAX_SHAPES {
                 return None;
             }
-            if known.len() > before {
-                todo.push(next);
+            if target_sets.len() > known_count {
+                unvisited.push(next);
             }
         }
     }
@@ -83,45 +84,48 @@ impl ValidityTest {
     }
 }
 
+/// Applies an instruction to the sets of valid headers (`sets`), one bit for each header id.
+/// `tests` has the bools that tell a validity; a change of validity forgets them. With `is_parser`,
+/// a packet can end at an extraction, and its set joins `end`.
 fn transfer_sets(
     p: &Pipeline,
     inst: &InstData,
-    now: &mut HeaderSets,
+    sets: &mut HeaderSets,
     tests: &mut HashMap<Value, ValidityTest>,
     end: &mut HeaderSets,
-    parses: bool,
+    is_parser: bool,
 ) {
     let bit = |h: HeaderId| 1u64 << h.index();
     let test = |v: &Value, tests: &HashMap<Value, ValidityTest>| tests.get(v).cloned().unwrap_or_default();
     match &inst.inst {
         Inst::Extract(h) | Inst::ExtractVarbit(h, _) => {
             // The packet can be too short for the header.
-            if parses {
-                end.extend(now.iter());
+            if is_parser {
+                end.extend(sets.iter());
             }
-            *now = now.iter().map(|shape| shape | bit(*h)).collect();
+            *sets = sets.iter().map(|set| set | bit(*h)).collect();
         }
         Inst::SetValid(h) => {
             let union = p.headers[*h].union.map(|u| p.unions[u].members.clone()).unwrap_or_default();
             let others = union.iter().fold(0, |all, member| all | bit(*member));
-            *now = now.iter().map(|shape| (shape & !others) | bit(*h)).collect();
+            *sets = sets.iter().map(|set| (set & !others) | bit(*h)).collect();
             tests.clear();
         }
         Inst::SetInvalid(h) => {
-            *now = now.iter().map(|shape| shape & !bit(*h)).collect();
+            *sets = sets.iter().map(|set| set & !bit(*h)).collect();
             tests.clear();
         }
         Inst::CopyHeader { dst, src } => {
-            let copy = |shape: &u64| if shape & bit(*src) == 0 { shape & !bit(*dst) } else { shape | bit(*dst) };
-            *now = now.iter().map(copy).collect();
+            let copy = |set: &u64| if set & bit(*src) == 0 { set & !bit(*dst) } else { set | bit(*dst) };
+            *sets = sets.iter().map(copy).collect();
             tests.clear();
         }
         Inst::IsValid(h) => {
             tests.insert(inst.results[0], ValidityTest { then: vec![(*h, true)], els: vec![(*h, false)] });
         }
         Inst::Unary(UnaryOp::LogicalNot, a) => {
-            let of = test(a, tests);
-            tests.insert(inst.results[0], ValidityTest { then: of.els, els: of.then });
+            let operand = test(a, tests);
+            tests.insert(inst.results[0], ValidityTest { then: operand.els, els: operand.then });
         }
         Inst::Binary(BinaryOp::And, a, b) => {
             let then = [test(a, tests).then, test(b, tests).then].concat();

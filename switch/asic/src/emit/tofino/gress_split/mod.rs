@@ -63,6 +63,9 @@ pub(in crate::emit) fn split_for_emission(
     split_at_best_point(p, deparsed, hdr, depth, CounterUse::OneHalf)
 }
 
+/// Splits a pipeline at the first split point that works; points are ordered from the best.
+/// `deparsed` has the checksums that the deparser computes, `hdr` names the headers parameter, and
+/// `depth` limits the bytes that the egress parser reads. `None` if no point works.
 fn split_at_best_point(
     p: &Pipeline,
     deparsed: &[DeparserChecksum],
@@ -70,22 +73,22 @@ fn split_at_best_point(
     depth: Option<u32>,
     counters: CounterUse,
 ) -> Option<GressSplit> {
-    let of = |kind| p.controls.iter().find(|(_, c)| c.kind == kind).map(|(id, _)| id);
-    let (parser, main) = (of(ControlKind::MainParser)?, of(ControlKind::MainControl)?);
-    let deparser = of(ControlKind::MainDeparser)?;
+    let control_of = |kind| p.controls.iter().find(|(_, c)| c.kind == kind).map(|(id, _)| id);
+    let (parser, main) = (control_of(ControlKind::MainParser)?, control_of(ControlKind::MainControl)?);
+    let deparser = control_of(ControlKind::MainDeparser)?;
     let emitted = emitted_headers(p, deparser)?;
-    let places = split_point::split_points(p, main, deparser, &emitted, counters);
-    places.into_iter().take(MAX_PLACES).find_map(|place| {
-        let shapes = header_sets::valid_header_sets(p, parser, main, place.block, place.at)?;
+    let points = split_point::split_points(p, main, deparser, &emitted, counters);
+    points.into_iter().take(MAX_PLACES).find_map(|point| {
+        let header_sets = header_sets::valid_header_sets(p, parser, main, point.block, point.at)?;
         let mut splitter =
-            GressSplitter { p: p.clone(), main, parser, deparser, emitted: emitted.clone(), split_point: place };
+            GressSplitter { p: p.clone(), main, parser, deparser, emitted: emitted.clone(), split_point: point };
         let (ingress, mut egress) = splitter.split_body();
-        let mut kept = EgressHeaders::new(&splitter.needed_headers(&egress, deparsed), &shapes)?;
-        splitter.truncate_last_headers(&mut egress, deparsed, &mut kept, &shapes);
-        let longest = kept.max_bytes(&splitter.p, &shapes);
-        let built = splitter.build_split(ingress, egress, hdr, &kept);
-        let bytes = built.bridge_bytes + longest;
-        depth.is_none_or(|depth| bytes <= depth).then_some(built)
+        let mut egress_headers = EgressHeaders::new(&splitter.needed_headers(&egress, deparsed), &header_sets)?;
+        splitter.truncate_last_headers(&mut egress, deparsed, &mut egress_headers, &header_sets);
+        let max_header_bytes = egress_headers.max_bytes(&splitter.p, &header_sets);
+        let split = splitter.build_split(ingress, egress, hdr, &egress_headers);
+        let bytes = split.bridge_bytes + max_header_bytes;
+        depth.is_none_or(|depth| bytes <= depth).then_some(split)
     })
 }
 
@@ -110,9 +113,9 @@ impl GressPrograms {
 /// there is none. A counter may be in both gresses.
 pub fn split_gresses(p: &Pipeline) -> Option<GressPrograms> {
     let hdr = crate::emit::names::EmittedNames::new(p, "", None).storage.hdr;
-    let both = split_at_best_point(p, &[], &hdr, None, CounterUse::Anywhere)?;
-    let (mut ingress, mut egress) = (both.pipeline.clone(), both.pipeline);
-    let keep = |p: &mut Pipeline, role: fn(ControlKind) -> Option<ControlKind>| {
+    let split = split_at_best_point(p, &[], &hdr, None, CounterUse::Anywhere)?;
+    let (mut ingress, mut egress) = (split.pipeline.clone(), split.pipeline);
+    let keep_controls = |p: &mut Pipeline, role: fn(ControlKind) -> Option<ControlKind>| {
         let mut controls = EntityMap::new();
         for control in std::mem::take(&mut p.controls).values() {
             if let Some(kind) = role(control.kind) {
@@ -121,17 +124,17 @@ pub fn split_gresses(p: &Pipeline) -> Option<GressPrograms> {
         }
         p.controls = controls;
     };
-    keep(&mut ingress, |kind| {
+    keep_controls(&mut ingress, |kind| {
         let egress = matches!(kind, ControlKind::Parser | ControlKind::Egress | ControlKind::Deparser);
         (!egress).then_some(kind)
     });
-    keep(&mut egress, |kind| match kind {
+    keep_controls(&mut egress, |kind| match kind {
         ControlKind::Parser => Some(ControlKind::MainParser),
         ControlKind::Egress => Some(ControlKind::MainControl),
         ControlKind::Deparser => Some(ControlKind::MainDeparser),
         _ => None,
     });
-    Some(GressPrograms { ingress, egress, bridge_bytes: both.bridge_bytes })
+    Some(GressPrograms { ingress, egress, bridge_bytes: split.bridge_bytes })
 }
 
 /// Returns the headers that a deparser emits, in order; `None` if it executes other instructions.
@@ -165,17 +168,18 @@ struct GressSplitter {
 }
 
 impl GressSplitter {
-    /// Splits the control at the split point. The entry block of the second part is empty.
+    /// Splits the control at the split point: ingress returns there, and egress starts there, after
+    /// an empty entry block that receives the loads from the bridge header.
     fn split_body(&self) -> (Body, Body) {
-        let (block, at) = (self.split_point.block, self.split_point.at);
+        let (block, index) = (self.split_point.block, self.split_point.at);
         let mut ingress = self.p.controls[self.main].body.clone();
         let mut egress = ingress.clone();
         let loc = self.loc_before_split(&ingress);
-        ingress.blocks[block].insts.truncate(at);
+        ingress.blocks[block].insts.truncate(index);
         ingress.blocks[block].term = Some(TerminatorData { term: Terminator::Return, loc });
         let tail = BlockData {
             params: Vec::new(),
-            insts: egress.blocks[block].insts.split_off(at),
+            insts: egress.blocks[block].insts.split_off(index),
             term: egress.blocks[block].term.take(),
         };
         let tail = egress.blocks.push(tail);
@@ -209,96 +213,113 @@ impl GressSplitter {
     }
 
     /// Truncates headers that are the last ones of their packets after the last field that egress
-    /// accesses.
+    /// accesses. Egress parses fewer bytes, because the rest of such a header passes as payload.
+    /// `header_sets` has the sets of valid headers at the split point, one bit for each header id.
     fn truncate_last_headers(
         &mut self,
         egress: &mut Body,
         deparsed: &[DeparserChecksum],
-        kept: &mut EgressHeaders,
-        shapes: &BTreeSet<u64>,
+        egress_headers: &mut EgressHeaders,
+        header_sets: &BTreeSet<u64>,
     ) {
-        let has = |shape: &u64, h: &HeaderId| shape >> h.index() & 1 == 1;
+        let contains = |header_set: &u64, h: &HeaderId| header_set >> h.index() & 1 == 1;
         let mentions = Mentions::collect(&self.p, egress);
         let sums: Vec<&DeparserChecksum> = deparsed.iter().filter(|d| writes_var(egress, d.update_flag)).collect();
         let summed = |var: VarId| sums.iter().any(|d| d.field == var || d.over.contains(&var));
-        for (n, header) in kept.needed.clone().into_iter().enumerate() {
-            let behind = &kept.needed[n + 1..];
-            let last = shapes.iter().filter(|s| has(s, &header)).all(|s| !behind.iter().any(|h| has(s, h)));
-            let remade = egress.insts().any(|i| match &i.inst {
+        for (n, header) in egress_headers.needed.clone().into_iter().enumerate() {
+            let later_headers = &egress_headers.needed[n + 1..];
+            let is_last = header_sets
+                .iter()
+                .filter(|s| contains(s, &header))
+                .all(|s| !later_headers.iter().any(|h| contains(s, h)));
+            let is_changed = egress.insts().any(|i| match &i.inst {
                 Inst::SetValid(h) | Inst::SetInvalid(h) => *h == header,
                 Inst::CopyHeader { dst, src } => *dst == header || *src == header,
                 _ => false,
             });
             // A later header that egress adds would be emitted before the rest of this header.
-            let made = |h: &HeaderId| egress.insts().any(|i| i.inst == Inst::SetValid(*h));
-            if !last || remade || behind.iter().any(made) || !kept.parsed.contains(&header) {
+            let is_added = |h: &HeaderId| egress.insts().any(|i| i.inst == Inst::SetValid(*h));
+            if !is_last || is_changed || later_headers.iter().any(is_added) || !egress_headers.parsed.contains(&header)
+            {
                 continue;
             }
             let fields = self.p.headers[header].fields.clone();
             let used = |var: &VarId| mentions.vars.contains(var) || summed(*var);
-            let Some(until) = fields.iter().rposition(used) else { continue };
+            let Some(last_used) = fields.iter().rposition(used) else { continue };
             let mut bits = 0;
-            let ends = |(at, var): (usize, &VarId)| {
+            let end_of_used = |(index, var): (usize, &VarId)| {
                 bits += self.p.vars[*var].ty.width();
-                (at >= until && bits % 8 == 0).then_some(at + 1)
+                (index >= last_used && bits % 8 == 0).then_some(index + 1)
             };
-            let Some(count) = fields.iter().enumerate().find_map(ends).filter(|count| *count < fields.len()) else {
+            let Some(count) = fields.iter().enumerate().find_map(end_of_used).filter(|count| *count < fields.len())
+            else {
                 continue;
             };
             let front = bridge::make_front_header(&mut self.p, header, count);
-            let to = self.p.headers[front].fields.clone();
-            fields.iter().zip(to).for_each(|(from, to)| replace_var(egress, *from, to));
+            let front_fields = self.p.headers[front].fields.clone();
+            fields.iter().zip(front_fields).for_each(|(from, front_fields)| replace_var(egress, *from, front_fields));
             for inst in egress.blocks.values_mut().flat_map(|b| &mut b.insts) {
                 if inst.inst == Inst::IsValid(header) {
                     inst.inst = Inst::IsValid(front);
                 }
             }
-            kept.fronts.insert(header, front);
+            egress_headers.fronts.insert(header, front);
         }
     }
 
-    fn build_split(mut self, mut ingress: Body, mut egress: Body, hdr: &str, kept: &EgressHeaders) -> GressSplit {
+    /// Assembles both gresses: carries the variables and values that are live at the split point in
+    /// bridge headers, which ingress stores and egress loads, and adds the egress parser and
+    /// deparser. `egress_headers` has the headers that egress parses.
+    fn build_split(
+        mut self,
+        mut ingress: Body,
+        mut egress: Body,
+        hdr: &str,
+        egress_headers: &EgressHeaders,
+    ) -> GressSplit {
         let original = self.p.controls[self.main].body.clone();
         let mut bridge = BridgeHeaders::new(hdr);
-        let shape = (!kept.varying.is_empty()).then(|| bridge.add_field(&mut self.p, "headers", Type::Bit(8)));
+        let header_set_var =
+            (!egress_headers.varying.is_empty()).then(|| bridge.add_field(&mut self.p, "headers", Type::Bit(8)));
         let loc = self.loc_before_split(&original);
-        let (mut leave, mut enter) = (Vec::new(), Vec::new());
-        let fixed = self.immovable_vars();
+        let (mut stores, mut loads) = (Vec::new(), Vec::new());
+        let immovable = self.immovable_vars();
         for var in self.split_point.live.vars.ones().map(VarId::from_index).collect::<Vec<_>>() {
             if matches!(self.p.vars[var].kind, VarKind::Field(..)) {
                 continue;
             }
-            if !fixed.contains(&var) {
+            // A variable that can move becomes a field of the bridge header and needs no copy.
+            if !immovable.contains(&var) {
                 bridge.move_into_bridge(&mut self.p, var);
                 continue;
             }
             let Var { name, ty, .. } = self.p.vars[var].clone();
             let field = bridge.add_field(&mut self.p, &name, ty);
             let value = ingress.values.push(ty);
-            leave.push(InstData { inst: Inst::Load(var), results: vec![value], loc });
-            leave.push(InstData { inst: Inst::Store(field, value), results: Vec::new(), loc });
+            stores.push(InstData { inst: Inst::Load(var), results: vec![value], loc });
+            stores.push(InstData { inst: Inst::Store(field, value), results: Vec::new(), loc });
             replace_var(&mut egress, var, field);
         }
         for value in self.split_point.live.values.ones().map(Value::from_index).collect::<Vec<_>>() {
             if let Some(constant) = split_point::constant_inst(&original, value) {
-                enter.push(constant.clone());
+                loads.push(constant.clone());
                 continue;
             }
             let field = bridge.add_field(&mut self.p, &format!("value_{}", value.index()), original.values[value]);
-            leave.push(InstData { inst: Inst::Store(field, value), results: Vec::new(), loc });
-            enter.push(InstData::new(Inst::Load(field), vec![value]));
+            stores.push(InstData { inst: Inst::Store(field, value), results: Vec::new(), loc });
+            loads.push(InstData::new(Inst::Load(field), vec![value]));
         }
         self.add_entry_block(&mut ingress, &bridge, &original);
         self.set_bypass(&mut ingress, &bridge, &original);
-        ingress.blocks[self.split_point.block].insts.extend(leave);
-        if let Some(shape) = shape {
-            self.send_header_set(&mut ingress, shape, kept, loc);
+        ingress.blocks[self.split_point.block].insts.extend(stores);
+        if let Some(header_set_var) = header_set_var {
+            self.send_header_set(&mut ingress, header_set_var, egress_headers, loc);
         }
         let first = egress.entry.unwrap_or(Block(0));
-        enter.extend(zeros_for_undefined(&egress, &enter));
-        egress.blocks[first].insts = enter;
+        loads.extend(zeros_for_undefined(&egress, &loads));
+        egress.blocks[first].insts = loads;
         self.p.controls[self.main].body = ingress;
-        let parser = bridge::egress_parser(&self.p, &bridge, kept, shape);
+        let parser = bridge::egress_parser(&self.p, &bridge, egress_headers, header_set_var);
         let deparser = &mut self.p.controls[self.deparser].body;
         if let Some(entry) = deparser.entry {
             deparser.blocks[entry].insts.splice(0..0, bridge.header_insts(Inst::Emit, SourceLoc::default()));
@@ -306,7 +327,7 @@ impl GressSplitter {
         for (kind, name, body) in [
             (ControlKind::Parser, "egress_parser", parser),
             (ControlKind::Egress, "egress", egress),
-            (ControlKind::Deparser, "egress_deparser", bridge::egress_deparser(kept)),
+            (ControlKind::Deparser, "egress_deparser", bridge::egress_deparser(egress_headers)),
         ] {
             self.p.controls.push(Control { name: name.into(), kind, body });
         }
@@ -344,7 +365,7 @@ impl GressSplitter {
 
     /// Makes packets bypass egress that are sent without reaching the split point.
     fn set_bypass(&mut self, ingress: &mut Body, bridge: &BridgeHeaders, original: &Body) {
-        let Some(ways) = SplitAnalysis::new(original) else { return };
+        let Some(analysis) = SplitAnalysis::new(original) else { return };
         let bypass = self.p.vars.push(Var {
             name: BYPASS.into(),
             ty: Type::Bit(1),
@@ -352,46 +373,53 @@ impl GressSplitter {
             loc: SourceLoc::default(),
         });
         self.p.intrinsics.insert(BYPASS.into(), bypass);
-        for (block, behind) in &ways.reachable {
-            if *block == self.split_point.block || behind.contains(&self.split_point.block) {
+        for (block, reachable) in &analysis.reachable {
+            if *block == self.split_point.block || reachable.contains(&self.split_point.block) {
                 continue;
             }
             let sends = |i: &InstData| called_function(&i.inst) == Some(ExternFn::SendToPort);
-            let Some(at) = ingress.blocks[*block].insts.iter().rposition(sends) else { continue };
-            let loc = ingress.blocks[*block].insts[at].loc;
+            let Some(send_index) = ingress.blocks[*block].insts.iter().rposition(sends) else { continue };
+            let loc = ingress.blocks[*block].insts[send_index].loc;
             let one = ingress.values.push(Type::Bit(1));
-            let mut more = vec![
+            let mut bypass_insts = vec![
                 InstData { inst: Inst::Const(Const::new(Type::Bit(1), 1u8)), results: vec![one], loc },
                 InstData { inst: Inst::Store(bypass, one), results: Vec::new(), loc },
             ];
-            more.extend(bridge.header_insts(Inst::SetInvalid, loc));
-            ingress.blocks[*block].insts.splice(at + 1..at + 1, more);
+            bypass_insts.extend(bridge.header_insts(Inst::SetInvalid, loc));
+            ingress.blocks[*block].insts.splice(send_index + 1..send_index + 1, bypass_insts);
         }
     }
 
-    /// Applies the table that encodes the valid headers, at the earliest point where they are
-    /// known.
-    fn send_header_set(&mut self, ingress: &mut Body, shape: VarId, kept: &EgressHeaders, loc: SourceLoc) {
-        let (table, action) = bridge::header_set_table(&mut self.p, self.main, kept);
-        let mut known = kept.varying.clone();
+    /// Applies the table that encodes the valid headers as a number, at the earliest point where
+    /// they are known, and stores the number in `header_set_var` for the egress parser.
+    fn send_header_set(
+        &mut self,
+        ingress: &mut Body,
+        header_set_var: VarId,
+        egress_headers: &EgressHeaders,
+        loc: SourceLoc,
+    ) {
+        let (table, action) = bridge::header_set_table(&mut self.p, self.main, egress_headers);
+        let mut known_headers = egress_headers.varying.clone();
         // The header of the result field must be valid as well.
-        known.extend(match self.p.vars[shape].kind {
+        known_headers.extend(match self.p.vars[header_set_var].kind {
             VarKind::Field(header, _) => Some(header),
             _ => None,
         });
-        let (block, at) = split_point::earliest_known_validity(&self.p, ingress, self.split_point.block, &known);
-        let rest = ingress.blocks[block].insts.split_off(at);
+        let (block, index) =
+            split_point::earliest_known_validity(&self.p, ingress, self.split_point.block, &known_headers);
+        let rest_insts = ingress.blocks[block].insts.split_off(index);
         let mut keys = Vec::new();
-        for header in &kept.varying {
+        for header in &egress_headers.varying {
             let key = ingress.values.push(Type::Bool);
             ingress.blocks[block].insts.push(InstData { inst: Inst::IsValid(*header), results: vec![key], loc });
             keys.push(key);
         }
         let (hit, value) = (ingress.values.push(Type::Bool), ingress.values.push(Type::Bit(8)));
         let term = ingress.blocks[block].term.take();
-        let rest = ingress.blocks.push(BlockData { params: Vec::new(), insts: rest, term });
-        let insts = vec![InstData::new(Inst::Store(shape, value), Vec::new())];
-        let arm = ingress.push_block(vec![hit, value], insts, Terminator::Jump(BlockCall::to(rest)));
+        let rest_insts = ingress.blocks.push(BlockData { params: Vec::new(), insts: rest_insts, term });
+        let insts = vec![InstData::new(Inst::Store(header_set_var, value), Vec::new())];
+        let arm = ingress.push_block(vec![hit, value], insts, Terminator::Jump(BlockCall::to(rest_insts)));
         let arms = vec![ActionArm { action, block: arm }];
         ingress.blocks[block].term = Some(TerminatorData { term: Terminator::Apply { table, keys, arms }, loc });
     }

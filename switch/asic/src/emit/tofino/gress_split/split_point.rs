@@ -29,7 +29,7 @@ pub(super) struct SplitPoint {
 }
 
 /// Returns the possible split points. Those with more instructions in egress come first, then those
-/// with fewer carried bits.
+/// with fewer carried bits. `emitted` has the headers that the deparser emits.
 pub(super) fn split_points(
     p: &Pipeline,
     main: ControlId,
@@ -38,31 +38,35 @@ pub(super) fn split_points(
     counters: CounterUse,
 ) -> Vec<SplitPoint> {
     let body = &p.controls[main].body;
-    let Some(ways) = SplitAnalysis::new(body) else { return Vec::new() };
+    let Some(split_analysis) = SplitAnalysis::new(body) else { return Vec::new() };
     let progress = &NothingExecuted;
     let end =
         LivenessAnalysis { pipeline: p, body: &p.controls[deparser].body, progress }.live_at_entry(&LiveSet::default());
     let analysis = LivenessAnalysis { pipeline: p, body, progress };
     let begins = analysis.solve_block_starts(&end);
-    let mut all: Vec<(usize, u32, SplitPoint)> = Vec::new();
+    let mut points: Vec<(usize, u32, SplitPoint)> = Vec::new();
     for block in ir::reverse_postorder(body) {
-        if !ways.leaving_packets_are_decided(body, block) || !ways.uses_disjoint_objects(p, body, block, counters) {
+        if !split_analysis.leaving_packets_are_decided(body, block)
+            || !split_analysis.uses_disjoint_objects(p, body, block, counters)
+        {
             continue;
         }
-        let behind: usize = ways.reachable[&block].iter().map(|b| body.blocks[*b].insts.len()).sum();
-        for at in 0..=body.blocks[block].insts.len() {
-            if !ways.can_run_in_egress(body, block, at) || !ways.is_sent_before(body, block, at) {
+        let later_insts: usize = split_analysis.reachable[&block].iter().map(|b| body.blocks[*b].insts.len()).sum();
+        for index in 0..=body.blocks[block].insts.len() {
+            if !split_analysis.can_run_in_egress(body, block, index)
+                || !split_analysis.is_sent_before(body, block, index)
+            {
                 continue;
             }
-            let left = behind + body.blocks[block].insts.len() - at;
-            let live = analysis.live_before_inst(block, at, &end, &begins);
+            let egress_insts = later_insts + body.blocks[block].insts.len() - index;
+            let live = analysis.live_before_inst(block, index, &end, &begins);
             if let Some(bits) = bridge_bits(p, body, &live, emitted).filter(|bits| *bits <= MAX_BITS) {
-                all.push((left, bits, SplitPoint { block, at, live }));
+                points.push((egress_insts, bits, SplitPoint { block, at: index, live }));
             }
         }
     }
-    all.sort_by_key(|(left, bits, _)| (std::cmp::Reverse(*left), *bits));
-    all.into_iter().map(|(.., place)| place).collect()
+    points.sort_by_key(|(egress_insts, bits, _)| (std::cmp::Reverse(*egress_insts), *bits));
+    points.into_iter().map(|(.., point)| point).collect()
 }
 
 /// Returns the number of bits in bridge headers for live state. `None` if some of it cannot be
@@ -112,27 +116,28 @@ impl SplitAnalysis {
     /// Analyses a body. `None` for a body with loops or with more than `MAX_BLOCKS` blocks.
     pub(super) fn new(body: &Body) -> Option<SplitAnalysis> {
         (body.blocks.len() <= MAX_BLOCKS).then_some(())?;
-        let mut ways =
+        let mut analysis =
             SplitAnalysis { reachable: reachable_from(body)?, decides_port: HashSet::new(), sent: HashSet::new() };
         for block in ir::reverse_postorder(body).into_iter().rev() {
-            let next = body.blocks[block].successors();
-            let decides =
+            let successors = body.blocks[block].successors();
+            let decides_port =
                 |i: &InstData| matches!(called_function(&i.inst), Some(ExternFn::SendToPort | ExternFn::DropPacket));
-            let later = !next.is_empty() && next.iter().all(|b| ways.decides_port.contains(b));
-            if later || body.blocks[block].insts.iter().any(decides) {
-                ways.decides_port.insert(block);
+            let all_decide_later =
+                !successors.is_empty() && successors.iter().all(|b| analysis.decides_port.contains(b));
+            if all_decide_later || body.blocks[block].insts.iter().any(decides_port) {
+                analysis.decides_port.insert(block);
             }
         }
         let mut unsent: HashSet<Block> = body.entry.into_iter().collect();
         for block in ir::reverse_postorder(body) {
             if !unsent.contains(&block) {
-                ways.sent.insert(block);
+                analysis.sent.insert(block);
             }
-            if !ways.is_sent_before(body, block, body.blocks[block].insts.len()) {
+            if !analysis.is_sent_before(body, block, body.blocks[block].insts.len()) {
                 unsent.extend(body.blocks[block].successors());
             }
         }
-        Some(ways)
+        Some(analysis)
     }
 
     /// Returns whether every packet was sent, and not dropped afterwards, before an instruction.
@@ -190,24 +195,24 @@ impl SplitAnalysis {
 /// Returns the names of the tables and objects that a block uses, without those that both gresses
 /// may use.
 fn objects_used(p: &Pipeline, data: &BlockData, counters: CounterUse) -> Vec<String> {
-    let mut all = Vec::new();
-    let twice = |kind: &ExternKind| match kind {
+    let mut names = Vec::new();
+    let may_be_in_both = |kind: &ExternKind| match kind {
         ExternKind::Hash { .. } | ExternKind::Random { .. } => true,
         ExternKind::Counter { .. } => counters == CounterUse::Anywhere,
         _ => false,
     };
     for inst in &data.insts {
         if let Inst::Extern { object: Some(object), .. } = inst.inst
-            && !twice(&p.externs[object].kind)
+            && !may_be_in_both(&p.externs[object].kind)
         {
-            all.push(p.externs[object].preamble.name.clone());
+            names.push(p.externs[object].preamble.name.clone());
         }
     }
     if let Some(TerminatorData { term: Terminator::Apply { table, .. }, .. }) = &data.term {
-        all.push(p.tables[*table].preamble.name.clone());
-        all.extend(p.tables[*table].implementation.map(|o| p.externs[o].preamble.name.clone()));
+        names.push(p.tables[*table].preamble.name.clone());
+        names.extend(p.tables[*table].implementation.map(|o| p.externs[o].preamble.name.clone()));
     }
-    all
+    names
 }
 
 /// Returns whether egress supports an extern function.
@@ -274,22 +279,26 @@ const MAX_LOOKUPS: usize = 2;
 /// the last instruction that changes it. A lookup there has no further dependencies, so it shares a
 /// stage with the skipped lookups.
 pub(super) fn earliest_known_validity(p: &Pipeline, body: &Body, cut: Block, headers: &[HeaderId]) -> (Block, usize) {
-    let makes = |header: &HeaderId| headers.contains(header) || p.headers[*header].union.is_some();
-    let last = |block: &Block| {
+    let is_relevant = |header: &HeaderId| headers.contains(header) || p.headers[*header].union.is_some();
+    let last_change = |block: &Block| {
         body.blocks[*block].insts.iter().rposition(|data| match &data.inst {
-            Inst::SetValid(header) | Inst::SetInvalid(header) => makes(header),
-            Inst::CopyHeader { dst, .. } => makes(dst),
+            Inst::SetValid(header) | Inst::SetInvalid(header) => is_relevant(header),
+            Inst::CopyHeader { dst, .. } => is_relevant(dst),
             _ => false,
         })
     };
-    let (cfg, behind) = (Cfg::new(body), reachable_from(body));
-    let (mut found, mut passed) = (cut, 0);
-    while let (Some(above), None, Some(behind)) = (cfg.immediate_dominator(found), last(&found), &behind) {
-        passed += usize::from(body.blocks[above].applied_table().is_some());
-        if passed > MAX_LOOKUPS || blocks_between(behind, above, found).any(|block| last(&block).is_some()) {
+    let (cfg, reachable) = (Cfg::new(body), reachable_from(body));
+    let (mut point, mut lookups) = (cut, 0);
+    while let (Some(dominator), None, Some(reachable)) =
+        (cfg.immediate_dominator(point), last_change(&point), &reachable)
+    {
+        lookups += usize::from(body.blocks[dominator].applied_table().is_some());
+        if lookups > MAX_LOOKUPS
+            || blocks_between(reachable, dominator, point).any(|block| last_change(&block).is_some())
+        {
             break;
         }
-        found = above;
+        point = dominator;
     }
-    (found, last(&found).map_or(0, |at| at + 1))
+    (point, last_change(&point).map_or(0, |index| index + 1))
 }
